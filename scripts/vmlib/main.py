@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0
+
+"""The command line of scripts/vm: what to boot, with what inside, and what became of it."""
+
+import argparse
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import guest
+import kernel_log
+import qemu
+import run
+import uml
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+KINDS = {"lab": uml, "debug": uml, "stock": qemu}
+TIMEOUT = {"lab": 300, "debug": 600, "stock": 900}
+MODULES = ("ours", "csmc", "none")
+
+
+def parse(argv):
+    """The command line, checked; `kind` without the 2 and `pair` as a flag."""
+    p = argparse.ArgumentParser(
+        prog="scripts/vm",
+        description="Runs a command in one guest kernel, or two commands in two guests on a virtual "
+        "wire. The exit status is the command's (the first that failed), 124 after the time limit, "
+        "and 1 if a kernel logged a warning, a bug or a sanitizer's report.",
+        epilog="In a guest: /src is the checkout (read-only), /out is writable and stays, net0 is the "
+        "network card (192.168.77.1 and .2, fd77::1 and ::2), $GUEST is a or b, and `guest-sync NAME` "
+        "waits for the other guest.")
+    p.add_argument("kind", choices=[k + n for k in KINDS for n in ("", "2")],
+                   help="lab: User Mode Linux; debug: the same with lockdep and the like; stock: "
+                   "Debian's kernel in QEMU; with a 2: two of them")
+    p.add_argument("--a", metavar="CMD", help="the command of guest a (pairs)")
+    p.add_argument("--b", metavar="CMD", help="the command of guest b (pairs)")
+    p.add_argument("--module", choices=MODULES, default="ours",
+                   help="which SMC to load: this project's, the kernel's own C one, or none")
+    p.add_argument("--module-a", choices=MODULES)
+    p.add_argument("--module-b", choices=MODULES)
+    p.add_argument("--module-params", default="", help="parameters for our module")
+    p.add_argument("--rxe", action=argparse.BooleanOptionalAction,
+                   help="make the soft-RoCE device rxe0 on net0 (default: if a module is loaded)")
+    p.add_argument("--modprobe", metavar="NAME", action="append", default=[])
+    p.add_argument("--keep-module", action="store_true", help="do not unload modules at the end")
+    p.add_argument("--timeout", type=float, metavar="SECONDS")
+    p.add_argument("--out", type=pathlib.Path, metavar="DIR",
+                   help="the host's folder behind /out (of pairs: DIR/a and DIR/b)")
+    p.add_argument("--name", help="the log folder is build/logs/NAME instead of one by date")
+    p.add_argument("--mem", type=int, metavar="MIB")
+    p.add_argument("--cpus", type=int)
+    p.add_argument("--mtu", type=int, default=1500)
+    p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[])
+    p.add_argument("--append", default="", help="more words for the kernel's command line")
+    p.add_argument("--no-build", action="store_true", help="take build/KIND/rdma_sock.ko as it is")
+    p.add_argument("--verbose", action="store_true", help="show the consoles as well")
+    split = argv.index("--") if "--" in argv else len(argv)
+    args = p.parse_args(argv[:split])
+    words = argv[split + 1:]
+    args.pair = args.kind.endswith("2")
+    args.kind = args.kind.rstrip("2")
+    if args.pair:
+        if words or args.a is None or args.b is None:
+            p.error("two guests need --a CMD and --b CMD, and nothing after --")
+        args.commands = {"a": args.a, "b": args.b}
+    else:
+        if not words or args.a is not None or args.b is not None:
+            p.error("one guest needs its command after --")
+        args.commands = {"a": words[0] if len(words) == 1 else shlex.join(words)}
+    args.modules = {"a": args.module_a or args.module, "b": args.module_b or args.module}
+    args.timeout = args.timeout or TIMEOUT[args.kind]
+    return args
+
+
+def script(name, *args):
+    """Runs one of the other scripts and returns the path it prints."""
+    done = subprocess.run([TOP / "scripts" / name, *args], stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"vm: scripts/{name} {' '.join(args)} failed")
+    return done.stdout.strip().splitlines()[-1]
+
+
+def log_folder(args):
+    """A fresh folder for everything this run leaves behind."""
+    logs = TOP / "build" / "logs"
+    name = args.name or f"{args.kind}{'2' if args.pair else ''}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    folder = logs / name
+    if folder.exists():
+        subprocess.run(["rm", "-rf", folder], check=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def variables(args, letter, backend):
+    """What guest/init reads from /job/vars."""
+    module = args.modules[letter]
+    rxe = args.rxe if args.rxe is not None else module != "none"
+    number = "ab".index(letter) + 1
+    values = {
+        "GUEST": letter,
+        "KIND": args.kind,
+        "NUMBER": number,
+        "PEER": f"192.168.77.{3 - number}" if args.pair else "192.168.77.1",
+        "MTU": args.mtu,
+        "LINES_BY": backend.LINES_BY,
+        "MODULE": module,
+        "MODULE_PARAMS": args.module_params,
+        "MODPROBE": " ".join(args.modprobe),
+        "RXE": int(rxe),
+        "KEEP_MODULE": int(args.keep_module),
+    }
+    return values, dict(e.split("=", 1) for e in args.env)
+
+
+def main():
+    """Boots, waits, judges."""
+    args = parse(sys.argv[1:])
+    backend = KINDS[args.kind]
+    if "ours" in [args.modules[x] for x in args.commands] and not args.no_build:
+        script("module", args.kind)
+    boot = backend.prepare(args, script)
+    logs = log_folder(args)
+    # A signal ends the run by way of the finally clauses.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda n, _: sys.exit(128 + n))
+    with tempfile.TemporaryDirectory(prefix="rdma-sock-vm.") as scratch:
+        wire = guest.wire() if args.pair else {}
+        guests = []
+        try:
+            for letter, command in args.commands.items():
+                out = (args.out or logs / letter / "out").absolute()
+                if args.out and args.pair:
+                    out = out / letter
+                g = guest.Guest(letter, logs / letter, out, prefix=f"{letter}: " if args.pair else "")
+                values, env = variables(args, letter, backend)
+                g.write_job(values, env, command)
+                guests.append(g)
+                backend.start(g, boot, args, wire.get(letter), scratch, TOP)
+            for end in wire.values():
+                end.close()
+            status = run.until_done(guests, args.timeout, args.verbose)
+        except KeyboardInterrupt:
+            status = 130
+        finally:
+            for g in guests:
+                g.kill()
+    for g in guests:
+        found = kernel_log.reports(g.folder, TOP / "scripts" / "vm.allow")
+        for excerpt in found:
+            print(f"vm: guest {g.letter}: the kernel reported:\n{excerpt}", file=sys.stderr)
+        if found:
+            status = status or 1
+        g.collect_ktap()
+    if status:
+        print(f"vm: status {status}; logs in {logs}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

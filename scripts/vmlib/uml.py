@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+
+"""Guests that are User Mode Linux: the lab kernel and its debug variant."""
+
+import os
+import pathlib
+
+LINES_BY = "tty"
+
+
+def prepare(args, script):
+    """The files to boot from, made if need be."""
+    modules = pathlib.Path(script("kernel", "--modules", args.kind))
+    return {
+        "linux": script("kernel", "--image", args.kind),
+        "modules": modules / "lib" / "modules",
+        "root": script("rootfs"),
+        "initramfs": script("rootfs", "--initramfs", "lab"),
+    }
+
+
+def start(guest, boot, args, wire, scratch, top):
+    """Starts the kernel as a process of this machine."""
+    fd = guest.open_lines()
+    argv = [
+        boot["linux"],
+        f"mem={args.mem or 768}M",
+        f"ncpus={args.cpus or 2}",
+        # The ptrace way of running user space knows one processor only.
+        "seccomp=on",
+        f"initrd={boot['initramfs']}",
+        f"vm.root={boot['root']}",
+        f"vm.modules={boot['modules']}",
+        f"vm.src={top}",
+        f"vm.job={guest.folder}",
+        f"vm.out={guest.out}",
+        f"umid=rdma-sock-{os.getpid()}-{guest.letter}",
+        f"uml_dir={scratch}",
+        "con=null",
+        f"con0=fd:{fd['console']},fd:{fd['console']}",
+        "ssl=null",
+        f"ssl0=fd:{fd['output']},fd:{fd['output']}",
+        f"ssl1=fd:{fd['control']},fd:{fd['control']}",
+        "console=tty0",
+        "ignore_loglevel",
+        "panic=-1",
+        "oops=panic",
+        "kunit.enable=1",
+        "kunit.autorun=1",
+    ]
+    wires = []
+    if wire is not None:
+        number = "ab".index(guest.letter) + 1
+        # A deeper queue than 64 makes the kernel complain about the NAPI weight.
+        argv.append(f"vec0:transport=fd,fd={wire.fileno()},mac=02:00:00:00:77:0{number},depth=64,"
+                    f"mtu={args.mtu}")
+        wires.append(wire)
+    argv += args.append.split()
+    guest.spawn(argv, *wires)
