@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol core: formats and state machines of SMC-R, RFC 7609, without any input or output.
+//!
+//! Everything here takes octets, events and the time as arguments and answers with values; nothing
+//! locks, allocates, prints, sleeps or looks at a clock. The engines in `smc` own all effects. The
+//! same files are compiled into the module and, by `tools/host`, into a host crate where they are
+//! tested with properties and simulated peers.
+//!
+//! | What                                             | RFC 7609        | File            |
+//! |--------------------------------------------------|-----------------|-----------------|
+//! | Numbers and addresses that appear in messages    | appendix A      | [`wire`]        |
+//! | TCP option that offers SMC-R                     | 3.1, A.1        | [`tcpopt`]      |
+//! | CLC handshake on the TCP connection              | 3.5, A.2, C     | [`clc`]         |
+//! | LLC messages and flows on a link                 | 3.3, 3.5, A.3   | [`llc`]         |
+//! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
+//! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
+//! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
+//!
+//! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
+//! layer above. References such as `CLC-101` name rows of the project's requirement list.
+
+#![forbid(unsafe_code)]
+
+pub(crate) mod cdc;
+pub(crate) mod clc;
+pub(crate) mod close;
+pub(crate) mod cursor;
+pub(crate) mod llc;
+pub(crate) mod reason;
+pub(crate) mod ring;
+pub(crate) mod tcpopt;
+pub(crate) mod time;
+pub(crate) mod wire;
+
+#[cfg(test)]
+mod sim;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The protocol core on the host: the same files as in the module, compiled for their tests.
+
+#![cfg_attr(not(test), no_std)]
+#![warn(missing_docs, unreachable_pub)]
+#![allow(
+    dead_code,
+    reason = "the engines, which use the core, exist only in the module"
+)]
+
+#[path = "../../../rust/proto/mod.rs"]
+mod proto;
