@@ -3,9 +3,9 @@
 """The command line of scripts/vm: what to boot, with what inside, and what became of it."""
 
 import argparse
-import os
 import pathlib
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,10 +88,12 @@ def script(name, *args):
 def log_folder(args):
     """A fresh folder for everything this run leaves behind."""
     logs = TOP / "build" / "logs"
-    name = args.name or f"{args.kind}{'2' if args.pair else ''}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
-    folder = logs / name
-    if folder.exists():
-        subprocess.run(["rm", "-rf", folder], check=True)
+    logs.mkdir(parents=True, exist_ok=True)
+    if args.name is None:
+        stem = f"{args.kind}{'2' if args.pair else ''}-{time.strftime('%Y%m%d-%H%M%S')}-"
+        return pathlib.Path(tempfile.mkdtemp(prefix=stem, dir=logs))
+    folder = logs / args.name
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
 
@@ -153,8 +155,8 @@ def main():
         found = kernel_log.reports(g.folder, TOP / "scripts" / "vm.allow")
         for excerpt in found:
             print(f"vm: guest {g.letter}: the kernel reported:\n{excerpt}", file=sys.stderr)
-        if found:
-            status = status or 1
+        if found and status in (0, run.TIMED_OUT, run.NO_RESULT):
+            status = 1
         g.collect_ktap()
     if status:
         print(f"vm: status {status}; logs in {logs}", file=sys.stderr)

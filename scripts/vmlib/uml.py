@@ -2,7 +2,6 @@
 
 """Guests that are User Mode Linux: the lab kernel and its debug variant."""
 
-import os
 import pathlib
 
 LINES_BY = "tty"
@@ -34,7 +33,7 @@ def start(guest, boot, args, wire, scratch, top):
         f"vm.src={top}",
         f"vm.job={guest.folder}",
         f"vm.out={guest.out}",
-        f"umid=rdma-sock-{os.getpid()}-{guest.letter}",
+        f"umid={guest.letter}",
         f"uml_dir={scratch}",
         "con=null",
         f"con0=fd:{fd['console']},fd:{fd['console']}",

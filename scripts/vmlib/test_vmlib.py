@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0
+
+"""Tests of the parts of scripts/vm and scripts/ktap that judge: a judge that errs hides failures."""
+
+import pathlib
+import tempfile
+import unittest
+
+import kernel_log
+import ktap
+
+
+def counted(text):
+    """(passed, failed, skipped) of a document."""
+    totals = ktap.Totals()
+    ktap.count("test", text, totals)
+    return totals.passed, totals.failed, totals.skipped
+
+
+class Ktap(unittest.TestCase):
+    """Counting of results."""
+
+    def test_flat_document(self):
+        self.assertEqual(counted("TAP version 13\n1..3\nok 1 a\nnot ok 2 b\nok 3 c # SKIP no device\n"),
+                         (1, 1, 1))
+
+    def test_plan_may_come_last(self):
+        self.assertEqual(counted("KTAP version 1\nok 1 a\n1..1\n"), (1, 0, 0))
+
+    def test_kunit_counts_leaves(self):
+        self.assertEqual(counted(
+            "KTAP version 1\n1..1\n    KTAP version 1\n    # Subtest: s\n    1..2\n    ok 1 a\n"
+            "    ok 2 b\n# s: pass:2 fail:0 skip:0 total:2\nok 1 s\n"), (2, 0, 0))
+
+    def test_kunit_in_the_kernel_log(self):
+        self.assertEqual(counted(
+            "[    1.000000] KTAP version 1\n[    1.000001] 1..1\n[    1.0]     KTAP version 1\n"
+            "[    1.0]     1..1\n[    1.0]     not ok 1 a\n[    1.0] not ok 1 s\n"), (0, 1, 0))
+
+    def test_kselftest_runner_prefix(self):
+        self.assertEqual(counted(
+            "TAP version 13\n1..2\n# timeout set to 45\n# selftests: smc: one\n# TAP version 13\n# 1..2\n"
+            "# # Starting 2 tests\n# ok 1 x\n# ok 2 y # SKIP z\nok 1 selftests: smc: one\n"
+            "# selftests: smc: two\nok 2 selftests: smc: two\n"), (2, 0, 1))
+
+    def test_truncated_block_fails(self):
+        self.assertEqual(counted("KTAP version 1\n1..2\nok 1 a\n"), (1, 1, 0))
+        self.assertEqual(counted(
+            "KTAP version 1\n1..1\n  KTAP version 1\n  1..3\n  ok 1 a\nok 1 s\n"), (1, 1, 0))
+
+    def test_missing_plan_fails(self):
+        self.assertEqual(counted("TAP version 13\nok 1 a\n"), (1, 1, 0))
+
+    def test_empty_or_foreign_document_fails(self):
+        self.assertEqual(counted(""), (0, 1, 0))
+        self.assertEqual(counted("hello\n"), (0, 1, 0))
+        self.assertEqual(counted("TAP version 13\n1..0\n"), (0, 1, 0))
+
+    def test_skipped_document(self):
+        self.assertEqual(counted("TAP version 13\n1..0 # SKIP no RDMA\n"), (0, 0, 1))
+
+    def test_failed_parent_of_passed_parts_fails(self):
+        self.assertEqual(counted(
+            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# ok 1 x\nnot ok 1 selftests: smc: one # exit=1\n"),
+            (1, 1, 0))
+
+    def test_failure_in_parts_counts_once(self):
+        self.assertEqual(counted(
+            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# not ok 1 x\nnot ok 1 selftests: smc: one # exit=1\n"),
+            (0, 1, 0))
+
+    def test_bail_out_fails(self):
+        self.assertEqual(counted("TAP version 13\n1..1\nok 1 a\nBail out! no more\n"), (1, 1, 0))
+
+    def test_wrong_number_fails(self):
+        self.assertEqual(counted("TAP version 13\n1..2\nok 1 a\nok 3 b\n"), (2, 1, 0))
+
+    def test_two_documents_in_a_row(self):
+        self.assertEqual(counted("TAP version 13\n1..1\nok 1 a\nTAP version 13\n1..1\nok 1 b\n"), (2, 0, 0))
+
+    def test_cargo_log(self):
+        totals = ktap.Totals()
+        ktap.count_cargo("log", "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\n", totals)
+        self.assertEqual((totals.passed, totals.failed, totals.skipped), (3, 1, 2))
+
+
+class KernelLog(unittest.TestCase):
+    """Finding reports."""
+
+    def reports(self, text, allow="# nothing\n"):
+        """The reports in a console log."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "console.log").write_text(text, encoding="utf-8")
+            (folder / "allow").write_text(allow, encoding="utf-8")
+            return kernel_log.reports(folder, folder / "allow")
+
+    def test_reports_are_found(self):
+        for line in (
+                "WARNING: CPU: 0 PID: 1 at net/core/dev.c:1 f+0x1/0x2",
+                "WARNING: net/core/dev.c:1 at f+0x1/0x2, CPU#0: a/1",
+                "BUG: KASAN: slab-use-after-free in f",
+                "Oops: 0000 [#1] SMP",
+                "UBSAN: array-index-out-of-bounds in a.c:1:2",
+                "kmemleak: 3 new suspected memory leaks (see /sys/kernel/debug/kmemleak)",
+                "refcount_t: underflow; use-after-free.",
+                "ODEBUG: free active (active state 0) object type: timer_list",
+                "INFO: task a:1 blocked for more than 120 seconds.",
+                "rcu: INFO: rcu_sched self-detected stall on CPU",
+                "WARNING: possible circular locking dependency detected",
+                "WARNING: suspicious RCU usage",
+                "unregister_netdevice: waiting for lo to become free. Usage count = 2",
+                "rust_kernel: panicked at a.rs:1:2:",
+                "Kernel panic - not syncing: x"):
+            self.assertEqual(len(self.reports(f"[    1.000000] {line}\n")), 1, line)
+
+    def test_ordinary_lines_are_not(self):
+        self.assertEqual(self.reports(
+            "[    0.1] Linux version 7.3.4\n[    0.2] rdma_rxe: loaded\n[    1.0] debug: BUGS none\n"
+            "[    2.0] python3[12]: segfault at 0 ip 1 sp 2 error 4\n[    3.0] reboot: Power down\n"), [])
+
+    def test_allowed_lines_are_not(self):
+        self.assertEqual(self.reports("[    1.0] WARNING: known thing\n",
+                                      "WARNING: known # it is known\n"), [])
+
+    def test_one_report_gives_one_excerpt(self):
+        self.assertEqual(len(self.reports(
+            "[    1.0] WARNING: a.c:1 at f\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
