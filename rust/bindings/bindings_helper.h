@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The headers whose interfaces are bound, see rust/Kbuild for the names that are taken from them.
+ */
+
+#include <linux/dma-mapping.h>
+#include <linux/if_vlan.h>
+#include <linux/inetdevice.h>
+#include <linux/netdevice.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netfilter_ipv6.h>
+#include <linux/tcp.h>
+#include <net/inet_connection_sock.h>
+#include <net/inet_sock.h>
+#include <net/sock.h>
+#include <net/tcp.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+#include "helpers_rdma.h"
+/* NET: "helpers_net.h" */

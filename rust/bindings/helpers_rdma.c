@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Inline functions and macros of the verbs and DMA headers as functions that Rust can call. There is
+ * no logic here.
+ */
+
+#include "helpers_rdma.h"
+
+const char *rdma_sock_helper_ib_device_name(struct ib_device *dev)
+{
+	return dev_name(&dev->dev);
+}
+
+u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev)
+{
+	return dev->phys_port_cnt;
+}
+
+bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port)
+{
+	return rdma_protocol_roce(dev, port);
+}
+
+bool rdma_sock_helper_rdma_protocol_iwarp(struct ib_device *dev, u32 port)
+{
+	return rdma_protocol_iwarp(dev, port);
+}
+
+int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev)
+{
+	return dev->attrs.max_qp_wr;
+}
+
+int rdma_sock_helper_ib_max_cqe(struct ib_device *dev)
+{
+	return dev->attrs.max_cqe;
+}
+
+u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev)
+{
+	return dev->attrs.max_fast_reg_page_list_len;
+}
+
+int rdma_sock_helper_ib_num_comp_vectors(struct ib_device *dev)
+{
+	return dev->num_comp_vectors;
+}
+
+bool rdma_sock_helper_ib_can_register(struct ib_device *dev)
+{
+	return dev->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
+}
+
+bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev)
+{
+	return ib_uses_virt_dma(dev);
+}
+
+int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port)
+{
+	return dev->port_data[port].immutable.gid_tbl_len;
+}
+
+struct ib_pd *rdma_sock_helper_ib_alloc_pd(struct ib_device *dev)
+{
+	return ib_alloc_pd(dev, 0);
+}
+
+void rdma_sock_helper_ib_dealloc_pd(struct ib_pd *pd)
+{
+	ib_dealloc_pd(pd);
+}
+
+struct ib_cq *rdma_sock_helper_ib_alloc_cq_any(struct ib_device *dev, void *private, int nr_cqe,
+					       enum ib_poll_context poll_ctx)
+{
+	return ib_alloc_cq_any(dev, private, nr_cqe, poll_ctx);
+}
+
+struct ib_qp *rdma_sock_helper_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr)
+{
+	return ib_create_qp(pd, attr);
+}
+
+int rdma_sock_helper_ib_destroy_qp(struct ib_qp *qp)
+{
+	return ib_destroy_qp(qp);
+}
+
+int rdma_sock_helper_ib_dereg_mr(struct ib_mr *mr)
+{
+	return ib_dereg_mr(mr);
+}
+
+u32 rdma_sock_helper_ib_pd_local_dma_lkey(struct ib_pd *pd)
+{
+	return pd->local_dma_lkey;
+}
+
+u32 rdma_sock_helper_ib_qp_num(struct ib_qp *qp)
+{
+	return qp->qp_num;
+}
+
+int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+				  const struct ib_send_wr **bad_wr)
+{
+	return ib_post_send(qp, wr, bad_wr);
+}
+
+int rdma_sock_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+				  const struct ib_recv_wr **bad_wr)
+{
+	return ib_post_recv(qp, wr, bad_wr);
+}
+
+u32 rdma_sock_helper_ib_mr_lkey(struct ib_mr *mr)
+{
+	return mr->lkey;
+}
+
+u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr)
+{
+	return mr->rkey;
+}
+
+u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr)
+{
+	return mr->iova;
+}
+
+void rdma_sock_helper_ib_update_fast_reg_key(struct ib_mr *mr, u8 key)
+{
+	ib_update_fast_reg_key(mr, key);
+}
+
+u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
+				       enum dma_data_direction dir)
+{
+	return ib_dma_map_single(dev, addr, size, dir);
+}
+
+int rdma_sock_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
+{
+	return ib_dma_mapping_error(dev, addr);
+}
+
+void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
+					  enum dma_data_direction dir)
+{
+	ib_dma_unmap_single(dev, addr, size, dir);
+}
+
+void rdma_sock_helper_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t size,
+						 enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_cpu(dev, addr, size, dir);
+}
+
+void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t size,
+						    enum dma_data_direction dir)
+{
+	ib_dma_sync_single_for_device(dev, addr, size, dir);
+}
+
+int rdma_sock_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+				   enum dma_data_direction dir)
+{
+	return ib_dma_map_sg(dev, sg, nents, dir);
+}
+
+void rdma_sock_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+				      enum dma_data_direction dir)
+{
+	ib_dma_unmap_sg(dev, sg, nents, dir);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Inline functions and macros of the verbs and DMA headers as functions that Rust can call.
+ */
+#ifndef RDMA_SOCK_HELPERS_RDMA_H
+#define RDMA_SOCK_HELPERS_RDMA_H
+
+#include <linux/dma-mapping.h>
+#include <linux/scatterlist.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+
+/* rdma/ib_verbs.h: devices and ports */
+const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
+u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
+bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
+bool rdma_sock_helper_rdma_protocol_iwarp(struct ib_device *dev, u32 port);
+int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
+int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
+u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev);
+int rdma_sock_helper_ib_num_comp_vectors(struct ib_device *dev);
+bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
+bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev);
+int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);
+
+/* rdma/ib_verbs.h: objects */
+struct ib_pd *rdma_sock_helper_ib_alloc_pd(struct ib_device *dev);
+void rdma_sock_helper_ib_dealloc_pd(struct ib_pd *pd);
+struct ib_cq *rdma_sock_helper_ib_alloc_cq_any(struct ib_device *dev, void *private, int nr_cqe,
+					       enum ib_poll_context poll_ctx);
+struct ib_qp *rdma_sock_helper_ib_create_qp(struct ib_pd *pd, struct ib_qp_init_attr *attr);
+int rdma_sock_helper_ib_destroy_qp(struct ib_qp *qp);
+int rdma_sock_helper_ib_dereg_mr(struct ib_mr *mr);
+u32 rdma_sock_helper_ib_pd_local_dma_lkey(struct ib_pd *pd);
+u32 rdma_sock_helper_ib_qp_num(struct ib_qp *qp);
+int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
+				  const struct ib_send_wr **bad_wr);
+int rdma_sock_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
+				  const struct ib_recv_wr **bad_wr);
+u32 rdma_sock_helper_ib_mr_lkey(struct ib_mr *mr);
+u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr);
+u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr);
+void rdma_sock_helper_ib_update_fast_reg_key(struct ib_mr *mr, u8 key);
+
+/* rdma/ib_verbs.h: DMA */
+u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
+				       enum dma_data_direction dir);
+int rdma_sock_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr);
+void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
+					  enum dma_data_direction dir);
+void rdma_sock_helper_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t size,
+						 enum dma_data_direction dir);
+void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t size,
+						    enum dma_data_direction dir);
+int rdma_sock_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+				   enum dma_data_direction dir);
+void rdma_sock_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
+				      enum dma_data_direction dir);
+
+#endif /* RDMA_SOCK_HELPERS_RDMA_H */

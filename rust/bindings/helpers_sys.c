@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Inline functions and macros of the kernel core, as functions Rust can call. */
+
+#include "helpers_sys.h"
+
+#include <linux/rcupdate.h>
+
+void rdma_sock_helper_spin_lock_bh(spinlock_t *lock)
+{
+	spin_lock_bh(lock);
+}
+
+void rdma_sock_helper_spin_unlock_bh(spinlock_t *lock)
+{
+	spin_unlock_bh(lock);
+}
+
+int rdma_sock_helper_spin_trylock_bh(spinlock_t *lock)
+{
+	return spin_trylock_bh(lock);
+}
+
+void rdma_sock_helper_assert_spin_locked(spinlock_t *lock)
+{
+	lockdep_assert_held(lock);
+}
+
+struct workqueue_struct *rdma_sock_helper_alloc_workqueue(const char *name)
+{
+	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
+}
+
+bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
+				       struct delayed_work *work,
+				       unsigned long delay)
+{
+	return mod_delayed_work(wq, work, delay);
+}
+
+bool rdma_sock_helper_module_get(void)
+{
+	return try_module_get(THIS_MODULE);
+}
+
+void rdma_sock_helper_module_put(void)
+{
+	module_put(THIS_MODULE);
+}
+
+u32 rdma_sock_helper_random_u32(void)
+{
+	return get_random_u32();
+}
+
+unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs)
+{
+	return nsecs_to_jiffies(nsecs);
+}
+
+u64 rdma_sock_helper_jiffies_to_nsecs(unsigned long jiffies)
+{
+	return jiffies_to_nsecs(jiffies);
+}
+
+void rdma_sock_helper_synchronize_rcu(void)
+{
+	synchronize_rcu();
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Generated bindings of the kernel's C interfaces; for `kapi` only.
+//!
+//! The kernel crate binds a part of what is needed. Only the difference is generated here: the names
+//! below come first, everything else is taken from the kernel crate, so a type known to both is one
+//! type. Functions and macros that exist only in C headers are reached through `rdma_sock_helper_*`
+//! of `helpers_*.c`.
+
+#![allow(
+    clippy::all,
+    clippy::as_underscore,
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    improper_ctypes,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    unknown_lints,
+    unnecessary_transmutes,
+    reason = "generated code"
+)]
+
+use kernel::{
+    bindings::*,
+    ffi, //
+};
+
+include!(concat!(env!("RDMA_SOCK_OBJ"), "/bindings_generated.rs"));
