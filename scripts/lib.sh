@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 #
 # What the scripts share: where things are cached, how progress is told, locks, and stamps keyed by
 # content. To be sourced by bash with `set -eu`. Standard output belongs to the scripts (they print
@@ -92,7 +92,7 @@ rs_logged() {
 	pid=$!
 	(
 		rs_close_locks
-		while sleep 20; do
+		while sleep 20 2>/dev/null; do
 			printf '%s:   %s, %ds: %.100s\n' "${0##*/}" "$label" $((SECONDS - start)) \
 				"$(tail -n 1 "$log" | tr -d '\r')" >&2
 		done
