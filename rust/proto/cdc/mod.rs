@@ -1,3 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CDC messages and the positions they carry, RFC 7609, section 4 and appendix A.4.
+//! The data path of a connection and the CDC messages that steer it, RFC 7609, section 4, A.4.
+//!
+//! Both sides own a ring buffer, an element of a remote memory buffer, that the other side writes
+//! to by RDMA. A CDC message behind the writes says where they end (producer cursor), how far its
+//! sender has read its own element (consumer cursor), and how the connection stands (flags).
+//!
+//! ```text
+//!   application          send ring            element of the peer          application
+//!   send_segments() ---> [ accepted ] --WRITE--> [ produced ] ---> recv_segments()
+//!   sent_by_app()          ^   poll_transmit()      ^    handle_cdc()   consumed()
+//!                          |   CDC(produced)  ------+         |
+//!        handle_sent() ----+   <------------------ CDC(consumed)
+//! ```
+//!
+//! | What                                        | File       |
+//! |---------------------------------------------|------------|
+//! | Octets of the message                       | [`msg`]    |
+//! | Positions, window and corking when sending  | [`send`]   |
+//! | Positions and updates when receiving        | [`recv`]   |
+//! | The connection: both directions and its end | [`conn`]   |
+//!
+//! Urgent data is not sent. Received urgent data stays in the stream, as with SO_OOBINLINE; it is
+//! reported, and its sender gets the update it waits for (URG-04, WIN-05).
+
+pub(crate) mod conn;
+pub(crate) mod msg;
+mod recv;
+mod send;
+
+pub(crate) use self::{
+    conn::{
+        Config,
+        Conn,
+        Events,
+        Receive,
+        SendError,
+        Transmit,
+        Violation, //
+    },
+    msg::{
+        Msg,
+        ParseError, //
+    },
+    send::{
+        Token,
+        WriteSeg, //
+    },
+};
+pub(crate) use crate::proto::{
+    close::{
+        Error,
+        State,
+        Tcp,
+        Timers, //
+    },
+    cursor::Segment,
+};

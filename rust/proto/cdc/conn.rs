@@ -1,0 +1,639 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection after its rendezvous: what to send, what was received, how it ends.
+//!
+//! Every method takes constant time and allocates nothing: a connection lives inside a spinlock
+//! that is taken in process and in softirq context. After any input the engine calls
+//! [`Conn::poll_transmit`] until it has nothing more, arms a timer by [`Conn::poll_timeout`], and
+//! looks at [`Conn::tcp`] and [`Conn::is_released`] if [`Events::closing`] is set.
+
+use crate::proto::{
+    cdc::{
+        msg::{
+            self,
+            Flags,
+            Msg, //
+        },
+        recv::{
+            Order,
+            Receiver, //
+        },
+        send::{
+            Before,
+            Policy,
+            Sender,
+            Token,
+            WriteSeg,
+            MAX_WRITES, //
+        },
+    },
+    close::{
+        Close,
+        Error,
+        Notice,
+        Notices,
+        State,
+        Tcp,
+        Timers, //
+    },
+    cursor::{
+        Cursor,
+        Ring,
+        Segment, //
+    },
+    time::{
+        earliest,
+        Instant, //
+    },
+    wire::AlertToken,
+};
+
+/// What a connection starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// The token the peer chose, which our messages carry (CDC-04, AMB-07).
+    pub(crate) token: AlertToken,
+    /// Bytes of the send ring.
+    pub(crate) sndbuf: u32,
+    /// Bytes of our element, as announced (AMB-27).
+    pub(crate) local_rmbe: u32,
+    /// Bytes of the peer's element, as it announced.
+    pub(crate) peer_rmbe: u32,
+    /// Bytes at the start of either element that carry no data: 0, or 4 with eye catchers (DEP-1).
+    pub(crate) origin: u32,
+    /// Less than this waits while earlier data is in flight; 0 turns that off (WIN-10).
+    pub(crate) cork_bytes: u32,
+    /// The most bytes of one [`Transmit`]; 0 means no limit.
+    pub(crate) max_write: u32,
+    /// The timers.
+    pub(crate) timers: Timers,
+}
+
+impl Config {
+    /// A good value for [`Self::cork_bytes`].
+    pub(crate) const CORK_BYTES: u32 = 64 << 10;
+
+    /// A good value for [`Self::max_write`].
+    pub(crate) const MAX_WRITE: u32 = 128 << 10;
+}
+
+/// What an input changed; each flag calls for an action of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Events {
+    /// Wake readers: data, the end of the stream, or an error.
+    pub(crate) readable: bool,
+    /// Wake writers: enough space, or an error.
+    pub(crate) writable: bool,
+    /// Urgent data came or is announced (URG-04).
+    pub(crate) urgent: bool,
+    /// [`Conn::poll_transmit`] has something.
+    pub(crate) transmit: bool,
+    /// State, [`Conn::tcp`] or [`Conn::is_released`] may have changed.
+    pub(crate) closing: bool,
+    /// There is a new error to take.
+    pub(crate) error: bool,
+}
+
+/// A rule of the protocol that the peer broke. The connection is aborting by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// An impossible producer cursor, or data after the end of data (CDC-38).
+    Producer,
+    /// An impossible consumer cursor (CDC-38).
+    Consumer,
+    /// Messages were lost with a link (FOV-10).
+    FailoverLoss,
+}
+
+impl Violation {
+    /// A name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "impossible producer cursor",
+            Self::Consumer => "impossible consumer cursor",
+            Self::FailoverLoss => "data lost by failover",
+        }
+    }
+}
+
+/// Why nothing can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// This side was shut for writing, or the error was reported already: `EPIPE`.
+    Pipe,
+    /// [`Conn::take_error`] says why.
+    Failed,
+}
+
+/// What a reader without data is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receive {
+    /// Wait.
+    More,
+    /// Return 0: the stream is at its end.
+    Eof,
+    /// [`Conn::take_error`] says why there is no more.
+    Failed,
+}
+
+/// Writes and the CDC message behind them, to be posted in this order as one chain (CDC-32).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transmit {
+    writes: [WriteSeg; MAX_WRITES],
+    n: usize,
+    /// The CDC message.
+    pub(crate) cdc: [u8; msg::LEN],
+    /// To be given back on completion.
+    pub(crate) token: Token,
+    before: (Before, Cursor, Close),
+}
+
+impl Transmit {
+    /// The writes, in order.
+    pub(crate) fn writes(&self) -> &[WriteSeg] {
+        self.writes.get(..self.n).unwrap_or(&[])
+    }
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conn {
+    token: AlertToken,
+    tx: Sender,
+    rx: Receiver,
+    close: Close,
+}
+
+/// What of the end of a connection the engine can see.
+type Outlook = (State, Tcp, Option<Error>, bool);
+
+impl Conn {
+    /// A connection whose rendezvous is over; `None` if a buffer has no room for data.
+    pub(crate) fn new(config: &Config) -> Option<Self> {
+        let policy = Policy {
+            cork_bytes: config.cork_bytes,
+            max_write: config.max_write,
+            cork_time: config.timers.cork,
+        };
+        let ring = Ring::new(0, config.sndbuf)?;
+        let peer = Ring::new(config.origin, config.peer_rmbe)?;
+        let local = Ring::new(config.origin, config.local_rmbe)?;
+        Some(Self {
+            token: config.token,
+            tx: Sender::new(ring, peer, policy),
+            rx: Receiver::new(local),
+            close: Close::new(config.timers),
+        })
+    }
+
+    // Sending.
+
+    /// Whether the application may write.
+    pub(crate) fn can_send(&self) -> Result<(), SendError> {
+        if self.close.error().is_some() {
+            Err(SendError::Failed)
+        } else if self.close.is_open_for_sending() {
+            Ok(())
+        } else {
+            Err(SendError::Pipe)
+        }
+    }
+
+    /// Free bytes of the send ring.
+    pub(crate) fn send_room(&self) -> u32 {
+        self.tx.room()
+    }
+
+    /// Where to copy up to `want` bytes to; less if there is no room. The second part may be empty.
+    pub(crate) fn send_segments(&self, want: u32) -> [Segment; 2] {
+        self.tx.segments(want)
+    }
+
+    /// `count` bytes were copied to where [`Self::send_segments`] said. If the peer has closed,
+    /// this is when the connection breaks: as in TCP, not before something was written (CLS-65).
+    pub(crate) fn sent_by_app(&mut self, now: Instant, count: u32) -> Events {
+        let before = self.outlook();
+        if count > 0 && self.close.is_open_for_sending() {
+            self.tx.accept(now, count);
+            self.close.handle_unsent(now);
+        }
+        self.outcome(now, before)
+    }
+
+    /// The application has more to come (MSG_MORE, TCP_CORK), or not any more.
+    pub(crate) fn set_corked(&mut self, corked: bool) {
+        self.tx.set_corked(corked);
+    }
+
+    /// Nothing written so far waits for more data or for completions.
+    pub(crate) fn flush(&mut self) {
+        self.tx.flush();
+    }
+
+    /// Whether [`Self::poll_transmit`] has something.
+    pub(crate) fn wants_transmit(&self, now: Instant) -> bool {
+        self.plan(now).is_some()
+    }
+
+    /// What a message would carry: bytes and an announcement. `None` if there is no reason for one.
+    fn plan(&self, now: Instant) -> Option<(u32, Option<Notice>)> {
+        if self.close.is_silent() {
+            return None;
+        }
+        if !self.close.is_alive() {
+            return self.close.due(false).map(|notice| (0, Some(notice)));
+        }
+        let eager = !self.close.is_open_for_sending()
+            || self.tx.cork_deadline().is_some_and(|at| at <= now);
+        let count = self.tx.sendable(eager);
+        let notice = self.close.due(count == self.tx.unsent());
+        // A peer that writes no more has no use for space.
+        let update = !self.close.peer_is_done() && self.rx.is_update_due(self.tx.is_in_flight());
+        if count > 0 || notice.is_some() || update {
+            Some((count, notice))
+        } else {
+            None
+        }
+    }
+
+    /// The next chain to post. It is final, except as [`Self::transmit_failed`] says.
+    #[must_use = "the chain counts as sent"]
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
+        let (count, notice) = self.plan(now)?;
+        let (reported, close) = (self.rx.reported(), self.close);
+        let (writes, n, before) = self.tx.take(count)?;
+        if let Some(notice) = notice {
+            self.close.handle_announced(now, notice);
+        }
+        let sent = self.close.sent();
+        // CDC-39.
+        self.rx.set_reported(self.rx.consumed());
+        let message = Msg {
+            seq: self.tx.seq(),
+            token: self.token,
+            produced: self.tx.produced().wire(),
+            consumed: self.rx.consumed().wire(),
+            flags: Flags {
+                // Whoever writes no more is not blocked.
+                blocked: self.tx.is_blocked() && sent == Notices::default(),
+                done: sent.done,
+                closed: sent.closed,
+                abort: sent.abort,
+                ..Flags::default()
+            },
+        };
+        Some(Transmit {
+            writes,
+            n,
+            cdc: message.emit(),
+            token: self.tx.token(sent.abort),
+            before: (before, reported, close),
+        })
+    }
+
+    /// The last chain could not be posted and is taken back. Only directly after
+    /// [`Self::poll_transmit`], with the lock held since. `false` if it was not the last one; the
+    /// connection cannot go on then.
+    #[must_use = "otherwise the link is to be given up"]
+    pub(crate) fn transmit_failed(&mut self, transmit: &Transmit) -> bool {
+        let (before, reported, close) = transmit.before;
+        let undone = self.tx.untake(transmit.token, before);
+        if undone {
+            self.rx.set_reported(reported);
+            self.close = close;
+        }
+        undone
+    }
+
+    /// A chain was completed, and with it, by the order of the link, all before it. Each chain must
+    /// be completed in the end, be it by a later one: data and the end of an abort wait for it.
+    pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) -> Events {
+        let before = self.outlook();
+        let writable = self.tx.complete(token);
+        if token.abort {
+            self.close.handle_abort_sent();
+        }
+        self.close.progress(now);
+        let mut events = self.outcome(now, before);
+        events.writable |= writable;
+        events
+    }
+
+    /// A chain was given up by a link that is lost.
+    pub(crate) fn handle_sent_flushed(&mut self, now: Instant, token: Token) -> Events {
+        let before = self.outlook();
+        let _ = self.tx.complete(token);
+        self.outcome(now, before)
+    }
+
+    /// Bytes not yet handed to the link (SIOCOUTQNSD).
+    pub(crate) fn unsent(&self) -> u32 {
+        self.tx.unsent()
+    }
+
+    /// Bytes that have not arrived in the peer's element for sure (SIOCOUTQ).
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.tx.uncompleted()
+    }
+
+    /// Bytes that the peer's application has not read, as far as known.
+    pub(crate) fn unconsumed(&self) -> u32 {
+        self.tx.unconsumed()
+    }
+
+    /// Whether all data and announcements have arrived: what a lingering close waits for.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.tx.unsent() == 0 && !self.tx.is_in_flight() && self.close.due(true).is_none()
+    }
+
+    /// Whether poll reports POLLOUT.
+    pub(crate) fn writable(&self) -> bool {
+        self.tx.is_roomy() || self.can_send().is_err()
+    }
+
+    // Receiving.
+
+    /// Takes in a message of the peer. After a violation, too, there is something to transmit.
+    pub(crate) fn handle_cdc(&mut self, now: Instant, message: &Msg) -> Result<Events, Violation> {
+        let before = self.outlook();
+        let flags = message.flags;
+        if self.close.state() == State::Closed {
+            return Ok(Events::default());
+        }
+        if flags.failover {
+            // CDC-44, CDC-45, FOV-08 to FOV-10.
+            return match self.rx.order(message.seq) {
+                Order::New => self.violate(now, Violation::FailoverLoss),
+                Order::Old => Ok(Events::default()),
+            };
+        }
+        if self.rx.order(message.seq) == Order::Old {
+            return Ok(Events::default());
+        }
+        let notices = Notices {
+            done: flags.done,
+            closed: flags.closed,
+            abort: flags.abort,
+        };
+        if !self.close.is_alive() {
+            // CLS-75, ABT-03.
+            self.rx.set_seq(message.seq);
+            self.close.handle_notices(now, notices, false);
+            return Ok(self.outcome(now, before));
+        }
+        let mut count = 0;
+        match (
+            self.rx.check_produced(message.produced),
+            self.tx.check_acked(message.consumed),
+        ) {
+            (Some(produced), Some(acked)) => {
+                count = self.rx.take_in(message.seq, produced, flags);
+                if self.tx.set_acked(acked) {
+                    self.close.progress(now);
+                }
+            }
+            // Whoever aborts need not have its cursors in order.
+            _ if flags.abort => self.rx.set_seq(message.seq),
+            (None, _) => return self.violate(now, Violation::Producer),
+            (_, None) => return self.violate(now, Violation::Consumer),
+        }
+        if count > 0 {
+            if self.close.peer_is_done() {
+                return self.violate(now, Violation::Producer);
+            }
+            if self.close.refuses_data() {
+                self.close.abort(now, Error::Reset);
+            }
+        }
+        let was_done = self.close.peer_is_done();
+        self.close
+            .handle_notices(now, notices, self.tx.unsent() > 0);
+        let mut events = self.outcome(now, before);
+        events.readable |= count > 0 || was_done != self.close.peer_is_done();
+        events.urgent = flags.urgent_pending || flags.urgent_present;
+        Ok(events)
+    }
+
+    /// Begins the abort that a violation calls for.
+    fn violate(&mut self, now: Instant, violation: Violation) -> Result<Events, Violation> {
+        let before = self.outlook();
+        self.rx.spoil();
+        self.close.abort(now, Error::Reset);
+        let _ = self.outcome(now, before);
+        Err(violation)
+    }
+
+    /// Bytes the application can read.
+    pub(crate) fn recv_available(&self) -> u32 {
+        self.rx.available()
+    }
+
+    /// Where up to `max` of them are in our element, from the one after `skip` on. The second part
+    /// may be empty.
+    pub(crate) fn recv_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
+        self.rx.segments(skip, max)
+    }
+
+    /// The application has taken `count` bytes.
+    pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Events {
+        self.rx.consume(count);
+        Events {
+            transmit: self.wants_transmit(now),
+            ..Events::default()
+        }
+    }
+
+    /// What a reader is to do that found no data. The end of the stream, once known, wins over an
+    /// error (AMB-46), as in TCP.
+    pub(crate) fn recv_state(&self) -> Receive {
+        if self.close.peer_is_done() || self.close.is_read_shut() {
+            Receive::Eof
+        } else if self.close.error().is_some() {
+            Receive::Failed
+        } else if self.close.is_alive() {
+            Receive::More
+        } else {
+            Receive::Eof
+        }
+    }
+
+    /// The error, once: later calls of the application find the ends of both directions.
+    pub(crate) fn take_error(&mut self) -> Option<Error> {
+        self.close.take_error()
+    }
+
+    /// Whether [`Self::take_error`] has something.
+    pub(crate) fn has_error(&self) -> bool {
+        self.close.error().is_some()
+    }
+
+    /// Whether poll reports POLLIN.
+    pub(crate) fn readable(&self) -> bool {
+        self.rx.available() > 0 || self.recv_state() != Receive::More
+    }
+
+    /// Whether poll reports POLLRDHUP.
+    pub(crate) fn peer_done(&self) -> bool {
+        self.close.peer_is_done() || self.close.is_read_shut() || !self.close.is_alive()
+    }
+
+    /// Whether poll reports POLLHUP.
+    pub(crate) fn hung_up(&self) -> bool {
+        self.peer_done() && !self.close.is_open_for_sending()
+    }
+
+    // The end.
+
+    /// shutdown(SHUT_WR): D goes after all data (CLS-53, CLS-55, CLS-61).
+    pub(crate) fn shutdown_write(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.shutdown_write();
+        self.outcome(now, before)
+    }
+
+    /// shutdown(SHUT_RD): of no concern to the peer (CLS-01).
+    pub(crate) fn shutdown_read(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.shutdown_read();
+        let mut events = self.outcome(now, before);
+        events.readable = true;
+        events
+    }
+
+    /// shutdown(SHUT_RDWR): as a close, except that unread data stays readable (CLS-01).
+    pub(crate) fn shutdown_both(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.shutdown_both(self.rx.available() > 0);
+        let mut events = self.outcome(now, before);
+        events.readable = true;
+        events
+    }
+
+    /// The application has released the socket: aborts with unread data, else C goes after all data
+    /// (CLS-02, CLS-03, CLS-08).
+    pub(crate) fn close(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.close(now, self.rx.available() > 0);
+        let mut events = self.outcome(now, before);
+        events.closing = true;
+        events
+    }
+
+    /// This side gives up the connection: SO_LINGER with time 0, an administrator, module exit.
+    pub(crate) fn abort(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.abort(now, Error::Aborted);
+        self.outcome(now, before)
+    }
+
+    /// The TCP connection was reset (TCR-06).
+    pub(crate) fn handle_tcp_reset(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.handle_tcp_reset(now);
+        self.outcome(now, before)
+    }
+
+    /// The TCP connection got a FIN (TCR-09).
+    pub(crate) fn handle_tcp_fin(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.handle_tcp_fin(now);
+        self.outcome(now, before)
+    }
+
+    /// The last link to the peer is gone (CLS-76). Nothing is transmitted any more.
+    pub(crate) fn handle_link_lost(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.close.handle_link_lost();
+        self.outcome(now, before)
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        earliest(self.close.poll_timeout(), self.tx.cork_deadline())
+    }
+
+    /// A deadline may have passed.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        if self.tx.cork_deadline().is_some_and(|at| at <= now) {
+            self.tx.flush();
+        }
+        let changed = self.close.handle_timeout(now, self.rx.is_stalling());
+        let mut events = self.outcome(now, before);
+        events.closing |= changed;
+        events
+    }
+
+    /// The state, for people.
+    pub(crate) fn state(&self) -> State {
+        self.close.state()
+    }
+
+    /// Whether shutdown(2) finds a connection; otherwise it is `ENOTCONN`.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.close.is_alive()
+    }
+
+    /// Whether the peer writes to our element no more (CLS-13).
+    pub(crate) fn is_closed(&self) -> bool {
+        self.close.state() == State::Closed
+    }
+
+    /// Whether the buffers and the token can be used for something else: closed, released by the
+    /// application, and nothing in flight.
+    pub(crate) fn is_released(&self) -> bool {
+        self.is_closed() && self.close.is_released() && !self.tx.is_in_flight()
+    }
+
+    /// Whether the connection is closed without a word of the peer, which could then still write to
+    /// our element: reuse is legal (RMB-23), but after deregistering it is also safe.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.close.is_forced()
+    }
+
+    /// What is to be done with the TCP connection. Changes from `Keep` to `Fin` to `Reset` only.
+    /// Waits for our last message to arrive, because a FIN or RST must not overtake it (AMB-22).
+    pub(crate) fn tcp(&self) -> Tcp {
+        let settled = !self.tx.is_in_flight() && !self.close.is_abort_due();
+        if settled || self.close.is_lost() || self.close.is_forced() {
+            self.close.tcp()
+        } else {
+            Tcp::Keep
+        }
+    }
+
+    /// Whether the TCP connection is to be reset.
+    pub(crate) fn wants_tcp_reset(&self) -> bool {
+        self.tcp() == Tcp::Reset
+    }
+
+    /// What the engine can see of the end.
+    fn outlook(&self) -> Outlook {
+        (
+            self.close.state(),
+            self.tcp(),
+            self.close.error(),
+            self.is_released(),
+        )
+    }
+
+    /// Tidies up after an input and says what changed since `before`.
+    fn outcome(&mut self, now: Instant, before: Outlook) -> Events {
+        if !self.close.is_alive() {
+            // ABT-06. What was received before stays readable.
+            self.tx.purge();
+        }
+        let after = self.outlook();
+        let (state, _, error, _) = before;
+        let failed = error.is_none() && after.2.is_some();
+        let died = state != after.0 && !self.close.is_alive();
+        Events {
+            readable: failed || died,
+            writable: failed || died,
+            urgent: false,
+            transmit: self.wants_transmit(now),
+            closing: before != after,
+            error: failed,
+        }
+    }
+}
