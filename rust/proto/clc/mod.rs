@@ -1,3 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CLC messages and handshake on the TCP connection, RFC 7609, section 3.5 and appendices A.2 and C.
+//! CLC messages and the handshake they make, RFC 7609, section 3.5 and appendices A.2 and C.
+//!
+//! CLC ("connection layer control") messages are the first octets on a TCP connection whose both
+//! ends offered SMC. They agree on a link and exchange what is needed to write into each other's
+//! memory:
+//!
+//! ```text
+//!   client                                server
+//!     | ---- Proposal: who and where am I --> |   proposal.rs
+//!     | <--- Accept: my end, F if new link -- |   accept.rs, endpoint.rs
+//!     | ---- Confirm: my end ---------------> |   confirm.rs, endpoint.rs
+//!     | <.... LLC on the link, if it is new .> |   ../llc
+//! ```
+//!
+//! Either side may send a Decline (`decline.rs`) in place of the message the other one waits for,
+//! never behind one ("no chase", CLC-410). The connection then stays TCP. Timeouts and octets that
+//! are no CLC message end the connection instead (CLC-07, CLC-11), as both sides no longer agree on
+//! what the stream means.
+//!
+//! [`Assembler`] cuts messages out of the stream without reading beyond them, [`client::Client`]
+//! and [`server::Server`] are the two sides of the handshake.
+
+mod accept;
+mod assembler;
+mod confirm;
+mod decline;
+mod endpoint;
+mod error;
+mod handshake;
+mod header;
+mod message;
+mod proposal;
+
+pub(crate) mod client;
+pub(crate) mod server;
+
+pub(crate) use self::{
+    accept::Accept,
+    assembler::Assembler,
+    confirm::Confirm,
+    decline::Decline,
+    endpoint::Endpoint,
+    error::{
+        Error,
+        ProtocolError,
+        Reserved, //
+    },
+    handshake::{
+        Bytes,
+        LlcOutcome,
+        Outcome,
+        Timers, //
+    },
+    message::Message,
+    proposal::{
+        Networks,
+        Prefix4,
+        Prefix6,
+        Prefix6List,
+        Proposal, //
+    },
+};

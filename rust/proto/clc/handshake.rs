@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What both sides of the CLC handshake share, RFC 7609, section 3.5 and appendix C.
+
+use super::{
+    decline::Decline,
+    error::Reserved,
+    message::Message, //
+};
+use crate::proto::{
+    reason::Reason,
+    time::Duration, //
+};
+
+/// How long the handshake waits. The RFC names no values (AMB-36); the defaults fit deployed peers
+/// (DEP-12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timers {
+    /// For the peer's next message, and for TCP to take one of ours (CLC-10).
+    pub(crate) clc: Duration,
+    /// For this side to prepare its end. Shorter than the peer's wait, so that it still gets an
+    /// answer.
+    pub(crate) prepare: Duration,
+    /// For the LLC exchange of a first contact. Its steps have timers of their own; this one is
+    /// longer than their sum.
+    pub(crate) llc: Duration,
+}
+
+impl Timers {
+    /// The default values.
+    pub(crate) const DEFAULT: Self = Self {
+        clc: Duration::from_secs(6),
+        prepare: Duration::from_secs(5),
+        llc: Duration::from_secs(30),
+    };
+}
+
+/// How a handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The connection is carried by SMC-R; nothing may arrive on TCP anymore.
+    Smc,
+    /// The connection is carried by TCP, from the octet behind the last CLC message on.
+    Fallback {
+        /// Our reason, or the diagnosis of the peer.
+        reason: Reason,
+        /// It was the peer that declined.
+        by_peer: bool,
+        /// The peer does not know the link group that this side meant to use; it must go (CLC-402).
+        out_of_sync: bool,
+    },
+    /// The TCP connection must be reset.
+    Abort(Reason),
+}
+
+impl Outcome {
+    /// This side declined.
+    pub(super) const fn declined(reason: Reason) -> Self {
+        Self::Fallback {
+            reason,
+            by_peer: false,
+            out_of_sync: false,
+        }
+    }
+
+    /// The peer declined.
+    pub(super) const fn declined_by_peer(decline: &Decline) -> Self {
+        Self::Fallback {
+            reason: decline.reason,
+            by_peer: true,
+            out_of_sync: decline.out_of_sync,
+        }
+    }
+}
+
+/// How the LLC exchange of a first contact ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LlcOutcome {
+    /// The link is confirmed and the attempt to add another one is over.
+    Ready,
+    /// It failed where falling back is still possible (FBK-07 to FBK-10).
+    Decline(Reason),
+    /// It failed where it is not (FBK-16).
+    Abort(Reason),
+}
+
+/// The octets of one message, to be sent on the TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bytes {
+    buf: [u8; 200],
+    len: usize,
+}
+
+impl Bytes {
+    /// Writes a message. `None` cannot happen: no message has more than 188 octets.
+    pub(super) fn of(message: &Message) -> Option<Self> {
+        let mut buf = [0; 200];
+        let len = message.emit(&mut buf)?;
+        Some(Self { buf, len })
+    }
+
+    /// The octets.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.buf.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// The diagnosis for a Decline that answers a reserved value (CLC-08).
+pub(super) const fn reserved_reason(value: Reserved) -> Reason {
+    match value {
+        Reserved::Version(_) | Reserved::Transport(_) => Reason::VersionMismatch,
+        Reserved::BufSize(_) => Reason::Configuration,
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all CLC messages have in common: 16 octets in front and an eye catcher at the end,
+//! RFC 7609, appendix A.2.
+
+use super::error::{
+    Error,
+    ProtocolError, //
+};
+use crate::proto::wire::{
+    PeerId,
+    EYE_CATCHER, //
+};
+use zerocopy::{
+    byteorder::network_endian::U16,
+    FromBytes,
+    IntoBytes, //
+};
+use zerocopy_derive::{
+    FromBytes,
+    Immutable,
+    IntoBytes,
+    KnownLayout,
+    Unaligned, //
+};
+
+/// The only version there is (GEN-11).
+pub(super) const VERSION: u8 = 1;
+
+/// Octets that tell how long a message is.
+pub(super) const LEAD_LEN: usize = 8;
+
+/// Most octets of a message that are accepted. Messages of version 1 have at most 188; later
+/// versions append to the Proposal.
+pub(super) const MAX_LEN: usize = 1024;
+
+/// Flag of byte 7 that means first contact in an Accept and out of sync in a Decline (CLC-34).
+const FLAG: u8 = 0x08;
+
+/// Bits of byte 7 by which versions from 2 on name the transports offered as version 1 (DEP-4).
+const TRANSPORT: u8 = 0x03;
+
+/// The octets in front of every message (CLC-30 to CLC-36).
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Raw {
+    lead: RawLead,
+    peer: [u8; 8],
+}
+
+/// The octets that tell type and length.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct RawLead {
+    eye_catcher: [u8; 4],
+    kind: u8,
+    len: U16,
+    version_flags: u8,
+}
+
+/// Which message it is (CLC-05).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Type 1.
+    Proposal,
+    /// Type 2.
+    Accept,
+    /// Type 3.
+    Confirm,
+    /// Type 4.
+    Decline,
+}
+
+impl Kind {
+    /// Reads the type octet.
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Proposal),
+            2 => Some(Self::Accept),
+            3 => Some(Self::Confirm),
+            4 => Some(Self::Decline),
+            _ => None,
+        }
+    }
+
+    /// The type octet.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Proposal => 1,
+            Self::Accept => 2,
+            Self::Confirm => 3,
+            Self::Decline => 4,
+        }
+    }
+
+    /// Whether a message of this type and `version` may have `len` octets. Later versions may be
+    /// longer, and their Proposals may lack the area of subnets (AMB-03).
+    const fn allows(self, version: u8, len: usize) -> bool {
+        match (self, version) {
+            (Self::Proposal, VERSION) => len >= 52,
+            (Self::Accept | Self::Confirm, VERSION) => len == 68,
+            (Self::Decline, VERSION) => len == 28,
+            (Self::Proposal, _) => len >= 44,
+            (Self::Accept | Self::Confirm, _) => len >= 68,
+            (Self::Decline, _) => len >= 28,
+        }
+    }
+}
+
+/// The meaning of the octets in front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Which message it is.
+    pub(super) kind: Kind,
+    /// Version, not 0.
+    pub(super) version: u8,
+    /// First contact or out of sync, according to the type.
+    pub(super) flag: bool,
+    /// What a Proposal of a later version offers as version 1.
+    pub(super) transport: u8,
+    /// The sender.
+    pub(super) peer: PeerId,
+}
+
+impl RawLead {
+    /// Validates the octets; gives type, version and length of the whole message.
+    fn check(&self) -> Result<(Kind, u8, usize), ProtocolError> {
+        if self.eye_catcher != EYE_CATCHER {
+            return Err(ProtocolError::EyeCatcher);
+        }
+        let kind = Kind::from_code(self.kind).ok_or(ProtocolError::Type(self.kind))?;
+        let version = self.version_flags >> 4;
+        if version == 0 {
+            return Err(ProtocolError::Version);
+        }
+        let len = usize::from(self.len.get());
+        if len > MAX_LEN || !kind.allows(version, len) {
+            return Err(ProtocolError::Length(self.len.get()));
+        }
+        Ok((kind, version, len))
+    }
+}
+
+/// The length of the message whose first octets are `lead`.
+///
+/// Less than [`LEAD_LEN`] octets are checked as far as they go; `None` means that more are needed.
+pub(super) fn announced_len(lead: &[u8]) -> Result<Option<usize>, ProtocolError> {
+    if lead.iter().zip(EYE_CATCHER).any(|(got, want)| *got != want) {
+        return Err(ProtocolError::EyeCatcher);
+    }
+    match RawLead::ref_from_prefix(lead) {
+        Ok((raw, _)) => raw.check().map(|(_, _, len)| Some(len)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Takes a whole message apart into its header and the octets between header and trailer.
+pub(super) fn open(message: &[u8]) -> Result<(Header, &[u8]), Error> {
+    let (raw, rest) = Raw::ref_from_prefix(message).map_err(|_| ProtocolError::Size)?;
+    let (kind, version, len) = raw.lead.check()?;
+    if len != message.len() {
+        return Err(ProtocolError::Size.into());
+    }
+    let body = rest
+        .strip_suffix(&EYE_CATCHER)
+        .ok_or(ProtocolError::Trailer)?;
+    let header = Header {
+        kind,
+        version,
+        flag: raw.lead.version_flags & FLAG != 0,
+        transport: raw.lead.version_flags & TRANSPORT,
+        peer: PeerId::new(raw.peer),
+    };
+    Ok((header, body))
+}
+
+/// Writes header and trailer of a message of version 1 with `body_len` octets between them.
+///
+/// Gives the place of those octets and the length of the message; `None` if `buf` is too short.
+pub(super) fn seal(
+    buf: &mut [u8],
+    kind: Kind,
+    flag: bool,
+    peer: PeerId,
+    body_len: usize,
+) -> Option<(&mut [u8], usize)> {
+    let len = size_of::<Raw>()
+        .checked_add(body_len)?
+        .checked_add(EYE_CATCHER.len())?;
+    let (head, rest) = buf.get_mut(..len)?.split_at_mut_checked(size_of::<Raw>())?;
+    let (body, tail) = rest.split_at_mut_checked(body_len)?;
+    let raw = Raw {
+        lead: RawLead {
+            eye_catcher: EYE_CATCHER,
+            kind: kind.code(),
+            len: u16::try_from(len).ok()?.into(),
+            version_flags: (VERSION << 4) | if flag { FLAG } else { 0 },
+        },
+        peer: peer.get(),
+    };
+    raw.write_to(head).ok()?;
+    EYE_CATCHER.write_to(tail).ok()?;
+    Some((body, len))
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_header))]
+mod tests {
+    use super::*;
+
+    /// A Decline of the smallest kind.
+    const DECLINE: [u8; 28] = [
+        0xe2, 0xd4, 0xc3, 0xd9, 4, 0, 28, 0x18, 0x12, 0x34, 2, 0, 0, 0, 11, 1, 4, 0, 0, 0, 0, 0, 0,
+        0, 0xe2, 0xd4, 0xc3, 0xd9,
+    ];
+
+    /// `DECLINE` with one octet changed.
+    fn with(at: usize, value: u8) -> [u8; 28] {
+        let mut message = DECLINE;
+        if let Some(octet) = message.get_mut(at) {
+            *octet = value;
+        }
+        message
+    }
+
+    #[test]
+    fn fields_are_read() -> Result<(), Error> {
+        let (header, body) = open(&DECLINE)?;
+        assert_eq!(header.kind, Kind::Decline);
+        assert_eq!(header.version, 1);
+        assert!(header.flag);
+        assert_eq!(header.peer.get(), [0x12, 0x34, 2, 0, 0, 0, 11, 1]);
+        assert_eq!(body, [4, 0, 0, 0, 0, 0, 0, 0]);
+        Ok(())
+    }
+
+    #[test]
+    fn every_truncation_is_rejected() {
+        for len in 0..DECLINE.len() {
+            let cut = DECLINE.get(..len).unwrap_or(&[]);
+            assert_eq!(open(cut), Err(ProtocolError::Size.into()));
+            let need = announced_len(cut);
+            assert_eq!(need, Ok((len >= LEAD_LEN).then_some(28)));
+        }
+    }
+
+    #[test]
+    fn surplus_octet_is_rejected() {
+        let mut long = [0; 29];
+        for (to, from) in long.iter_mut().zip(DECLINE) {
+            *to = from;
+        }
+        assert_eq!(open(&long), Err(ProtocolError::Size.into()));
+    }
+
+    #[test]
+    fn both_eye_catchers_are_checked() {
+        for at in 0..4 {
+            let error = Err(ProtocolError::EyeCatcher.into());
+            assert_eq!(open(&with(at, 0)), error);
+            // Even before the rest has arrived.
+            let lead = with(at, 0);
+            let error = Err(ProtocolError::EyeCatcher);
+            assert_eq!(announced_len(lead.get(..=at).unwrap_or(&[])), error);
+        }
+        for at in 24..28 {
+            let error = Err(ProtocolError::Trailer.into());
+            assert_eq!(open(&with(at, 0)), error);
+        }
+    }
+
+    #[test]
+    fn unknown_types_are_rejected() {
+        for code in 0..=u8::MAX {
+            if !(1..=4).contains(&code) {
+                let error = Err(ProtocolError::Type(code).into());
+                assert_eq!(open(&with(4, code)), error);
+            }
+        }
+    }
+
+    #[test]
+    fn version_zero_is_rejected_and_later_ones_kept() -> Result<(), Error> {
+        assert_eq!(open(&with(7, 0x08)), Err(ProtocolError::Version.into()));
+        for version in 1..=15 {
+            let message = with(7, version << 4);
+            let (header, _) = open(&message)?;
+            assert_eq!(header.version, version);
+            assert!(!header.flag);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn lengths_are_bound_to_type_and_version() {
+        let lens = [0, 27, 28, 29, 43, 44, 51, 52, 67, 68, 69, 188, 1024, 1025];
+        for (kind, version, low, high) in [
+            (1, 1, 52, 1024),
+            (2, 1, 68, 68),
+            (3, 1, 68, 68),
+            (4, 1, 28, 28),
+            (1, 2, 44, 1024),
+            (2, 2, 68, 1024),
+            (3, 2, 68, 1024),
+            (4, 2, 28, 1024),
+        ] {
+            for len in lens {
+                let [a, b] = u16::to_be_bytes(len);
+                let lead = [0xe2, 0xd4, 0xc3, 0xd9, kind, a, b, version << 4];
+                let want = if (low..=high).contains(&len) {
+                    Ok(Some(usize::from(len)))
+                } else {
+                    Err(ProtocolError::Length(len))
+                };
+                assert_eq!(announced_len(&lead), want);
+            }
+        }
+    }
+
+    #[test]
+    fn sealing_needs_room() {
+        let mut buf = [0; 28];
+        let peer = PeerId::new([1; 8]);
+        for len in 0..28 {
+            let short = buf.get_mut(..len).unwrap_or(&mut []);
+            assert!(seal(short, Kind::Decline, false, peer, 8).is_none());
+        }
+        assert!(seal(&mut buf, Kind::Decline, false, peer, 8).is_some());
+        assert!(seal(&mut buf, Kind::Decline, false, peer, usize::MAX).is_none());
+    }
+}

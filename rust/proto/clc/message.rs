@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Any CLC message, RFC 7609, appendix A.2.
+
+use super::{
+    accept::Accept,
+    confirm::Confirm,
+    decline::Decline,
+    error::Error,
+    header::{
+        self,
+        Kind, //
+    },
+    proposal::Proposal,
+};
+
+/// One CLC message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// From the client, first.
+    Proposal(Proposal),
+    /// From the server.
+    Accept(Accept),
+    /// From the client, second.
+    Confirm(Confirm),
+    /// From either, in place of another message.
+    Decline(Decline),
+}
+
+impl Message {
+    /// Reads a whole message; `octets` must have exactly the announced length.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Protocol`] when this is no CLC message, [`Error::Reserved`] when it is one that
+    /// uses what this implementation does not know.
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Error> {
+        let (header, body) = header::open(octets)?;
+        match header.kind {
+            Kind::Proposal => Proposal::parse(&header, body).map(Self::Proposal),
+            Kind::Accept => Accept::parse(&header, body).map(Self::Accept),
+            Kind::Confirm => Confirm::parse(&header, body).map(Self::Confirm),
+            Kind::Decline => Decline::parse(&header, body).map(Self::Decline),
+        }
+    }
+
+    /// Writes the message; gives its length, or `None` if `buf` is too short.
+    pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
+        match self {
+            Self::Proposal(proposal) => proposal.emit(buf),
+            Self::Accept(accept) => accept.emit(buf),
+            Self::Confirm(confirm) => confirm.emit(buf),
+            Self::Decline(decline) => decline.emit(buf),
+        }
+    }
+
+    /// The name of the message in RFC 7609.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Proposal(_) => "SMC Proposal",
+            Self::Accept(_) => "SMC Accept",
+            Self::Confirm(_) => "SMC Confirm",
+            Self::Decline(_) => "SMC Decline",
+        }
+    }
+}
