@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A library to preload into a program that should use SMC instead of TCP.
+//!
+//! It wraps `socket(2)`: a request for a TCP stream socket becomes one for `IPPROTO_SMC`. If the
+//! kernel cannot make that socket, the program gets the TCP socket it asked for, so a program runs
+//! on machines without the module as if the library were not there. Nothing else needs wrapping:
+//! sockets from `accept(2)` are of the kind of the listening socket.
+//!
+//! Programs that do not create sockets through the C library (statically linked ones, Go's runtime)
+//! and programs that the loader does not preload into (set-user-ID) are not reached.
+
+use libc::c_int;
+use std::{
+    ffi::CStr,
+    mem, ptr,
+    sync::atomic::{
+        AtomicPtr,
+        AtomicU32,
+        Ordering, //
+    },
+};
+
+/// Protocol number of SMC in the internet families, from `linux/in.h`.
+const IPPROTO_SMC: c_int = 256;
+
+/// The bits of the type argument that are the type; the others are flags.
+const SOCK_TYPE_MASK: c_int = 0xf;
+
+/// How long a kernel without the protocol is left alone. Each try there makes the kernel look for
+/// a module to load, which takes milliseconds.
+const RETRY_SECONDS: u32 = 10;
+
+type SocketFn = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+
+/// The C library's `socket`, or null until it has been looked up.
+static NEXT_SOCKET: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Second of the monotonic clock, plus one, at which the kernel last lacked the protocol; 0 never.
+static LACKED_AT: AtomicU32 = AtomicU32::new(0);
+
+/// Does a socket with these arguments become an SMC socket?
+fn is_tcp(family: c_int, kind: c_int, protocol: c_int) -> bool {
+    matches!(family, libc::AF_INET | libc::AF_INET6)
+        && kind & SOCK_TYPE_MASK == libc::SOCK_STREAM
+        && matches!(protocol, 0 | libc::IPPROTO_TCP)
+}
+
+/// Does this error mean that the kernel has no such protocol, and will not have it soon?
+fn is_lack_of_protocol(errno: c_int) -> bool {
+    matches!(errno, libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT)
+}
+
+/// Is it too early to try again, `lacked_at` being as in [`LACKED_AT`]?
+fn is_too_early(lacked_at: u32, now: u32) -> bool {
+    lacked_at != 0 && now.wrapping_sub(lacked_at) < RETRY_SECONDS
+}
+
+/// Seconds of the monotonic clock, plus one so that they are never 0.
+fn now() -> u32 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid timespec to write to.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    u32::try_from(time.tv_sec).unwrap_or(0).saturating_add(1)
+}
+
+fn errno_location() -> *mut c_int {
+    // SAFETY: The function has no preconditions.
+    unsafe { libc::__errno_location() }
+}
+
+fn errno() -> c_int {
+    // SAFETY: The pointer is that of this thread's errno, valid as long as the thread runs.
+    unsafe { *errno_location() }
+}
+
+fn set_errno(value: c_int) {
+    // SAFETY: The pointer is that of this thread's errno, valid as long as the thread runs.
+    unsafe { *errno_location() = value };
+}
+
+/// Looks up the `socket` that the program would have called without this library.
+fn look_up() -> *mut libc::c_void {
+    const NAME: &CStr = c"socket";
+    // SAFETY: `NAME` is a C string, and RTLD_NEXT a handle that dlsym takes.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, NAME.as_ptr()) };
+    // Every thread finds the same, so the order of stores does not matter.
+    NEXT_SOCKET.store(found, Ordering::Relaxed);
+    found
+}
+
+/// Calls the next `socket`; it sets errno.
+fn next_socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
+    let mut found = NEXT_SOCKET.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = look_up();
+    }
+    if found.is_null() {
+        set_errno(libc::ENOSYS);
+        return -1;
+    }
+    // SAFETY: `found` is the address of a function named `socket` in a library that the program
+    // has loaded; its signature is fixed by POSIX.
+    let socket = unsafe { mem::transmute::<*mut libc::c_void, SocketFn>(found) };
+    // SAFETY: `socket` takes any three integers.
+    unsafe { socket(family, kind, protocol) }
+}
+
+/// `socket(2)`, with SMC in place of TCP where the kernel has it.
+// SAFETY: The symbol takes the place of the C library's on purpose, with the same signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
+    if !is_tcp(family, kind, protocol) || is_too_early(LACKED_AT.load(Ordering::Relaxed), now()) {
+        return next_socket(family, kind, protocol);
+    }
+
+    let errno_before = errno();
+    let fd = next_socket(family, kind, IPPROTO_SMC);
+    if fd >= 0 {
+        return fd;
+    }
+    if is_lack_of_protocol(errno()) {
+        // A hint among threads, nothing is published with it.
+        LACKED_AT.store(now(), Ordering::Relaxed);
+    }
+    // Whatever the reason was: the program asked for TCP, and TCP's answer is the one it knows.
+    set_errno(errno_before);
+    next_socket(family, kind, protocol)
+}
+
+/// Looks up the C library's `socket` at start, as `dlsym` is not for signal handlers.
+extern "C" fn initialize() {
+    look_up();
+}
+
+// SAFETY: The loader calls what this section holds before the program's main function; the function
+// takes no notice of the arguments it gets and needs nothing but the loader.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static INITIALIZE: extern "C" fn() = initialize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcp_streams_of_both_families_are_chosen_whatever_the_flags() {
+        let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            assert!(is_tcp(family, libc::SOCK_STREAM, 0));
+            assert!(is_tcp(family, libc::SOCK_STREAM | flags, libc::IPPROTO_TCP));
+        }
+    }
+
+    #[test]
+    fn other_sockets_are_left_alone() {
+        assert!(!is_tcp(libc::AF_UNIX, libc::SOCK_STREAM, 0));
+        assert!(!is_tcp(libc::AF_INET, libc::SOCK_DGRAM, 0));
+        assert!(!is_tcp(
+            libc::AF_INET,
+            libc::SOCK_STREAM,
+            libc::IPPROTO_SCTP
+        ));
+        assert!(!is_tcp(libc::AF_INET6, libc::SOCK_RAW, libc::IPPROTO_TCP));
+    }
+
+    #[test]
+    fn kernel_that_lacked_the_protocol_is_asked_again_later() {
+        assert!(!is_too_early(0, 5));
+        assert!(is_too_early(100, 100));
+        assert!(is_too_early(100, 100 + RETRY_SECONDS - 1));
+        assert!(!is_too_early(100, 100 + RETRY_SECONDS));
+    }
+
+    #[test]
+    fn fallback_gives_tcp_and_keeps_errno() {
+        set_errno(libc::ENOENT);
+        let fd = socket(libc::AF_INET, libc::SOCK_STREAM, 0);
+        assert!(fd >= 0);
+        assert_eq!(errno(), libc::ENOENT);
+        // SAFETY: The descriptor is the one just made and is used nowhere else.
+        unsafe { libc::close(fd) };
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Turns the TCP sockets that selected programs ask for into SMC sockets.
+ *
+ * The kernel calls update_socket_protocol() at the start of socket(2) with the arguments of the
+ * call, so that a program like this one can change the protocol. The program answers IPPROTO_SMC
+ * for TCP stream sockets of the tasks that the maps select, and leaves all else alone: a result of
+ * 0 lets the kernel go on as if the program were not there.
+ *
+ * A socket is only turned while the kernel has IPPROTO_SMC in its table of protocols. Otherwise
+ * socket(2) would fail in every selected program as soon as the module is unloaded.
+ */
+
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* From the socket API; the C library's headers do not compile for this target. */
+#define AF_INET		2
+#define AF_INET6	10
+#define SOCK_STREAM	1
+#define SOCK_TYPE_MASK	0xf
+#define IPPROTO_TCP	6
+#define IPPROTO_SMC	256
+
+#define COMM_LEN	16
+#define MAX_SELECTORS	1024
+/* Far above what kernels register for one socket type; bounds the walk for the verifier. */
+#define MAX_PROTOCOLS	64
+/* Deepest cgroup looked at. */
+#define MAX_CGROUP_DEPTH	64
+
+/* Layouts that the tool writes and reads: keep src/accel/maps.rs in step, and ACCEL_ABI there. */
+struct accel_config {
+	__u32 abi;
+	__u32 unguarded;
+	/* Addresses of the list heads of stream protocols: inetsw[1] and inetsw6[1]. */
+	__u64 protocols[2];
+};
+
+enum accel_counter {
+	COUNTER_TURNED,
+	COUNTER_UNREGISTERED,
+	COUNTER_NUM,
+};
+
+/* What is needed of the kernel's types; the loader finds the real offsets. */
+struct list_head {
+	struct list_head *next;
+} __attribute__((preserve_access_index));
+
+struct inet_protosw {
+	struct list_head list;
+	unsigned short protocol;
+} __attribute__((preserve_access_index));
+
+struct task_struct {
+	struct task_struct *group_leader;
+	char comm[COMM_LEN];
+} __attribute__((preserve_access_index));
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct accel_config);
+} config SEC(".maps");
+
+/* Both selector maps count the sockets that the selector has turned. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SELECTORS);
+	__type(key, __u64);
+	__type(value, __u64);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SELECTORS);
+	__type(key, char[COMM_LEN]);
+	__type(value, __u64);
+} comms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTER_NUM);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+static void count(__u32 which)
+{
+	__u64 *value = bpf_map_lookup_elem(&counters, &which);
+
+	if (value)
+		*value += 1;
+}
+
+/* The selector by name: that of the thread, or that of the program's first thread. */
+static __u64 *select_by_comm(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	char comm[COMM_LEN] = {};
+	__u64 *hits;
+
+	bpf_get_current_comm(comm, sizeof(comm));
+	hits = bpf_map_lookup_elem(&comms, comm);
+	if (hits)
+		return hits;
+
+	__builtin_memset(comm, 0, sizeof(comm));
+	BPF_CORE_READ_STR_INTO(&comm, task, group_leader, comm);
+	return bpf_map_lookup_elem(&comms, comm);
+}
+
+/* The selector by cgroup: that of the task's cgroup or of one above it. */
+static __u64 *select_by_cgroup(void)
+{
+	int level;
+
+	for (level = 0; level < MAX_CGROUP_DEPTH; level++) {
+		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
+		__u64 *hits;
+
+		if (!id)
+			break;
+		hits = bpf_map_lookup_elem(&cgroups, &id);
+		if (hits)
+			return hits;
+	}
+	return NULL;
+}
+
+/* Is IPPROTO_SMC in the list of stream protocols that begins at address head? */
+static bool smc_registered(__u64 head)
+{
+	const __u64 list_offset = bpf_core_field_offset(struct inet_protosw, list);
+	__u64 pos = head;
+	int i;
+
+	if (!head)
+		return false;
+	for (i = 0; i < MAX_PROTOCOLS; i++) {
+		struct list_head *entry = (void *)pos;
+		struct inet_protosw *protosw;
+		unsigned short protocol = 0;
+
+		if (bpf_core_read(&pos, sizeof(pos), &entry->next) || pos == head)
+			return false;
+		protosw = (void *)(pos - list_offset);
+		bpf_core_read(&protocol, sizeof(protocol), &protosw->protocol);
+		if (protocol == IPPROTO_SMC)
+			return true;
+	}
+	return false;
+}
+
+SEC("fmod_ret/update_socket_protocol")
+int BPF_PROG(rdma_sock_accel, int family, int type, int protocol)
+{
+	struct accel_config *cfg;
+	__u32 zero = 0;
+	__u64 *hits;
+
+	if (family != AF_INET && family != AF_INET6)
+		return 0;
+	/* The hook sees the type as the program gave it, with SOCK_NONBLOCK and SOCK_CLOEXEC. */
+	if ((type & SOCK_TYPE_MASK) != SOCK_STREAM)
+		return 0;
+	if (protocol && protocol != IPPROTO_TCP)
+		return 0;
+
+	hits = select_by_comm();
+	if (!hits)
+		hits = select_by_cgroup();
+	if (!hits)
+		return 0;
+
+	cfg = bpf_map_lookup_elem(&config, &zero);
+	if (!cfg)
+		return 0;
+	if (!cfg->unguarded && !smc_registered(cfg->protocols[family == AF_INET6])) {
+		count(COUNTER_UNREGISTERED);
+		return 0;
+	}
+
+	__sync_fetch_and_add(hits, 1);
+	count(COUNTER_TURNED);
+	return IPPROTO_SMC;
+}
+
+char _license[] SEC("license") = "GPL";

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma-sock accel`: turning the sockets of selected programs, by a BPF program.
+//!
+//! The program and its maps are pinned in the BPF file system, so they live on after this tool ends:
+//!
+//! ```text
+//!   bpf/accel.bpf.c   the program; runs in socket(2)
+//!   kernel.rs         what the kernel must offer, and where its protocol lists are
+//!   selector.rs       which programs: names and cgroups, as keys of the maps
+//!   pinned.rs         loading, attaching, pinning; reading and writing the maps
+//! ```
+
+mod kernel;
+mod pinned;
+mod selector;
+
+use anyhow::{
+    bail,
+    Context,
+    Result, //
+};
+use serde::Serialize;
+use std::fmt::Write;
+
+use crate::{
+    cli::{
+        OffArgs,
+        OnArgs,
+        SelectorArgs, //
+    },
+    module,
+    output::{
+        self,
+        Table, //
+    },
+};
+use pinned::{
+    Counters,
+    Pinned, //
+};
+use selector::Selector;
+
+const SCHEMA_VERSION: u32 = 1;
+
+/// What `accel status` tells.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    schema_version: u32,
+    /// The program is attached and decides.
+    attached: bool,
+    /// Sockets are only turned while the kernel has the protocol.
+    guarded: bool,
+    /// Sockets turned since acceleration was started.
+    sockets_turned: u64,
+    /// Sockets of selected programs left as TCP because the kernel did not have the protocol.
+    sockets_left_tcp: u64,
+    selectors: Vec<SelectorReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct SelectorReport {
+    #[serde(flatten)]
+    selector: selector::Description,
+    /// Sockets turned because of this selector.
+    sockets: u64,
+}
+
+impl Report {
+    /// Looks at what is pinned. Needs the privilege to.
+    pub(crate) fn collect() -> Result<Self> {
+        let Some(pinned) = Pinned::open()? else {
+            return Ok(Self {
+                schema_version: SCHEMA_VERSION,
+                attached: false,
+                guarded: true,
+                sockets_turned: 0,
+                sockets_left_tcp: 0,
+                selectors: Vec::new(),
+            });
+        };
+        let Counters {
+            turned,
+            unregistered,
+        } = pinned.counters()?;
+        let report = |(selector, sockets): (Selector, u64)| SelectorReport {
+            selector: selector.describe(),
+            sockets,
+        };
+        Ok(Self {
+            schema_version: SCHEMA_VERSION,
+            attached: true,
+            guarded: pinned.is_guarded()?,
+            sockets_turned: turned,
+            sockets_left_tcp: unregistered,
+            selectors: pinned.selectors()?.into_iter().map(report).collect(),
+        })
+    }
+
+    /// One line on it.
+    pub(crate) fn summary(&self) -> String {
+        if !self.attached {
+            return "off".into();
+        }
+        let mut text = format!(
+            "on, {} selector{}, {} sockets turned",
+            self.selectors.len(),
+            if self.selectors.len() == 1 { "" } else { "s" },
+            self.sockets_turned
+        );
+        if self.sockets_left_tcp > 0 {
+            let _ = write!(
+                text,
+                ", {} left as TCP while the module was absent",
+                self.sockets_left_tcp
+            );
+        }
+        text
+    }
+
+    fn table(&self) -> String {
+        let mut table = Table::new(&["SELECTOR", "VALUE", "SOCKETS"]);
+        for entry in &self.selectors {
+            let (kind, value) = entry.selector.words();
+            table.row([kind, value, entry.sockets.to_string()]);
+        }
+        table.render()
+    }
+}
+
+/// `accel on`: attaches the program, or adds selectors to the one that is attached.
+pub(crate) fn on(args: &OnArgs) -> Result<()> {
+    let mut selectors = selectors(&args.selectors)?;
+    if selectors.is_empty() {
+        selectors.push(Selector::EVERYTHING);
+    }
+    let _lock = kernel::lock_bpf_fs()?;
+    let protocols = match kernel::protocol_lists() {
+        Ok(protocols) => Some(protocols),
+        Err(error) if args.force => {
+            output::note(&format!("{error:#}: sockets are turned unchecked"));
+            None
+        }
+        Err(error) => return Err(error.context("not started (see --force)")),
+    };
+    let load_error = module::load(module::RDMA_SOCK).err();
+
+    match Pinned::open()? {
+        Some(pinned) => pinned.update(protocols, &selectors)?,
+        None => {
+            kernel::check_hook()?;
+            Pinned::attach(protocols, &selectors)?;
+        }
+    }
+    if !module::offers_smc() {
+        let reason = load_error
+            .map(|text| format!(" ({text})"))
+            .unwrap_or_default();
+        let what = match protocols {
+            Some(_) => "selected programs keep plain TCP until it is",
+            None => "socket(2) fails in selected programs until it is",
+        };
+        output::note(&format!(
+            "{} is not loaded{reason}: {what}",
+            module::RDMA_SOCK
+        ));
+    }
+    Ok(())
+}
+
+/// `accel off`: removes selectors; with none given or none left, all of it.
+pub(crate) fn off(args: &OffArgs) -> Result<()> {
+    let selectors = selectors(&args.selectors)?;
+    let _lock = kernel::lock_bpf_fs()?;
+    if selectors.is_empty() {
+        // Also clears what an interrupted `on` or another version left behind.
+        return pinned::remove();
+    }
+    let pinned = Pinned::open()?.context("acceleration is off")?;
+    for selector in &selectors {
+        if !pinned.delete(selector)? {
+            let (kind, value) = selector.describe().words();
+            bail!("no selector {kind} {value}");
+        }
+    }
+    if pinned.selectors()?.is_empty() {
+        pinned::remove()?;
+    }
+    Ok(())
+}
+
+/// `accel status`.
+pub(crate) fn print_status(json: bool) -> Result<()> {
+    kernel::check_bpf_fs()?;
+    let report = Report::collect()?;
+    if json {
+        return output::print_json(&report);
+    }
+    let mut text = format!("acceleration: {}\n", report.summary());
+    if report.attached {
+        if !report.guarded {
+            text.push_str("unguarded: sockets are turned whether or not the module is loaded\n");
+        }
+        text.push_str(&report.table());
+    }
+    output::print(&text)
+}
+
+fn selectors(args: &SelectorArgs) -> Result<Vec<Selector>> {
+    if !args.port.is_empty() {
+        bail!(
+            "--port cannot select: a socket gets its protocol from socket(2), before bind(2) or \
+             connect(2) give it a port; select the program (--comm) or its cgroup (--cgroup)"
+        );
+    }
+    let comms = args.comm.iter().map(|name| Selector::from_comm(name));
+    let cgroups = args.cgroup.iter().map(|path| Selector::from_cgroup(path));
+    comms.chain(cgroups).collect()
+}

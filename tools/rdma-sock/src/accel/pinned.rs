@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The BPF program and its maps, pinned below the BPF file system.
+//!
+//! The pin of the link keeps the program attached; it is made last and removed first, so a folder
+//! without it is what an interrupted run left and is cleared away.
+
+use anyhow::{
+    anyhow,
+    Context,
+    Result, //
+};
+use libbpf_rs::{
+    set_print,
+    ErrorKind,
+    MapCore,
+    MapFlags,
+    MapHandle,
+    ObjectBuilder,
+    PrintLevel, //
+};
+use std::{
+    fs,
+    io,
+    path::{
+        Path,
+        PathBuf, //
+    },
+    sync::Mutex, //
+};
+
+use super::{
+    kernel::{
+        self,
+        ProtocolLists, //
+    },
+    selector::{
+        Selector,
+        COMM_LEN, //
+    },
+};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/accel.bpf.o"));
+
+/// Version of the layouts shared with the program; of what is pinned as well.
+const ACCEL_ABI: u32 = 1;
+
+const FOLDER: &str = "rdma-sock";
+const LINK: &str = "link";
+const CONFIG: &str = "config";
+const CGROUPS: &str = "cgroups";
+const COMMS: &str = "comms";
+const COUNTERS: &str = "counters";
+const MAPS: [&str; 4] = [CONFIG, CGROUPS, COMMS, COUNTERS];
+
+/// Keys of `counters`: `enum accel_counter`.
+const COUNTER_TURNED: u32 = 0;
+const COUNTER_UNREGISTERED: u32 = 1;
+
+/// `struct accel_config`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Config {
+    abi: u32,
+    protocols: Option<ProtocolLists>,
+}
+
+impl Config {
+    const SIZE: usize = 24;
+
+    fn new(protocols: Option<ProtocolLists>) -> Self {
+        Self {
+            abi: ACCEL_ABI,
+            protocols,
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let unguarded = u32::from(self.protocols.is_none());
+        let (inet, inet6) = self
+            .protocols
+            .map_or((0, 0), |lists| (lists.inet, lists.inet6));
+        let parts: [&[u8]; 4] = [
+            &self.abi.to_ne_bytes(),
+            &unguarded.to_ne_bytes(),
+            &inet.to_ne_bytes(),
+            &inet6.to_ne_bytes(),
+        ];
+        parts.concat()
+    }
+
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; Self::SIZE] = octets.try_into().ok()?;
+        let (abi, rest) = octets.split_first_chunk()?;
+        let (unguarded, rest) = rest.split_first_chunk()?;
+        let (inet, rest) = rest.split_first_chunk()?;
+        let (inet6, _) = rest.split_first_chunk()?;
+        let lists = ProtocolLists {
+            inet: u64::from_ne_bytes(*inet),
+            inet6: u64::from_ne_bytes(*inet6),
+        };
+        Some(Self {
+            abi: u32::from_ne_bytes(*abi),
+            protocols: (u32::from_ne_bytes(*unguarded) == 0).then_some(lists),
+        })
+    }
+}
+
+/// Sockets of selected programs since the program was attached.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counters {
+    pub(super) turned: u64,
+    pub(super) unregistered: u64,
+}
+
+/// The maps of the attached program.
+pub(super) struct Pinned {
+    config: MapHandle,
+    cgroups: MapHandle,
+    comms: MapHandle,
+    counters: MapHandle,
+}
+
+impl Pinned {
+    /// Opens the maps; none if no program is attached.
+    pub(super) fn open() -> Result<Option<Self>> {
+        let dir = folder();
+        let link = dir.join(LINK);
+        if !link
+            .try_exists()
+            .with_context(|| link.display().to_string())?
+        {
+            return Ok(None);
+        }
+        let pinned = Self::open_maps(&dir).context("try `rdma-sock accel off`")?;
+        pinned.read_config()?;
+        Ok(Some(pinned))
+    }
+
+    /// Loads and attaches the program with these selectors, and pins it.
+    pub(super) fn attach(protocols: Option<ProtocolLists>, selectors: &[Selector]) -> Result<()> {
+        remove()?;
+        let result = Self::try_attach(protocols, selectors);
+        if result.is_err() {
+            // The first error is the one to tell.
+            let _ = remove();
+        }
+        result
+    }
+
+    fn try_attach(protocols: Option<ProtocolLists>, selectors: &[Selector]) -> Result<()> {
+        capture_messages();
+        let mut object = ObjectBuilder::default()
+            .open_memory(OBJECT)
+            .and_then(libbpf_rs::OpenObject::load)
+            .map_err(|error| explain(error, "load"))?;
+        let dir = folder();
+        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        for mut map in object.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if MAPS.contains(&name.as_str()) {
+                let path = dir.join(&name);
+                map.pin(&path)
+                    .with_context(|| format!("cannot pin {}", path.display()))?;
+            }
+        }
+        let pinned = Self::open_maps(&dir)?;
+        pinned.write(Config::new(protocols), selectors)?;
+
+        let program = object
+            .progs_mut()
+            .next()
+            .context("no program in the BPF object")?;
+        let mut link = program
+            .attach_trace()
+            .map_err(|error| explain(error, "attach"))?;
+        let path = dir.join(LINK);
+        link.pin(&path)
+            .with_context(|| format!("cannot pin {}", path.display()))
+    }
+
+    fn open_maps(dir: &Path) -> Result<Self> {
+        let map = |name: &str| {
+            let path = dir.join(name);
+            MapHandle::from_pinned_path(&path)
+                .with_context(|| format!("cannot open {}", path.display()))
+        };
+        Ok(Self {
+            config: map(CONFIG)?,
+            cgroups: map(CGROUPS)?,
+            comms: map(COMMS)?,
+            counters: map(COUNTERS)?,
+        })
+    }
+
+    /// Adds selectors to the attached program; those it has already go on counting.
+    pub(super) fn update(
+        &self,
+        protocols: Option<ProtocolLists>,
+        selectors: &[Selector],
+    ) -> Result<()> {
+        self.write(Config::new(protocols), selectors)
+    }
+
+    fn write(&self, config: Config, selectors: &[Selector]) -> Result<()> {
+        self.config
+            .update(&0u32.to_ne_bytes(), &config.encode(), MapFlags::ANY)
+            .context("cannot write the configuration")?;
+        for selector in selectors {
+            let (map, key) = self.place(selector);
+            match map.update(&key, &0u64.to_ne_bytes(), MapFlags::NO_EXIST) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(error).context("cannot write the selector");
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a selector; false if there was none.
+    pub(super) fn delete(&self, selector: &Selector) -> Result<bool> {
+        let (map, key) = self.place(selector);
+        match map.delete(&key) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error).context("cannot remove the selector"),
+        }
+    }
+
+    /// All selectors, each with the number of sockets it has turned.
+    pub(super) fn selectors(&self) -> Result<Vec<(Selector, u64)>> {
+        let mut found = Vec::new();
+        for (map, decode) in [
+            (&self.comms, decode_comm as fn(&[u8]) -> Option<Selector>),
+            (&self.cgroups, decode_cgroup),
+        ] {
+            for key in map.keys() {
+                let selector = decode(&key).context("unknown key in a map")?;
+                // Another run may have removed it meanwhile.
+                if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
+                    found.push((selector, decode_count(&value)?));
+                }
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// The counters, over all processors.
+    pub(super) fn counters(&self) -> Result<Counters> {
+        let counter = |key: u32| -> Result<u64> {
+            let values = self
+                .counters
+                .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?;
+            let values = values.context("counter missing")?;
+            values.iter().map(|value| decode_count(value)).sum()
+        };
+        Ok(Counters {
+            turned: counter(COUNTER_TURNED)?,
+            unregistered: counter(COUNTER_UNREGISTERED)?,
+        })
+    }
+
+    /// Are sockets turned only while the kernel has the protocol?
+    pub(super) fn is_guarded(&self) -> Result<bool> {
+        Ok(self.read_config()?.protocols.is_some())
+    }
+
+    fn read_config(&self) -> Result<Config> {
+        let octets = self.config.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        let config = octets.as_deref().and_then(Config::decode);
+        let config = config.filter(|config| config.abi == ACCEL_ABI);
+        config.context("acceleration was started by another version: `rdma-sock accel off` first")
+    }
+
+    fn place(&self, selector: &Selector) -> (&MapHandle, Vec<u8>) {
+        match selector {
+            Selector::Comm(comm) => (&self.comms, comm.to_vec()),
+            Selector::Cgroup(id) => (&self.cgroups, id.to_ne_bytes().to_vec()),
+        }
+    }
+}
+
+/// Detaches the program, if there is one, and removes all pins.
+pub(super) fn remove() -> Result<()> {
+    let dir = folder();
+    for name in std::iter::once(LINK).chain(MAPS) {
+        let path = dir.join(name);
+        ignore_absence(fs::remove_file(&path)).with_context(|| path.display().to_string())?;
+    }
+    ignore_absence(fs::remove_dir(&dir)).with_context(|| dir.display().to_string())
+}
+
+fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(kernel::BPF_FS).join(FOLDER)
+}
+
+fn decode_comm(key: &[u8]) -> Option<Selector> {
+    <[u8; COMM_LEN]>::try_from(key).ok().map(Selector::Comm)
+}
+
+fn decode_cgroup(key: &[u8]) -> Option<Selector> {
+    key.try_into()
+        .ok()
+        .map(u64::from_ne_bytes)
+        .map(Selector::Cgroup)
+}
+
+fn decode_count(value: &[u8]) -> Result<u64> {
+    let octets = value.try_into().context("unknown value in a map")?;
+    Ok(u64::from_ne_bytes(octets))
+}
+
+/// What libbpf had to say; only of interest if something fails.
+static MESSAGES: Mutex<String> = Mutex::new(String::new());
+
+fn capture_messages() {
+    set_print(Some((PrintLevel::Info, |_, message| {
+        if let Ok(mut messages) = MESSAGES.lock() {
+            messages.push_str(&message);
+        }
+    })));
+}
+
+/// Adds the likely cause and libbpf's messages to an error of it.
+fn explain(error: libbpf_rs::Error, what: &str) -> anyhow::Error {
+    let messages = MESSAGES
+        .lock()
+        .map(|messages| messages.clone())
+        .unwrap_or_default();
+    let cause = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "not permitted (needs CAP_SYS_ADMIN, and a kernel that is not locked down to \
+             confidentiality)"
+        }
+        _ => "this kernel may not let BPF change the protocol (CONFIG_MPTCP, CONFIG_BPF_JIT)",
+    };
+    anyhow!("{}", messages.trim())
+        .context(error)
+        .context(format!(
+            "cannot {what} the BPF program for {}: {cause}",
+            kernel::HOOK
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTS: ProtocolLists = ProtocolLists {
+        inet: 0xffff_ffff_83a0_1050,
+        inet6: 0xffff_ffff_83a0_c110,
+    };
+
+    #[test]
+    fn configuration_has_the_layout_of_the_program() {
+        let octets = Config::new(Some(LISTS)).encode();
+        let expected = [
+            &1u32.to_ne_bytes()[..],
+            &0u32.to_ne_bytes(),
+            &LISTS.inet.to_ne_bytes(),
+            &LISTS.inet6.to_ne_bytes(),
+        ];
+        assert_eq!(octets, expected.concat());
+        assert_eq!(octets.len(), Config::SIZE);
+    }
+
+    #[test]
+    fn configuration_survives_the_map() {
+        for config in [Config::new(Some(LISTS)), Config::new(None)] {
+            assert_eq!(Config::decode(&config.encode()), Some(config));
+        }
+        assert_eq!(Config::decode(&[0; Config::SIZE - 1]), None);
+    }
+
+    #[test]
+    fn program_has_the_maps_that_are_pinned_and_their_sizes() {
+        let object = ObjectBuilder::default().open_memory(OBJECT).unwrap();
+        let sizes = |name: &str| {
+            let map = object.maps().find(|map| map.name() == name).unwrap();
+            (map.key_size() as usize, map.value_size() as usize)
+        };
+        assert_eq!(sizes(CONFIG), (4, Config::SIZE));
+        assert_eq!(sizes(CGROUPS), (8, 8));
+        assert_eq!(sizes(COMMS), (COMM_LEN, 8));
+        assert_eq!(sizes(COUNTERS), (4, 8));
+    }
+
+    #[test]
+    fn keys_decode_to_their_selectors() {
+        let comm = *b"curl\0\0\0\0\0\0\0\0\0\0\0\0";
+        assert_eq!(decode_comm(&comm), Some(Selector::Comm(comm)));
+        assert_eq!(
+            decode_cgroup(&7u64.to_ne_bytes()),
+            Some(Selector::Cgroup(7))
+        );
+        assert_eq!(decode_cgroup(&[0; 4]), None);
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma-sock run`: starts a program with the preload library.
+
+use anyhow::{
+    bail,
+    Context,
+    Result, //
+};
+use std::{
+    env,
+    ffi::{
+        OsStr,
+        OsString, //
+    },
+    io::ErrorKind,
+    os::unix::{
+        ffi::OsStrExt,
+        process::CommandExt, //
+    },
+    path::{
+        Path,
+        PathBuf, //
+    },
+    process::{
+        Command,
+        ExitCode, //
+    },
+};
+
+use crate::{
+    cli::RunArgs,
+    output, //
+};
+
+const LIBRARY: &str = "librdma_sock_preload.so";
+const VARIABLE: &str = "LD_PRELOAD";
+
+/// What shells answer when a program cannot be executed, or is not found.
+const CANNOT_EXECUTE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Replaces this process by the program; returns only if that fails.
+pub(crate) fn exec(args: &RunArgs) -> ExitCode {
+    let (error, code) = match prepare(args) {
+        Ok(mut command) => {
+            let error = command.exec();
+            let code = match error.kind() {
+                ErrorKind::NotFound => NOT_FOUND,
+                _ => CANNOT_EXECUTE,
+            };
+            let program = command.get_program().to_string_lossy().into_owned();
+            (
+                anyhow::Error::new(error).context(format!("cannot run {program}")),
+                code,
+            )
+        }
+        Err(error) => (error, CANNOT_EXECUTE),
+    };
+    output::complain(&error);
+    ExitCode::from(code)
+}
+
+fn prepare(args: &RunArgs) -> Result<Command> {
+    let library = match &args.preload {
+        Some(file) => file
+            .canonicalize()
+            .with_context(|| file.display().to_string())?,
+        None => find_library(&env::current_exe().context("cannot find this program's own file")?)?,
+    };
+    let preload = preload_list(&library, env::var_os(VARIABLE).as_deref())?;
+    let (program, arguments) = args.command.split_first().context("no program given")?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(VARIABLE, preload);
+    Ok(command)
+}
+
+/// Looks for the library where it is built or installed, relative to the file of this program.
+fn find_library(program: &Path) -> Result<PathBuf> {
+    let dir = program.parent().unwrap_or(Path::new("/"));
+    let places = [
+        dir.to_path_buf(),
+        dir.join("../lib/rdma-sock"),
+        dir.join("../lib"),
+    ];
+    for place in &places {
+        if let Ok(file) = place.join(LIBRARY).canonicalize() {
+            return Ok(file);
+        }
+    }
+    bail!(
+        "{LIBRARY} is neither next to {} nor in ../lib/rdma-sock: name it with --preload",
+        program.display()
+    )
+}
+
+/// Puts `library` before what is preloaded already.
+fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString> {
+    let name = library.as_os_str();
+    // The loader takes both as separators and knows no escape.
+    if name
+        .as_bytes()
+        .iter()
+        .any(|&byte| byte == b' ' || byte == b':')
+    {
+        bail!(
+            "{}: a library whose path has a space or a colon cannot be preloaded",
+            library.display()
+        );
+    }
+    let mut list = name.to_os_string();
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        list.push(":");
+        list.push(existing);
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn library_is_found_next_to_the_program_or_in_lib() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let bin = root.join("bin");
+        let lib = root.join("lib/rdma-sock");
+        fs::create_dir_all(&bin).unwrap();
+        fs::create_dir_all(&lib).unwrap();
+        let program = bin.join("rdma-sock");
+        assert!(find_library(&program).is_err());
+        fs::write(lib.join(LIBRARY), "").unwrap();
+        assert_eq!(find_library(&program).unwrap(), lib.join(LIBRARY));
+        fs::write(bin.join(LIBRARY), "").unwrap();
+        assert_eq!(find_library(&program).unwrap(), bin.join(LIBRARY));
+    }
+
+    #[test]
+    fn earlier_preloads_are_kept() {
+        let library = Path::new("/lib/x.so");
+        assert_eq!(preload_list(library, None).unwrap(), "/lib/x.so");
+        assert_eq!(
+            preload_list(library, Some(OsStr::new(""))).unwrap(),
+            "/lib/x.so"
+        );
+        assert_eq!(
+            preload_list(library, Some(OsStr::new("/lib/y.so"))).unwrap(),
+            "/lib/x.so:/lib/y.so"
+        );
+    }
+
+    #[test]
+    fn path_that_the_loader_would_split_is_refused() {
+        assert!(preload_list(Path::new("/a b/x.so"), None).is_err());
+        assert!(preload_list(Path::new("/a:b/x.so"), None).is_err());
+    }
+}

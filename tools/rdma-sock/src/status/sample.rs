@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Samples of the module's files, and what the command makes of them.
+
+/// `stat`
+pub(super) const STAT: &str = "\
+smc_clnt_conns 3
+tx_bytes 67108864
+rx_bytes 512
+link_groups 1
+fallback_reason_03010000 1
+";
+
+/// `conns`; the second line has a word this tool does not know.
+pub(super) const CONNS: &str = "\
+role=client mode=smc state=active local=192.0.2.1:40000 peer=192.0.2.2:80 \
+reason=0x00000000 reason_name= tx_bytes=67108864 rx_bytes=512 ino=12345 uid=1000 lgr=1 \
+dev=rxe0
+role=server mode=tcp state=active local=[2001:db8::2]:80 peer=[2001:db8::1]:1234 \
+reason=0x03010000 reason_name=peer-no-smc tx_bytes=2048 rx_bytes=0 ino=12346 uid=0 lgr= \
+dev= cpu=1
+";
+
+/// `devices`
+pub(super) const DEVICES: &str = "\
+dev=rxe0 port=1 netdev=eth0 state=active gid=::ffff:192.0.2.1 mac=52:54:00:00:00:01 \
+usable=1
+dev=rxe1 port=1 netdev=eth1 state=down gid= mac=52:54:00:00:00:02 usable=0
+";
+
+/// `links`
+pub(super) const LINKS: &str = "\
+lgr=1 role=client peer=0001525400000002 dev=rxe0 state=active conns=1 rmbs=2 qpn=0x000011 \
+peer_qpn=0x000012
+";
+
+/// The text for people.
+pub(super) const TEXT: &str = "\
+Module        rdma_sock 0.1.0 is loaded
+Acceleration  not visible to this user
+RDMA devices  1 of 2 ports usable
+  DEVICE  PORT  NETDEV  STATE   USABLE  GID
+  rxe0    1     eth0    active  yes     ::ffff:192.0.2.1
+  rxe1    1     eth1    down    no      -
+Connections   1 over RDMA, 1 over TCP, 0 undecided
+  MODE  ROLE    STATE   LOCAL             PEER                SENT      RECEIVED  DEVICE  WHY TCP
+  smc   client  active  192.0.2.1:40000   192.0.2.2:80        64.0 MiB  512 B     rxe0    -
+  tcp   server  active  [2001:db8::2]:80  [2001:db8::1]:1234  2.0 KiB   0 B       -       peer-no-smc
+Link groups   1
+  GROUP  ROLE    PEER              DEVICE  STATE   CONNS  RMBS
+  1      client  0001525400000002  rxe0    active  1      2
+Counters
+  NAME            VALUE
+  smc_clnt_conns  3
+  tx_bytes        67108864 (64.0 MiB)
+  rx_bytes        512
+  link_groups     1
+Fallbacks
+  REASON      NAME                       COUNT
+  0x03010000  peer did not indicate SMC  1
+";
+
+/// The JSON that the manual page documents.
+pub(super) const JSON: &str = r#"{
+  "schema_version": 1,
+  "module": {"loaded": true, "version": "0.1.0"},
+  "acceleration": null,
+  "devices": [
+    {
+      "dev": "rxe0", "port": 1, "netdev": "eth0", "state": "active",
+      "gid": "::ffff:192.0.2.1", "mac": "52:54:00:00:00:01", "usable": true
+    },
+    {
+      "dev": "rxe1", "port": 1, "netdev": "eth1", "state": "down",
+      "gid": null, "mac": "52:54:00:00:00:02", "usable": false
+    }
+  ],
+  "connections": [
+    {
+      "role": "client", "mode": "smc", "state": "active",
+      "local": "192.0.2.1:40000", "peer": "192.0.2.2:80",
+      "reason": "0x00000000", "reason_name": null,
+      "tx_bytes": 67108864, "rx_bytes": 512, "ino": 12345, "uid": 1000,
+      "lgr": "1", "dev": "rxe0"
+    },
+    {
+      "role": "server", "mode": "tcp", "state": "active",
+      "local": "[2001:db8::2]:80", "peer": "[2001:db8::1]:1234",
+      "reason": "0x03010000", "reason_name": "peer-no-smc",
+      "tx_bytes": 2048, "rx_bytes": 0, "ino": 12346, "uid": 0,
+      "lgr": null, "dev": null, "cpu": "1"
+    }
+  ],
+  "link_groups": [
+    {
+      "lgr": "1", "role": "client", "peer": "0001525400000002", "dev": "rxe0",
+      "state": "active", "conns": 1, "rmbs": 2, "qpn": "0x000011", "peer_qpn": "0x000012"
+    }
+  ],
+  "counters": {"smc_clnt_conns": 3, "tx_bytes": 67108864, "rx_bytes": 512, "link_groups": 1},
+  "fallback_reasons": [
+    {"code": "0x03010000", "name": "peer did not indicate SMC", "count": 1}
+  ]
+}
+"#;
