@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the LLC machine wants done, and how it names things and failures.
+
+use super::{
+    delete_link::DeleteReason,
+    link::Slot,
+    msg::{Octets, ParseError}, //
+};
+use crate::proto::reason::{Local, Reason};
+
+/// Which end of the TCP connection this side was when the link group was made (LGR-17).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The active opener.
+    Client,
+    /// The passive opener, which alone changes the links (LGR-19).
+    Server,
+}
+
+/// One of this side's remote memory buffers; the engine chooses the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RmbId(pub(crate) u16);
+
+/// What a message that was sent is. The engine keeps it with the send and gives it back when the
+/// send completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// CONFIRM LINK of the server.
+    ConfirmLink,
+    /// Its reply.
+    ConfirmLinkReply,
+    /// ADD LINK of the server.
+    AddLink,
+    /// DELETE LINK of the server for one link.
+    DeleteLink,
+    /// Its reply.
+    DeleteLinkReply,
+    /// DELETE LINK for the whole group.
+    DeleteGroup,
+    /// CONFIRM RKEY or DELETE RKEY.
+    Rkey,
+    /// TEST LINK.
+    TestLink,
+    /// Any other reply.
+    Reply,
+}
+
+impl Kind {
+    /// A short name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ConfirmLink => "CONFIRM LINK",
+            Self::ConfirmLinkReply => "CONFIRM LINK reply",
+            Self::AddLink => "ADD LINK",
+            Self::DeleteLink => "DELETE LINK",
+            Self::DeleteLinkReply => "DELETE LINK reply",
+            Self::DeleteGroup => "DELETE LINK (all)",
+            Self::Rkey => "CONFIRM RKEY or DELETE RKEY",
+            Self::TestLink => "TEST LINK",
+            Self::Reply => "reply",
+        }
+    }
+}
+
+/// Why a link, or with it the link group, is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// The peer did not answer this in time (TMR-01).
+    NoReply(Kind),
+    /// This could not be sent (TMR-03).
+    SendFailed(Kind),
+    /// The server's CONFIRM LINK did not come (TMR-04).
+    NoConfirmLink,
+    /// The server's ADD LINK did not come (TMR-13).
+    NoAddLink,
+    /// The engine saw the link fail.
+    LinkFailed,
+    /// What the peer sent is no LLC message (ERR-40, ERR-41).
+    Malformed(ParseError),
+    /// The peer sent this at a time it must not (ERR-41).
+    Unexpected(&'static str),
+    /// A message of the peer contradicts what is known (ERR-30, ERR-39).
+    Mismatch(&'static str),
+    /// The peer announced a buffer, but not for this link (ERR-37).
+    KeyMissing,
+    /// Elements of the peer have eye catchers, which this side does not use (DEP-1).
+    EyeCatcher,
+    /// The queue pair could not be made ready.
+    NotReady(Reason),
+    /// The peer ended it.
+    PeerDeleted(DeleteReason),
+    /// This side ended it.
+    Ended(DeleteReason),
+    /// More was to be done than the engine took away; a fault of this implementation.
+    Overflow,
+}
+
+impl Cause {
+    /// A short name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::NoReply(_) => "no reply",
+            Self::SendFailed(_) => "send failed",
+            Self::NoConfirmLink => "no CONFIRM LINK from the server",
+            Self::NoAddLink => "no ADD LINK from the server",
+            Self::LinkFailed => "link failed",
+            Self::Malformed(_) => "malformed message",
+            Self::Unexpected(_) => "unexpected message",
+            Self::Mismatch(_) => "message contradicts what is known",
+            Self::KeyMissing => "key missing for the link",
+            Self::EyeCatcher => "peer uses eye catchers",
+            Self::NotReady(_) => "queue pair not ready",
+            Self::PeerDeleted(_) => "ended by the peer",
+            Self::Ended(_) => "ended",
+            Self::Overflow => "too many actions",
+        }
+    }
+
+    /// The reason to give for the connection whose first contact failed of this.
+    pub(crate) const fn reason(self) -> Reason {
+        match self {
+            Self::NoConfirmLink
+            | Self::NoReply(Kind::ConfirmLink)
+            | Self::SendFailed(Kind::ConfirmLink | Kind::ConfirmLinkReply) => {
+                Reason::TimeoutConfirmLink
+            }
+            Self::NoAddLink | Self::NoReply(_) | Self::SendFailed(_) => Reason::TimeoutAddLink,
+            Self::LinkFailed | Self::PeerDeleted(_) | Self::Ended(_) => Reason::NoActiveLink,
+            Self::Malformed(_) | Self::Unexpected(_) | Self::Mismatch(_) | Self::KeyMissing => {
+                Reason::Local(Local::LinkProtocol)
+            }
+            Self::EyeCatcher => Reason::RmbeEyeCatcher,
+            Self::NotReady(reason) => reason,
+            Self::Overflow => Reason::Internal,
+        }
+    }
+}
+
+/// How first contact ended without a link group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fail {
+    /// Send an SMC Decline and go on with TCP (CLC-413, FBK-07 to FBK-10).
+    Decline(Reason),
+    /// Reset the TCP connection: the window for a Decline is closed (FBK-14, FBK-16).
+    Abort(Reason),
+}
+
+/// What the engine has to do, in the order it is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Send this message on this link, and tell when the send has completed.
+    Send {
+        /// The link.
+        slot: Slot,
+        /// The message.
+        msg: Octets,
+        /// To be given back at completion.
+        kind: Kind,
+    },
+    /// Move the queue pair of the link to the state in which it can send; answer by `handle_rts`
+    /// (LNK-08). Only to a client.
+    MoveToRts {
+        /// The link.
+        slot: Slot,
+    },
+    /// Say what a second link could use; answer by `offer_link` (LLF-11). Only to a server.
+    OfferLink,
+    /// The attempt for a second link is over; what was offered is not needed any more.
+    DropOffer,
+    /// First contact is over, data may flow (RDV-05).
+    Ready,
+    /// First contact failed. The last action: tear everything down (FBK-19).
+    FirstContactFailed(Fail),
+    /// The peer knows the buffer (LLF-61).
+    RkeyConfirmed(RmbId),
+    /// The peer does not take the buffer in; it must not be used (LLF-65).
+    RkeyRejected(RmbId),
+    /// The peer has forgotten the buffer, it may be freed (LLF-67).
+    RkeyDeleted(RmbId),
+    /// The link is dead. Its queue pair is not to be used any more.
+    LinkDown {
+        /// The link.
+        slot: Slot,
+        /// Why.
+        cause: Cause,
+    },
+    /// The link group is dead. The last action: reset its connections and free all (FOV-19).
+    /// Requests about buffers that have not been answered never will.
+    Terminate {
+        /// Why.
+        cause: Cause,
+    },
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which requests of the peer wait, are refused or are ignored while something else is going on,
+//! RFC 7609, section 3.5.5.3.
+//!
+//! One exchange that changes the configuration runs at a time in a link group (COL-01). Each side
+//! learns of the other's only by messages, so requests cross, and this table says who yields.
+
+use super::action::Role;
+
+/// The exchange that is running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Running {
+    /// None.
+    Nothing,
+    /// ADD LINK up to its end, which in first contact begins with CONFIRM LINK.
+    AddLink,
+    /// DELETE LINK for one link.
+    DeleteLink,
+    /// CONFIRM RKEY or DELETE RKEY that this side began.
+    Rkey,
+}
+
+/// A request of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// TEST LINK.
+    TestLink,
+    /// ADD LINK: of a client a notice, of a server the start of a link.
+    AddLink,
+    /// DELETE LINK for one link: of a client a notice, of a server the deletion.
+    DeleteLink,
+    /// DELETE LINK for all.
+    DeleteGroup,
+    /// CONFIRM RKEY or DELETE RKEY.
+    Rkey,
+}
+
+/// What to do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Do as it says.
+    Process,
+    /// Do as it says when the running exchange is over.
+    Queue,
+    /// Reply that it cannot be done now.
+    Refuse,
+    /// Forget it.
+    Ignore,
+}
+
+/// What a side in the role `role` does with `request` while `running` is going on.
+pub(super) const fn admit(role: Role, running: Running, request: Request) -> Verdict {
+    match (running, request) {
+        // COL-10, COL-20, COL-30, LLF-81: always at once; COL-13, COL-23, COL-35, COL-04 as well.
+        (_, Request::TestLink | Request::DeleteGroup) => Verdict::Process,
+        (Running::Nothing, _) => Verdict::Process,
+        // COL-14, COL-24, COL-03; DELETE RKEY is of the same class (AMB-16).
+        (Running::AddLink | Running::DeleteLink, Request::Rkey) => Verdict::Refuse,
+        // COL-02, AMB-15: both sides may announce buffers at the same time.
+        (Running::Rkey, Request::Rkey) => Verdict::Process,
+        (Running::AddLink, Request::AddLink) => match role {
+            // COL-11.
+            Role::Server => Verdict::Ignore,
+            // What the client is waiting for.
+            Role::Client => Verdict::Process,
+        },
+        // COL-31, COL-32, COL-21: the client yields to the server.
+        (Running::DeleteLink | Running::Rkey, Request::AddLink) => match role {
+            Role::Server => Verdict::Queue,
+            Role::Client => Verdict::Process,
+        },
+        // COL-12, COL-22, COL-33, COL-34: likewise.
+        (Running::AddLink | Running::DeleteLink | Running::Rkey, Request::DeleteLink) => match role
+        {
+            Role::Server => Verdict::Queue,
+            Role::Client => Verdict::Process,
+        },
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_flow))]
+mod tests {
+    use super::*;
+
+    /// Checks a row of the catalogue.
+    fn row(role: Role, running: Running, request: Request, verdict: Verdict) {
+        assert_eq!(admit(role, running, request), verdict);
+    }
+
+    /// RFC 7609, section 3.5.5.3.1.
+    #[test]
+    fn collisions_with_add_link() {
+        let (server, running) = (Role::Server, Running::AddLink);
+        row(server, running, Request::TestLink, Verdict::Process); // COL-10
+        row(server, running, Request::AddLink, Verdict::Ignore); // COL-11
+        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-12
+        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-13
+        row(server, running, Request::Rkey, Verdict::Refuse); // COL-14
+        row(Role::Client, running, Request::AddLink, Verdict::Process); // LLF-10
+        row(Role::Client, running, Request::Rkey, Verdict::Refuse); // COL-03
+    }
+
+    /// RFC 7609, section 3.5.5.3.2.
+    #[test]
+    fn collisions_with_delete_link() {
+        let (server, running) = (Role::Server, Running::DeleteLink);
+        row(server, running, Request::TestLink, Verdict::Process); // COL-20
+        row(server, running, Request::AddLink, Verdict::Queue); // COL-21
+        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-22
+        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-23
+        row(server, running, Request::Rkey, Verdict::Refuse); // COL-24
+        row(Role::Client, running, Request::TestLink, Verdict::Process); // COL-20
+        row(
+            Role::Client,
+            running,
+            Request::DeleteGroup,
+            Verdict::Process,
+        ); // COL-23
+    }
+
+    /// RFC 7609, section 3.5.5.3.3.
+    #[test]
+    fn collisions_with_confirm_rkey() {
+        let (server, client, running) = (Role::Server, Role::Client, Running::Rkey);
+        row(server, running, Request::TestLink, Verdict::Process); // COL-30
+        row(server, running, Request::AddLink, Verdict::Queue); // COL-31
+        row(client, running, Request::AddLink, Verdict::Process); // COL-32
+        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-33
+        row(client, running, Request::DeleteLink, Verdict::Process); // COL-34
+        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-35
+        row(client, running, Request::DeleteGroup, Verdict::Process); // COL-35
+        row(server, running, Request::Rkey, Verdict::Process); // COL-02, COL-36
+        row(client, running, Request::Rkey, Verdict::Process); // COL-02
+    }
+
+    /// Whatever runs, a client never makes the server wait, so that they cannot wait for each
+    /// other (AMB-15, AMB-50).
+    #[test]
+    fn client_never_queues() {
+        for running in [
+            Running::Nothing,
+            Running::AddLink,
+            Running::DeleteLink,
+            Running::Rkey,
+        ] {
+            for request in [
+                Request::TestLink,
+                Request::AddLink,
+                Request::DeleteLink,
+                Request::DeleteGroup,
+                Request::Rkey,
+            ] {
+                assert!(admit(Role::Client, running, request) != Verdict::Queue);
+                if running == Running::Nothing {
+                    row(Role::Server, running, request, Verdict::Process);
+                }
+            }
+        }
+    }
+}

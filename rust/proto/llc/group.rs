@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The LLC side of a link group: its links, its timers, and who gets which message, RFC 7609,
+//! sections 3.3 and C.7.
+//!
+//! The engine feeds in what happened (`handle_*`) and what it wants (the other methods), then takes
+//! out [`Action`]s until there are none and arms a timer for `poll_timeout`.
+//!
+//! A group holds one link today. First contact makes the attempt for a second one that the RFC
+//! demands (RDV-06), but no side takes a second link up: a client refuses it (LLF-12), and a server
+//! whose client accepts deletes it at once (LLF-19). The notice by which a client asks for another
+//! attempt (LLF-24) is therefore ignored.
+
+use core::ops::DerefMut;
+
+use super::{
+    action::{Action, Cause, Fail, Kind, RmbId, Role},
+    delete_link::{DeleteLink, DeleteReason},
+    first_contact::Phase,
+    flow::{admit, Request, Running, Verdict},
+    link::{Link, LocalLink, PeerLink, Slot, State, Test, MAX_LINKS},
+    msg::{Layout, Message},
+    rkey::Exchange,
+    rtoken::{Entry, PeerRmbId, Table, TableFull},
+    test_link::{TestLink, UserData},
+};
+use crate::proto::{
+    ring::ArrayQueue,
+    time::{earliest, Duration, Instant},
+    wire::{LinkNum, RToken},
+};
+
+/// Most actions that wait to be taken out. One input causes at most a handful.
+const ACTIONS: usize = 12;
+
+/// Most requests that wait for the end of an exchange. Notices that find no room are lost, which
+/// the peer has to expect (DEP-14).
+const DELAYED: usize = 2;
+
+/// How long to wait (C.7, AMB-36).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Timers {
+    /// For each answer of the peer in first contact (TMR-02).
+    pub(crate) first_contact: Duration,
+    /// For the server's CONFIRM LINK after SMC Confirm. Longer than the server waits, so that a
+    /// Decline of the server arrives before the client gives up (TMR-04).
+    pub(crate) client_confirm: Duration,
+    /// For any other reply.
+    pub(crate) reply: Duration,
+    /// Until a link on which nothing arrives is tested; zero for never (KAL-02).
+    pub(crate) idle_test: Duration,
+    /// Until a buffer that the peer refused for now is announced again (LLF-65).
+    pub(crate) rkey_retry: Duration,
+}
+
+impl Default for Timers {
+    /// What Linux uses, where it has the same timer (DEP-12).
+    fn default() -> Self {
+        Self {
+            first_contact: Duration::from_secs(5),
+            client_confirm: Duration::from_secs(10),
+            reply: Duration::from_secs(2),
+            idle_test: Duration::from_secs(30),
+            rkey_retry: Duration::from_millis(50),
+        }
+    }
+}
+
+/// What a link group is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// This side's role, the same for the life of the group (LGR-02).
+    pub(crate) role: Role,
+    /// This side's end of the first link.
+    pub(crate) local: LocalLink,
+    /// The peer's end of the first link.
+    pub(crate) peer: PeerLink,
+    /// Number a server gives the first link, not 0 (AMB-35). A client learns it.
+    pub(crate) number: LinkNum,
+    /// How many links this side announces to support, at least 2 (LLC-110).
+    pub(crate) max_links: u8,
+    /// How ADD LINK is laid out.
+    pub(crate) layout: Layout,
+    /// How long to wait.
+    pub(crate) timers: Timers,
+}
+
+/// The LLC side of a link group. `S` is the storage for what is known of the peer's buffers.
+pub(crate) struct Group<S> {
+    pub(super) role: Role,
+    pub(super) layout: Layout,
+    pub(super) timers: Timers,
+    /// How many links the group may have: first what this side supports, then what both do
+    /// (LGR-11).
+    pub(super) max_links: u8,
+    pub(super) phase: Phase,
+    /// The number of the link that was assigned last (LNK-02).
+    pub(super) last_number: LinkNum,
+    pub(super) links: [Option<Link>; MAX_LINKS],
+    pub(super) rkeys: Exchange,
+    pub(super) rtokens: Table<S>,
+    /// The buffer whose CONFIRM RKEY will be continued (LLF-62).
+    pub(super) continued: Option<PeerRmbId>,
+    delayed: ArrayQueue<(Slot, DeleteLink), DELAYED>,
+    /// How many idle links were tested.
+    tests: u64,
+    actions: ArrayQueue<Action, ACTIONS>,
+    /// The action behind which there is none.
+    last: Option<Action>,
+}
+
+impl<S: DerefMut<Target = [Entry]>> Group<S> {
+    /// Makes a link group with its first link. Nothing happens before [`Self::start`].
+    pub(crate) fn new(config: &Config, storage: S) -> Self {
+        let mut links = [const { None }; MAX_LINKS];
+        if let Some(first) = links.first_mut() {
+            *first = Some(Link::new(config.local, config.peer, config.number));
+        }
+        Self {
+            role: config.role,
+            layout: config.layout,
+            timers: config.timers,
+            max_links: config.max_links,
+            phase: Phase::Idle,
+            last_number: config.number,
+            links,
+            rkeys: Exchange::new(),
+            rtokens: Table::new(storage),
+            continued: None,
+            delayed: ArrayQueue::new(),
+            tests: 0,
+            actions: ArrayQueue::new(),
+            last: None,
+        }
+    }
+
+    /// Takes in a message that arrived on a link: any SEND that is not CDC.
+    pub(crate) fn handle_message(&mut self, now: Instant, slot: Slot, octets: &[u8]) {
+        if self.is_over() || self.link(slot).is_none() {
+            return;
+        }
+        self.touch(now, slot);
+        match Message::parse(octets, self.layout) {
+            Ok(message) => self.dispatch(now, slot, &message),
+            Err(error) => self.fail(slot, Cause::Malformed(error)),
+        }
+        self.advance(now);
+    }
+
+    /// Passes a message on to the exchange it belongs to.
+    fn dispatch(&mut self, now: Instant, slot: Slot, message: &Message) {
+        let active = self
+            .link(slot)
+            .is_some_and(|link| link.state != State::Activating);
+        match message {
+            // LLC-06.
+            Message::Optional(_) => {}
+            Message::ConfirmLink(confirm) => self.on_confirm_link(now, slot, confirm),
+            // LLF-01: nothing else flows on a link that is not proven.
+            _ if !active => self.fail(slot, Cause::Unexpected(message.name())),
+            Message::TestLink(test) => self.on_test_link(slot, test),
+            Message::DeleteLink(delete) => self.on_delete_link(now, slot, delete),
+            // The group is about to end, and the peer knows or will know.
+            _ if self.is_ending() => {}
+            Message::AddLink(add) => self.on_add_link(now, slot, add),
+            // No side ever accepts a link, so there is none to tell keys of.
+            Message::AddLinkCont(_) => self.fail(slot, Cause::Unexpected(message.name())),
+            Message::ConfirmRkey(rkey) => self.on_confirm_rkey(now, slot, rkey),
+            Message::ConfirmRkeyCont(rkey) => self.on_confirm_rkey_cont(slot, rkey),
+            Message::DeleteRkey(rkey) => self.on_delete_rkey(slot, rkey),
+        }
+    }
+
+    /// Takes in that a message was sent and that the peer's device has it.
+    pub(crate) fn handle_sent(&mut self, now: Instant, slot: Slot, kind: Kind) {
+        match kind {
+            Kind::ConfirmLink | Kind::ConfirmLinkReply => self.on_confirm_link_sent(),
+            Kind::DeleteLinkReply => self.on_delete_reply_delivered(slot),
+            Kind::DeleteGroup => self.on_delete_group_sent(),
+            // These wait for a reply, or for nothing.
+            Kind::AddLink | Kind::DeleteLink | Kind::Rkey | Kind::TestLink | Kind::Reply => {}
+        }
+        self.advance(now);
+    }
+
+    /// Takes in that a message could not be sent (TMR-03).
+    pub(crate) fn handle_send_failed(&mut self, now: Instant, slot: Slot, kind: Kind) {
+        match kind {
+            Kind::DeleteLinkReply => self.on_delete_reply_delivered(slot),
+            _ => self.fail(slot, Cause::SendFailed(kind)),
+        }
+        self.advance(now);
+    }
+
+    /// Takes in that a link has failed, whatever showed it.
+    pub(crate) fn handle_link_down(&mut self, now: Instant, slot: Slot) {
+        self.fail(slot, Cause::LinkFailed);
+        self.advance(now);
+    }
+
+    /// Takes in that time has passed. Calls that are too early do nothing.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.on_phase_timeout(now);
+        self.on_rkey_timeout(now);
+        for slot in Slot::all() {
+            self.on_link_timeout(now, slot);
+        }
+        self.advance(now);
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    #[must_use]
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        if self.is_over() {
+            return None;
+        }
+        let idle = self.idle_test();
+        let own = earliest(self.phase.deadline(), self.rkeys.deadline());
+        self.links
+            .iter()
+            .flatten()
+            .map(|link| link.deadline(idle))
+            .fold(own, earliest)
+    }
+
+    /// The next thing to do.
+    #[must_use]
+    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop().or_else(|| self.last.take())
+    }
+
+    /// Notes that something arrived on a link. It may be called late: what counts is `now`.
+    pub(crate) fn touch(&mut self, now: Instant, slot: Slot) {
+        if let Some(link) = self.link_mut(slot) {
+            link.last_seen = core::cmp::max(link.last_seen, now);
+        }
+    }
+
+    /// Tests a link, unless a test is running (LLF-80, KAL-02).
+    pub(crate) fn test_link(&mut self, now: Instant, slot: Slot, user_data: UserData) {
+        let deadline = now.saturating_add(self.timers.reply);
+        match self.link_mut(slot) {
+            Some(link) if link.is_active() && link.test.is_none() => {
+                link.test = Some(Test {
+                    user_data,
+                    deadline,
+                });
+                let request = TestLink {
+                    reply: false,
+                    user_data,
+                };
+                self.send(slot, &Message::TestLink(request), Kind::TestLink);
+            }
+            _ => {}
+        }
+    }
+
+    /// The buffer of the peer that an SMC Accept or Confirm names by its token on a link. One that
+    /// is not known is entered: in first contact nothing else announces it.
+    ///
+    /// # Errors
+    ///
+    /// `TableFull` when the peer has too many (RMB-03, FBK-17).
+    pub(crate) fn peer_rmb(&mut self, slot: Slot, token: RToken) -> Result<PeerRmbId, TableFull> {
+        self.rtokens.insert(slot, token)
+    }
+
+    /// Where a buffer of the peer lies on a link (FOV-22).
+    pub(crate) fn peer_token(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
+        self.rtokens.get(id, slot)
+    }
+
+    /// Whether first contact is over and the group is not.
+    pub(crate) const fn is_ready(&self) -> bool {
+        matches!(self.phase, Phase::Ready)
+    }
+
+    /// Whether the group is dead.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// The number of a link on the wire.
+    pub(crate) fn number(&self, slot: Slot) -> Option<LinkNum> {
+        self.link(slot).map(|link| link.number)
+    }
+
+    /// The peer's name of a link, for people.
+    pub(crate) fn peer_uid(&self, slot: Slot) -> Option<u32> {
+        self.link(slot)?.peer_uid
+    }
+
+    /// Whether the end of the whole group is under way.
+    const fn is_ending(&self) -> bool {
+        matches!(self.phase, Phase::Ending { .. })
+    }
+
+    /// After which time without traffic links are tested.
+    const fn idle_test(&self) -> Duration {
+        match self.phase {
+            Phase::Ready => self.timers.idle_test,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// A link.
+    pub(super) fn link(&self, slot: Slot) -> Option<&Link> {
+        self.links.get(slot.index())?.as_ref()
+    }
+
+    /// A link, to change it.
+    pub(super) fn link_mut(&mut self, slot: Slot) -> Option<&mut Link> {
+        self.links.get_mut(slot.index())?.as_mut()
+    }
+
+    /// The slots of all links.
+    pub(super) fn slots(&self) -> impl Iterator<Item = (Slot, &Link)> {
+        Slot::all()
+            .zip(self.links.iter())
+            .filter_map(|(slot, link)| Some((slot, link.as_ref()?)))
+    }
+
+    /// The link with a number.
+    pub(super) fn slot_of(&self, number: LinkNum) -> Option<Slot> {
+        self.slots()
+            .find(|(_, link)| link.number == number)
+            .map(|(slot, _)| slot)
+    }
+
+    /// A link on which requests may be sent (LLC-04).
+    pub(super) fn active_slot(&self) -> Option<Slot> {
+        self.slots()
+            .find(|(_, link)| link.is_active())
+            .map(|(slot, _)| slot)
+    }
+
+    /// The exchange that is running (COL-01).
+    fn running(&self) -> Running {
+        if self.phase.is_first_contact() {
+            Running::AddLink
+        } else if self.slots().any(|(_, link)| link.is_deleting()) {
+            Running::DeleteLink
+        } else if self.rkeys.is_waiting() {
+            Running::Rkey
+        } else {
+            Running::Nothing
+        }
+    }
+
+    /// What to do with a request of the peer.
+    pub(super) fn admit(&self, request: Request) -> Verdict {
+        admit(self.role, self.running(), request)
+    }
+
+    /// Keeps a request until the running exchange is over.
+    pub(super) fn delay(&mut self, slot: Slot, delete: DeleteLink) {
+        // Lost when there is no room, as notices may be.
+        let _ = self.delayed.push((slot, delete));
+    }
+
+    /// Goes on with what waited for the end of an exchange.
+    fn advance(&mut self, now: Instant) {
+        if !self.is_ready() {
+            return;
+        }
+        while self.running() == Running::Nothing {
+            let Some((slot, delete)) = self.delayed.pop() else {
+                break;
+            };
+            if self.link(slot).is_some() {
+                self.on_delete_link(now, slot, &delete);
+            }
+        }
+        self.start_rkey(now);
+    }
+
+    /// Adds something to do.
+    pub(super) fn act(&mut self, action: Action) {
+        if self.is_over() {
+            return;
+        }
+        if self.actions.push(action).is_err() {
+            let cause = Cause::Overflow;
+            self.finish(if self.phase.is_first_contact() {
+                Action::FirstContactFailed(Fail::Abort(cause.reason()))
+            } else {
+                Action::Terminate { cause }
+            });
+        }
+    }
+
+    /// Sends a message.
+    pub(super) fn send(&mut self, slot: Slot, message: &Message, kind: Kind) {
+        if let Some(msg) = message.emit(self.layout) {
+            self.act(Action::Send { slot, msg, kind });
+        }
+    }
+
+    /// Ends everything with the last action.
+    pub(super) fn finish(&mut self, last: Action) {
+        if !self.is_over() {
+            self.phase = Phase::Over;
+            self.last = Some(last);
+        }
+    }
+
+    /// A link is not usable any more. Before first contact is over that ends it all.
+    pub(super) fn fail(&mut self, slot: Slot, cause: Cause) {
+        if self.link(slot).is_none() || self.is_over() {
+            return;
+        }
+        if self.phase.is_first_contact() {
+            self.finish(Action::FirstContactFailed(self.phase.verdict(cause)));
+        } else {
+            self.drop_link(slot, cause);
+        }
+    }
+
+    /// Removes a link; the group dies with its last one (FOV-19, TMR-26, TMR-27).
+    pub(super) fn drop_link(&mut self, slot: Slot, cause: Cause) {
+        let Some(place) = self.links.get_mut(slot.index()) else {
+            return;
+        };
+        if place.take().is_none() {
+            return;
+        }
+        self.act(Action::LinkDown { slot, cause });
+        self.rtokens.forget_link(slot);
+        self.on_rkey_link_lost(slot);
+        if self.slots().next().is_none() {
+            let cause = self.phase.end_cause().unwrap_or(cause);
+            self.finish(Action::Terminate { cause });
+        }
+    }
+
+    /// TEST LINK: a request is answered whatever is going on (LLF-81).
+    fn on_test_link(&mut self, slot: Slot, test: &TestLink) {
+        if !test.reply {
+            let reply = TestLink {
+                reply: true,
+                ..*test
+            };
+            return self.send(slot, &Message::TestLink(reply), Kind::Reply);
+        }
+        match self.link_mut(slot).and_then(|link| link.test.take()) {
+            Some(running) if running.user_data == test.user_data => {}
+            // ERR-39.
+            Some(_) => self.fail(slot, Cause::Mismatch("TEST LINK")),
+            None => self.fail(slot, Cause::Unexpected("TEST LINK")),
+        }
+    }
+
+    /// Timers of one link.
+    fn on_link_timeout(&mut self, now: Instant, slot: Slot) {
+        let idle = self.idle_test();
+        let Some(link) = self.link(slot) else {
+            return;
+        };
+        if let State::Deleting { deadline, cause } = link.state {
+            // TMR-25: there is no other link to repeat the request on.
+            if deadline <= now {
+                self.drop_link(slot, cause);
+            }
+        } else if link.test.is_some_and(|test| test.deadline <= now) {
+            self.fail(slot, Cause::NoReply(Kind::TestLink));
+        } else if link.idle_deadline(idle).is_some_and(|due| due <= now) {
+            self.tests = self.tests.wrapping_add(1);
+            let [a, b, c, d, e, f, g, h] = self.tests.to_be_bytes();
+            let user_data = [a, b, c, d, e, f, g, h, 0, 0, 0, 0, 0, 0, 0, 0];
+            self.test_link(now, slot, user_data);
+        }
+    }
+
+    /// Announces a new buffer of this side on all links (LLF-60). Ends in
+    /// [`Action::RkeyConfirmed`], in [`Action::RkeyRejected`] or with the group.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when too many requests wait.
+    pub(crate) fn confirm_rkey(
+        &mut self,
+        now: Instant,
+        id: RmbId,
+        tokens: &[(Slot, RToken)],
+    ) -> Result<(), super::rkey::Busy> {
+        self.rkeys.confirm(id, tokens)?;
+        self.advance(now);
+        Ok(())
+    }
+
+    /// Withdraws a buffer of this side (LLF-67). Ends in [`Action::RkeyDeleted`] or with the group.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when too many requests wait.
+    pub(crate) fn delete_rkey(
+        &mut self,
+        now: Instant,
+        id: RmbId,
+        tokens: &[(Slot, RToken)],
+    ) -> Result<(), super::rkey::Busy> {
+        self.rkeys.delete(id, tokens)?;
+        self.advance(now);
+        Ok(())
+    }
+
+    /// Ends the group: tells the peer if possible, then [`Action::Terminate`] (LGR-23). Before
+    /// first contact is over that fails instead.
+    pub(crate) fn terminate(&mut self, now: Instant, reason: DeleteReason, orderly: bool) {
+        let cause = Cause::Ended(reason);
+        if self.phase.is_first_contact() {
+            self.finish(Action::FirstContactFailed(self.phase.verdict(cause)));
+        } else if self.is_ready() {
+            self.end_group(now, reason, orderly, cause);
+        }
+    }
+}

@@ -1,0 +1,659 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The LLC messages as one type, and what they have in common, RFC 7609, sections 3.3 and A.3.
+//!
+//! Every message is a SEND of exactly 44 octets (GEN-08). Octet 0 is the opcode, octet 1 the
+//! length, the top bit of octet 3 tells a reply from a request (LLC-01). Nothing here can panic,
+//! whatever the octets.
+
+use zerocopy::FromBytes;
+use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    add_link::AddLink,
+    add_link_cont::AddLinkCont,
+    confirm_link::ConfirmLink,
+    confirm_rkey::ConfirmRkey,
+    confirm_rkey_cont::ConfirmRkeyCont,
+    delete_link::DeleteLink,
+    delete_rkey::DeleteRkey,
+    test_link::TestLink, //
+};
+
+/// Length of every message in octets (GEN-08, LLC-01).
+pub(crate) const MESSAGE_BYTES: usize = 44;
+
+/// A message as sent.
+pub(crate) type Octets = [u8; MESSAGE_BYTES];
+
+/// The length as it stands in octet 1.
+const LENGTH: u8 = 44;
+
+/// Set in the flags of a reply (LLC-01).
+const REPLY: u8 = 0x80;
+
+/// Top two bits of the opcode: which kind of message this is (GEN-12).
+const CLASS_MASK: u8 = 0xc0;
+
+/// Class of messages that a receiver may ignore (LLC-06).
+const CLASS_OPTIONAL: u8 = 0x80;
+
+/// How the fields of ADD LINK are laid out. The two sides have to agree on it beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layout {
+    /// As in RFC 7609, Figure 32 (LLC-207).
+    Rfc,
+    /// As Linux sends it: two reserved octets follow the MAC (DEP-2).
+    Linux,
+}
+
+/// Why octets are no LLC message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParseError {
+    /// The payload, or the length it states, is not 44 octets.
+    Length,
+    /// The opcode is neither known nor optional (LLC-07).
+    UnknownOpcode(u8),
+    /// A count is outside of what its message can hold.
+    Count,
+}
+
+/// An LLC message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Message {
+    /// Proves that a link works (A.3.1).
+    ConfirmLink(ConfirmLink),
+    /// Starts a further link (A.3.2).
+    AddLink(AddLink),
+    /// Tells the keys of the buffers on a new link (A.3.3).
+    AddLinkCont(AddLinkCont),
+    /// Ends a link or the link group (A.3.4).
+    DeleteLink(DeleteLink),
+    /// Announces a buffer (A.3.5).
+    ConfirmRkey(ConfirmRkey),
+    /// Asks whether the link is alive (A.3.8).
+    TestLink(TestLink),
+    /// Keys of an announced buffer on yet more links (A.3.6).
+    ConfirmRkeyCont(ConfirmRkeyCont),
+    /// Withdraws buffers (A.3.7).
+    DeleteRkey(DeleteRkey),
+    /// A message of unknown meaning that may be ignored, with its opcode (LLC-06).
+    Optional(u8),
+}
+
+impl Message {
+    /// Reads the message that is all of `octets`.
+    ///
+    /// # Errors
+    ///
+    /// Any error means that the link is to be treated as down (LLC-07, ERR-40, ERR-41).
+    pub(crate) fn parse(octets: &[u8], layout: Layout) -> Result<Self, ParseError> {
+        let opcode = *octets.first().ok_or(ParseError::Length)?;
+        if opcode & CLASS_MASK == CLASS_OPTIONAL {
+            return Ok(Self::Optional(opcode));
+        }
+        let octets = Octets::read_from_bytes(octets).map_err(|_| ParseError::Length)?;
+        let [_, length, ..] = octets;
+        let message = match opcode {
+            ConfirmLink::OPCODE => Self::ConfirmLink(ConfirmLink::parse(&octets)),
+            AddLink::OPCODE => Self::AddLink(AddLink::parse(&octets, layout)),
+            AddLinkCont::OPCODE => Self::AddLinkCont(AddLinkCont::parse(&octets)),
+            DeleteLink::OPCODE => Self::DeleteLink(DeleteLink::parse(&octets)),
+            ConfirmRkey::OPCODE => Self::ConfirmRkey(ConfirmRkey::parse(&octets)?),
+            TestLink::OPCODE => Self::TestLink(TestLink::parse(&octets)),
+            ConfirmRkeyCont::OPCODE => Self::ConfirmRkeyCont(ConfirmRkeyCont::parse(&octets)),
+            DeleteRkey::OPCODE => Self::DeleteRkey(DeleteRkey::parse(&octets)?),
+            unknown => return Err(ParseError::UnknownOpcode(unknown)),
+        };
+        if length != LENGTH {
+            return Err(ParseError::Length);
+        }
+        Ok(message)
+    }
+
+    /// Writes the message. `None` for an optional one, which this side never sends.
+    pub(crate) fn emit(&self, layout: Layout) -> Option<Octets> {
+        match self {
+            Self::ConfirmLink(message) => Some(message.emit()),
+            Self::AddLink(message) => Some(message.emit(layout)),
+            Self::AddLinkCont(message) => Some(message.emit()),
+            Self::DeleteLink(message) => Some(message.emit()),
+            Self::ConfirmRkey(message) => Some(message.emit()),
+            Self::TestLink(message) => Some(message.emit()),
+            Self::ConfirmRkeyCont(message) => Some(message.emit()),
+            Self::DeleteRkey(message) => Some(message.emit()),
+            Self::Optional(_) => None,
+        }
+    }
+
+    /// Whether this answers a request (LLC-01).
+    pub(crate) const fn is_reply(&self) -> bool {
+        match self {
+            Self::ConfirmLink(message) => message.reply,
+            Self::AddLink(message) => message.reply,
+            Self::AddLinkCont(message) => message.reply,
+            Self::DeleteLink(message) => message.reply,
+            Self::ConfirmRkey(message) => message.reply,
+            Self::TestLink(message) => message.reply,
+            Self::ConfirmRkeyCont(message) => message.reply,
+            Self::DeleteRkey(message) => message.reply,
+            Self::Optional(_) => false,
+        }
+    }
+
+    /// The name the RFC gives this message.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::ConfirmLink(_) => "CONFIRM LINK",
+            Self::AddLink(_) => "ADD LINK",
+            Self::AddLinkCont(_) => "ADD LINK CONTINUATION",
+            Self::DeleteLink(_) => "DELETE LINK",
+            Self::ConfirmRkey(_) => "CONFIRM RKEY",
+            Self::TestLink(_) => "TEST LINK",
+            Self::ConfirmRkeyCont(_) => "CONFIRM RKEY CONTINUATION",
+            Self::DeleteRkey(_) => "DELETE RKEY",
+            Self::Optional(_) => "optional message",
+        }
+    }
+}
+
+/// First four octets of every message (LLC-01).
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct Header {
+    /// Which message this is.
+    opcode: u8,
+    /// 44.
+    length: u8,
+    /// Reserved, except in ADD LINK.
+    pub(super) code: u8,
+    /// `REPLY` and flags of the message.
+    pub(super) flags: u8,
+}
+
+impl Header {
+    /// Makes the header of a message whose own flags are `flags`.
+    pub(super) const fn new(opcode: u8, reply: bool, flags: u8) -> Self {
+        Self {
+            opcode,
+            length: LENGTH,
+            code: 0,
+            flags: if reply { flags | REPLY } else { flags },
+        }
+    }
+
+    /// Whether the message is a reply.
+    pub(super) const fn reply(&self) -> bool {
+        self.has(REPLY)
+    }
+
+    /// Whether a bit of `mask` is set in the flags.
+    pub(super) const fn has(&self, mask: u8) -> bool {
+        self.flags & mask != 0
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_msg))]
+mod tests {
+    use super::{
+        super::{
+            add_link::Refusal,
+            add_link_cont::Pair,
+            confirm_rkey::Other,
+            delete_link::DeleteReason, //
+        },
+        *,
+    };
+    use crate::proto::wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken};
+
+    /// `head` and zeros behind it.
+    const fn padded(head: &[u8]) -> Octets {
+        let mut octets = [0; MESSAGE_BYTES];
+        let mut at = 0;
+        while at < head.len() {
+            octets[at] = head[at];
+            at += 1;
+        }
+        octets
+    }
+
+    /// VEC-07: CONFIRM LINK req.
+    const VEC_07: Octets = padded(&[
+        0x01, 0x2c, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x0a, 0x01, 0xfe, 0x80, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x0a, 0x01, 0x00, 0x00, 0x08, 0x01,
+        0x00, 0x00, 0x01, 0x01, 0x02,
+    ]);
+
+    /// VEC-08: CONFIRM LINK rsp.
+    const VEC_08: Octets = padded(&[
+        0x01, 0x2c, 0x00, 0x80, 0x02, 0x00, 0x00, 0x00, 0x0b, 0x01, 0xfe, 0x80, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x0b, 0x01, 0x00, 0x00, 0x40, 0x01,
+        0x00, 0x00, 0x02, 0x02, 0x02,
+    ]);
+
+    /// VEC-09: ADD LINK req.
+    const VEC_09: Octets = padded(&[
+        0x02, 0x2c, 0x00, 0x00, 0x02, 0x00, 0x00, 0x00, 0x0a, 0x02, 0xfe, 0x80, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x0a, 0x02, 0x00, 0x00, 0x09, 0x02,
+        0x03, 0x00, 0x07, 0x77,
+    ]);
+
+    /// VEC-10: ADD LINK reject.
+    const VEC_10: Octets = padded(&[
+        0x02, 0x2c, 0x01, 0xc0, 0x02, 0x00, 0x00, 0x00, 0x0b, 0x02, 0xfe, 0x80, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xff, 0xfe, 0x00, 0x0b, 0x02, 0x00, 0x00, 0x00, 0x02,
+    ]);
+
+    /// VEC-11: ADD LINK CONT req.
+    const VEC_11: Octets = padded(&[
+        0x03, 0x2c, 0x00, 0x00, 0x02, 0x01, 0x00, 0x00, 0x11, 0x22, 0x33, 0x44, 0x99, 0xaa, 0xbb,
+        0xcc, 0x00, 0x00, 0x71,
+    ]);
+
+    /// VEC-12: DELETE LINK req.
+    const VEC_12: Octets = padded(&[0x04, 0x2c, 0x00, 0x00, 0x01, 0x00, 0x01]);
+
+    /// VEC-13: DELETE LINK all.
+    const VEC_13: Octets = padded(&[0x04, 0x2c, 0x00, 0x60, 0x00, 0x00, 0x02]);
+
+    /// VEC-14: DELETE LINK rsp unknown.
+    const VEC_14: Octets = padded(&[0x04, 0x2c, 0x00, 0x80, 0x09, 0x00, 0x10]);
+
+    /// VEC-15: CONFIRM RKEY req.
+    const VEC_15: Octets = padded(&[
+        0x06, 0x2c, 0x00, 0x00, 0x01, 0xdd, 0xee, 0xff, 0x00, 0x00, 0x00, 0x72, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x02, 0xdd, 0xee, 0xff, 0x02, 0x00, 0x00, 0x72,
+    ]);
+
+    /// VEC-16: CONFIRM RKEY neg rsp.
+    const VEC_16: Octets = padded(&[
+        0x06, 0x2c, 0x00, 0xb0, 0x01, 0xdd, 0xee, 0xff, 0x00, 0x00, 0x00, 0x72, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0x02, 0xdd, 0xee, 0xff, 0x02, 0x00, 0x00, 0x72,
+    ]);
+
+    /// VEC-17: TEST LINK req.
+    const VEC_17: Octets = padded(&[
+        0x07, 0x2c, 0x00, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a,
+        0x0b, 0x0c, 0x0d, 0x0e, 0x0f,
+    ]);
+
+    /// VEC-18: CONFIRM RKEY CONT req.
+    const VEC_18: Octets = padded(&[
+        0x08, 0x2c, 0x00, 0x00, 0x03, 0x04, 0xdd, 0xee, 0xff, 0x04, 0x00, 0x00, 0x72, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x05, 0xdd, 0xee, 0xff, 0x05, 0x00, 0x00, 0x72, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x06, 0xdd, 0xee, 0xff, 0x06, 0x00, 0x00, 0x72,
+    ]);
+
+    /// VEC-19: DELETE RKEY neg rsp.
+    const VEC_19: Octets = padded(&[
+        0x09, 0x2c, 0x00, 0xa0, 0x04, 0x50, 0x00, 0x00, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01, 0x01,
+        0x02, 0x01, 0x01, 0x01, 0x03, 0x01, 0x01, 0x01, 0x04,
+    ]);
+
+    /// MAC of the port with the last two octets `last`, as in the vectors.
+    const fn mac(last: [u8; 2]) -> Mac {
+        let [a, b] = last;
+        Mac::new([2, 0, 0, 0, a, b])
+    }
+
+    /// GID of the port with the last two octets `last`, as in the vectors.
+    const fn gid(last: [u8; 2]) -> Gid {
+        let [a, b] = last;
+        Gid::new([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, a, b])
+    }
+
+    /// A token.
+    const fn token(rkey: u32, vaddr: u64) -> RToken {
+        RToken {
+            rkey: RKey::new(rkey),
+            vaddr,
+        }
+    }
+
+    /// A token on another link.
+    const fn other(number: u8, rkey: u32, vaddr: u64) -> Other {
+        Other {
+            number: LinkNum::new(number),
+            token: token(rkey, vaddr),
+        }
+    }
+
+    /// Whether `octets` mean `message`, in both directions.
+    fn is(octets: &Octets, layout: Layout, message: Message) -> bool {
+        Message::parse(octets, layout) == Ok(message) && message.emit(layout) == Some(*octets)
+    }
+
+    /// The message, if it is a CONFIRM LINK.
+    fn confirm_link(octets: &Octets) -> Option<ConfirmLink> {
+        match Message::parse(octets, Layout::Linux) {
+            Ok(Message::ConfirmLink(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The message, if it is an ADD LINK.
+    fn add_link(octets: &Octets) -> Option<AddLink> {
+        match Message::parse(octets, Layout::Rfc) {
+            Ok(Message::AddLink(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// The message, if it is a DELETE RKEY.
+    fn delete_rkey(octets: &Octets) -> Option<DeleteRkey> {
+        match Message::parse(octets, Layout::Rfc) {
+            Ok(Message::DeleteRkey(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    /// LLC-101 to LLC-111.
+    #[test]
+    fn confirm_link_vectors() {
+        let request = ConfirmLink {
+            reply: false,
+            no_eye_catcher: false,
+            mac: mac([0x0a, 1]),
+            gid: gid([0x0a, 1]),
+            qpn: Qpn::new(8),
+            number: LinkNum::new(1),
+            uid: 0x101,
+            max_links: 2,
+        };
+        assert!(is(&VEC_07, Layout::Rfc, Message::ConfirmLink(request)));
+        let reply = ConfirmLink {
+            reply: true,
+            mac: mac([0x0b, 1]),
+            gid: gid([0x0b, 1]),
+            qpn: Qpn::new(0x40),
+            uid: 0x202,
+            ..request
+        };
+        assert!(is(&VEC_08, Layout::Rfc, Message::ConfirmLink(reply)));
+    }
+
+    /// DEP-1.
+    #[test]
+    fn confirm_link_tells_of_eye_catchers() {
+        let mut octets = VEC_07;
+        for (flags, expected) in [(0, false), (1, true), (2, true), (3, true), (0x83, true)] {
+            octets[3] = flags;
+            let message = confirm_link(&octets);
+            assert_eq!(message.map(|m| m.no_eye_catcher), Some(expected));
+            assert_eq!(message.map(|m| m.reply), Some(flags & 0x80 != 0));
+            let sent = message.map(|m| m.emit()[3] & 3 == 3);
+            assert_eq!(sent, Some(expected));
+        }
+    }
+
+    /// LLC-201 to LLC-213.
+    #[test]
+    fn add_link_vectors() {
+        let request = AddLink {
+            reply: false,
+            refusal: None,
+            mac: mac([0x0a, 2]),
+            gid: gid([0x0a, 2]),
+            qpn: Qpn::new(9),
+            number: LinkNum::new(2),
+            mtu: Some(Mtu::M1024),
+            psn: Psn::new(0x777),
+        };
+        assert!(is(&VEC_09, Layout::Rfc, Message::AddLink(request)));
+        let refusal = AddLink {
+            reply: true,
+            refusal: Some(Refusal::NoAlternatePath),
+            mac: mac([0x0b, 2]),
+            gid: gid([0x0b, 2]),
+            qpn: Qpn::new(0),
+            mtu: None,
+            psn: Psn::new(0),
+            ..request
+        };
+        assert!(is(&VEC_10, Layout::Rfc, Message::AddLink(refusal)));
+    }
+
+    /// DEP-2: the same fields, from the GID on two octets further back.
+    #[test]
+    fn add_link_of_linux_is_shifted() {
+        let mut shifted = [0; MESSAGE_BYTES];
+        shifted[..10].copy_from_slice(&VEC_09[..10]);
+        shifted[12..36].copy_from_slice(&VEC_09[10..34]);
+        let message = add_link(&VEC_09).map(Message::AddLink);
+        assert!(message.is_some_and(|message| is(&shifted, Layout::Linux, message)));
+    }
+
+    /// LLC-204, LLC-211: codes without a meaning are kept apart from those with one.
+    #[test]
+    fn add_link_keeps_unknown_codes() {
+        let mut octets = VEC_10;
+        for code in 0..=15_u8 {
+            octets[2] = 0xf0 | code;
+            octets[30] = 0xf0 | code;
+            let message = add_link(&octets);
+            let refusal = message.and_then(|m| m.refusal);
+            assert_eq!(refusal == Some(Refusal::InvalidMtu), code == 2);
+            assert_eq!(refusal == Some(Refusal::NoAlternatePath), code == 1);
+            assert_eq!(message.map(|m| m.mtu), Some(Mtu::from_code(code)));
+            assert_eq!(message.map(|m| m.emit(Layout::Rfc)[2]), Some(code));
+        }
+    }
+
+    /// LLC-301 to LLC-313.
+    #[test]
+    fn add_link_cont_vector() {
+        let message = AddLinkCont {
+            reply: false,
+            number: LinkNum::new(2),
+            left: 1,
+            pairs: [
+                Pair {
+                    reference: RKey::new(0x1122_3344),
+                    token: token(0x99aa_bbcc, 0x7100_0000_0000),
+                },
+                Pair {
+                    reference: RKey::new(0),
+                    token: token(0, 0),
+                },
+            ],
+        };
+        assert!(is(&VEC_11, Layout::Rfc, Message::AddLinkCont(message)));
+    }
+
+    /// LLC-401 to LLC-407.
+    #[test]
+    fn delete_link_vectors() {
+        let one = DeleteLink {
+            reply: false,
+            all: false,
+            orderly: false,
+            number: LinkNum::new(1),
+            reason: DeleteReason::LostPath,
+        };
+        assert!(is(&VEC_12, Layout::Rfc, Message::DeleteLink(one)));
+        let all = DeleteLink {
+            all: true,
+            orderly: true,
+            number: LinkNum::new(0),
+            reason: DeleteReason::Operator,
+            ..one
+        };
+        assert!(is(&VEC_13, Layout::Rfc, Message::DeleteLink(all)));
+        let unknown = DeleteLink {
+            reply: true,
+            number: LinkNum::new(9),
+            reason: DeleteReason::UnknownLink,
+            ..one
+        };
+        assert!(is(&VEC_14, Layout::Rfc, Message::DeleteLink(unknown)));
+    }
+
+    /// LLC-406, AMB-11.
+    #[test]
+    fn delete_reasons_survive() {
+        for code in [0, 1, 2, 3, 4, 5, 6, 0x10, 0x20, 0xffff] {
+            let code = code << 16;
+            assert_eq!(DeleteReason::from_code(code).code(), code);
+        }
+        assert_eq!(DeleteReason::from_code(7), DeleteReason::Other(7));
+    }
+
+    /// LLC-601 to LLC-613.
+    #[test]
+    fn confirm_rkey_vectors() {
+        let request = ConfirmRkey {
+            reply: false,
+            negative: false,
+            retry: false,
+            count: 1,
+            token: token(0xddee_ff00, 0x7200_0000_0000),
+            others: [other(2, 0xddee_ff02, 0x7200_0000_0000), Other::NONE],
+        };
+        assert!(is(&VEC_15, Layout::Rfc, Message::ConfirmRkey(request)));
+        let negative = ConfirmRkey {
+            reply: true,
+            negative: true,
+            retry: true,
+            ..request
+        };
+        assert!(is(&VEC_16, Layout::Rfc, Message::ConfirmRkey(negative)));
+    }
+
+    /// LLC-701 to LLC-706.
+    #[test]
+    fn test_link_vector() {
+        let message = TestLink {
+            reply: false,
+            user_data: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
+        };
+        assert!(is(&VEC_17, Layout::Rfc, Message::TestLink(message)));
+    }
+
+    /// LLC-801 to LLC-808, AMB-13.
+    #[test]
+    fn confirm_rkey_cont_vector() {
+        let message = ConfirmRkeyCont {
+            reply: false,
+            negative: false,
+            left: 3,
+            others: [
+                other(4, 0xddee_ff04, 0x7200_0000_0000),
+                other(5, 0xddee_ff05, 0x7200_0000_0000),
+                other(6, 0xddee_ff06, 0x7200_0000_0000),
+            ],
+        };
+        assert!(is(&VEC_18, Layout::Rfc, Message::ConfirmRkeyCont(message)));
+    }
+
+    /// LLC-901 to LLC-909.
+    #[test]
+    fn delete_rkey_vector() {
+        let message = delete_rkey(&VEC_19);
+        assert!(message.is_some_and(|m| m.reply && m.negative && m.error_mask == 0x50));
+        let keys = message.iter().flat_map(DeleteRkey::keys);
+        let failed = keys.filter(|(_, bit)| bit & 0x50 != 0);
+        assert!(failed
+            .map(|(key, _)| key.get())
+            .eq([0x0101_0102, 0x0101_0104]));
+        assert_eq!(message.map(|m| m.keys().count()), Some(4));
+        assert_eq!(message.map(|m| m.emit()), Some(VEC_19));
+    }
+
+    /// GEN-08, ERR-41.
+    #[test]
+    fn other_lengths_are_rejected() {
+        for len in 0..MESSAGE_BYTES {
+            let parsed = Message::parse(&VEC_07[..len], Layout::Linux);
+            assert_eq!(parsed, Err(ParseError::Length));
+        }
+        assert_eq!(
+            Message::parse(&[1; MESSAGE_BYTES + 1], Layout::Linux),
+            Err(ParseError::Length)
+        );
+        let mut octets = VEC_07;
+        for length in (0..=u8::MAX).filter(|length| *length != 44) {
+            octets[1] = length;
+            let parsed = Message::parse(&octets, Layout::Linux);
+            assert_eq!(parsed, Err(ParseError::Length));
+        }
+    }
+
+    /// LLC-06 to LLC-08, ERR-40, AMB-04.
+    #[test]
+    fn every_opcode_is_classified() {
+        let mut octets = padded(&[0, 44, 0, 0, 1, 1]);
+        for opcode in 0..=u8::MAX {
+            octets[0] = opcode;
+            let parsed = Message::parse(&octets, Layout::Linux);
+            match opcode {
+                1..=4 | 6..=9 => assert!(parsed.is_ok()),
+                0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
+                _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
+            }
+        }
+        // Not even the length of an optional message is anyone's business.
+        assert_eq!(
+            Message::parse(&[0x80], Layout::Rfc),
+            Ok(Message::Optional(0x80))
+        );
+        assert_eq!(Message::Optional(0x80).emit(Layout::Rfc), None);
+    }
+
+    /// LLC-605, LLC-905.
+    #[test]
+    fn impossible_counts_are_rejected() {
+        let (mut confirm, mut delete) = (VEC_15, VEC_19);
+        for count in 0..=u8::MAX {
+            confirm[4] = count;
+            let parsed = Message::parse(&confirm, Layout::Rfc);
+            assert_eq!(parsed.is_ok(), count <= 7);
+            delete[4] = count;
+            let parsed = Message::parse(&delete, Layout::Rfc);
+            assert_eq!(parsed.is_ok(), (1..=8).contains(&count));
+        }
+    }
+
+    /// GEN-10: reserved octets are neither checked nor sent.
+    #[test]
+    fn reserved_octets_are_ignored() {
+        let mut octets = VEC_17;
+        octets[2] = 0xff;
+        octets[3] = 0x7f;
+        octets[20..].fill(0xff);
+        let parsed = Message::parse(&octets, Layout::Rfc);
+        assert_eq!(parsed, Message::parse(&VEC_17, Layout::Rfc));
+    }
+}
+
+#[cfg(test)]
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever is received, reading it does not panic, and what was read means the same when
+        /// it is sent on.
+        #[test]
+        fn what_is_read_can_be_sent(
+            opcode in 0..10_u8,
+            mut octets in proptest::collection::vec(any::<u8>(), 0..50),
+            linux in any::<bool>(),
+            shape in any::<bool>(),
+        ) {
+            let layout = if linux { Layout::Linux } else { Layout::Rfc };
+            if shape {
+                octets.resize(MESSAGE_BYTES, 0);
+                octets[0] = opcode;
+                octets[1] = LENGTH;
+                octets[4] %= 10;
+            }
+            if let Ok(message) = Message::parse(&octets, layout) {
+                if let Some(sent) = message.emit(layout) {
+                    prop_assert_eq!(Message::parse(&sent, layout), Ok(message));
+                    prop_assert_eq!(sent[3] & REPLY != 0, message.is_reply());
+                }
+            }
+        }
+    }
+}
