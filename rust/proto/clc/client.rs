@@ -170,6 +170,10 @@ impl Client {
                 State::AwaitingAccept { .. },
                 Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
             ) => self.decline(now, reserved_reason(value)),
+            (
+                State::Proposing { .. },
+                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
+            ) if self.action.is_none() => self.decline(now, reserved_reason(value)),
             _ => self.abort(Local::ClcProtocol),
         }
     }
@@ -209,6 +213,10 @@ impl Client {
 
     /// TCP has taken the octets of [`Action::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
+        if self.action.is_some() {
+            // What is waiting has not been sent; this is about something older.
+            return;
+        }
         match self.state {
             State::Proposing { .. } => {
                 self.state = State::AwaitingAccept {
@@ -355,5 +363,374 @@ impl Client {
     fn finish(&mut self, outcome: Outcome) {
         self.state = State::Done;
         self.action = Some(Action::Done(outcome));
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_client))]
+mod tests {
+    use super::*;
+    use crate::proto::clc::{
+        handshake::examples::{
+            accept,
+            confirm,
+            decline,
+            endpoint,
+            proposal,
+            CLIENT, //
+        },
+        ProtocolError,
+    };
+
+    const START: Instant = Instant::from_nanos(1_000_000_000);
+    const TIMERS: Timers = Timers::DEFAULT;
+
+    /// Every state of interest, and whether an action of it was not yet taken.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum At {
+        /// Proposal not yet taken by the engine.
+        ProposalQueued,
+        Proposing,
+        AwaitingAccept,
+        PreparingNew,
+        PreparingOld,
+        ConfirmingNew,
+        ConfirmingOld,
+        Linking,
+        /// Decline not yet taken by the engine.
+        DeclineQueued,
+        Declining,
+        Done,
+    }
+
+    /// Everything that can happen.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Proposal,
+        AcceptNew,
+        AcceptOld,
+        AcceptNewBadMtu,
+        AcceptOldBadMtu,
+        Confirm,
+        Decline,
+        NoMessage,
+        BadBufSize,
+        BadTransport,
+        Eof,
+        PreparedNew,
+        PreparedOld,
+        NotPrepared,
+        Ready,
+        LlcDecline,
+        LlcAbort,
+        Sent,
+        Timeout,
+        Early,
+    }
+
+    /// What comes of it: the next state, and the action.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Want {
+        /// State and action stay as they were.
+        Same,
+        /// Only the state changes.
+        Go(At),
+        /// The server's Accept is acted upon.
+        Prepare(At),
+        /// A Confirm is sent.
+        Confirm(At),
+        /// A Decline with this reason is sent.
+        Decline(Reason),
+        /// The link is to be confirmed.
+        Link,
+        /// The handshake ends.
+        End(Outcome),
+    }
+
+    use At::*;
+    use Want::{
+        Go,
+        Link,
+        Same, //
+    };
+
+    const SMC: Want = Want::End(Outcome::Smc);
+    const PROTOCOL: Want = abort(Local::ClcProtocol);
+    const CLOSED: Want = abort(Local::TcpClosed);
+    const LATE: Want = abort(Local::ClcTimeout);
+    /// The peer declined with the reason of `decline()`.
+    const PEER: Want = Want::End(Outcome::Fallback {
+        reason: Reason::Memory,
+        by_peer: true,
+        out_of_sync: false,
+    });
+    /// This side declined with the reason of `Event::NotPrepared`.
+    const OURS: Want = Want::End(Outcome::Fallback {
+        reason: Reason::Memory,
+        by_peer: false,
+        out_of_sync: false,
+    });
+    const LLC: Want = Want::End(Outcome::Abort(Reason::TimeoutAddLink));
+    const NO_LINK: Want = Want::End(Outcome::Abort(Reason::TimeoutConfirmLink));
+    const DECLINE: Want = Want::Decline(Reason::Memory);
+    const BAD: Want = Want::Decline(Reason::Configuration);
+    const UNSYNC: Want = Want::Decline(Reason::OutOfSync);
+    const FAULT: Want = Want::Decline(Reason::Internal);
+    const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
+    const NEW: Want = Want::Prepare(PreparingNew);
+    const OLD: Want = Want::Prepare(PreparingOld);
+    const CONF_N: Want = Want::Confirm(ConfirmingNew);
+    const CONF_O: Want = Want::Confirm(ConfirmingOld);
+
+    const fn abort(reason: Local) -> Want {
+        Want::End(Outcome::Abort(Reason::Local(reason)))
+    }
+
+    /// The states of the columns of `TABLE`.
+    const COLUMNS: [At; 11] = [
+        ProposalQueued,
+        Proposing,
+        AwaitingAccept,
+        PreparingNew,
+        PreparingOld,
+        ConfirmingNew,
+        ConfirmingOld,
+        Linking,
+        DeclineQueued,
+        Declining,
+        Done,
+    ];
+
+    /// Every transition there is.
+    #[rustfmt::skip]
+    static TABLE: [(Event, [Want; 11]); 20] = [
+        // Event               Queued    Proposing Awaiting  Prep new  Prep old  Conf new  Conf old  Linking   DeclQueue Declining Done
+        (Event::Proposal,        [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptNew,       [PROTOCOL, NEW,      NEW,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptOld,       [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptNewBadMtu, [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptOldBadMtu, [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Confirm,         [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Decline,         [PEER,     PEER,     PEER,     PROTOCOL, PROTOCOL, PEER,     PROTOCOL, PEER,     PEER,     PROTOCOL, Same]),
+        (Event::NoMessage,       [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadBufSize,      [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadTransport,    [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
+        (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::PreparedOld,     [Same,     Same,     Same,     FAULT,    CONF_O,   Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::NotPrepared,     [Same,     Same,     Same,     DECLINE,  DECLINE,  Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::Ready,           [Same,     Same,     Same,     Same,     Same,     SMC,      Same,     SMC,      Same,     Same,     Same]),
+        (Event::LlcDecline,      [Same,     Same,     Same,     Same,     Same,     DECLINE,  Same,     DECLINE,  Same,     Same,     Same]),
+        (Event::LlcAbort,        [Same,     Same,     Same,     Same,     Same,     LLC,      Same,     LLC,      Same,     Same,     Same]),
+        (Event::Sent,            [Same,     Go(AwaitingAccept), Same, Same, Same,   Link,     SMC,      Same,     Same,     OURS,     Same]),
+        (Event::Timeout,         [LATE,     LATE,     LATE,     SLOW,     SLOW,     LATE,     LATE,     NO_LINK,  LATE,     LATE,     Same]),
+        (Event::Early,           [Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same]),
+    ];
+
+    /// A client in this state.
+    fn client(at: At) -> Client {
+        let mut client = Client::new(START, TIMERS, proposal());
+        let script: &[Event] = match at {
+            ProposalQueued | Proposing => &[],
+            AwaitingAccept => &[Event::Sent],
+            PreparingNew => &[Event::Sent, Event::AcceptNew],
+            PreparingOld => &[Event::Sent, Event::AcceptOld],
+            ConfirmingNew => &[Event::Sent, Event::AcceptNew, Event::PreparedNew],
+            ConfirmingOld => &[Event::Sent, Event::AcceptOld, Event::PreparedOld],
+            Linking => &[
+                Event::Sent,
+                Event::AcceptNew,
+                Event::PreparedNew,
+                Event::Sent,
+            ],
+            DeclineQueued | Declining => &[Event::Sent, Event::AcceptNew, Event::NotPrepared],
+            Done => &[Event::Eof],
+        };
+        for event in script {
+            let _taken = client.poll_action();
+            apply(&mut client, *event);
+        }
+        if !matches!(at, ProposalQueued | DeclineQueued) {
+            let _taken = client.poll_action();
+        }
+        client
+    }
+
+    /// Lets something happen.
+    fn apply(client: &mut Client, event: Event) {
+        let now = START;
+        match event {
+            Event::Proposal => client.handle_message(now, &Message::Proposal(proposal())),
+            Event::AcceptNew => client.handle_message(now, &Message::Accept(accept(true, true))),
+            Event::AcceptOld => client.handle_message(now, &Message::Accept(accept(false, true))),
+            Event::AcceptNewBadMtu => {
+                client.handle_message(now, &Message::Accept(accept(true, false)));
+            }
+            Event::AcceptOldBadMtu => {
+                client.handle_message(now, &Message::Accept(accept(false, false)));
+            }
+            Event::Confirm => client.handle_message(now, &Message::Confirm(confirm(true))),
+            Event::Decline => client.handle_message(now, &Message::Decline(decline())),
+            Event::NoMessage => client.handle_error(now, ProtocolError::EyeCatcher.into()),
+            Event::BadBufSize => client.handle_error(now, Reserved::BufSize(6).into()),
+            Event::BadTransport => client.handle_error(now, Reserved::Transport(2).into()),
+            Event::Eof => client.handle_eof(now),
+            Event::PreparedNew => client.handle_prepared(now, Ok(prepared(true))),
+            Event::PreparedOld => client.handle_prepared(now, Ok(prepared(false))),
+            Event::NotPrepared => client.handle_prepared(now, Err(Reason::Memory)),
+            Event::Ready => client.handle_llc(now, LlcOutcome::Ready),
+            Event::LlcDecline => client.handle_llc(now, LlcOutcome::Decline(Reason::Memory)),
+            Event::LlcAbort => client.handle_llc(now, LlcOutcome::Abort(Reason::TimeoutAddLink)),
+            Event::Sent => client.handle_sent(now),
+            Event::Timeout => {
+                let deadline = client.poll_timeout().unwrap_or(now);
+                client.handle_timeout(deadline);
+            }
+            Event::Early => client.handle_timeout(now),
+        }
+    }
+
+    /// This side's end.
+    fn prepared(first_contact: bool) -> Prepared {
+        Prepared {
+            confirm: endpoint(true),
+            first_contact,
+        }
+    }
+
+    /// Compares without the deadline.
+    fn is_at(client: &Client, at: At) -> bool {
+        match at {
+            ProposalQueued | Proposing => matches!(client.state, State::Proposing { .. }),
+            AwaitingAccept => matches!(client.state, State::AwaitingAccept { .. }),
+            PreparingNew | PreparingOld => {
+                matches!(client.state, State::Preparing { first_contact, .. }
+                    if first_contact == (at == PreparingNew))
+            }
+            ConfirmingNew | ConfirmingOld => {
+                matches!(client.state, State::Confirming { first_contact, .. }
+                    if first_contact == (at == ConfirmingNew))
+            }
+            Linking => matches!(client.state, State::Linking { .. }),
+            DeclineQueued | Declining => matches!(client.state, State::Declining { .. }),
+            Done => client.state == State::Done,
+        }
+    }
+
+    /// Reads back what is sent.
+    fn sent(action: Option<Action>) -> Option<Message> {
+        match action {
+            Some(Action::Send(bytes)) => Message::parse(bytes.as_slice()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether the transition of `before` to `after` is the wanted one.
+    fn is_wanted(before: &Client, after: &mut Client, want: Want) -> bool {
+        match want {
+            Want::Same => after.state == before.state && after.action == before.action,
+            Want::Go(at) => is_at(after, at) && after.poll_action().is_none(),
+            Want::Prepare(at) => {
+                is_at(after, at) && matches!(after.poll_action(), Some(Action::Prepare(_)))
+            }
+            Want::Confirm(at) => {
+                is_at(after, at)
+                    && sent(after.poll_action()) == Some(Message::Confirm(confirm(true)))
+            }
+            Want::Decline(reason) => {
+                let diagnosis = Reason::from_code(reason.wire());
+                is_at(after, Declining)
+                    && sent(after.poll_action())
+                        == Some(Message::Decline(Decline::new(CLIENT, diagnosis)))
+            }
+            Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
+            Want::End(outcome) => {
+                is_at(after, Done) && after.poll_action() == Some(Action::Done(outcome))
+            }
+        }
+    }
+
+    #[test]
+    fn every_transition_is_as_written() {
+        for (event, row) in &TABLE {
+            for (at, want) in COLUMNS.iter().zip(row) {
+                let before = client(*at);
+                assert!(is_at(&before, *at));
+                let mut after = before.clone();
+                apply(&mut after, *event);
+                // Names the cell when it differs.
+                let held = is_wanted(&before, &mut after, *want);
+                assert_eq!(
+                    (*event as u8, *at as u8, held),
+                    (*event as u8, *at as u8, true)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_but_the_last_has_a_timer() {
+        for at in COLUMNS {
+            let client = client(at);
+            assert_eq!(client.poll_timeout().is_none(), at == Done);
+            assert!(!client.state_name().is_empty());
+        }
+    }
+
+    #[test]
+    fn tcp_is_read_only_where_the_server_may_send() {
+        for (at, want) in COLUMNS.into_iter().zip([
+            true, true, true, false, false, true, false, true, false, false, false,
+        ]) {
+            assert_eq!(client(at).expects_message(), want);
+        }
+    }
+
+    #[test]
+    fn proposal_comes_first() {
+        let mut client = Client::new(START, TIMERS, proposal());
+        let message = Message::Proposal(proposal());
+        assert_eq!(sent(client.poll_action()), Some(message));
+        assert!(client.poll_action().is_none());
+    }
+
+    #[test]
+    fn decline_can_take_the_place_of_the_proposal() {
+        let mut client = Client::declining(START, TIMERS, CLIENT, Reason::NoSmcrDevice);
+        assert!(!client.expects_message());
+        let decline = Decline::new(CLIENT, Reason::NoSmcrDevice);
+        assert_eq!(sent(client.poll_action()), Some(Message::Decline(decline)));
+        client.handle_sent(START);
+        let outcome = Outcome::declined(Reason::NoSmcrDevice);
+        assert_eq!(client.poll_action(), Some(Action::Done(outcome)));
+    }
+
+    #[test]
+    fn out_of_sync_of_the_server_is_passed_on() {
+        let mut client = client(AwaitingAccept);
+        let decline = Decline::new(CLIENT, Reason::OutOfSync);
+        client.handle_message(START, &Message::Decline(decline));
+        let outcome = Outcome::Fallback {
+            reason: Reason::OutOfSync,
+            by_peer: true,
+            out_of_sync: true,
+        };
+        assert_eq!(client.poll_action(), Some(Action::Done(outcome)));
+    }
+
+    #[test]
+    fn waiting_starts_anew_with_each_step() {
+        let later = START.saturating_add(crate::proto::time::Duration::from_secs(5));
+        let mut client = client(Proposing);
+        client.handle_sent(later);
+        assert_eq!(
+            client.poll_timeout(),
+            later.checked_add(Timers::DEFAULT.clc)
+        );
+        client.handle_message(later, &Message::Accept(accept(true, true)));
+        assert_eq!(
+            client.poll_timeout(),
+            later.checked_add(Timers::DEFAULT.prepare)
+        );
     }
 }

@@ -112,3 +112,92 @@ pub(super) const fn reserved_reason(value: Reserved) -> Reason {
         Reserved::BufSize(_) => Reason::Configuration,
     }
 }
+
+/// Messages for the tests of both sides.
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(super) mod examples {
+    use crate::proto::{
+        clc::{
+            Accept,
+            Confirm,
+            Decline,
+            Endpoint,
+            Networks,
+            Prefix6,
+            Prefix6List,
+            Proposal, //
+        },
+        reason::Reason,
+        wire::{
+            AlertToken,
+            BufSize,
+            Gid,
+            Mac,
+            Mtu,
+            PeerId,
+            Psn,
+            Qpn,
+            RKey,
+            RmbeIndex, //
+        },
+    };
+
+    /// The client's stack.
+    pub(crate) const CLIENT: PeerId = PeerId::new([0x12, 0x34, 2, 0, 0, 0, 11, 1]);
+    /// The server's stack.
+    pub(crate) const SERVER: PeerId = PeerId::new([0x56, 0x78, 2, 0, 0, 0, 10, 1]);
+
+    /// The first element of a buffer.
+    const FIRST: RmbeIndex = match RmbeIndex::new(1) {
+        Some(index) => index,
+        None => unreachable!(),
+    };
+
+    /// An end; its MTU may be a reserved value.
+    pub(crate) fn endpoint(good_mtu: bool) -> Endpoint {
+        Endpoint {
+            gid: Gid::new([0xfe; 16]),
+            mac: Mac::new([2, 0, 0, 0, 10, 1]),
+            qpn: Qpn::new(8),
+            rkey: RKey::new(0x1122_3344),
+            rmbe_index: FIRST,
+            alert_token: AlertToken::new(0xa000_0001),
+            buf_size: BufSize::for_bytes(65536),
+            mtu: good_mtu.then_some(Mtu::M1024),
+            vaddr: 0x7000_0000_0000,
+            psn: Psn::new(0xabcd),
+        }
+    }
+
+    /// A Proposal.
+    pub(crate) fn proposal() -> Proposal {
+        Proposal {
+            peer: CLIENT,
+            gid: Gid::new([0xfe; 16]),
+            mac: Mac::new([2, 0, 0, 0, 11, 1]),
+            networks: Networks::V6(Prefix6List::new(Prefix6::ANY)),
+        }
+    }
+
+    /// An Accept.
+    pub(crate) fn accept(first_contact: bool, good_mtu: bool) -> Accept {
+        Accept {
+            peer: SERVER,
+            first_contact,
+            endpoint: endpoint(good_mtu),
+        }
+    }
+
+    /// A Confirm.
+    pub(crate) fn confirm(good_mtu: bool) -> Confirm {
+        Confirm {
+            peer: CLIENT,
+            endpoint: endpoint(good_mtu),
+        }
+    }
+
+    /// A Decline of the peer for lack of memory.
+    pub(crate) fn decline() -> Decline {
+        Decline::new(SERVER, Reason::Memory)
+    }
+}

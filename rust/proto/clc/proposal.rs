@@ -104,8 +104,8 @@ pub(crate) struct Prefix6 {
 }
 
 impl Prefix6 {
-    /// Fills unused places of a list.
-    const UNUSED: Self = Self {
+    /// The prefix of all addresses; also fills unused places of a list.
+    pub(super) const ANY: Self = Self {
         addr: [0; 16],
         len: 0,
     };
@@ -133,7 +133,7 @@ impl Prefix6 {
 ///
 /// # Invariants
 ///
-/// `count` is 1 to [`MAX_PREFIXES`]; places from `count` on are [`Prefix6::UNUSED`].
+/// `count` is 1 to [`MAX_PREFIXES`]; places from `count` on are [`Prefix6::ANY`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix6List {
     list: [Prefix6; MAX_PREFIXES],
@@ -143,7 +143,7 @@ pub(crate) struct Prefix6List {
 impl Prefix6List {
     /// Makes a list of one prefix.
     pub(crate) const fn new(first: Prefix6) -> Self {
-        let mut list = [Prefix6::UNUSED; MAX_PREFIXES];
+        let mut list = [Prefix6::ANY; MAX_PREFIXES];
         let [place, ..] = &mut list;
         *place = first;
         // INVARIANT: One place is used.

@@ -179,6 +179,10 @@ impl Server {
                 State::AwaitingConfirm { first_contact, .. },
                 Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
             ) => self.refuse(now, first_contact, reserved_reason(value)),
+            (
+                State::Accepting { first_contact, .. },
+                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
+            ) if self.action.is_none() => self.refuse(now, first_contact, reserved_reason(value)),
             _ => self.abort(Local::ClcProtocol),
         }
     }
@@ -231,6 +235,10 @@ impl Server {
 
     /// TCP has taken the octets of [`Action::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
+        if self.action.is_some() {
+            // What is waiting has not been sent; this is about something older.
+            return;
+        }
         match self.state {
             State::Accepting { first_contact, .. } => {
                 self.state = State::AwaitingConfirm {
@@ -376,5 +384,379 @@ impl Server {
     fn finish(&mut self, outcome: Outcome) {
         self.state = State::Done;
         self.action = Some(Action::Done(outcome));
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_server))]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        clc::{
+            handshake::examples::{
+                accept,
+                confirm,
+                decline,
+                endpoint,
+                proposal,
+                CLIENT,
+                SERVER, //
+            },
+            ProtocolError,
+        },
+        time::Duration,
+    };
+
+    const START: Instant = Instant::from_nanos(1_000_000_000);
+    const TIMERS: Timers = Timers::DEFAULT;
+
+    /// Every state of interest, and whether an action of it was not yet taken.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum At {
+        AwaitingProposal,
+        Preparing,
+        /// Accept not yet taken by the engine.
+        AcceptQueued,
+        AcceptingNew,
+        AcceptingOld,
+        AwaitingConfirmNew,
+        AwaitingConfirmOld,
+        ConnectingNew,
+        ConnectingOld,
+        Linking,
+        /// Decline not yet taken by the engine.
+        DeclineQueued,
+        Declining,
+        Done,
+    }
+
+    /// Everything that can happen.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Proposal,
+        Accept,
+        Confirm,
+        ConfirmBadMtu,
+        Decline,
+        NoMessage,
+        BadBufSize,
+        BadTransport,
+        Eof,
+        PreparedNew,
+        PreparedOld,
+        NotPrepared,
+        Connected,
+        NotConnected,
+        Ready,
+        LlcDecline,
+        LlcAbort,
+        Sent,
+        Timeout,
+        Early,
+    }
+
+    /// What comes of it: the next state, and the action.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Want {
+        /// State and action stay as they were.
+        Same,
+        /// Only the state changes.
+        Go(At),
+        /// The client's Proposal is acted upon.
+        Prepare,
+        /// An Accept is sent.
+        Accept(At),
+        /// The client's Confirm is acted upon.
+        Connect(At),
+        /// A Decline with this reason is sent.
+        Decline(Reason),
+        /// The link is to be confirmed.
+        Link,
+        /// The handshake ends.
+        End(Outcome),
+    }
+
+    use At::*;
+    use Want::{
+        Link,
+        Same, //
+    };
+
+    const SMC: Want = Want::End(Outcome::Smc);
+    const PROTO: Want = abort(Reason::Local(Local::ClcProtocol));
+    const CLOSED: Want = abort(Reason::Local(Local::TcpClosed));
+    const LATE: Want = abort(Reason::Local(Local::ClcTimeout));
+    const NO_LNK: Want = abort(Reason::TimeoutConfirmLink);
+    const LLC: Want = abort(Reason::TimeoutAddLink);
+    const VERS_A: Want = abort(Reason::Configuration);
+    const BROKEN: Want = abort(Reason::ReadyLink);
+    /// The peer declined with the reason of `decline()`.
+    const PEER: Want = Want::End(Outcome::Fallback {
+        reason: Reason::Memory,
+        by_peer: true,
+        out_of_sync: false,
+    });
+    /// This side declined with the reason of `Event::NotPrepared`.
+    const OURS: Want = Want::End(Outcome::Fallback {
+        reason: Reason::Memory,
+        by_peer: false,
+        out_of_sync: false,
+    });
+    const DECL: Want = Want::Decline(Reason::Memory);
+    const BAD: Want = Want::Decline(Reason::Configuration);
+    const VERS: Want = Want::Decline(Reason::VersionMismatch);
+    const READY: Want = Want::Decline(Reason::ReadyLink);
+    const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
+    const ACC_N: Want = Want::Accept(AcceptingNew);
+    const ACC_O: Want = Want::Accept(AcceptingOld);
+    const CON_N: Want = Want::Connect(ConnectingNew);
+    const CON_O: Want = Want::Connect(ConnectingOld);
+    const PREP: Want = Want::Prepare;
+    const GO_N: Want = Want::Go(AwaitingConfirmNew);
+    const GO_O: Want = Want::Go(AwaitingConfirmOld);
+
+    const fn abort(reason: Reason) -> Want {
+        Want::End(Outcome::Abort(reason))
+    }
+
+    /// The states of the columns of `TABLE`.
+    const COLUMNS: [At; 13] = [
+        AwaitingProposal,
+        Preparing,
+        AcceptQueued,
+        AcceptingNew,
+        AcceptingOld,
+        AwaitingConfirmNew,
+        AwaitingConfirmOld,
+        ConnectingNew,
+        ConnectingOld,
+        Linking,
+        DeclineQueued,
+        Declining,
+        Done,
+    ];
+
+    /// Every transition there is.
+    #[rustfmt::skip]
+    static TABLE: [(Event, [Want; 13]); 20] = [
+        // Event               AwaitProp Prep    AccQueue AccNew  AccOld  AwCoNew AwCoOld ConnNew ConnOld Linking DeclQue Declining Done
+        (Event::Proposal,      [PREP,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::Accept,        [PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::Confirm,       [PROTO,  PROTO,  PROTO,  CON_N,  CON_O,  CON_N,  CON_O,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::ConfirmBadMtu, [PROTO,  PROTO,  PROTO,  BAD,    CON_O,  BAD,    CON_O,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::Decline,       [PEER,   PROTO,  PROTO,  PEER,   PEER,   PEER,   PEER,   PEER,   PROTO,  PEER,   PEER,   PROTO,  Same]),
+        (Event::NoMessage,     [PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::BadBufSize,    [PROTO,  PROTO,  PROTO,  BAD,    VERS_A, BAD,    VERS_A, PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::BadTransport,  [VERS,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::Eof,           [CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, Same]),
+        (Event::PreparedNew,   [Same,   ACC_N,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
+        (Event::PreparedOld,   [Same,   ACC_O,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
+        (Event::NotPrepared,   [Same,   DECL,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
+        (Event::Connected,     [Same,   Same,   Same,   Same,   Same,   Same,   Same,   Link,   SMC,    Same,   Same,   Same,   Same]),
+        (Event::NotConnected,  [Same,   Same,   Same,   Same,   Same,   Same,   Same,   READY,  BROKEN, Same,   Same,   Same,   Same]),
+        (Event::Ready,         [Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   SMC,    Same,   Same,   Same]),
+        (Event::LlcDecline,    [Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   DECL,   Same,   Same,   Same]),
+        (Event::LlcAbort,      [Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   LLC,    Same,   Same,   Same]),
+        (Event::Sent,          [Same,   Same,   Same,   GO_N,   GO_O,   Same,   Same,   Same,   Same,   Same,   Same,   OURS,   Same]),
+        (Event::Timeout,       [LATE,   SLOW,   LATE,   LATE,   LATE,   LATE,   LATE,   SLOW,   LATE,   NO_LNK, LATE,   LATE,   Same]),
+        (Event::Early,         [Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
+    ];
+
+    /// A server in this state.
+    fn server(at: At) -> Server {
+        use Event::{
+            Confirm,
+            Connected,
+            Eof,
+            NotPrepared,
+            PreparedNew,
+            PreparedOld,
+            Proposal,
+            Sent, //
+        };
+        let script: &[Event] = match at {
+            AwaitingProposal => &[],
+            Preparing => &[Proposal],
+            AcceptQueued | AcceptingNew => &[Proposal, PreparedNew],
+            AcceptingOld => &[Proposal, PreparedOld],
+            AwaitingConfirmNew => &[Proposal, PreparedNew, Sent],
+            AwaitingConfirmOld => &[Proposal, PreparedOld, Sent],
+            ConnectingNew => &[Proposal, PreparedNew, Sent, Confirm],
+            ConnectingOld => &[Proposal, PreparedOld, Sent, Confirm],
+            Linking => &[Proposal, PreparedNew, Sent, Confirm, Connected],
+            DeclineQueued | Declining => &[Proposal, NotPrepared],
+            Done => &[Eof],
+        };
+        let mut server = Server::new(START, TIMERS, SERVER);
+        for event in script {
+            let _taken = server.poll_action();
+            apply(&mut server, *event);
+        }
+        if !matches!(at, AcceptQueued | DeclineQueued) {
+            let _taken = server.poll_action();
+        }
+        server
+    }
+
+    /// Lets something happen.
+    fn apply(server: &mut Server, event: Event) {
+        let now = START;
+        match event {
+            Event::Proposal => server.handle_message(now, &Message::Proposal(proposal())),
+            Event::Accept => server.handle_message(now, &Message::Accept(accept(true, true))),
+            Event::Confirm => server.handle_message(now, &Message::Confirm(confirm(true))),
+            Event::ConfirmBadMtu => server.handle_message(now, &Message::Confirm(confirm(false))),
+            Event::Decline => server.handle_message(now, &Message::Decline(decline())),
+            Event::NoMessage => server.handle_error(now, ProtocolError::EyeCatcher.into()),
+            Event::BadBufSize => server.handle_error(now, Reserved::BufSize(6).into()),
+            Event::BadTransport => server.handle_error(now, Reserved::Transport(2).into()),
+            Event::Eof => server.handle_eof(now),
+            Event::PreparedNew => server.handle_prepared(now, Ok(prepared(true))),
+            Event::PreparedOld => server.handle_prepared(now, Ok(prepared(false))),
+            Event::NotPrepared => server.handle_prepared(now, Err(Reason::Memory)),
+            Event::Connected => server.handle_connected(now, Ok(())),
+            Event::NotConnected => server.handle_connected(now, Err(Reason::ReadyLink)),
+            Event::Ready => server.handle_llc(now, LlcOutcome::Ready),
+            Event::LlcDecline => server.handle_llc(now, LlcOutcome::Decline(Reason::Memory)),
+            Event::LlcAbort => server.handle_llc(now, LlcOutcome::Abort(Reason::TimeoutAddLink)),
+            Event::Sent => server.handle_sent(now),
+            Event::Timeout => {
+                let deadline = server.poll_timeout().unwrap_or(now);
+                server.handle_timeout(deadline);
+            }
+            Event::Early => server.handle_timeout(now),
+        }
+    }
+
+    /// This side's end.
+    fn prepared(first_contact: bool) -> Prepared {
+        Prepared {
+            accept: endpoint(true),
+            first_contact,
+        }
+    }
+
+    /// Compares without the deadline.
+    fn is_at(server: &Server, at: At) -> bool {
+        match (server.state, at) {
+            (State::AwaitingProposal { .. }, AwaitingProposal)
+            | (State::Preparing { .. }, Preparing)
+            | (State::Linking { .. }, Linking)
+            | (State::Declining { .. }, DeclineQueued | Declining)
+            | (State::Done, Done) => true,
+            (State::Accepting { first_contact, .. }, AcceptQueued | AcceptingNew)
+            | (State::AwaitingConfirm { first_contact, .. }, AwaitingConfirmNew)
+            | (State::Connecting { first_contact, .. }, ConnectingNew) => first_contact,
+            (State::Accepting { first_contact, .. }, AcceptingOld)
+            | (State::AwaitingConfirm { first_contact, .. }, AwaitingConfirmOld)
+            | (State::Connecting { first_contact, .. }, ConnectingOld) => !first_contact,
+            _ => false,
+        }
+    }
+
+    /// Reads back what is sent.
+    fn sent(action: Option<Action>) -> Option<Message> {
+        match action {
+            Some(Action::Send(bytes)) => Message::parse(bytes.as_slice()).ok(),
+            _ => None,
+        }
+    }
+
+    /// Whether the transition of `before` to `after` is the wanted one.
+    fn is_wanted(before: &Server, after: &mut Server, want: Want) -> bool {
+        match want {
+            Want::Same => after.state == before.state && after.action == before.action,
+            Want::Go(at) => is_at(after, at) && after.poll_action().is_none(),
+            Want::Prepare => {
+                is_at(after, Preparing) && after.poll_action() == Some(Action::Prepare(proposal()))
+            }
+            Want::Accept(at) => {
+                let message = Message::Accept(accept(at == AcceptingNew, true));
+                is_at(after, at) && sent(after.poll_action()) == Some(message)
+            }
+            Want::Connect(at) => {
+                is_at(after, at) && matches!(after.poll_action(), Some(Action::Connect(_)))
+            }
+            Want::Decline(reason) => {
+                let diagnosis = Reason::from_code(reason.wire());
+                is_at(after, Declining)
+                    && sent(after.poll_action())
+                        == Some(Message::Decline(Decline::new(SERVER, diagnosis)))
+            }
+            Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
+            Want::End(outcome) => {
+                is_at(after, Done) && after.poll_action() == Some(Action::Done(outcome))
+            }
+        }
+    }
+
+    #[test]
+    fn every_transition_is_as_written() {
+        for (event, row) in &TABLE {
+            for (at, want) in COLUMNS.iter().zip(row) {
+                let before = server(*at);
+                assert!(is_at(&before, *at));
+                let mut after = before.clone();
+                apply(&mut after, *event);
+                // Names the cell when it differs.
+                let held = is_wanted(&before, &mut after, *want);
+                assert_eq!(
+                    (*event as u8, *at as u8, held),
+                    (*event as u8, *at as u8, true)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_state_but_the_last_has_a_timer() {
+        for at in COLUMNS {
+            let server = server(at);
+            assert_eq!(server.poll_timeout().is_none(), at == Done);
+            assert!(!server.state_name().is_empty());
+        }
+    }
+
+    #[test]
+    fn tcp_is_read_only_where_the_client_may_send() {
+        let reading = [
+            AwaitingProposal,
+            AcceptQueued,
+            AcceptingNew,
+            AcceptingOld,
+            AwaitingConfirmNew,
+            AwaitingConfirmOld,
+            ConnectingNew,
+            Linking,
+        ];
+        for at in COLUMNS {
+            assert_eq!(server(at).expects_message(), reading.contains(&at));
+        }
+    }
+
+    #[test]
+    fn out_of_sync_of_the_client_is_passed_on() {
+        let mut server = server(AwaitingConfirmOld);
+        let decline = Decline::new(CLIENT, Reason::OutOfSync);
+        server.handle_message(START, &Message::Decline(decline));
+        let outcome = Outcome::Fallback {
+            reason: Reason::OutOfSync,
+            by_peer: true,
+            out_of_sync: true,
+        };
+        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+    }
+
+    #[test]
+    fn waiting_starts_anew_with_each_step() {
+        let later = START.saturating_add(Duration::from_secs(5));
+        let mut server = server(AcceptingNew);
+        server.handle_sent(later);
+        assert_eq!(server.poll_timeout(), later.checked_add(TIMERS.clc));
+        server.handle_message(later, &Message::Confirm(confirm(true)));
+        assert_eq!(server.poll_timeout(), later.checked_add(TIMERS.prepare));
+        let _taken = server.poll_action();
+        server.handle_connected(later, Ok(()));
+        assert_eq!(server.poll_timeout(), later.checked_add(TIMERS.llc));
     }
 }

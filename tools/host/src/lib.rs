@@ -6,6 +6,7 @@
 #![warn(missing_docs, unreachable_pub)]
 #![allow(
     dead_code,
+    unused_imports,
     reason = "the engines, which use the core, exist only in the module"
 )]
 
