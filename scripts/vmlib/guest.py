@@ -8,6 +8,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import time
 
 LINES = ("console", "output", "control")
 
@@ -70,10 +71,16 @@ class Guest:
 
     def tell(self, *words):
         """Sends a line on the control line; a guest that is gone does not matter."""
+        self.note(">", " ".join(words))
         try:
             self.near["control"].sendall((" ".join(words) + "\n").encode())
         except OSError:
             pass
+
+    def note(self, way, line):
+        """Logs what passes on the control line."""
+        with open(self.folder / "control.log", "a", encoding="utf-8") as f:
+            f.write(f"{time.monotonic():.3f} {way} {line}\n")
 
     def kill(self):
         """Ends the guest and all its helper processes."""

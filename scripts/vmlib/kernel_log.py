@@ -10,7 +10,7 @@ REPORT = re.compile(
     \bWARNING:\s | \bBUG: | \bBUG\s\w+.*\( | kernel\ BUG\ at | \bOops\b | general\ protection\ fault
     | Kernel\ panic | Kernel\ mode\ fault | double\ fault | panicked\ at
     | \b(KASAN|KCSAN|KMSAN|KFENCE|UBSAN|ODEBUG): | new\ suspected\ memory\ leaks | refcount_t:
-    | INFO:\ (task|rcu)|rcu:\ INFO: | blocked\ for\ more\ than | lockup
+    | INFO:\ (task|rcu)|rcu:\ INFO: | blocked\ for\ more\ than | (soft|workqueue)\ lockup | hard\ LOCKUP
     | possible\ (circular|recursive)\ locking | possible\ irq\ lock\ inversion
     | inconsistent\ lock\ state | suspicious\ RCU\ usage | bad\ unlock\ balance | held\ lock\ freed
     | lock\ held\ when\ returning | locks?\ still\ held | non-static\ key | MAX_LOCK(DEP|_DEPTH)

@@ -107,6 +107,7 @@ class Loop:
 
     def word(self, g, line):
         """A line that a guest sent on its control line."""
+        g.note("<", line)
         word, _, rest = line.strip().partition(" ")
         if word == "sync":
             self.sync(g, *(rest.split(" ", 2) + ["", ""])[:3])
