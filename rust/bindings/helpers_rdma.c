@@ -4,7 +4,21 @@
  * no logic here.
  */
 
+#include <linux/gfp.h>
+#include <linux/mm.h>
+#include <linux/netdevice.h>
+
 #include "helpers_rdma.h"
+
+void rdma_sock_helper_ib_device_hold(struct ib_device *dev)
+{
+	get_device(&dev->dev);
+}
+
+void rdma_sock_helper_ib_device_release(struct ib_device *dev)
+{
+	put_device(&dev->dev);
+}
 
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev)
 {
@@ -59,6 +73,21 @@ bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev)
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port)
 {
 	return dev->port_data[port].immutable.gid_tbl_len;
+}
+
+int rdma_sock_helper_netdev_ifindex(struct net_device *ndev)
+{
+	return ndev->ifindex;
+}
+
+u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev)
+{
+	return dev_net(ndev)->net_cookie;
+}
+
+void rdma_sock_helper_netdev_put(struct net_device *ndev)
+{
+	dev_put(ndev);
 }
 
 struct ib_pd *rdma_sock_helper_ib_alloc_pd(struct ib_device *dev)
@@ -163,14 +192,21 @@ void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 a
 	ib_dma_sync_single_for_device(dev, addr, size, dir);
 }
 
-int rdma_sock_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-				   enum dma_data_direction dir)
+void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, unsigned int len,
+				    u64 dma_addr)
 {
-	return ib_dma_map_sg(dev, sg, nents, dir);
+	sg_set_page(sg, page, len, 0);
+	sg_dma_address(sg) = dma_addr;
+	sg_dma_len(sg) = len;
 }
 
-void rdma_sock_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-				      enum dma_data_direction dir)
+struct page *rdma_sock_helper_alloc_block(unsigned int order)
 {
-	ib_dma_unmap_sg(dev, sg, nents, dir);
+	return alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY | __GFP_COMP |
+			   __GFP_ZERO, order);
+}
+
+void *rdma_sock_helper_page_address(struct page *page)
+{
+	return page_address(page);
 }

@@ -11,6 +11,8 @@
 #include <rdma/ib_verbs.h>
 
 /* rdma/ib_verbs.h: devices and ports */
+void rdma_sock_helper_ib_device_hold(struct ib_device *dev);
+void rdma_sock_helper_ib_device_release(struct ib_device *dev);
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
@@ -22,6 +24,9 @@ int rdma_sock_helper_ib_num_comp_vectors(struct ib_device *dev);
 bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
 bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev);
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);
+int rdma_sock_helper_netdev_ifindex(struct net_device *ndev);
+u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev);
+void rdma_sock_helper_netdev_put(struct net_device *ndev);
 
 /* rdma/ib_verbs.h: objects */
 struct ib_pd *rdma_sock_helper_ib_alloc_pd(struct ib_device *dev);
@@ -52,9 +57,13 @@ void rdma_sock_helper_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr
 						 enum dma_data_direction dir);
 void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t size,
 						    enum dma_data_direction dir);
-int rdma_sock_helper_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-				   enum dma_data_direction dir);
-void rdma_sock_helper_ib_dma_unmap_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
-				      enum dma_data_direction dir);
+
+/* linux/scatterlist.h */
+void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, unsigned int len,
+				    u64 dma_addr);
+
+/* linux/gfp.h, linux/mm.h */
+struct page *rdma_sock_helper_alloc_block(unsigned int order);
+void *rdma_sock_helper_page_address(struct page *page);
 
 #endif /* RDMA_SOCK_HELPERS_RDMA_H */

@@ -27,9 +27,8 @@
     reason = "generated code"
 )]
 
-use kernel::{
-    bindings::*,
-    ffi, //
-};
+use kernel::ffi;
+
+pub(crate) use kernel::bindings::*;
 
 include!(concat!(env!("RDMA_SOCK_OBJ"), "/bindings_generated.rs"));

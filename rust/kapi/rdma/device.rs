@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An RDMA device, its ports and their addresses.
+//!
+//! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
+//! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h)
+
+use crate::bindings;
+use core::ptr::NonNull;
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    new_spinlock_irq,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        rcu,
+        Arc,
+        Completion,
+        SpinLockIrq, //
+    },
+};
+
+/// Longest name of a device, with the terminating nul.
+const NAME_BYTES: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+/// A copy of the name of a device.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceName {
+    bytes: [u8; NAME_BYTES],
+    len: usize,
+}
+
+impl DeviceName {
+    /// The name as text; empty if it is not UTF-8.
+    pub(crate) fn as_str(&self) -> &str {
+        core::str::from_utf8(self.as_bytes()).unwrap_or("")
+    }
+
+    /// The name as octets.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+}
+
+/// State of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PortState {
+    /// No link.
+    Down,
+    /// Link without configuration; RoCE: the network device has no address.
+    Init,
+    /// Configured but not in use.
+    Armed,
+    /// Usable.
+    Active,
+    /// Something newer.
+    Other(u32),
+}
+
+/// A network device: its index is unique in its namespace only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NetdevId {
+    /// Interface index.
+    pub(crate) ifindex: u32,
+    /// Cookie of the network namespace.
+    pub(crate) net_cookie: u64,
+}
+
+/// Which entry of a port's GID table is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GidWant {
+    /// RoCE version 1 entries will do.
+    pub(crate) v1: bool,
+    /// RoCE version 2 entries will do.
+    pub(crate) v2: bool,
+    /// Prefer the entry of this address, IPv4 as mapped address.
+    pub(crate) ip: Option<[u8; 16]>,
+    /// Only entries of network devices in this namespace.
+    pub(crate) net_cookie: Option<u64>,
+}
+
+/// An address of a port, with what a peer must know of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocalGid {
+    /// Index in the GID table.
+    pub(crate) index: u8,
+    /// The GID.
+    pub(crate) gid: [u8; 16],
+    /// Address of the network device.
+    pub(crate) mac: [u8; 6],
+    /// Active MTU of the port as in the verbs: 1 is 256 octets, 5 is 4096.
+    pub(crate) mtu_code: u8,
+    /// VLAN of the network device.
+    pub(crate) vlan: Option<u16>,
+    /// RoCE version 2, otherwise version 1.
+    pub(crate) roce_v2: bool,
+}
+
+/// An RDMA device that was announced to this module.
+///
+/// It may be kept for ever, but once its removal has begun nothing new can be made on it.
+///
+/// # Invariants
+///
+/// - `raw` is an `ib_device` whose memory is kept by a reference of this object.
+/// - The driver is there while `users` is not zero: removal waits for that. `users` never leaves
+///   zero again.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Device {
+    raw: NonNull<bindings::ib_device>,
+    /// Leases, plus one until the device is retired.
+    users: Atomic<i64>,
+    #[pin]
+    unused: Completion,
+    #[pin]
+    name: SpinLockIrq<DeviceName>,
+}
+
+// SAFETY: `ib_device` is used from any thread, the other fields are `Send`.
+unsafe impl Send for Device {}
+// SAFETY: `ib_device` is used from any thread, the other fields are `Sync`.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// # Safety
+    ///
+    /// `raw` is valid, and its driver stays until [`Self::retire`] returned.
+    pub(super) unsafe fn new(raw: NonNull<bindings::ib_device>) -> Result<Arc<Self>> {
+        // SAFETY: The device is valid by this function's contract. The name is no longer than the
+        // maximum and cannot change while the client is being added.
+        let name = unsafe { read_name(raw) };
+        // SAFETY: The device is valid by this function's contract.
+        unsafe { bindings::rdma_sock_helper_ib_device_hold(raw.as_ptr()) };
+        // INVARIANT: The reference was just taken, and the driver stays by the contract.
+        let this = Arc::pin_init(
+            pin_init!(Self {
+                raw,
+                users: Atomic::new(1),
+                unused <- Completion::new(),
+                name <- new_spinlock_irq!(name, "rdma_sock_device_name"),
+            }),
+            GFP_KERNEL,
+        );
+        if this.is_err() {
+            // SAFETY: This is the reference taken above.
+            unsafe { bindings::rdma_sock_helper_ib_device_release(raw.as_ptr()) };
+        }
+        this
+    }
+
+    /// The device was renamed.
+    ///
+    /// # Safety
+    ///
+    /// The name must not change during the call.
+    pub(super) unsafe fn renamed(&self) {
+        // SAFETY: Valid by the type invariants and this function's contract.
+        let name = unsafe { read_name(self.raw) };
+        *self.name.lock() = name;
+    }
+
+    /// Makes all new uses fail and waits for the end of the existing ones. Called once. Sleeps.
+    pub(super) fn retire(&self) {
+        self.put();
+        self.unused.wait_for_completion();
+    }
+
+    /// Adds a user unless the device is retired.
+    fn get(&self) -> Result {
+        let mut users = self.users.load(Relaxed);
+        loop {
+            if users == 0 {
+                return Err(ENODEV);
+            }
+            match self.users.cmpxchg(users, users + 1, Acquire) {
+                Ok(_) => return Ok(()),
+                Err(now) => users = now,
+            }
+        }
+    }
+
+    /// Takes a user away. Any context.
+    fn put(&self) {
+        // Full order: what the user did happens before the removal goes on.
+        if self.users.fetch_sub(1, Full) == 1 {
+            self.unused.complete_all();
+        }
+    }
+
+    /// Runs `f` while the driver is there.
+    fn with<R>(&self, f: impl FnOnce(*mut bindings::ib_device) -> Result<R>) -> Result<R> {
+        self.get()?;
+        let result = f(self.raw.as_ptr());
+        self.put();
+        result
+    }
+
+    /// Keeps the driver there.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed.
+    pub(super) fn lease(self: &Arc<Self>) -> Result<Lease> {
+        self.get()?;
+        // INVARIANT: The user was just added.
+        Ok(Lease(self.clone()))
+    }
+
+    /// The name. Any context.
+    pub(crate) fn name(&self) -> DeviceName {
+        *self.name.lock()
+    }
+
+    /// Number of ports; the first is 1. Any context.
+    pub(crate) fn phys_ports(&self) -> u32 {
+        // SAFETY: Valid by the type invariants; reads a field.
+        unsafe { bindings::rdma_sock_helper_ib_phys_ports(self.raw.as_ptr()) }
+    }
+
+    fn check_port(&self, port: u32) -> Result {
+        if (1..=self.phys_ports()).contains(&port) {
+            Ok(())
+        } else {
+            Err(EINVAL)
+        }
+    }
+
+    /// Is this a RoCE port? Any context.
+    pub(crate) fn is_roce(&self, port: u32) -> bool {
+        self.check_port(port).is_ok()
+            // SAFETY: Valid by the type invariants, and the port exists.
+            && unsafe { bindings::rdma_sock_helper_rdma_protocol_roce(self.raw.as_ptr(), port) }
+    }
+
+    /// Is this an iWARP port? Any context.
+    pub(crate) fn is_iwarp(&self, port: u32) -> bool {
+        self.check_port(port).is_ok()
+            // SAFETY: Valid by the type invariants, and the port exists.
+            && unsafe { bindings::rdma_sock_helper_rdma_protocol_iwarp(self.raw.as_ptr(), port) }
+    }
+
+    /// Can memory be registered by work requests? Any context.
+    pub(crate) fn can_register(&self) -> bool {
+        // SAFETY: Valid by the type invariants; reads a field.
+        unsafe { bindings::rdma_sock_helper_ib_can_register(self.raw.as_ptr()) }
+    }
+
+    /// Longest queue of work requests. Any context.
+    pub(crate) fn max_qp_wr(&self) -> u32 {
+        // SAFETY: Valid by the type invariants; reads a field.
+        let max = unsafe { bindings::rdma_sock_helper_ib_max_qp_wr(self.raw.as_ptr()) };
+        max.max(0).unsigned_abs()
+    }
+
+    /// Longest completion queue. Any context.
+    pub(crate) fn max_cqe(&self) -> u32 {
+        // SAFETY: Valid by the type invariants; reads a field.
+        let max = unsafe { bindings::rdma_sock_helper_ib_max_cqe(self.raw.as_ptr()) };
+        max.max(0).unsigned_abs()
+    }
+
+    /// Largest memory that one registration can cover. Any context.
+    pub(crate) fn max_region_bytes(&self) -> usize {
+        // SAFETY: Valid by the type invariants; reads a field.
+        let pages = unsafe { bindings::rdma_sock_helper_ib_max_fast_reg_pages(self.raw.as_ptr()) };
+        usize::try_from(pages)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(PAGE_SIZE)
+    }
+
+    /// Number of vectors that completions can be spread over. Any context.
+    pub(crate) fn num_comp_vectors(&self) -> u32 {
+        // SAFETY: Valid by the type invariants; reads a field.
+        let n = unsafe { bindings::rdma_sock_helper_ib_num_comp_vectors(self.raw.as_ptr()) };
+        n.max(0).unsigned_abs()
+    }
+
+    /// State and active MTU code of a port. Sleeps.
+    fn query_port(&self, port: u32) -> Result<(PortState, u8)> {
+        self.check_port(port)?;
+        self.with(|raw| {
+            let mut attr = bindings::ib_port_attr::default();
+            // SAFETY: The driver is there, the port exists and `attr` is valid for writes.
+            to_result(unsafe { bindings::ib_query_port(raw, port, &mut attr) })?;
+            let state = match attr.state {
+                bindings::ib_port_state_IB_PORT_DOWN => PortState::Down,
+                bindings::ib_port_state_IB_PORT_INIT => PortState::Init,
+                bindings::ib_port_state_IB_PORT_ARMED => PortState::Armed,
+                bindings::ib_port_state_IB_PORT_ACTIVE => PortState::Active,
+                other => PortState::Other(other),
+            };
+            Ok((state, u8::try_from(attr.active_mtu).map_err(|_| EINVAL)?))
+        })
+    }
+
+    /// The state of a port. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a port that does not exist, `ENODEV` if the device is being removed.
+    pub(crate) fn port_state(&self, port: u32) -> Result<PortState> {
+        Ok(self.query_port(port)?.0)
+    }
+
+    /// Is the port usable? Sleeps.
+    pub(crate) fn port_active(&self, port: u32) -> bool {
+        matches!(self.port_state(port), Ok(PortState::Active))
+    }
+
+    /// The network device under a port. May sleep.
+    pub(crate) fn netdev(&self, port: u32) -> Option<NetdevId> {
+        self.check_port(port).ok()?;
+        self.with(|raw| {
+            // SAFETY: The driver is there and the port exists.
+            let ndev = unsafe { bindings::ib_device_get_netdev(raw, port) };
+            if ndev.is_null() {
+                return Err(ENODEV);
+            }
+            // SAFETY: We were given a reference.
+            let id = unsafe { netdev_id(ndev) };
+            // SAFETY: This gives the reference back.
+            unsafe { bindings::rdma_sock_helper_netdev_put(ndev) };
+            id
+        })
+        .ok()
+    }
+
+    /// Is the device usable from a network namespace?
+    ///
+    /// # Safety
+    ///
+    /// `net` is valid.
+    pub(in crate::kapi) unsafe fn accessible_from_raw(&self, net: *const bindings::net) -> bool {
+        // SAFETY: Valid by the type invariants and this function's contract.
+        unsafe { bindings::rdma_dev_access_netns(self.raw.as_ptr(), net) }
+    }
+
+    /// Finds an address of `port` that belongs to the network device `ifindex`. Sleeps.
+    pub(crate) fn gid_for(&self, port: u32, ifindex: u32, want: &GidWant) -> Option<LocalGid> {
+        let (_, mtu_code) = self.query_port(port).ok()?;
+        // SAFETY: Valid by the type invariants, and the port exists.
+        let entries = unsafe { bindings::rdma_sock_helper_ib_gid_tbl_len(self.raw.as_ptr(), port) };
+        // Work requests name an entry by one octet.
+        let entries = u8::try_from(entries).unwrap_or(u8::MAX);
+        let mut best: Option<LocalGid> = None;
+        for index in 0..entries {
+            let Some((mut gid, netdev)) = self.gid_entry(port, index) else {
+                continue;
+            };
+            if netdev.ifindex != ifindex
+                || want
+                    .net_cookie
+                    .is_some_and(|cookie| cookie != netdev.net_cookie)
+                || !(if gid.roce_v2 { want.v2 } else { want.v1 })
+            {
+                continue;
+            }
+            gid.mtu_code = mtu_code;
+            if want.ip == Some(gid.gid) {
+                return Some(gid);
+            }
+            best = best.or(Some(gid));
+        }
+        best
+    }
+
+    /// Finds an active RoCE port with an address of the network device `ifindex`. Sleeps.
+    pub(crate) fn find_port(&self, ifindex: u32, want: &GidWant) -> Option<(u32, LocalGid)> {
+        (1..=self.phys_ports())
+            .filter(|port| self.is_roce(*port) && self.port_active(*port))
+            .find_map(|port| Some((port, self.gid_for(port, ifindex, want)?)))
+    }
+
+    /// Reads an entry of the GID table if it is in use and belongs to a network device.
+    fn gid_entry(&self, port: u32, index: u8) -> Option<(LocalGid, NetdevId)> {
+        self.with(|raw| {
+            // SAFETY: The driver is there and the port exists.
+            let attr = from_err_ptr(
+                unsafe { bindings::rdma_get_gid_attr(raw, port, index.into()) }.cast_mut(),
+            )?;
+            // SAFETY: We were given a reference.
+            let entry = unsafe { read_gid(attr, index) };
+            // SAFETY: This gives the reference back.
+            unsafe { bindings::rdma_put_gid_attr(attr) };
+            entry
+        })
+        .ok()
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Device {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: By the type invariants this object has a reference.
+        unsafe { bindings::rdma_sock_helper_ib_device_release(self.raw.as_ptr()) };
+    }
+}
+
+/// Keeps the driver of a device there. Dropped in any context.
+///
+/// # Invariants
+///
+/// Counted in `users` of the device.
+pub(super) struct Lease(Arc<Device>);
+
+impl Lease {
+    /// The device.
+    pub(super) fn device(&self) -> &Arc<Device> {
+        &self.0
+    }
+
+    /// The C object, usable while the lease exists.
+    pub(super) fn as_raw(&self) -> *mut bindings::ib_device {
+        self.0.raw.as_ptr()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.put();
+    }
+}
+
+/// # Safety
+///
+/// `raw` is valid and not renamed during the call.
+unsafe fn read_name(raw: NonNull<bindings::ib_device>) -> DeviceName {
+    // SAFETY: Valid by this function's contract.
+    let from = unsafe { bindings::rdma_sock_helper_ib_device_name(raw.as_ptr()) };
+    // SAFETY: The name is a nul-terminated string that stays during the call.
+    let from = unsafe { <CStr as kernel::str::CStrExt>::from_char_ptr(from) };
+    let mut name = DeviceName {
+        bytes: [0; NAME_BYTES],
+        len: 0,
+    };
+    for (to, from) in name.bytes.iter_mut().zip(from.to_bytes()) {
+        *to = *from;
+        name.len += 1;
+    }
+    name
+}
+
+/// # Safety
+///
+/// `ndev` is valid.
+unsafe fn netdev_id(ndev: *mut bindings::net_device) -> Result<NetdevId> {
+    // SAFETY: Valid by this function's contract.
+    let ifindex = unsafe { bindings::rdma_sock_helper_netdev_ifindex(ndev) };
+    Ok(NetdevId {
+        ifindex: u32::try_from(ifindex).map_err(|_| ENODEV)?,
+        // SAFETY: Valid by this function's contract.
+        net_cookie: unsafe { bindings::rdma_sock_helper_netdev_net_cookie(ndev) },
+    })
+}
+
+/// Reads a referenced entry of a GID table, all but the MTU.
+///
+/// # Safety
+///
+/// `attr` is valid.
+unsafe fn read_gid(attr: *const bindings::ib_gid_attr, index: u8) -> Result<(LocalGid, NetdevId)> {
+    let netdev = {
+        let _guard = rcu::read_lock();
+        // SAFETY: The entry is valid, and the read lock is held.
+        let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(attr) })?;
+        // SAFETY: Valid while the read lock is held.
+        unsafe { netdev_id(ndev)? }
+    };
+    let mut vlan = 0;
+    let mut mac = [0; 6];
+    // SAFETY: The entry is valid, and both results are valid for writes.
+    to_result(unsafe { bindings::rdma_read_gid_l2_fields(attr, &mut vlan, mac.as_mut_ptr()) })?;
+    // SAFETY: The entry is valid and does not change while it is referenced. All octets of the union
+    // are initialised.
+    let (gid, gid_type) = unsafe { (*(*attr).gid.raw, (*attr).gid_type) };
+    let roce_v2 = match gid_type {
+        bindings::ib_gid_type_IB_GID_TYPE_ROCE => false,
+        bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP => true,
+        _ => return Err(ENOENT),
+    };
+    let gid = LocalGid {
+        index,
+        gid,
+        mac,
+        mtu_code: 0,
+        vlan: (vlan < 0x1000).then_some(vlan),
+        roce_v2,
+    };
+    Ok((gid, netdev))
+}

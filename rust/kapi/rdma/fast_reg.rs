@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registration of memory by a work request.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    mr::Mr,
+    wc::WcStatus, //
+};
+use crate::bindings;
+use core::mem::ManuallyDrop;
+use kernel::{
+    container_of,
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Mutex, //
+    },
+    time::msecs_to_jiffies,
+    types::Opaque, //
+};
+
+/// How long a registration may take before the queue pair is given up.
+const PATIENCE_MS: u32 = 5000;
+
+/// Posts registrations one at a time and waits for them.
+///
+/// # Invariants
+///
+/// A work request that names `cqe` exists only while `busy` is locked.
+#[pin_data]
+pub(super) struct FastReg {
+    #[pin]
+    busy: Mutex<()>,
+    #[pin]
+    cqe: Opaque<bindings::ib_cqe>,
+    #[pin]
+    done: Opaque<bindings::completion>,
+    status: Atomic<u32>,
+}
+
+// SAFETY: The C objects are used under `busy` and by the completion handler of the one request.
+unsafe impl Send for FastReg {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for FastReg {}
+
+impl FastReg {
+    /// Nothing is being registered.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            busy <- new_mutex!((), "rdma_sock_fast_reg"),
+            cqe <- Opaque::ffi_init(|slot: *mut bindings::ib_cqe| {
+                // SAFETY: `slot` is valid for writes.
+                unsafe { (*slot).done = Some(Self::done_raw) }
+            }),
+            done <- Opaque::ffi_init(|slot: *mut bindings::completion| {
+                // SAFETY: `slot` is valid for writes and pinned.
+                unsafe { bindings::init_completion(slot) }
+            }),
+            status: Atomic::new(0),
+        })
+    }
+
+    /// Registers `mr`, unless it is. `post` posts one request; if it returned success, the request is
+    /// completed some time, at the latest after `give_up`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// That of `post`; `EIO` if the registration failed; `ETIMEDOUT` after `give_up`.
+    pub(super) fn register(
+        self: Pin<&Self>,
+        mr: &Mr,
+        post: impl FnOnce(*const bindings::ib_send_wr) -> Result,
+        give_up: impl FnOnce(),
+    ) -> Result {
+        let _busy = self.busy.lock();
+        if mr.is_active() {
+            return Ok(());
+        }
+        let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
+        let mut wr = bindings::ib_reg_wr {
+            mr: mr.as_raw(),
+            key: mr.rkey(),
+            access: i32::try_from(access).map_err(|_| EINVAL)?,
+            ..Default::default()
+        };
+        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
+        wr.wr.send_flags =
+            i32::try_from(bindings::ib_send_flags_IB_SEND_SIGNALED).map_err(|_| EINVAL)?;
+        wr.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(self.cqe.get());
+        // SAFETY: By the type invariants no request can complete it now: we hold `busy`.
+        unsafe { bindings::init_completion(self.done.get()) };
+        post(&wr.wr)?;
+
+        // SAFETY: Initialised above.
+        let in_time = unsafe {
+            bindings::wait_for_completion_timeout(self.done.get(), msecs_to_jiffies(PATIENCE_MS))
+        } != 0;
+        if !in_time {
+            give_up();
+            // The region must not be given up while the device works on it.
+            // SAFETY: Initialised above.
+            unsafe { bindings::wait_for_completion(self.done.get()) };
+        }
+        match WcStatus::check(self.status.load(Relaxed)) {
+            Ok(()) => {
+                mr.set_active();
+                Ok(())
+            }
+            Err(_) if !in_time => Err(ETIMEDOUT),
+            Err(_) => Err(EIO),
+        }
+    }
+
+    unsafe extern "C" fn done_raw(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+        // SAFETY: The completion is valid, and its `ib_cqe` is the field of a `FastReg`, because only
+        // `new` installs this function. That exists while somebody waits in `register`.
+        let this = unsafe {
+            let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
+            &*container_of!(Opaque::cast_from(cqe).cast_mut(), Self, cqe)
+        };
+        // SAFETY: The completion is valid.
+        this.status.store(unsafe { (*wc).status }, Relaxed);
+        // SAFETY: Initialised by `register`. The waiter may go on from here.
+        unsafe { bindings::complete(this.done.get()) };
+    }
+}

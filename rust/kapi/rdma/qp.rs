@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reliably connected queue pair and the steps of its life.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    cq::Cq,
+    pd::Pd, //
+};
+use crate::bindings;
+use core::{
+    mem::ManuallyDrop,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
+};
+use kernel::{
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Local ACK timeout: 4.096 µs times two to this power, about 0.27 s.
+const ACK_TIMEOUT: u8 = 16;
+/// Attempts after a timeout.
+const RETRIES: u8 = 7;
+/// Attempts when the receiver has no buffer ready: without end.
+const RNR_RETRIES: u8 = 7;
+/// How long a sender shall wait when we have no buffer ready: 10 µs.
+const MIN_RNR_TIMER: u8 = 1;
+/// RDMA reads and atomics at a time, which we do not use.
+const RD_ATOMIC: u8 = 1;
+/// Hops a packet may make.
+const HOP_LIMIT: u8 = 64;
+
+/// Sizes of the queues.
+#[derive(Clone, Copy)]
+pub(super) struct Depth {
+    /// Requests in the send queue.
+    pub(super) send: u32,
+    /// Requests in the receive queue.
+    pub(super) recv: u32,
+    /// Octets that are wanted inside of send requests.
+    pub(super) inline: u32,
+}
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Number of its queue pair.
+    pub(crate) qpn: u32,
+    /// Sequence number of its first packet.
+    pub(crate) rq_psn: u32,
+    /// MTU code of the path: 1 is 256 octets, 5 is 4096.
+    pub(crate) mtu_code: u8,
+    /// Its GID.
+    pub(crate) gid: [u8; 16],
+    /// Its Ethernet address, or that of the next hop to it.
+    pub(crate) mac: [u8; 6],
+}
+
+/// A queue pair. Must be dropped where sleeping is allowed.
+///
+/// # Invariants
+///
+/// `raw` is a queue pair in `pd` on both completion queues, owned by this object.
+pub(super) struct Qp {
+    raw: NonNull<bindings::ib_qp>,
+    inline: u32,
+    // Freed in this order, after the queue pair.
+    send_cq: Arc<Cq>,
+    _recv_cq: Arc<Cq>,
+    pd: Arc<Pd>,
+}
+
+// SAFETY: Queue pairs may be used from any thread.
+unsafe impl Send for Qp {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Qp {}
+
+impl Qp {
+    /// Creates a queue pair; if the device does not take data inline, without. Sleeps.
+    pub(super) fn new(
+        pd: &Arc<Pd>,
+        send_cq: Arc<Cq>,
+        recv_cq: Arc<Cq>,
+        depth: Depth,
+    ) -> Result<Arc<Self>> {
+        let cap = |inline| bindings::ib_qp_cap {
+            max_send_wr: depth.send,
+            max_recv_wr: depth.recv,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: inline,
+            max_rdma_ctxs: 0,
+        };
+        let mut attr = bindings::ib_qp_init_attr {
+            send_cq: send_cq.as_raw(),
+            recv_cq: recv_cq.as_raw(),
+            sq_sig_type: bindings::ib_sig_type_IB_SIGNAL_REQ_WR,
+            qp_type: bindings::ib_qp_type_IB_QPT_RC,
+            cap: cap(depth.inline),
+            ..Default::default()
+        };
+        // SAFETY: The protection domain and the queues are valid and `attr` is complete.
+        let raw = from_err_ptr(unsafe {
+            bindings::rdma_sock_helper_ib_create_qp(pd.as_raw(), &mut attr)
+        })
+        .or_else(|_| {
+            attr.cap = cap(0);
+            // SAFETY: As above.
+            from_err_ptr(unsafe { bindings::rdma_sock_helper_ib_create_qp(pd.as_raw(), &mut attr) })
+        })?;
+        // INVARIANT: Just created, and handed to nobody else.
+        let this = Self {
+            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+            inline: attr.cap.max_inline_data,
+            send_cq,
+            _recv_cq: recv_cq,
+            pd: pd.clone(),
+        };
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// The protection domain.
+    pub(super) fn pd(&self) -> &Arc<Pd> {
+        &self.pd
+    }
+
+    /// Can requests carry `len` octets inline?
+    pub(super) fn can_inline(&self, len: u32) -> bool {
+        len <= self.inline
+    }
+
+    /// The number that names it on the wire.
+    pub(super) fn number(&self) -> u32 {
+        // SAFETY: Valid by the type invariants; reads a field.
+        unsafe { bindings::rdma_sock_helper_ib_qp_num(self.raw.as_ptr()) }
+    }
+
+    fn modify(&self, attr: &mut bindings::ib_qp_attr, mask: bindings::ib_qp_attr_mask) -> Result {
+        let mask = i32::try_from(mask).map_err(|_| EINVAL)?;
+        // SAFETY: Valid by the type invariants; `attr` is valid for what `mask` names.
+        to_result(unsafe { bindings::ib_modify_qp(self.raw.as_ptr(), attr, mask) })
+    }
+
+    /// From RESET to INIT: receive requests may be posted. Sleeps.
+    pub(super) fn to_init(&self, port: u32) -> Result {
+        let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: bindings::ib_qp_state_IB_QPS_INIT,
+            port_num: port,
+            qp_access_flags: i32::try_from(access).map_err(|_| EINVAL)?,
+            ..Default::default()
+        };
+        self.modify(
+            &mut attr,
+            bindings::ib_qp_attr_mask_IB_QP_STATE
+                | bindings::ib_qp_attr_mask_IB_QP_PKEY_INDEX
+                | bindings::ib_qp_attr_mask_IB_QP_PORT
+                | bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS,
+        )
+    }
+
+    /// From INIT to RTR: messages are received. Sleeps.
+    pub(super) fn to_rtr(&self, port: u32, gid_index: u8, peer: &Peer) -> Result {
+        let mut ah = bindings::rdma_ah_attr {
+            type_: bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE,
+            port_num: port,
+            ah_flags: u8::try_from(bindings::ib_ah_flags_IB_AH_GRH).map_err(|_| EINVAL)?,
+            grh: bindings::ib_global_route {
+                dgid: bindings::ib_gid {
+                    raw: ManuallyDrop::new(peer.gid),
+                },
+                sgid_index: gid_index,
+                hop_limit: HOP_LIMIT,
+                ..Default::default()
+            },
+            ..Default::default()
+        };
+        ah.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac: peer.mac });
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: bindings::ib_qp_state_IB_QPS_RTR,
+            path_mtu: peer.mtu_code.into(),
+            dest_qp_num: peer.qpn,
+            rq_psn: peer.rq_psn,
+            max_dest_rd_atomic: RD_ATOMIC,
+            min_rnr_timer: MIN_RNR_TIMER,
+            ah_attr: ah,
+            ..Default::default()
+        };
+        self.modify(
+            &mut attr,
+            bindings::ib_qp_attr_mask_IB_QP_STATE
+                | bindings::ib_qp_attr_mask_IB_QP_AV
+                | bindings::ib_qp_attr_mask_IB_QP_PATH_MTU
+                | bindings::ib_qp_attr_mask_IB_QP_DEST_QPN
+                | bindings::ib_qp_attr_mask_IB_QP_RQ_PSN
+                | bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC
+                | bindings::ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER,
+        )
+    }
+
+    /// From RTR to RTS: send requests may be posted. Sleeps.
+    pub(super) fn to_rts(&self, sq_psn: u32) -> Result {
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: bindings::ib_qp_state_IB_QPS_RTS,
+            timeout: ACK_TIMEOUT,
+            retry_cnt: RETRIES,
+            rnr_retry: RNR_RETRIES,
+            sq_psn,
+            max_rd_atomic: RD_ATOMIC,
+            ..Default::default()
+        };
+        self.modify(
+            &mut attr,
+            bindings::ib_qp_attr_mask_IB_QP_STATE
+                | bindings::ib_qp_attr_mask_IB_QP_TIMEOUT
+                | bindings::ib_qp_attr_mask_IB_QP_RETRY_CNT
+                | bindings::ib_qp_attr_mask_IB_QP_RNR_RETRY
+                | bindings::ib_qp_attr_mask_IB_QP_SQ_PSN
+                | bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC,
+        )
+    }
+
+    /// To the error state: all requests are flushed. Sleeps.
+    pub(super) fn to_error(&self) -> Result {
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: bindings::ib_qp_state_IB_QPS_ERR,
+            ..Default::default()
+        };
+        self.modify(&mut attr, bindings::ib_qp_attr_mask_IB_QP_STATE)
+    }
+
+    /// To the error state, and waits until the handlers of all requests have run. Sleeps.
+    ///
+    /// Nobody else may post meanwhile.
+    pub(super) fn drain(&self) {
+        // SAFETY: Valid by the type invariants. The queues were made by `ib_alloc_cq`, and users of
+        // this file leave room for the requests of draining.
+        unsafe { bindings::ib_drain_qp(self.raw.as_ptr()) };
+    }
+
+    /// Posts a chain of send requests. Any context.
+    ///
+    /// Returns the error and whether some requests at the front of the chain were posted anyway.
+    ///
+    /// # Safety
+    ///
+    /// - `wr` is a valid chain of requests, of which each names a `ib_cqe` with a handler.
+    /// - The `ib_cqe`s and all memory the requests name stay valid until their handler has run, or
+    ///   the queue pair is destroyed.
+    pub(super) unsafe fn post_send(
+        &self,
+        wr: *const bindings::ib_send_wr,
+    ) -> Result<(), (Error, bool)> {
+        let mut bad = wr;
+        // SAFETY: By the type invariants and this function's contract.
+        let ret =
+            unsafe { bindings::rdma_sock_helper_ib_post_send(self.raw.as_ptr(), wr, &mut bad) };
+        to_result(ret).map_err(|err| (err, bad != wr && !bad.is_null()))
+    }
+
+    /// Posts a chain of receive requests. Any context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::post_send`].
+    pub(super) unsafe fn post_recv(&self, wr: *const bindings::ib_recv_wr) -> Result {
+        let mut bad = null_mut::<bindings::ib_recv_wr>().cast_const();
+        // SAFETY: By the type invariants and this function's contract.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_ib_post_recv(self.raw.as_ptr(), wr, &mut bad)
+        })
+    }
+}
+
+impl Drop for Qp {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants it is ours.
+        let ret = unsafe { bindings::rdma_sock_helper_ib_destroy_qp(self.raw.as_ptr()) };
+        if ret != 0 {
+            // The driver still uses the completion queues: keep them and what they hold.
+            pr_err!("queue pair could not be destroyed ({})\n", ret);
+            core::mem::forget(self.send_cq.clone());
+            core::mem::forget(self._recv_cq.clone());
+        }
+    }
+}

@@ -1,0 +1,601 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work requests of a channel: what is posted, and what happens when it completes.
+//!
+//! A send slot is a chain of up to [`MAX_WRITES`] RDMA writes and the message that tells of them,
+//! posted at once. Only the message is signalled: requests complete in order, so when it is done,
+//! all are. A receive slot is a buffer for one message.
+//!
+//! A slot has one owner at a time: the free list of the channel, a [`Slot`] handle, or the device.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    channel::{
+        Channel,
+        ChannelOps, //
+    },
+    device::Device,
+    dma::Mapping,
+    qp::Qp,
+    wc::WcStatus, //
+};
+use crate::{
+    bindings,
+    kapi::mem::{
+        block::Block,
+        sendbuf::SendBuffer, //
+    },
+};
+use core::{
+    cell::UnsafeCell,
+    mem::ManuallyDrop,
+    ptr::null_mut, //
+};
+use kernel::{
+    container_of,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Size of a message buffer.
+pub(super) const BUFFER_BYTES: usize = 64;
+/// Size of a message that is sent.
+pub(super) const MESSAGE_BYTES: usize = 44;
+/// RDMA writes in front of a message.
+pub(crate) const MAX_WRITES: usize = 3;
+/// Requests of a send slot.
+pub(super) const WRS_PER_SLOT: u32 = 4;
+/// [`MESSAGE_BYTES`] as in work requests.
+pub(super) const MESSAGE_LEN: u32 = 44;
+
+const _: () = assert!(MESSAGE_LEN as usize == MESSAGE_BYTES && MESSAGE_BYTES <= BUFFER_BYTES);
+const _: () = assert!(WRS_PER_SLOT as usize == MAX_WRITES + 1);
+
+/// An RDMA write of a part of a [`SendBuffer`] into the memory of the peer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    /// Where it starts in the buffer.
+    pub(crate) offset: u32,
+    /// Octets.
+    pub(crate) len: u32,
+    /// Key of the peer's memory.
+    pub(crate) rkey: u32,
+    /// Address in the peer's memory.
+    pub(crate) raddr: u64,
+}
+
+/// Message buffers of all slots, mapped for the device.
+pub(super) struct Messages {
+    // Unmapped before the memory is freed: fields are dropped in order.
+    mapping: Mapping,
+    block: Block,
+}
+
+impl Messages {
+    /// Buffers that the device reads. Sleeps.
+    pub(super) fn for_sending(dev: &Arc<Device>, slots: usize) -> Result<Self> {
+        let block = Block::new(slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?)?;
+        // SAFETY: The block is that memory, and the mapping is dropped first.
+        let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
+        Ok(Self { mapping, block })
+    }
+
+    /// Buffers that the device writes. Sleeps.
+    pub(super) fn for_receiving(dev: &Arc<Device>, slots: usize) -> Result<Self> {
+        let block = Block::new(slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?)?;
+        // SAFETY: The block is that memory, and the mapping is dropped first.
+        let mapping = unsafe { Mapping::from_device(dev, block.addr(), block.len())? };
+        Ok(Self { mapping, block })
+    }
+
+    /// Address of a buffer for the device.
+    pub(super) fn dma_addr(&self, index: u16) -> Result<u64> {
+        self.mapping.addr(usize::from(index) * BUFFER_BYTES)
+    }
+
+    /// Address of a buffer for the CPU, as inline requests want it.
+    fn cpu_addr(&self, index: u16) -> u64 {
+        (self.block.addr() as u64).wrapping_add(u64::from(index) * BUFFER_BYTES as u64)
+    }
+
+    /// Puts a message into a buffer and hands it to the device.
+    fn put(&self, index: u16, msg: &[u8; MESSAGE_BYTES]) -> Result {
+        let off = usize::from(index) * BUFFER_BYTES;
+        self.block.write(off, msg)?;
+        self.mapping.sync_for_device(off, MESSAGE_BYTES)
+    }
+
+    /// Copies a buffer out and hands it back to the device.
+    fn take(&self, index: u16) -> Result<[u8; BUFFER_BYTES]> {
+        let off = usize::from(index) * BUFFER_BYTES;
+        self.mapping.sync_for_cpu(off, BUFFER_BYTES)?;
+        let mut copy = [0; BUFFER_BYTES];
+        self.block.read(off, &mut copy)?;
+        self.mapping.sync_for_device(off, BUFFER_BYTES)?;
+        Ok(copy)
+    }
+}
+
+/// The sending side of an open channel.
+pub(super) struct SendPath {
+    pub(super) qp: Arc<Qp>,
+    pub(super) messages: Messages,
+}
+
+/// The sending side of a channel, under its lock.
+pub(super) struct SendQueue {
+    /// Nothing is posted when it is not there.
+    pub(super) path: Option<SendPath>,
+    /// Slots nobody owns. Never grows beyond its capacity.
+    pub(super) free: KVec<u16>,
+    /// Somebody did not get a slot.
+    pub(super) wanted: bool,
+}
+
+impl SendQueue {
+    /// Takes a slot back. Says whether somebody wants to know.
+    fn give_back(&mut self, index: u16) -> bool {
+        let fits = self.free.push_within_capacity(index).is_ok();
+        debug_assert!(fits);
+        core::mem::take(&mut self.wanted) && self.path.is_some()
+    }
+}
+
+/// The receiving side of an open channel.
+pub(super) struct RecvPath {
+    pub(super) qp: Arc<Qp>,
+    pub(super) messages: Messages,
+}
+
+/// The receiving side of a channel, under its lock.
+pub(super) struct RecvQueue {
+    /// Nothing is posted when it is not there.
+    pub(super) path: Option<RecvPath>,
+    /// Buffers that are to be posted again. Never grows beyond its capacity.
+    pub(super) idle: KVec<u16>,
+    /// How many are posted at once.
+    pub(super) batch: usize,
+}
+
+/// Work requests of a send slot.
+pub(super) struct SendSlot<T: ChannelOps> {
+    sent: bindings::ib_cqe,
+    wrote: bindings::ib_cqe,
+    writes: [bindings::ib_rdma_wr; MAX_WRITES],
+    write_sges: [bindings::ib_sge; MAX_WRITES],
+    send: bindings::ib_send_wr,
+    send_sge: bindings::ib_sge,
+    channel: *const Channel<T>,
+    index: u16,
+    tag: Option<T::Tag>,
+    source: Option<Arc<SendBuffer>>,
+}
+
+/// Work request of a receive slot.
+pub(super) struct RecvSlot<T: ChannelOps> {
+    received: bindings::ib_cqe,
+    recv: bindings::ib_recv_wr,
+    sge: bindings::ib_sge,
+    channel: *const Channel<T>,
+    index: u16,
+}
+
+impl<T: ChannelOps> SendSlot<T> {
+    /// A slot without its requests.
+    pub(super) fn new(index: u16) -> UnsafeCell<Self> {
+        UnsafeCell::new(Self {
+            sent: bindings::ib_cqe {
+                done: Some(sent_raw::<T>),
+            },
+            wrote: bindings::ib_cqe {
+                done: Some(wrote_raw::<T>),
+            },
+            writes: Default::default(),
+            write_sges: Default::default(),
+            send: Default::default(),
+            send_sge: Default::default(),
+            channel: null_mut(),
+            index,
+            tag: None,
+            source: None,
+        })
+    }
+
+    /// Builds the requests, once the slot is at its place.
+    ///
+    /// # Safety
+    ///
+    /// `this` is valid, does not move any more, is used by nobody else and part of `channel`.
+    pub(super) unsafe fn build(
+        this: *mut Self,
+        channel: *const Channel<T>,
+        path: &SendPath,
+        lkey: u32,
+    ) -> Result {
+        let inline = path.qp.can_inline(MESSAGE_LEN);
+        let mut flags =
+            bindings::ib_send_flags_IB_SEND_SIGNALED | bindings::ib_send_flags_IB_SEND_SOLICITED;
+        if inline {
+            flags |= bindings::ib_send_flags_IB_SEND_INLINE;
+        }
+        // SAFETY: `this` is valid and ours alone by this function's contract.
+        unsafe {
+            (*this).channel = channel;
+            for at in 0..MAX_WRITES {
+                let sge = (&raw mut (*this).write_sges)
+                    .cast::<bindings::ib_sge>()
+                    .add(at);
+                (*sge).lkey = lkey;
+                let write = (&raw mut (*this).writes)
+                    .cast::<bindings::ib_rdma_wr>()
+                    .add(at);
+                (*write).wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+                (*write).wr.num_sge = 1;
+                (*write).wr.sg_list = sge;
+                (*write).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).wrote);
+            }
+            (*this).send.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
+            (*this).send.send_flags = i32::try_from(flags).map_err(|_| EINVAL)?;
+            (*this).send.num_sge = 1;
+            (*this).send.sg_list = &raw mut (*this).send_sge;
+            (*this).send.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).sent);
+            (*this).send_sge = bindings::ib_sge {
+                addr: if inline {
+                    path.messages.cpu_addr((*this).index)
+                } else {
+                    path.messages.dma_addr((*this).index)?
+                },
+                length: MESSAGE_LEN,
+                lkey,
+            };
+        }
+        Ok(())
+    }
+
+    /// Fills in a chain and returns its first request.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`, which was built.
+    unsafe fn chain(
+        this: *mut Self,
+        device: &Arc<Device>,
+        source: Option<&Arc<SendBuffer>>,
+        writes: &[Write],
+    ) -> Result<*const bindings::ib_send_wr> {
+        if writes.len() > MAX_WRITES {
+            return Err(EINVAL);
+        }
+        // SAFETY: `this` is valid and ours by this function's contract.
+        let mut next = unsafe { &raw mut (*this).send };
+        // From the last to the first, so that each can point to its successor.
+        for (at, write) in writes.iter().enumerate().rev() {
+            let source = source.ok_or(EINVAL)?;
+            let off = usize::try_from(write.offset).map_err(|_| EINVAL)?;
+            let len = usize::try_from(write.len).map_err(|_| EINVAL)?;
+            let addr = source.for_device(device, off, len)?;
+            // SAFETY: As above; `at` is less than `MAX_WRITES` by the check.
+            unsafe {
+                let sge = (&raw mut (*this).write_sges)
+                    .cast::<bindings::ib_sge>()
+                    .add(at);
+                (*sge).addr = addr;
+                (*sge).length = write.len;
+                let wr = (&raw mut (*this).writes)
+                    .cast::<bindings::ib_rdma_wr>()
+                    .add(at);
+                (*wr).remote_addr = write.raddr;
+                (*wr).rkey = write.rkey;
+                (*wr).wr.next = next;
+                next = &raw mut (*wr).wr;
+            }
+        }
+        Ok(next)
+    }
+
+    /// Makes the slot keep what belongs to its requests.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`.
+    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendBuffer>>) {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe {
+            (*this).tag = Some(tag);
+            (*this).source = source;
+        }
+    }
+
+    /// Takes what the slot kept. Touches nothing else of the slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns what the slot `this` keeps: it owns the slot, or nothing is posted any more.
+    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Arc<SendBuffer>>) {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe { ((*this).tag.take(), (*this).source.take()) }
+    }
+}
+
+impl<T: ChannelOps> RecvSlot<T> {
+    /// A slot without its request.
+    pub(super) fn new(index: u16) -> UnsafeCell<Self> {
+        UnsafeCell::new(Self {
+            received: bindings::ib_cqe {
+                done: Some(received_raw::<T>),
+            },
+            recv: Default::default(),
+            sge: Default::default(),
+            channel: null_mut(),
+            index,
+        })
+    }
+
+    /// Builds the request, once the slot is at its place.
+    ///
+    /// # Safety
+    ///
+    /// As for [`SendSlot::build`].
+    pub(super) unsafe fn build(
+        this: *mut Self,
+        channel: *const Channel<T>,
+        path: &RecvPath,
+        lkey: u32,
+    ) -> Result {
+        // SAFETY: `this` is valid and ours alone by this function's contract.
+        unsafe {
+            (*this).channel = channel;
+            (*this).sge = bindings::ib_sge {
+                addr: path.messages.dma_addr((*this).index)?,
+                length: u32::try_from(BUFFER_BYTES).map_err(|_| EINVAL)?,
+                lkey,
+            };
+            (*this).recv.num_sge = 1;
+            (*this).recv.sg_list = &raw mut (*this).sge;
+            (*this).recv.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).received);
+        }
+        Ok(())
+    }
+
+    /// Puts the request in front of the chain `next`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`, which was built.
+    unsafe fn link(this: *mut Self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe {
+            (*this).recv.next = next;
+            &raw mut (*this).recv
+        }
+    }
+}
+
+impl<T: ChannelOps> Channel<T> {
+    /// Posts the receive slots that are idle.
+    pub(super) fn post_idle(&self, queue: &mut RecvQueue) -> Result {
+        let Some(path) = &queue.path else {
+            return Err(ESHUTDOWN);
+        };
+        let mut chain = null_mut();
+        for index in &queue.idle {
+            let slot = self.recv_slot(*index).ok_or(EINVAL)?;
+            // SAFETY: Idle slots are owned by the queue, which the caller has locked.
+            chain = unsafe { RecvSlot::link(slot, chain) };
+        }
+        if !chain.is_null() {
+            // SAFETY: A chain of built requests. The slots are part of the channel and the buffers of
+            // the path, which both outlive the queue pair: see `Channel::shutdown`.
+            unsafe { path.qp.post_recv(chain)? };
+        }
+        queue.idle.clear();
+        Ok(())
+    }
+
+    /// A send slot came to its end.
+    fn on_slot_done(&self, ops: &T, slot: *mut SendSlot<T>, result: Result<(), WcStatus>) {
+        // SAFETY: The request is complete, so the slot is ours until it is given back.
+        let (index, (tag, source)) = unsafe { ((*slot).index, SendSlot::take(slot)) };
+        let wanted = self.send.lock().give_back(index);
+        drop(source);
+        if let Some(tag) = tag {
+            ops.on_sent(tag, result);
+        }
+        if wanted {
+            ops.on_slot_free();
+        }
+    }
+}
+
+/// A send slot in the hands of the one who may use it. Dropping it gives the slot back.
+pub(crate) struct Slot<T: ChannelOps> {
+    channel: Arc<Channel<T>>,
+    index: u16,
+    /// Owned by this handle and not by the device.
+    owned: bool,
+}
+
+impl<T: ChannelOps> Slot<T> {
+    /// Takes a free slot, or leaves word that one is wanted.
+    pub(super) fn reserve(channel: &Arc<Channel<T>>) -> Option<Self> {
+        let mut queue = channel.send.lock();
+        if queue.path.is_none() {
+            return None;
+        }
+        let index = queue.free.pop();
+        if index.is_none() {
+            queue.wanted = true;
+        }
+        drop(queue);
+        Some(Self {
+            channel: channel.clone(),
+            index: index?,
+            owned: true,
+        })
+    }
+
+    /// The channel.
+    pub(crate) fn channel(&self) -> &Arc<Channel<T>> {
+        &self.channel
+    }
+
+    /// Posts writes from `source`, at most [`MAX_WRITES`], and a message that arrives after them.
+    ///
+    /// `tag` comes back through [`ChannelOps::on_sent`], and `source` is kept until then. Any
+    /// context, also with interrupts off.
+    ///
+    /// # Errors
+    ///
+    /// The tag comes back at once, nothing was posted: `ESHUTDOWN` after a shutdown, `EINVAL` if a
+    /// write is not within the source or there are too many.
+    pub(crate) fn post(
+        mut self,
+        tag: T::Tag,
+        source: Option<&Arc<SendBuffer>>,
+        writes: &[Write],
+        msg: &[u8; MESSAGE_BYTES],
+    ) -> Result<(), (Error, T::Tag)> {
+        let Some(slot) = self.channel.send_slot(self.index) else {
+            return Err((EINVAL, tag));
+        };
+        // SAFETY: The handle owns the slot, which was built before the channel was opened.
+        let chain = unsafe { SendSlot::chain(slot, &self.channel.device, source, writes) };
+        let chain = match chain {
+            Ok(chain) => chain,
+            Err(err) => return Err((err, tag)),
+        };
+        let source = source.filter(|_| !writes.is_empty()).cloned();
+
+        let queue = self.channel.send.lock();
+        let Some(path) = &queue.path else {
+            return Err((ESHUTDOWN, tag));
+        };
+        if let Err(err) = path.messages.put(self.index, msg) {
+            return Err((err, tag));
+        }
+        // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
+        unsafe { SendSlot::keep(slot, tag, source) };
+        // SAFETY: A chain of built requests with handlers. The slot is part of the channel and the
+        // message of the path, which both outlive the queue pair (see `Channel::shutdown`); the slot
+        // keeps the source until its handler ran.
+        let result = unsafe { path.qp.post_send(chain) };
+        let returned = match result {
+            // SAFETY: Nothing was posted, so the handle still owns the slot.
+            Err((err, false)) => unsafe { SendSlot::take(slot) }.0.map(|tag| (err, tag)),
+            _ => None,
+        };
+        drop(queue);
+
+        if let Some(returned) = returned {
+            return Err(returned);
+        }
+        self.owned = false;
+        self.channel.counters.on_post(writes);
+        if result.is_err() {
+            // Some writes are on their way, but nothing will tell when they are done: only the end of
+            // the queue pair will. The slot stays with the device until then.
+            self.channel.on_post_failed();
+        }
+        Ok(())
+    }
+}
+
+impl<T: ChannelOps> Drop for Slot<T> {
+    fn drop(&mut self) {
+        if self.owned {
+            self.channel.while_open(|ops, queue| {
+                let wanted = queue.lock().give_back(self.index);
+                if let Some(ops) = ops.filter(|_| wanted) {
+                    ops.on_slot_free();
+                }
+            });
+        }
+    }
+}
+
+unsafe extern "C" fn sent_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+    // SAFETY: The completion is valid, and its `ib_cqe` is the field of a send slot, because only
+    // `SendSlot::new` installs this function.
+    let (slot, result) = unsafe {
+        let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
+        (
+            container_of!(cqe, SendSlot<T>, sent),
+            WcStatus::check((*wc).status),
+        )
+    };
+    // SAFETY: The slot is part of the channel, which lives until its completion queues are freed. The
+    // field does not change after `build`.
+    let channel = unsafe { &*(*slot).channel };
+    // SAFETY: We are a handler of the channel's completion queue.
+    let ops = unsafe { channel.ops_in_handler() };
+    channel.counters.on_completion();
+    if let Err(status) = result {
+        channel.on_failed(ops, status);
+    }
+    channel.on_slot_done(ops, slot, result);
+}
+
+unsafe extern "C" fn wrote_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+    // SAFETY: As in `sent_raw`, with the other field.
+    let (slot, result) = unsafe {
+        let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
+        (
+            container_of!(cqe, SendSlot<T>, wrote),
+            WcStatus::check((*wc).status),
+        )
+    };
+    // SAFETY: As in `sent_raw`. The slot itself is still owned by the device.
+    let channel = unsafe { &*(*slot).channel };
+    channel.counters.on_completion();
+    if let Err(status) = result {
+        // SAFETY: We are a handler of the channel's completion queue.
+        channel.on_failed(unsafe { channel.ops_in_handler() }, status);
+    }
+}
+
+unsafe extern "C" fn received_raw<T: ChannelOps>(
+    _cq: *mut bindings::ib_cq,
+    wc: *mut bindings::ib_wc,
+) {
+    // SAFETY: As in `sent_raw`, with a receive slot.
+    let (slot, result, len) = unsafe {
+        let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
+        (
+            container_of!(cqe, RecvSlot<T>, received),
+            WcStatus::check((*wc).status),
+            (*wc).byte_len,
+        )
+    };
+    // SAFETY: As in `sent_raw`; the index does not change either.
+    let (channel, index) = unsafe { (&*(*slot).channel, (*slot).index) };
+    // SAFETY: We are a handler of the channel's completion queue.
+    let ops = unsafe { channel.ops_in_handler() };
+    channel.counters.on_completion();
+    if let Err(status) = result {
+        channel.on_failed(ops, status);
+        return;
+    }
+
+    let mut queue = channel.recv.lock();
+    let Some(path) = &queue.path else {
+        return;
+    };
+    let message = path.messages.take(index);
+    let fits = queue.idle.push_within_capacity(index).is_ok();
+    let posted = if fits && queue.idle.len() < queue.batch {
+        Ok(())
+    } else {
+        channel.post_idle(&mut queue)
+    };
+    drop(queue);
+
+    if let Ok(message) = &message {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        channel.counters.on_receive();
+        ops.on_received(message.get(..len).unwrap_or(message));
+    }
+    if message.is_err() || posted.is_err() {
+        channel.on_failed(ops, WcStatus::GENERAL);
+    }
+}
