@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The clock that feeds the protocol core, and jiffies.
+//!
+//! C header: [`include/linux/jiffies.h`](srctree/include/linux/jiffies.h)
+
+use crate::bindings;
+
+/// Nanoseconds of the monotonic clock. Any context.
+pub(crate) fn now_ns() -> u64 {
+    // SAFETY: Always safe to call.
+    let now = unsafe { kernel::bindings::ktime_get() };
+    now.unsigned_abs()
+}
+
+/// Converts nanoseconds to jiffies, rounded up by one so that a timer never fires early.
+pub(crate) fn jiffies_from_ns(ns: u64) -> usize {
+    // SAFETY: Always safe to call.
+    let jiffies = unsafe { bindings::rdma_sock_helper_nsecs_to_jiffies(ns) };
+    usize::try_from(jiffies).unwrap_or(usize::MAX).saturating_add(1)
+}
+
+/// Converts jiffies to nanoseconds.
+pub(crate) fn ns_from_jiffies(jiffies: usize) -> u64 {
+    // SAFETY: Always safe to call.
+    unsafe { bindings::rdma_sock_helper_jiffies_to_nsecs(jiffies as _) }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A workqueue and the work items that run on it, at once or at a deadline.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+
+use crate::bindings;
+use core::{
+    marker::PhantomData,
+    mem::size_of,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
+use kernel::{
+    container_of,
+    prelude::*,
+    str::CStrExt as _,
+    sync::{
+        Arc,
+        LockClassKey, //
+    },
+    types::Opaque, //
+};
+
+/// A workqueue of the module's own, so that unloading can wait for it.
+///
+/// # Invariants
+///
+/// The pointer is a workqueue owned by this object.
+pub(crate) struct WorkQueue(NonNull<kernel::bindings::workqueue_struct>);
+
+// SAFETY: Work queues may be used from any thread.
+unsafe impl Send for WorkQueue {}
+// SAFETY: Work queues may be used from any thread.
+unsafe impl Sync for WorkQueue {}
+
+impl WorkQueue {
+    /// Creates an unbound workqueue. May sleep.
+    pub(crate) fn new(name: &'static CStr) -> Result<Self> {
+        // SAFETY: `name` is a nul-terminated string that lives forever.
+        let raw = unsafe { bindings::rdma_sock_helper_alloc_workqueue(name.as_char_ptr()) };
+        // INVARIANT: The workqueue was just created and is handed to nobody else.
+        Ok(Self(NonNull::new(raw.cast()).ok_or(ENOMEM)?))
+    }
+
+    /// Waits until everything queued before the call has run. May sleep.
+    pub(crate) fn flush(&self) {
+        // SAFETY: By the type invariants the workqueue is valid.
+        unsafe { bindings::__flush_workqueue(self.0.as_ptr().cast()) }
+    }
+}
+
+impl Drop for WorkQueue {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed.
+        unsafe { bindings::destroy_workqueue(self.0.as_ptr().cast()) }
+    }
+}
+
+/// What a [`Deferred`] runs.
+///
+/// `ID` tells several work items of one object apart.
+pub(crate) trait Run<const ID: u64>: Send + Sync + 'static {
+    /// Runs in process context and may sleep. Never runs twice at the same time.
+    fn run(this: Arc<Self>);
+}
+
+/// A work item embedded in the object it works on, which it keeps alive while it is queued.
+///
+/// # Invariants
+///
+/// While the work is pending, `owner` came from [`Arc::into_raw`] and that reference belongs to
+/// the pending work.
+#[pin_data]
+pub(crate) struct Deferred<T: Run<ID>, const ID: u64 = 0> {
+    #[pin]
+    dwork: Opaque<kernel::bindings::delayed_work>,
+    owner: AtomicPtr<T>,
+    _owner: PhantomData<fn(T)>,
+}
+
+// SAFETY: Work items may be queued from any thread, and `T` is `Send` and `Sync`.
+unsafe impl<T: Run<ID>, const ID: u64> Send for Deferred<T, ID> {}
+// SAFETY: Work items may be queued from any thread, and `T` is `Send` and `Sync`.
+unsafe impl<T: Run<ID>, const ID: u64> Sync for Deferred<T, ID> {}
+
+/// Creates a [`Deferred`] initialiser with lock classes of its own.
+macro_rules! new_deferred {
+    ($name:literal $(,)?) => {
+        $crate::kapi::work::Deferred::new(
+            ::kernel::optional_name!($name),
+            ::kernel::static_lock_class!(),
+            ::kernel::static_lock_class!(),
+        )
+    };
+}
+pub(crate) use new_deferred;
+
+impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
+    /// Creates a work item that is not queued. Use [`new_deferred!`].
+    pub(crate) fn new(
+        name: &'static CStr,
+        work_key: Pin<&'static LockClassKey>,
+        timer_key: Pin<&'static LockClassKey>,
+    ) -> impl PinInit<Self> {
+        pin_init!(Self {
+            dwork <- Opaque::ffi_init(|slot: *mut kernel::bindings::delayed_work| {
+                // SAFETY: `slot` is valid for writes while the closure runs, and `run_raw` is a
+                // work function for exactly this field.
+                unsafe {
+                    kernel::bindings::init_work_with_key(
+                        &raw mut (*slot).work,
+                        Some(Self::run_raw),
+                        false,
+                        name.as_char_ptr(),
+                        work_key.as_ptr(),
+                    )
+                }
+                // SAFETY: `slot` is valid, and the timer is only used through the delayed work it
+                // is embedded in.
+                unsafe {
+                    kernel::bindings::timer_init_key(
+                        &raw mut (*slot).timer,
+                        Some(kernel::bindings::delayed_work_timer_fn),
+                        kernel::bindings::TIMER_IRQSAFE,
+                        name.as_char_ptr(),
+                        timer_key.as_ptr(),
+                    )
+                }
+            }),
+            owner: AtomicPtr::new(null_mut()),
+            _owner: PhantomData,
+        })
+    }
+
+    /// Runs the work as soon as possible, also when it was armed for later. Any context.
+    ///
+    /// `owner` must be the object this work item is a field of.
+    pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
+        self.queue(owner, queue, 0);
+    }
+
+    /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time. Any context.
+    pub(crate) fn arm(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
+        self.queue(owner, queue, delay);
+    }
+
+    fn queue(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
+        let base = Arc::as_ptr(owner) as usize;
+        let field = self as *const Self as usize;
+        // A work item outside of its owner could be freed while it is queued.
+        assert!(field >= base && field - base < size_of::<T>());
+
+        let raw = Arc::into_raw(owner.clone()).cast_mut();
+        // The value is the same every time; `Release` pairs with the load in `take_owner`.
+        self.owner.store(raw, Ordering::Release);
+        // SAFETY: The work was initialised by `new`, the queue is valid by its invariants, and
+        // both stay valid while the work is pending: the work by the reference just taken.
+        let was_pending = unsafe {
+            bindings::rdma_sock_helper_mod_delayed_work(
+                queue.0.as_ptr().cast(),
+                self.dwork.get().cast(),
+                delay as _,
+            )
+        };
+        if was_pending {
+            // The pending work has its reference already.
+            // SAFETY: This is the reference made above, which nobody else uses.
+            drop(unsafe { Arc::from_raw(raw) });
+        }
+        // INVARIANT: The pending work now owns exactly one reference.
+    }
+
+    /// Takes the work off its queue without waiting for one that runs already. Any context.
+    pub(crate) fn cancel(&self) {
+        // SAFETY: The work was initialised by `new`.
+        let was_pending = unsafe { bindings::cancel_delayed_work(self.dwork.get().cast()) };
+        if was_pending {
+            // SAFETY: By the type invariants the work that was pending owned a reference, which
+            // is ours now.
+            drop(unsafe { self.take_owner() });
+        }
+    }
+
+    /// Takes the work off its queue and waits for one that runs. May sleep.
+    pub(crate) fn cancel_sync(&self) {
+        // SAFETY: The work was initialised by `new`.
+        let was_pending = unsafe { bindings::cancel_delayed_work_sync(self.dwork.get().cast()) };
+        if was_pending {
+            // SAFETY: As in `cancel`.
+            drop(unsafe { self.take_owner() });
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The caller must have become the owner of the reference of a pending work.
+    unsafe fn take_owner(&self) -> Arc<T> {
+        // SAFETY: By the type invariants, `owner` holds a pointer from `Arc::into_raw`.
+        unsafe { Arc::from_raw(self.owner.load(Ordering::Acquire)) }
+    }
+
+    unsafe extern "C" fn run_raw(work: *mut kernel::bindings::work_struct) {
+        // SAFETY: `work` is the `work` field of the `delayed_work` of a `Deferred`, because only
+        // `new` installs this function. `Opaque` is transparent.
+        let this = unsafe {
+            let dwork = container_of!(work, kernel::bindings::delayed_work, work);
+            &*container_of!(Opaque::cast_from(dwork), Self, dwork)
+        };
+        // SAFETY: The work was pending until now and its reference passes to us.
+        let owner = unsafe { this.take_owner() };
+        T::run(owner);
+    }
+}

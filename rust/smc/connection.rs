@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A socket as the engine sees it: what it is doing, and the pieces of each stage.
+//!
+//! The object is the context of a TCP sock (see `kapi::net::events`), made at the first connect or
+//! listen. Its mode decides who answers a socket call: the TCP stack for [`Mode::Tcp`], this
+//! engine for the others. A connection that fell back is a TCP socket and nothing else.
+
+use super::{
+    data::{
+        Counters,
+        DataSlot, //
+    },
+    handshake::{
+        Handshake,
+        Mail, //
+    },
+    listen::AcceptQueue,
+    now,
+    stats::NetState,
+    Engine, //
+};
+use crate::{
+    kapi::{
+        module::ModuleRef,
+        net::{
+            events::{
+                TcpEvents,
+                Wake, //
+            },
+            sock::{
+                Sock,
+                TcpState, //
+            },
+            socket::Shell, //
+        },
+        sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+        work::{
+            new_deferred,
+            Deferred,
+            Run, //
+        },
+    },
+    proto::{
+        cdc::{
+            Error as CoreError,
+            Events,
+            Tcp, //
+        },
+        clc::LlcOutcome,
+        reason::Reason, //
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        atomic::{
+            Acquire,
+            Atomic,
+            Full,
+            Relaxed,
+            Release, //
+        },
+        Arc,
+        ArcBorrow,
+        Mutex, //
+    },
+};
+
+/// Work item of the handshake and of the accept queue.
+pub(crate) const HANDSHAKE: u64 = 0;
+/// Work item of timers and of the end of a connection.
+pub(crate) const CLOSING: u64 = 1;
+
+/// Who answers a socket call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The TCP stack: nothing asked for yet, fallen back, or over.
+    Tcp,
+    /// `connect` is under way in TCP, with the option on the SYN.
+    Connecting,
+    /// TCP is established; CLC and LLC messages flow.
+    Negotiating,
+    /// Data flows by RDMA.
+    Smc,
+    /// A listener.
+    Listening,
+}
+
+impl Mode {
+    const fn code(self) -> u32 {
+        match self {
+            Self::Tcp => 0,
+            Self::Connecting => 1,
+            Self::Negotiating => 2,
+            Self::Smc => 3,
+            Self::Listening => 4,
+        }
+    }
+
+    const fn from_code(code: u32) -> Self {
+        match code {
+            1 => Self::Connecting,
+            2 => Self::Negotiating,
+            3 => Self::Smc,
+            4 => Self::Listening,
+            _ => Self::Tcp,
+        }
+    }
+
+    /// Text for `/proc`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Connecting | Self::Negotiating => "pending",
+            Self::Smc => "smc",
+            Self::Listening => "listen",
+        }
+    }
+}
+
+/// Which end of the TCP connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Active opener, or nothing yet.
+    Client,
+    /// Passive opener.
+    Server,
+}
+
+/// The engine's side of a socket.
+#[pin_data]
+pub(crate) struct Connection {
+    /// The TCP sock it is the context of.
+    pub(crate) sk: ARef<Sock>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) net: Arc<NetState>,
+    /// Which end it is.
+    pub(crate) side: Side,
+    mode: Atomic<u32>,
+    /// Why it fell back, as a code of `proto::reason`; 0 if it did not.
+    reason: Atomic<u32>,
+    /// Payload that went over TCP.
+    pub(crate) tcp_bytes: Atomic<u64>,
+    /// The handshake, while there is one. Taken first of all locks.
+    #[pin]
+    pub(super) handshake: Mutex<Option<KBox<Handshake>>>,
+    #[pin]
+    pub(super) mail: SpinLockBh<Mail>,
+    #[pin]
+    pub(super) handshake_work: Deferred<Connection, HANDSHAKE>,
+    /// The data path. See `data.rs`.
+    #[pin]
+    pub(crate) data: SpinLockBh<DataSlot>,
+    #[pin]
+    pub(super) work: Deferred<Connection, CLOSING>,
+    /// The socket, while no file has it: before accept, and after close.
+    #[pin]
+    pub(super) shell: Mutex<Option<Shell>>,
+    /// Connections ready for accept, of a listener.
+    #[pin]
+    pub(super) accepts: Mutex<AcceptQueue>,
+    /// The listener that waits for this connection.
+    #[pin]
+    pub(super) listener: SpinLockBh<Option<Arc<Connection>>>,
+    _module: ModuleRef,
+}
+
+impl Connection {
+    /// Makes a context in [`Mode::Tcp`] and enters it in its namespace's list. Sleeps.
+    pub(crate) fn new(engine: &Arc<Engine>, sk: ARef<Sock>, side: Side) -> Result<Arc<Self>> {
+        let net = engine.net_state(sk.net_cookie())?;
+        let module = ModuleRef::new().ok_or(ENODEV)?;
+        let connection = Arc::pin_init(
+            pin_init!(Self {
+                sk,
+                engine: engine.clone(),
+                net,
+                side,
+                mode: Atomic::new(Mode::Tcp.code()),
+                reason: Atomic::new(0u32),
+                tcp_bytes: Atomic::new(0u64),
+                handshake <- new_mutex!(None, "rdma_sock_handshake"),
+                mail <- new_spinlock_bh!(Mail::new(), "rdma_sock_mail"),
+                handshake_work <- new_deferred!("rdma_sock_handshake_work"),
+                data <- new_spinlock_bh!(
+                    DataSlot { early: None, data: None },
+                    "rdma_sock_data",
+                ),
+                work <- new_deferred!("rdma_sock_connection_work"),
+                shell <- new_mutex!(None, "rdma_sock_shell"),
+                accepts <- new_mutex!(AcceptQueue::new(), "rdma_sock_accepts"),
+                listener <- new_spinlock_bh!(None, "rdma_sock_listener"),
+                _module: module,
+            }),
+            GFP_KERNEL,
+        )?;
+        connection.net.enter(&connection)?;
+        Ok(connection)
+    }
+
+    /// What the socket is doing. Any context.
+    pub(crate) fn mode(&self) -> Mode {
+        // Pairs with the `Release` in `set_mode`.
+        Mode::from_code(self.mode.load(Acquire))
+    }
+
+    pub(crate) fn set_mode(&self, mode: Mode) {
+        self.mode.store(mode.code(), Release);
+    }
+
+    /// Changes the mode if it is still `from`. Any context.
+    pub(crate) fn change_mode(&self, from: Mode, to: Mode) -> bool {
+        self.mode.cmpxchg(from.code(), to.code(), Full).is_ok()
+    }
+
+    /// Whether SMC-R is being negotiated.
+    pub(crate) fn is_negotiating(&self) -> bool {
+        self.mode() == Mode::Negotiating
+    }
+
+    /// Whether `connect` has neither succeeded nor failed yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        matches!(self.mode(), Mode::Connecting | Mode::Negotiating)
+    }
+
+    /// Code of the reason for which the connection fell back, 0 if it did not.
+    pub(crate) fn reason_code(&self) -> u32 {
+        self.reason.load(Relaxed)
+    }
+
+    /// From now on the socket is a TCP socket. Counted once. Any context.
+    pub(crate) fn fall_back(&self, reason: Reason) {
+        self.reason.store(reason.code(), Relaxed);
+        self.net.count_fallback(self.side, reason);
+        self.set_mode(Mode::Tcp);
+    }
+
+    /// Runs the handshake (or a listener's accept queue) soon. Any context.
+    pub(crate) fn kick_handshake(self: &Arc<Self>) {
+        self.handshake_work.kick(self, &self.engine.queue);
+    }
+
+    /// The LLC side of first contact has come to an end. Any context.
+    pub(crate) fn llc_outcome(self: &Arc<Self>, outcome: LlcOutcome) {
+        self.mail.lock().llc = Some(outcome);
+        self.kick_handshake();
+    }
+
+    /// What went through it by RDMA.
+    pub(crate) fn counters(&self) -> Counters {
+        self.look(|data| data.counters).unwrap_or_default()
+    }
+
+    /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.
+    fn release_data(this: &Arc<Self>) {
+        let data = this.data.lock().data.take();
+        let Some(mut data) = data else { return };
+        let known = data.group.tokens.lock().remove(data.token);
+        drop(known);
+        this.net.add(&data.counters);
+        if let Some(hold) = data.hold.take() {
+            if !data.core.must_not_reuse_quietly() {
+                hold.rmbe.retire();
+            }
+        }
+        let group = data.group.clone();
+        drop(data);
+        super::link_group::LinkGroup::connection_left(&group);
+    }
+
+    /// The link is lost: what the device is needed for goes, received data stays. Sleeps.
+    fn let_go(this: &Arc<Self>) {
+        let hold = {
+            let mut slot = this.data.lock();
+            slot.data
+                .as_mut()
+                .filter(|data| data.group.phase() == super::link_group::Phase::Dead)
+                .and_then(|data| data.hold.take())
+        };
+        drop(hold);
+    }
+
+    /// Takes the connection out of the namespace's list and ends what is left of it. Called once,
+    /// when the socket is closed and the SMC side is over. Sleeps.
+    pub(crate) fn finish(this: &Arc<Self>) {
+        // A timer that is still armed would only keep the object and the module.
+        this.work.cancel();
+        this.handshake_work.cancel();
+        Self::release_data(this);
+        this.net.leave(this);
+        let shell = this.shell.lock().take();
+        drop(shell);
+    }
+}
+
+impl Run<CLOSING> for Connection {
+    fn run(this: Arc<Self>) {
+        let state = Connection::with_core(&this, |data, now| {
+            data.armed = None;
+            let mut events = data.core.handle_timeout(now);
+            // What follows is done here.
+            events.closing = false;
+            let tcp = data.core.tcp();
+            let reset = tcp == Tcp::Reset && !core::mem::replace(&mut data.tcp_reset, tcp == Tcp::Reset);
+            ((reset, data.core.is_released()), events)
+        });
+        let Some((reset, released)) = state else {
+            return;
+        };
+        if reset {
+            this.sk.abort(ECONNRESET);
+        }
+        Connection::let_go(&this);
+        if released {
+            Connection::finish(&this);
+        }
+    }
+}
+
+impl TcpEvents for Connection {
+    fn data_ready(this: ArcBorrow<'_, Self>) -> Wake {
+        match this.mode() {
+            Mode::Tcp => Wake::Default,
+            Mode::Connecting | Mode::Negotiating | Mode::Listening => {
+                Arc::from(this).kick_handshake();
+                Wake::Suppress
+            }
+            // A FIN or unexpected payload: the work item looks.
+            Mode::Smc => {
+                let this: Arc<Self> = this.into();
+                this.tcp_event();
+                Wake::Suppress
+            }
+        }
+    }
+
+    fn state_change(this: ArcBorrow<'_, Self>) -> Wake {
+        match this.mode() {
+            Mode::Tcp | Mode::Listening => Wake::Default,
+            Mode::Connecting => {
+                if this.sk.tcp_state() == TcpState::Close {
+                    // TCP itself failed, and tells.
+                    this.change_mode(Mode::Connecting, Mode::Tcp);
+                    return Wake::Default;
+                }
+                Arc::from(this).kick_handshake();
+                Wake::Suppress
+            }
+            Mode::Negotiating => {
+                Arc::from(this).kick_handshake();
+                Wake::Suppress
+            }
+            Mode::Smc => {
+                let this: Arc<Self> = this.into();
+                this.tcp_event();
+                Wake::Default
+            }
+        }
+    }
+
+    fn error_report(this: ArcBorrow<'_, Self>) -> Wake {
+        Self::state_change(this)
+    }
+
+    fn write_space(this: ArcBorrow<'_, Self>) -> Wake {
+        match this.mode() {
+            Mode::Connecting | Mode::Negotiating => Wake::Suppress,
+            _ => Wake::Default,
+        }
+    }
+}
+
+impl Connection {
+    /// Something happened on the idle TCP connection below SMC-R. Interrupts are off here.
+    fn tcp_event(self: &Arc<Self>) {
+        self.handshake_work.kick(self, &self.engine.queue);
+    }
+
+    /// Looks at the idle TCP connection (`SMCR-TCR-03..09`). Sleeps.
+    pub(super) fn watch_tcp(this: &Arc<Self>) {
+        let state = this.sk.tcp_state();
+        let _ = Self::with_core(this, |data, now| {
+            if data.tcp_reset {
+                return ((), Events::default());
+            }
+            let events = match state {
+                TcpState::Close => data.core.handle_tcp_reset(now),
+                TcpState::CloseWait | TcpState::LastAck | TcpState::Closing => {
+                    data.core.handle_tcp_fin(now)
+                }
+                // Payload after the switch is a protocol error (`SMCR-TCR-03`).
+                _ if this.sk.unread() != 0 => data.core.abort(now),
+                _ => Events::default(),
+            };
+            ((), events)
+        });
+        let _ = now;
+    }
+}
+
+/// The errno of an error the core latched.
+pub(crate) fn errno(error: CoreError) -> Error {
+    match error {
+        CoreError::Reset => ECONNRESET,
+        CoreError::Pipe => EPIPE,
+        CoreError::Aborted => ECONNABORTED,
+        CoreError::TimedOut => ETIMEDOUT,
+    }
+}

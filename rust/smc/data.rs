@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The data path of a connection: feeds the CDC core and performs what it asks for.
+//!
+//! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
+//!
+//! The core lives under [`Connection::data`], a spinlock with bottom halves off that is held for a
+//! few steps of arithmetic and one post at a time. User data is copied outside of it: writers and
+//! readers are kept apart from their own kind by the socket lock, and from the device by the
+//! cursors.
+
+use super::{
+    connection::Connection,
+    link::{
+        Link,
+        Tag, //
+    },
+    link_group::LinkGroup,
+    now,
+    offer::PeerElement,
+    rmb::Rmbe, //
+};
+use crate::{
+    kapi::{
+        mem::{
+            region::PeerMemory,
+            sendbuf::SendBuffer, //
+        },
+        rdma::channel::{
+            Channel,
+            Write, //
+        },
+        time::jiffies_from_ns,
+    },
+    proto::{
+        cdc::{
+            self,
+            Conn,
+            Events,
+            Segment, //
+        },
+        time::Instant,
+        wire::AlertToken, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Most RDMA writes of one send slot.
+const MAX_WRITES: usize = 3;
+
+/// What a connection holds of the device. Let go of in process context.
+pub(crate) struct Hold {
+    pub(crate) channel: Arc<Channel<Link>>,
+    pub(crate) rmbe: Rmbe,
+    pub(crate) sendbuf: Arc<SendBuffer>,
+}
+
+/// What went through a connection since it switched to RDMA.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) tx_bytes: u64,
+    pub(crate) rx_bytes: u64,
+    pub(crate) tx_writes: u64,
+    pub(crate) tx_cdc: u64,
+    pub(crate) rx_cdc: u64,
+}
+
+impl Counters {
+    /// Adds another set.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.tx_bytes = self.tx_bytes.wrapping_add(other.tx_bytes);
+        self.rx_bytes = self.rx_bytes.wrapping_add(other.rx_bytes);
+        self.tx_writes = self.tx_writes.wrapping_add(other.tx_writes);
+        self.tx_cdc = self.tx_cdc.wrapping_add(other.tx_cdc);
+        self.rx_cdc = self.rx_cdc.wrapping_add(other.rx_cdc);
+    }
+}
+
+/// The data side of a connection that uses SMC-R.
+pub(crate) struct Data {
+    pub(crate) core: Conn,
+    /// The token the peer names this connection by.
+    pub(crate) token: AlertToken,
+    pub(crate) group: Arc<LinkGroup>,
+    /// `None` once the link is lost; received data stays readable in `memory`.
+    pub(crate) hold: Option<Hold>,
+    pub(crate) memory: Arc<PeerMemory>,
+    pub(crate) element: usize,
+    pub(crate) peer_rkey: u32,
+    /// Address of the peer's element (`SMCR-RMB-09`).
+    pub(crate) peer_base: u64,
+    /// Which element of which RMB of the peer that is.
+    pub(crate) peer_element: PeerElement,
+    /// The time the timer is armed for.
+    pub(crate) armed: Option<Instant>,
+    pub(crate) counters: Counters,
+    /// The TCP connection has been reset already.
+    pub(crate) tcp_reset: bool,
+}
+
+/// What [`Connection::data`] protects.
+pub(crate) struct DataSlot {
+    /// The newest CDC message that came before the handshake was over. Every message carries the
+    /// whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
+    pub(crate) early: Option<cdc::Msg>,
+    pub(crate) data: Option<KBox<Data>>,
+}
+
+impl Data {
+    /// Sends what can be sent now. Called with the lock held, after every input.
+    fn pump(&mut self, connection: &Arc<Connection>, now: Instant) {
+        while self.core.wants_transmit(now) {
+            let Some(hold) = self.hold.as_ref() else { return };
+            let Some(slot) = Channel::try_reserve(&hold.channel) else {
+                self.group.tokens.lock().wait_for_slot(self.token);
+                return;
+            };
+            let Some(transmit) = self.core.poll_transmit(now) else {
+                return;
+            };
+            let mut writes = [Write::default(); MAX_WRITES];
+            let mut count = 0;
+            let mut bytes = 0u64;
+            for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
+                *write = Write {
+                    offset: segment.src_off,
+                    len: segment.len,
+                    rkey: self.peer_rkey,
+                    raddr: self.peer_base.wrapping_add(u64::from(segment.dst_off)),
+                };
+                bytes = bytes.wrapping_add(u64::from(segment.len));
+                count += 1;
+            }
+            let writes = writes.get(..count).unwrap_or_default();
+            let tag = Tag::Cdc(connection.clone(), transmit.token);
+            match slot.post(tag, Some(&hold.sendbuf), writes, &transmit.cdc) {
+                Ok(()) => {
+                    let counters = &mut self.counters;
+                    counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
+                    counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
+                    let writes = u64::try_from(count).unwrap_or(0);
+                    counters.tx_writes = counters.tx_writes.wrapping_add(writes);
+                }
+                Err(_) => {
+                    // The link is gone; its end comes to us as `link_lost`.
+                    let _ = self.core.transmit_failed(&transmit);
+                    LinkGroup::break_link(&self.group);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The delay to arm the timer with, if it must fire earlier than it is armed for.
+    fn rearm(&mut self, now: Instant) -> Option<u64> {
+        let at = self.core.poll_timeout()?;
+        if self.armed.is_some_and(|armed| armed <= at) {
+            return None;
+        }
+        self.armed = Some(at);
+        Some(at.saturating_since(now).as_nanos())
+    }
+}
+
+impl Connection {
+    /// Runs `f` on the core and does all that follows from it. `None` when there is no SMC side
+    /// (any more). Any context.
+    pub(crate) fn with_core<R>(
+        this: &Arc<Self>,
+        f: impl FnOnce(&mut Data, Instant) -> (R, Events),
+    ) -> Option<R> {
+        let now = now();
+        let (result, events, delay) = {
+            let mut slot = this.data.lock();
+            let data = slot.data.as_mut()?;
+            let (result, events) = f(data, now);
+            data.pump(this, now);
+            (result, events, data.rearm(now))
+        };
+        if let Some(delay) = delay {
+            this.work.arm(this, &this.engine.queue, jiffies_from_ns(delay));
+        }
+        this.announce(this, events);
+        Some(result)
+    }
+
+    /// Looks at the core without changing it. Any context.
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Data) -> R) -> Option<R> {
+        self.data.lock().data.as_ref().map(|data| f(data))
+    }
+
+    /// Wakes whom the events concern.
+    fn announce(&self, this: &Arc<Self>, events: Events) {
+        if events.readable {
+            self.sk.wake_readable();
+        }
+        if events.writable {
+            self.sk.wake_writable();
+        }
+        if events.error || events.closing {
+            if events.error {
+                self.sk.wake_state();
+            }
+            this.work.kick(this, &this.engine.queue);
+        }
+    }
+
+    /// A CDC message for this connection arrived. Softirq.
+    pub(crate) fn receive_cdc(this: &Arc<Self>, msg: &cdc::Msg) {
+        {
+            let mut slot = this.data.lock();
+            if slot.data.is_none() {
+                if this.is_negotiating() {
+                    slot.early = Some(*msg);
+                }
+                return;
+            }
+        }
+        let violation = Self::with_core(this, |data, now| {
+            data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
+            match data.core.handle_cdc(now, msg) {
+                Ok(events) => (None, events),
+                Err(violation) => (
+                    Some(violation),
+                    Events {
+                        closing: true,
+                        ..Events::default()
+                    },
+                ),
+            }
+        });
+        if let Some(Some(violation)) = violation {
+            pr_warn_ratelimited!(
+                "connection {:#x}: peer violated the protocol: {:?}\n",
+                this.look(|data| data.token.get()).unwrap_or(0),
+                violation
+            );
+        }
+    }
+
+    /// A send slot came back. Softirq, or process context while the channel shuts down.
+    pub(crate) fn sent(this: &Arc<Self>, token: cdc::Token, good: bool) {
+        let _ = Self::with_core(this, |data, now| {
+            let events = if good {
+                data.core.handle_sent(now, token)
+            } else {
+                data.core.handle_sent_flushed(now, token)
+            };
+            ((), events)
+        });
+    }
+
+    /// There may be a free send slot now. Any context.
+    pub(crate) fn transmit(this: &Arc<Self>) {
+        let _ = Self::with_core(this, |_, _| ((), Events::default()));
+    }
+
+    /// The last link of the group is dead. Any context.
+    pub(crate) fn link_lost(this: &Arc<Self>) {
+        let _ = Self::with_core(this, |data, now| {
+            let mut events = data.core.handle_link_lost(now);
+            events.closing = true;
+            ((), events)
+        });
+        this.kick_handshake();
+    }
+
+    /// Where received data lies: the memory, the element, and up to two pieces of at most `max`
+    /// bytes together, `skip` bytes behind the first unread one. Any context.
+    pub(crate) fn received(
+        &self,
+        skip: u32,
+        max: u32,
+    ) -> Option<(Arc<PeerMemory>, usize, [Segment; 2])> {
+        self.look(|data| {
+            let segments = data.core.recv_segments(skip, max);
+            if let Some(hold) = data.hold.as_ref() {
+                for segment in segments.iter() {
+                    if let (Ok(offset), Ok(len)) =
+                        (usize::try_from(segment.off), usize::try_from(segment.len))
+                    {
+                        hold.rmbe.sync_for_cpu(offset, len);
+                    }
+                }
+            }
+            (data.memory.clone(), data.element, segments)
+        })
+    }
+
+    /// Where data to be sent is copied to. `None` when the link is gone. Any context.
+    pub(crate) fn send_space(&self, want: u32) -> Option<(Arc<SendBuffer>, [Segment; 2])> {
+        let slot = self.data.lock();
+        let data = slot.data.as_ref()?;
+        let sendbuf = data.hold.as_ref()?.sendbuf.clone();
+        Some((sendbuf, data.core.send_segments(want)))
+    }
+}

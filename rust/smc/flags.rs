@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers of the socket interface that the engine looks at.
+
+/// Urgent data (`MSG_OOB`).
+pub(crate) const MSG_OOB: u32 = 0x1;
+/// Look without taking (`MSG_PEEK`).
+pub(crate) const MSG_PEEK: u32 = 0x2;
+/// Throw the data away (`MSG_TRUNC` on a stream).
+pub(crate) const MSG_TRUNC: u32 = 0x20;
+/// Wait for all of it (`MSG_WAITALL`).
+pub(crate) const MSG_WAITALL: u32 = 0x100;
+/// Read the error queue (`MSG_ERRQUEUE`).
+pub(crate) const MSG_ERRQUEUE: u32 = 0x2000;
+/// More is coming (`MSG_MORE`).
+pub(crate) const MSG_MORE: u32 = 0x8000;
+
+/// Unread bytes (`SIOCINQ`, `FIONREAD`).
+pub(crate) const SIOCINQ: u32 = 0x541b;
+/// Bytes not acknowledged by the peer (`SIOCOUTQ`).
+pub(crate) const SIOCOUTQ: u32 = 0x5411;
+/// Bytes not sent yet (`SIOCOUTQNSD`).
+pub(crate) const SIOCOUTQNSD: u32 = 0x894b;
+/// Whether the urgent mark is next (`SIOCATMARK`).
+pub(crate) const SIOCATMARK: u32 = 0x8905;
+
+/// Option level of TCP.
+pub(crate) const SOL_TCP: i32 = 6;
+/// `TCP_NODELAY`.
+pub(crate) const TCP_NODELAY: i32 = 1;
+/// `TCP_CORK`.
+pub(crate) const TCP_CORK: i32 = 3;
+
+/// `AF_UNSPEC`, which asks `connect` to dissolve a connection.
+pub(crate) const AF_UNSPEC: u16 = 0;

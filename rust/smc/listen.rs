@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners: children taken from TCP, their handshakes, and the queue that accept empties.
+//!
+//! Source: RFC 7609 section 3.5.1.1 (`SMCR-TCP-19`): a connection reaches the application only
+//! when its handshake is over. A child whose client offered no SMC-R reaches it at once.
+
+use super::{
+    connection::{
+        Connection,
+        Mode,
+        Side, //
+    },
+};
+use crate::{
+    kapi::net::socket::Shell,
+    proto::reason::Reason, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Children of a listener between TCP and accept.
+pub(crate) struct AcceptQueue {
+    /// Ready, in order.
+    ready: KVec<Arc<Connection>>,
+    /// With a handshake under way.
+    pending: KVec<Arc<Connection>>,
+    /// The listener is gone.
+    closed: bool,
+}
+
+impl AcceptQueue {
+    pub(crate) const fn new() -> Self {
+        Self {
+            ready: KVec::new(),
+            pending: KVec::new(),
+            closed: false,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.ready.len().saturating_add(self.pending.len())
+    }
+
+    fn forget(&mut self, child: &Arc<Connection>) {
+        self.pending.retain(|known| !Arc::ptr_eq(known, child));
+    }
+}
+
+/// Takes children from TCP's queue as long as there is room in ours; what finds none stays with
+/// TCP and counts against its backlog. Runs on the workqueue.
+pub(crate) fn take_children(listener: &Arc<Connection>) {
+    loop {
+        let backlog = usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX);
+        {
+            let queue = listener.accepts.lock();
+            if queue.closed || queue.len() > backlog {
+                return;
+            }
+        }
+        let Ok(shell) = listener.sk.accept_child() else {
+            return;
+        };
+        // A child that cannot be served is closed by dropping its shell.
+        let _ = take_child(listener, shell);
+    }
+}
+
+fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
+    let sk = shell.sk_ref();
+    let agreed = sk.peer_agreed();
+    sk.drop_saved_syn();
+    let child = Connection::new(&listener.engine, sk, Side::Server)?;
+    let attached = shell.attach(child.clone());
+    *child.shell.lock() = Some(shell);
+    *child.listener.lock() = Some(listener.clone());
+    let result = attached.and_then(|()| {
+        let mut queue = listener.accepts.lock();
+        if queue.closed {
+            return Err(ECONNABORTED);
+        }
+        queue.ready.reserve(1, GFP_KERNEL)?;
+        queue.pending.push(child.clone(), GFP_KERNEL)?;
+        Ok(())
+    });
+    let result = result.and_then(|()| {
+        if agreed {
+            Connection::negotiate(&child)
+        } else {
+            child.fall_back(Reason::PeerNoSmc);
+            deliver(&child);
+            Ok(())
+        }
+    });
+    if result.is_err() {
+        discard(&child);
+    }
+    result
+}
+
+/// A child is ready for accept. Sleeps.
+pub(crate) fn deliver(child: &Arc<Connection>) {
+    let listener = child.listener.lock().take();
+    let queued = listener.as_ref().is_some_and(|listener| {
+        let mut queue = listener.accepts.lock();
+        queue.forget(child);
+        !queue.closed && queue.ready.push(child.clone(), GFP_KERNEL).is_ok()
+    });
+    match listener {
+        Some(listener) if queued => listener.sk.wake_readable(),
+        _ => drop_child(child),
+    }
+}
+
+/// A child came to nothing. Sleeps.
+pub(crate) fn discard(child: &Arc<Connection>) {
+    let listener = child.listener.lock().take();
+    if let Some(listener) = listener {
+        listener.accepts.lock().forget(child);
+        // There is room again.
+        listener.kick_handshake();
+    }
+    drop_child(child);
+}
+
+/// Ends a child that nobody will accept: like TCP, with a reset.
+fn drop_child(child: &Arc<Connection>) {
+    let smc = Connection::with_core(child, |data, now| ((), data.core.abort(now))).is_some();
+    let closed = Connection::with_core(child, |data, now| ((), data.core.close(now))).is_some();
+    child.sk.abort(ECONNRESET);
+    if !(smc && closed) {
+        Connection::finish(child);
+    }
+}
+
+/// Takes the next connection for accept. Sleeps.
+pub(crate) fn next(listener: &Arc<Connection>) -> Option<Arc<Connection>> {
+    let child = listener.accepts.lock().ready.remove(0).ok()?;
+    // TCP may have more.
+    listener.kick_handshake();
+    Some(child)
+}
+
+/// Whether accept would find something. Sleeps.
+pub(crate) fn is_ready(listener: &Connection) -> bool {
+    !listener.accepts.lock().ready.is_empty()
+}
+
+/// The listener's socket is closed. Sleeps until nothing of it runs any more.
+pub(crate) fn close(listener: &Arc<Connection>) {
+    let (ready, pending) = {
+        let mut queue = listener.accepts.lock();
+        queue.closed = true;
+        (
+            core::mem::take(&mut queue.ready),
+            core::mem::take(&mut queue.pending),
+        )
+    };
+    listener.change_mode(Mode::Listening, Mode::Tcp);
+    listener.handshake_work.cancel_sync();
+    for child in ready {
+        drop_child(&child);
+    }
+    for child in pending {
+        let listener = child.listener.lock().take();
+        // Without its listener here, the child is being delivered or discarded at this moment.
+        if listener.is_some() {
+            Connection::cancel_handshake(&child);
+            drop_child(&child);
+        }
+    }
+}

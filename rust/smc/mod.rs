@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! SMC-R sockets: the engine around the protocol core.
+//!
+//! Source: RFC 7609.
+//!
+//! # The life of a connection
+//!
+//! A socket of ours *is* a TCP socket with other operations (`ops.rs`). At `connect` it gets a
+//! [`connection::Connection`] and the SYN the SMC option (`option.rs`); nothing else differs from
+//! TCP until both sides have shown the option. Then the work item of the connection runs the CLC
+//! handshake over the TCP connection (`handshake.rs`), the server's inside a child that accept
+//! does not see yet (`listen.rs`). Our end of the deal, made in `offer.rs`, is a place in a link
+//! group (`link_group.rs`), an element of one of its RMBs (`rmb.rs`), a send buffer and a token
+//! (`tokens.rs`). A new group brings its link up by LLC messages (`llc.rs`). When the handshake
+//! ends well, the connection gets its data side (`data.rs`): `tx.rs` copies user data into the
+//! send buffer, from where it goes by RDMA write into the peer's RMBE; `rx.rs` copies what the
+//! peer wrote out of ours; CDC messages (`link.rs`) tell how far. Close and abort are decided by
+//! the core and performed by the work item of the connection. Whatever goes wrong before that
+//! leaves a TCP socket behind.
+
+#![deny(unsafe_code)]
+
+mod connection;
+mod data;
+mod device;
+mod flags;
+mod handshake;
+mod link;
+mod link_group;
+mod listen;
+mod llc;
+mod offer;
+mod ops;
+mod option;
+mod procfs;
+mod rmb;
+mod rx;
+mod stats;
+mod tokens;
+mod tx;
+
+use self::{
+    device::SmcClient,
+    link_group::LinkGroup,
+    ops::SmcOps,
+    option::SmcPolicy,
+    stats::NetState, //
+};
+use crate::{
+    kapi::{
+        net::{
+            family::SmcFamily,
+            option::{
+                Backend,
+                Kind, //
+            },
+            proc::NetProc,
+        },
+        rdma::{
+            client::Registration,
+            device::Device, //
+        },
+        sync::Global,
+        time::now_ns,
+        work::WorkQueue, //
+    },
+    proto::time::Instant, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Address family of SMC sockets.
+const AF_SMC: u16 = 43;
+/// Protocol number of SMC sockets in the Internet families.
+const IPPROTO_SMC: i32 = 256;
+
+/// What all sockets share.
+#[pin_data]
+pub(crate) struct Engine {
+    /// Runs handshakes, LLC and the ends of connections.
+    queue: WorkQueue,
+    #[pin]
+    devices: Mutex<KVec<Arc<Device>>>,
+    #[pin]
+    groups: Mutex<KVec<Arc<LinkGroup>>>,
+    #[pin]
+    nets: Mutex<KVec<Arc<NetState>>>,
+    groups_made: Atomic<u32>,
+}
+
+static ENGINE: Global<Engine> = Global::new();
+
+/// The engine, for callbacks that come without context. `None` while the module goes.
+fn engine() -> Option<Arc<Engine>> {
+    ENGINE.get()
+}
+
+/// The present, as the protocol core counts it.
+fn now() -> Instant {
+    Instant::from_nanos(now_ns())
+}
+
+impl Engine {
+    fn new() -> Result<Arc<Self>> {
+        let queue = WorkQueue::new(c"rdma_sock")?;
+        Arc::pin_init(
+            pin_init!(Self {
+                queue,
+                devices <- new_mutex!(KVec::new(), "rdma_sock_devices"),
+                groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
+                nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
+                groups_made: Atomic::new(0u32),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    fn next_group_id(&self) -> u32 {
+        self.groups_made.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+}
+
+/// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
+/// the link groups, then the devices, last the engine.
+pub(crate) struct Smc {
+    _family: SmcFamily,
+    _option: Backend<SmcPolicy>,
+    _proc: NetProc,
+    _groups: Groups,
+    _client: Registration<SmcClient>,
+    _engine: Published,
+}
+
+/// Ends the link groups politely.
+struct Groups(Arc<Engine>);
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        // No socket is left, or the module could not be unloaded. Peers learn it by DELETE LINK;
+        // the core's timers bound the wait.
+        let mut groups = KVec::new();
+        for group in self.0.groups.lock().iter() {
+            if groups.push(group.clone(), GFP_KERNEL).is_err() {
+                break;
+            }
+        }
+        for group in groups.iter() {
+            LinkGroup::say_goodbye(group);
+        }
+        for group in groups.iter() {
+            group.wait_dead();
+        }
+        LinkGroup::terminate_all(&self.0, |_| true);
+    }
+}
+
+/// Makes the engine findable.
+struct Published(Arc<Engine>);
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Work that runs still may use the engine.
+        self.0.queue.flush();
+        ENGINE.clear();
+    }
+}
+
+impl Smc {
+    /// Registers everything. Sleeps.
+    pub(crate) fn new(backend: Kind) -> Result<Self> {
+        let engine = Engine::new()?;
+        ENGINE.set(engine.clone());
+        let published = Published(engine.clone());
+        let client = Registration::new(c"rdma_sock")?;
+        let groups = Groups(engine);
+        let proc = procfs::register()?;
+        let option = Backend::register(backend)?;
+        let family = SmcFamily::register::<SmcOps>(AF_SMC, IPPROTO_SMC)?;
+        Ok(Self {
+            _family: family,
+            _option: option,
+            _proc: proc,
+            _groups: groups,
+            _client: client,
+            _engine: published,
+        })
+    }
+}

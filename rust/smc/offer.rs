@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our end of a connection-to-be: the place in a link group, the buffers and the token that an
+//! Accept or Confirm tells the peer of.
+//!
+//! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
+
+use super::{
+    connection::{
+        Connection,
+        Mode, //
+    },
+    data::{
+        Data,
+        Hold, //
+    },
+    device::Path,
+    link_group::{
+        Join,
+        Key,
+        LinkGroup,
+        Taken, //
+    },
+    now,
+    rmb::Rmbe, //
+};
+use crate::{
+    kapi::{
+        mem::sendbuf::SendBuffer,
+        net::{
+            addr::Addr,
+            sock::{
+                Egress,
+                Sock, //
+            },
+        },
+    },
+    proto::{
+        cdc::{
+            Config as CdcConfig,
+            Conn,
+            Timers as CdcTimers, //
+        },
+        clc::{
+            Accept,
+            Endpoint,
+            Networks,
+            Prefix4,
+            Prefix6,
+            Prefix6List,
+            Proposal, //
+        },
+        llc::{
+            PeerLink,
+            PeerRmbId, //
+        },
+        reason::Reason,
+        wire::{
+            AlertToken,
+            BufSize,
+            Gid,
+            Mtu,
+            Psn,
+            Qpn,
+            RmbeIndex, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Buffer size when the user asked for none.
+const DEFAULT_BUFFER: usize = 64 << 10;
+/// Deployed peers and we use no eye catchers, so cursors start at 0 (`SMCR-DEP-1`).
+const ORIGIN: u32 = 0;
+
+/// A peer's message that our end is prepared for.
+#[derive(Clone, Copy)]
+pub(crate) enum Prepare {
+    /// At the client.
+    Accept(Accept),
+    /// At the server.
+    Proposal(Proposal),
+}
+
+/// What is reserved for a connection until the handshake ends.
+pub(crate) struct Offer {
+    pub(crate) group: Arc<LinkGroup>,
+    /// What the peer is told.
+    pub(crate) endpoint: Endpoint,
+    /// The group was made for this connection.
+    pub(crate) first_contact: bool,
+    rmbe: Rmbe,
+    sendbuf: Arc<SendBuffer>,
+    token: AlertToken,
+    peer: Option<(Endpoint, PeerRmbId)>,
+}
+
+/// Names an RMBE of the peer within a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PeerElement {
+    pub(crate) rmb: PeerRmbId,
+    pub(crate) index: RmbeIndex,
+}
+
+/// The networks a connection's interface is attached to.
+fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
+    match sk.local_addr() {
+        Addr::V4 { ip, .. } => {
+            let (_, len) = sk.ipv4_prefix(egress.ifindex, ip)?;
+            Prefix4::new(ip, len).map(Networks::V4)
+        }
+        addr @ Addr::V6 { .. } => match addr.as_v4() {
+            Some(ip) => {
+                let (_, len) = sk.ipv4_prefix(egress.ifindex, ip)?;
+                Prefix4::new(ip, len).map(Networks::V4)
+            }
+            None => {
+                let mut list: Option<Prefix6List> = None;
+                for (ip, len) in sk.ipv6_prefixes(egress.ifindex) {
+                    let Some(prefix) = Prefix6::new(ip, len) else {
+                        continue;
+                    };
+                    match list.as_mut() {
+                        None => list = Some(Prefix6List::new(prefix)),
+                        // Eight are all a Proposal holds.
+                        Some(list) => drop(list.push(prefix)),
+                    }
+                }
+                list.map(Networks::V6)
+            }
+        },
+    }
+}
+
+fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
+    let sk = &connection.sk;
+    let egress = sk.egress()?;
+    let ip = sk.local_addr().ip_mapped();
+    let path = connection.engine.find_path(sk.net_cookie(), &egress, ip)?;
+    Some((path, egress))
+}
+
+/// The device that would carry a connection. Sleeps.
+pub(crate) fn path(connection: &Connection) -> Option<Path> {
+    path_and_egress(connection).map(|(path, _)| path)
+}
+
+/// Makes the client's Proposal, or says why there is none. Sleeps.
+pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
+    let sk = &connection.sk;
+    if sk.has_ipsec_policy() {
+        return Err(Reason::Ipsec);
+    }
+    let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let networks = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
+    Ok(Proposal {
+        peer: connection.net.peer_id(Some(&path)),
+        gid: Gid::new(path.gid.gid),
+        mac: path.mac(),
+        networks,
+    })
+}
+
+/// Rounds a buffer size the user set, as the socket layer stores it doubled.
+fn buffer_size(user: Option<usize>) -> BufSize {
+    let bytes = user.map_or(DEFAULT_BUFFER, |doubled| doubled / 2);
+    BufSize::for_bytes(u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
+fn make_sendbuf(connection: &Connection, path: &Path) -> Result<Arc<SendBuffer>> {
+    let mut bytes = usize::try_from(buffer_size(connection.sk.sndbuf_user()).bytes())?;
+    let least = usize::try_from(BufSize::MIN.bytes())?;
+    loop {
+        match SendBuffer::new(&path.device, bytes) {
+            Ok(sendbuf) => return Ok(sendbuf),
+            Err(error) if bytes <= least => return Err(error),
+            Err(_) => bytes /= 2,
+        }
+    }
+}
+
+/// A place in a group, before the token and the buffers.
+struct Place {
+    group: Arc<LinkGroup>,
+    rmbe: Rmbe,
+    first_contact: bool,
+    qpn: Qpn,
+    psn: Psn,
+}
+
+/// Prepares our end. `Ok(None)` means that the link group must do something first, and kicks the
+/// handshake when it has. Sleeps.
+pub(crate) fn prepare(
+    connection: &Arc<Connection>,
+    request: &Prepare,
+) -> Result<Option<Offer>, Reason> {
+    let place = match request {
+        Prepare::Proposal(proposal) => server_place(connection, proposal),
+        Prepare::Accept(accept) => client_place(connection, accept),
+    }?;
+    let Some(place) = place else { return Ok(None) };
+    let group = place.group.clone();
+    let first_contact = place.first_contact;
+    let offer = match make_offer(connection, place, request) {
+        Ok(offer) => offer,
+        Err(reason) => {
+            if first_contact {
+                LinkGroup::abandon(&group);
+            }
+            return Err(reason);
+        }
+    };
+    Ok(Some(offer))
+}
+
+fn server_place(
+    connection: &Arc<Connection>,
+    proposal: &Proposal,
+) -> Result<Option<Place>, Reason> {
+    let sk = &connection.sk;
+    if sk.has_ipsec_policy() {
+        return Err(Reason::Ipsec);
+    }
+    let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let ours = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
+    if !ours.shares_link_with(&proposal.networks) {
+        return Err(Reason::DifferentPrefix);
+    }
+    let key = Key {
+        net: sk.net_cookie(),
+        peer: proposal.peer,
+        vlan: path.vlan,
+    };
+    let joined = LinkGroup::join(&connection.engine, key, &path, connection);
+    match joined.map_err(|_| Reason::Memory)? {
+        Join::New(group) => first_place(connection, group).map(Some),
+        Join::Ready(group) => next_place(connection, group),
+        Join::Wait => Ok(None),
+    }
+}
+
+fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<Place>, Reason> {
+    let sk = &connection.sk;
+    let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let key = Key {
+        net: sk.net_cookie(),
+        peer: accept.peer,
+        vlan: path.vlan,
+    };
+    let end = &accept.endpoint;
+    let known = LinkGroup::find_client(&connection.engine, &key, end.gid, end.mac, end.qpn);
+    if accept.first_contact {
+        // The server knows nothing of a link we think we have (`SMCR-AMB-08`).
+        if let Some(stale) = known {
+            LinkGroup::abandon(&stale);
+        }
+        let group = LinkGroup::new_client(&connection.engine, key, &path);
+        let group = group.map_err(|_| Reason::Memory)?;
+        return first_place(connection, group).map(Some);
+    }
+    // `SMCR-CLC-225`: without such a link we are out of sync.
+    next_place(connection, known.ok_or(Reason::OutOfSync)?)
+}
+
+fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Place, Reason> {
+    let size = buffer_size(connection.sk.rcvbuf_user());
+    match LinkGroup::bring_up(&group, size) {
+        Ok((rmbe, qpn, psn)) => Ok(Place {
+            group,
+            rmbe,
+            first_contact: true,
+            qpn,
+            psn,
+        }),
+        Err(_) => {
+            LinkGroup::abandon(&group);
+            Err(Reason::Memory)
+        }
+    }
+}
+
+fn next_place(
+    connection: &Arc<Connection>,
+    group: Arc<LinkGroup>,
+) -> Result<Option<Place>, Reason> {
+    let size = buffer_size(connection.sk.rcvbuf_user());
+    let taken = LinkGroup::take_rmbe(&group, size, connection, now());
+    match taken.map_err(|_| Reason::Memory)? {
+        Taken::Now(rmbe) => {
+            let channel = group.channel().ok_or(Reason::NoActiveLink)?;
+            let qpn = Qpn::new(channel.qpn());
+            let psn = group.inner.lock().psn;
+            Ok(Some(Place {
+                group,
+                rmbe,
+                first_contact: false,
+                qpn,
+                psn,
+            }))
+        }
+        Taken::Wait => Ok(None),
+    }
+}
+
+fn make_offer(
+    connection: &Arc<Connection>,
+    place: Place,
+    request: &Prepare,
+) -> Result<Offer, Reason> {
+    let Place {
+        group,
+        rmbe,
+        first_contact,
+        qpn,
+        psn,
+    } = place;
+    let Ok(sendbuf) = make_sendbuf(connection, &group.path) else {
+        rmbe.retire();
+        return Err(Reason::Memory);
+    };
+    let token = group.tokens.lock().add(connection.clone());
+    let Some(token) = token else {
+        rmbe.retire();
+        return Err(Reason::MaxConnectionsError);
+    };
+    let rmb = rmbe.rmb();
+    let endpoint = Endpoint {
+        gid: Gid::new(group.path.gid.gid),
+        mac: group.path.mac(),
+        qpn,
+        rkey: rmb.token.rkey,
+        rmbe_index: rmbe.index,
+        alert_token: token,
+        buf_size: rmb.size,
+        mtu: Mtu::from_code(group.path.gid.mtu_code),
+        vaddr: rmb.token.vaddr,
+        psn,
+    };
+    let mut offer = Offer {
+        group,
+        endpoint,
+        first_contact,
+        rmbe,
+        sendbuf,
+        token,
+        peer: None,
+    };
+    if let Prepare::Accept(accept) = request {
+        if let Err(reason) = offer.connect(&accept.endpoint) {
+            offer.release(connection, false);
+            return Err(reason);
+        }
+    }
+    Ok(offer)
+}
+
+impl Offer {
+    /// The peer's end is known: connects the link of a new group, or checks that of an old one,
+    /// and learns where to write. Sleeps.
+    pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
+        let group = &self.group;
+        if self.first_contact {
+            let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
+            let link = PeerLink {
+                mac: peer.mac,
+                gid: peer.gid,
+                qpn: peer.qpn,
+            };
+            group
+                .connect(&link, peer.psn, peer.path_mtu(own))
+                .map_err(|_| Reason::ReadyLink)?;
+        } else if !group.peer_is(peer.gid, peer.mac, peer.qpn) {
+            return Err(Reason::NoActiveLink);
+        }
+        let rmb = group.peer_rmb(peer.rtoken()).ok_or(Reason::RtokenTable)?;
+        // The peer gives an RMBE to a new connection that an old one of ours still writes to: the
+        // old one is over (`SMCR-RMB-24`).
+        group.evict(PeerElement {
+            rmb,
+            index: peer.rmbe_index,
+        });
+        self.peer = Some((*peer, rmb));
+        Ok(())
+    }
+
+    /// The handshake succeeded: data may flow. Sleeps.
+    pub(crate) fn activate(self, connection: &Arc<Connection>) -> Result {
+        match self.build() {
+            Ok((data, early_mode)) => {
+                let early = {
+                    let mut slot = connection.data.lock();
+                    slot.data = Some(data);
+                    connection.set_mode(early_mode);
+                    slot.early.take()
+                };
+                match early {
+                    Some(msg) => Connection::receive_cdc(connection, &msg),
+                    None => Connection::transmit(connection),
+                }
+                // The group may have died while nobody could tell the connection.
+                let dead = connection
+                    .look(|data| data.group.phase() == super::link_group::Phase::Dead);
+                if dead == Some(true) {
+                    Connection::link_lost(connection);
+                }
+                Ok(())
+            }
+            Err((offer, error)) => {
+                offer.release(connection, false);
+                Err(error)
+            }
+        }
+    }
+
+    fn build(self) -> Result<(KBox<Data>, Mode), (Self, Error)> {
+        let Some((peer, rmb)) = self.peer else {
+            return Err((self, EINVAL));
+        };
+        let Some(channel) = self.group.channel() else {
+            return Err((self, ENODEV));
+        };
+        let Some(peer_base) = peer.element_addr() else {
+            return Err((self, EINVAL));
+        };
+        let config = CdcConfig {
+            token: peer.alert_token,
+            sndbuf: u32::try_from(self.sendbuf.len()).unwrap_or(0),
+            local_rmbe: self.endpoint.buf_size.bytes(),
+            peer_rmbe: peer.buf_size.bytes(),
+            origin: ORIGIN,
+            cork_bytes: CdcConfig::CORK_BYTES,
+            max_write: CdcConfig::MAX_WRITE,
+            timers: CdcTimers::DEFAULT,
+        };
+        let Some(core) = Conn::new(config) else {
+            return Err((self, EINVAL));
+        };
+        let Ok(uninit) = KBox::<Data>::new_uninit(GFP_KERNEL) else {
+            return Err((self, ENOMEM));
+        };
+        let memory = self.rmbe.memory().clone();
+        let element = self.rmbe.element;
+        let data = Data {
+            core,
+            token: self.token,
+            group: self.group,
+            memory,
+            element,
+            hold: Some(Hold {
+                channel,
+                rmbe: self.rmbe,
+                sendbuf: self.sendbuf,
+            }),
+            peer_rkey: peer.rkey.get(),
+            peer_base,
+            peer_element: PeerElement {
+                rmb,
+                index: peer.rmbe_index,
+            },
+            armed: None,
+            counters: super::data::Counters::default(),
+            tcp_reset: false,
+        };
+        Ok((KBox::write(uninit, data), Mode::Smc))
+    }
+
+    /// The handshake came to nothing: gives everything back. A group made for this connection
+    /// goes with it (`SMCR-FBK-19`), as does one the peer knows nothing of. Sleeps.
+    pub(crate) fn release(self, connection: &Arc<Connection>, out_of_sync: bool) {
+        let known = self.group.tokens.lock().remove(self.token);
+        drop(known);
+        connection.data.lock().early = None;
+        self.rmbe.retire();
+        drop(self.sendbuf);
+        if self.first_contact || out_of_sync {
+            LinkGroup::abandon(&self.group);
+        } else {
+            LinkGroup::connection_left(&self.group);
+        }
+    }
+}

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Socket calls. What is not overridden here, or not in an SMC mode, is TCP's.
+
+use super::{
+    connection::{
+        Connection,
+        Mode,
+        Side, //
+    },
+    engine,
+    flags::*,
+    listen,
+    rx,
+    tx, //
+};
+use crate::{
+    kapi::{
+        module::random_u32,
+        net::{
+            msg::{
+                Dest,
+                Msg,
+                Source, //
+            },
+            ops::{
+                AcceptArg,
+                Flags,
+                Name,
+                NameBuf,
+                SocketOps,
+                Splice, //
+            },
+            poll::{
+                Events,
+                PollTable, //
+            },
+            sock::TcpState,
+            socket::{
+                Socket,
+                SocketState, //
+            },
+            sockopt::{
+                put_user_int,
+                SetOpt, //
+            },
+        },
+    },
+    proto::{
+        cdc,
+        reason::Reason, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// The socket operations of SMC sockets.
+pub(crate) struct SmcOps;
+
+/// `shutdown` for receiving.
+const SHUT_RD: i32 = 0;
+/// `shutdown` for sending.
+const SHUT_WR: i32 = 1;
+
+fn context(sock: &Socket) -> Option<Arc<Connection>> {
+    sock.context::<Connection>().map(Arc::from)
+}
+
+/// The context of a socket, made at its first use. `None` leaves the socket to TCP: without memory
+/// or when something else owns the sock.
+fn context_or_new(sock: &Socket, side: Side) -> Option<Arc<Connection>> {
+    if let Some(connection) = context(sock) {
+        return Some(connection);
+    }
+    let connection = Connection::new(&engine()?, sock.sk_ref(), side).ok()?;
+    if sock.attach(connection.clone()).is_err() {
+        Connection::finish(&connection);
+        return context(sock);
+    }
+    Some(connection)
+}
+
+/// Why a connection is not even offered to the peer.
+fn opt_out(connection: &Connection) -> Option<Reason> {
+    let sk = &connection.sk;
+    if !connection.engine.has_device(sk.net_cookie()) {
+        return Some(Reason::NoSmcrDevice);
+    }
+    if sk.is_fastopen_wanted() {
+        return Some(Reason::OptionUnsupported);
+    }
+    // Both protect segments, which RDMA bypasses (`SMCR-SEC-06`).
+    if sk.has_ipsec_policy() || sk.has_md5_or_ao() {
+        return Some(Reason::Ipsec);
+    }
+    None
+}
+
+/// Waits for the end of `connect`. EAGAIN when the time is over.
+fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Result {
+    if !connection.is_pending() {
+        return Ok(());
+    }
+    if *timeo == 0 {
+        return Err(EAGAIN);
+    }
+    sock.wait(timeo, || !connection.is_pending())
+}
+
+/// Starts `connect` with the option on the SYN.
+fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: Flags) -> Result {
+    if let Some(reason) = opt_out(connection) {
+        connection.fall_back(reason);
+        return Ok(());
+    }
+    if !connection.change_mode(Mode::Tcp, Mode::Connecting) {
+        return Err(EALREADY);
+    }
+    sock.enable_option(random_u32());
+    match sock.inet_connect(name, flags.with_nonblock()) {
+        Err(error) if error != EINPROGRESS => {
+            connection.change_mode(Mode::Connecting, Mode::Tcp);
+            sock.disable_option();
+            return Err(error);
+        }
+        _ => {}
+    }
+    // TCP may have been quicker than the mode.
+    connection.kick_handshake();
+    Ok(())
+}
+
+fn close_smc(sock: &Socket, connection: &Arc<Connection>) -> Result {
+    let sk = sock.sk_ref();
+    let linger = sk.linger();
+    let _ = Connection::with_core(connection, |data, now| {
+        if linger == Some(0) {
+            data.core.abort(now);
+        }
+        ((), data.core.close(now))
+    });
+    if let Some(mut timeo) = linger.filter(|timeo| *timeo > 0) {
+        // The result does not matter: the time is over, or a signal came, or all is sent.
+        let _ = sock.wait(&mut timeo, || {
+            connection
+                .look(|data| data.core.is_drained() || data.core.is_closed())
+                .unwrap_or(true)
+        });
+    }
+    match sock.into_shell() {
+        Ok(shell) => *connection.shell.lock() = Some(shell),
+        Err(_) => {
+            // Without memory the TCP connection cannot wait for the SMC side.
+            let _ = Connection::with_core(connection, |data, now| ((), data.core.abort(now)));
+            sock.inet_release()?;
+        }
+    }
+    connection
+        .work
+        .kick(connection, &connection.engine.queue);
+    Ok(())
+}
+
+impl SocketOps for SmcOps {
+    fn release(sock: &Socket) -> Result {
+        let Some(connection) = context(sock) else {
+            return sock.inet_release();
+        };
+        match connection.mode() {
+            Mode::Connecting | Mode::Negotiating => Connection::cancel_handshake(&connection),
+            Mode::Listening => listen::close(&connection),
+            Mode::Tcp | Mode::Smc => {}
+        }
+        // The handshake may have succeeded while it was being cancelled.
+        if connection.look(|_| ()).is_some() {
+            return close_smc(sock, &connection);
+        }
+        Connection::finish(&connection);
+        sock.inet_release()
+    }
+
+    fn connect(sock: &Socket, name: &Name, flags: Flags) -> Result {
+        if name.family() == Some(AF_UNSPEC) {
+            return match context(sock) {
+                Some(connection) if connection.mode() == Mode::Smc => Err(EINVAL),
+                Some(connection) if connection.is_pending() => {
+                    Connection::cancel_handshake(&connection);
+                    sock.inet_connect(name, flags)
+                }
+                _ => sock.inet_connect(name, flags),
+            };
+        }
+        let Some(connection) = context_or_new(sock, Side::Client) else {
+            return sock.inet_connect(name, flags);
+        };
+        let mut fresh = false;
+        let idle = sock.state() == SocketState::Unconnected
+            && sock.sk().tcp_state() == TcpState::Close;
+        if connection.mode() == Mode::Tcp && idle {
+            begin(sock, &connection, name, flags)?;
+            fresh = true;
+        }
+        if connection.is_pending() {
+            let mut timeo = sock.sk().sndtimeo(flags.nonblock());
+            match wait_settled(sock, &connection, &mut timeo) {
+                Ok(()) => {}
+                Err(error) if error == EAGAIN => {
+                    return Err(if fresh || !flags.nonblock() {
+                        EINPROGRESS
+                    } else {
+                        EALREADY
+                    });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        // TCP knows how it went, or goes on alone.
+        sock.inet_connect(name, flags)
+    }
+
+    fn listen(sock: &Socket, backlog: i32) -> Result {
+        let Some(connection) = context_or_new(sock, Side::Server) else {
+            return sock.inet_listen(backlog);
+        };
+        let new = connection.change_mode(Mode::Tcp, Mode::Listening);
+        if new {
+            sock.enable_option(0);
+        }
+        let result = sock.inet_listen(backlog);
+        if result.is_err() && new {
+            connection.change_mode(Mode::Listening, Mode::Tcp);
+            sock.disable_option();
+        }
+        connection.kick_handshake();
+        result
+    }
+
+    fn accept(sock: &Socket, newsock: &Socket, arg: &mut AcceptArg) -> Result {
+        let listener = match context(sock) {
+            Some(connection) if connection.mode() == Mode::Listening => connection,
+            _ => return sock.inet_accept(newsock, arg),
+        };
+        let mut timeo = sock.sk().rcvtimeo(arg.nonblock());
+        loop {
+            if sock.sk().tcp_state() != TcpState::Listen {
+                return Err(EINVAL);
+            }
+            if let Some(child) = listen::next(&listener) {
+                let shell = child.shell.lock().take();
+                // A child that ended in the queue has none any more.
+                if let Some(shell) = shell {
+                    shell.into_socket(sock, newsock);
+                    return Ok(());
+                }
+                continue;
+            }
+            if timeo == 0 {
+                return Err(EAGAIN);
+            }
+            sock.wait_exclusive(&mut timeo, || {
+                listen::is_ready(&listener) || listener.sk.tcp_state() != TcpState::Listen
+            })?;
+        }
+    }
+
+    fn getname(sock: &Socket, name: &mut NameBuf, peer: u32) -> Result<usize> {
+        let pending = context(sock).is_some_and(|connection| connection.is_pending());
+        if pending && peer == 1 {
+            return Err(ENOTCONN);
+        }
+        sock.inet_getname(name, peer)
+    }
+
+    fn poll(sock: &Socket, table: &PollTable) -> Events {
+        let Some(connection) = context(sock) else {
+            return sock.inet_poll(table);
+        };
+        match connection.mode() {
+            Mode::Tcp => sock.inet_poll(table),
+            Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
+            Mode::Listening => {
+                table.wait(sock);
+                if listen::is_ready(&connection) {
+                    Events::IN | Events::RDNORM
+                } else {
+                    Events::NONE
+                }
+            }
+            Mode::Connecting | Mode::Negotiating => {
+                table.wait(sock);
+                // The mode may have changed before the wait was entered.
+                if connection.is_pending() {
+                    Events::NONE
+                } else {
+                    Self::poll(sock, table)
+                }
+            }
+            Mode::Smc => {
+                table.wait(sock);
+                sock.set_nospace();
+                poll_smc(sock, &connection)
+            }
+        }
+    }
+
+    fn ioctl(sock: &Socket, cmd: u32, arg: usize) -> Result<i32> {
+        let connection = match context(sock) {
+            Some(connection) if connection.mode() == Mode::Smc => connection,
+            _ => return sock.inet_ioctl(cmd, arg),
+        };
+        let answer = match cmd {
+            SIOCINQ => connection.look(|data| data.core.recv_available()),
+            SIOCOUTQ => connection.look(|data| data.core.outstanding()),
+            SIOCOUTQNSD => connection.look(|data| data.core.unsent()),
+            SIOCATMARK => Some(0),
+            _ => return sock.inet_ioctl(cmd, arg),
+        };
+        put_user_int(arg, i32::try_from(answer.unwrap_or(0)).unwrap_or(i32::MAX))?;
+        Ok(0)
+    }
+
+    fn shutdown(sock: &Socket, how: i32) -> Result {
+        let Some(connection) = context(sock) else {
+            return sock.inet_shutdown(how);
+        };
+        if connection.is_pending() {
+            Connection::cancel_handshake(&connection);
+        }
+        if connection.mode() != Mode::Smc {
+            let result = sock.inet_shutdown(how);
+            sock.sk().wake_state();
+            return result;
+        }
+        let open = Connection::with_core(&connection, |data, now| {
+            if data.core.state() == crate::proto::close::State::Closed {
+                return (false, cdc::Events::default());
+            }
+            let events = match how {
+                SHUT_RD => data.core.shutdown_read(now),
+                SHUT_WR => data.core.shutdown_write(now),
+                _ => data.core.shutdown_both(now),
+            };
+            (true, events)
+        });
+        if open != Some(true) {
+            return Err(ENOTCONN);
+        }
+        sock.sk().wake_state();
+        Ok(())
+    }
+
+    fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
+        let (level, name) = (opt.level(), opt.name());
+        sock.inet_setsockopt(opt)?;
+        if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
+            if let Some(connection) = context(sock) {
+                if connection.mode() == Mode::Smc && !sock.sk().corked() {
+                    tx::uncork(&connection);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn sendmsg(sock: &Socket, msg: &mut Msg<'_, Source>) -> Result<usize> {
+        let Some(connection) = context(sock) else {
+            return sock.inet_sendmsg(msg);
+        };
+        if connection.is_pending() {
+            let mut timeo = sock.sk().sndtimeo(msg.nonblock());
+            wait_settled(sock, &connection, &mut timeo)?;
+        }
+        if connection.mode() == Mode::Smc {
+            return tx::send(sock, &connection, msg);
+        }
+        let sent = sock.inet_sendmsg(msg)?;
+        count_tcp(&connection, sent);
+        Ok(sent)
+    }
+
+    fn recvmsg(sock: &Socket, msg: &mut Msg<'_, Dest>, flags: u32) -> Result<usize> {
+        let Some(connection) = context(sock) else {
+            return sock.inet_recvmsg(msg, flags);
+        };
+        let nonblock = Msg::<Dest>::nonblock_flags(flags);
+        if connection.is_pending() {
+            let mut timeo = sock.sk().rcvtimeo(nonblock);
+            wait_settled(sock, &connection, &mut timeo)?;
+        }
+        if connection.mode() == Mode::Smc && flags & MSG_ERRQUEUE == 0 {
+            return rx::recv(sock, &connection, msg, flags, nonblock);
+        }
+        let received = sock.inet_recvmsg(msg, flags)?;
+        if flags & (MSG_PEEK | MSG_ERRQUEUE) == 0 {
+            count_tcp(&connection, received);
+        }
+        Ok(received)
+    }
+
+    fn splice_read(sock: &Socket, splice: &mut Splice<'_>) -> Result<usize> {
+        match context(sock) {
+            Some(connection) if connection.mode() != Mode::Tcp => splice.copy(),
+            _ => sock.inet_splice_read(splice),
+        }
+    }
+
+    fn peek_len(sock: &Socket) -> Result<i32> {
+        match context(sock) {
+            Some(connection) if connection.mode() == Mode::Smc => {
+                let available = connection.look(|data| data.core.recv_available());
+                Ok(i32::try_from(available.unwrap_or(0)).unwrap_or(i32::MAX))
+            }
+            _ => sock.inet_peek_len(),
+        }
+    }
+}
+
+fn count_tcp(connection: &Connection, bytes: usize) {
+    let bytes = u64::try_from(bytes).unwrap_or(0);
+    let _ = connection.tcp_bytes.fetch_add(bytes, Relaxed);
+}
+
+fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
+    let mut events = Events::NONE;
+    if sock.sk().err() != 0 {
+        events = events | Events::ERR;
+    }
+    let looked = connection.look(|data| {
+        let core = &data.core;
+        let mut events = Events::NONE;
+        if core.has_error() {
+            events = events | Events::ERR;
+        }
+        if core.hung_up() {
+            events = events | Events::HUP;
+        }
+        if core.peer_done() {
+            events = events | Events::RDHUP;
+        }
+        if core.readable() {
+            events = events | Events::IN | Events::RDNORM;
+        }
+        if core.writable() || core.can_send().is_err() {
+            events = events | Events::OUT | Events::WRNORM;
+        }
+        events
+    });
+    events | looked.unwrap_or(Events::ERR | Events::HUP)
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `/proc/net/rdma_sock/`: what an administrator sees, per network namespace.
+//!
+//! One record a line, `key=value` fields separated by spaces; new fields may be added at the end.
+
+use super::{
+    connection::{
+        Connection,
+        Mode,
+        Side, //
+    },
+    engine,
+    link_group::LinkGroup, //
+};
+use crate::{
+    kapi::{
+        net::{
+            addr::Addr,
+            proc::{
+                NetProc,
+                SeqFile,
+                SeqShow, //
+            },
+        },
+        rdma::device::PortState,
+    },
+    proto::{
+        llc::Role,
+        reason::Reason, //
+    },
+};
+use kernel::{
+    prelude::*,
+    seq_print,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// Registers the files.
+pub(crate) fn register() -> Result<NetProc> {
+    let mut proc = NetProc::new(c"rdma_sock")?;
+    proc.add::<Stat>()?;
+    proc.add::<Connections>()?;
+    proc.add::<Devices>()?;
+    proc.add::<Links>()?;
+    Ok(proc)
+}
+
+struct Stat;
+
+impl SeqShow for Stat {
+    const NAME: &'static CStr = c"stat";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        let state = engine.find_net(net);
+        let (totals, active) = match state {
+            Some(state) => state.totals(),
+            None => Default::default(),
+        };
+        let groups = groups_of(&engine, net)?;
+        let mut posts = 0u64;
+        let mut cqes = 0u64;
+        for group in groups.iter() {
+            if let Some(channel) = group.channel() {
+                let counters = channel.counters();
+                posts = posts.wrapping_add(counters.posts);
+                cqes = cqes.wrapping_add(counters.cqes);
+            }
+        }
+        let [clnt, srv] = totals.smc;
+        let [fallback_clnt, fallback_srv] = totals.fallback;
+        let [aborted_clnt, aborted_srv] = totals.aborted;
+        seq_print!(m, "smc_clnt_conns {}\nsmc_srv_conns {}\n", clnt, srv);
+        seq_print!(m, "fallback_clnt {}\n", fallback_clnt);
+        seq_print!(m, "fallback_srv {}\n", fallback_srv);
+        seq_print!(m, "aborted_clnt {}\naborted_srv {}\n", aborted_clnt, aborted_srv);
+        seq_print!(m, "tx_bytes {}\n", totals.data.tx_bytes);
+        seq_print!(m, "rx_bytes {}\n", totals.data.rx_bytes);
+        seq_print!(m, "tx_writes {}\n", totals.data.tx_writes);
+        seq_print!(m, "tx_cdc {}\n", totals.data.tx_cdc);
+        seq_print!(m, "rx_cdc {}\n", totals.data.rx_cdc);
+        seq_print!(m, "tx_posts {}\ntx_cqes {}\n", posts, cqes);
+        seq_print!(m, "tcp_payload_bytes {}\n", totals.tcp_bytes);
+        seq_print!(m, "active_conns {}\nlink_groups {}\n", active, groups.len());
+        for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
+            seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
+        }
+        Ok(())
+    }
+}
+
+fn groups_of(engine: &super::Engine, net: u64) -> Result<KVec<Arc<LinkGroup>>> {
+    let mut found = KVec::new();
+    let groups = engine.groups.lock();
+    for group in groups.iter().filter(|group| group.key.net == net) {
+        found.push(group.clone(), GFP_KERNEL)?;
+    }
+    Ok(found)
+}
+
+fn print_addr(m: &SeqFile, name: &str, addr: Addr) {
+    match addr {
+        Addr::V4 {
+            ip: [a, b, c, d],
+            port,
+        } => seq_print!(m, " {}={}.{}.{}.{}:{}", name, a, b, c, d, port),
+        Addr::V6 { ip, port, .. } => {
+            seq_print!(m, " {}=[", name);
+            print_ip6(m, &ip);
+            seq_print!(m, "]:{}", port);
+        }
+    }
+}
+
+fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
+    for (n, pair) in ip.chunks_exact(2).enumerate() {
+        if let [high, low] = pair {
+            let colon = if n == 0 { "" } else { ":" };
+            seq_print!(m, "{}{:x}", colon, u16::from_be_bytes([*high, *low]));
+        }
+    }
+}
+
+struct Connections;
+
+impl SeqShow for Connections {
+    const NAME: &'static CStr = c"conns";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        if let Some(state) = engine.find_net(net) {
+            state.for_each(|connection| print_connection(m, connection));
+        }
+        Ok(())
+    }
+}
+
+fn print_connection(m: &SeqFile, connection: &Connection) {
+    let mode = connection.mode();
+    let role = match connection.side {
+        Side::Client => "client",
+        Side::Server => "server",
+    };
+    let state = connection
+        .look(|data| data.core.state().name())
+        .unwrap_or(mode.name());
+    seq_print!(m, "role={} mode={} state={}", role, mode.name(), state);
+    print_addr(m, "local", connection.sk.local_addr());
+    print_addr(m, "peer", connection.sk.peer_addr());
+    let code = connection.reason_code();
+    seq_print!(m, " reason={:#010x}", code);
+    if code != 0 {
+        seq_print!(m, " reason_name=");
+        // Fields are separated by spaces.
+        for word in Reason::from_code(code).name().split(' ').enumerate() {
+            let (n, word) = word;
+            seq_print!(m, "{}{}", if n == 0 { "" } else { "-" }, word);
+        }
+    }
+    let counters = connection.counters();
+    let (tx, rx) = match mode {
+        Mode::Smc => (counters.tx_bytes, counters.rx_bytes),
+        _ => (0, 0),
+    };
+    let tcp = connection.tcp_bytes.load(Relaxed);
+    seq_print!(m, " tx_bytes={} rx_bytes={} tcp_bytes={}", tx, rx, tcp);
+    seq_print!(m, " ino={} uid={}", connection.sk.ino(), connection.sk.uid());
+    let group = connection.look(|data| data.group.clone());
+    if let Some(group) = group {
+        seq_print!(m, " lgr={:#x} dev=", group.id);
+        seq_print!(m, "{}", group.path.device.name().as_str());
+    }
+    seq_print!(m, "\n");
+}
+
+struct Devices;
+
+impl SeqShow for Devices {
+    const NAME: &'static CStr = c"devices";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        let devices = engine.devices.lock();
+        for device in devices.iter().filter(|d| d.accessible_from(net)) {
+            for port in 1..=device.phys_ports() {
+                let active = matches!(device.port_state(port), Ok(PortState::Active));
+                let usable = active && device.is_roce(port);
+                seq_print!(m, "dev={} port={}", device.name().as_str(), port);
+                if let Some(netdev) = device.netdev(port) {
+                    seq_print!(m, " ifindex={}", netdev.ifindex);
+                }
+                let state = if active { "active" } else { "down" };
+                seq_print!(m, " state={} usable={}\n", state, u8::from(usable));
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Links;
+
+impl SeqShow for Links {
+    const NAME: &'static CStr = c"links";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        for group in groups_of(&engine, net)? {
+            let role = match group.role {
+                Role::Client => "client",
+                Role::Server => "server",
+            };
+            let conns = group.tokens.lock().live();
+            let inner = group.inner.lock();
+            seq_print!(m, "lgr={:#x} role={}", group.id, role);
+            seq_print!(m, " dev={} port={}", group.path.device.name().as_str(), group.path.port);
+            seq_print!(m, " state={} conns={}", group.phase().name(), conns);
+            seq_print!(m, " rmbs={}", inner.rmbs.len());
+            if let Some(channel) = inner.channel.as_ref() {
+                let counters = channel.counters();
+                seq_print!(m, " qpn={:#x} posts={}", channel.qpn(), counters.posts);
+                seq_print!(m, " wrs={} cqes={}", counters.wrs, counters.cqes);
+                seq_print!(m, " recvs={} write_bytes={}", counters.recvs, counters.write_bytes);
+            }
+            if let Some(peer) = inner.peer.as_ref() {
+                seq_print!(m, " peer_qpn={:#x} peer_gid=", peer.qpn.get());
+                print_ip6(m, &peer.gid.get());
+            }
+            seq_print!(m, "\n");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receiving: user data comes out of our RMBE, where the peer has written it.
+//!
+//! Source: RFC 7609 sections 4.3, 4.5.1 (`SMCR-WIN-01..08`). One copy on this side. The position
+//! is checked by the core before a byte is read, and read by copying, never by reference.
+
+use super::{
+    connection::{
+        errno,
+        Connection, //
+    },
+    flags::{
+        MSG_OOB,
+        MSG_PEEK,
+        MSG_TRUNC,
+        MSG_WAITALL, //
+    },
+};
+use crate::{
+    kapi::net::{
+        msg::{
+            Dest,
+            Msg, //
+        },
+        socket::Socket, //
+    },
+    proto::cdc::Receive, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a reader finds behind the `skip` bytes it has peeked at.
+enum Outlook {
+    Data(u32),
+    Nothing,
+    Eof,
+    Failed(Error),
+}
+
+fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook {
+    let mut slot = connection.data.lock();
+    let Some(data) = slot.data.as_mut() else {
+        return Outlook::Eof;
+    };
+    match data.core.recv_available().saturating_sub(skip) {
+        0 => match data.core.recv_state() {
+            Receive::More => Outlook::Nothing,
+            Receive::Eof => Outlook::Eof,
+            Receive::Failed if !may_take_error => Outlook::Eof,
+            Receive::Failed => match data.core.take_error() {
+                Some(error) => Outlook::Failed(errno(error)),
+                None => Outlook::Eof,
+            },
+        },
+        available => Outlook::Data(available),
+    }
+}
+
+/// Whether a reader that waits may go on.
+fn may_go_on(connection: &Connection, skip: u32) -> bool {
+    connection
+        .look(|data| {
+            data.core.recv_available() > skip || !matches!(data.core.recv_state(), Receive::More)
+        })
+        .unwrap_or(true)
+}
+
+/// recvmsg in SMC mode. Sleeps.
+pub(crate) fn recv(
+    sock: &Socket,
+    connection: &Arc<Connection>,
+    msg: &mut Msg<'_, Dest>,
+    flags: u32,
+    nonblock: bool,
+) -> Result<usize> {
+    if flags & MSG_OOB != 0 {
+        return Err(EINVAL);
+    }
+    let sk = sock.sk();
+    let len = msg.len();
+    let peek = flags & MSG_PEEK != 0;
+    let mut timeo = sk.rcvtimeo(nonblock);
+    let target = sk.rcvlowat(flags & MSG_WAITALL != 0, len);
+    let mut copied = 0usize;
+    msg.clear_name();
+    let mut guard = sk.lock();
+    let result = loop {
+        if copied >= len {
+            break Ok(());
+        }
+        let skip = if peek {
+            u32::try_from(copied).unwrap_or(u32::MAX)
+        } else {
+            0
+        };
+        let available = match outlook(connection, skip, copied == 0) {
+            Outlook::Data(available) => available,
+            Outlook::Nothing => {
+                if copied >= target {
+                    break Ok(());
+                }
+                if timeo == 0 {
+                    break Err(EAGAIN);
+                }
+                let waited =
+                    sock.wait_unlocking(&mut guard, &mut timeo, || may_go_on(connection, skip));
+                match waited {
+                    Ok(()) => continue,
+                    Err(error) => break Err(error),
+                }
+            }
+            Outlook::Eof => break Ok(()),
+            Outlook::Failed(error) => break Err(error),
+        };
+        let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
+        let want = available.min(rest);
+        let count = if flags & MSG_TRUNC != 0 {
+            Ok(want)
+        } else {
+            drain(connection, skip, want, msg)
+        };
+        let count = match count {
+            Ok(count) => count,
+            Err(error) => break Err(error),
+        };
+        copied = copied.saturating_add(usize::try_from(count).unwrap_or(0));
+        if !peek {
+            let _ = Connection::with_core(connection, |data, now| {
+                let bytes = &mut data.counters.rx_bytes;
+                *bytes = bytes.wrapping_add(u64::from(count));
+                ((), data.core.consumed(now, count))
+            });
+        }
+    };
+    drop(guard);
+    match result {
+        Err(error) if copied == 0 => {
+            let _ = sk.take_err();
+            Err(error)
+        }
+        _ => Ok(copied),
+    }
+}
+
+/// Copies received data to the user; returns how much. Not less than one byte.
+fn drain(
+    connection: &Connection,
+    skip: u32,
+    want: u32,
+    msg: &mut Msg<'_, Dest>,
+) -> Result<u32> {
+    let (memory, element, segments) = connection.received(skip, want).ok_or(ECONNRESET)?;
+    let mut copied = 0u32;
+    for segment in segments.iter().filter(|segment| segment.len != 0) {
+        let offset = usize::try_from(segment.off)?;
+        let len = usize::try_from(segment.len)?;
+        let count = match memory.copy_to_iter(element, offset, len, msg.iter()) {
+            Ok(count) => count,
+            Err(error) if copied == 0 => return Err(error),
+            Err(_) => break,
+        };
+        copied = copied.saturating_add(u32::try_from(count)?);
+        if count < len {
+            break;
+        }
+    }
+    if copied == 0 {
+        return Err(EFAULT);
+    }
+    Ok(copied)
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the engine keeps per network namespace: the stack's identity, its connections and counts.
+//!
+//! Source: RFC 7609 A.2.1 (`SMCR-CLC-12..15`) for the peer ID. A namespace is a stack of its own.
+
+use super::{
+    connection::{
+        Connection,
+        Mode,
+        Side, //
+    },
+    data::Counters,
+    device::Path,
+    Engine, //
+};
+use crate::{
+    kapi::{
+        module::random_u32,
+        sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+    },
+    proto::{
+        reason::Reason,
+        wire::{
+            Mac,
+            PeerId, //
+        },
+    },
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        Mutex, //
+    },
+};
+
+/// Reasons that are counted one by one; every further one adds to the total only.
+const MAX_REASONS: usize = 32;
+
+/// The engine's side of a network namespace.
+#[pin_data]
+pub(crate) struct NetState {
+    /// Cookie of the namespace.
+    pub(crate) cookie: u64,
+    instance: u16,
+    mac: Atomic<u64>,
+    #[pin]
+    connections: Mutex<KVec<Arc<Connection>>>,
+    #[pin]
+    totals: SpinLockBh<Totals>,
+}
+
+/// Counts of what is over, and of events.
+#[derive(Clone, Default)]
+pub(crate) struct Totals {
+    /// Handshakes that ended in SMC-R: as client, as server.
+    pub(crate) smc: [u64; 2],
+    /// Connections that fell back.
+    pub(crate) fallback: [u64; 2],
+    /// Handshakes that ended the connection.
+    pub(crate) aborted: [u64; 2],
+    /// By RDMA, of connections that are over.
+    pub(crate) data: Counters,
+    /// Payload over TCP, of connections that are over.
+    pub(crate) tcp_bytes: u64,
+    /// Fallback reasons with their counts.
+    pub(crate) reasons: [(u32, u64); MAX_REASONS],
+}
+
+const fn index(side: Side) -> usize {
+    match side {
+        Side::Client => 0,
+        Side::Server => 1,
+    }
+}
+
+fn bump(counts: &mut [u64; 2], side: Side) {
+    if let Some(count) = counts.get_mut(index(side)) {
+        *count = count.wrapping_add(1);
+    }
+}
+
+impl Engine {
+    /// The state of a namespace, made at its first socket. Sleeps.
+    pub(crate) fn net_state(&self, cookie: u64) -> Result<Arc<NetState>> {
+        let mut nets = self.nets.lock();
+        if let Some(net) = nets.iter().find(|net| net.cookie == cookie) {
+            return Ok(net.clone());
+        }
+        let [low, high, ..] = random_u32().to_ne_bytes();
+        let net = Arc::pin_init(
+            pin_init!(NetState {
+                cookie,
+                instance: u16::from_ne_bytes([low, high]),
+                mac: Atomic::new(0u64),
+                connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),
+                totals <- new_spinlock_bh!(Totals::default(), "rdma_sock_net_totals"),
+            }),
+            GFP_KERNEL,
+        )?;
+        nets.push(net.clone(), GFP_KERNEL)?;
+        Ok(net)
+    }
+
+    /// The state of a namespace that has had a socket of ours. Sleeps.
+    pub(crate) fn find_net(&self, cookie: u64) -> Option<Arc<NetState>> {
+        let nets = self.nets.lock();
+        nets.iter().find(|net| net.cookie == cookie).cloned()
+    }
+
+    /// A namespace is gone. Sleeps.
+    pub(crate) fn forget_net(&self, cookie: u64) {
+        self.nets.lock().retain(|net| net.cookie != cookie);
+    }
+}
+
+impl NetState {
+    /// The identity of this stack: an instance number and the MAC of the first RNIC it used, which
+    /// stays when others are used later (`SMCR-CLC-14`). Any context.
+    pub(crate) fn peer_id(&self, path: Option<&Path>) -> PeerId {
+        let known = self.mac.load(Relaxed);
+        let mac = match path {
+            Some(path) if known == 0 => {
+                let [a, b, c, d, e, f] = path.mac().get();
+                let fresh = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+                // Whoever is first decides.
+                match self.mac.cmpxchg(0, fresh, Relaxed) {
+                    Ok(_) => fresh,
+                    Err(other) => other,
+                }
+            }
+            _ => known,
+        };
+        let [_, _, mac @ ..] = mac.to_be_bytes();
+        PeerId::from_parts(self.instance, Mac::new(mac))
+    }
+
+    /// Enters a connection in the namespace's list. Sleeps.
+    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Result {
+        self.connections
+            .lock()
+            .push(connection.clone(), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// Takes a connection out of the list. Sleeps.
+    pub(crate) fn leave(&self, connection: &Arc<Connection>) {
+        let mut connections = self.connections.lock();
+        let place = connections
+            .iter()
+            .position(|known| Arc::ptr_eq(known, connection));
+        let removed = place.and_then(|place| connections.remove(place).ok());
+        drop(connections);
+        if removed.is_some() {
+            let mut totals = self.totals.lock();
+            let bytes = connection.tcp_bytes.load(Relaxed);
+            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(bytes);
+        }
+    }
+
+    /// Visits the connections. Sleeps.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<Connection>)) {
+        for connection in self.connections.lock().iter() {
+            visit(connection);
+        }
+    }
+
+    /// Counts a handshake that ended in SMC-R.
+    pub(crate) fn count_smc(&self, side: Side) {
+        bump(&mut self.totals.lock().smc, side);
+    }
+
+    /// Counts a connection that fell back.
+    pub(crate) fn count_fallback(&self, side: Side, reason: Reason) {
+        let mut totals = self.totals.lock();
+        bump(&mut totals.fallback, side);
+        let code = reason.code();
+        let slot = totals
+            .reasons
+            .iter_mut()
+            .find(|(known, count)| *known == code || *count == 0);
+        if let Some(slot) = slot {
+            slot.0 = code;
+            slot.1 = slot.1.wrapping_add(1);
+        }
+    }
+
+    /// Counts a handshake that ended the connection.
+    pub(crate) fn count_abort(&self, side: Side, _reason: Reason) {
+        bump(&mut self.totals.lock().aborted, side);
+    }
+
+    /// Adds what a connection that is over has moved.
+    pub(crate) fn add(&self, counters: &Counters) {
+        self.totals.lock().data.add(counters);
+    }
+
+    /// Everything counted, with the connections that live. Sleeps.
+    pub(crate) fn totals(&self) -> (Totals, usize) {
+        // The list lock keeps a connection from being counted twice or not at all.
+        let connections = self.connections.lock();
+        let mut totals = self.totals.lock().clone();
+        let mut active = 0usize;
+        for connection in connections.iter() {
+            totals.data.add(&connection.counters());
+            let bytes = connection.tcp_bytes.load(Relaxed);
+            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(bytes);
+            if connection.mode() == Mode::Smc {
+                active = active.saturating_add(1);
+            }
+        }
+        (totals, active)
+    }
+}

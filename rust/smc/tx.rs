@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending: user data goes into the send ring, and from there by RDMA write.
+//!
+//! Source: RFC 7609 sections 4.5.2, 4.7 (`SMCR-WIN-09..13`). One copy on this side.
+
+use super::{
+    connection::{
+        errno,
+        Connection, //
+    },
+    flags::{
+        MSG_MORE,
+        MSG_OOB, //
+    },
+};
+use crate::{
+    kapi::net::{
+        msg::{
+            Msg,
+            Source, //
+        },
+        socket::Socket, //
+    },
+    proto::cdc::SendError, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What a writer finds.
+enum Outlook {
+    Room(u32),
+    Full,
+    Failed(Error),
+}
+
+fn outlook(connection: &Connection) -> Outlook {
+    let mut slot = connection.data.lock();
+    let Some(data) = slot.data.as_mut() else {
+        return Outlook::Failed(EPIPE);
+    };
+    match data.core.can_send() {
+        Ok(()) => match data.core.send_room() {
+            0 => Outlook::Full,
+            room => Outlook::Room(room),
+        },
+        Err(SendError::Pipe) => Outlook::Failed(EPIPE),
+        Err(SendError::Failed) => {
+            Outlook::Failed(data.core.take_error().map_or(EPIPE, errno))
+        }
+    }
+}
+
+/// Whether a writer that waits may go on.
+fn may_go_on(connection: &Connection) -> bool {
+    connection
+        .look(|data| data.core.can_send().is_err() || data.core.send_room() != 0)
+        .unwrap_or(true)
+}
+
+/// sendmsg in SMC mode. Sleeps.
+pub(crate) fn send(
+    sock: &Socket,
+    connection: &Arc<Connection>,
+    msg: &mut Msg<'_, Source>,
+) -> Result<usize> {
+    if msg.flags() & MSG_OOB != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let sk = sock.sk();
+    let corked = msg.flags() & MSG_MORE != 0 || sk.corked();
+    let mut timeo = sk.sndtimeo(msg.nonblock());
+    let total = msg.len();
+    let mut sent = 0usize;
+    let mut guard = sk.lock();
+    let result = loop {
+        if sent >= total {
+            break Ok(());
+        }
+        let room = match outlook(connection) {
+            Outlook::Room(room) => room,
+            Outlook::Full => {
+                if timeo == 0 {
+                    break Err(EAGAIN);
+                }
+                sock.set_nospace();
+                let waited =
+                    sock.wait_unlocking(&mut guard, &mut timeo, || may_go_on(connection));
+                match waited {
+                    Ok(()) => continue,
+                    Err(error) => break Err(error),
+                }
+            }
+            Outlook::Failed(error) => break Err(error),
+        };
+        let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
+        let copied = match fill(connection, room.min(rest), msg) {
+            Ok(copied) => copied,
+            Err(error) => break Err(error),
+        };
+        sent = sent.saturating_add(usize::try_from(copied).unwrap_or(0));
+        let _ = Connection::with_core(connection, |data, now| {
+            data.core.set_corked(corked);
+            ((), data.core.sent_by_app(now, copied))
+        });
+    };
+    drop(guard);
+    match result {
+        Err(error) if sent == 0 => {
+            let _ = sk.take_err();
+            Err(sock.stream_error(msg.flags(), error))
+        }
+        _ => Ok(sent),
+    }
+}
+
+/// Copies user data to where the send ring is free; returns how much. Not less than one byte.
+fn fill(connection: &Connection, want: u32, msg: &mut Msg<'_, Source>) -> Result<u32> {
+    let (buffer, segments) = connection.send_space(want).ok_or(EPIPE)?;
+    let mut copied = 0u32;
+    for segment in segments.iter().filter(|segment| segment.len != 0) {
+        let offset = usize::try_from(segment.off)?;
+        let len = usize::try_from(segment.len)?;
+        let count = match buffer.copy_from_iter(offset, len, msg.iter()) {
+            Ok(count) => count,
+            Err(error) if copied == 0 => return Err(error),
+            Err(_) => break,
+        };
+        copied = copied.saturating_add(u32::try_from(count)?);
+        if count < len {
+            break;
+        }
+    }
+    if copied == 0 {
+        return Err(EFAULT);
+    }
+    Ok(copied)
+}
+
+/// Lets go of what TCP_CORK or MSG_MORE held back. Any context.
+pub(crate) fn uncork(connection: &Arc<Connection>) {
+    let _ = Connection::with_core(connection, |data, _| {
+        data.core.set_corked(false);
+        ((), crate::proto::cdc::Events::default())
+    });
+}
