@@ -130,27 +130,26 @@ def main():
     # A signal ends the run by way of the finally clauses.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, _: sys.exit(128 + n))
-    with tempfile.TemporaryDirectory(prefix="rdma-sock-vm.") as scratch:
-        wire = guest.wire() if args.pair else {}
-        guests = []
-        try:
-            for letter, command in args.commands.items():
-                out = (args.out or logs / letter / "out").absolute()
-                if args.out and args.pair:
-                    out = out / letter
-                g = guest.Guest(letter, logs / letter, out, prefix=f"{letter}: " if args.pair else "")
-                values, env = variables(args, letter, backend)
-                g.write_job(values, env, command)
-                guests.append(g)
-                backend.start(g, boot, args, wire.get(letter), scratch, TOP)
-            for end in wire.values():
-                end.close()
-            status = run.until_done(guests, args.timeout, args.verbose)
-        except KeyboardInterrupt:
-            status = 130
-        finally:
-            for g in guests:
-                g.kill()
+    wire = guest.wire() if args.pair else {}
+    guests = []
+    try:
+        for letter, command in args.commands.items():
+            out = (args.out or logs / letter / "out").absolute()
+            if args.out and args.pair:
+                out = out / letter
+            g = guest.Guest(letter, logs / letter, out, prefix=f"{letter}: " if args.pair else "")
+            values, env = variables(args, letter, backend)
+            g.write_job(values, env, command)
+            guests.append(g)
+            backend.start(g, boot, args, wire.get(letter), TOP)
+        for end in wire.values():
+            end.close()
+        status = run.until_done(guests, args.timeout, args.verbose)
+    except KeyboardInterrupt:
+        status = 130
+    finally:
+        for g in guests:
+            g.kill()
     for g in guests:
         found = kernel_log.reports(g.folder, TOP / "scripts" / "vm.allow")
         for excerpt in found:

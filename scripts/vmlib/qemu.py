@@ -59,7 +59,7 @@ def probe(boot):
     return b"Kernel panic" in done.stdout
 
 
-def start(guest, boot, args, wire, scratch, top):
+def start(guest, boot, args, wire, top):
     """Starts QEMU."""
     fd = guest.open_lines()
     pair = wire is not None
@@ -92,4 +92,4 @@ def start(guest, boot, args, wire, scratch, top):
         argv += ["-netdev", f"dgram,id=wire,local.type=fd,local.str={wire.fileno()}",
                  "-device", f"virtio-net-pci,netdev=wire,mac=02:00:00:00:77:0{number},romfile="]
         wires.append(wire)
-    guest.spawn(argv, *wires, cwd=scratch)
+    guest.spawn(argv, *wires)

@@ -18,12 +18,12 @@ def prepare(args, script):
     }
 
 
-def start(guest, boot, args, wire, scratch, top):
+def start(guest, boot, args, wire, top):
     """Starts the kernel as a process of this machine."""
     fd = guest.open_lines()
     argv = [
         boot["linux"],
-        f"mem={args.mem or 768}M",
+        f"mem={args.mem or (2048 if args.kind == 'debug' else 768)}M",
         f"ncpus={args.cpus or 2}",
         # The ptrace way of running user space knows one processor only.
         "seccomp=on",
@@ -33,8 +33,8 @@ def start(guest, boot, args, wire, scratch, top):
         f"vm.src={top}",
         f"vm.job={guest.folder}",
         f"vm.out={guest.out}",
-        f"umid={guest.letter}",
-        f"uml_dir={scratch}",
+        "umid=uml",
+        f"uml_dir={guest.folder}",
         "con=null",
         f"con0=fd:{fd['console']},fd:{fd['console']}",
         f"con1=fd:{fd['output']},fd:{fd['output']}",
