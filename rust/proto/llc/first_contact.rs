@@ -449,3 +449,410 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 }
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_first_contact))]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        llc::testing::{
+            add_link,
+            after,
+            confirm_link,
+            deliver,
+            end,
+            new,
+            offer,
+            sent,
+            TestGroup,
+            START, //
+        },
+        reason::Local,
+    };
+
+    /// What can go wrong.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Event {
+        LinkDown,
+        Timeout,
+        SendFailed,
+        Garbage,
+        DeleteGroup,
+    }
+
+    const EVENTS: [Event; 5] = [
+        Event::LinkDown,
+        Event::Timeout,
+        Event::SendFailed,
+        Event::Garbage,
+        Event::DeleteGroup,
+    ];
+
+    /// Takes a group `steps` steps into first contact. Step 0 is the start.
+    fn advanced(role: Role, steps: u8, places: &mut [Entry]) -> TestGroup<'_> {
+        let mut group = new(role, places);
+        group.start(START);
+        for step in 1..=steps {
+            match (role, step) {
+                (Role::Server, 1) => group.handle_sent(START, Slot::FIRST, Kind::ConfirmLink),
+                (Role::Server, 2) => {
+                    let reply = confirm_link(Role::Client);
+                    deliver(&mut group, START, &Message::ConfirmLink(reply));
+                }
+                (Role::Server, 3) => group.offer_link(START, offer()),
+                (Role::Server, _) => {
+                    let accepted = AddLink {
+                        refusal: None,
+                        mtu: Some(Mtu::M1024),
+                        ..add_link(Role::Client)
+                    };
+                    deliver(&mut group, START, &Message::AddLink(accepted));
+                }
+                (Role::Client, 1) => {
+                    let request = confirm_link(Role::Server);
+                    deliver(&mut group, START, &Message::ConfirmLink(request));
+                }
+                (Role::Client, 2) => group.handle_rts(START, Slot::FIRST, Ok(())),
+                (Role::Client, _) => group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply),
+            }
+        }
+        while group.poll_action().is_some() {}
+        group
+    }
+
+    /// Lets an event happen and gives what became of first contact.
+    fn strike(group: &mut TestGroup<'_>, event: Event, kind: Kind) -> Option<Fail> {
+        match event {
+            Event::LinkDown => group.handle_link_down(START, Slot::FIRST),
+            Event::Timeout => group.handle_timeout(after(100)),
+            Event::SendFailed => group.handle_send_failed(START, Slot::FIRST, kind),
+            Event::Garbage => group.handle_message(START, Slot::FIRST, &[0x3f; 44]),
+            Event::DeleteGroup => {
+                let request = DeleteLink {
+                    reply: false,
+                    all: true,
+                    orderly: false,
+                    number: LinkNum::new(0),
+                    reason: DeleteReason::LostPath,
+                };
+                deliver(group, START, &Message::DeleteLink(request));
+            }
+        }
+        let action = group.poll_action();
+        assert!(group.is_over());
+        assert_eq!(group.poll_action(), None);
+        assert_eq!(group.poll_timeout(), None);
+        match action {
+            Some(Action::FirstContactFailed(fail)) => Some(fail),
+            _ => None,
+        }
+    }
+
+    /// LLF-02, RDV-04 to RDV-06, LLF-17: the way of a server with one device.
+    #[test]
+    fn server_confirms_then_tries_a_second_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Server, &mut places);
+        assert_eq!(group.poll_timeout(), None);
+        group.start(START);
+        let confirm = confirm_link(Role::Server);
+        let expected = (Kind::ConfirmLink, Message::ConfirmLink(confirm));
+        assert_eq!(sent(&mut group), Some(expected));
+        assert_eq!(group.poll_timeout(), Some(after(5)));
+
+        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        deliver(&mut group, START, &reply);
+        assert_eq!(group.poll_action(), Some(Action::OfferLink));
+        assert_eq!(group.peer_uid(Slot::FIRST), Some(0x202));
+        group.offer_link(START, offer());
+        let expected = (Kind::AddLink, Message::AddLink(add_link(Role::Server)));
+        assert_eq!(sent(&mut group), Some(expected));
+        assert!(!group.is_ready());
+
+        let refusal = Message::AddLink(add_link(Role::Client));
+        deliver(&mut group, START, &refusal);
+        assert_eq!(group.poll_action(), Some(Action::DropOffer));
+        assert_eq!(group.poll_action(), Some(Action::Ready));
+        assert_eq!(group.poll_action(), None);
+        assert!(group.is_ready());
+    }
+
+    /// LLF-03, LNK-08, LLF-12, LLF-16: the way of a client with one device.
+    #[test]
+    fn client_replies_then_refuses_a_second_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Client, &mut places);
+        group.start(START);
+        assert_eq!(group.poll_action(), None);
+        assert_eq!(group.poll_timeout(), Some(after(10)));
+
+        let request = Message::ConfirmLink(confirm_link(Role::Server));
+        deliver(&mut group, START, &request);
+        let slot = Slot::FIRST;
+        assert_eq!(group.poll_action(), Some(Action::MoveToRts { slot }));
+        assert_eq!(group.poll_action(), None);
+        group.handle_rts(START, slot, Ok(()));
+        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        assert_eq!(sent(&mut group), Some((Kind::ConfirmLinkReply, reply)));
+        assert_eq!(group.number(slot), Some(LinkNum::new(1)));
+
+        let request = Message::AddLink(add_link(Role::Server));
+        deliver(&mut group, START, &request);
+        let refusal = Message::AddLink(add_link(Role::Client));
+        assert_eq!(sent(&mut group), Some((Kind::Reply, refusal)));
+        assert_eq!(group.poll_action(), Some(Action::Ready));
+    }
+
+    /// LNK-11: the server may be faster than the client's own engine.
+    #[test]
+    fn confirm_link_may_precede_the_start() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Client, &mut places);
+        let request = Message::ConfirmLink(confirm_link(Role::Server));
+        deliver(&mut group, START, &request);
+        group.start(START);
+        let slot = Slot::FIRST;
+        assert_eq!(group.poll_action(), Some(Action::MoveToRts { slot }));
+    }
+
+    /// CLC-413, TMR-03 to TMR-06, TMR-10, TMR-13, TMR-14, FBK-07 to FBK-09, FBK-14, FBK-16: every
+    /// phase with every event.
+    #[test]
+    fn failures_decline_until_the_own_confirm_link_has_arrived() {
+        let phases = [
+            // Role, steps, message under way, whether a Decline is possible.
+            (Role::Server, 0, Kind::ConfirmLink, true),
+            (Role::Server, 1, Kind::ConfirmLink, false),
+            (Role::Server, 2, Kind::TestLink, false),
+            (Role::Server, 3, Kind::AddLink, false),
+            (Role::Server, 4, Kind::DeleteLink, false),
+            (Role::Client, 0, Kind::Reply, true),
+            (Role::Client, 1, Kind::Reply, true),
+            (Role::Client, 2, Kind::ConfirmLinkReply, true),
+            (Role::Client, 3, Kind::Reply, false),
+        ];
+        for (role, steps, kind, may_decline) in phases {
+            for event in EVENTS {
+                let mut places = [Entry::EMPTY; 1];
+                let mut group = advanced(role, steps, &mut places);
+                let fail = strike(&mut group, event, kind);
+                // TMR-04: the one timer that resets although a Decline would be possible.
+                let late = (role, steps, event) == (Role::Client, 0, Event::Timeout);
+                let declined = matches!(fail, Some(Fail::Decline(_)));
+                let aborted = matches!(fail, Some(Fail::Abort(_)));
+                assert_eq!(declined, may_decline && !late);
+                assert_eq!(aborted, !may_decline || late);
+            }
+        }
+    }
+
+    /// DEP-9: the diagnosis names what was waited for.
+    #[test]
+    fn failures_are_named() {
+        let rows = [
+            (Role::Server, 0, Event::Timeout, Reason::TimeoutConfirmLink),
+            (
+                Role::Server,
+                0,
+                Event::SendFailed,
+                Reason::TimeoutConfirmLink,
+            ),
+            (Role::Server, 1, Event::Timeout, Reason::TimeoutConfirmLink),
+            (Role::Server, 3, Event::Timeout, Reason::TimeoutAddLink),
+            (Role::Client, 0, Event::Timeout, Reason::TimeoutConfirmLink),
+            (Role::Client, 0, Event::LinkDown, Reason::NoActiveLink),
+            (Role::Client, 1, Event::Timeout, Reason::ReadyLink),
+            (Role::Client, 2, Event::Timeout, Reason::TimeoutConfirmLink),
+            (Role::Client, 3, Event::Timeout, Reason::TimeoutAddLink),
+            (
+                Role::Client,
+                3,
+                Event::Garbage,
+                Reason::Local(Local::LinkProtocol),
+            ),
+        ];
+        for (role, steps, event, expected) in rows {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = advanced(role, steps, &mut places);
+            let kind = match role {
+                Role::Server => Kind::ConfirmLink,
+                Role::Client => Kind::ConfirmLinkReply,
+            };
+            let reason = strike(&mut group, event, kind).map(|fail| match fail {
+                Fail::Decline(reason) | Fail::Abort(reason) => reason,
+            });
+            assert_eq!(reason, Some(expected));
+        }
+    }
+
+    /// LLF-04, ERR-30, FBK-10, DEP-1.
+    #[test]
+    fn wrong_confirm_link_is_declined() {
+        let good = confirm_link(Role::Server);
+        let bad = [
+            ConfirmLink {
+                mac: end(Role::Client).mac,
+                ..good
+            },
+            ConfirmLink {
+                gid: end(Role::Client).gid,
+                ..good
+            },
+            ConfirmLink {
+                qpn: Qpn::new(77),
+                ..good
+            },
+            ConfirmLink {
+                reply: true,
+                ..good
+            },
+            ConfirmLink {
+                no_eye_catcher: false,
+                ..good
+            },
+        ];
+        for message in bad {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = advanced(Role::Client, 0, &mut places);
+            deliver(&mut group, START, &Message::ConfirmLink(message));
+            let reason = if message.no_eye_catcher {
+                Reason::Local(Local::LinkProtocol)
+            } else {
+                Reason::RmbeEyeCatcher
+            };
+            let fail = Action::FirstContactFailed(Fail::Decline(reason));
+            assert_eq!(group.poll_action(), Some(fail));
+        }
+    }
+
+    /// LLC-108: the client has to echo the number.
+    #[test]
+    fn reply_with_another_number_is_no_confirmation() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = advanced(Role::Server, 1, &mut places);
+        let reply = ConfirmLink {
+            number: LinkNum::new(9),
+            ..confirm_link(Role::Client)
+        };
+        deliver(&mut group, START, &Message::ConfirmLink(reply));
+        let reason = Reason::Local(Local::LinkProtocol);
+        let fail = Action::FirstContactFailed(Fail::Abort(reason));
+        assert_eq!(group.poll_action(), Some(fail));
+    }
+
+    /// LGR-12, LLC-110, AMB-10: pairs of server and client limits.
+    #[test]
+    fn number_of_links_is_agreed_on() {
+        for (client, tries) in [(0, true), (1, false), (2, true), (8, true)] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = advanced(Role::Server, 1, &mut places);
+            let reply = ConfirmLink {
+                max_links: client,
+                ..confirm_link(Role::Client)
+            };
+            deliver(&mut group, START, &Message::ConfirmLink(reply));
+            let first = if tries {
+                Action::OfferLink
+            } else {
+                Action::Ready
+            };
+            assert_eq!(group.poll_action(), Some(first));
+            assert_eq!(group.max_links, if tries { 2 } else { 1 });
+        }
+    }
+
+    /// A server that wants one link makes no attempt, so the client does not wait for it.
+    #[test]
+    fn client_does_not_wait_for_what_the_server_will_not_do() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = advanced(Role::Client, 0, &mut places);
+        let request = ConfirmLink {
+            max_links: 1,
+            ..confirm_link(Role::Server)
+        };
+        deliver(&mut group, START, &Message::ConfirmLink(request));
+        group.handle_rts(START, Slot::FIRST, Ok(()));
+        while group.poll_action().is_some() {}
+        group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply);
+        assert_eq!(group.poll_action(), Some(Action::Ready));
+    }
+
+    /// ERR-31.
+    #[test]
+    fn reserved_mtu_is_the_reason_of_a_refusal() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = advanced(Role::Client, 3, &mut places);
+        let request = AddLink {
+            mtu: None,
+            ..add_link(Role::Server)
+        };
+        deliver(&mut group, START, &Message::AddLink(request));
+        let refusal = AddLink {
+            refusal: Some(Refusal::InvalidMtu),
+            ..add_link(Role::Client)
+        };
+        let expected = (Kind::Reply, Message::AddLink(refusal));
+        assert_eq!(sent(&mut group), Some(expected));
+    }
+
+    /// LLF-19, TMR-11: a link that the client accepts is deleted before any data flows, whichever
+    /// way the client answers that.
+    #[test]
+    fn accepted_link_is_deleted() {
+        for by_refusal in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = advanced(Role::Server, 3, &mut places);
+            let accepted = AddLink {
+                refusal: None,
+                ..add_link(Role::Client)
+            };
+            deliver(&mut group, START, &Message::AddLink(accepted));
+            let request = DeleteLink {
+                reply: false,
+                all: false,
+                orderly: true,
+                number: LinkNum::new(2),
+                reason: DeleteReason::LostPath,
+            };
+            let expected = (Kind::DeleteLink, Message::DeleteLink(request));
+            assert_eq!(sent(&mut group), Some(expected));
+            assert_eq!(group.poll_action(), None);
+            let answer = DeleteLink {
+                reply: true,
+                ..request
+            };
+            let refusal = Message::AddLink(add_link(Role::Client));
+            let answers = [Message::DeleteLink(answer), refusal];
+            // Linux refuses late, others answer DELETE LINK, and one may do both.
+            for at in 0..2 {
+                let answer = answers[usize::from(by_refusal) ^ at];
+                deliver(&mut group, START, &answer);
+            }
+            assert_eq!(group.poll_action(), Some(Action::DropOffer));
+            assert_eq!(group.poll_action(), Some(Action::Ready));
+            assert_eq!(group.poll_action(), None);
+        }
+    }
+
+    /// LNK-02, AMB-35.
+    #[test]
+    fn numbers_are_reused_as_late_as_possible() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Server, &mut places);
+        for expected in (2..=u8::MAX).chain(2..=3) {
+            let number = group.next_number();
+            assert_eq!(number.get(), expected);
+            group.last_number = number;
+        }
+    }
+
+    /// A failure of the queue pair has its own reason.
+    #[test]
+    fn queue_pair_that_cannot_send_is_declined() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = advanced(Role::Client, 1, &mut places);
+        group.handle_rts(START, Slot::FIRST, Err(Reason::ReadyLink));
+        let fail = Action::FirstContactFailed(Fail::Decline(Reason::ReadyLink));
+        assert_eq!(group.poll_action(), Some(fail));
+    }
+}

@@ -515,3 +515,222 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 }
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_group))]
+mod tests {
+    use super::*;
+    use crate::proto::llc::testing::{
+        add_link,
+        after,
+        confirm_link,
+        deliver,
+        new,
+        ready,
+        sent,
+        TestGroup,
+        START, //
+    };
+
+    const DATA: UserData = [0xa5; 16];
+
+    /// A TEST LINK.
+    const fn test(reply: bool, user_data: UserData) -> Message {
+        Message::TestLink(TestLink { reply, user_data })
+    }
+
+    /// Checks that the group is at its end, and why.
+    fn ended(group: &mut TestGroup<'_>, cause: Cause) {
+        let slot = Slot::FIRST;
+        assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+        assert_eq!(group.poll_action(), None);
+        assert_eq!(group.poll_timeout(), None);
+    }
+
+    /// The group is built on the stack of its maker.
+    #[test]
+    fn group_is_small() {
+        assert!(size_of::<TestGroup<'_>>() <= 1792);
+    }
+
+    /// LLF-81.
+    #[test]
+    fn test_link_is_answered_at_once() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        deliver(&mut group, START, &test(false, DATA));
+        assert_eq!(sent(&mut group), Some((Kind::Reply, test(true, DATA))));
+    }
+
+    /// COL-10.
+    #[test]
+    fn test_link_is_answered_in_first_contact() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Server, &mut places);
+        group.start(START);
+        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        deliver(&mut group, START, &reply);
+        while group.poll_action().is_some() {}
+        deliver(&mut group, START, &test(false, DATA));
+        assert_eq!(sent(&mut group), Some((Kind::Reply, test(true, DATA))));
+    }
+
+    /// KAL-02, KAL-03: a link is tested when nothing has arrived for a while.
+    #[test]
+    fn idle_link_is_tested() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        assert_eq!(group.poll_timeout(), Some(after(30)));
+        group.touch(after(20), Slot::FIRST);
+        assert_eq!(group.poll_timeout(), Some(after(50)));
+        group.handle_timeout(after(30));
+        assert_eq!(group.poll_action(), None);
+        group.handle_timeout(after(50));
+        let request = sent(&mut group);
+        assert!(request.is_some());
+        assert_eq!(group.poll_timeout(), Some(after(52)));
+        if let Some((kind, Message::TestLink(request))) = request {
+            assert_eq!(kind, Kind::TestLink);
+            deliver(&mut group, after(51), &test(true, request.user_data));
+        }
+        assert_eq!(group.poll_action(), None);
+        assert_eq!(group.poll_timeout(), Some(after(81)));
+    }
+
+    /// LLF-82, TMR-27.
+    #[test]
+    fn unanswered_test_is_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        group.test_link(START, Slot::FIRST, DATA);
+        assert_eq!(sent(&mut group), Some((Kind::TestLink, test(false, DATA))));
+        // One at a time.
+        group.test_link(START, Slot::FIRST, [0; 16]);
+        assert_eq!(group.poll_action(), None);
+        group.handle_timeout(after(2));
+        ended(&mut group, Cause::NoReply(Kind::TestLink));
+    }
+
+    /// ERR-39.
+    #[test]
+    fn wrong_answer_to_a_test_is_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        group.test_link(START, Slot::FIRST, DATA);
+        assert!(sent(&mut group).is_some());
+        deliver(&mut group, START, &test(true, [0; 16]));
+        ended(&mut group, Cause::Mismatch("TEST LINK"));
+    }
+
+    /// ERR-41.
+    #[test]
+    fn answer_to_no_test_is_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        deliver(&mut group, START, &test(true, DATA));
+        ended(&mut group, Cause::Unexpected("TEST LINK"));
+    }
+
+    /// FOV-19.
+    #[test]
+    fn group_dies_with_its_only_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        group.handle_link_down(START, Slot::FIRST);
+        ended(&mut group, Cause::LinkFailed);
+        // What comes later is of no interest.
+        group.handle_link_down(START, Slot::FIRST);
+        deliver(&mut group, START, &test(false, DATA));
+        group.test_link(START, Slot::FIRST, DATA);
+        group.handle_timeout(after(1000));
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// TMR-03.
+    #[test]
+    fn failed_send_is_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        group.handle_send_failed(START, Slot::FIRST, Kind::Reply);
+        ended(&mut group, Cause::SendFailed(Kind::Reply));
+    }
+
+    /// ERR-40, ERR-41.
+    #[test]
+    fn unknown_message_is_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        group.handle_message(START, Slot::FIRST, &[5; 44]);
+        let error = super::super::msg::ParseError::UnknownOpcode(5);
+        ended(&mut group, Cause::Malformed(error));
+    }
+
+    /// LLC-06.
+    #[test]
+    fn optional_messages_are_passed_over() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        group.handle_message(START, Slot::FIRST, &[0xa0; 44]);
+        assert_eq!(group.poll_action(), None);
+        assert!(group.is_ready());
+    }
+
+    /// ERR-41: what belongs to another time is the end of the link.
+    #[test]
+    fn messages_out_of_place_are_the_end_of_the_link() {
+        let mut places = [Entry::EMPTY; 1];
+        for role in [Role::Client, Role::Server] {
+            let mut group = ready(role, &mut places);
+            let confirm = confirm_link(super::super::testing::other(role));
+            deliver(&mut group, START, &Message::ConfirmLink(confirm));
+            ended(&mut group, Cause::Unexpected("CONFIRM LINK"));
+        }
+    }
+
+    /// ERR-41: only a client replies to ADD LINK.
+    #[test]
+    fn client_gets_no_reply_to_add_link() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        deliver(&mut group, START, &Message::AddLink(add_link(Role::Client)));
+        ended(&mut group, Cause::Unexpected("ADD LINK"));
+    }
+
+    /// LLF-12, LLF-20.
+    #[test]
+    fn later_attempts_are_refused() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        deliver(&mut group, START, &Message::AddLink(add_link(Role::Server)));
+        let refusal = Message::AddLink(add_link(Role::Client));
+        assert_eq!(sent(&mut group), Some((Kind::Reply, refusal)));
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// LLF-27.
+    #[test]
+    fn notices_are_ignored() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        deliver(&mut group, START, &Message::AddLink(add_link(Role::Server)));
+        assert_eq!(group.poll_action(), None);
+        assert!(group.is_ready());
+    }
+
+    /// An engine that takes nothing away is told so, and the group does not grow.
+    #[test]
+    fn too_many_actions_end_the_group() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        for _ in 0..20 {
+            deliver(&mut group, START, &test(false, DATA));
+        }
+        for _ in 0..ACTIONS {
+            assert!(sent(&mut group).is_some());
+        }
+        let cause = Cause::Overflow;
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+        assert_eq!(group.poll_action(), None);
+    }
+}

@@ -31,6 +31,11 @@ pub(crate) mod rtoken;
 mod teardown;
 mod test_link;
 
+#[cfg(test)]
+mod sim;
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+mod testing;
+
 pub(crate) use action::{Action, Cause, Fail, Kind, RmbId, Role};
 pub(crate) use delete_link::DeleteReason;
 pub(crate) use first_contact::LinkOffer;

@@ -346,3 +346,304 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.send(slot, &Message::DeleteRkey(reply), Kind::Reply);
     }
 }
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_rkey))]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        llc::{
+            action::Role,
+            testing::{after, deliver, new, ready, sent, token, TestGroup, START},
+        },
+        time::Duration,
+        wire::{LinkNum, RKey},
+    };
+
+    const ID: RmbId = RmbId(7);
+
+    /// CONFIRM RKEY for a buffer on the only link.
+    const fn announcement(rkey: u32) -> ConfirmRkey {
+        ConfirmRkey {
+            reply: false,
+            negative: false,
+            retry: false,
+            count: 0,
+            token: token(rkey),
+            others: [Other::NONE; 2],
+        }
+    }
+
+    /// Announces a buffer of this side and checks that it is sent.
+    fn announce(group: &mut TestGroup<'_>, now: Instant, rkey: u32) {
+        let tokens = [(Slot::FIRST, token(rkey))];
+        assert_eq!(group.confirm_rkey(now, ID, &tokens), Ok(()));
+        expect_announcement(group, rkey);
+    }
+
+    /// Checks that the announcement of a buffer is sent.
+    fn expect_announcement(group: &mut TestGroup<'_>, rkey: u32) {
+        let expected = (Kind::Rkey, Message::ConfirmRkey(announcement(rkey)));
+        assert_eq!(sent(group), Some(expected));
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// LLF-60, LLF-61, LLF-63.
+    #[test]
+    fn buffer_is_announced_and_confirmed() {
+        for role in [Role::Client, Role::Server] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(role, &mut places);
+            announce(&mut group, START, 5);
+            assert_eq!(group.poll_timeout(), Some(after(2)));
+            let reply = ConfirmRkey {
+                reply: true,
+                ..announcement(5)
+            };
+            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
+            assert_eq!(group.poll_action(), None);
+        }
+    }
+
+    /// LLF-67, LLF-70: also if the peer did not know it.
+    #[test]
+    fn buffer_is_withdrawn() {
+        for negative in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(Role::Client, &mut places);
+            let tokens = [(Slot::FIRST, token(5))];
+            assert_eq!(group.delete_rkey(START, ID, &tokens), Ok(()));
+            let mut message = DeleteRkey::request(RKey::new(5));
+            let expected = (Kind::Rkey, Message::DeleteRkey(message));
+            assert_eq!(sent(&mut group), Some(expected));
+            message.reply = true;
+            message.negative = negative;
+            message.error_mask = if negative { 0x80 } else { 0 };
+            deliver(&mut group, START, &Message::DeleteRkey(message));
+            assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+        }
+    }
+
+    /// COL-01: one at a time, in order.
+    #[test]
+    fn requests_queue_up() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        announce(&mut group, START, 1);
+        for rkey in 2..=8 {
+            let tokens = [(Slot::FIRST, token(rkey))];
+            assert_eq!(group.confirm_rkey(START, ID, &tokens), Ok(()));
+            assert_eq!(group.poll_action(), None);
+        }
+        let tokens = [(Slot::FIRST, token(9))];
+        assert_eq!(group.confirm_rkey(START, ID, &tokens), Err(Busy));
+        for rkey in 1..=8 {
+            let reply = ConfirmRkey {
+                reply: true,
+                ..announcement(rkey)
+            };
+            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
+            if rkey < 8 {
+                expect_announcement(&mut group, rkey + 1);
+            }
+        }
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// COL-03: not before first contact is over.
+    #[test]
+    fn requests_wait_for_first_contact() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Client, &mut places);
+        group.start(START);
+        let tokens = [(Slot::FIRST, token(9))];
+        assert_eq!(group.confirm_rkey(START, ID, &tokens), Ok(()));
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// LLF-64, LLF-65, DEP-6: repeated as long as the peer says so, but not for ever.
+    #[test]
+    fn refused_buffer_is_announced_again() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        announce(&mut group, START, 5);
+        let refusal = ConfirmRkey {
+            reply: true,
+            negative: true,
+            retry: true,
+            ..announcement(5)
+        };
+        let mut now = START;
+        for _ in 1..TRIES {
+            deliver(&mut group, now, &Message::ConfirmRkey(refusal));
+            assert_eq!(group.poll_action(), None);
+            now = now.saturating_add(Duration::from_millis(50));
+            assert_eq!(group.poll_timeout(), Some(now));
+            group.handle_timeout(now);
+            expect_announcement(&mut group, 5);
+        }
+        deliver(&mut group, now, &Message::ConfirmRkey(refusal));
+        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+
+        // Without the flag, not at all.
+        announce(&mut group, now, 5);
+        let refusal = ConfirmRkey {
+            retry: false,
+            ..refusal
+        };
+        deliver(&mut group, now, &Message::ConfirmRkey(refusal));
+        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+    }
+
+    /// TMR-26, TMR-28.
+    #[test]
+    fn missing_reply_is_the_end_of_the_link() {
+        for delete in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(Role::Server, &mut places);
+            let tokens = [(Slot::FIRST, token(5))];
+            let queued = if delete {
+                group.delete_rkey(START, ID, &tokens)
+            } else {
+                group.confirm_rkey(START, ID, &tokens)
+            };
+            assert_eq!(queued, Ok(()));
+            assert!(sent(&mut group).is_some());
+            group.handle_timeout(after(2));
+            let (slot, cause) = (Slot::FIRST, Cause::NoReply(Kind::Rkey));
+            assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
+            assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+        }
+    }
+
+    /// ERR-41: a reply to nothing, and one to something else.
+    #[test]
+    fn wrong_reply_is_the_end_of_the_link() {
+        for pending in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(Role::Server, &mut places);
+            if pending {
+                announce(&mut group, START, 5);
+            }
+            let reply = ConfirmRkey {
+                reply: true,
+                ..announcement(6)
+            };
+            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            assert!(matches!(group.poll_action(), Some(Action::LinkDown { .. })));
+        }
+    }
+
+    /// LLF-71, LLF-69, ERR-38, RMB-03: what the peer announces is known until it is withdrawn.
+    #[test]
+    fn buffers_of_the_peer_are_known() {
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = ready(Role::Server, &mut places);
+        for (rkey, negative) in [(1, false), (2, false), (3, true), (1, false)] {
+            deliver(&mut group, START, &Message::ConfirmRkey(announcement(rkey)));
+            let reply = ConfirmRkey {
+                reply: true,
+                negative,
+                ..announcement(rkey)
+            };
+            let expected = (Kind::Reply, Message::ConfirmRkey(reply));
+            assert_eq!(sent(&mut group), Some(expected));
+        }
+        let known = group.peer_rmb(Slot::FIRST, token(1));
+        assert_eq!(
+            known.map(|id| group.peer_token(id, Slot::FIRST)),
+            Ok(Some(token(1)))
+        );
+        assert_eq!(group.peer_rmb(Slot::FIRST, token(3)), Err(TableFull));
+
+        for mask in [0, 0x80] {
+            let request = DeleteRkey::request(RKey::new(2));
+            deliver(&mut group, START, &Message::DeleteRkey(request));
+            let mut reply = request;
+            reply.reply = true;
+            reply.negative = mask != 0;
+            reply.error_mask = mask;
+            let expected = (Kind::Reply, Message::DeleteRkey(reply));
+            assert_eq!(sent(&mut group), Some(expected));
+        }
+        assert!(group.peer_rmb(Slot::FIRST, token(3)).is_ok());
+    }
+
+    /// COL-14, COL-24, AMB-16: while the configuration changes, keys do not.
+    #[test]
+    fn keys_wait_for_the_configuration() {
+        use crate::proto::llc::testing::confirm_link;
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Server, &mut places);
+        group.start(START);
+        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        deliver(&mut group, START, &reply);
+        while group.poll_action().is_some() {}
+        deliver(&mut group, START, &Message::ConfirmRkey(announcement(1)));
+        let reply = ConfirmRkey {
+            reply: true,
+            negative: true,
+            retry: true,
+            ..announcement(1)
+        };
+        let expected = (Kind::Reply, Message::ConfirmRkey(reply));
+        assert_eq!(sent(&mut group), Some(expected));
+        let request = DeleteRkey::request(RKey::new(1));
+        deliver(&mut group, START, &Message::DeleteRkey(request));
+        let mut reply = request;
+        reply.reply = true;
+        reply.negative = true;
+        reply.error_mask = 0x80;
+        let expected = (Kind::Reply, Message::DeleteRkey(reply));
+        assert_eq!(sent(&mut group), Some(expected));
+    }
+
+    /// LLF-62, AMB-12, AMB-13: tokens of links this side does not have are passed over.
+    #[test]
+    fn continuation_belongs_to_an_announcement() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        let more = ConfirmRkeyCont {
+            reply: false,
+            negative: false,
+            left: 3,
+            others: [Other {
+                number: LinkNum::new(4),
+                token: token(4),
+            }; 3],
+        };
+        // One without an announcement is refused.
+        for negative in [true, false, true] {
+            if !negative {
+                let request = ConfirmRkey {
+                    count: 5,
+                    ..announcement(1)
+                };
+                deliver(&mut group, START, &Message::ConfirmRkey(request));
+                assert!(sent(&mut group).is_some());
+            }
+            deliver(&mut group, START, &Message::ConfirmRkeyCont(more));
+            let reply = ConfirmRkeyCont {
+                reply: true,
+                negative,
+                ..more
+            };
+            let expected = (Kind::Reply, Message::ConfirmRkeyCont(reply));
+            assert_eq!(sent(&mut group), Some(expected));
+        }
+        assert!(group.is_ready());
+    }
+
+    /// A request for a buffer that lies on no link ends at once.
+    #[test]
+    fn buffer_without_a_link_is_rejected() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        assert_eq!(group.confirm_rkey(START, ID, &[]), Ok(()));
+        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+        assert_eq!(group.delete_rkey(START, ID, &[]), Ok(()));
+        assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+    }
+}

@@ -150,3 +150,221 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 }
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_teardown))]
+mod tests {
+    use super::*;
+    use crate::proto::llc::testing::{
+        after,
+        deliver,
+        new,
+        other,
+        ready,
+        sent,
+        FIRST_NUMBER,
+        START, //
+    };
+
+    /// DELETE LINK of the peer for the group.
+    const ALL: DeleteLink = DeleteLink {
+        reply: false,
+        all: true,
+        orderly: true,
+        number: LinkNum::new(0),
+        reason: DeleteReason::Operator,
+    };
+
+    /// DELETE LINK of the peer for the first link.
+    const ONE: DeleteLink = DeleteLink {
+        all: false,
+        number: FIRST_NUMBER,
+        ..ALL
+    };
+
+    const PEER: Cause = Cause::PeerDeleted(DeleteReason::Operator);
+    const OWN: Cause = Cause::Ended(DeleteReason::Operator);
+
+    /// LGR-23, LLF-44, TMR-24.
+    #[test]
+    fn server_ends_when_the_peer_has_been_told() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        group.terminate(START, DeleteReason::Operator, true);
+        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        assert_eq!(sent(&mut group), Some(expected));
+        assert_eq!(group.poll_action(), None);
+        group.terminate(START, DeleteReason::Inactivity, true);
+        assert_eq!(group.poll_action(), None);
+        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+        assert!(group.is_over());
+    }
+
+    /// LLF-45, TMR-23: the client asks and waits for the server's own DELETE LINK.
+    #[test]
+    fn client_ends_when_the_server_agrees() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        group.terminate(START, DeleteReason::Operator, true);
+        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        assert_eq!(sent(&mut group), Some(expected));
+        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
+        assert_eq!(group.poll_action(), None);
+        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+    }
+
+    /// TMR-23, TMR-24: the end comes without the peer, too.
+    #[test]
+    fn end_does_not_depend_on_the_peer() {
+        for role in [Role::Client, Role::Server] {
+            for fails in [false, true] {
+                let mut places = [Entry::EMPTY; 1];
+                let mut group = ready(role, &mut places);
+                group.terminate(START, DeleteReason::Operator, true);
+                assert!(sent(&mut group).is_some());
+                assert_eq!(group.poll_timeout(), Some(after(2)));
+                if fails {
+                    group.handle_send_failed(START, Slot::FIRST, Kind::DeleteGroup);
+                    assert!(matches!(group.poll_action(), Some(Action::LinkDown { .. })));
+                } else {
+                    group.handle_timeout(after(2));
+                }
+                assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+            }
+        }
+    }
+
+    /// LLF-44.
+    #[test]
+    fn client_complies_at_once() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Client, &mut places);
+        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+        assert_eq!(group.poll_action(), None);
+    }
+
+    /// LLF-45.
+    #[test]
+    fn server_ends_the_group_for_the_client() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = ready(Role::Server, &mut places);
+        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        assert_eq!(sent(&mut group), Some(expected));
+        // Asking again changes nothing.
+        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        assert_eq!(group.poll_action(), None);
+        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
+        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+    }
+
+    /// LLF-42, LLF-43: the client's only link.
+    #[test]
+    fn client_deletes_its_link_when_the_reply_is_delivered() {
+        let slot = Slot::FIRST;
+        for lost in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(Role::Client, &mut places);
+            deliver(&mut group, START, &Message::DeleteLink(ONE));
+            let reply = DeleteLink {
+                reply: true,
+                reason: DeleteReason::Other(0),
+                ..ONE
+            };
+            let expected = (Kind::DeleteLinkReply, Message::DeleteLink(reply));
+            assert_eq!(sent(&mut group), Some(expected));
+            assert_eq!(group.poll_action(), None);
+            if lost {
+                group.handle_send_failed(START, slot, Kind::DeleteLinkReply);
+            } else {
+                group.handle_sent(START, slot, Kind::DeleteLinkReply);
+            }
+            let down = Action::LinkDown { slot, cause: PEER };
+            assert_eq!(group.poll_action(), Some(down));
+            assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+        }
+    }
+
+    /// LLF-40, LLF-41, LLF-46, TMR-25: a notice of the client leads to the server's own request.
+    #[test]
+    fn server_deletes_the_link_the_client_named() {
+        let slot = Slot::FIRST;
+        for silent in [false, true] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(Role::Server, &mut places);
+            deliver(&mut group, START, &Message::DeleteLink(ONE));
+            let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
+            assert_eq!(sent(&mut group), Some(expected));
+            assert_eq!(group.poll_action(), None);
+            assert_eq!(group.poll_timeout(), Some(after(2)));
+            if silent {
+                group.handle_timeout(after(2));
+            } else {
+                let reply = DeleteLink { reply: true, ..ONE };
+                deliver(&mut group, START, &Message::DeleteLink(reply));
+            }
+            let down = Action::LinkDown { slot, cause: PEER };
+            assert_eq!(group.poll_action(), Some(down));
+            assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+        }
+    }
+
+    /// ERR-35, ERR-36.
+    #[test]
+    fn unknown_link_is_reported() {
+        for role in [Role::Client, Role::Server] {
+            let mut places = [Entry::EMPTY; 1];
+            let mut group = ready(role, &mut places);
+            let request = DeleteLink {
+                number: LinkNum::new(9),
+                ..ONE
+            };
+            deliver(&mut group, START, &Message::DeleteLink(request));
+            let reply = DeleteLink {
+                reply: true,
+                reason: DeleteReason::UnknownLink,
+                ..request
+            };
+            let expected = (Kind::Reply, Message::DeleteLink(reply));
+            assert_eq!(sent(&mut group), Some(expected));
+            assert!(group.is_ready());
+        }
+    }
+
+    /// COL-12: what the client wants during the attempt for a second link waits for its end.
+    #[test]
+    fn notice_waits_for_the_end_of_first_contact() {
+        use crate::proto::llc::testing::{add_link, confirm_link, offer};
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Server, &mut places);
+        group.start(START);
+        let reply = Message::ConfirmLink(confirm_link(other(Role::Server)));
+        deliver(&mut group, START, &reply);
+        group.offer_link(START, offer());
+        while group.poll_action().is_some() {}
+        deliver(&mut group, START, &Message::DeleteLink(ONE));
+        assert_eq!(group.poll_action(), None);
+        let refusal = Message::AddLink(add_link(Role::Client));
+        deliver(&mut group, START, &refusal);
+        assert_eq!(group.poll_action(), Some(Action::DropOffer));
+        assert_eq!(group.poll_action(), Some(Action::Ready));
+        let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
+        assert_eq!(sent(&mut group), Some(expected));
+    }
+
+    /// Before first contact is over there is nothing to end but that.
+    #[test]
+    fn ending_first_contact_fails_it() {
+        use crate::proto::{llc::action::Fail, reason::Reason};
+        let mut places = [Entry::EMPTY; 1];
+        let mut group = new(Role::Client, &mut places);
+        group.start(START);
+        group.terminate(START, DeleteReason::Operator, true);
+        let fail = Fail::Decline(Reason::NoActiveLink);
+        let expected = Action::FirstContactFailed(fail);
+        assert_eq!(group.poll_action(), Some(expected));
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the tests of the link group share: two peers, and short ways to feed them and to see what
+//! they do.
+
+use super::{
+    action::{Action, Kind, Role},
+    confirm_link::ConfirmLink,
+    first_contact::LinkOffer,
+    group::{Config, Group, Timers},
+    link::{LocalLink, PeerLink, Slot},
+    msg::{Layout, Message},
+    rtoken::Entry,
+};
+use crate::proto::{
+    time::{Duration, Instant},
+    wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
+};
+
+/// A link group whose storage is the test's.
+pub(super) type TestGroup<'a> = Group<&'a mut [Entry]>;
+
+/// When tests begin.
+pub(super) const START: Instant = Instant::from_nanos(1_000_000_000_000);
+
+/// The number the server gives the first link.
+pub(super) const FIRST_NUMBER: LinkNum = LinkNum::new(1);
+
+/// `secs` behind the begin.
+pub(super) fn after(secs: u64) -> Instant {
+    START.saturating_add(Duration::from_secs(secs))
+}
+
+/// A token.
+pub(super) const fn token(rkey: u32) -> RToken {
+    RToken {
+        rkey: RKey::new(rkey),
+        vaddr: 0x7000_0000_0000,
+    }
+}
+
+/// The end of the first link that belongs to `role`.
+pub(super) const fn end(role: Role) -> LocalLink {
+    let (last, qpn, uid) = match role {
+        Role::Client => (0x0b, 0x40, 0x202),
+        Role::Server => (0x0a, 0x08, 0x101),
+    };
+    LocalLink {
+        mac: Mac::new([2, 0, 0, 0, last, 1]),
+        gid: Gid::new([
+            0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, last, 1,
+        ]),
+        qpn: Qpn::new(qpn),
+        uid,
+    }
+}
+
+/// The other role.
+pub(super) const fn other(role: Role) -> Role {
+    match role {
+        Role::Client => Role::Server,
+        Role::Server => Role::Client,
+    }
+}
+
+/// What `role` makes its group of.
+pub(super) fn config(role: Role) -> Config {
+    let peer = end(other(role));
+    Config {
+        role,
+        local: end(role),
+        peer: PeerLink {
+            mac: peer.mac,
+            gid: peer.gid,
+            qpn: peer.qpn,
+        },
+        number: match role {
+            Role::Client => LinkNum::new(0),
+            Role::Server => FIRST_NUMBER,
+        },
+        max_links: 2,
+        layout: Layout::Linux,
+        timers: Timers::default(),
+    }
+}
+
+/// CONFIRM LINK as `role` sends it.
+pub(super) fn confirm_link(role: Role) -> ConfirmLink {
+    let end = end(role);
+    ConfirmLink {
+        reply: role == Role::Client,
+        no_eye_catcher: true,
+        mac: end.mac,
+        gid: end.gid,
+        qpn: end.qpn,
+        number: FIRST_NUMBER,
+        uid: end.uid,
+        max_links: 2,
+    }
+}
+
+/// What a server with one device offers for a second link.
+pub(super) fn offer() -> LinkOffer {
+    let end = end(Role::Server);
+    LinkOffer {
+        mac: end.mac,
+        gid: end.gid,
+        qpn: Qpn::new(9),
+        psn: Psn::new(0x777),
+        mtu: Mtu::M1024,
+    }
+}
+
+/// Gives a message of the peer to a group.
+pub(super) fn deliver(group: &mut TestGroup<'_>, now: Instant, message: &Message) {
+    if let Some(octets) = message.emit(Layout::Linux) {
+        group.handle_message(now, Slot::FIRST, &octets);
+    }
+}
+
+/// The next action, if it is to send a message.
+pub(super) fn sent(group: &mut TestGroup<'_>) -> Option<(Kind, Message)> {
+    match group.poll_action() {
+        Some(Action::Send { msg, kind, .. }) => {
+            Some((kind, Message::parse(&msg, Layout::Linux).ok()?))
+        }
+        _ => None,
+    }
+}
+
+/// A group before its start.
+pub(super) fn new(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
+    Group::new(&config(role), places)
+}
+
+/// A group of which first contact is over and no action is left, at [`START`].
+pub(super) fn ready(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
+    let mut group = new(role, places);
+    group.start(START);
+    let confirm = Message::ConfirmLink(confirm_link(other(role)));
+    deliver(&mut group, START, &confirm);
+    group.handle_rts(START, Slot::FIRST, Ok(()));
+    group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply);
+    group.offer_link(START, offer());
+    deliver(&mut group, START, &Message::AddLink(add_link(other(role))));
+    while group.poll_action().is_some() {}
+    group
+}
+
+/// ADD LINK as `role` sends it: the server's attempt, the client's refusal.
+pub(super) fn add_link(role: Role) -> super::add_link::AddLink {
+    let (offer, client) = (offer(), role == Role::Client);
+    super::add_link::AddLink {
+        reply: client,
+        refusal: client.then_some(super::add_link::Refusal::NoAlternatePath),
+        mac: end(role).mac,
+        gid: end(role).gid,
+        qpn: if client { Qpn::new(0) } else { offer.qpn },
+        number: LinkNum::new(2),
+        mtu: (!client).then_some(offer.mtu),
+        psn: if client { Psn::new(0) } else { offer.psn },
+    }
+}
