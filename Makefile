@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door. Everything needed (tools, kernels, guests) is prepared on first use, in a cache
+# outside of this folder; see Documentation/building.rst.
+#
+# make            the module for Debian's kernel: build/stock/rdma_sock.ko
+# make KDIR=DIR   the module for that kernel build folder: build/kdir/rdma_sock.ko
+# make help       the other targets
+
+.DEFAULT_GOAL := modules
+
+# Selftest folders to run; all by default. KIND: the kernel they run on, lab or debug.
+TARGETS ?=
+KIND ?= lab
+
+.PHONY: modules
+modules: ## build the module for the stock kernel, or for KDIR=DIR
+ifdef KDIR
+	@KDIR='$(KDIR)' scripts/module
+else
+	@scripts/module stock
+endif
+
+.PHONY: install
+install: ## install the module into the running kernel's folder (KDIR=DIR of that kernel) and the tools into PREFIX
+	@scripts/install
+
+.PHONY: lab
+lab: ## prepare the lab kernels and build the module for them
+	@scripts/module lab
+	@scripts/module debug
+
+.PHONY: tools
+tools: ## build the user's tools: build/tools/
+	@scripts/tools
+
+.PHONY: demo
+demo: ## two virtual machines, unmodified programs, RDMA: see it work
+	@scripts/demo
+
+.PHONY: test
+test: ## all tests; ends with "N passed, N failed, N skipped"
+	@scripts/test all
+
+.PHONY: test-host
+test-host: ## the protocol core's tests on this machine
+	@scripts/test host
+
+.PHONY: test-kunit
+test-kunit: ## the same and kapi's tests inside the lab kernel
+	@scripts/test kunit
+
+.PHONY: selftests
+selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
+	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
+
+.PHONY: check
+check: ## what a reviewer would run: formatting, clippy, layers, licence lines, checkpatch, documents
+	@scripts/check
+
+.PHONY: doc
+doc: ## the documents as HTML: build/doc/
+	@scripts/doc
+
+.PHONY: rust-analyzer
+rust-analyzer: ## write rust-project.json for editors
+	@scripts/module stock rust-analyzer
+
+.PHONY: clean
+clean: ## remove what was built here; the cache stays
+	rm -rf build tools/host/target rust-project.json
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
