@@ -79,9 +79,10 @@ pub(crate) struct OnArgs {
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
 
-    /// Turn sockets even where it cannot be checked that the kernel has the protocol
+    /// Do not check for each socket that the kernel has the protocol
     ///
-    /// Without the protocol, socket(2) then fails in every selected program.
+    /// While the module is not loaded, socket(2) then fails in every selected program. Of use on
+    /// kernels that do not let the check find what it needs; `accel on` without it checks again.
     #[arg(long)]
     pub(crate) force: bool,
 }

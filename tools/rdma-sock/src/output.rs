@@ -3,10 +3,13 @@
 //! Writing to the terminal: complaints, JSON and tables.
 
 use serde::Serialize;
-use std::io::{
-    self,
-    ErrorKind,
-    Write, //
+use std::{
+    fmt::Display,
+    io::{
+        self,
+        ErrorKind,
+        Write, //
+    },
 };
 
 /// Writes `text` to standard output. A reader that has gone away is not an error.
@@ -80,6 +83,12 @@ impl Table {
     }
 }
 
+/// Writes a number of things.
+pub(crate) fn counted<N: Display + PartialEq + From<u8>>(count: N, thing: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {thing}{plural}")
+}
+
 /// Writes a number of bytes with a binary unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -111,6 +120,12 @@ mod tests {
             table.render(),
             "  NAME         N\n  a-long-name  1\n  b            -\n"
         );
+    }
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        assert_eq!(counted(1u64, "socket"), "1 socket");
+        assert_eq!(counted(0usize, "socket"), "0 sockets");
     }
 
     #[test]

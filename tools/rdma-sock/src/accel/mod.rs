@@ -103,10 +103,9 @@ impl Report {
             return "off".into();
         }
         let mut text = format!(
-            "on, {} selector{}, {} sockets turned",
-            self.selectors.len(),
-            if self.selectors.len() == 1 { "" } else { "s" },
-            self.sockets_turned
+            "on, {}, {} turned",
+            output::counted(self.selectors.len(), "selector"),
+            output::counted(self.sockets_turned, "socket"),
         );
         if self.sockets_left_tcp > 0 {
             let _ = write!(
@@ -135,13 +134,9 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
         selectors.push(Selector::EVERYTHING);
     }
     let _lock = kernel::lock_bpf_fs()?;
-    let protocols = match kernel::protocol_lists() {
-        Ok(protocols) => Some(protocols),
-        Err(error) if args.force => {
-            output::note(&format!("{error:#}: sockets are turned unchecked"));
-            None
-        }
-        Err(error) => return Err(error.context("not started (see --force)")),
+    let protocols = match args.force {
+        true => None,
+        false => Some(kernel::protocol_lists().context("not started (see --force)")?),
     };
     let load_error = module::load(module::RDMA_SOCK).err();
 

@@ -13,6 +13,7 @@ use anyhow::{
 use libbpf_rs::{
     set_print,
     ErrorKind,
+    Link,
     MapCore,
     MapFlags,
     MapHandle,
@@ -148,7 +149,6 @@ impl Pinned {
     }
 
     fn try_attach(protocols: Option<ProtocolLists>, selectors: &[Selector]) -> Result<()> {
-        capture_messages();
         let mut object = ObjectBuilder::default()
             .open_memory(OBJECT)
             .and_then(libbpf_rs::OpenObject::load)
@@ -284,10 +284,15 @@ impl Pinned {
 /// Detaches the program, if there is one, and removes all pins.
 pub(super) fn remove() -> Result<()> {
     let dir = folder();
+    capture_messages();
+    // With a descriptor the kernel detaches the program when that is closed; by its name alone, it
+    // would do so some time after this tool has ended.
+    let link = Link::open(dir.join(LINK)).ok();
     for name in std::iter::once(LINK).chain(MAPS) {
         let path = dir.join(name);
         ignore_absence(fs::remove_file(&path)).with_context(|| path.display().to_string())?;
     }
+    drop(link);
     ignore_absence(fs::remove_dir(&dir)).with_context(|| dir.display().to_string())
 }
 
@@ -321,6 +326,7 @@ fn decode_count(value: &[u8]) -> Result<u64> {
 /// What libbpf had to say; only of interest if something fails.
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
 
+/// Keeps libbpf from writing to standard error.
 fn capture_messages() {
     set_print(Some((PrintLevel::Info, |_, message| {
         if let Ok(mut messages) = MESSAGES.lock() {

@@ -151,8 +151,11 @@ impl Report {
             .filter(|device| device.usable == Some(true))
             .count();
         let summary = match self.devices.iter().any(|device| device.usable.is_some()) {
-            true => format!("{usable} of {} ports usable", self.devices.len()),
-            false => format!("{} ports", self.devices.len()),
+            true => format!(
+                "{usable} of {} usable",
+                output::counted(self.devices.len(), "port")
+            ),
+            false => output::counted(self.devices.len(), "port"),
         };
         (summary, Some(table))
     }

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh
+#
+# What the tests of the tools share: KTAP, the tools under test, and a probe that makes a socket.
+# To be sourced by scripts that run in a guest as root.
+
+HERE=$(cd "$(dirname "$0")" && pwd -P)
+TOOLS=${RDMA_SOCK_TOOLS:-$HERE/../../build/tools}
+TOOL=$TOOLS/rdma-sock
+WORK=$(mktemp -d)
+TEST_NUMBER=0
+TEST_FAILED=0
+
+# shellcheck disable=SC2034 # for the tests
+IPPROTO_TCP=6
+IPPROTO_SMC=256
+
+echo "TAP version 13"
+
+# skip_all REASON: for when the machine cannot run these tests; before the plan.
+skip_all() {
+	echo "1..0 # SKIP $*"
+	rm -rf "$WORK"
+	exit 4
+}
+
+[ -x "$TOOL" ] || skip_all "no $TOOL: run scripts/tools"
+command -v python3 >/dev/null || skip_all "no python3"
+
+# plan COUNT: how many results there will be.
+plan() {
+	echo "1..$1"
+}
+
+result() {
+	TEST_NUMBER=$((TEST_NUMBER + 1))
+	echo "$1 $TEST_NUMBER $2"
+}
+
+pass() {
+	result ok "$1"
+}
+
+fail() {
+	TEST_FAILED=1
+	result "not ok" "$1"
+	shift
+	[ "$#" -eq 0 ] || printf '%s\n' "$*" | sed 's/^/# /'
+}
+
+skip() {
+	result ok "$1 # SKIP $2"
+}
+
+# same NAME EXPECTED ACTUAL: a test that two texts are equal.
+same() {
+	if [ "$2" = "$3" ]; then
+		pass "$1"
+	else
+		fail "$1" "expected: $2" "got: $3"
+	fi
+}
+
+# contains NAME PART TEXT: a test that a text has a part.
+contains() {
+	case $3 in
+	*"$2"*) pass "$1" ;;
+	*) fail "$1" "no '$2' in: $3" ;;
+	esac
+}
+
+# refused NAME PART CMD...: a test that a command fails and says PART.
+refused() {
+	refused_name=$1
+	refused_part=$2
+	shift 2
+	if refused_text=$("$@" 2>&1); then
+		fail "$refused_name" "succeeded: $*" "$refused_text"
+	else
+		contains "$refused_name" "$refused_part" "$refused_text"
+	fi
+}
+
+# json FILE-TEXT EXPRESSION: a value from JSON, by a Python expression on `d`.
+json() {
+	printf '%s' "$1" | python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$2"
+}
+
+# program NAME: makes a program of this name that runs Python, and prints its path.
+program() {
+	ln -sf "$(command -v python3)" "$WORK/$1"
+	echo "$WORK/$1"
+}
+
+# The probe: makes a socket as its arguments say, tells its protocol, or the error.
+PROBE='
+import errno, socket, sys
+family, kind, protocol = (eval("socket." + word) if word[0].isalpha() else int(word)
+                          for word in sys.argv[1:4])
+try:
+    s = socket.socket(family, kind, protocol)
+    print(s.getsockopt(socket.SOL_SOCKET, 38))  # SO_PROTOCOL
+except OSError as e:
+    print(errno.errorcode[e.errno])
+'
+
+# probe PROGRAM [FAMILY TYPE PROTOCOL]: what the program gets for a socket; TCP by default.
+probe() {
+	"$1" -c "$PROBE" "${2:-AF_INET}" "${3:-SOCK_STREAM}" "${4:-0}"
+}
+
+# smc_is_there: does the kernel have the protocol?
+smc_is_there() {
+	[ "$(probe "$(command -v python3)" AF_INET SOCK_STREAM "$IPPROTO_SMC")" = "$IPPROTO_SMC" ]
+}
+
+finish() {
+	rm -rf "$WORK"
+	exit "$TEST_FAILED"
+}

@@ -1,0 +1,84 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# `rdma-sock run`: the program asks for SMC sockets, and gets TCP where the kernel has no SMC.
+
+set -u
+# shellcheck source=selftests/tools/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+plan 12
+
+PYTHON=$(command -v python3)
+if smc_is_there; then
+	EXPECTED=$IPPROTO_SMC
+else
+	EXPECTED=$IPPROTO_TCP
+fi
+
+under_run() {
+	"$TOOL" run -- "$PYTHON" -c "$PROBE" "$@"
+}
+
+same "TCP socket becomes SMC if and only if the kernel has it" "$EXPECTED" \
+	"$(under_run AF_INET SOCK_STREAM 0)"
+same "IPv6 as well" "$EXPECTED" "$(under_run AF_INET6 SOCK_STREAM IPPROTO_TCP)"
+same "datagrams are left alone" 17 "$(under_run AF_INET SOCK_DGRAM 0)"
+same "what fails for TCP still fails in the same way" EINVAL \
+	"$(under_run AF_INET 'SOCK_STREAM|0x100000' 0)"
+
+# Without SMC the kernel looks for a module each time, so the library must not ask each time.
+if [ "$EXPECTED" = "$IPPROTO_SMC" ]; then
+	skip "protocol that the kernel lacks is not asked for again at once" "the kernel has it"
+elif ! strace -o "$WORK/strace" true 2>/dev/null; then
+	skip "protocol that the kernel lacks is not asked for again at once" "strace does not work"
+else
+	strace -f -e trace=socket -o "$WORK/strace" "$TOOL" run -- "$PYTHON" -c '
+import socket
+for i in range(5):
+    socket.socket().close()
+'
+	same "protocol that the kernel lacks is not asked for again at once" "1 of 6" \
+		"$(grep -c 'SOCK_STREAM.*, \(0x100\|IPPROTO_SMC\)' "$WORK/strace") of $(grep -c 'socket(AF_INET,' "$WORK/strace")"
+fi
+
+# An unmodified client and an unmodified server, bytes compared.
+ECHO='
+import hashlib, socket, threading
+data = hashlib.shake_128(b"rdma-sock").digest(1 << 20)
+server = socket.create_server(("127.0.0.1", 0))
+def serve():
+    conn, _ = server.accept()
+    with conn:
+        while chunk := conn.recv(65536):
+            conn.sendall(chunk)
+threading.Thread(target=serve).start()
+client = socket.socket()
+protocol = client.getsockopt(socket.SOL_SOCKET, 38)  # SO_PROTOCOL; may change with a fallback
+client.connect(server.getsockname())
+threading.Thread(target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR))).start()
+back = bytearray()
+while chunk := client.recv(65536):
+    back += chunk
+print("same" if back == data else "different", protocol)
+'
+same "data come back unchanged" "same $EXPECTED" "$("$TOOL" run -- "$PYTHON" -c "$ECHO")"
+
+"$TOOL" run -- sh -c 'exit 7'
+same "status of the program is passed on" 7 $?
+"$TOOL" run -- "$WORK/missing" 2>/dev/null
+same "program that is not there gives 127" 127 $?
+: >"$WORK/plain"
+"$TOOL" run -- "$WORK/plain" 2>/dev/null
+same "file that is no program gives 126" 126 $?
+refused "library that is not there is an error" "$WORK/none.so" \
+	"$TOOL" run --preload "$WORK/none.so" true
+# shellcheck disable=SC2016 # for the inner shell
+inner='printf %s "$LD_PRELOAD"'
+library=$(readlink -f "$TOOLS/librdma_sock_preload.so")
+same "library is preloaded from where the tool is" "$library" "$("$TOOL" run -- sh -c "$inner")"
+cp "$library" "$WORK/copy.so"
+same "what is preloaded already is kept" "$library:$WORK/copy.so" \
+	"$(LD_PRELOAD=$WORK/copy.so "$TOOL" run sh -c "$inner")"
+
+finish
