@@ -54,7 +54,7 @@ pub(crate) trait ClientOps: 'static {
     /// A device is there. Sleeps. On error the device is not used.
     fn add(dev: &Arc<Device>) -> Result<Arc<Self::Data>>;
 
-    /// The device goes away. Sleeps.
+    /// The device goes away, and nothing new can be made on it. Sleeps.
     ///
     /// On return there should be no protection domain, channel, registration or send buffer of the
     /// device left: its removal waits for them.
@@ -199,6 +199,7 @@ unsafe extern "C" fn add_raw<T: ClientOps>(raw: *mut bindings::ib_device) -> c_i
             0
         }
         Err(err) => {
+            device.refuse();
             device.retire();
             err.to_errno()
         }
@@ -218,6 +219,7 @@ unsafe extern "C" fn remove_raw<T: ClientOps>(
     // SAFETY: The handler was registered by `add_raw`. On return it does not run any more.
     unsafe { bindings::ib_unregister_event_handler(context.handler.get()) };
     let Context { device, data, .. } = KBox::into_inner(context);
+    device.refuse();
     T::remove(data);
     device.retire();
 }

@@ -119,6 +119,8 @@ pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
     /// Leases, plus one until the device is retired.
     users: Atomic<i64>,
+    /// No new users.
+    leaving: Atomic<bool>,
     #[pin]
     unused: Completion,
     #[pin]
@@ -145,6 +147,7 @@ impl Device {
             pin_init!(Self {
                 raw,
                 users: Atomic::new(1),
+                leaving: Atomic::new(false),
                 unused <- Completion::new(),
                 name <- new_spinlock_irq!(name, "rdma_sock_device_name"),
             }),
@@ -168,14 +171,23 @@ impl Device {
         *self.name.lock() = name;
     }
 
-    /// Makes all new uses fail and waits for the end of the existing ones. Called once. Sleeps.
+    /// Makes all new uses fail.
+    pub(super) fn refuse(&self) {
+        // Nobody relies on the order: a use that begins meanwhile is counted and waited for.
+        self.leaving.store(true, Relaxed);
+    }
+
+    /// Waits for the end of all uses. Called once, after [`Self::refuse`]. Sleeps.
     pub(super) fn retire(&self) {
         self.put();
         self.unused.wait_for_completion();
     }
 
-    /// Adds a user unless the device is retired.
+    /// Adds a user unless the device goes away.
     fn get(&self) -> Result {
+        if self.leaving.load(Relaxed) {
+            return Err(ENODEV);
+        }
         let mut users = self.users.load(Relaxed);
         loop {
             if users == 0 {

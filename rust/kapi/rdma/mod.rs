@@ -21,6 +21,8 @@ mod cq;
 pub(crate) mod device;
 pub(super) mod dma;
 mod fast_reg;
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+mod loopback;
 pub(crate) mod mr;
 pub(crate) mod pd;
 mod qp;
