@@ -5,7 +5,10 @@
 # To be sourced by scripts that run in a guest as root.
 
 HERE=$(cd "$(dirname "$0")" && pwd -P)
-TOOLS=${RDMA_SOCK_TOOLS:-$HERE/../../build/tools}
+# The tools in the checkout, seen from where this file is or from where the tests are installed.
+for TOOLS in "${RDMA_SOCK_TOOLS:-}" "$HERE/../../build/tools" "$HERE/../../tools" /src/build/tools; do
+	[ ! -x "$TOOLS/rdma-sock" ] || break
+done
 TOOL=$TOOLS/rdma-sock
 WORK=$(mktemp -d)
 TEST_NUMBER=0
