@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-2.0
+
+"""The demonstration: runs guest/demo.py in two stock guests, first with our module in both, then in
+the client only, and judges by the counters of the module and by those of the wire."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+OUT = TOP / "build" / "demo"
+COMMAND = "python3 /src/scripts/guest/demo.py"
+TIMEOUT_SECONDS = 1800
+# All that a connection may put on TCP before it goes to RDMA: its Proposal, Accept and Confirm.
+HANDSHAKE_BYTES = 512
+
+
+def guests(name, module_b):
+    """Runs the two guests; returns the notes of a and b, or None if they made none."""
+    out = OUT / name
+    shutil.rmtree(out, ignore_errors=True)
+    done = subprocess.run(
+        [TOP / "scripts" / "vm", "stock2", "--no-build", "--name", f"demo-{name}", "--mtu", "4200",
+         "--module-a", "ours", "--module-b", module_b, "--rxe", "--timeout", str(TIMEOUT_SECONDS),
+         "--out", out, "--a", COMMAND, "--b", COMMAND], check=False)
+    if done.returncode != 0:
+        return None
+    try:
+        return [json.loads((out / g / "steps.json").read_text(encoding="ascii")) for g in "ab"]
+    except (OSError, ValueError) as error:
+        print(f"demo: no result: {error}", file=sys.stderr)
+        return None
+
+
+def grown(notes, *path):
+    """By how much a counter grew during a step; 0 for a guest without it."""
+    values = []
+    for when in ("before", "after"):
+        value = notes[when]
+        for key in path:
+            value = value.get(key, {}) if isinstance(value, dict) else {}
+        values.append(value if isinstance(value, int) else 0)
+    return values[1] - values[0]
+
+
+def row(client, server):
+    """One program's figures, of both guests."""
+    both = (client, server)
+    return {
+        "program": client["name"],
+        "seconds": client["seconds"],
+        "data_ok": client["data_ok"],
+        "payload_bytes": client["payload"],
+        "smc_connections": grown(client, "module", "counters", "smc_clnt_conns"),
+        "smc_connections_server": grown(server, "module", "counters", "smc_srv_conns"),
+        "fallback_connections": grown(client, "module", "counters", "fallback_clnt"),
+        # What each side wrote into the other's memory.
+        "rdma_bytes": sum(grown(n, "module", "counters", "tx_bytes") for n in both),
+        "tcp_payload_bytes": max(grown(n, "module", "counters", "tcp_payload_bytes") for n in both),
+        # As the client's card saw it, whatever the module says.
+        "wire_tcp_bytes": sum(grown(client, "wire", "tcp_payload", w) for w in ("in", "out")),
+        "wire_roce_bytes": sum(grown(client, "wire", "roce", w) for w in ("in", "out")),
+    }
+
+
+def faults_rdma(r):
+    """What is wrong with a step that should have gone by RDMA."""
+    if not r["data_ok"]:
+        yield "the data is not what was sent"
+    if r["smc_connections"] == 0:
+        yield "no SMC-R connection"
+    if r["smc_connections"] != r["smc_connections_server"]:
+        yield "client and server count different numbers of SMC-R connections"
+    if r["fallback_connections"]:
+        yield "connections fell back to TCP"
+    if r["rdma_bytes"] < r["payload_bytes"]:
+        yield "less was written by RDMA than the program carried"
+    if r["wire_roce_bytes"] < r["payload_bytes"]:
+        yield "less RoCE traffic was seen on the wire than the program carried"
+    if r["tcp_payload_bytes"]:
+        yield "payload went over TCP"
+    if r["wire_tcp_bytes"] > HANDSHAKE_BYTES * r["smc_connections"]:
+        yield "more was seen on TCP than handshakes"
+
+
+def faults_tcp(r):
+    """What is wrong with a step that should have gone by TCP."""
+    if not r["data_ok"]:
+        yield "the data is not what was sent"
+    if r["smc_connections"] or r["rdma_bytes"]:
+        yield "SMC-R although the peer has no module"
+    if r["fallback_connections"] == 0:
+        yield "no connection is counted as fallen back"
+    if r["wire_tcp_bytes"] < r["payload_bytes"]:
+        yield "less was seen on TCP than the program carried"
+
+
+def size(n):
+    """A number of octets for people."""
+    for unit in ("B", "KiB", "MiB"):
+        if n < 1024 or unit == "MiB":
+            return f"{n:.1f} {unit}" if isinstance(n, float) else f"{n} {unit}"
+        n = n / 1024
+    return ""
+
+
+def table(rows):
+    """The rows as text in columns."""
+    heads = ("program", "peer has the module", "by", "connections", "payload", "RDMA writes",
+             "RoCE on wire", "TCP on wire", "seconds", "data")
+    lines = [heads]
+    for r in rows:
+        by_rdma = r["smc_connections"] > 0
+        lines.append((
+            r["program"], "yes" if r["part"] == "rdma" else "no", "SMC-R" if by_rdma else "TCP",
+            str(r["smc_connections"] or r["fallback_connections"]), size(r["payload_bytes"]),
+            size(r["rdma_bytes"]), size(r["wire_roce_bytes"]), size(r["wire_tcp_bytes"]),
+            f"{r['seconds']:.1f}", "identical" if r["data_ok"] else "DIFFERENT"))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip()
+                     for line in lines)
+
+
+def main():
+    """Runs both parts and tells."""
+    rows = []
+    faults = []
+    for part, module_b, check in (("rdma", "ours", faults_rdma), ("fallback", "none", faults_tcp)):
+        print(f"demo: two machines, the module in {'both' if module_b == 'ours' else 'one'}",
+              flush=True)
+        notes = guests(part, module_b)
+        if notes is None:
+            faults.append(f"{part}: the guests failed")
+            continue
+        for client, server in zip(*notes):
+            r = {"part": part, **row(client, server)}
+            r["faults"] = list(check(r))
+            faults += [f"{part}: {r['program']}: {fault}" for fault in r["faults"]]
+            rows.append(r)
+    print(f"\n{table(rows)}\n")
+    for fault in faults:
+        print(f"demo: {fault}")
+    first = [r for r in rows if r["part"] == "rdma"]
+    second = [r for r in rows if r["part"] == "fallback"]
+    result = {
+        "result": "FAIL" if faults else "PASS",
+        "smc_connections": sum(r["smc_connections"] for r in first),
+        "fallback_connections": sum(r["fallback_connections"] for r in second),
+        "rdma_bytes": sum(r["rdma_bytes"] for r in first),
+        "tcp_payload_bytes": sum(r["tcp_payload_bytes"] for r in first),
+        "faults": faults,
+        "programs": rows,
+    }
+    (TOP / "build" / "demo.json").write_text(json.dumps(result, indent=1) + "\n", encoding="ascii")
+    print("demo: {result} smc_connections={smc_connections} fallback_connections={fallback_connections} "
+          "rdma_bytes={rdma_bytes} tcp_payload_bytes={tcp_payload_bytes}".format(**result))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
