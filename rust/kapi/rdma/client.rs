@@ -149,6 +149,12 @@ struct Context<T: ClientOps> {
     data: Arc<T::Data>,
 }
 
+/// `ib_client::add`.
+///
+/// # Safety
+///
+/// Called by the core for a client of `T`, with a device whose driver stays until the client's
+/// `remove` returned.
 unsafe extern "C" fn add_raw<T: ClientOps>(raw: *mut bindings::ib_device) -> c_int {
     let Some(device) = NonNull::new(raw) else {
         return EINVAL.to_errno();
@@ -206,6 +212,11 @@ unsafe extern "C" fn add_raw<T: ClientOps>(raw: *mut bindings::ib_device) -> c_i
     }
 }
 
+/// `ib_client::remove`.
+///
+/// # Safety
+///
+/// Called by the core for a client of `T`, once for what [`add_raw`] set.
 unsafe extern "C" fn remove_raw<T: ClientOps>(
     _raw: *mut bindings::ib_device,
     client_data: *mut c_void,
@@ -224,6 +235,11 @@ unsafe extern "C" fn remove_raw<T: ClientOps>(
     device.retire();
 }
 
+/// `ib_client::rename`.
+///
+/// # Safety
+///
+/// Called by the core for a client of `T`, between [`add_raw`] and [`remove_raw`].
 unsafe extern "C" fn rename_raw<T: ClientOps>(
     _raw: *mut bindings::ib_device,
     client_data: *mut c_void,
@@ -236,6 +252,11 @@ unsafe extern "C" fn rename_raw<T: ClientOps>(
     }
 }
 
+/// `ib_event_handler::handler`.
+///
+/// # Safety
+///
+/// Called by the core for a handler that [`add_raw`] registered, with a valid event.
 unsafe extern "C" fn event_raw<T: ClientOps>(
     handler: *mut bindings::ib_event_handler,
     event: *mut bindings::ib_event,

@@ -396,9 +396,8 @@ impl Device {
     fn gid_entry(&self, port: u32, index: u8) -> Option<(LocalGid, NetdevId)> {
         self.with(|raw| {
             // SAFETY: The driver is there and the port exists.
-            let attr = from_err_ptr(
-                unsafe { bindings::rdma_get_gid_attr(raw, port, index.into()) }.cast_mut(),
-            )?;
+            let attr = unsafe { bindings::rdma_get_gid_attr(raw, port, index.into()) };
+            let attr = from_err_ptr(attr.cast_mut())?;
             // SAFETY: We were given a reference.
             let entry = unsafe { read_gid(attr, index) };
             // SAFETY: This gives the reference back.

@@ -91,8 +91,7 @@ impl FastReg {
             ..Default::default()
         };
         wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
-        wr.wr.send_flags =
-            i32::try_from(bindings::ib_send_flags_IB_SEND_SIGNALED).map_err(|_| EINVAL)?;
+        wr.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
         wr.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(self.cqe.get());
         // SAFETY: By the type invariants no request can complete it now: we hold `busy`.
         unsafe { bindings::init_completion(self.done.get()) };
@@ -118,6 +117,11 @@ impl FastReg {
         }
     }
 
+    /// `ib_cqe::done`.
+    ///
+    /// # Safety
+    ///
+    /// Called by the core for the completion of a request of [`Self::register`].
     unsafe extern "C" fn done_raw(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // SAFETY: The completion is valid, and its `ib_cqe` is the field of a `FastReg`, because only
         // `new` installs this function. That exists while somebody waits in `register`.

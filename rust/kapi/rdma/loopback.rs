@@ -278,8 +278,7 @@ fn with_bench<R>(doomed: bool, f: impl FnOnce(&Bench) -> Result<R>) -> Option<Re
     if result.is_none() {
         // SAFETY: We are in a test, so there is a current one, and only its own thread sets this.
         unsafe {
-            (*bindings::kunit_get_current_test()).status =
-                bindings::kunit_status_KUNIT_SKIPPED;
+            (*bindings::kunit_get_current_test()).status = bindings::kunit_status_KUNIT_SKIPPED;
         }
     }
     result
@@ -380,14 +379,21 @@ mod tests {
             }
             let refused = Channel::try_reserve(channel).is_none();
             for (tag, slot) in (100u32..).zip(slots.drain_all()) {
-                slot.post(tag, None, &[], &[0; 44]).map_err(|(err, _)| err)?;
+                slot.post(tag, None, &[], &[0; 44])
+                    .map_err(|(err, _)| err)?;
             }
             let all = usize::from(SLOTS);
             probe.wait(|seen| seen.received == all && seen.sent.len() == all)?;
             probe.wait(|seen| seen.slot_free > 0)?;
             let seen = probe.seen.lock();
             let tags = (100u32..108)
-                .filter(|tag| seen.sent.iter().filter(|sent| **sent == (*tag, Ok(()))).count() == 1)
+                .filter(|tag| {
+                    seen.sent
+                        .iter()
+                        .filter(|sent| **sent == (*tag, Ok(())))
+                        .count()
+                        == 1
+                })
                 .count();
             Ok((tags, refused, seen.slot_free))
         }));
@@ -483,18 +489,29 @@ mod tests {
             let kept = Channel::try_reserve(&channel).ok_or(EBUSY)?;
             for tag in 1..u32::from(SLOTS) {
                 let slot = Channel::try_reserve(&channel).ok_or(EBUSY)?;
-                slot.post(tag, None, &[], &[0; 44]).map_err(|(err, _)| err)?;
+                slot.post(tag, None, &[], &[0; 44])
+                    .map_err(|(err, _)| err)?;
             }
             let before = probe.seen.lock().sent.len();
             channel.shutdown();
             channel.shutdown();
             let seen = probe.seen.lock();
-            let flushed = seen.sent.iter().filter(|(_, result)| result.is_err()).count();
+            let flushed = seen
+                .sent
+                .iter()
+                .filter(|(_, result)| result.is_err())
+                .count();
             let broken = seen.broken.len();
             drop(seen);
             let late = kept.post(50, None, &[], &[0; 44]);
             let late = matches!(late, Err((ESHUTDOWN, 50)));
-            Ok((before, flushed, broken, late, Channel::try_reserve(&channel).is_none()))
+            Ok((
+                before,
+                flushed,
+                broken,
+                late,
+                Channel::try_reserve(&channel).is_none(),
+            ))
         }));
         assert_eq!(outcome, (0, usize::from(SLOTS) - 1, 0, true, true));
         Ok(())
@@ -536,7 +553,10 @@ mod tests {
         let refused = unless_skipped!(with_loop(|bench, _, channel, _| {
             let most = bench.device.max_region_bytes() / (64 * 1024);
             let memory = PeerMemory::new(most + 1, 64 * 1024);
-            Ok(matches!(memory.and_then(|memory| channel.prepare(memory)), Err(EMSGSIZE)))
+            Ok(matches!(
+                memory.and_then(|memory| channel.prepare(memory)),
+                Err(EMSGSIZE)
+            ))
         }));
         assert!(refused);
         Ok(())
@@ -559,7 +579,9 @@ mod tests {
                 rkey: mr.rkey(),
                 raddr: mr.iova(0)?,
             };
-            probe.endless.populate((channel.clone(), source.clone(), write));
+            probe
+                .endless
+                .populate((channel.clone(), source.clone(), write));
             for tag in 0..u32::from(SLOTS) {
                 let slot = Channel::try_reserve(&channel).ok_or(EBUSY)?;
                 slot.post(tag, Some(&source), &[write], &[0; 44])

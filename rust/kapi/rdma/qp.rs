@@ -12,7 +12,7 @@ use crate::bindings;
 use core::{
     mem::ManuallyDrop,
     ptr::{
-        null_mut,
+        null,
         NonNull, //
     },
 };
@@ -273,7 +273,7 @@ impl Qp {
     ///
     /// As for [`Self::post_send`].
     pub(super) unsafe fn post_recv(&self, wr: *const bindings::ib_recv_wr) -> Result {
-        let mut bad = null_mut::<bindings::ib_recv_wr>().cast_const();
+        let mut bad = null();
         // SAFETY: By the type invariants and this function's contract.
         to_result(unsafe {
             bindings::rdma_sock_helper_ib_post_recv(self.raw.as_ptr(), wr, &mut bad)

@@ -236,7 +236,7 @@ impl<T: ChannelOps> SendSlot<T> {
                 (*write).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).wrote);
             }
             (*this).send.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-            (*this).send.send_flags = i32::try_from(flags).map_err(|_| EINVAL)?;
+            (*this).send.send_flags = flags;
             (*this).send.num_sge = 1;
             (*this).send.sg_list = &raw mut (*this).send_sge;
             (*this).send.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).sent);
@@ -420,9 +420,7 @@ impl<T: ChannelOps> Slot<T> {
     /// Takes a free slot, or leaves word that one is wanted.
     pub(super) fn reserve(channel: &Arc<Channel<T>>) -> Option<Self> {
         let mut queue = channel.send.lock();
-        if queue.path.is_none() {
-            return None;
-        }
+        queue.path.as_ref()?;
         let index = queue.free.pop();
         if index.is_none() {
             queue.wanted = true;
@@ -514,6 +512,11 @@ impl<T: ChannelOps> Drop for Slot<T> {
     }
 }
 
+/// `ib_cqe::done` of messages.
+///
+/// # Safety
+///
+/// Called by the core for the completion of the message of a [`SendSlot<T>`].
 unsafe extern "C" fn sent_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: The completion is valid, and its `ib_cqe` is the field of a send slot, because only
     // `SendSlot::new` installs this function.
@@ -536,6 +539,11 @@ unsafe extern "C" fn sent_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut
     channel.on_slot_done(ops, slot, result);
 }
 
+/// `ib_cqe::done` of writes, which only complete when they fail.
+///
+/// # Safety
+///
+/// Called by the core for the completion of a write of a [`SendSlot<T>`].
 unsafe extern "C" fn wrote_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: As in `sent_raw`, with the other field.
     let (slot, result) = unsafe {
@@ -554,6 +562,11 @@ unsafe extern "C" fn wrote_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mu
     }
 }
 
+/// `ib_cqe::done` of received messages.
+///
+/// # Safety
+///
+/// Called by the core for the completion of a [`RecvSlot<T>`].
 unsafe extern "C" fn received_raw<T: ChannelOps>(
     _cq: *mut bindings::ib_cq,
     wc: *mut bindings::ib_wc,
