@@ -608,3 +608,6 @@ impl Close {
         self.fin_guard = None;
     }
 }
+
+#[cfg(test)]
+mod table;

@@ -20,6 +20,7 @@
 //! | Positions, window and corking when sending  | [`send`]   |
 //! | Positions and updates when receiving        | [`recv`]   |
 //! | The connection: both directions and its end | [`conn`]   |
+//! | The RFC's examples as tests                 | `traces`   |
 //!
 //! Urgent data is not sent. Received urgent data stays in the stream, as with SO_OOBINLINE; it is
 //! reported, and its sender gets the update it waits for (URG-04, WIN-05).
@@ -28,6 +29,9 @@ pub(crate) mod conn;
 pub(crate) mod msg;
 mod recv;
 mod send;
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+mod traces;
 
 pub(crate) use self::{
     conn::{

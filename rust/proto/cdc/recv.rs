@@ -144,7 +144,7 @@ impl Receiver {
         }
         // WIN-02, from the sender's point of view.
         let window = capacity.saturating_sub(self.produced.since(self.reported));
-        worthwhile && u64::from(window) * 2 < u64::from(capacity)
+        worthwhile && window < capacity.div_ceil(2)
     }
 
     /// Orders a message by its number (CDC-34).

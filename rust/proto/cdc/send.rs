@@ -70,6 +70,7 @@ pub(super) struct Before {
     taken: Cursor,
     produced: Cursor,
     posted: u64,
+    cork_deadline: Option<Instant>,
 }
 
 /// The sending direction of a connection.
@@ -244,6 +245,7 @@ impl Sender {
             taken: self.taken,
             produced: self.produced,
             posted: self.posted,
+            cork_deadline: self.cork_deadline,
         };
         let taken = self.ring.advance(self.taken, count)?;
         let produced = self.peer.advance(self.produced, count)?;
@@ -284,6 +286,7 @@ impl Sender {
         self.taken = before.taken;
         self.produced = before.produced;
         self.posted = before.posted;
+        self.cork_deadline = before.cork_deadline;
         true
     }
 

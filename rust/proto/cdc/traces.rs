@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The examples of RFC 7609, 4.5 and 4.7, and what TCP programs expect, as tests of a connection.
+//!
+//! The RFC uses elements of 10,000 bytes with an eye catcher; its slips are corrected as AMB-29
+//! has it.
+
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_cdc_traces))]
+mod tests {
+    use crate::proto::{
+        cdc::{
+            Config,
+            Conn,
+            Error,
+            Msg,
+            Receive,
+            SendError,
+            State,
+            Tcp,
+            Timers,
+            Transmit,
+            Violation, //
+        },
+        cursor::Wire,
+        time::{
+            Duration,
+            Instant, //
+        },
+        wire::AlertToken,
+    };
+
+    /// Something the test needs is not there.
+    #[derive(Debug)]
+    struct Missing;
+
+    type Outcome = core::result::Result<(), Missing>;
+
+    const T0: Instant = Instant::from_nanos(1_000);
+
+    fn config(element: u32, origin: u32) -> Config {
+        Config {
+            token: AlertToken::new(7),
+            sndbuf: 100_000,
+            local_rmbe: element,
+            peer_rmbe: element,
+            origin,
+            cork_bytes: 0,
+            max_write: 0,
+            timers: Timers::DEFAULT,
+        }
+    }
+
+    /// Two connections with the elements of the RFC's examples.
+    fn pair() -> core::result::Result<(Conn, Conn), Missing> {
+        let config = config(10_000, 4);
+        let a = Conn::new(&config).ok_or(Missing)?;
+        let b = Conn::new(&config).ok_or(Missing)?;
+        Ok((a, b))
+    }
+
+    fn wire(wrap: u16, offset: u32) -> Wire {
+        Wire { wrap, offset }
+    }
+
+    /// Takes the next chain of `from`, completes it and gives its message to `to`.
+    fn carry(from: &mut Conn, to: &mut Conn) -> core::result::Result<(Transmit, Msg), Missing> {
+        let transmit = from.poll_transmit(T0).ok_or(Missing)?;
+        let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        from.handle_sent(T0, transmit.token);
+        to.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        Ok((transmit, message))
+    }
+
+    /// Carries all there is, both ways.
+    fn settle(a: &mut Conn, b: &mut Conn) {
+        for _ in 0..20 {
+            while carry(a, b).is_ok() {}
+            while carry(b, a).is_ok() {}
+        }
+    }
+
+    /// The first write of a chain as (source, destination, length).
+    fn first(transmit: &Transmit) -> Option<(u32, u32, u32)> {
+        transmit
+            .writes()
+            .first()
+            .map(|w| (w.src_off, w.dst_off, w.len))
+    }
+
+    #[test]
+    fn figure_16_small_data_needs_no_update() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 1_000);
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit), Some((0, 4, 1_000)));
+        assert_eq!(message.produced, wire(0, 1_004));
+        assert_eq!(message.consumed, wire(0, 4));
+        assert_eq!(message.seq, 1);
+        assert_eq!(message.token, AlertToken::new(7));
+        assert_eq!(b.recv_available(), 1_000);
+        assert!(!b.consumed(T0, 1_000).transmit);
+        assert!(b.poll_transmit(T0).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn figure_17_answer_carries_the_consumer_cursor() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 1_000);
+        carry(&mut a, &mut b)?;
+        b.consumed(T0, 1_000);
+        b.sent_by_app(T0, 500);
+        let (transmit, message) = carry(&mut b, &mut a)?;
+        assert_eq!(first(&transmit), Some((0, 4, 500)));
+        assert_eq!(message.produced, wire(0, 504));
+        assert_eq!(message.consumed, wire(0, 1_004));
+        assert_eq!(a.unconsumed(), 0);
+        Ok(())
+    }
+
+    #[test]
+    fn figure_18_update_comes_below_half_a_window() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 3_000);
+        carry(&mut a, &mut b)?;
+        assert!(!b.consumed(T0, 3_000).transmit);
+        a.sent_by_app(T0, 4_000);
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit), Some((3_000, 3_004, 4_000)));
+        assert_eq!(message.produced, wire(0, 7_004));
+        assert!(b.consumed(T0, 4_000).transmit);
+        let (transmit, message) = carry(&mut b, &mut a)?;
+        assert!(transmit.writes().is_empty());
+        assert_eq!(message.consumed, wire(0, 7_004));
+        assert!(b.poll_transmit(T0).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn figure_19_full_window_sets_and_clears_the_blocked_flag() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        // Wrap once and stop at 1004, with everything read and reported.
+        for count in [9_996, 1_000] {
+            a.sent_by_app(T0, count);
+            settle(&mut a, &mut b);
+            b.consumed(T0, count);
+            // An answer reports it.
+            b.sent_by_app(T0, 1);
+            settle(&mut a, &mut b);
+        }
+        a.sent_by_app(T0, 20_000);
+        for wrap in [2, 3] {
+            let (transmit, message) = carry(&mut a, &mut b)?;
+            assert_eq!(transmit.writes().len(), 2);
+            assert_eq!(first(&transmit).map(|w| (w.1, w.2)), Some((1_004, 8_996)));
+            assert_eq!(
+                transmit.writes().last().map(|w| (w.dst_off, w.len)),
+                Some((4, 1_000))
+            );
+            assert_eq!(message.produced, wire(wrap, 1_004));
+            assert!(message.flags.blocked);
+            assert_eq!(b.recv_available(), 9_996);
+            assert!(a.poll_transmit(T0).is_none());
+            assert!(b.consumed(T0, 9_996).transmit);
+            let (_, answer) = carry(&mut b, &mut a)?;
+            assert_eq!(answer.consumed, wire(wrap, 1_004));
+        }
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit).map(|w| (w.1, w.2)), Some((1_004, 8)));
+        assert_eq!(message.produced, wire(3, 1_012));
+        assert!(!message.flags.blocked);
+        assert!(!b.consumed(T0, 8).transmit);
+        Ok(())
+    }
+
+    #[test]
+    fn both_rings_may_wrap_in_one_chain() -> Outcome {
+        let mut config = config(1_000, 0);
+        config.sndbuf = 700;
+        let mut a = Conn::new(&config).ok_or(Missing)?;
+        let mut b = Conn::new(&config).ok_or(Missing)?;
+        a.sent_by_app(T0, 600);
+        settle(&mut a, &mut b);
+        b.consumed(T0, 600);
+        settle(&mut a, &mut b);
+        let [one, two] = a.send_segments(10_000);
+        assert_eq!((one.off, one.len, two.off, two.len), (600, 100, 0, 600));
+        a.sent_by_app(T0, 700);
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        let mut writes = transmit.writes().iter();
+        let mut next = || writes.next().map(|w| (w.src_off, w.dst_off, w.len));
+        assert_eq!(next(), Some((600, 600, 100)));
+        assert_eq!(next(), Some((0, 700, 300)));
+        assert_eq!(next(), Some((300, 0, 300)));
+        assert_eq!(next(), None);
+        assert_eq!(message.produced, wire(1, 300));
+        Ok(())
+    }
+
+    #[test]
+    fn updates_follow_the_examples_of_section_4_5_1() -> Outcome {
+        // A buffer of 64K; examples a, b, c.
+        for (sent, read, due) in [(14, 14, false), (34, 1, false), (34, 34, true)] {
+            let mut a = Conn::new(&config(65_536, 0)).ok_or(Missing)?;
+            let mut b = Conn::new(&config(65_536, 0)).ok_or(Missing)?;
+            a.sent_by_app(T0, sent << 10);
+            carry(&mut a, &mut b)?;
+            assert_eq!(b.consumed(T0, read << 10).transmit, due);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn blocked_peer_hears_of_every_byte() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 9_997);
+        let (_, message) = carry(&mut a, &mut b)?;
+        assert!(message.flags.blocked);
+        assert!(b.consumed(T0, 1).transmit);
+        let (_, message) = carry(&mut b, &mut a)?;
+        assert_eq!(message.consumed, wire(0, 5));
+        // The last byte fills the window once more, with nothing left to send (AMB-38).
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit).map(|w| (w.1, w.2)), Some((4, 1)));
+        assert!(message.flags.blocked);
+        // While an update is in flight, small steps wait for its completion.
+        assert!(b.consumed(T0, 1).transmit);
+        let update = b.poll_transmit(T0).ok_or(Missing)?;
+        assert!(!b.consumed(T0, 1).transmit);
+        assert!(b.handle_sent(T0, update.token).transmit);
+        Ok(())
+    }
+
+    #[test]
+    fn a_stale_cursor_is_reported_as_soon_as_the_peer_is_blocked() -> Outcome {
+        // Otherwise a reader that waits for more than the rest would wait for ever.
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 900);
+        carry(&mut a, &mut b)?;
+        assert!(!b.consumed(T0, 900).transmit);
+        a.sent_by_app(T0, 20_000);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        assert!(message.flags.blocked);
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(events.transmit);
+        Ok(())
+    }
+
+    #[test]
+    fn requested_update_comes_at_once_and_on_every_read() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 100);
+        carry(&mut a, &mut b)?;
+        assert!(!b.consumed(T0, 50).transmit);
+        a.sent_by_app(T0, 100);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let mut message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        message.flags.update_requested = true;
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(events.transmit);
+        carry(&mut b, &mut a)?;
+        assert!(b.poll_transmit(T0).is_none());
+        assert!(b.consumed(T0, 1).transmit);
+        Ok(())
+    }
+
+    #[test]
+    fn urgent_data_stays_in_the_stream_and_is_acknowledged() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 500);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let mut message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        message.flags.urgent_pending = true;
+        message.flags.urgent_present = true;
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(events.urgent && events.readable);
+        assert_eq!(b.recv_available(), 500);
+        assert!(!b.consumed(T0, 499).transmit);
+        assert!(b.consumed(T0, 1).transmit);
+        let (_, answer) = carry(&mut b, &mut a)?;
+        assert_eq!(answer.consumed, wire(0, 504));
+        Ok(())
+    }
+
+    #[test]
+    fn old_and_repeated_messages_are_ignored() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 10);
+        let (_, one) = carry(&mut a, &mut b)?;
+        a.sent_by_app(T0, 10);
+        let (_, two) = carry(&mut a, &mut b)?;
+        for message in [one, two] {
+            let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+            assert_eq!(events, Default::default());
+        }
+        assert_eq!(b.recv_available(), 20);
+        Ok(())
+    }
+
+    #[test]
+    fn lost_messages_do_no_harm() -> Outcome {
+        // CDC-35, CDC-43: each message carries everything.
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 10);
+        let _ = a.poll_transmit(T0).ok_or(Missing)?;
+        a.shutdown_write(T0);
+        let _ = a.poll_transmit(T0).ok_or(Missing)?;
+        b.sent_by_app(T0, 9_000);
+        carry(&mut b, &mut a)?;
+        a.consumed(T0, 9_000);
+        carry(&mut a, &mut b)?;
+        assert_eq!(b.recv_available(), 10);
+        assert_eq!(b.state(), State::AppCloseWait1);
+        Ok(())
+    }
+
+    #[test]
+    fn impossible_cursors_abort() -> Outcome {
+        let good = {
+            let (mut a, _) = pair()?;
+            a.sent_by_app(T0, 10);
+            let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+            Msg::parse(&transmit.cdc).map_err(|_| Missing)?
+        };
+        for (produced, consumed, violation) in [
+            (wire(0, 3), wire(0, 4), Violation::Producer),
+            (wire(0, 10_000), wire(0, 4), Violation::Producer),
+            (wire(1, 5), wire(0, 4), Violation::Producer),
+            (wire(2, 4), wire(0, 4), Violation::Producer),
+            (wire(0, 14), wire(0, 5), Violation::Consumer),
+            (wire(0, 14), wire(0, 3), Violation::Consumer),
+            (wire(0, 14), wire(1, 4), Violation::Consumer),
+        ] {
+            let (_, mut b) = pair()?;
+            let message = Msg {
+                produced,
+                consumed,
+                ..good
+            };
+            assert_eq!(b.handle_cdc(T0, &message), Err(violation));
+            assert_eq!(b.state(), State::PeerAbortWait);
+            assert_eq!(b.recv_available(), 0);
+            let transmit = b.poll_transmit(T0).ok_or(Missing)?;
+            let answer = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+            assert!(answer.flags.abort);
+            assert_eq!(b.take_error(), Some(Error::Reset));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn failover_message_tells_whether_something_was_lost() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 10);
+        let (_, mut message) = carry(&mut a, &mut b)?;
+        message.flags.failover = true;
+        for seq in [0, 1, 0xffff] {
+            message.seq = seq;
+            assert_eq!(b.handle_cdc(T0, &message), Ok(Default::default()));
+        }
+        message.seq = 2;
+        assert_eq!(b.handle_cdc(T0, &message), Err(Violation::FailoverLoss));
+        Ok(())
+    }
+
+    #[test]
+    fn end_of_stream_comes_behind_the_data() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 30_000);
+        a.shutdown_write(T0);
+        assert_eq!(a.can_send(), Err(SendError::Pipe));
+        // D waits for the window, and goes with the last bytes.
+        let mut read = 0_u32;
+        for _ in 0..40 {
+            while carry(&mut a, &mut b).is_ok() {}
+            let count = b.recv_available();
+            assert!(count == 0 || b.readable());
+            if count == 0 {
+                break;
+            }
+            read = read.saturating_add(count);
+            b.consumed(T0, count);
+            while carry(&mut b, &mut a).is_ok() {}
+        }
+        assert_eq!(read, 30_000);
+        assert_eq!(b.recv_state(), Receive::Eof);
+        assert_eq!(a.state(), State::PeerCloseWait1);
+        // The other direction still works.
+        assert_eq!(b.can_send(), Ok(()));
+        b.sent_by_app(T0, 5);
+        settle(&mut a, &mut b);
+        assert_eq!(a.recv_available(), 5);
+        assert_eq!(a.recv_state(), Receive::More);
+        Ok(())
+    }
+
+    #[test]
+    fn close_with_unread_data_resets_the_peer() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 5);
+        b.sent_by_app(T0, 6);
+        settle(&mut a, &mut b);
+        b.close(T0);
+        // Not before the A has arrived.
+        assert_eq!(b.tcp(), Tcp::Keep);
+        settle(&mut a, &mut b);
+        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        assert_eq!((a.tcp(), b.tcp()), (Tcp::Reset, Tcp::Reset));
+        // What had arrived before stays readable, then comes the error, once.
+        assert_eq!(a.recv_available(), 6);
+        a.consumed(T0, 6);
+        assert_eq!(a.recv_state(), Receive::Failed);
+        assert_eq!(a.can_send(), Err(SendError::Failed));
+        assert_eq!(a.take_error(), Some(Error::Reset));
+        assert_eq!(a.take_error(), None);
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!(a.can_send(), Err(SendError::Pipe));
+        assert!(a.hung_up() && a.peer_done() && a.writable());
+        assert!(b.is_released() && !a.is_released());
+        a.close(T0);
+        assert!(a.is_released());
+        Ok(())
+    }
+
+    #[test]
+    fn write_after_the_peer_closed_succeeds_once() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        b.close(T0);
+        settle(&mut a, &mut b);
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!(a.can_send(), Ok(()));
+        a.sent_by_app(T0, 10);
+        settle(&mut a, &mut b);
+        assert_eq!(a.take_error(), Some(Error::Pipe));
+        assert_eq!(a.can_send(), Err(SendError::Pipe));
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        assert_eq!((a.tcp(), b.tcp()), (Tcp::Reset, Tcp::Reset));
+        Ok(())
+    }
+
+    #[test]
+    fn data_for_a_closed_socket_resets() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        // b has closed but cannot say so yet, because a's element is full.
+        b.sent_by_app(T0, 20_000);
+        settle(&mut a, &mut b);
+        b.close(T0);
+        assert_eq!(b.state(), State::Active);
+        a.sent_by_app(T0, 1);
+        settle(&mut a, &mut b);
+        assert_eq!(a.take_error(), Some(Error::Reset));
+        assert!(b.is_released());
+        // Data that crosses our C can only be answered by TCP.
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 1);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let crossing = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        b.close(T0);
+        carry(&mut b, &mut a)?;
+        assert_eq!(b.tcp(), Tcp::Fin);
+        let _ = b.handle_cdc(T0, &crossing).map_err(|_| Missing)?;
+        assert_eq!(b.tcp(), Tcp::Reset);
+        a.handle_tcp_reset(T0);
+        settle(&mut a, &mut b);
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!(a.take_error(), Some(Error::Pipe));
+        assert!(b.is_released());
+        Ok(())
+    }
+
+    #[test]
+    fn shutdown_of_both_directions_keeps_what_was_received() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 5);
+        settle(&mut a, &mut b);
+        b.shutdown_both(T0);
+        settle(&mut a, &mut b);
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!(b.recv_available(), 5);
+        b.consumed(T0, 5);
+        assert_eq!(b.recv_state(), Receive::Eof);
+        b.close(T0);
+        a.close(T0);
+        settle(&mut a, &mut b);
+        assert!(a.is_released() && b.is_released());
+        assert_eq!((a.tcp(), b.tcp()), (Tcp::Fin, Tcp::Fin));
+        Ok(())
+    }
+
+    #[test]
+    fn silent_peer_does_not_keep_a_closed_connection() -> Outcome {
+        let (mut a, _) = pair()?;
+        a.close(T0);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        a.handle_sent(T0, transmit.token);
+        assert!(a.is_drained());
+        assert_eq!(a.state(), State::PeerCloseWait1);
+        let deadline = T0.saturating_add(Timers::DEFAULT.close);
+        assert_eq!(a.poll_timeout(), Some(deadline));
+        assert!(!a.handle_timeout(T0).closing);
+        assert!(a.handle_timeout(deadline).closing);
+        assert!(a.is_released() && a.is_forced() && a.wants_tcp_reset());
+        assert_eq!(a.poll_timeout(), None);
+        Ok(())
+    }
+
+    #[test]
+    fn fin_without_close_is_given_time() -> Outcome {
+        let (mut a, _) = pair()?;
+        a.handle_tcp_fin(T0);
+        assert_eq!(a.recv_state(), Receive::More);
+        let deadline = a.poll_timeout().ok_or(Missing)?;
+        a.handle_timeout(deadline);
+        assert_eq!(a.take_error(), Some(Error::Reset));
+        assert_eq!(a.state(), State::PeerAbortWait);
+        Ok(())
+    }
+
+    #[test]
+    fn lost_link_is_an_error() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        b.sent_by_app(T0, 5);
+        carry(&mut b, &mut a)?;
+        a.sent_by_app(T0, 5);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let events = a.handle_link_lost(T0);
+        assert!(events.error && events.readable && events.writable && events.closing);
+        assert_eq!(a.recv_available(), 5);
+        assert!(a.wants_tcp_reset());
+        assert!(a.poll_transmit(T0).is_none());
+        a.close(T0);
+        assert!(!a.is_released());
+        assert!(a.handle_sent_flushed(T0, transmit.token).closing);
+        assert!(a.is_released());
+        Ok(())
+    }
+
+    #[test]
+    fn corked_data_waits_but_not_for_ever() -> Outcome {
+        let mut config = config(65_536, 0);
+        config.cork_bytes = 1_000;
+        let mut a = Conn::new(&config).ok_or(Missing)?;
+        a.set_corked(true);
+        assert!(!a.sent_by_app(T0, 999).transmit);
+        let deadline = T0.saturating_add(Duration::from_millis(200));
+        assert_eq!(a.poll_timeout(), Some(deadline));
+        assert!(!a.handle_timeout(T0).transmit);
+        assert!(a.handle_timeout(deadline).transmit);
+        assert_eq!(a.poll_timeout(), None);
+        let one = a.poll_transmit(T0).ok_or(Missing)?;
+        a.handle_sent(T0, one.token);
+        // Enough data, the end of corking, and a shutdown release it as well.
+        assert!(!a.sent_by_app(T0, 999).transmit);
+        assert!(a.sent_by_app(T0, 1).transmit);
+        let two = a.poll_transmit(T0).ok_or(Missing)?;
+        a.handle_sent(T0, two.token);
+        assert!(!a.sent_by_app(T0, 1).transmit);
+        a.set_corked(false);
+        assert!(a.wants_transmit(T0));
+        let three = a.poll_transmit(T0).ok_or(Missing)?;
+        a.handle_sent(T0, three.token);
+        a.set_corked(true);
+        assert!(!a.sent_by_app(T0, 1).transmit);
+        assert!(a.shutdown_write(T0).transmit);
+        Ok(())
+    }
+
+    #[test]
+    fn small_data_waits_for_the_chain_before() -> Outcome {
+        let mut config = config(65_536, 0);
+        config.cork_bytes = 1_000;
+        let mut a = Conn::new(&config).ok_or(Missing)?;
+        assert!(a.sent_by_app(T0, 10).transmit);
+        let one = a.poll_transmit(T0).ok_or(Missing)?;
+        assert!(!a.sent_by_app(T0, 10).transmit);
+        a.flush();
+        assert!(a.wants_transmit(T0));
+        let two = a.poll_transmit(T0).ok_or(Missing)?;
+        assert!(!a.sent_by_app(T0, 10).transmit);
+        assert!(a.sent_by_app(T0, 990).transmit);
+        let three = a.poll_transmit(T0).ok_or(Missing)?;
+        assert!(!a.sent_by_app(T0, 10).transmit);
+        // Completions are cumulative.
+        assert_eq!(a.outstanding(), 1_030);
+        assert!(a.handle_sent(T0, three.token).transmit);
+        assert_eq!(a.outstanding(), 10);
+        assert!(a.handle_sent(T0, one.token).transmit);
+        assert!(a.handle_sent(T0, two.token).transmit);
+        assert_eq!(a.outstanding(), 10);
+        Ok(())
+    }
+
+    #[test]
+    fn buffers_without_room_make_no_connection() {
+        assert!(Conn::new(&config(4, 4)).is_none());
+        assert!(Conn::new(&config(5, 4)).is_some());
+        let mut none = config(100, 0);
+        none.sndbuf = 0;
+        assert!(Conn::new(&none).is_none());
+    }
+}

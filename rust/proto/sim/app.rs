@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The applications of the simulation: what they write, how they read, how they end.
+//!
+//! They sleep like the callers of a socket: only an event wakes them, so that a forgotten event
+//! stalls the run and is found.
+
+use super::Rng;
+use crate::proto::{
+    cdc::{
+        Conn,
+        Error,
+        Events,
+        Receive,
+        SendError, //
+    },
+    time::Instant,
+};
+
+/// How an application ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// Writes all, shuts down writing, reads to the end, closes.
+    HalfClose,
+    /// Writes all, reads to the end of the peer, closes.
+    CloseAfterPeer,
+    /// Writes all, then closes, whatever there is to read.
+    CloseWhenWritten,
+    /// Writes all, shuts down both directions, reads what is left, closes.
+    ShutdownBoth,
+    /// Closes at some time.
+    CloseEarly,
+    /// Aborts at some time, then closes.
+    Abort,
+}
+
+/// The byte at `position` of a stream.
+pub(crate) fn pattern(side: usize, position: u64) -> u8 {
+    let x = (position + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ side as u64);
+    (x >> 56) as u8
+}
+
+/// One application.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    side: usize,
+    pub(crate) end: End,
+    pub(crate) to_write: u64,
+    chunk: u32,
+    read_chunk: u32,
+    low_water: u32,
+    /// Sleeps until a third of the send ring is free, as with poll, not until any byte is.
+    polls: bool,
+    /// Corks now and then.
+    corks: bool,
+    pub(crate) written: u64,
+    pub(crate) read: u64,
+    pub(crate) shut: bool,
+    write_dead: bool,
+    pub(crate) saw_eof: bool,
+    pub(crate) error: Option<Error>,
+    pub(crate) closed: bool,
+    read_sleeps: bool,
+    write_sleeps: bool,
+    /// Steps until an early end.
+    patience: u64,
+}
+
+impl App {
+    pub(crate) fn new(rng: &mut Rng, side: usize, end: End, capacity: u32) -> Self {
+        let to_write = match rng.range(0, 9) {
+            0 => 0,
+            1 => 1,
+            2..=4 => rng.range(1, 200),
+            5..=8 => rng.range(1, 20_000),
+            _ => rng.range(1, 5) * u64::from(capacity),
+        };
+        Self {
+            side,
+            end,
+            to_write,
+            chunk: rng.pick(&[1, 7, 100, 1_000, 5_000]),
+            read_chunk: rng.pick(&[1, 5, 64, 1_000, 100_000]),
+            low_water: rng.pick(&[1, 1, 1, capacity.div_ceil(2), capacity]),
+            polls: rng.one_in(2),
+            corks: rng.one_in(4),
+            written: 0,
+            read: 0,
+            shut: false,
+            write_dead: false,
+            saw_eof: false,
+            error: None,
+            closed: false,
+            read_sleeps: false,
+            write_sleeps: false,
+            patience: rng.range(0, 400),
+        }
+    }
+
+    /// Events wake the sleepers.
+    pub(crate) fn wake(&mut self, events: Events) {
+        self.read_sleeps &= !events.readable;
+        self.write_sleeps &= !events.writable;
+    }
+
+    fn is_early(&self) -> bool {
+        matches!(self.end, End::CloseEarly | End::Abort)
+    }
+
+    fn has_written(&self) -> bool {
+        self.write_dead || self.shut || self.written == self.to_write
+    }
+
+    pub(crate) fn wants_write(&self) -> bool {
+        !self.closed && !self.has_written() && !self.write_sleeps
+    }
+
+    pub(crate) fn wants_read(&self) -> bool {
+        !self.closed && !self.saw_eof && self.error.is_none() && !self.read_sleeps
+    }
+
+    pub(crate) fn wants_end(&self) -> bool {
+        if self.closed {
+            return false;
+        }
+        let over = self.saw_eof || self.error.is_some();
+        match self.end {
+            End::CloseEarly | End::Abort => true,
+            End::HalfClose | End::ShutdownBoth => {
+                self.has_written() && (over || !self.shut && !self.write_dead)
+            }
+            End::CloseAfterPeer => self.has_written() && over,
+            End::CloseWhenWritten => self.has_written(),
+        }
+    }
+
+    /// Writes something, or goes to sleep.
+    pub(crate) fn write(
+        &mut self,
+        rng: &mut Rng,
+        now: Instant,
+        conn: &mut Conn,
+        ring: &mut [u8],
+    ) -> Events {
+        match conn.can_send() {
+            Ok(()) => {}
+            Err(SendError::Failed) => {
+                let error = conn.take_error();
+                assert!(error.is_some());
+                assert!(!conn.has_error());
+                assert_eq!(conn.can_send(), Err(SendError::Pipe));
+                self.error = error;
+                self.write_dead = true;
+                return Events::default();
+            }
+            Err(SendError::Pipe) => {
+                assert!(self.error.is_some() || !conn.is_connected());
+                self.write_dead = true;
+                return Events::default();
+            }
+        }
+        if conn.send_room() == 0 || (self.polls && !conn.writable()) {
+            self.write_sleeps = true;
+            return Events::default();
+        }
+        if self.corks {
+            conn.set_corked(rng.one_in(2));
+        }
+        let left = u32::try_from(self.to_write - self.written).unwrap_or(u32::MAX);
+        let want = rng.bytes(1, self.chunk).min(left);
+        let mut count = 0;
+        for segment in conn.send_segments(want) {
+            for offset in segment.off..segment.off + segment.len {
+                ring[offset as usize] = pattern(self.side, self.written);
+                self.written += 1;
+                count += 1;
+            }
+        }
+        assert!(count > 0 && count <= want);
+        let events = conn.sent_by_app(now, count);
+        if rng.one_in(10) {
+            conn.flush();
+        }
+        Events {
+            transmit: conn.wants_transmit(now),
+            ..events
+        }
+    }
+
+    /// Reads something, or goes to sleep.
+    pub(crate) fn read(
+        &mut self,
+        rng: &mut Rng,
+        now: Instant,
+        conn: &mut Conn,
+        element: &[u8],
+    ) -> Events {
+        let available = conn.recv_available();
+        if available < self.low_water && conn.recv_state() == Receive::More {
+            self.read_sleeps = true;
+            return Events::default();
+        }
+        assert!(conn.readable());
+        if available == 0 {
+            match conn.recv_state() {
+                Receive::More => unreachable!("it would sleep"),
+                Receive::Eof => self.saw_eof = true,
+                Receive::Failed => {
+                    self.error = conn.take_error();
+                    assert!(self.error.is_some());
+                }
+            }
+            return Events::default();
+        }
+        let max = rng.bytes(1, self.read_chunk);
+        let skip = if rng.one_in(8) {
+            rng.bytes(0, available)
+        } else {
+            0
+        };
+        let mut position = self.read + u64::from(skip);
+        let mut count = 0;
+        for segment in conn.recv_segments(skip, max) {
+            for offset in segment.off..segment.off + segment.len {
+                assert_eq!(element[offset as usize], pattern(1 - self.side, position));
+                position += 1;
+                count += 1;
+            }
+        }
+        assert_eq!(count, max.min(available - skip));
+        if skip > 0 {
+            // It only peeked.
+            return Events::default();
+        }
+        self.read += u64::from(count);
+        conn.consumed(now, count)
+    }
+
+    /// Takes the next step towards its end.
+    pub(crate) fn finish(&mut self, now: Instant, conn: &mut Conn) -> Events {
+        if self.is_early() && self.patience > 0 {
+            self.patience -= 1;
+            return Events::default();
+        }
+        match self.end {
+            End::HalfClose if !self.shut && !self.write_dead => {
+                self.shut = true;
+                let events = conn.shutdown_write(now);
+                // A second time changes nothing.
+                assert!(!conn.shutdown_write(now).closing);
+                events
+            }
+            End::ShutdownBoth if !self.shut && !self.write_dead => {
+                self.shut = true;
+                conn.shutdown_both(now)
+            }
+            End::Abort => {
+                let events = conn.abort(now);
+                self.closed = true;
+                let more = conn.close(now);
+                Events {
+                    transmit: events.transmit || more.transmit,
+                    ..more
+                }
+            }
+            _ => {
+                self.closed = true;
+                conn.close(now)
+            }
+        }
+    }
+}

@@ -1,0 +1,564 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two connections over a reliable link: data, windows, and every way to end.
+//!
+//! The link keeps the order of chains; beyond that everything may happen at any time: a write is
+//! placed long before its message is looked at, completions are late, TCP overtakes RDMA. Checked
+//! after each step: writes stay inside the free part of the peer's element, the send ring is not
+//! reused while the link may read it, bytes are the right ones. Checked in the end: both sides are
+//! released, and what was promised was delivered.
+
+use super::{
+    app::{
+        pattern,
+        App,
+        End, //
+    },
+    for_seeds,
+    Rng, //
+};
+use crate::proto::{
+    cdc::{
+        Config,
+        Conn,
+        Error,
+        Events,
+        Msg,
+        State,
+        Tcp,
+        Timers,
+        Token,
+        WriteSeg, //
+    },
+    time::{
+        Duration,
+        Instant, //
+    },
+    wire::AlertToken,
+};
+use std::collections::VecDeque;
+
+/// What a seed may do besides moving data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    None,
+    /// The link is lost.
+    LinkLoss,
+    /// The TCP connection is reset by someone in between.
+    TcpReset,
+}
+
+/// A chain on its way.
+struct Chain {
+    writes: Vec<WriteSeg>,
+    cdc: [u8; 44],
+    token: Token,
+    /// Position in the stream of its first byte.
+    start: u64,
+}
+
+/// One side.
+struct Side {
+    conn: Conn,
+    app: App,
+    ring: Vec<u8>,
+    element: Vec<u8>,
+    origin: u32,
+    slots: usize,
+    /// There is something to transmit, as events said.
+    pending: bool,
+    /// Chains that the link has taken, and how many bytes they make.
+    wire: VecDeque<Chain>,
+    posted: u64,
+    /// Bytes placed in the peer's element.
+    placed: u64,
+    /// Completions that were not looked at, with what the link has read for them.
+    done: VecDeque<(Chain, Vec<u8>)>,
+    /// Messages of the peer that were not looked at.
+    arrived: VecDeque<[u8; 44]>,
+    /// What the TCP connection did.
+    tcp_in: VecDeque<Tcp>,
+    tcp_out: Tcp,
+    lost: bool,
+}
+
+impl Side {
+    fn in_flight(&self) -> usize {
+        self.wire.len() + self.done.len()
+    }
+}
+
+struct World {
+    rng: Rng,
+    now: Instant,
+    sides: [Side; 2],
+    trouble: Trouble,
+    /// Steps until it strikes.
+    fuse: u64,
+    link_down: bool,
+    /// The run had to wait for a deadline other than that of corking.
+    waited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write,
+    Read,
+    Finish,
+    Pump,
+    Place,
+    Complete,
+    Arrive,
+    Tcp,
+    LinkLost,
+}
+
+const STEPS: [Step; 9] = [
+    Step::Write,
+    Step::Read,
+    Step::Finish,
+    Step::Pump,
+    Step::Place,
+    Step::Complete,
+    Step::Arrive,
+    Step::Tcp,
+    Step::LinkLost,
+];
+
+impl World {
+    fn new(seed: u64, ends: [End; 2], trouble: Trouble) -> Self {
+        let mut rng = Rng::new(seed);
+        let origin = rng.pick(&[0, 0, 4]);
+        let mut size = |low| match rng.range(0, 3) {
+            0 => rng.bytes(low, 40),
+            1 => rng.bytes(low, 1_000),
+            2 => 1_024,
+            _ => rng.bytes(1_000, 20_000),
+        };
+        let elements = [size(origin + 1), size(origin + 1)];
+        let rings = [size(1), size(1)];
+        let side = |rng: &mut Rng, me: usize| {
+            let config = Config {
+                token: AlertToken::new(me as u32),
+                sndbuf: rings[me],
+                local_rmbe: elements[me],
+                peer_rmbe: elements[1 - me],
+                origin,
+                cork_bytes: rng.pick(&[0, 1, 100, 5_000, Config::CORK_BYTES]),
+                max_write: rng.pick(&[0, 0, 1, 500, Config::MAX_WRITE]),
+                timers: Timers::DEFAULT,
+            };
+            Side {
+                conn: Conn::new(&config).unwrap(),
+                app: App::new(rng, me, ends[me], elements[me] - origin),
+                ring: vec![0xee; rings[me] as usize],
+                element: vec![0xdd; elements[me] as usize],
+                origin,
+                slots: rng.pick(&[1, 2, 4, 16]),
+                pending: false,
+                wire: VecDeque::new(),
+                posted: 0,
+                placed: 0,
+                done: VecDeque::new(),
+                arrived: VecDeque::new(),
+                tcp_in: VecDeque::new(),
+                tcp_out: Tcp::Keep,
+                lost: false,
+            }
+        };
+        let sides = [side(&mut rng, 0), side(&mut rng, 1)];
+        let fuse = rng.range(0, 2_000);
+        Self {
+            rng,
+            now: Instant::from_nanos(1),
+            sides,
+            trouble,
+            fuse,
+            link_down: false,
+            waited: false,
+        }
+    }
+
+    fn is_enabled(&self, me: usize, step: Step) -> bool {
+        let side = &self.sides[me];
+        match step {
+            Step::Write => side.app.wants_write(),
+            Step::Read => side.app.wants_read(),
+            Step::Finish => side.app.wants_end(),
+            Step::Pump => side.pending && !side.lost && side.in_flight() < side.slots,
+            Step::Place => !self.link_down && !side.wire.is_empty(),
+            Step::Complete => !side.done.is_empty() || (side.lost && side.in_flight() > 0),
+            Step::Arrive => !side.arrived.is_empty(),
+            Step::Tcp => !side.tcp_in.is_empty(),
+            Step::LinkLost => self.link_down && !side.lost,
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..3_000_000_u32 {
+            if self
+                .sides
+                .iter()
+                .all(|s| s.app.closed && s.conn.is_released())
+            {
+                return;
+            }
+            self.trouble();
+            let mut enabled = Vec::new();
+            for me in [0, 1] {
+                for step in STEPS {
+                    if self.is_enabled(me, step) {
+                        enabled.push((me, step));
+                    }
+                }
+            }
+            let pause = Duration::from_nanos(self.rng.range(0, 5_000));
+            self.now = self.now.saturating_add(pause);
+            if enabled.is_empty() {
+                self.wait();
+            } else {
+                let (me, step) = self.rng.pick(&enabled);
+                self.step(me, step);
+            }
+            for me in [0, 1] {
+                if self.sides[me]
+                    .conn
+                    .poll_timeout()
+                    .is_some_and(|at| at <= self.now)
+                {
+                    let events = self.sides[me].conn.handle_timeout(self.now);
+                    self.note(me, events);
+                }
+                self.check(me);
+            }
+        }
+        panic!("no end: {:?} {:?}", self.sides[0].conn, self.sides[1].conn);
+    }
+
+    /// Nothing can happen but the passing of time.
+    fn wait(&mut self) {
+        let deadline = self
+            .sides
+            .iter()
+            .filter_map(|s| s.conn.poll_timeout())
+            .min();
+        let Some(deadline) = deadline else {
+            panic!(
+                "stalled: {:#?} {:#?} {:?} {:?}",
+                self.sides[0].conn, self.sides[1].conn, self.sides[0].app, self.sides[1].app
+            );
+        };
+        if deadline > self.now.saturating_add(Timers::DEFAULT.cork) {
+            self.waited = true;
+        }
+        self.now = std::cmp::max(self.now, deadline);
+    }
+
+    fn trouble(&mut self) {
+        if self.trouble == Trouble::None {
+            return;
+        }
+        if self.fuse > 0 {
+            self.fuse -= 1;
+            return;
+        }
+        match self.trouble {
+            Trouble::None => {}
+            Trouble::LinkLoss => self.link_down = true,
+            Trouble::TcpReset => {
+                let to = self.rng.pick(&[0, 1]);
+                self.sides[to].tcp_in.push_back(Tcp::Reset);
+            }
+        }
+        self.trouble = Trouble::None;
+    }
+
+    fn step(&mut self, me: usize, step: Step) {
+        let (now, rng) = (self.now, &mut self.rng);
+        let side = &mut self.sides[me];
+        let events = match step {
+            Step::Write => side.app.write(rng, now, &mut side.conn, &mut side.ring),
+            Step::Read => side.app.read(rng, now, &mut side.conn, &side.element),
+            Step::Finish => side.app.finish(now, &mut side.conn),
+            Step::Pump => return self.pump(me),
+            Step::Place => return self.place(me),
+            Step::Complete => return self.complete(me),
+            Step::Arrive => {
+                let octets = side.arrived.pop_front().unwrap();
+                let message = Msg::parse(&octets).unwrap();
+                assert_eq!(message.token, AlertToken::new(1 - me as u32));
+                side.conn.handle_cdc(now, &message).unwrap()
+            }
+            Step::Tcp => match side.tcp_in.pop_front().unwrap() {
+                Tcp::Fin => side.conn.handle_tcp_fin(now),
+                _ => side.conn.handle_tcp_reset(now),
+            },
+            Step::LinkLost => {
+                side.lost = true;
+                side.conn.handle_link_lost(now)
+            }
+        };
+        self.note(me, events);
+    }
+
+    /// Acts on events as the engine does.
+    fn note(&mut self, me: usize, events: Events) {
+        let side = &mut self.sides[me];
+        side.app.wake(events);
+        side.pending |= events.transmit;
+        if events.error {
+            assert!(side.conn.has_error());
+        }
+        let tcp = side.conn.tcp();
+        if tcp != side.tcp_out {
+            assert!(events.closing, "a change of TCP without an event");
+            assert!(side.tcp_out != Tcp::Reset, "a reset cannot be taken back");
+            assert!(tcp != Tcp::Keep, "nor can a FIN");
+            side.tcp_out = tcp;
+            self.sides[1 - me].tcp_in.push_back(tcp);
+        }
+    }
+
+    /// Posts what there is, as long as there are slots.
+    fn pump(&mut self, me: usize) {
+        let side = &mut self.sides[me];
+        while side.in_flight() < side.slots {
+            let Some(transmit) = side.conn.poll_transmit(self.now) else {
+                side.pending = false;
+                break;
+            };
+            let transmit = if self.rng.one_in(20) {
+                // Posting fails once; the same thing comes again.
+                assert!(side.conn.transmit_failed(&transmit));
+                let again = side.conn.poll_transmit(self.now).unwrap();
+                assert_eq!(again.cdc, transmit.cdc);
+                assert_eq!(again.writes(), transmit.writes());
+                assert_eq!(again.token, transmit.token);
+                again
+            } else {
+                transmit
+            };
+            let start = side.posted;
+            let writes = transmit.writes().to_vec();
+            side.posted += writes.iter().map(|w| u64::from(w.len)).sum::<u64>();
+            side.wire.push_back(Chain {
+                writes,
+                cdc: transmit.cdc,
+                token: transmit.token,
+                start,
+            });
+        }
+        // Announcing a close may have ended the connection.
+        let events = Events {
+            closing: true,
+            ..Events::default()
+        };
+        self.note(me, events);
+    }
+
+    /// The link carries out a chain.
+    fn place(&mut self, me: usize) {
+        let (left, right) = self.sides.split_at_mut(1);
+        let (from, to) = match me {
+            0 => (&mut left[0], &mut right[0]),
+            _ => (&mut right[0], &mut left[0]),
+        };
+        let chain = from.wire.pop_front().unwrap();
+        assert_eq!(chain.start, from.placed);
+        let capacity = (to.element.len() - from.origin as usize) as u64;
+        let mut read = Vec::new();
+        for write in &chain.writes {
+            assert!(write.len > 0, "an empty write");
+            for i in 0..write.len {
+                let byte = from.ring[(write.src_off + i) as usize];
+                let offset = (write.dst_off + i) as usize;
+                // Where the byte belongs, computed in another way than by cursors.
+                let expected = u64::from(from.origin) + from.placed % capacity;
+                assert_eq!(offset as u64, expected, "a write to the wrong place");
+                assert!(
+                    from.placed < to.app.read + capacity,
+                    "a write over unread data"
+                );
+                assert_eq!(byte, pattern(me, from.placed), "wrong data");
+                to.element[offset] = byte;
+                from.placed += 1;
+                read.push(byte);
+            }
+        }
+        to.arrived.push_back(chain.cdc);
+        from.done.push_back((chain, read));
+    }
+
+    /// The engine learns of completions, perhaps of several at once.
+    fn complete(&mut self, me: usize) {
+        let now = self.now;
+        let side = &mut self.sides[me];
+        if side.lost {
+            let token = match side.done.pop_front() {
+                Some((chain, _)) => chain.token,
+                None => side.wire.pop_front().unwrap().token,
+            };
+            let events = side.conn.handle_sent_flushed(now, token);
+            return self.note(me, events);
+        }
+        let last = self.rng.range(1, side.done.len() as u64);
+        let mut token = None;
+        for _ in 0..last {
+            let (chain, read) = side.done.pop_front().unwrap();
+            // Until now the link might have read it once more.
+            let mut read = read.into_iter();
+            for write in &chain.writes {
+                for i in 0..write.len {
+                    assert_eq!(
+                        Some(side.ring[(write.src_off + i) as usize]),
+                        read.next(),
+                        "the send ring was reused too early"
+                    );
+                }
+            }
+            token = Some(chain.token);
+        }
+        let events = side.conn.handle_sent(now, token.unwrap());
+        // A freed slot lets a waiting engine go on by itself.
+        self.note(me, events);
+    }
+
+    /// What holds after every step.
+    fn check(&self, me: usize) {
+        let (side, peer) = (&self.sides[me], &self.sides[1 - me]);
+        assert!(
+            side.pending || side.lost || !side.conn.wants_transmit(self.now),
+            "something to transmit without an event: {:#?}",
+            side.conn
+        );
+        assert!(side.app.read <= peer.app.written);
+        assert!(side.app.read + u64::from(side.conn.recv_available()) <= peer.placed);
+        if side.conn.has_error() {
+            assert!(side.conn.readable() && side.conn.writable());
+        }
+        // Without an error, the end of the stream comes behind all data.
+        let whole = side.app.saw_eof
+            && side.app.error.is_none()
+            && !side.conn.has_error()
+            && side.app.end != End::ShutdownBoth
+            && peer.app.end != End::Abort;
+        if whole && self.trouble == Trouble::None && side.conn.is_connected() {
+            assert_eq!(
+                side.app.read, peer.app.written,
+                "data was lost before the end"
+            );
+        }
+    }
+
+    fn log(&self) -> String {
+        let [a, b] = &self.sides;
+        format!("{:?}\n{:?}\n{:?}\n{:?}", a.app, a.conn, b.app, b.conn)
+    }
+}
+
+/// Runs a seed and returns what became of it.
+fn run(seed: u64, ends: [End; 2], trouble: Trouble) -> World {
+    let mut world = World::new(seed, ends, trouble);
+    world.run();
+    for side in &world.sides {
+        assert_eq!(side.conn.state(), State::Closed);
+    }
+    world
+}
+
+/// Ends of two applications that want all data of both.
+const ORDERLY: [[End; 2]; 4] = [
+    [End::HalfClose, End::HalfClose],
+    [End::HalfClose, End::CloseAfterPeer],
+    [End::CloseAfterPeer, End::HalfClose],
+    [End::HalfClose, End::CloseWhenWritten],
+];
+
+#[test]
+fn orderly_ends_deliver_everything() {
+    for_seeds(600, |seed| {
+        let ends = Rng::new(seed).pick(&ORDERLY[..3]);
+        let world = run(seed, ends, Trouble::None);
+        let [a, b] = &world.sides;
+        assert_eq!(a.app.read, b.app.to_write, "{}", world.log());
+        assert_eq!(b.app.read, a.app.to_write, "{}", world.log());
+        for side in [a, b] {
+            assert_eq!(side.app.error, None);
+            assert!(side.app.saw_eof);
+            assert_eq!(side.tcp_out, Tcp::Fin);
+            assert!(!side.conn.is_forced());
+        }
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+#[test]
+fn one_way_streams_arrive_although_the_writer_is_gone() {
+    for_seeds(400, |seed| {
+        let mut world = World::new(
+            seed,
+            [End::CloseWhenWritten, End::CloseAfterPeer],
+            Trouble::None,
+        );
+        world.sides[1].app.to_write = 0;
+        world.run();
+        let [a, b] = &world.sides;
+        assert_eq!(b.app.read, a.app.to_write, "{}", world.log());
+        assert!(b.app.saw_eof && b.app.error.is_none());
+        assert_eq!([a.tcp_out, b.tcp_out], [Tcp::Fin, Tcp::Fin]);
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+#[test]
+fn any_two_ends_come_to_an_end() {
+    const ALL: [End; 6] = [
+        End::HalfClose,
+        End::CloseAfterPeer,
+        End::CloseWhenWritten,
+        End::ShutdownBoth,
+        End::CloseEarly,
+        End::Abort,
+    ];
+    for_seeds(1_500, |seed| {
+        let mut rng = Rng::new(!seed);
+        let mut ends = [rng.pick(&ALL), rng.pick(&ALL)];
+        if ends == [End::CloseAfterPeer; 2] {
+            // They would wait for each other for ever.
+            ends[0] = End::HalfClose;
+        }
+        let world = run(seed, ends, Trouble::None);
+        for side in &world.sides {
+            assert!(!side.conn.is_forced(), "{}", world.log());
+        }
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+#[test]
+fn a_reset_of_tcp_ends_both_sides() {
+    for_seeds(400, |seed| {
+        let ends = Rng::new(seed).pick(&ORDERLY);
+        let world = run(seed, ends, Trouble::TcpReset);
+        for side in &world.sides {
+            assert!(matches!(
+                side.app.error,
+                None | Some(Error::Reset | Error::Pipe)
+            ));
+        }
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+#[test]
+fn a_lost_link_ends_both_sides() {
+    for_seeds(400, |seed| {
+        let ends = Rng::new(seed).pick(&ORDERLY);
+        let world = run(seed, ends, Trouble::LinkLoss);
+        if world.link_down {
+            for side in &world.sides {
+                assert!(side.lost || side.tcp_out != Tcp::Keep);
+            }
+        }
+    });
+}
