@@ -12,3 +12,6 @@
 
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
+
+#[cfg(test)]
+mod props;
