@@ -265,7 +265,7 @@ impl Connection {
         drop(known);
         this.net.add(&data.counters);
         if let Some(hold) = data.hold.take() {
-            if !data.core.must_not_reuse_quietly() {
+            if !data.core.is_forced() {
                 hold.rmbe.retire();
             }
         }

@@ -28,7 +28,8 @@ use crate::{
         },
         rdma::channel::{
             Channel,
-            Write, //
+            Write,
+            MAX_WRITES, //
         },
         time::jiffies_from_ns,
     },
@@ -48,8 +49,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Most RDMA writes of one send slot.
-const MAX_WRITES: usize = 3;
+/// A place for a write that is not used.
+const NO_WRITE: Write = Write {
+    offset: 0,
+    len: 0,
+    rkey: 0,
+    raddr: 0,
+};
 
 /// What a connection holds of the device. Let go of in process context.
 pub(crate) struct Hold {
@@ -121,7 +127,7 @@ impl Data {
             let Some(transmit) = self.core.poll_transmit(now) else {
                 return;
             };
-            let mut writes = [Write::default(); MAX_WRITES];
+            let mut writes = [NO_WRITE; MAX_WRITES];
             let mut count = 0;
             let mut bytes = 0u64;
             for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
@@ -233,11 +239,13 @@ impl Connection {
             }
         });
         if let Some(Some(violation)) = violation {
-            pr_warn_ratelimited!(
-                "connection {:#x}: peer violated the protocol: {:?}\n",
-                this.look(|data| data.token.get()).unwrap_or(0),
-                violation
-            );
+            if this.engine.may_log(now()) {
+                pr_warn!(
+                    "connection {:#x}: peer violated the protocol: {:?}\n",
+                    this.look(|data| data.token.get()).unwrap_or(0),
+                    violation
+                );
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     kapi::{
-        net::sock::Egress,
+        net::netdev::Egress,
         rdma::{
             client::{
                 ClientOps,
@@ -52,13 +52,20 @@ impl Path {
     }
 }
 
+/// Whether a port belongs to a network device of that namespace.
+fn serves(device: &Device, port: u32, net_cookie: u64) -> bool {
+    device
+        .netdev(port)
+        .is_some_and(|netdev| netdev.net_cookie == net_cookie)
+}
+
 impl Engine {
     /// Whether any device could carry SMC-R for this network namespace. Sleeps.
     pub(crate) fn has_device(&self, net_cookie: u64) -> bool {
         self.devices
             .lock()
             .iter()
-            .any(|device| device.accessible_from(net_cookie))
+            .any(|device| (1..=device.phys_ports()).any(|port| serves(device, port, net_cookie)))
     }
 
     /// Finds the path for a connection that leaves by `egress` from the address `ip` (IPv4 in
@@ -73,7 +80,6 @@ impl Engine {
         let devices = self.devices.lock();
         devices
             .iter()
-            .filter(|device| device.accessible_from(net_cookie))
             .find_map(|device| {
                 let (port, gid) = device.find_port(egress.ifindex, &want)?;
                 Some(Path {

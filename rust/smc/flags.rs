@@ -24,8 +24,6 @@ pub(crate) const SIOCOUTQNSD: u32 = 0x894b;
 /// Whether the urgent mark is next (`SIOCATMARK`).
 pub(crate) const SIOCATMARK: u32 = 0x8905;
 
-/// Option level of TCP.
-pub(crate) const SOL_TCP: i32 = 6;
 /// `TCP_NODELAY`.
 pub(crate) const TCP_NODELAY: i32 = 1;
 /// `TCP_CORK`.

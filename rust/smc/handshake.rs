@@ -14,7 +14,10 @@ use super::{
         Side,
         HANDSHAKE, //
     },
-    link_group::LinkGroup,
+    link_group::{
+        LinkGroup,
+        Phase, //
+    },
     listen,
     now,
     offer::{
@@ -327,6 +330,14 @@ impl Handshake {
             if let Some(outcome) = llc {
                 self.machine.handle_llc(now(), outcome);
             }
+            // The link of an established group died under the handshake; that of a first contact
+            // is reported by `mail`.
+            let lost = self.offer.as_ref().is_some_and(|offer| {
+                !offer.first_contact && offer.group.phase() == Phase::Dead
+            });
+            if lost {
+                return Some(Outcome::Abort(Reason::NoActiveLink));
+            }
             if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
                 self.machine.handle_timeout(now());
             }
@@ -395,7 +406,7 @@ impl Connection {
     fn step(this: &Arc<Self>) {
         let (handshake, outcome) = {
             let mut guard = this.handshake.lock();
-            let Some(handshake) = guard.as_mut() else {
+            let Some(handshake) = (*guard).as_mut() else {
                 return;
             };
             let Some(outcome) = handshake.advance(this) else {

@@ -275,7 +275,7 @@ impl LinkGroup {
         path: &Path,
         waiter: &Arc<Connection>,
     ) -> Result<Join> {
-        let fresh = Self::new(engine, Role::Server, key, path.clone())?;
+        let mut fresh = None;
         loop {
             let found = {
                 let mut groups = engine.groups.lock();
@@ -287,13 +287,19 @@ impl LinkGroup {
                         && group.phase() != Phase::Dead
                         && group.tokens.lock().has_room()
                 });
-                match found {
-                    Some(group) => group.clone(),
-                    None => {
-                        groups.push(fresh.clone(), GFP_KERNEL)?;
+                match (found, fresh.take()) {
+                    (Some(group), _) => Some(group.clone()),
+                    (None, Some(fresh)) => {
+                        groups.push(Arc::clone(&fresh), GFP_KERNEL)?;
                         return Ok(Join::New(fresh));
                     }
+                    (None, None) => None,
                 }
+            };
+            let Some(found) = found else {
+                // Made without the lock; then looked again.
+                fresh = Some(Self::new(engine, Role::Server, key, path.clone())?);
+                continue;
             };
             let mut inner = found.inner.lock();
             match found.phase() {

@@ -280,8 +280,9 @@ impl LinkGroup {
     /// is dead at the latest when the core's timers have run out. Sleeps.
     pub(crate) fn say_goodbye(this: &Arc<Self>) {
         let mut inner = this.inner.lock();
-        if let Some(llc) = inner.llc.as_mut() {
-            llc.terminate(now(), DeleteReason::Operator, true);
+        match inner.llc.as_mut() {
+            Some(llc) => llc.terminate(now(), DeleteReason::Operator, true),
+            None => inner.over = true,
         }
         this.drive(&mut inner);
         Self::conclude(this, &mut inner);

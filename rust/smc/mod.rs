@@ -50,7 +50,7 @@ use self::{
 use crate::{
     kapi::{
         net::{
-            family::SmcFamily,
+            family::Registration as Family,
             option::{
                 Backend,
                 Kind, //
@@ -83,7 +83,10 @@ use kernel::{
 /// Address family of SMC sockets.
 const AF_SMC: u16 = 43;
 /// Protocol number of SMC sockets in the Internet families.
-const IPPROTO_SMC: i32 = 256;
+const IPPROTO_SMC: u16 = 256;
+
+/// Least time between two messages about peers.
+const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// What all sockets share.
 #[pin_data]
@@ -97,6 +100,8 @@ pub(crate) struct Engine {
     #[pin]
     nets: Mutex<KVec<Arc<NetState>>>,
     groups_made: Atomic<u32>,
+    /// When something about a peer was logged last.
+    logged: Atomic<u64>,
 }
 
 static ENGINE: Global<Engine> = Global::new();
@@ -121,9 +126,18 @@ impl Engine {
                 groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
                 groups_made: Atomic::new(0u32),
+                logged: Atomic::new(0u64),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Whether a message about a peer's behaviour may be logged: one a second, whoever causes it.
+    fn may_log(&self, now: Instant) -> bool {
+        let now = now.as_nanos();
+        let last = self.logged.load(Relaxed);
+        now.saturating_sub(last) >= LOG_INTERVAL_NS
+            && self.logged.cmpxchg(last, now, Relaxed).is_ok()
     }
 
     fn next_group_id(&self) -> u32 {
@@ -134,7 +148,7 @@ impl Engine {
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the devices, last the engine.
 pub(crate) struct Smc {
-    _family: SmcFamily,
+    _family: Family<SmcOps>,
     _option: Backend<SmcPolicy>,
     _proc: NetProc,
     _groups: Groups,
@@ -186,7 +200,7 @@ impl Smc {
         let groups = Groups(engine);
         let proc = procfs::register()?;
         let option = Backend::register(backend)?;
-        let family = SmcFamily::register::<SmcOps>(AF_SMC, IPPROTO_SMC)?;
+        let family = Family::new(AF_SMC, IPPROTO_SMC)?;
         Ok(Self {
             _family: family,
             _option: option,

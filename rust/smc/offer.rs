@@ -29,10 +29,12 @@ use crate::{
         mem::sendbuf::SendBuffer,
         net::{
             addr::Addr,
-            sock::{
-                Egress,
-                Sock, //
+            netdev::{
+                ipv4_prefix,
+                ipv6_prefixes,
+                Egress, //
             },
+            sock::Sock, //
         },
     },
     proto::{
@@ -109,17 +111,17 @@ pub(crate) struct PeerElement {
 fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
     match sk.local_addr() {
         Addr::V4 { ip, .. } => {
-            let (_, len) = sk.ipv4_prefix(egress.ifindex, ip)?;
+            let (_, len) = ipv4_prefix(&sk.net(), egress.ifindex, ip)?;
             Prefix4::new(ip, len).map(Networks::V4)
         }
         addr @ Addr::V6 { .. } => match addr.as_v4() {
             Some(ip) => {
-                let (_, len) = sk.ipv4_prefix(egress.ifindex, ip)?;
+                let (_, len) = ipv4_prefix(&sk.net(), egress.ifindex, ip)?;
                 Prefix4::new(ip, len).map(Networks::V4)
             }
             None => {
                 let mut list: Option<Prefix6List> = None;
-                for (ip, len) in sk.ipv6_prefixes(egress.ifindex) {
+                for (ip, len) in ipv6_prefixes(&sk.net(), egress.ifindex)?.iter() {
                     let Some(prefix) = Prefix6::new(ip, len) else {
                         continue;
                     };
@@ -435,7 +437,7 @@ impl Offer {
             max_write: CdcConfig::MAX_WRITE,
             timers: CdcTimers::DEFAULT,
         };
-        let Some(core) = Conn::new(config) else {
+        let Some(core) = Conn::new(&config) else {
             return Err((self, EINVAL));
         };
         let Ok(uninit) = KBox::<Data>::new_uninit(GFP_KERNEL) else {

@@ -19,15 +19,14 @@ use crate::{
         module::random_u32,
         net::{
             msg::{
-                Dest,
-                Msg,
-                Source, //
-            },
-            ops::{
                 AcceptArg,
-                Flags,
+                ConnectFlags,
                 Name,
                 NameBuf,
+                RecvMsg,
+                SendMsg, //
+            },
+            ops::{
                 SocketOps,
                 Splice, //
             },
@@ -37,12 +36,15 @@ use crate::{
             },
             sock::TcpState,
             socket::{
+                Closing,
+                NewSocket,
                 Socket,
                 SocketState, //
             },
             sockopt::{
                 put_user_int,
-                SetOpt, //
+                SetOpt,
+                SOL_TCP, //
             },
         },
     },
@@ -113,7 +115,7 @@ fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Re
 }
 
 /// Starts `connect` with the option on the SYN.
-fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: Flags) -> Result {
+fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: ConnectFlags) -> Result {
     if let Some(reason) = opt_out(connection) {
         connection.fall_back(reason);
         return Ok(());
@@ -122,7 +124,7 @@ fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: Flags)
         return Err(EALREADY);
     }
     sock.enable_option(random_u32());
-    match sock.inet_connect(name, flags.with_nonblock()) {
+    match sock.inet_connect(name, flags.with_nonblock().raw()) {
         Err(error) if error != EINPROGRESS => {
             connection.change_mode(Mode::Connecting, Mode::Tcp);
             sock.disable_option();
@@ -135,16 +137,26 @@ fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: Flags)
     Ok(())
 }
 
-fn close_smc(sock: &Socket, connection: &Arc<Connection>) -> Result {
-    let sk = sock.sk_ref();
-    let linger = sk.linger();
+fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
+    let linger = sock.sk().linger();
+    // The shell is in its place before the core may find that all is over.
+    let mut shell = connection.shell.lock();
+    let mut abort = linger == Some(0);
+    match sock.into_shell() {
+        Ok(owned) => *shell = Some(owned),
+        Err((_, sock)) => {
+            // Without memory the TCP connection cannot wait for the SMC side.
+            abort = true;
+            sock.inet_release()?;
+        }
+    }
     let _ = Connection::with_core(connection, |data, now| {
-        if linger == Some(0) {
+        if abort {
             data.core.abort(now);
         }
         ((), data.core.close(now))
     });
-    if let Some(mut timeo) = linger.filter(|timeo| *timeo > 0) {
+    if let (Some(mut timeo), Some(sock)) = (linger.filter(|timeo| *timeo > 0), shell.as_ref()) {
         // The result does not matter: the time is over, or a signal came, or all is sent.
         let _ = sock.wait(&mut timeo, || {
             connection
@@ -152,23 +164,14 @@ fn close_smc(sock: &Socket, connection: &Arc<Connection>) -> Result {
                 .unwrap_or(true)
         });
     }
-    match sock.into_shell() {
-        Ok(shell) => *connection.shell.lock() = Some(shell),
-        Err(_) => {
-            // Without memory the TCP connection cannot wait for the SMC side.
-            let _ = Connection::with_core(connection, |data, now| ((), data.core.abort(now)));
-            sock.inet_release()?;
-        }
-    }
-    connection
-        .work
-        .kick(connection, &connection.engine.queue);
+    drop(shell);
+    connection.work.kick(connection, &connection.engine.queue);
     Ok(())
 }
 
 impl SocketOps for SmcOps {
-    fn release(sock: &Socket) -> Result {
-        let Some(connection) = context(sock) else {
+    fn release(sock: Closing<'_>) -> Result {
+        let Some(connection) = context(&sock) else {
             return sock.inet_release();
         };
         match connection.mode() {
@@ -184,19 +187,19 @@ impl SocketOps for SmcOps {
         sock.inet_release()
     }
 
-    fn connect(sock: &Socket, name: &Name, flags: Flags) -> Result {
+    fn connect(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
         if name.family() == Some(AF_UNSPEC) {
             return match context(sock) {
                 Some(connection) if connection.mode() == Mode::Smc => Err(EINVAL),
                 Some(connection) if connection.is_pending() => {
                     Connection::cancel_handshake(&connection);
-                    sock.inet_connect(name, flags)
+                    sock.inet_connect(name, flags.raw())
                 }
-                _ => sock.inet_connect(name, flags),
+                _ => sock.inet_connect(name, flags.raw()),
             };
         }
         let Some(connection) = context_or_new(sock, Side::Client) else {
-            return sock.inet_connect(name, flags);
+            return sock.inet_connect(name, flags.raw());
         };
         let mut fresh = false;
         let idle = sock.state() == SocketState::Unconnected
@@ -220,7 +223,7 @@ impl SocketOps for SmcOps {
             }
         }
         // TCP knows how it went, or goes on alone.
-        sock.inet_connect(name, flags)
+        sock.inet_connect(name, flags.raw())
     }
 
     fn listen(sock: &Socket, backlog: i32) -> Result {
@@ -240,7 +243,7 @@ impl SocketOps for SmcOps {
         result
     }
 
-    fn accept(sock: &Socket, newsock: &Socket, arg: &mut AcceptArg) -> Result {
+    fn accept(sock: &Socket, newsock: NewSocket, arg: &mut AcceptArg) -> Result {
         let listener = match context(sock) {
             Some(connection) if connection.mode() == Mode::Listening => connection,
             _ => return sock.inet_accept(newsock, arg),
@@ -254,7 +257,7 @@ impl SocketOps for SmcOps {
                 let shell = child.shell.lock().take();
                 // A child that ended in the queue has none any more.
                 if let Some(shell) = shell {
-                    shell.into_socket(sock, newsock);
+                    shell.into_socket(sock, &newsock);
                     return Ok(());
                 }
                 continue;
@@ -268,7 +271,7 @@ impl SocketOps for SmcOps {
         }
     }
 
-    fn getname(sock: &Socket, name: &mut NameBuf, peer: u32) -> Result<usize> {
+    fn getname(sock: &Socket, name: &mut NameBuf, peer: i32) -> Result<usize> {
         let pending = context(sock).is_some_and(|connection| connection.is_pending());
         if pending && peer == 1 {
             return Err(ENOTCONN);
@@ -355,7 +358,7 @@ impl SocketOps for SmcOps {
     }
 
     fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
-        let (level, name) = (opt.level(), opt.name());
+        let (level, name) = (opt.level, opt.name);
         sock.inet_setsockopt(opt)?;
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
             if let Some(connection) = context(sock) {
@@ -367,7 +370,7 @@ impl SocketOps for SmcOps {
         Ok(())
     }
 
-    fn sendmsg(sock: &Socket, msg: &mut Msg<'_, Source>) -> Result<usize> {
+    fn sendmsg(sock: &Socket, msg: &mut SendMsg<'_>) -> Result<usize> {
         let Some(connection) = context(sock) else {
             return sock.inet_sendmsg(msg);
         };
@@ -383,40 +386,44 @@ impl SocketOps for SmcOps {
         Ok(sent)
     }
 
-    fn recvmsg(sock: &Socket, msg: &mut Msg<'_, Dest>, flags: u32) -> Result<usize> {
+    fn recvmsg(sock: &Socket, msg: &mut RecvMsg<'_>) -> Result<usize> {
         let Some(connection) = context(sock) else {
-            return sock.inet_recvmsg(msg, flags);
+            return sock.inet_recvmsg(msg);
         };
-        let nonblock = Msg::<Dest>::nonblock_flags(flags);
+        let flags = msg.flags();
         if connection.is_pending() {
-            let mut timeo = sock.sk().rcvtimeo(nonblock);
+            let mut timeo = sock.sk().rcvtimeo(msg.nonblock());
             wait_settled(sock, &connection, &mut timeo)?;
         }
         if connection.mode() == Mode::Smc && flags & MSG_ERRQUEUE == 0 {
-            return rx::recv(sock, &connection, msg, flags, nonblock);
+            return rx::recv(sock, &connection, msg);
         }
-        let received = sock.inet_recvmsg(msg, flags)?;
+        let received = sock.inet_recvmsg(msg)?;
         if flags & (MSG_PEEK | MSG_ERRQUEUE) == 0 {
             count_tcp(&connection, received);
         }
         Ok(received)
     }
 
-    fn splice_read(sock: &Socket, splice: &mut Splice<'_>) -> Result<usize> {
+    fn splice_read(sock: &Socket, splice: &mut Splice) -> Result<usize> {
         match context(sock) {
             Some(connection) if connection.mode() != Mode::Tcp => splice.copy(),
             _ => sock.inet_splice_read(splice),
         }
     }
 
-    fn peek_len(sock: &Socket) -> Result<i32> {
+    fn peek_len(sock: &Socket) -> Result<usize> {
         match context(sock) {
             Some(connection) if connection.mode() == Mode::Smc => {
                 let available = connection.look(|data| data.core.recv_available());
-                Ok(i32::try_from(available.unwrap_or(0)).unwrap_or(i32::MAX))
+                Ok(usize::try_from(available.unwrap_or(0)).unwrap_or(usize::MAX))
             }
             _ => sock.inet_peek_len(),
         }
+    }
+
+    fn allows_read_sock(sock: &Socket) -> bool {
+        context(sock).is_none_or(|connection| connection.mode() == Mode::Tcp)
     }
 }
 

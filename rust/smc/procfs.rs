@@ -156,9 +156,10 @@ fn print_connection(m: &SeqFile, connection: &Connection) {
     if code != 0 {
         seq_print!(m, " reason_name=");
         // Fields are separated by spaces.
-        for word in Reason::from_code(code).name().split(' ').enumerate() {
-            let (n, word) = word;
-            seq_print!(m, "{}{}", if n == 0 { "" } else { "-" }, word);
+        let mut dash = "";
+        for word in Reason::from_code(code).name().split(' ') {
+            seq_print!(m, "{}{}", dash, word);
+            dash = "-";
         }
     }
     let counters = connection.counters();
@@ -185,14 +186,15 @@ impl SeqShow for Devices {
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         let devices = engine.devices.lock();
-        for device in devices.iter().filter(|d| d.accessible_from(net)) {
+        for device in devices.iter() {
             for port in 1..=device.phys_ports() {
+                let Some(netdev) = device.netdev(port).filter(|dev| dev.net_cookie == net) else {
+                    continue;
+                };
                 let active = matches!(device.port_state(port), Ok(PortState::Active));
                 let usable = active && device.is_roce(port);
                 seq_print!(m, "dev={} port={}", device.name().as_str(), port);
-                if let Some(netdev) = device.netdev(port) {
-                    seq_print!(m, " ifindex={}", netdev.ifindex);
-                }
+                seq_print!(m, " ifindex={}", netdev.ifindex);
                 let state = if active { "active" } else { "down" };
                 seq_print!(m, " state={} usable={}\n", state, u8::from(usable));
             }

@@ -82,7 +82,7 @@ impl Rmb {
         }
         let token = RToken {
             rkey: RKey::new(mr.rkey()),
-            vaddr: mr.iova(0),
+            vaddr: mr.iova(0)?,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -126,7 +126,7 @@ impl Rmb {
 
     /// Makes the key valid at the device. Sleeps.
     pub(crate) fn activate(&self, channel: &Channel<Link>) -> Result {
-        channel.register(&self.mr)
+        channel.activate(&self.mr)
     }
 }
 
@@ -153,7 +153,8 @@ impl Rmbe {
 
     /// Lets the CPU see what the device wrote. Any context.
     pub(crate) fn sync_for_cpu(&self, offset: usize, len: usize) {
-        self.rmb.mr.sync_for_cpu(self.element, offset, len);
+        // Out of bounds there is nothing to sync, and nothing is read either.
+        let _ = self.rmb.mr.sync_for_cpu(self.element, offset, len);
     }
 
     /// Gives the element back for the next connection. The content is wiped first, so that a peer

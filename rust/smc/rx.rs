@@ -19,10 +19,7 @@ use super::{
 };
 use crate::{
     kapi::net::{
-        msg::{
-            Dest,
-            Msg, //
-        },
+        msg::RecvMsg,
         socket::Socket, //
     },
     proto::cdc::Receive, //
@@ -72,17 +69,16 @@ fn may_go_on(connection: &Connection, skip: u32) -> bool {
 pub(crate) fn recv(
     sock: &Socket,
     connection: &Arc<Connection>,
-    msg: &mut Msg<'_, Dest>,
-    flags: u32,
-    nonblock: bool,
+    msg: &mut RecvMsg<'_>,
 ) -> Result<usize> {
+    let flags = msg.flags();
     if flags & MSG_OOB != 0 {
         return Err(EINVAL);
     }
     let sk = sock.sk();
     let len = msg.len();
     let peek = flags & MSG_PEEK != 0;
-    let mut timeo = sk.rcvtimeo(nonblock);
+    let mut timeo = sk.rcvtimeo(msg.nonblock());
     let target = sk.rcvlowat(flags & MSG_WAITALL != 0, len);
     let mut copied = 0usize;
     msg.clear_name();
@@ -106,7 +102,7 @@ pub(crate) fn recv(
                     break Err(EAGAIN);
                 }
                 let waited =
-                    sock.wait_unlocking(&mut guard, &mut timeo, || may_go_on(connection, skip));
+                    sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection, skip));
                 match waited {
                     Ok(()) => continue,
                     Err(error) => break Err(error),
@@ -150,7 +146,7 @@ fn drain(
     connection: &Connection,
     skip: u32,
     want: u32,
-    msg: &mut Msg<'_, Dest>,
+    msg: &mut RecvMsg<'_>,
 ) -> Result<u32> {
     let (memory, element, segments) = connection.received(skip, want).ok_or(ECONNRESET)?;
     let mut copied = 0u32;

@@ -147,8 +147,9 @@ impl Tokens {
             return None;
         }
         let start = self.next;
-        let order = (start..self.rows.len()).chain(0..start);
-        for index in order {
+        let len = self.rows.len();
+        for step in 0..len {
+            let index = start.wrapping_add(step) % len;
             let Some(row) = self.rows.get_mut(index) else {
                 continue;
             };

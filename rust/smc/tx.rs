@@ -16,10 +16,7 @@ use super::{
 };
 use crate::{
     kapi::net::{
-        msg::{
-            Msg,
-            Source, //
-        },
+        msg::SendMsg,
         socket::Socket, //
     },
     proto::cdc::SendError, //
@@ -64,7 +61,7 @@ fn may_go_on(connection: &Connection) -> bool {
 pub(crate) fn send(
     sock: &Socket,
     connection: &Arc<Connection>,
-    msg: &mut Msg<'_, Source>,
+    msg: &mut SendMsg<'_>,
 ) -> Result<usize> {
     if msg.flags() & MSG_OOB != 0 {
         return Err(EOPNOTSUPP);
@@ -87,7 +84,7 @@ pub(crate) fn send(
                 }
                 sock.set_nospace();
                 let waited =
-                    sock.wait_unlocking(&mut guard, &mut timeo, || may_go_on(connection));
+                    sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection));
                 match waited {
                     Ok(()) => continue,
                     Err(error) => break Err(error),
@@ -117,7 +114,7 @@ pub(crate) fn send(
 }
 
 /// Copies user data to where the send ring is free; returns how much. Not less than one byte.
-fn fill(connection: &Connection, want: u32, msg: &mut Msg<'_, Source>) -> Result<u32> {
+fn fill(connection: &Connection, want: u32, msg: &mut SendMsg<'_>) -> Result<u32> {
     let (buffer, segments) = connection.send_space(want).ok_or(EPIPE)?;
     let mut copied = 0u32;
     for segment in segments.iter().filter(|segment| segment.len != 0) {
