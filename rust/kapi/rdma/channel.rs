@@ -257,7 +257,7 @@ impl<T: ChannelOps> Channel<T> {
                 qpn: SetOnce::new(),
                 verbs <- new_mutex!(None, "rdma_sock_channel"),
                 send <- new_spinlock_irq!(
-                    SendQueue { path: None, free, wanted: false },
+                    SendQueue { path: None, free, posted: 0, wanted: false },
                     "rdma_sock_send_queue"
                 ),
                 recv <- new_spinlock_irq!(
@@ -365,15 +365,6 @@ impl<T: ChannelOps> Channel<T> {
         if !self.broken.xchg(true, Relaxed) {
             ops.on_broken(status);
         }
-    }
-
-    /// A chain was posted in part.
-    pub(super) fn on_post_failed(&self) {
-        self.while_open(|ops, _| {
-            if let Some(ops) = ops {
-                self.on_failed(ops, WcStatus::GENERAL);
-            }
-        });
     }
 
     /// The number of the queue pair. Any context.

@@ -24,13 +24,17 @@ use kernel::{
         },
         rcu,
         Arc,
-        Completion,
         SpinLockIrq, //
     },
+    time::msecs_to_jiffies,
+    types::Opaque, //
 };
 
 /// Longest name of a device, with the terminating nul.
 const NAME_BYTES: usize = bindings::IB_DEVICE_NAME_MAX as usize;
+
+/// How often a removal that has to wait says so.
+const REPORT_MS: u32 = 10_000;
 
 /// A copy of the name of a device.
 #[derive(Clone, Copy)]
@@ -122,7 +126,7 @@ pub(crate) struct Device {
     /// No new users.
     leaving: Atomic<bool>,
     #[pin]
-    unused: Completion,
+    unused: Opaque<bindings::completion>,
     #[pin]
     name: SpinLockIrq<DeviceName>,
 }
@@ -148,7 +152,10 @@ impl Device {
                 raw,
                 users: Atomic::new(1),
                 leaving: Atomic::new(false),
-                unused <- Completion::new(),
+                unused <- Opaque::ffi_init(|slot: *mut bindings::completion| {
+                    // SAFETY: `slot` is valid for writes and pinned.
+                    unsafe { bindings::init_completion(slot) }
+                }),
                 name <- new_spinlock_irq!(name, "rdma_sock_device_name"),
             }),
             GFP_KERNEL,
@@ -180,7 +187,23 @@ impl Device {
     /// Waits for the end of all uses. Called once, after [`Self::refuse`]. Sleeps.
     pub(super) fn retire(&self) {
         self.put();
-        self.unused.wait_for_completion();
+        loop {
+            // SAFETY: Initialised by `new`. May sleep.
+            let done = unsafe {
+                bindings::wait_for_completion_timeout(
+                    self.unused.get(),
+                    msecs_to_jiffies(REPORT_MS),
+                )
+            };
+            if done != 0 {
+                break;
+            }
+            pr_warn!(
+                "{}: removal waits for {} users\n",
+                self.name().as_str(),
+                self.users.load(Relaxed)
+            );
+        }
     }
 
     /// Adds a user unless the device goes away.
@@ -204,7 +227,8 @@ impl Device {
     fn put(&self) {
         // Full order: what the user did happens before the removal goes on.
         if self.users.fetch_sub(1, Full) == 1 {
-            self.unused.complete_all();
+            // SAFETY: Initialised by `new`.
+            unsafe { bindings::complete_all(self.unused.get()) };
         }
     }
 

@@ -129,11 +129,24 @@ pub(super) struct SendQueue {
     pub(super) path: Option<SendPath>,
     /// Slots nobody owns. Never grows beyond its capacity.
     pub(super) free: KVec<u16>,
+    /// Slots that the device owns.
+    pub(super) posted: usize,
     /// Somebody did not get a slot.
     pub(super) wanted: bool,
 }
 
 impl SendQueue {
+    /// Takes a slot back that was not posted. Says whether somebody wants to know: when slots are
+    /// posted, the next of them that completes will tell.
+    fn give_back_unused(&mut self, index: u16) -> bool {
+        if self.posted == 0 {
+            return self.give_back(index);
+        }
+        let fits = self.free.push_within_capacity(index).is_ok();
+        debug_assert!(fits);
+        false
+    }
+
     /// Takes a slot back. Says whether somebody wants to know.
     fn give_back(&mut self, index: u16) -> bool {
         let fits = self.free.push_within_capacity(index).is_ok();
@@ -307,6 +320,16 @@ impl<T: ChannelOps> SendSlot<T> {
         }
     }
 
+    /// Takes only the tag.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::take`].
+    unsafe fn take_tag(this: *mut Self) -> Option<T::Tag> {
+        // SAFETY: `this` is valid and its tag ours by this function's contract.
+        unsafe { (*this).tag.take() }
+    }
+
     /// Takes what the slot kept. Touches nothing else of the slot.
     ///
     /// # Safety
@@ -397,7 +420,11 @@ impl<T: ChannelOps> Channel<T> {
     fn on_slot_done(&self, ops: &T, slot: *mut SendSlot<T>, result: Result<(), WcStatus>) {
         // SAFETY: The request is complete, so the slot is ours until it is given back.
         let (index, (tag, source)) = unsafe { ((*slot).index, SendSlot::take(slot)) };
-        let wanted = self.send.lock().give_back(index);
+        let wanted = {
+            let mut queue = self.send.lock();
+            queue.posted = queue.posted.saturating_sub(1);
+            queue.give_back(index)
+        };
         drop(source);
         if let Some(tag) = tag {
             ops.on_sent(tag, result);
@@ -409,6 +436,9 @@ impl<T: ChannelOps> Channel<T> {
 }
 
 /// A send slot in the hands of the one who may use it. Dropping it gives the slot back.
+///
+/// Dropping it, or a failing [`Self::post`], calls [`ChannelOps::on_slot_free`] if somebody waits for a
+/// slot and no other slot is on its way.
 pub(crate) struct Slot<T: ChannelOps> {
     channel: Arc<Channel<T>>,
     index: u16,
@@ -445,8 +475,9 @@ impl<T: ChannelOps> Slot<T> {
     ///
     /// # Errors
     ///
-    /// The tag comes back at once, nothing was posted: `ESHUTDOWN` after a shutdown, `EINVAL` if a
-    /// write is not within the source or there are too many.
+    /// The tag comes back at once: `ESHUTDOWN` after a shutdown; `EINVAL` if a write is not within the
+    /// source or there are too many; an error of the device; or `EIO` if only some of the writes were
+    /// posted: then the channel is of no use any more.
     pub(crate) fn post(
         mut self,
         tag: T::Tag,
@@ -465,7 +496,7 @@ impl<T: ChannelOps> Slot<T> {
         };
         let source = source.filter(|_| !writes.is_empty()).cloned();
 
-        let queue = self.channel.send.lock();
+        let mut queue = self.channel.send.lock();
         let Some(path) = &queue.path else {
             return Err((ESHUTDOWN, tag));
         };
@@ -481,21 +512,25 @@ impl<T: ChannelOps> Slot<T> {
         let returned = match result {
             // SAFETY: Nothing was posted, so the handle still owns the slot.
             Err((err, false)) => unsafe { SendSlot::take(slot) }.0.map(|tag| (err, tag)),
-            _ => None,
+            // Some writes are on their way, but nothing will tell when they are done: only the end of
+            // the queue pair will. Until then the slot stays with the device and keeps the source.
+            // SAFETY: There will be no completion of the message, so the tag is ours.
+            Err((_, true)) => unsafe { SendSlot::take_tag(slot) }.map(|tag| (EIO, tag)),
+            Ok(()) => None,
         };
+        self.owned = matches!(result, Err((_, false)));
+        if !self.owned {
+            queue.posted += 1;
+        }
         drop(queue);
 
-        if let Some(returned) = returned {
-            return Err(returned);
+        match returned {
+            Some(returned) => Err(returned),
+            None => {
+                self.channel.counters.on_post(writes);
+                Ok(())
+            }
         }
-        self.owned = false;
-        self.channel.counters.on_post(writes);
-        if result.is_err() {
-            // Some writes are on their way, but nothing will tell when they are done: only the end of
-            // the queue pair will. The slot stays with the device until then.
-            self.channel.on_post_failed();
-        }
-        Ok(())
     }
 }
 
@@ -503,7 +538,7 @@ impl<T: ChannelOps> Drop for Slot<T> {
     fn drop(&mut self) {
         if self.owned {
             self.channel.while_open(|ops, queue| {
-                let wanted = queue.lock().give_back(self.index);
+                let wanted = queue.lock().give_back_unused(self.index);
                 if let Some(ops) = ops.filter(|_| wanted) {
                     ops.on_slot_free();
                 }
