@@ -13,10 +13,12 @@
 #include <linux/tcp.h>
 #include <net/inet_connection_sock.h>
 #include <net/inet_sock.h>
+#include <net/protocol.h>
 #include <net/sock.h>
 #include <net/tcp.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 
+#include "helpers_net.h"
 #include "helpers_rdma.h"
-/* NET: "helpers_net.h" */
+#include "helpers_sys.h"

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registration of socket families whose socks are TCP socks.
+//!
+//! A sock of ours is created by `inet_create()` from a private copy of TCP's `struct proto`. The copy
+//! shares everything with the original, but has this module as its owner and an initialisation of its
+//! own, which makes the sock a TCP sock at once: protocol 6, TCP's `struct proto`. All that remains of
+//! us is `sk_prot_creator`, until [`Socket::settle`] puts that right, too.
+//!
+//! C headers: [`include/net/protocol.h`](srctree/include/net/protocol.h),
+//! [`include/linux/net.h`](srctree/include/linux/net.h)
+
+use super::{
+    addr::{
+        AF_INET,
+        AF_INET6, //
+    },
+    ops::{
+        OpsVTable,
+        SocketOps, //
+    },
+    socket::Socket,
+};
+use crate::bindings;
+use core::{
+    marker::PhantomData,
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
+use kernel::{
+    bindings as kb,
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi,
+    prelude::*,
+    types::Opaque, //
+};
+
+/// `SOCK_STREAM`, `IPPROTO_TCP`.
+const SOCK_STREAM: i16 = 1;
+const IPPROTO_TCP: u16 = 6;
+/// `INET_PROTOSW_ICSK`.
+const PROTOSW_ICSK: u8 = 4;
+
+/// The registered tables, for `create`. There is one registration at a time.
+static TABLES: AtomicPtr<Tables> = AtomicPtr::new(ptr::null_mut());
+
+/// The tables the kernel keeps pointers to.
+struct Tables {
+    /// For sockets of IPv4, of IPv6, and of the family of our own.
+    ops: [kb::proto_ops; 3],
+    prot: [Opaque<bindings::proto>; 2],
+    protosw: [Opaque<bindings::inet_protosw>; 2],
+    family: kb::net_proto_family,
+    ipproto: i32,
+}
+
+/// How far a registration has come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Nothing,
+    Inet,
+    Inet6,
+    Family,
+}
+
+/// A registered family and internet protocol, whose sockets the engine `T` serves.
+///
+/// Dropping it ends the creation of sockets; no socket may exist then, which the module references
+/// that sockets hold see to.
+///
+/// # Invariants
+///
+/// `tables` came from a `KBox` and is owned by this object; `stage` tells what is registered of it.
+pub(crate) struct Registration<T: SocketOps> {
+    tables: *mut Tables,
+    stage: Stage,
+    _engine: PhantomData<T>,
+}
+
+// SAFETY: Nothing of it depends on the thread.
+unsafe impl<T: SocketOps> Send for Registration<T> {}
+// SAFETY: As above; there are no methods.
+unsafe impl<T: SocketOps> Sync for Registration<T> {}
+
+impl<T: SocketOps> Registration<T> {
+    /// Registers `socket(family, SOCK_STREAM, 0)` (IPv4) and 1 (IPv6), and
+    /// `socket(AF_INET or AF_INET6, SOCK_STREAM, ipproto)`.
+    ///
+    /// Fails with `EBUSY` if the family is taken. May sleep.
+    pub(crate) fn new(family: u16, ipproto: u16) -> Result<Self> {
+        // SAFETY: The tables and protocols of TCP live as long as the kernel.
+        let (inet, inet6, tcp, tcpv6): (&kb::proto_ops, &kb::proto_ops, _, _) = unsafe {
+            (
+                &*bindings::rdma_sock_helper_inet_ops().cast(),
+                &*bindings::rdma_sock_helper_inet6_ops().cast(),
+                bindings::rdma_sock_helper_tcp_prot(),
+                bindings::rdma_sock_helper_tcpv6_prot(),
+            )
+        };
+        let tables = KBox::new(
+            Tables {
+                ops: [
+                    OpsVTable::<T>::table(inet, AF_INET),
+                    OpsVTable::<T>::table(inet6, AF_INET6),
+                    OpsVTable::<T>::table(inet, family),
+                ],
+                prot: [Opaque::zeroed(), Opaque::zeroed()],
+                protosw: [Opaque::zeroed(), Opaque::zeroed()],
+                family: kb::net_proto_family {
+                    family: i32::from(family),
+                    create: Some(create),
+                    // SAFETY: Always safe to call.
+                    owner: unsafe { bindings::rdma_sock_helper_this_module() }.cast(),
+                },
+                ipproto: i32::from(ipproto),
+            },
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: Nothing is registered yet.
+        let mut this = Self {
+            tables: KBox::into_raw(tables),
+            stage: Stage::Nothing,
+            _engine: PhantomData,
+        };
+        let tables = this.tables;
+        // SAFETY: The tables were just made and do not move. What is registered is in the order of
+        // `Stage`, and undone by `drop`.
+        unsafe {
+            let [prot, prot6] = &(*tables).prot;
+            bindings::rdma_sock_helper_proto_copy(prot.get(), tcp, Some(init));
+            bindings::rdma_sock_helper_proto_copy(prot6.get(), tcpv6, Some(init));
+            let [sw, sw6] = &(*tables).protosw;
+            let [ops, ops6, _] = &(*tables).ops;
+            for (sw, prot, ops) in [(sw, prot, ops), (sw6, prot6, ops6)] {
+                let sw = sw.get();
+                (*sw).type_ = SOCK_STREAM as _;
+                (*sw).protocol = ipproto;
+                (*sw).prot = prot.get();
+                (*sw).ops = ptr::from_ref(ops).cast();
+                (*sw).flags = PROTOSW_ICSK;
+            }
+            TABLES.store(tables, Ordering::Release);
+            bindings::inet_register_protosw(sw.get());
+            this.stage = Stage::Inet;
+            to_result(bindings::inet6_register_protosw(sw6.get()))?;
+            this.stage = Stage::Inet6;
+            to_result(kb::sock_register(&raw const (*tables).family)).map_err(|err| {
+                if err == EEXIST {
+                    EBUSY
+                } else {
+                    err
+                }
+            })?;
+            this.stage = Stage::Family;
+        }
+        Ok(this)
+    }
+}
+
+impl<T: SocketOps> Drop for Registration<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants. The functions wait for those who create a socket now and
+        // do not hold a reference to the module yet.
+        unsafe {
+            let [sw, sw6] = &(*self.tables).protosw;
+            if self.stage >= Stage::Family {
+                kb::sock_unregister((*self.tables).family.family);
+            }
+            if self.stage >= Stage::Inet6 {
+                bindings::inet6_unregister_protosw(sw6.get());
+            }
+            if self.stage >= Stage::Inet {
+                bindings::inet_unregister_protosw(sw.get());
+            }
+            bindings::synchronize_net();
+            TABLES.store(ptr::null_mut(), Ordering::Release);
+            drop(KBox::from_raw(self.tables));
+        }
+    }
+}
+
+/// Whether the operations of a socket are ours.
+pub(super) fn is_ours(ops: *const kb::proto_ops) -> bool {
+    let tables = TABLES.load(Ordering::Acquire);
+    if tables.is_null() {
+        return false;
+    }
+    // SAFETY: The callers are in an RCU read section or a call of a socket; the tables are freed
+    // after both.
+    unsafe { (*tables).ops.as_ptr_range().contains(&ops) }
+}
+
+/// The `init` of our copies of TCP's protocols: makes the sock TCP's.
+unsafe extern "C" fn init(sk: *mut kb::sock) -> ffi::c_int {
+    let sk = sk.cast();
+    // SAFETY: `inet_create` calls this with a new sock made from one of our copies.
+    unsafe {
+        let v6 = bindings::rdma_sock_helper_tcpv6_prot();
+        let prot = if bindings::rdma_sock_helper_same_slab(sk, v6) {
+            v6
+        } else {
+            bindings::rdma_sock_helper_tcp_prot()
+        };
+        bindings::rdma_sock_helper_set_prot(sk, prot);
+        bindings::rdma_sock_helper_set_protocol(sk, IPPROTO_TCP);
+        bindings::rdma_sock_helper_proto_init(prot, sk)
+    }
+}
+
+/// The `create` of the family: a socket of the internet family lends its sock.
+unsafe extern "C" fn create(
+    net: *mut kb::net,
+    sock: *mut kb::socket,
+    protocol: ffi::c_int,
+    kern: ffi::c_int,
+) -> ffi::c_int {
+    from_result(|| {
+        // SAFETY: The socket is new.
+        if unsafe { (*sock).type_ } != SOCK_STREAM {
+            return Err(ESOCKTNOSUPPORT);
+        }
+        let family = match protocol {
+            0 => AF_INET,
+            1 => AF_INET6,
+            _ => return Err(EPROTONOSUPPORT),
+        };
+        let tables = TABLES.load(Ordering::Acquire);
+        if tables.is_null() {
+            return Err(EAFNOSUPPORT);
+        }
+        let mut lender = ptr::null_mut();
+        // SAFETY: The arguments are the caller's; `lender` is a place for the result. The tables
+        // stay, because the caller holds a reference to the module.
+        to_result(unsafe {
+            kb::__sock_create(
+                net,
+                i32::from(family),
+                i32::from(SOCK_STREAM),
+                (*tables).ipproto,
+                &mut lender,
+                kern,
+            )
+        })?;
+        // SAFETY: Both sockets are known to nobody else. The lender has a TCP sock, the other none.
+        unsafe {
+            let sk = (*lender).sk.cast::<bindings::sock>();
+            (*lender).sk = ptr::null_mut();
+            (*sock).state = kb::socket_state_SS_UNCONNECTED;
+            let [_, _, ops] = &(*tables).ops;
+            (*sock).ops = ops;
+            bindings::rdma_sock_helper_set_zerocopy(
+                sock.cast(),
+                bindings::rdma_sock_helper_zerocopy(lender.cast()),
+            );
+            bindings::rdma_sock_helper_lock_sock(sk);
+            bindings::rdma_sock_helper_sock_graft(sk, sock.cast());
+            bindings::rdma_sock_helper_release_sock(sk);
+            kb::sock_release(lender);
+            // The caller holds a reference to the module until the socket has its own.
+            Socket::from_raw(sock).settle();
+        }
+        Ok(0)
+    })
+}

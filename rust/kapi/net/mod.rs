@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sockets that are TCP sockets, and what an engine may do with them.
+//!
+//! | C object           | Rust type                        | who frees it                               |
+//! |--------------------|----------------------------------|--------------------------------------------|
+//! | `struct sock`      | [`sock::Sock`], `ARef<Sock>`     | its last reference                         |
+//! | `struct socket`    | [`socket::Socket`] (borrowed)    | the program that closes it                 |
+//! | `struct socket`    | [`socket::Shell`] (owned)        | `Drop`: closes TCP                         |
+//! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
+//! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
+//! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::Registration`] | `Drop`                |
+
+pub(crate) mod addr;
+pub(crate) mod events;
+pub(crate) mod family;
+pub(crate) mod msg;
+pub(crate) mod netdev;
+pub(crate) mod netns;
+pub(crate) mod ops;
+pub(crate) mod poll;
+pub(crate) mod sock;
+pub(crate) mod socket;
+pub(crate) mod sockopt;
+pub(crate) mod tcp;
+pub(crate) mod wait;

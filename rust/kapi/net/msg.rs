@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The arguments of socket calls: messages, addresses, the flags of accept.
+//!
+//! C header: [`include/linux/socket.h`](srctree/include/linux/socket.h)
+
+use super::{
+    addr::Addr,
+    socket::Socket, //
+};
+use crate::bindings;
+use core::{
+    marker::PhantomData,
+    slice, //
+};
+use kernel::{
+    bindings as kb,
+    error::to_result,
+    iov::{
+        IovIterDest,
+        IovIterSource, //
+    },
+    prelude::*, //
+};
+
+/// `O_NONBLOCK`.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// Flags of messages (`MSG_*`) that engines look at.
+pub(crate) mod flag {
+    /// Urgent data.
+    pub(crate) const OOB: u32 = 0x1;
+    /// Leave the data where it is.
+    pub(crate) const PEEK: u32 = 0x2;
+    /// The real length is returned; for TCP the data is thrown away.
+    pub(crate) const TRUNC: u32 = 0x20;
+    /// Do not wait.
+    pub(crate) const DONTWAIT: u32 = 0x40;
+    /// Wait until everything is there.
+    pub(crate) const WAITALL: u32 = 0x100;
+    /// Read the error queue.
+    pub(crate) const ERRQUEUE: u32 = 0x2000;
+    /// Do not raise SIGPIPE.
+    pub(crate) const NOSIGNAL: u32 = 0x4000;
+    /// More will be sent soon.
+    pub(crate) const MORE: u32 = 0x8000;
+    /// Send without copying.
+    pub(crate) const ZEROCOPY: u32 = 0x400_0000;
+    /// Splice pages into the stream.
+    pub(crate) const SPLICE_PAGES: u32 = 0x800_0000;
+    /// Send data on the SYN.
+    pub(crate) const FASTOPEN: u32 = 0x2000_0000;
+}
+
+/// A message a program sends.
+///
+/// # Invariants
+///
+/// `raw` is the message of a running `sendmsg` operation.
+pub(crate) struct SendMsg<'a> {
+    raw: *mut kb::msghdr,
+    len: usize,
+    _call: PhantomData<&'a mut kb::msghdr>,
+}
+
+/// A message a program wants to receive.
+///
+/// # Invariants
+///
+/// `raw` is the message of a running `recvmsg` operation.
+pub(crate) struct RecvMsg<'a> {
+    raw: *mut kb::msghdr,
+    len: usize,
+    flags: i32,
+    _call: PhantomData<&'a mut kb::msghdr>,
+}
+
+impl SendMsg<'_> {
+    /// # Safety
+    ///
+    /// To be called with the arguments of a `sendmsg` operation, for the time it runs.
+    pub(super) unsafe fn new(raw: *mut kb::msghdr, len: usize) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            raw,
+            len,
+            _call: PhantomData,
+        }
+    }
+
+    /// The octets of the whole message.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The flags of the call, see [`flag`].
+    pub(crate) fn flags(&self) -> u32 {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw).msg_flags }
+    }
+
+    /// Whether the call must not wait.
+    pub(crate) fn nonblock(&self) -> bool {
+        self.flags() & flag::DONTWAIT != 0
+    }
+
+    /// What is left to send.
+    pub(crate) fn iter(&mut self) -> &mut IovIterSource<'_> {
+        // SAFETY: By the type invariants the iterator is valid and a source, and it is only used
+        // through the mutable borrow of `self`.
+        unsafe { IovIterSource::from_raw(&raw mut (*self.raw).msg_iter) }
+    }
+
+    /// The address the caller gave, if any.
+    pub(crate) fn name(&self) -> Option<Addr> {
+        // SAFETY: By the type invariants; `msg_name` is null or kernel memory of that length.
+        unsafe {
+            let name = (*self.raw).msg_name;
+            let len = usize::try_from((*self.raw).msg_namelen).unwrap_or(0);
+            (!name.is_null())
+                .then(|| slice::from_raw_parts(name.cast::<u8>(), len))
+                .and_then(Addr::parse)
+        }
+    }
+
+    /// Whether there are control messages.
+    pub(crate) fn has_control(&self) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw).msg_controllen != 0 }
+    }
+}
+
+impl RecvMsg<'_> {
+    /// # Safety
+    ///
+    /// To be called with the arguments of a `recvmsg` operation, for the time it runs.
+    pub(super) unsafe fn new(raw: *mut kb::msghdr, len: usize, flags: i32) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            raw,
+            len,
+            flags,
+            _call: PhantomData,
+        }
+    }
+
+    /// How many octets the caller has room for.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The flags of the call, see [`flag`].
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags as u32
+    }
+
+    /// Whether the call must not wait.
+    pub(crate) fn nonblock(&self) -> bool {
+        self.flags() & flag::DONTWAIT != 0
+    }
+
+    /// The room that is left.
+    pub(crate) fn iter(&mut self) -> &mut IovIterDest<'_> {
+        // SAFETY: By the type invariants the iterator is valid and a destination, and it is only used
+        // through the mutable borrow of `self`.
+        unsafe { IovIterDest::from_raw(&raw mut (*self.raw).msg_iter) }
+    }
+
+    /// Tells the caller that the message has no address.
+    pub(crate) fn clear_name(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw).msg_namelen = 0 }
+    }
+
+    /// Adds flags to those the caller gets back.
+    pub(crate) fn add_out_flags(&mut self, flags: u32) {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw).msg_flags |= flags }
+    }
+}
+
+impl Socket {
+    /// sendmsg() of TCP.
+    pub(crate) fn inet_sendmsg(&self, msg: &mut SendMsg<'_>) -> Result<usize> {
+        let op = self.inet().sendmsg.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid, the message by its invariants.
+        let ret = unsafe { op(self.as_raw(), msg.raw, msg.len) };
+        to_result(ret)?;
+        Ok(usize::try_from(ret).unwrap_or(0))
+    }
+
+    /// recvmsg() of TCP.
+    pub(crate) fn inet_recvmsg(&self, msg: &mut RecvMsg<'_>) -> Result<usize> {
+        let op = self.inet().recvmsg.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid, the message by its invariants.
+        let ret = unsafe { op(self.as_raw(), msg.raw, msg.len, msg.flags) };
+        to_result(ret)?;
+        Ok(usize::try_from(ret).unwrap_or(0))
+    }
+
+    /// What a send that failed with `err` ends with: raises SIGPIPE for `EPIPE` unless the flags of
+    /// the message say otherwise, and prefers a pending error of the sock.
+    pub(crate) fn stream_error(&self, flags: u32, err: Error) -> Error {
+        // SAFETY: The sock is valid.
+        let errno = unsafe {
+            bindings::sk_stream_error(self.sk().as_raw(), flags as i32, err.to_errno())
+        };
+        to_result(errno).err().unwrap_or(err)
+    }
+}
+
+/// An address a program gives.
+///
+/// # Invariants
+///
+/// `raw` is kernel memory with `len` octets, for the time of the call.
+pub(crate) struct Name {
+    pub(super) raw: *mut kb::sockaddr_unsized,
+    pub(super) len: i32,
+}
+
+impl Name {
+    fn octets(&self) -> &[u8] {
+        let len = usize::try_from(self.len).unwrap_or(0);
+        // SAFETY: By the type invariants.
+        unsafe { slice::from_raw_parts(self.raw.cast::<u8>(), len) }
+    }
+
+    /// The address family, if the address is long enough to have one.
+    pub(crate) fn family(&self) -> Option<u16> {
+        self.octets().first_chunk().map(|f| u16::from_ne_bytes(*f))
+    }
+
+    /// The address, if it is one of the internet.
+    pub(crate) fn parsed(&self) -> Option<Addr> {
+        Addr::parse(self.octets())
+    }
+}
+
+/// Room for an address a program asks for.
+///
+/// # Invariants
+///
+/// `raw` has room for a `struct sockaddr_storage`, for the time of the call.
+pub(crate) struct NameBuf {
+    pub(super) raw: *mut kb::sockaddr,
+}
+
+impl NameBuf {
+    /// Writes the address; returns its length.
+    pub(crate) fn set(&mut self, addr: Addr) -> usize {
+        // SAFETY: By the type invariants the room is larger than `MAX_LEN`.
+        addr.emit(unsafe { &mut *self.raw.cast::<[u8; Addr::MAX_LEN]>() })
+    }
+}
+
+/// The arguments of accept().
+///
+/// # Invariants
+///
+/// `raw` is the argument of a running `accept` operation.
+pub(crate) struct AcceptArg {
+    pub(super) raw: *mut kb::proto_accept_arg,
+}
+
+impl AcceptArg {
+    /// Whether the call must not wait.
+    pub(crate) fn nonblock(&self) -> bool {
+        // SAFETY: By the type invariants.
+        let flags = unsafe { bindings::rdma_sock_helper_accept_flags(self.raw.cast()) };
+        flags & O_NONBLOCK != 0
+    }
+
+    /// Tells the caller (io_uring) whether more connections are waiting.
+    pub(crate) fn set_is_empty(&mut self, is_empty: bool) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_accept_set_empty(self.raw.cast(), is_empty) }
+    }
+}
+
+/// The flags of connect().
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectFlags(pub(super) i32);
+
+impl ConnectFlags {
+    /// Whether the call must not wait.
+    pub(crate) fn nonblock(self) -> bool {
+        self.0 & O_NONBLOCK != 0
+    }
+
+    /// As TCP's own connect wants them.
+    pub(crate) fn raw(self) -> i32 {
+        self.0
+    }
+
+    /// The same without waiting.
+    pub(crate) fn with_nonblock(self) -> Self {
+        Self(self.0 | O_NONBLOCK)
+    }
+}

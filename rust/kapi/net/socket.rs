@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `struct socket`: the side of a sock that a program holds, and what delegates its calls to TCP.
+//!
+//! C header: [`include/linux/net.h`](srctree/include/linux/net.h)
+
+use super::{
+    addr::{
+        AF_INET,
+        AF_INET6, //
+    },
+    events::Attachment,
+    msg::{
+        Name,
+        NameBuf, //
+    },
+    sock::{
+        Family,
+        Sock, //
+    },
+};
+use crate::{
+    bindings,
+    kapi::module::ModuleRef, //
+};
+use core::ptr;
+use kernel::{
+    bindings as kb,
+    error::to_result,
+    prelude::*,
+    sync::aref::ARef,
+    types::Opaque, //
+};
+
+/// `SOCK_STREAM`, `IPPROTO_TCP`, `O_NONBLOCK` of this architecture's file flags.
+const SOCK_STREAM: i32 = 1;
+const IPPROTO_TCP: i32 = 6;
+
+/// `socket_state`: what the program did with the socket, as TCP's calls see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SocketState {
+    /// Nothing yet, or disconnected.
+    Unconnected,
+    /// A connect() is under way.
+    Connecting,
+    /// Connected.
+    Connected,
+    /// A disconnect is under way.
+    Disconnecting,
+}
+
+/// A socket during one call of a program.
+///
+/// # Invariants
+///
+/// The `struct socket` is valid and has a full TCP sock, which stays while a reference to this object
+/// exists.
+#[repr(transparent)]
+pub(crate) struct Socket(Opaque<kb::socket>);
+
+impl Socket {
+    /// # Safety
+    ///
+    /// `raw` must be a socket with a TCP sock, both staying for `'a`.
+    pub(super) unsafe fn from_raw<'a>(raw: *mut kb::socket) -> &'a Self {
+        // SAFETY: By this function's contract; `Socket` is transparent.
+        // INVARIANT: By this function's contract.
+        unsafe { &*raw.cast() }
+    }
+
+    /// The pointer for C.
+    pub(super) fn as_raw(&self) -> *mut kb::socket {
+        self.0.get()
+    }
+
+    /// The sock.
+    pub(crate) fn sk(&self) -> &Sock {
+        // SAFETY: By the type invariants the socket has a sock, which stays for this borrow.
+        unsafe { Sock::from_raw((*self.as_raw()).sk.cast()) }
+    }
+
+    /// The sock, as a reference to keep.
+    pub(crate) fn sk_ref(&self) -> ARef<Sock> {
+        self.sk().to_ref()
+    }
+
+    /// What the program did with the socket. Stable under the lock of the sock.
+    pub(crate) fn state(&self) -> SocketState {
+        // SAFETY: By the type invariants the socket is valid.
+        match unsafe { ptr::read_volatile(&raw const (*self.as_raw()).state) } {
+            kb::socket_state_SS_CONNECTING => SocketState::Connecting,
+            kb::socket_state_SS_CONNECTED => SocketState::Connected,
+            kb::socket_state_SS_DISCONNECTING => SocketState::Disconnecting,
+            _ => SocketState::Unconnected,
+        }
+    }
+
+    /// Changes what TCP's calls believe the program did. To be called with the sock locked.
+    pub(crate) fn set_state(&self, state: SocketState) {
+        let raw = match state {
+            SocketState::Unconnected => kb::socket_state_SS_UNCONNECTED,
+            SocketState::Connecting => kb::socket_state_SS_CONNECTING,
+            SocketState::Connected => kb::socket_state_SS_CONNECTED,
+            SocketState::Disconnecting => kb::socket_state_SS_DISCONNECTING,
+        };
+        // SAFETY: By the type invariants the socket is valid.
+        unsafe { ptr::write_volatile(&raw mut (*self.as_raw()).state, raw) }
+    }
+
+    /// The address family the program asked for.
+    pub(crate) fn family(&self) -> u16 {
+        // SAFETY: By the type invariants the socket is valid, and a socket in a call has operations.
+        let family = unsafe { (*ptr::read_volatile(&raw const (*self.as_raw()).ops)).family };
+        u16::try_from(family).unwrap_or(0)
+    }
+
+    /// Whether zero-copy sends may be asked for (SO_ZEROCOPY, io_uring).
+    pub(crate) fn set_zerocopy(&self, on: bool) {
+        // SAFETY: By the type invariants the socket is valid.
+        unsafe { bindings::rdma_sock_helper_set_zerocopy(self.as_raw().cast(), on) }
+    }
+
+    /// Asks TCP to report [`super::events::TcpEvents::write_space`] and to wake writers when there is
+    /// room again.
+    pub(crate) fn set_nospace(&self) {
+        // SAFETY: By the type invariants the socket is valid.
+        unsafe { bindings::rdma_sock_helper_set_nospace(self.as_raw().cast()) }
+    }
+
+    /// The operations of TCP for this sock.
+    pub(super) fn inet(&self) -> &'static kb::proto_ops {
+        // SAFETY: The two tables live as long as the kernel.
+        unsafe {
+            &*match self.sk().family() {
+                Family::V6 => bindings::rdma_sock_helper_inet6_ops(),
+                Family::V4 => bindings::rdma_sock_helper_inet_ops(),
+            }
+            .cast()
+        }
+    }
+
+    /// Gives the sock back to TCP: from here on it does not hold this module, which the socket does.
+    ///
+    /// Until then the module must not go because the sock was created from a copy of TCP's protocol
+    /// that is in this module, see [`super::family`]. Time-wait buckets of the connection would hold
+    /// the module for a minute otherwise. May sleep.
+    pub(super) fn settle(&self) {
+        let sk = self.sk().as_raw();
+        // SAFETY: The sock is valid.
+        if !unsafe { bindings::rdma_sock_helper_is_borrowed(sk) } {
+            return;
+        }
+        let guard = self.sk().lock();
+        // SAFETY: The sock is valid and locked. The two protocols of TCP live as long as the kernel,
+        // and the one whose slab the sock was made from is the one that may free it.
+        let was_borrowed = unsafe {
+            let borrowed = bindings::rdma_sock_helper_is_borrowed(sk);
+            if borrowed {
+                let v6 = bindings::rdma_sock_helper_tcpv6_prot();
+                let prot = if bindings::rdma_sock_helper_same_slab(sk, v6) {
+                    v6
+                } else {
+                    bindings::rdma_sock_helper_tcp_prot()
+                };
+                bindings::rdma_sock_helper_set_prot_creator(sk, prot);
+            }
+            borrowed
+        };
+        drop(guard);
+        if was_borrowed {
+            // SAFETY: This is the reference `sk_alloc` took for the sock. The socket this call is
+            // made on holds another one.
+            unsafe { bindings::rdma_sock_helper_module_put() };
+        }
+    }
+
+    // TCP's own operations, with the same `struct socket`.
+
+    /// bind() of TCP.
+    pub(crate) fn inet_bind(&self, name: &Name) -> Result {
+        let op = self.inet().bind.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid, `name` holds the address as the caller of bind gave it.
+        to_result(unsafe { op(self.as_raw(), name.raw, name.len) })
+    }
+
+    /// connect() of TCP: waits unless told otherwise.
+    pub(crate) fn inet_connect(&self, name: &Name, flags: i32) -> Result {
+        let op = self.inet().connect.ok_or(EOPNOTSUPP)?;
+        // SAFETY: As for bind.
+        to_result(unsafe { op(self.as_raw(), name.raw, name.len, flags) })
+    }
+
+    /// listen() of TCP.
+    pub(crate) fn inet_listen(&self, backlog: i32) -> Result {
+        let op = self.inet().listen.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid.
+        to_result(unsafe { op(self.as_raw(), backlog) })
+    }
+
+    /// shutdown() of TCP; `how` is 0 for reading, 1 for writing, 2 for both.
+    pub(crate) fn inet_shutdown(&self, how: i32) -> Result {
+        let op = self.inet().shutdown.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid.
+        to_result(unsafe { op(self.as_raw(), how) })
+    }
+
+    /// getsockname() (`peer` 0), getpeername() (1) of TCP; returns the length of the address.
+    pub(crate) fn inet_getname(&self, buf: &mut NameBuf, peer: i32) -> Result<usize> {
+        let op = self.inet().getname.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid, and the buffer has room for every address.
+        let len = unsafe { op(self.as_raw(), buf.raw, peer) };
+        to_result(len)?;
+        Ok(usize::try_from(len).unwrap_or(0))
+    }
+
+    /// ioctl() of TCP.
+    pub(crate) fn inet_ioctl(&self, cmd: u32, arg: usize) -> Result<i32> {
+        let op = self.inet().ioctl.ok_or(ENOTTY)?;
+        // SAFETY: The socket is valid; `arg` is the user's, as it must be.
+        let ret = unsafe { op(self.as_raw(), cmd, arg) };
+        to_result(ret).map(|()| ret)
+    }
+
+    /// ioctl() of TCP for 32-bit programs.
+    #[cfg(CONFIG_COMPAT)]
+    pub(crate) fn inet_compat_ioctl(&self, cmd: u32, arg: usize) -> Result<i32> {
+        let op = self.inet().compat_ioctl.ok_or(ENOTTY)?;
+        // SAFETY: As for ioctl.
+        let ret = unsafe { op(self.as_raw(), cmd, arg) };
+        to_result(ret).map(|()| ret)
+    }
+}
+
+impl Sock {
+    /// Takes an established connection of a listener, without waiting: `EAGAIN` if there is none.
+    ///
+    /// The child belongs to nobody: it is not charged to the memory of this task, and its user is
+    /// the listener's. May sleep.
+    pub(crate) fn accept_child(&self) -> Result<Shell> {
+        let mut shell = Bare::new(self)?;
+        let mut err = 0;
+        // SAFETY: The sock is valid; `accept` of a TCP sock takes the lock itself.
+        let child = unsafe { bindings::rdma_sock_helper_sk_accept(self.as_raw(), &mut err) };
+        if child.is_null() {
+            to_result(err)?;
+            return Err(EAGAIN);
+        }
+        // SAFETY: The child is a full TCP sock which is ours now; the shell has none.
+        unsafe {
+            bindings::rdma_sock_helper_lock_sock(child);
+            bindings::rdma_sock_helper_sock_graft(child, shell.raw.cast());
+            (*shell.raw).state = kb::socket_state_SS_CONNECTED;
+            // As TCP sets it on the sockets it makes itself.
+            bindings::rdma_sock_helper_set_zerocopy(shell.raw.cast(), true);
+            bindings::rdma_sock_helper_release_sock(child);
+        }
+        Ok(shell.fill())
+    }
+}
+
+/// A `struct socket` without a sock and without a file.
+struct Bare {
+    raw: *mut kb::socket,
+    module: Option<ModuleRef>,
+}
+
+impl Bare {
+    /// Makes one fit for the sock `like`. May sleep.
+    fn new(like: &Sock) -> Result<Self> {
+        let module = ModuleRef::new().ok_or(ENODEV)?;
+        let mut raw = ptr::null_mut();
+        let family = match like.family() {
+            Family::V4 => AF_INET,
+            Family::V6 => AF_INET6,
+        };
+        // SAFETY: `raw` is a place for the result.
+        to_result(unsafe {
+            kb::sock_create_lite(i32::from(family), SOCK_STREAM, IPPROTO_TCP, &mut raw)
+        })?;
+        // SAFETY: The socket was just made. Its inode takes the user of the sock it is made for.
+        unsafe { bindings::rdma_sock_helper_set_inode_uid(raw.cast(), like.as_raw()) };
+        Ok(Self {
+            raw,
+            module: Some(module),
+        })
+    }
+
+    /// Makes it a shell. The caller has put a sock on it.
+    fn fill(&mut self) -> Shell {
+        let raw = core::mem::replace(&mut self.raw, ptr::null_mut());
+        // SAFETY: The caller has put a TCP sock on the socket.
+        let ops = unsafe { Socket::from_raw(raw) }.inet();
+        // SAFETY: Nobody else knows the socket. The operations are TCP's, so that the release of the
+        // shell is TCP's close; `owner` of them is the kernel itself.
+        unsafe { (*raw).ops = ops };
+        // INVARIANT: The socket is valid, has a sock, and is ours.
+        Shell {
+            raw,
+            _module: self.module.take(),
+        }
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: The socket has no sock and no file and is ours.
+            unsafe { kb::sock_release(self.raw) }
+        }
+    }
+}
+
+/// A socket that no program holds: a connection not accepted yet, or one that is closed in the
+/// background. Dropping it closes the TCP connection.
+///
+/// # Invariants
+///
+/// `raw` is a socket without a file, with a TCP sock and TCP's operations, owned by this object.
+pub(crate) struct Shell {
+    raw: *mut kb::socket,
+    _module: Option<ModuleRef>,
+}
+
+// SAFETY: Sockets may be used and released from any thread.
+unsafe impl Send for Shell {}
+// SAFETY: As above.
+unsafe impl Sync for Shell {}
+
+impl core::ops::Deref for Shell {
+    type Target = Socket;
+
+    fn deref(&self) -> &Socket {
+        // SAFETY: By the type invariants; the sock only leaves when the shell is consumed.
+        unsafe { Socket::from_raw(self.raw) }
+    }
+}
+
+impl Shell {
+    /// Hands the connection to the socket of a program that called accept() on `listener`.
+    ///
+    /// May sleep.
+    pub(crate) fn into_socket(self, listener: &Socket, newsock: &NewSocket) {
+        let sk = self.sk().to_ref();
+        let guard = sk.lock();
+        // SAFETY: The sock is locked; `newsock` has none; nobody else uses the shell.
+        unsafe {
+            Attachment::carry(&sk, self.raw, newsock.raw, || {
+                (*self.raw).sk = ptr::null_mut();
+                bindings::rdma_sock_helper_inet_accept_graft(
+                    listener.as_raw().cast(),
+                    newsock.raw.cast(),
+                    sk.as_raw(),
+                );
+            })
+        };
+        drop(guard);
+    }
+
+    /// Closes with a RST, whatever is pending. May sleep.
+    pub(crate) fn reset(self) {
+        self.sk().abort(ECONNABORTED);
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants the socket is ours; its sock may have gone to a program.
+        // The attachment goes first; `sock_release` then closes the TCP connection.
+        unsafe {
+            let sk = (*self.raw).sk;
+            if !sk.is_null() {
+                Attachment::remove(Sock::from_raw(sk.cast()), self.raw);
+            }
+            kb::sock_release(self.raw);
+        }
+    }
+}
+
+/// The new socket of an accept(): no sock yet.
+///
+/// # Invariants
+///
+/// `raw` is the second argument of a running `accept` operation and has no sock.
+pub(crate) struct NewSocket {
+    pub(super) raw: *mut kb::socket,
+}
+
+/// A socket that its program has closed, during the release. No other call of it is running.
+///
+/// # Invariants
+///
+/// `0` is the argument of a running `release` operation and has its sock.
+pub(crate) struct Closing<'a>(pub(super) &'a Socket);
+
+impl core::ops::Deref for Closing<'_> {
+    type Target = Socket;
+
+    fn deref(&self) -> &Socket {
+        self.0
+    }
+}
+
+impl Closing<'_> {
+    /// Takes the sock away from the socket, with its context, to close it later. May sleep.
+    ///
+    /// On failure (memory) the socket is as it was.
+    pub(crate) fn into_shell(self) -> Result<Shell, (Error, Self)> {
+        let mut shell = match Bare::new(self.sk()) {
+            Ok(shell) => shell,
+            Err(err) => return Err((err, self)),
+        };
+        self.settle();
+        let sk = self.sk().to_ref();
+        let from = self.as_raw();
+        let guard = sk.lock();
+        // SAFETY: The sock is locked; the new socket has none; by the type invariants no other call
+        // is running on the old one.
+        unsafe {
+            Attachment::carry(&sk, from, shell.raw, || {
+                (*shell.raw).state = (*from).state;
+                (*from).sk = ptr::null_mut();
+                bindings::rdma_sock_helper_sock_graft(sk.as_raw(), shell.raw.cast());
+            })
+        };
+        drop(guard);
+        Ok(shell.fill())
+    }
+
+    /// Closes the TCP connection as close() of a TCP socket does, lingering if the user wants it.
+    ///
+    /// The context is dropped before. May sleep.
+    pub(crate) fn inet_release(self) -> Result {
+        let op = self.inet().release.ok_or(EOPNOTSUPP)?;
+        // SAFETY: By the type invariants no other call is running on the socket.
+        unsafe { Attachment::remove(self.sk(), self.as_raw()) };
+        self.settle();
+        // SAFETY: As above; the socket is valid and has its sock.
+        to_result(unsafe { op(self.as_raw()) })
+    }
+}

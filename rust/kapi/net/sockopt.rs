@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Socket options and other small values that pass between a program and a socket.
+//!
+//! C header: [`include/linux/sockptr.h`](srctree/include/linux/sockptr.h)
+
+use super::socket::Socket;
+use crate::bindings;
+use core::mem::size_of;
+use kernel::{
+    bindings as kb,
+    error::to_result,
+    ffi,
+    prelude::*, //
+};
+
+/// `SOL_SOCKET` (of most architectures), `SOL_TCP`, `SOL_IP`, `SOL_IPV6`.
+pub(crate) const SOL_SOCKET: i32 = 1;
+/// Options of TCP.
+pub(crate) const SOL_TCP: i32 = 6;
+/// Options of IPv6.
+pub(crate) const SOL_IPV6: i32 = 41;
+
+/// One setsockopt() call.
+///
+/// # Invariants
+///
+/// `value` is memory of the caller with `len` octets, for the time of the call.
+pub(crate) struct SetOpt {
+    /// The level: `SOL_SOCKET`, `SOL_TCP` and so on.
+    pub(crate) level: i32,
+    /// The option.
+    pub(crate) name: i32,
+    pub(super) value: kb::sockptr_t,
+    pub(super) len: u32,
+}
+
+impl SetOpt {
+    /// The octets of the value.
+    pub(crate) fn len(&self) -> usize {
+        usize::try_from(self.len).unwrap_or(0)
+    }
+
+    /// Copies the value to `room`, as much as there is of both; returns how much that is.
+    pub(crate) fn read(&self, room: &mut [u8]) -> Result<usize> {
+        let len = self.len().min(room.len());
+        // SAFETY: By the type invariants; `room` has that much room.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_copy_from_sockptr(
+                room.as_mut_ptr().cast(),
+                (&raw const self.value).cast(),
+                len as _,
+            )
+        })?;
+        Ok(len)
+    }
+
+    /// Reads the value as an `int`; `EINVAL` if it is too short.
+    pub(crate) fn read_int(&self) -> Result<i32> {
+        let mut octets = [0; size_of::<i32>()];
+        if self.read(&mut octets)? < octets.len() {
+            return Err(EINVAL);
+        }
+        Ok(i32::from_ne_bytes(octets))
+    }
+}
+
+/// One getsockopt() call.
+///
+/// # Invariants
+///
+/// `value` and `len` are the caller's, for the time of the call.
+pub(crate) struct GetOpt {
+    /// The level: `SOL_SOCKET`, `SOL_TCP` and so on.
+    pub(crate) level: i32,
+    /// The option.
+    pub(crate) name: i32,
+    pub(super) value: *mut ffi::c_char,
+    pub(super) len: *mut ffi::c_int,
+}
+
+impl GetOpt {
+    /// Gives the caller `octets`, cut to the room there is.
+    pub(crate) fn write(&mut self, octets: &[u8]) -> Result {
+        let mut room = 0;
+        // SAFETY: The address is the user's and checked by the functions that access it.
+        unsafe {
+            to_result(bindings::rdma_sock_helper_get_user_int(&mut room, self.len))?;
+            let len = octets.len().min(usize::try_from(room).map_err(|_| EINVAL)?);
+            let int_len = i32::try_from(len).map_err(|_| EINVAL)?;
+            to_result(bindings::rdma_sock_helper_put_user_int(int_len, self.len))?;
+            if kb::copy_to_user(self.value.cast(), octets.as_ptr().cast(), len as _) != 0 {
+                return Err(EFAULT);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the caller an `int`.
+    pub(crate) fn write_int(&mut self, value: i32) -> Result {
+        self.write(&value.to_ne_bytes())
+    }
+}
+
+/// Writes an `int` to the address a program gave as the argument of an ioctl.
+pub(crate) fn put_user_int(to: usize, value: i32) -> Result {
+    // SAFETY: The address is the user's and checked by the function.
+    to_result(unsafe { bindings::rdma_sock_helper_put_user_int(value, to as *mut ffi::c_int) })
+}
+
+impl Socket {
+    /// setsockopt() of TCP, all levels.
+    pub(crate) fn inet_setsockopt(&self, opt: &mut SetOpt) -> Result {
+        // SOL_SOCKET options come here only in kernels that let a family have its own.
+        let op = self.inet().setsockopt.ok_or(EOPNOTSUPP)?;
+        // SAFETY: `SetOpt` holds what the caller gave.
+        let value = unsafe { core::ptr::read(&opt.value) };
+        // SAFETY: The socket is valid, the value is the caller's.
+        to_result(unsafe { op(self.as_raw(), opt.level, opt.name, value, opt.len) })
+    }
+
+    /// getsockopt() of TCP, all levels.
+    pub(crate) fn inet_getsockopt(&self, opt: &mut GetOpt) -> Result {
+        let op = self.inet().getsockopt.ok_or(EOPNOTSUPP)?;
+        // SAFETY: The socket is valid, the addresses are the user's.
+        to_result(unsafe { op(self.as_raw(), opt.level, opt.name, opt.value, opt.len) })
+    }
+}
