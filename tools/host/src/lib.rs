@@ -9,6 +9,18 @@
     unused_imports,
     reason = "the engines, which use the core, exist only in the module"
 )]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::as_conversions,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used,
+        reason = "tests may panic; without them everything is checked"
+    )
+)]
 
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
