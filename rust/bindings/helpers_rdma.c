@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Inline functions and macros of the verbs and DMA headers as functions that Rust can call. There is
- * no logic here.
+ * Inline functions and macros of the verbs and DMA headers as functions that Rust can call. There
+ * is no logic here.
  */
 
 #include <linux/gfp.h>

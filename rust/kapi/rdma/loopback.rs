@@ -549,6 +549,34 @@ mod tests {
     }
 
     #[test]
+    fn queues_that_the_device_cannot_hold_are_refused() -> Result {
+        let refused = unless_skipped!(with_bench(false, |bench| {
+            let pd = Pd::new(&bench.device)?;
+            let probe = Probe::new()?;
+            let mut refused = 0;
+            for (send_slots, recv_slots) in [(0, 8), (8, 0), (u16::MAX, 8), (8, u16::MAX)] {
+                let config = Config {
+                    port: bench.port,
+                    gid_index: bench.gid.index,
+                    send_slots,
+                    recv_slots,
+                };
+                let channel = Channel::new(&pd, &config, probe.clone());
+                match channel {
+                    Ok(channel) => channel.shutdown(),
+                    Err(EINVAL) => refused += 1,
+                    Err(_) => (),
+                }
+            }
+            let most = bench.device.max_qp_wr().min(bench.device.max_cqe());
+            Ok((refused, u32::from(u16::MAX) * 4 > most))
+        }));
+        // Whether the send queue is too long depends on the device.
+        assert_eq!(refused.0, 3 + usize::from(refused.1));
+        Ok(())
+    }
+
+    #[test]
     fn too_much_for_a_region_is_refused() -> Result {
         let refused = unless_skipped!(with_loop(|bench, _, channel, _| {
             let most = bench.device.max_region_bytes() / (64 * 1024);
