@@ -24,23 +24,24 @@ mod delete_rkey;
 mod first_contact;
 mod flow;
 pub(crate) mod group;
-mod link;
+pub(crate) mod link;
 pub(crate) mod msg;
-mod rkey;
+pub(crate) mod rkey;
 pub(crate) mod rtoken;
 mod teardown;
 mod test_link;
 
 #[cfg(test)]
+mod abuse;
+#[cfg(test)]
 mod sim;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod testing;
 
-pub(crate) use action::{Action, Cause, Fail, Kind, RmbId, Role};
+pub(crate) use action::{Action, Fail, Kind, RmbId, Role};
 pub(crate) use delete_link::DeleteReason;
 pub(crate) use first_contact::LinkOffer;
 pub(crate) use group::{Config, Group, Timers};
-pub(crate) use link::{LocalLink, PeerLink, Slot, MAX_LINKS};
-pub(crate) use msg::{Layout, Message, ParseError};
-pub(crate) use rkey::Busy;
-pub(crate) use rtoken::{PeerRmbId, TableFull};
+pub(crate) use link::{LocalLink, PeerLink, Slot};
+pub(crate) use msg::Layout;
+pub(crate) use rtoken::PeerRmbId;
