@@ -12,6 +12,8 @@ import time
 GRACE_SECONDS = 20
 # From "finish" to power-off: unloading modules, scanning for leaks.
 SHUTDOWN_SECONDS = 150
+# For the guests to tell what hangs, after the time limit.
+DUMP_SECONDS = 10
 # Ends what a guest sends on its output line.
 END = "\0end"
 TIMED_OUT = 124
@@ -30,6 +32,7 @@ class Loop:
         self.pending = {}
         self.finishing = False
         self.timed_out = False
+        self.dumped = set()
         self.alive = set(guests)
         self.ended = {g: set() for g in guests}
         self.logs = {}
@@ -46,9 +49,11 @@ class Loop:
         """Runs until all guests are gone or the time is up."""
         while self.alive:
             left = self.deadline - time.monotonic()
+            if self.timed_out and (left <= 0 or self.dumped >= self.alive):
+                break
             if left <= 0:
                 self.time_is_up()
-                break
+                continue
             for key, _ in self.selector.select(left):
                 g, name = key.data
                 if name == "process":
@@ -117,6 +122,8 @@ class Loop:
         elif word == "fail":
             g.failures.append(rest)
             print(f"vm: guest {g.letter}: {rest}", file=sys.stderr)
+        elif word == "dumped":
+            self.dumped.add(g)
         elif word == "end":
             self.ended[g].add("control")
             self.maybe_bye(g)
@@ -203,6 +210,9 @@ class Loop:
         else:
             print("vm: the time limit is over", file=sys.stderr)
         self.timed_out = True
+        self.deadline = time.monotonic() + DUMP_SECONDS
+        for g in self.alive:
+            g.tell("dump")
 
 
 def until_done(guests, timeout, verbose):
