@@ -2,7 +2,7 @@
 
 //! `rdma-sock accel`: turning the sockets of selected programs, by a BPF program.
 //!
-//! The program and its maps are pinned in the BPF file system, so they live on after this tool ends:
+//! The program and its maps are pinned in the BPF file system, so they outlive this tool:
 //!
 //! ```text
 //!   bpf/accel.bpf.c   the program; runs in socket(2)

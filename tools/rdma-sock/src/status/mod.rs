@@ -175,7 +175,8 @@ impl Report {
             return (summary, None);
         }
         let mut table = Table::new(&[
-            "MODE", "ROLE", "STATE", "LOCAL", "PEER", "SENT", "RECEIVED", "DEVICE", "WHY TCP",
+            "MODE", "ROLE", "STATE", "LOCAL", "PEER", "SENT", "RECEIVED", "BY TCP", "DEVICE",
+            "WHY TCP",
         ]);
         for conn in &self.connections {
             table.row([
@@ -186,6 +187,7 @@ impl Report {
                 conn.peer.clone().unwrap_or_default(),
                 conn.tx_bytes.map(bytes).unwrap_or_default(),
                 conn.rx_bytes.map(bytes).unwrap_or_default(),
+                conn.tcp_bytes.map(bytes).unwrap_or_default(),
                 conn.dev.clone().unwrap_or_default(),
                 conn.why_tcp(),
             ]);
@@ -199,7 +201,10 @@ impl Report {
             table.row([
                 link.lgr.clone().unwrap_or_default(),
                 link.role.clone().unwrap_or_default(),
-                link.peer.clone().unwrap_or_default(),
+                link.peer
+                    .clone()
+                    .or_else(|| link.peer_gid.clone())
+                    .unwrap_or_default(),
                 link.dev.clone().unwrap_or_default(),
                 link.state.clone().unwrap_or_default(),
                 link.conns

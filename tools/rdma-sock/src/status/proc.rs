@@ -9,6 +9,7 @@ use anyhow::{
     Context,
     Result, //
 };
+use rustix::net;
 use serde::Serialize;
 use serde_json::{
     Map,
@@ -86,6 +87,9 @@ impl Files {
 /// A line of `key=value` words. Taking a key removes it, so what is left is what nobody knew.
 struct Record(BTreeMap<String, String>);
 
+/// What is left of a record when all known words are taken; decimal numbers are numbers.
+type Other = BTreeMap<String, Value>;
+
 impl Record {
     /// Reads a line. A word without `=` belongs to the value before it, which then has a blank.
     fn parse(line: &str) -> Self {
@@ -115,6 +119,17 @@ impl Record {
         Some(number)
     }
 
+    fn other(self) -> Other {
+        let value = |text: String| match text.parse::<u64>() {
+            Ok(number) => Value::from(number),
+            Err(_) => Value::from(text),
+        };
+        self.0
+            .into_iter()
+            .map(|(key, text)| (key, value(text)))
+            .collect()
+    }
+
     fn flag(&mut self, key: &str) -> Option<bool> {
         self.number(key).map(|number| number != 0)
     }
@@ -139,33 +154,41 @@ pub(super) struct Connection {
     /// Why TCP: a code as in the Decline message, and its name.
     pub(super) reason: Option<String>,
     pub(super) reason_name: Option<String>,
+    /// Payload by RDMA.
     pub(super) tx_bytes: Option<u64>,
     pub(super) rx_bytes: Option<u64>,
+    /// Payload over TCP, in both directions.
+    pub(super) tcp_bytes: Option<u64>,
     pub(super) ino: Option<u64>,
     pub(super) uid: Option<u64>,
     pub(super) lgr: Option<String>,
     pub(super) dev: Option<String>,
     #[serde(flatten)]
-    other: BTreeMap<String, String>,
+    other: Other,
 }
 
 impl From<Record> for Connection {
     fn from(mut record: Record) -> Self {
+        let reason = record.text("reason");
+        let reason_name = record
+            .text("reason_name")
+            .filter(|name| name != reason::UNKNOWN);
         Self {
             role: record.text("role"),
             mode: record.text("mode"),
             state: record.text("state"),
             local: record.text("local"),
             peer: record.text("peer"),
-            reason: record.text("reason"),
-            reason_name: record.text("reason_name"),
+            reason_name: reason_name.or_else(|| reason::describe(reason.as_deref()?)),
+            reason,
             tx_bytes: record.number("tx_bytes"),
             rx_bytes: record.number("rx_bytes"),
+            tcp_bytes: record.number("tcp_bytes"),
             ino: record.number("ino"),
             uid: record.number("uid"),
             lgr: record.text("lgr"),
             dev: record.text("dev"),
-            other: record.0,
+            other: record.other(),
         }
     }
 }
@@ -188,6 +211,8 @@ impl Connection {
 pub(super) struct Device {
     pub(super) dev: Option<String>,
     pub(super) port: Option<u64>,
+    /// The network device, by number and by name.
+    pub(super) ifindex: Option<u64>,
     pub(super) netdev: Option<String>,
     pub(super) state: Option<String>,
     pub(super) gid: Option<String>,
@@ -195,20 +220,22 @@ pub(super) struct Device {
     /// SMC can use it; nobody knows without the module.
     pub(super) usable: Option<bool>,
     #[serde(flatten)]
-    other: BTreeMap<String, String>,
+    other: Other,
 }
 
 impl From<Record> for Device {
     fn from(mut record: Record) -> Self {
+        let ifindex = record.number("ifindex");
         Self {
             dev: record.text("dev"),
             port: record.number("port"),
-            netdev: record.text("netdev"),
+            ifindex,
+            netdev: record.text("netdev").or_else(|| netdev_name(ifindex?)),
             state: record.text("state"),
             gid: record.text("gid"),
             mac: record.text("mac"),
             usable: record.flag("usable"),
-            other: record.0,
+            other: record.other(),
         }
     }
 }
@@ -218,14 +245,21 @@ impl From<Port> for Device {
         Self {
             dev: Some(port.device),
             port: Some(port.port.into()),
+            ifindex: None,
             netdev: port.netdev,
             state: Some(port.state.to_string()),
             gid: None,
             mac: None,
             usable: None,
-            other: BTreeMap::new(),
+            other: Other::new(),
         }
     }
+}
+
+/// The name of a network device of this namespace.
+fn netdev_name(ifindex: u64) -> Option<String> {
+    let socket = net::socket(net::AddressFamily::INET, net::SocketType::DGRAM, None).ok()?;
+    net::netdevice::index_to_name(socket, ifindex.try_into().ok()?).ok()
 }
 
 /// One line of `links`.
@@ -234,6 +268,7 @@ pub(super) struct Link {
     pub(super) lgr: Option<String>,
     pub(super) role: Option<String>,
     pub(super) peer: Option<String>,
+    pub(super) peer_gid: Option<String>,
     pub(super) dev: Option<String>,
     pub(super) state: Option<String>,
     pub(super) conns: Option<u64>,
@@ -241,7 +276,7 @@ pub(super) struct Link {
     pub(super) qpn: Option<String>,
     pub(super) peer_qpn: Option<String>,
     #[serde(flatten)]
-    other: BTreeMap<String, String>,
+    other: Other,
 }
 
 impl From<Record> for Link {
@@ -250,13 +285,14 @@ impl From<Record> for Link {
             lgr: record.text("lgr"),
             role: record.text("role"),
             peer: record.text("peer"),
+            peer_gid: record.text("peer_gid"),
             dev: record.text("dev"),
             state: record.text("state"),
             conns: record.number("conns"),
             rmbs: record.number("rmbs"),
             qpn: record.text("qpn"),
             peer_qpn: record.text("peer_qpn"),
-            other: record.0,
+            other: record.other(),
         }
     }
 }
@@ -319,7 +355,15 @@ mod tests {
         assert_eq!(conn.role.as_deref(), Some("client"));
         assert_eq!(conn.lgr, None);
         assert_eq!(conn.tx_bytes, None);
-        assert_eq!(conn.other.get("colour").map(String::as_str), Some("blue"));
+        assert_eq!(conn.other.get("colour"), Some(&Value::from("blue")));
+    }
+
+    #[test]
+    fn reason_without_a_name_gets_one() {
+        let conn = Connection::from(Record::parse("reason=0x7f000007 reason_name=unknown"));
+        assert_eq!(conn.reason_name.as_deref(), Some("TCP chosen by policy"));
+        let conn = Connection::from(Record::parse("reason=0x00000000"));
+        assert_eq!(conn.reason_name, None);
     }
 
     #[test]
@@ -333,7 +377,14 @@ mod tests {
         let conn = Connection::from(Record::parse("peer=a=b tx_bytes=many"));
         assert_eq!(conn.peer.as_deref(), Some("a=b"));
         assert_eq!(conn.tx_bytes, None);
-        assert_eq!(conn.other.get("tx_bytes").map(String::as_str), Some("many"));
+        assert_eq!(conn.other.get("tx_bytes"), Some(&Value::from("many")));
+    }
+
+    #[test]
+    fn network_device_is_named_by_its_number() {
+        let device = Device::from(Record::parse("dev=rxe0 ifindex=1 usable=1"));
+        assert_eq!(device.ifindex, Some(1));
+        assert_eq!(device.netdev.as_deref(), Some("lo"));
     }
 
     #[test]

@@ -15,6 +15,9 @@ use table::{
     Reason, //
 };
 
+/// The name of codes that are not in the table.
+pub(super) const UNKNOWN: &str = Reason::Unknown(0).name();
+
 /// How often connections fell back for one reason.
 #[derive(Debug, Serialize)]
 pub(super) struct Count {
@@ -32,6 +35,12 @@ impl Count {
             count,
         }
     }
+}
+
+/// The name for a code as text, like `0x03010000`; none for 0, which is no reason.
+pub(super) fn describe(code: &str) -> Option<String> {
+    let code = u32::from_str_radix(code.strip_prefix("0x")?, 16).ok()?;
+    (code != 0).then(|| name(code).into())
 }
 
 fn name(code: u32) -> &'static str {
