@@ -20,7 +20,7 @@
 use core::ops::DerefMut;
 
 use super::{
-    action::{Action, Cause, Fail, Kind, Role},
+    action::{Action, Cause, Kind, Role},
     add_link::{AddLink, Refusal},
     confirm_link::ConfirmLink,
     delete_link::{DeleteLink, DeleteReason},
@@ -28,6 +28,7 @@ use super::{
     group::Group,
     link::{Slot, State},
     msg::Message,
+    phase::Phase,
     rtoken::Entry,
 };
 use crate::proto::{
@@ -50,136 +51,6 @@ pub(crate) struct LinkOffer {
     pub(crate) psn: Psn,
     /// Its largest MTU.
     pub(crate) mtu: Mtu,
-}
-
-/// How far a link group is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Made, not started.
-    Idle,
-    /// Server: CONFIRM LINK was sent, its reply is awaited (LLF-02).
-    Confirming {
-        /// TMR-10.
-        deadline: Instant,
-        /// Whether it is known to have arrived.
-        delivered: bool,
-    },
-    /// Server: the engine has to say what a second link could use.
-    AwaitOffer {
-        /// When the attempt is given up.
-        deadline: Instant,
-    },
-    /// Server: ADD LINK was sent, its reply is awaited (RDV-06).
-    Adding {
-        /// TMR-14.
-        deadline: Instant,
-        /// Number of the link in it.
-        number: LinkNum,
-    },
-    /// Server: the client accepted a link that cannot be; DELETE LINK for it was sent (LLF-19).
-    Dropping {
-        /// TMR-11.
-        deadline: Instant,
-    },
-    /// Client: CONFIRM LINK is awaited.
-    AwaitConfirm {
-        /// TMR-04.
-        deadline: Instant,
-    },
-    /// Client: the engine has to move the queue pair (LNK-08).
-    AwaitRts {
-        /// When first contact is given up.
-        deadline: Instant,
-    },
-    /// Client: the reply to CONFIRM LINK was sent, ADD LINK is awaited.
-    AwaitAdd {
-        /// TMR-13.
-        deadline: Instant,
-        /// Whether the reply is known to have arrived.
-        delivered: bool,
-    },
-    /// In use.
-    Ready,
-    /// DELETE LINK for the group was sent.
-    Ending {
-        /// TMR-23, TMR-24.
-        deadline: Instant,
-        /// Why.
-        cause: Cause,
-    },
-    /// Dead.
-    Over,
-}
-
-impl Phase {
-    /// Whether first contact is not over, one way or another.
-    pub(super) const fn is_first_contact(self) -> bool {
-        !matches!(self, Self::Ready | Self::Ending { .. } | Self::Over)
-    }
-
-    /// When waiting ends.
-    pub(super) const fn deadline(self) -> Option<Instant> {
-        match self {
-            Self::Confirming { deadline, .. }
-            | Self::AwaitOffer { deadline }
-            | Self::Adding { deadline, .. }
-            | Self::Dropping { deadline }
-            | Self::AwaitConfirm { deadline }
-            | Self::AwaitRts { deadline }
-            | Self::AwaitAdd { deadline, .. }
-            | Self::Ending { deadline, .. } => Some(deadline),
-            Self::Idle | Self::Ready | Self::Over => None,
-        }
-    }
-
-    /// Why the group ends, if that is decided.
-    pub(super) const fn end_cause(self) -> Option<Cause> {
-        match self {
-            Self::Ending { cause, .. } => Some(cause),
-            _ => None,
-        }
-    }
-
-    /// What a failure in this phase means to the connection (CLC-413, C.3).
-    pub(super) const fn verdict(self, cause: Cause) -> Fail {
-        let reason = cause.reason();
-        match self {
-            Self::Idle
-            | Self::Confirming {
-                delivered: false, ..
-            }
-            | Self::AwaitConfirm { .. }
-            | Self::AwaitRts { .. }
-            | Self::AwaitAdd {
-                delivered: false, ..
-            } => Fail::Decline(reason),
-            _ => Fail::Abort(reason),
-        }
-    }
-
-    /// What the end of waiting in this phase means to the connection, if it is first contact.
-    const fn timeout_verdict(self) -> Option<Fail> {
-        let cause = match self {
-            // Not delivered means that it could not be sent (TMR-05); else TMR-10.
-            Self::Confirming { .. } => Cause::NoReply(Kind::ConfirmLink),
-            // The server may be about to decline, but did not do so in time (TMR-04).
-            Self::AwaitConfirm { .. } => {
-                return Some(Fail::Abort(Cause::NoConfirmLink.reason()));
-            }
-            Self::AwaitRts { .. } => Cause::NotReady(Reason::ReadyLink),
-            // TMR-06.
-            Self::AwaitAdd {
-                delivered: false, ..
-            } => Cause::SendFailed(Kind::ConfirmLinkReply),
-            // TMR-13.
-            Self::AwaitAdd { .. } => Cause::NoAddLink,
-            // TMR-14, TMR-11.
-            Self::AwaitOffer { .. } | Self::Adding { .. } => Cause::NoReply(Kind::AddLink),
-            Self::Dropping { .. } => Cause::NoReply(Kind::DeleteLink),
-            Self::Idle | Self::Ready | Self::Ending { .. } | Self::Over => return None,
-        };
-        Some(self.verdict(cause))
-    }
 }
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
@@ -456,6 +327,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 mod tests {
     use super::*;
     use crate::proto::{
+        llc::action::Fail,
         llc::testing::{
             add_link,
             after,

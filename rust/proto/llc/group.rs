@@ -16,10 +16,10 @@ use core::ops::DerefMut;
 use super::{
     action::{Action, Cause, Fail, Kind, RmbId, Role},
     delete_link::{DeleteLink, DeleteReason},
-    first_contact::Phase,
     flow::{admit, Request, Running, Verdict},
     link::{Link, LocalLink, PeerLink, Slot, State, Test, MAX_LINKS},
     msg::{Layout, Message},
+    phase::Phase,
     rkey::Exchange,
     rtoken::{Entry, PeerRmbId, Table, TableFull},
     test_link::{TestLink, UserData},

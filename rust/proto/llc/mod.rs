@@ -7,6 +7,7 @@
 //! | The messages                                               | [`msg`] and one file each |
 //! | The link group: inputs, outputs, timers, TEST LINK         | [`group`]                 |
 //! | CONFIRM LINK and the attempt for a second link             | `first_contact`           |
+//! | How far a group is, and what a failure then means          | `phase`                   |
 //! | DELETE LINK                                                | `teardown`                |
 //! | CONFIRM RKEY and DELETE RKEY                               | `rkey`                    |
 //! | What happens when exchanges collide                        | `flow`                    |
@@ -26,6 +27,7 @@ mod flow;
 pub(crate) mod group;
 pub(crate) mod link;
 pub(crate) mod msg;
+mod phase;
 pub(crate) mod rkey;
 pub(crate) mod rtoken;
 mod teardown;

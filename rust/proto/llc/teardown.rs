@@ -7,11 +7,11 @@ use core::ops::DerefMut;
 use super::{
     action::{Action, Cause, Kind, Role},
     delete_link::{DeleteLink, DeleteReason},
-    first_contact::Phase,
     flow::{Request, Verdict},
     group::Group,
     link::{Slot, State},
     msg::Message,
+    phase::Phase,
     rtoken::Entry,
 };
 use crate::proto::{time::Instant, wire::LinkNum};
