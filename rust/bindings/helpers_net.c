@@ -443,6 +443,11 @@ u8 *rdma_sock_helper_saved_syn_tcp(struct saved_syn *saved, u32 *len)
 	return saved->data + saved->mac_hdrlen + saved->network_hdrlen;
 }
 
+void rdma_sock_helper_saved_syn_cut(struct saved_syn *saved)
+{
+	saved->tcp_hdrlen = sizeof(struct tcphdr);
+}
+
 bool rdma_sock_helper_has_syn_smc(void)
 {
 	return IS_ENABLED(CONFIG_SMC);
@@ -651,6 +656,11 @@ struct proc_dir_entry *rdma_sock_helper_proc_mkdir(struct net *net,
 	return proc_net_mkdir(net, name, net->proc_net);
 }
 
+void rdma_sock_helper_proc_rmdir(struct net *net, const char *name)
+{
+	remove_proc_subtree(name, net->proc_net);
+}
+
 struct proc_dir_entry *
 rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
 			     int (*show)(struct seq_file *, void *))
@@ -732,6 +742,11 @@ bool rdma_sock_helper_skb_plain(const struct sk_buff *skb)
 	       !skb_is_gso(skb);
 }
 
+bool rdma_sock_helper_sk_is_tcp(const struct sock *sk)
+{
+	return sk_is_tcp(sk);
+}
+
 u8 *rdma_sock_helper_skb_append(struct sk_buff *skb, u32 len)
 {
 	/* A copy of its own: the clone on the retransmit queue stays as it is. */
@@ -798,6 +813,14 @@ bool rdma_sock_helper_skb_pull_tcp(struct sk_buff *skb, u8 pf, u32 *offset)
 	if (!th->syn || !th->ack || th->rst || th->fin || th->doff < 5)
 		return false;
 	return pskb_may_pull(skb, start + th->doff * 4);
+}
+
+u32 rdma_sock_helper_skb_header(const struct sk_buff *skb, u32 offset, u8 *to)
+{
+	const struct tcphdr *th = (struct tcphdr *)(skb->data + offset);
+
+	memcpy(to, th, th->doff * 4);
+	return th->doff * 4;
 }
 
 struct sock *rdma_sock_helper_skb_lookup(struct net *net, struct sk_buff *skb,

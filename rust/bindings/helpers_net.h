@@ -105,6 +105,7 @@ void rdma_sock_helper_tcp_set_save_syn(struct sock *sk, u8 value);
 struct saved_syn *rdma_sock_helper_tcp_saved_syn(const struct sock *sk);
 void rdma_sock_helper_tcp_saved_syn_free(struct sock *sk);
 u8 *rdma_sock_helper_saved_syn_tcp(struct saved_syn *saved, u32 *len);
+void rdma_sock_helper_saved_syn_cut(struct saved_syn *saved);
 bool rdma_sock_helper_has_syn_smc(void);
 bool rdma_sock_helper_syn_smc(const struct sock *sk);
 void rdma_sock_helper_set_syn_smc(struct sock *sk, bool on);
@@ -138,6 +139,7 @@ u64 rdma_sock_helper_net_cookie(const struct net *net);
 struct net *rdma_sock_helper_seq_net(struct seq_file *seq);
 struct proc_dir_entry *rdma_sock_helper_proc_mkdir(struct net *net,
 						   const char *name);
+void rdma_sock_helper_proc_rmdir(struct net *net, const char *name);
 struct proc_dir_entry *
 rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
 			     int (*show)(struct seq_file *, void *));
@@ -164,10 +166,12 @@ struct sock *rdma_sock_helper_skb_sk(const struct sk_buff *skb);
 u8 *rdma_sock_helper_skb_tcp(const struct sk_buff *skb);
 u32 rdma_sock_helper_skb_tail_len(const struct sk_buff *skb);
 bool rdma_sock_helper_skb_plain(const struct sk_buff *skb);
+bool rdma_sock_helper_sk_is_tcp(const struct sock *sk);
 u8 *rdma_sock_helper_skb_append(struct sk_buff *skb, u32 len);
 void rdma_sock_helper_skb_lengthen(struct sk_buff *skb, u8 pf);
 void rdma_sock_helper_skb_tcp_csum(struct sk_buff *skb, u8 pf);
 bool rdma_sock_helper_skb_pull_tcp(struct sk_buff *skb, u8 pf, u32 *offset);
+u32 rdma_sock_helper_skb_header(const struct sk_buff *skb, u32 offset, u8 *to);
 struct sock *rdma_sock_helper_skb_lookup(struct net *net, struct sk_buff *skb,
 					 u8 pf, u32 offset);
 void rdma_sock_helper_sock_gen_put(struct sock *sk);

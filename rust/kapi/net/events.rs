@@ -21,10 +21,7 @@ use core::{
     any::TypeId,
     ffi::c_void,
     ptr,
-    sync::atomic::{
-        AtomicU32,
-        Ordering, //
-    },
+    sync::atomic::AtomicU32, //
 };
 use kernel::{
     container_of,
@@ -471,9 +468,4 @@ impl Socket {
         // SAFETY: As in `context`.
         (!att.is_null()).then(|| unsafe { f(&(*att).option, &(*att).nonce) })
     }
-}
-
-/// Stores `value`; named for the ordering: nobody derives anything else from these words.
-pub(super) fn store(word: &AtomicU32, value: u32) {
-    word.store(value, Ordering::Relaxed);
 }

@@ -178,8 +178,8 @@ impl<T: SocketOps> Drop for Registration<T> {
             if self.stage >= Stage::Inet {
                 bindings::inet_unregister_protosw(sw.get());
             }
-            bindings::synchronize_net();
             TABLES.store(ptr::null_mut(), Ordering::Release);
+            bindings::synchronize_net();
             drop(KBox::from_raw(self.tables));
         }
     }

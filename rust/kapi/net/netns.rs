@@ -5,8 +5,20 @@
 //! C header: [`include/net/net_namespace.h`](srctree/include/net/net_namespace.h)
 
 use crate::bindings;
-use core::ptr::NonNull;
-use kernel::bindings as kb;
+use core::{
+    marker::PhantomData,
+    ptr::NonNull, //
+};
+use kernel::{
+    bindings as kb,
+    error::{
+        from_result,
+        to_result, //
+    },
+    ffi,
+    prelude::*,
+    types::Opaque, //
+};
 
 /// A reference to a network namespace, which lives as long as there is one.
 ///
@@ -63,5 +75,85 @@ impl Drop for NetRef {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
         unsafe { bindings::rdma_sock_helper_put_net(self.as_raw()) }
+    }
+}
+
+/// What happens to network namespaces. All functions may sleep.
+pub(crate) trait NetOps: Send + Sync + 'static {
+    /// A namespace exists: once for each, now or when it is made.
+    fn init(net: &Net) -> Result;
+
+    /// A namespace goes away, or the registration.
+    fn exit(net: &Net);
+}
+
+/// A network namespace that is there for the time of a call.
+///
+/// # Invariants
+///
+/// The namespace is valid for the lifetime of the reference.
+#[repr(transparent)]
+pub(crate) struct Net(Opaque<kb::net>);
+
+impl Net {
+    /// The pointer for C.
+    pub(in crate::kapi) fn as_raw(&self) -> *mut kb::net {
+        self.0.get()
+    }
+
+    /// The number that tells namespaces apart.
+    pub(crate) fn cookie(&self) -> u64 {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_net_cookie(self.as_raw()) }
+    }
+}
+
+/// A registered [`NetOps`].
+///
+/// # Invariants
+///
+/// `ops` is registered.
+pub(crate) struct NetRegistration<T: NetOps> {
+    ops: KBox<Opaque<kb::pernet_operations>>,
+    _ops: PhantomData<T>,
+}
+
+// SAFETY: The operations are only used by the kernel, under its own lock.
+unsafe impl<T: NetOps> Send for NetRegistration<T> {}
+// SAFETY: As above.
+unsafe impl<T: NetOps> Sync for NetRegistration<T> {}
+
+impl<T: NetOps> NetRegistration<T> {
+    /// Registers the operations and runs `init` for the namespaces that exist. May sleep.
+    pub(crate) fn new() -> Result<Self> {
+        let ops = KBox::new(Opaque::<kb::pernet_operations>::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The operations are ours, and do not move or go before they are unregistered.
+        unsafe {
+            (*ops.get()).init = Some(Self::init);
+            (*ops.get()).exit = Some(Self::exit);
+            to_result(kb::register_pernet_subsys(ops.get()))?;
+        }
+        // INVARIANT: Just registered.
+        Ok(Self {
+            ops,
+            _ops: PhantomData,
+        })
+    }
+
+    unsafe extern "C" fn init(net: *mut kb::net) -> ffi::c_int {
+        // SAFETY: The kernel gives a valid namespace. `Net` is transparent.
+        from_result(|| T::init(unsafe { &*net.cast() }).map(|()| 0))
+    }
+
+    unsafe extern "C" fn exit(net: *mut kb::net) {
+        // SAFETY: As above.
+        T::exit(unsafe { &*net.cast() })
+    }
+}
+
+impl<T: NetOps> Drop for NetRegistration<T> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { kb::unregister_pernet_subsys(self.ops.get()) }
     }
 }

@@ -45,6 +45,8 @@ use kernel::{
 
 /// `TCP_ULP`.
 const TCP_ULP: i32 = 31;
+/// `TCP_SAVE_SYN`.
+const TCP_SAVE_SYN: i32 = 27;
 
 /// What a program does with a socket.
 ///
@@ -304,7 +306,13 @@ impl<T: SocketOps> OpsVTable<T> {
         let socket = unsafe { Socket::from_raw(sock) };
         // INVARIANT: These are the arguments of this operation.
         let (newsock, mut arg) = (NewSocket { raw: newsock }, AcceptArg { raw: arg });
-        from_result(|| T::accept(socket, newsock, &mut arg).map(|()| 0))
+        let new = newsock.raw;
+        from_result(|| {
+            T::accept(socket, newsock, &mut arg)?;
+            // SAFETY: After success the new socket has its sock.
+            unsafe { Socket::from_raw(new) }.sk().drop_saved_syn();
+            Ok(0)
+        })
     }
 
     unsafe extern "C" fn getname(
@@ -397,6 +405,9 @@ impl<T: SocketOps> OpsVTable<T> {
                 ptr::write_volatile(&raw mut (*sock).ops, ops);
             }
         }
+        if level == SOL_TCP && name == TCP_SAVE_SYN {
+            socket.keep_saving_syn();
+        }
         ret
     }
 
@@ -416,6 +427,9 @@ impl<T: SocketOps> OpsVTable<T> {
             value,
             len,
         };
+        if level == SOL_TCP && name == TCP_SAVE_SYN && socket.saves_syn_for_us() {
+            return from_result(|| opt.write_int(0).map(|()| 0));
+        }
         from_result(|| T::getsockopt(socket, &mut opt).map(|()| 0))
     }
 

@@ -130,11 +130,4 @@ impl Sock {
         }
         len
     }
-
-    /// Frees the copy of the SYN. May sleep.
-    pub(crate) fn drop_saved_syn(&self) {
-        let guard = self.lock();
-        // SAFETY: The sock is valid and locked.
-        unsafe { bindings::rdma_sock_helper_tcp_saved_syn_free(guard.as_raw()) }
-    }
 }

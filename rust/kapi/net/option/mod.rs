@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A TCP option on SYN and SYN-ACK by which both ends of a connection agree on something.
+//!
+//! Two ways lead there, and the rest of the module does not see which one is taken:
+//! - a kernel with CONFIG_SMC has it built in, for the option of SMC (`tcp_sock::syn_smc`);
+//! - for any other kernel there is [`netfilter`], which adds and looks for the option in segments of
+//!   our sockets only, as an [`OptionPolicy`] says.
+//!
+//! What is remembered is in the [`Attachment`] of the sock (and, for a connection that is not yet
+//! one, in the copy of the SYN that TCP itself keeps), so there is no table that could grow.
+//!
+//! C header: [`include/linux/tcp.h`](srctree/include/linux/tcp.h)
+
+mod netfilter;
+
+use super::{
+    events::Attachment,
+    sock::Sock,
+    socket::Socket, //
+};
+use crate::bindings;
+use core::{
+    marker::PhantomData,
+    ptr,
+    sync::atomic::{
+        AtomicPtr,
+        AtomicU32,
+        Ordering, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::rcu, //
+};
+
+/// The option is wanted on segments of this sock.
+const ENABLED: u32 = 1;
+/// The peer's SYN-ACK agreed.
+const AGREED: u32 = 2;
+
+/// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats it
+/// like 1, which keeps the headers from the network header on.
+const SAVE_SYN_OURS: u8 = 3;
+
+/// What to do with a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Leave it as it is.
+    Leave,
+    /// Append octets to its TCP options.
+    Add {
+        /// The octets.
+        bytes: [u8; 16],
+        /// How many of them; a multiple of 4.
+        len: usize,
+    },
+}
+
+/// Decides about the option. The options given are what follows the fixed part of the TCP header.
+///
+/// All functions run in softirq and only compute.
+pub(crate) trait OptionPolicy: Send + Sync + 'static {
+    /// A SYN of a client whose connection has this nonce is sent, with the given options so far.
+    fn syn_out(nonce: u32, options: &[u8]) -> Verdict;
+
+    /// A SYN-ACK with the given options answers a SYN.
+    fn synack_out(syn_options: &[u8], options: &[u8]) -> Verdict;
+
+    /// Whether the options of a SYN-ACK agree with the SYN of that nonce.
+    fn synack_in(nonce: u32, options: &[u8]) -> bool;
+
+    /// Whether a SYN asks for agreement, so that [`Self::synack_out`] adds the option if it fits.
+    fn syn_agrees(syn_options: &[u8]) -> bool;
+}
+
+/// The functions of an [`OptionPolicy`].
+struct Policy {
+    syn_out: fn(u32, &[u8]) -> Verdict,
+    synack_out: fn(&[u8], &[u8]) -> Verdict,
+    synack_in: fn(u32, &[u8]) -> bool,
+    syn_agrees: fn(&[u8]) -> bool,
+}
+
+/// Which way the option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The kernel's if it has one, otherwise netfilter.
+    Auto,
+    /// The one built into kernels with CONFIG_SMC.
+    Kernel,
+    /// Netfilter hooks.
+    Netfilter,
+}
+
+/// The policy in use; null unless the netfilter back end is registered.
+static POLICY: AtomicPtr<Policy> = AtomicPtr::new(ptr::null_mut());
+
+fn policy() -> Option<&'static Policy> {
+    let policy = POLICY.load(Ordering::Acquire);
+    // SAFETY: The policy is freed by the drop of the back end, after the hooks are gone and no socket
+    // is left: these are the only ones who ask.
+    (!policy.is_null()).then(|| unsafe { &*policy })
+}
+
+/// The back end that is registered. There is one at a time.
+///
+/// # Invariants
+///
+/// `policy` is null, or came from a `KBox` and is owned by this object.
+pub(crate) struct Backend<P: OptionPolicy> {
+    hooks: Option<netfilter::Hooks>,
+    policy: *mut Policy,
+    _policy: PhantomData<P>,
+}
+
+// SAFETY: The policy holds functions only.
+unsafe impl<P: OptionPolicy> Send for Backend<P> {}
+// SAFETY: As above.
+unsafe impl<P: OptionPolicy> Sync for Backend<P> {}
+
+impl<P: OptionPolicy> Backend<P> {
+    /// Registers a back end: `EOPNOTSUPP` if the kernel's is asked for and there is none. May sleep.
+    pub(crate) fn register(kind: Kind) -> Result<Self> {
+        // SAFETY: Always safe to call.
+        let built_in = unsafe { bindings::rdma_sock_helper_has_syn_smc() };
+        if kind == Kind::Kernel && !built_in {
+            return Err(EOPNOTSUPP);
+        }
+        if built_in && kind != Kind::Netfilter {
+            // SAFETY: The static key exists in such a kernel.
+            unsafe { bindings::rdma_sock_helper_have_smc(true) };
+            return Ok(Self {
+                hooks: None,
+                policy: ptr::null_mut(),
+                _policy: PhantomData,
+            });
+        }
+        let policy = KBox::new(
+            Policy {
+                syn_out: P::syn_out,
+                synack_out: P::synack_out,
+                synack_in: P::synack_in,
+                syn_agrees: P::syn_agrees,
+            },
+            GFP_KERNEL,
+        )?;
+        // INVARIANT: The policy is owned by this object.
+        let mut this = Self {
+            hooks: None,
+            policy: KBox::into_raw(policy),
+            _policy: PhantomData,
+        };
+        POLICY.store(this.policy, Ordering::Release);
+        this.hooks = Some(netfilter::Hooks::new()?);
+        Ok(this)
+    }
+
+    /// Which back end it is: [`Kind::Kernel`] or [`Kind::Netfilter`].
+    pub(crate) fn kind(&self) -> Kind {
+        if self.policy.is_null() {
+            Kind::Kernel
+        } else {
+            Kind::Netfilter
+        }
+    }
+}
+
+impl<P: OptionPolicy> Drop for Backend<P> {
+    fn drop(&mut self) {
+        if self.policy.is_null() {
+            // SAFETY: The static key exists, see `register`.
+            unsafe { bindings::rdma_sock_helper_have_smc(false) };
+            return;
+        }
+        // Waits for the hooks that run.
+        self.hooks = None;
+        POLICY.store(ptr::null_mut(), Ordering::Release);
+        // SAFETY: By the type invariants; nobody uses the policy any more, see `policy`.
+        drop(unsafe { KBox::from_raw(self.policy) });
+    }
+}
+
+impl Socket {
+    /// Asks for the option on the SYN of a connection that is not begun yet, or on the SYN-ACKs of a
+    /// listener. `nonce` is given to the policy. Without a context, see [`Socket::attach`], nothing
+    /// happens. May sleep.
+    pub(crate) fn enable_option(&self, nonce: u32) {
+        self.option_word(|option, place| {
+            let guard = self.sk().lock();
+            if policy().is_some() {
+                place.store(nonce, Ordering::Relaxed);
+                option.store(ENABLED, Ordering::Relaxed);
+                save_syn(&guard, SAVE_SYN_OURS);
+            } else {
+                // SAFETY: The sock is valid and locked.
+                unsafe { bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), true) };
+            }
+        });
+    }
+
+    /// Takes [`Self::enable_option`] back. May sleep.
+    pub(crate) fn disable_option(&self) {
+        self.option_word(|option, _| {
+            let guard = self.sk().lock();
+            option.store(0, Ordering::Relaxed);
+            save_syn(&guard, 0);
+            // SAFETY: The sock is valid and locked.
+            unsafe { bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), false) };
+        });
+    }
+
+    /// Puts right what the user's TCP_SAVE_SYN has changed.
+    pub(super) fn keep_saving_syn(&self) {
+        self.option_word(|option, _| {
+            if option.load(Ordering::Relaxed) & ENABLED != 0 {
+                save_syn(&self.sk().lock(), SAVE_SYN_OURS);
+            }
+        });
+    }
+
+    /// Whether TCP keeps the SYNs for us and not for the user.
+    pub(super) fn saves_syn_for_us(&self) -> bool {
+        self.sk().save_syn() == SAVE_SYN_OURS
+    }
+}
+
+/// Sets `save_syn` unless the user has set it.
+fn save_syn(sk: &Sock, value: u8) {
+    let user = match sk.save_syn() {
+        SAVE_SYN_OURS => 0,
+        user => user,
+    };
+    if user == 0 {
+        // SAFETY: The sock is valid; the callers hold its lock.
+        unsafe { bindings::rdma_sock_helper_tcp_set_save_syn(sk.as_raw(), value) }
+    }
+}
+
+impl Sock {
+    fn save_syn(&self) -> u8 {
+        // SAFETY: The sock is valid.
+        unsafe { bindings::rdma_sock_helper_tcp_save_syn(self.as_raw()) }
+    }
+
+    /// Whether both ends agreed: for a client once it is established, for a server's child until
+    /// [`Self::drop_saved_syn`]. Process context.
+    pub(crate) fn peer_agreed(&self) -> bool {
+        let Some(policy) = policy() else {
+            // SAFETY: The sock is valid.
+            return unsafe { bindings::rdma_sock_helper_syn_smc(self.as_raw()) };
+        };
+        {
+            let _guard = rcu::read_lock();
+            let att = Attachment::of(self.as_raw());
+            // SAFETY: The attachment is freed after a grace period.
+            if !att.is_null() && unsafe { (*att).option.load(Ordering::Acquire) } & AGREED != 0 {
+                return true;
+            }
+        }
+        let mut options = [0; 40];
+        let len = self.saved_syn_options(&mut options);
+        options.get(..len).is_some_and(|o| len != 0 && (policy.syn_agrees)(o))
+    }
+
+    /// Frees the copy of the SYN, unless the user of the listener wants it. May sleep.
+    pub(crate) fn drop_saved_syn(&self) {
+        if self.save_syn() != SAVE_SYN_OURS {
+            return;
+        }
+        let guard = self.lock();
+        // SAFETY: The sock is valid and locked.
+        unsafe {
+            bindings::rdma_sock_helper_tcp_saved_syn_free(guard.as_raw());
+            bindings::rdma_sock_helper_tcp_set_save_syn(guard.as_raw(), 0);
+        }
+    }
+}
+
+/// Whether the option is wanted on segments of the sock with this word.
+fn is_enabled(option: &AtomicU32) -> bool {
+    option.load(Ordering::Relaxed) & ENABLED != 0
+}
+
+/// Remembers what the peer's SYN-ACK said.
+fn set_agreed(option: &AtomicU32, agreed: bool) {
+    // `Release` pairs with the load in `peer_agreed`.
+    if agreed {
+        option.fetch_or(AGREED, Ordering::Release);
+    } else {
+        option.fetch_and(!AGREED, Ordering::Release);
+    }
+}
