@@ -35,11 +35,6 @@ bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port)
 	return rdma_protocol_roce(dev, port);
 }
 
-bool rdma_sock_helper_rdma_protocol_iwarp(struct ib_device *dev, u32 port)
-{
-	return rdma_protocol_iwarp(dev, port);
-}
-
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev)
 {
 	return dev->attrs.max_qp_wr;
@@ -55,19 +50,9 @@ u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev)
 	return dev->attrs.max_fast_reg_page_list_len;
 }
 
-int rdma_sock_helper_ib_num_comp_vectors(struct ib_device *dev)
-{
-	return dev->num_comp_vectors;
-}
-
 bool rdma_sock_helper_ib_can_register(struct ib_device *dev)
 {
 	return dev->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS;
-}
-
-bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev)
-{
-	return ib_uses_virt_dma(dev);
 }
 
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port)
@@ -143,11 +128,6 @@ int rdma_sock_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
 	return ib_post_recv(qp, wr, bad_wr);
 }
 
-u32 rdma_sock_helper_ib_mr_lkey(struct ib_mr *mr)
-{
-	return mr->lkey;
-}
-
 u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr)
 {
 	return mr->rkey;
@@ -156,11 +136,6 @@ u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr)
 u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr)
 {
 	return mr->iova;
-}
-
-void rdma_sock_helper_ib_update_fast_reg_key(struct ib_mr *mr, u8 key)
-{
-	ib_update_fast_reg_key(mr, key);
 }
 
 u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,

@@ -16,13 +16,10 @@ void rdma_sock_helper_ib_device_release(struct ib_device *dev);
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
-bool rdma_sock_helper_rdma_protocol_iwarp(struct ib_device *dev, u32 port);
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev);
-int rdma_sock_helper_ib_num_comp_vectors(struct ib_device *dev);
 bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
-bool rdma_sock_helper_ib_uses_virt_dma(struct ib_device *dev);
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);
 int rdma_sock_helper_netdev_ifindex(struct net_device *ndev);
 u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev);
@@ -42,10 +39,8 @@ int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 				  const struct ib_send_wr **bad_wr);
 int rdma_sock_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
 				  const struct ib_recv_wr **bad_wr);
-u32 rdma_sock_helper_ib_mr_lkey(struct ib_mr *mr);
 u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr);
 u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr);
-void rdma_sock_helper_ib_update_fast_reg_key(struct ib_mr *mr, u8 key);
 
 /* rdma/ib_verbs.h: DMA */
 u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,

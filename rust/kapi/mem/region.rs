@@ -98,6 +98,7 @@ impl PeerMemory {
     }
 
     /// Copies in from private memory. Any context.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn write(&self, element: usize, off: usize, data: &[u8]) -> Result {
         self.block(element)?.write(off, data)
     }

@@ -68,6 +68,7 @@ impl SendBuffer {
     }
 
     /// Copies in from private memory. Any context.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn write(&self, off: usize, data: &[u8]) -> Result {
         self.check(off, data.len())?;
         self.block.write(off, data)

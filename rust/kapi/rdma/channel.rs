@@ -372,17 +372,13 @@ impl<T: ChannelOps> Channel<T> {
         self.qpn.copy().unwrap_or(0)
     }
 
-    /// What it was made of. Any context.
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
     /// The device. Any context.
     pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
     /// May something be posted? Any context.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn is_open(&self) -> bool {
         self.send.lock().path.is_some()
     }

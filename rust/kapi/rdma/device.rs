@@ -277,13 +277,6 @@ impl Device {
             && unsafe { bindings::rdma_sock_helper_rdma_protocol_roce(self.raw.as_ptr(), port) }
     }
 
-    /// Is this an iWARP port? Any context.
-    pub(crate) fn is_iwarp(&self, port: u32) -> bool {
-        self.check_port(port).is_ok()
-            // SAFETY: Valid by the type invariants, and the port exists.
-            && unsafe { bindings::rdma_sock_helper_rdma_protocol_iwarp(self.raw.as_ptr(), port) }
-    }
-
     /// Can memory be registered by work requests? Any context.
     pub(crate) fn can_register(&self) -> bool {
         // SAFETY: Valid by the type invariants; reads a field.
@@ -311,13 +304,6 @@ impl Device {
         usize::try_from(pages)
             .unwrap_or(usize::MAX)
             .saturating_mul(PAGE_SIZE)
-    }
-
-    /// Number of vectors that completions can be spread over. Any context.
-    pub(crate) fn num_comp_vectors(&self) -> u32 {
-        // SAFETY: Valid by the type invariants; reads a field.
-        let n = unsafe { bindings::rdma_sock_helper_ib_num_comp_vectors(self.raw.as_ptr()) };
-        n.max(0).unsigned_abs()
     }
 
     /// State and active MTU code of a port. Sleeps.
@@ -368,16 +354,6 @@ impl Device {
             id
         })
         .ok()
-    }
-
-    /// Is the device usable from a network namespace?
-    ///
-    /// # Safety
-    ///
-    /// `net` is valid.
-    pub(in crate::kapi) unsafe fn accessible_from_raw(&self, net: *const bindings::net) -> bool {
-        // SAFETY: Valid by the type invariants and this function's contract.
-        unsafe { bindings::rdma_dev_access_netns(self.raw.as_ptr(), net) }
     }
 
     /// Finds an address of `port` that belongs to the network device `ifindex`. Sleeps.

@@ -29,11 +29,6 @@ impl WcStatus {
         }
     }
 
-    /// Was the request flushed rather than failing by itself?
-    pub(crate) fn is_flush(self) -> bool {
-        self == Self::FLUSHED
-    }
-
     /// The number of the status in the verbs.
     pub(crate) fn code(self) -> u32 {
         self.0
