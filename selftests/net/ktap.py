@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The little of KTAP that the tests of this folder need."""
+
+import os
+import sys
+import traceback
+
+SKIP = 4
+
+
+class Skip(Exception):
+    """Raised by a test that cannot run here; says why."""
+
+
+def skip_all(reason):
+    """Ends the program as skipped."""
+    print("KTAP version 1")
+    print("1..0 # SKIP " + reason)
+    sys.exit(SKIP)
+
+
+def run(tests):
+    """Runs functions as tests; returns the exit status."""
+    print("KTAP version 1")
+    print("1..%d" % len(tests))
+    failed = 0
+    for number, test in enumerate(tests, 1):
+        name = getattr(test, "name", None) or test.__name__
+        try:
+            test()
+            line = "ok %d %s" % (number, name)
+        except Skip as reason:
+            line = "ok %d %s # SKIP %s" % (number, name, reason)
+        except Exception:  # pylint: disable=broad-except
+            for text in traceback.format_exc().splitlines():
+                print("# " + text)
+            line = "not ok %d %s" % (number, name)
+            failed += 1
+        print(line)
+        sys.stdout.flush()
+    return 1 if failed else 0
+
+
+def equal(got, want, what=""):
+    """Fails unless both are the same."""
+    if got != want:
+        raise AssertionError("%s: got %r, want %r" % (what, got, want))
+
+
+def fails(errno_value, function, *args):
+    """Fails unless the call fails with that errno."""
+    try:
+        result = function(*args)
+    except OSError as error:
+        equal(error.errno, errno_value, "errno of %s" % function)
+        return
+    raise AssertionError("%s succeeded with %r, want %s" % (
+        function, result, os.strerror(errno_value)))
