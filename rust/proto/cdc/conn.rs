@@ -88,7 +88,8 @@ pub(crate) struct Events {
     pub(crate) urgent: bool,
     /// [`Conn::poll_transmit`] has something.
     pub(crate) transmit: bool,
-    /// State, [`Conn::tcp`] or [`Conn::is_released`] may have changed.
+    /// State, [`Conn::tcp`], [`Conn::is_released`] or, after a shutdown or close,
+    /// [`Conn::is_drained`] may have changed.
     pub(crate) closing: bool,
     /// There is a new error to take.
     pub(crate) error: bool,
@@ -165,7 +166,7 @@ pub(crate) struct Conn {
 }
 
 /// What of the end of a connection the engine can see.
-type Outlook = (State, Tcp, Option<Error>, bool);
+type Outlook = (State, Tcp, Option<Error>, [bool; 2]);
 
 impl Conn {
     /// A connection whose rendezvous is over; `None` if a buffer has no room for data.
@@ -613,7 +614,11 @@ impl Conn {
             self.close.state(),
             self.tcp(),
             self.close.error(),
-            self.is_released(),
+            [
+                self.is_released(),
+                // Of interest only to those who wait for it in close.
+                !self.close.is_open_for_sending() && self.is_drained(),
+            ],
         )
     }
 

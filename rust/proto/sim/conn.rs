@@ -79,6 +79,8 @@ struct Side {
     /// What the TCP connection did.
     tcp_in: VecDeque<Tcp>,
     tcp_out: Tcp,
+    /// A lingering close would be over.
+    lingered: bool,
     lost: bool,
 }
 
@@ -163,6 +165,7 @@ impl World {
                 arrived: VecDeque::new(),
                 tcp_in: VecDeque::new(),
                 tcp_out: Tcp::Keep,
+                lingered: false,
                 lost: false,
             }
         };
@@ -309,6 +312,11 @@ impl World {
         if events.error {
             assert!(side.conn.has_error());
         }
+        let lingered = side.app.closed && side.conn.is_drained();
+        if lingered && !side.lingered {
+            assert!(events.closing, "drained without an event");
+        }
+        side.lingered = lingered;
         let tcp = side.conn.tcp();
         if tcp != side.tcp_out {
             assert!(events.closing, "a change of TCP without an event");
