@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! TCP socket programs over RDMA: what the module consists of, and in which order it starts and stops.
+//! TCP socket programs over RDMA: what the module consists of, and in which order it starts and
+//! stops.
 
 #![crate_name = "rdma_sock"]
 
@@ -9,6 +10,7 @@ use kernel::prelude::*;
 mod bindings;
 mod kapi;
 mod proto;
+mod smc;
 
 module! {
     type: RdmaSockModule,
@@ -16,13 +18,30 @@ module! {
     authors: ["The rdma-sock developers"],
     description: "TCP socket programs over RDMA (SMC-R, RFC 7609)",
     license: "GPL",
+    alias: ["net-pf-43", "net-pf-2-proto-256-type-1", "net-pf-10-proto-256-type-1"],
+    params: {
+        option_backend: i32 {
+            default: 0,
+            description: "who handles the TCP option: 0 the kernel if it can, 1 the kernel, 2 netfilter",
+        },
+    },
 }
 
 /// The loaded module.
-struct RdmaSockModule;
+struct RdmaSockModule {
+    _smc: smc::Smc,
+}
 
 impl kernel::Module for RdmaSockModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(RdmaSockModule)
+        let backend = match module_parameters::option_backend.value() {
+            0 => kapi::net::option::Kind::Auto,
+            1 => kapi::net::option::Kind::Kernel,
+            2 => kapi::net::option::Kind::Netfilter,
+            _ => return Err(EINVAL),
+        };
+        Ok(Self {
+            _smc: smc::Smc::new(backend)?,
+        })
     }
 }

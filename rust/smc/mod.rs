@@ -45,6 +45,7 @@ use self::{
     link_group::LinkGroup,
     ops::SmcOps,
     option::SmcPolicy,
+    procfs::ProcDir,
     stats::NetState, //
 };
 use crate::{
@@ -55,7 +56,12 @@ use crate::{
                 Backend,
                 Kind, //
             },
-            proc::NetProc,
+            netns::{
+                Net,
+                NetOps,
+                NetRegistration, //
+            },
+            proc::NetProc, //
         },
         rdma::{
             client::Registration,
@@ -150,10 +156,30 @@ impl Engine {
 pub(crate) struct Smc {
     _family: Family<SmcOps>,
     _option: Backend<SmcPolicy>,
-    _proc: NetProc,
+    _proc: NetProc<ProcDir>,
+    _nets: NetRegistration<Namespaces>,
     _groups: Groups,
     _client: Registration<SmcClient>,
     _engine: Published,
+}
+
+/// Follows network namespaces.
+struct Namespaces;
+
+impl NetOps for Namespaces {
+    fn init(_net: &Net) -> Result {
+        // State is made by the first socket.
+        Ok(())
+    }
+
+    fn exit(net: &Net) {
+        // No socket of the namespace is left; its idle link groups go with it.
+        if let Some(engine) = engine() {
+            let cookie = net.cookie();
+            LinkGroup::terminate_all(&engine, |group| group.key.net == cookie);
+            engine.forget_net(cookie);
+        }
+    }
 }
 
 /// Ends the link groups politely.
@@ -198,13 +224,15 @@ impl Smc {
         let published = Published(engine.clone());
         let client = Registration::new(c"rdma_sock")?;
         let groups = Groups(engine);
-        let proc = procfs::register()?;
+        let nets = NetRegistration::new()?;
+        let proc = NetProc::new()?;
         let option = Backend::register(backend)?;
         let family = Family::new(AF_SMC, IPPROTO_SMC)?;
         Ok(Self {
             _family: family,
             _option: option,
             _proc: proc,
+            _nets: nets,
             _groups: groups,
             _client: client,
             _engine: published,

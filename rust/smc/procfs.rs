@@ -18,7 +18,8 @@ use crate::{
         net::{
             addr::Addr,
             proc::{
-                NetProc,
+                Dir,
+                File,
                 SeqFile,
                 SeqShow, //
             },
@@ -39,14 +40,17 @@ use kernel::{
     },
 };
 
-/// Registers the files.
-pub(crate) fn register() -> Result<NetProc> {
-    let mut proc = NetProc::new(c"rdma_sock")?;
-    proc.add::<Stat>()?;
-    proc.add::<Connections>()?;
-    proc.add::<Devices>()?;
-    proc.add::<Links>()?;
-    Ok(proc)
+/// The folder with its files.
+pub(crate) struct ProcDir;
+
+impl Dir for ProcDir {
+    const NAME: &'static CStr = c"rdma_sock";
+    const FILES: &'static [File] = &[
+        File::of::<Stat>(),
+        File::of::<Connections>(),
+        File::of::<Devices>(),
+        File::of::<Links>(),
+    ];
 }
 
 struct Stat;

@@ -160,7 +160,7 @@ impl Rmbe {
     /// Gives the element back for the next connection. The content is wiped first, so that a peer
     /// which advances its cursor without writing shows nobody's old data (`SMCR-SEC-09`).
     pub(crate) fn retire(mut self) {
-        self.retired = self.memory().zero(self.element).is_ok();
+        self.retired = self.rmb.mr.clear(self.element).is_ok();
     }
 }
 
