@@ -254,6 +254,10 @@ impl Client {
                 first_contact: true,
                 ..
             } => match outcome {
+                // Cannot be: the server does not even know this end yet.
+                LlcOutcome::Ready if self.action.is_some() => {
+                    self.finish(Outcome::Abort(Reason::Internal));
+                }
                 LlcOutcome::Ready => self.finish(Outcome::Smc),
                 LlcOutcome::Decline(reason) => self.decline(now, reason),
                 LlcOutcome::Abort(reason) => self.finish(Outcome::Abort(reason)),
@@ -394,6 +398,8 @@ mod tests {
         AwaitingAccept,
         PreparingNew,
         PreparingOld,
+        /// Confirm not yet taken by the engine, first contact.
+        ConfirmQueued,
         ConfirmingNew,
         ConfirmingOld,
         Linking,
@@ -449,7 +455,6 @@ mod tests {
 
     use At::*;
     use Want::{
-        Go,
         Link,
         Same, //
     };
@@ -472,11 +477,13 @@ mod tests {
     });
     const LLC: Want = Want::End(Outcome::Abort(Reason::TimeoutAddLink));
     const NO_LINK: Want = Want::End(Outcome::Abort(Reason::TimeoutConfirmLink));
+    const FAULTY: Want = Want::End(Outcome::Abort(Reason::Internal));
     const DECLINE: Want = Want::Decline(Reason::Memory);
     const BAD: Want = Want::Decline(Reason::Configuration);
     const UNSYNC: Want = Want::Decline(Reason::OutOfSync);
     const FAULT: Want = Want::Decline(Reason::Internal);
     const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
+    const WAITING: Want = Want::Go(AwaitingAccept);
     const NEW: Want = Want::Prepare(PreparingNew);
     const OLD: Want = Want::Prepare(PreparingOld);
     const CONF_N: Want = Want::Confirm(ConfirmingNew);
@@ -487,12 +494,13 @@ mod tests {
     }
 
     /// The states of the columns of `TABLE`.
-    const COLUMNS: [At; 11] = [
+    const COLUMNS: [At; 12] = [
         ProposalQueued,
         Proposing,
         AwaitingAccept,
         PreparingNew,
         PreparingOld,
+        ConfirmQueued,
         ConfirmingNew,
         ConfirmingOld,
         Linking,
@@ -503,28 +511,28 @@ mod tests {
 
     /// Every transition there is.
     #[rustfmt::skip]
-    static TABLE: [(Event, [Want; 11]); 20] = [
-        // Event               Queued    Proposing Awaiting  Prep new  Prep old  Conf new  Conf old  Linking   DeclQueue Declining Done
-        (Event::Proposal,        [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::AcceptNew,       [PROTOCOL, NEW,      NEW,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::AcceptOld,       [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::AcceptNewBadMtu, [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::AcceptOldBadMtu, [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::Confirm,         [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::Decline,         [PEER,     PEER,     PEER,     PROTOCOL, PROTOCOL, PEER,     PROTOCOL, PEER,     PEER,     PROTOCOL, Same]),
-        (Event::NoMessage,       [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::BadBufSize,      [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::BadTransport,    [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
-        (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same]),
-        (Event::PreparedOld,     [Same,     Same,     Same,     FAULT,    CONF_O,   Same,     Same,     Same,     Same,     Same,     Same]),
-        (Event::NotPrepared,     [Same,     Same,     Same,     DECLINE,  DECLINE,  Same,     Same,     Same,     Same,     Same,     Same]),
-        (Event::Ready,           [Same,     Same,     Same,     Same,     Same,     SMC,      Same,     SMC,      Same,     Same,     Same]),
-        (Event::LlcDecline,      [Same,     Same,     Same,     Same,     Same,     DECLINE,  Same,     DECLINE,  Same,     Same,     Same]),
-        (Event::LlcAbort,        [Same,     Same,     Same,     Same,     Same,     LLC,      Same,     LLC,      Same,     Same,     Same]),
-        (Event::Sent,            [Same,     Go(AwaitingAccept), Same, Same, Same,   Link,     SMC,      Same,     Same,     OURS,     Same]),
-        (Event::Timeout,         [LATE,     LATE,     LATE,     SLOW,     SLOW,     LATE,     LATE,     NO_LINK,  LATE,     LATE,     Same]),
-        (Event::Early,           [Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same]),
+    static TABLE: [(Event, [Want; 12]); 20] = [
+        // Event                  Queued    Proposing Awaiting  Prep new  Prep old  ConfQueue Conf new  Conf old  Linking   DeclQueue Declining Done
+        (Event::Proposal,        [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptNew,       [PROTOCOL, NEW,      NEW,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptOld,       [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptNewBadMtu, [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::AcceptOldBadMtu, [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Confirm,         [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Decline,         [PEER,     PEER,     PEER,     PROTOCOL, PROTOCOL, PEER,     PEER,     PROTOCOL, PEER,     PEER,     PROTOCOL, Same]),
+        (Event::NoMessage,       [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadBufSize,      [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadTransport,    [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
+        (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::PreparedOld,     [Same,     Same,     Same,     FAULT,    CONF_O,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::NotPrepared,     [Same,     Same,     Same,     DECLINE,  DECLINE,  Same,     Same,     Same,     Same,     Same,     Same,     Same]),
+        (Event::Ready,           [Same,     Same,     Same,     Same,     Same,     FAULTY,   SMC,      Same,     SMC,      Same,     Same,     Same]),
+        (Event::LlcDecline,      [Same,     Same,     Same,     Same,     Same,     DECLINE,  DECLINE,  Same,     DECLINE,  Same,     Same,     Same]),
+        (Event::LlcAbort,        [Same,     Same,     Same,     Same,     Same,     LLC,      LLC,      Same,     LLC,      Same,     Same,     Same]),
+        (Event::Sent,            [Same,     WAITING,  Same,     Same,     Same,     Same,     Link,     SMC,      Same,     Same,     OURS,     Same]),
+        (Event::Timeout,         [LATE,     LATE,     LATE,     SLOW,     SLOW,     LATE,     LATE,     LATE,     NO_LINK,  LATE,     LATE,     Same]),
+        (Event::Early,           [Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same,     Same]),
     ];
 
     /// A client in this state.
@@ -535,7 +543,7 @@ mod tests {
             AwaitingAccept => &[Event::Sent],
             PreparingNew => &[Event::Sent, Event::AcceptNew],
             PreparingOld => &[Event::Sent, Event::AcceptOld],
-            ConfirmingNew => &[Event::Sent, Event::AcceptNew, Event::PreparedNew],
+            ConfirmQueued | ConfirmingNew => &[Event::Sent, Event::AcceptNew, Event::PreparedNew],
             ConfirmingOld => &[Event::Sent, Event::AcceptOld, Event::PreparedOld],
             Linking => &[
                 Event::Sent,
@@ -550,7 +558,7 @@ mod tests {
             let _taken = client.poll_action();
             apply(&mut client, *event);
         }
-        if !matches!(at, ProposalQueued | DeclineQueued) {
+        if !matches!(at, ProposalQueued | ConfirmQueued | DeclineQueued) {
             let _taken = client.poll_action();
         }
         client
@@ -607,9 +615,9 @@ mod tests {
                 matches!(client.state, State::Preparing { first_contact, .. }
                     if first_contact == (at == PreparingNew))
             }
-            ConfirmingNew | ConfirmingOld => {
+            ConfirmQueued | ConfirmingNew | ConfirmingOld => {
                 matches!(client.state, State::Confirming { first_contact, .. }
-                    if first_contact == (at == ConfirmingNew))
+                    if first_contact == (at != ConfirmingOld))
             }
             Linking => matches!(client.state, State::Linking { .. }),
             DeclineQueued | Declining => matches!(client.state, State::Declining { .. }),
@@ -680,7 +688,7 @@ mod tests {
     #[test]
     fn tcp_is_read_only_where_the_server_may_send() {
         for (at, want) in COLUMNS.into_iter().zip([
-            true, true, true, false, false, true, false, true, false, false, false,
+            true, true, true, false, false, true, true, false, true, false, false, false,
         ]) {
             assert_eq!(client(at).expects_message(), want);
         }
