@@ -10,7 +10,7 @@
     reason = "the engines, which use the core, exist only in the module"
 )]
 #![cfg_attr(
-    test,
+    any(test, fuzzing),
     allow(
         clippy::arithmetic_side_effects,
         clippy::as_conversions,
@@ -24,6 +24,9 @@
 
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
+
+#[cfg(fuzzing)]
+pub mod fuzz;
 
 #[cfg(test)]
 mod props;

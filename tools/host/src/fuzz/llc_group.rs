@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The LLC side of a link group against a peer that sends anything: what it asks for stays within
+//! reason, nothing follows its last action, and left alone it comes to rest.
+
+use super::input::Input;
+use crate::proto::{
+    llc::{
+        group::{
+            Config,
+            Group,
+            Timers, //
+        },
+        link::{
+            LocalLink,
+            PeerLink,
+            Slot, //
+        },
+        msg::Message,
+        rtoken::Entry,
+        Action,
+        DeleteReason,
+        Kind,
+        Layout,
+        LinkOffer,
+        RmbId,
+        Role, //
+    },
+    reason::Reason,
+    time::{
+        Duration,
+        Instant, //
+    },
+    wire::{
+        Gid,
+        LinkNum,
+        Mac,
+        Mtu,
+        Psn,
+        Qpn,
+        RKey,
+        RToken, //
+    },
+};
+
+const MAC: Mac = Mac::new([2; 6]);
+const GID: Gid = Gid::new([3; 16]);
+const LAYOUT: Layout = Layout::Linux;
+
+/// The group under test: both ends have the same port, so that a message copied from its own
+/// output has a chance to be right.
+fn config(role: Role) -> Config {
+    let qpn = Qpn::new(8);
+    Config {
+        role,
+        local: LocalLink {
+            mac: MAC,
+            gid: GID,
+            qpn,
+            uid: 1,
+        },
+        peer: PeerLink {
+            mac: MAC,
+            gid: GID,
+            qpn,
+        },
+        number: LinkNum::new(1),
+        max_links: 2,
+        layout: LAYOUT,
+        timers: Timers::default(),
+    }
+}
+
+/// Any sequence of events.
+pub fn llc_group(octets: &[u8]) {
+    let mut input = Input::new(octets);
+    let role = if input.bool() {
+        Role::Server
+    } else {
+        Role::Client
+    };
+    let mut places = [Entry::EMPTY; 4];
+    let mut group = Group::new(&config(role), &mut places[..]);
+    let mut now = Instant::from_nanos(1);
+    let mut over = false;
+    // What was sent last: the peer may answer it by its echo.
+    let mut last = ([0; 44], Kind::Reply);
+    group.start(now);
+
+    while !input.is_empty() {
+        match input.byte() % 16 {
+            0..=2 => {
+                let octets: [u8; 44] = input.array();
+                group.handle_message(now, Slot::FIRST, &octets);
+            }
+            3..=5 => {
+                // The reply to what was sent, or the same as a request.
+                let (mut octets, _) = last;
+                octets[3] ^= input.byte();
+                group.handle_message(now, Slot::FIRST, &octets);
+            }
+            6..=9 => {
+                let action = group.poll_action();
+                assert!(!over || action.is_none(), "something follows the end");
+                match action {
+                    Some(Action::Send { msg, kind, .. }) => {
+                        assert!(Message::parse(&msg, LAYOUT).is_ok());
+                        last = (msg, kind);
+                    }
+                    Some(Action::MoveToRts { slot }) => {
+                        let ok = input.byte() % 4 != 0;
+                        let result = ok.then_some(()).ok_or(Reason::ReadyLink);
+                        group.handle_rts(now, slot, result);
+                    }
+                    Some(Action::OfferLink) => group.offer_link(
+                        now,
+                        LinkOffer {
+                            mac: MAC,
+                            gid: GID,
+                            qpn: Qpn::new(9),
+                            psn: Psn::new(1),
+                            mtu: Mtu::M1024,
+                        },
+                    ),
+                    Some(Action::FirstContactFailed(_) | Action::Terminate { .. }) => over = true,
+                    _ => {}
+                }
+            }
+            10 => group.handle_sent(now, Slot::FIRST, last.1),
+            11 if input.byte() == 0 => group.handle_send_failed(now, Slot::FIRST, last.1),
+            12 => {
+                now = now.saturating_add(Duration::from_millis(u64::from(input.short())));
+                group.handle_timeout(now);
+            }
+            13 => {
+                let token = RToken {
+                    rkey: RKey::new(u32::from(input.byte())),
+                    vaddr: 0x1000,
+                };
+                let id = RmbId(u16::from(input.byte()));
+                let _busy = if input.bool() {
+                    group.confirm_rkey(now, id, &[(Slot::FIRST, token)])
+                } else {
+                    group.delete_rkey(now, id, &[(Slot::FIRST, token)])
+                };
+                if let Ok(known) = group.peer_rmb(Slot::FIRST, token) {
+                    assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
+                }
+            }
+            14 => group.test_link(now, Slot::FIRST, input.array()),
+            15 if input.byte() == 0 => {
+                let reason = DeleteReason::Operator;
+                group.terminate(now, reason, input.bool());
+            }
+            _ => {}
+        }
+    }
+
+    // Without a peer every exchange ends in time. Testing an idle link is an exchange as well, so
+    // a group that is not over ends with it.
+    for _ in 0..200 {
+        while let Some(action) = group.poll_action() {
+            assert!(!over, "something follows the end");
+            over = matches!(
+                action,
+                Action::FirstContactFailed(_) | Action::Terminate { .. }
+            );
+        }
+        match group.poll_timeout() {
+            Some(deadline) => {
+                now = now.max(deadline);
+                group.handle_timeout(now);
+            }
+            None => break,
+        }
+    }
+    assert!(over, "the group never ends");
+}

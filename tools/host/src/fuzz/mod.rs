@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entry points for fuzzing, see `tools/fuzz`. Each takes any octets and panics where a promise of
+//! the core does not hold.
+
+mod cdc_conn;
+mod clc_handshake;
+mod input;
+mod llc_group;
+mod messages;
+
+pub use self::{
+    cdc_conn::cdc_conn,
+    clc_handshake::clc_handshake,
+    llc_group::llc_group,
+    messages::{
+        cdc_message,
+        clc_message,
+        llc_message,
+        tcp_option, //
+    },
+};
