@@ -412,9 +412,9 @@ bool rdma_sock_helper_tcp_repair(const struct sock *sk)
 	return tcp_sk(sk)->repair;
 }
 
-u32 rdma_sock_helper_tcp_snd_nxt(const struct sock *sk)
+u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk)
 {
-	return READ_ONCE(tcp_sk(sk)->snd_nxt);
+	return READ_ONCE(tcp_sk(sk)->write_seq);
 }
 
 u8 rdma_sock_helper_tcp_save_syn(const struct sock *sk)

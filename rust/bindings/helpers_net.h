@@ -99,7 +99,7 @@ bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
 bool rdma_sock_helper_tcp_repair(const struct sock *sk);
-u32 rdma_sock_helper_tcp_snd_nxt(const struct sock *sk);
+u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);
 u8 rdma_sock_helper_tcp_save_syn(const struct sock *sk);
 void rdma_sock_helper_tcp_set_save_syn(struct sock *sk, u8 value);
 struct saved_syn *rdma_sock_helper_tcp_saved_syn(const struct sock *sk);

@@ -66,7 +66,8 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Where the header length, the flags and the urgent pointer are.
+/// Where the acknowledged number, the header length, the flags and the urgent pointer are.
+const ACK_SEQ_AT: usize = 8;
 const DOFF_AT: usize = 12;
 const FLAGS_AT: usize = 13;
 const URGENT_AT: usize = 18;
@@ -370,13 +371,11 @@ unsafe fn synack_in(
         let Some(header) = header.get(..usize::try_from(len).unwrap_or(0)) else {
             return;
         };
-        let Some((ports_and_seq, rest)) = header.split_first_chunk::<8>() else {
-            return;
-        };
-        let _ = ports_and_seq;
-        // Only the answer to our SYN, which carried no data.
+        let rest = header.get(ACK_SEQ_AT..).unwrap_or(&[]);
+        // Only the answer to our SYN, which carried no data and is all that was written so far.
+        // (`snd_nxt` is advanced only after the SYN has left.)
         let acked = rest.first_chunk().map(|a| u32::from_be_bytes(*a));
-        if acked != Some(bindings::rdma_sock_helper_tcp_snd_nxt(sk)) {
+        if acked != Some(bindings::rdma_sock_helper_tcp_write_seq(sk)) {
             return;
         }
         let nonce = (*att).nonce.load(core::sync::atomic::Ordering::Relaxed);
