@@ -3,7 +3,9 @@
 """The demonstration: runs guest/demo.py in two stock guests, first with our module in both, then in
 the client only, and judges by the counters of the module and by those of the wire."""
 
+import fcntl
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -14,7 +16,7 @@ OUT = TOP / "build" / "demo"
 COMMAND = "python3 /src/scripts/guest/demo.py"
 TIMEOUT_SECONDS = 1800
 # All that a connection may put on TCP before it goes to RDMA: its Proposal, Accept and Confirm.
-HANDSHAKE_BYTES = 512
+HANDSHAKE_BYTES = 256
 
 
 def guests(name, module_b):
@@ -125,6 +127,12 @@ def table(rows):
 
 def main():
     """Runs both parts and tells."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    lock = os.open(OUT / "lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("demo: another demonstration is running in this checkout")
     rows = []
     faults = []
     for part, module_b, check in (("rdma", "ours", faults_rdma), ("fallback", "none", faults_tcp)):

@@ -3,6 +3,8 @@
 """The command line of scripts/vm: what to boot, with what inside, and what became of it."""
 
 import argparse
+import fcntl
+import os
 import pathlib
 import shlex
 import shutil
@@ -93,6 +95,12 @@ def log_folder(args):
         stem = f"{args.kind}{'2' if args.pair else ''}-{time.strftime('%Y%m%d-%H%M%S')}-"
         return pathlib.Path(tempfile.mkdtemp(prefix=stem, dir=logs))
     folder = logs / args.name
+    # Held until this process ends: two runs must not share a folder.
+    lock = os.open(logs / f".{args.name}.lock", os.O_CREAT | os.O_RDWR)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit(f"vm: another run with --name {args.name} is going on")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
