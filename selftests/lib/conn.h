@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Fixtures: `kind` is only a kind of socket, `conn` is a connection that is known to go the way it
+ * has to. Both for tests of kselftest_harness.h, which is to be included before; the tests end with
+ * RS_MAIN instead of TEST_HARNESS_MAIN.
+ */
+
+#ifndef RS_CONN_H
+#define RS_CONN_H
+
+#include <poll.h>
+
+#include "bytes.h"
+#include "kind.h"
+#include "path.h"
+
+FIXTURE(kind) {
+	const struct kind *kind;
+};
+
+RS_ALL_KINDS(kind);
+
+FIXTURE_SETUP(kind)
+{
+	self->kind = &variant->kind;
+}
+
+FIXTURE_TEARDOWN(kind)
+{
+}
+
+FIXTURE(conn) {
+	const struct kind *kind;
+	int listener;
+	int client;
+	int server;
+	long long rdma_before;
+};
+
+RS_ALL_KINDS(conn);
+
+/* For programs that need options before the connection is made. */
+static void (*prepare_listener)(int fd);
+static void (*prepare_client)(int fd);
+
+/* Waits for events; what poll() returned. */
+static inline int await_events(int fd, int events, int timeout)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int n = poll(&p, 1, timeout);
+
+	return n <= 0 ? n : p.revents;
+}
+
+#define EXPECT_PATH(kind, client, server) do {					\
+	if (is_carried(kind)) {							\
+		EXPECT_STREQ("smc", mode_of_fd(CLIENT, client));		\
+		EXPECT_STREQ("smc", mode_of_fd(SERVER, server));		\
+	} else {								\
+		EXPECT_STRNE("smc", mode_of_fd(CLIENT, client));		\
+		EXPECT_STRNE("smc", mode_of_fd(SERVER, server));		\
+	}									\
+} while (0)
+
+/* Data go by RDMA if and only if they have to, and not twice. */
+#define EXPECT_SENT(self, size)							\
+	EXPECT_EQ(is_carried((self)->kind) ? (long long)(size) : 0,		\
+		  rdma_bytes() - (self)->rdma_before)
+
+FIXTURE_SETUP(conn)
+{
+	const struct kind *kind = &variant->kind;
+
+	self->kind = kind;
+	self->rdma_before = rdma_bytes();
+	self->listener = new_listener(kind, 16, prepare_listener);
+	ASSERT_LE(0, self->listener);
+	self->client = new_socket(kind, CLIENT, 0);
+	ASSERT_LE(0, self->client);
+	if (prepare_client)
+		prepare_client(self->client);
+	ASSERT_EQ(0, connect_to(kind, self->client, self->listener)) {
+		TH_LOG("connect: %m");
+	}
+	self->server = accept(self->listener, NULL, NULL);
+	ASSERT_LE(0, self->server);
+	EXPECT_PATH(kind, self->client, self->server);
+}
+
+FIXTURE_TEARDOWN(conn)
+{
+	close(self->client);
+	close(self->server);
+	close(self->listener);
+}
+
+static void remove_namespaces(void)
+{
+	if (system("./netns.sh down"))
+		fprintf(stderr, "# netns.sh down failed\n");
+}
+
+/* SMC is tested only where there is the module: without, everything would be a fallback. */
+static inline const char *why_not_here(void)
+{
+	int fd;
+
+	if (geteuid())
+		return "needs root";
+	if (!smc_wanted())
+		return NULL;
+	fd = socket(AF_SMC, SOCK_STREAM, 0);
+	if (fd < 0)
+		return "there is no module rdma_sock here";
+	close(fd);
+	return NULL;
+}
+
+#define RS_MAIN									\
+	int main(int argc, char **argv)						\
+	{									\
+		const char *reason = why_not_here();				\
+										\
+		setvbuf(stdout, NULL, _IOLBF, 0);				\
+		if (reason) {							\
+			ksft_print_header();					\
+			ksft_exit_skip("%s\n", reason);				\
+		}								\
+		if (system("./netns.sh up")) {					\
+			ksft_print_header();					\
+			ksft_exit_fail_msg("no network namespaces\n");		\
+		}								\
+		atexit(remove_namespaces);					\
+		return test_harness_run(argc, argv);				\
+	}
+
+#endif

@@ -1,0 +1,73 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# netns.sh up    make the namespaces rs-a and rs-b, joined by a veth pair, with a soft-RoCE device on
+#                each end (NO_RDMA=a, b or "a b" leaves it out there)
+# netns.sh down  remove them
+#
+# rs-a has 10.9.0.1 and fd09::1 on va, with the RDMA device rs_a; rs-b has 10.9.0.2 and fd09::2 on vb,
+# with rs_b.
+set -eu
+
+fail() {
+	echo "# netns.sh: $*" >&2
+	exit 1
+}
+
+down() {
+	for side in a b; do
+		rdma link delete rs_$side 2>/dev/null || true
+		ip netns delete rs-$side 2>/dev/null || true
+	done
+}
+
+# has_gid DEVICE GID: does the device know this address already?
+has_gid() {
+	grep -qsx "$2" "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null
+}
+
+# The list of addresses of an RDMA device follows the network device with a delay, and there is
+# nothing to wait on.
+await_gid() {
+	tries=0
+	until has_gid "$1" "$2"; do
+		tries=$((tries + 1))
+		[ $tries -lt 500 ] || fail "$1 does not get the address $2"
+		sleep 0.01
+	done
+}
+
+rdma_device() {
+	case " ${NO_RDMA:-} " in
+	*" $1 "*) return 0 ;;
+	esac
+	ip netns exec rs-$1 rdma link add rs_$1 type rxe netdev v$1
+	await_gid rs_$1 "0000:0000:0000:0000:0000:ffff:0a09:000$2"
+	await_gid rs_$1 "fd09:0000:0000:0000:0000:0000:0000:000$2"
+}
+
+up() {
+	down
+	[ -d /sys/module/rdma_rxe ] || modprobe rdma_rxe
+	number=1
+	for side in a b; do
+		ip netns add rs-$side
+		ip netns exec rs-$side sysctl -qw net.ipv6.conf.default.accept_dad=0 \
+			net.ipv6.conf.all.accept_dad=0
+		ip -n rs-$side link set lo up
+	done
+	ip link add va netns rs-a type veth peer name vb netns rs-b
+	for side in a b; do
+		ip -n rs-$side address add 10.9.0.$number/24 dev v$side
+		ip -n rs-$side address add fd09::$number/64 dev v$side nodad
+		ip -n rs-$side link set v$side up
+		number=$((number + 1))
+	done
+	rdma_device a 1
+	rdma_device b 2
+}
+
+case ${1-} in
+up | down) "$1" ;;
+*) fail "up or down?" ;;
+esac

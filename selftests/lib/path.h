@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Which way the data of connections went, by what the module tells in /proc/net/rdma_sock.
+ */
+
+#ifndef RS_PATH_H
+#define RS_PATH_H
+
+#include "kind.h"
+
+/* A counter in the file `stat` of that side; -1 if there is none. */
+static inline long long counter(enum side side, const char *name)
+{
+	char found[64];
+	long long value, result = -1;
+	FILE *f;
+
+	enter(side);
+	f = fopen("/proc/thread-self/net/rdma_sock/stat", "r");
+	if (!f)
+		return -1;
+	while (fscanf(f, "%63s %lld", found, &value) == 2) {
+		if (!strcmp(found, name))
+			result = value;
+	}
+	fclose(f);
+	return result;
+}
+
+/*
+ * The mode of the connection with that local port, as the file `conns` of that side tells: "smc",
+ * "tcp", "pending" and the like; "none" if it is not there.
+ */
+static inline const char *mode_of(enum side side, int port)
+{
+	static char mode[16];
+	char line[512], end[16];
+	FILE *f;
+
+	strcpy(mode, "none");
+	snprintf(end, sizeof(end), ":%d", port);
+	enter(side);
+	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
+	if (!f)
+		return mode;
+	while (fgets(line, sizeof(line), f)) {
+		char *local = strstr(line, " local="), *peer = strstr(line, " peer=");
+		char *found = strstr(line, " mode=");
+
+		if (!local || !peer || !found || peer - local < (long)strlen(end))
+			continue;
+		if (strncmp(peer - strlen(end), end, strlen(end)))
+			continue;
+		/* A listener has the same port as what it accepted. */
+		if (strncmp(found, " mode=listen", strlen(" mode=listen")))
+			sscanf(found, " mode=%15s", mode);
+	}
+	fclose(f);
+	return mode;
+}
+
+/* The mode of a connected socket of that side. */
+static inline const char *mode_of_fd(enum side side, int fd)
+{
+	return mode_of(side, local_port(fd));
+}
+
+/* The bytes sent by RDMA so far, by both sides together. 0 without the module. */
+static inline long long rdma_bytes(void)
+{
+	long long a = counter(CLIENT, "tx_bytes"), b = counter(SERVER, "tx_bytes");
+
+	return (a < 0 ? 0 : a) + (b < 0 ? 0 : b);
+}
+
+#endif

@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# run TARGET [PROGRAM...]: run the programs of a target in this machine, as root; prints nested KTAP
+# and fails if a program fails. Installed beside the targets.
+set -u -o pipefail
+
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+TARGET=${1:?usage: run TARGET [PROGRAM...]}
+shift
+
+words=()
+for program in "$@"; do
+	words+=(-t "$TARGET:$program")
+done
+[ $# -gt 0 ] || words=(-c "$TARGET")
+
+# Through a pipe, because the runner opens its standard output anew and that fails for a socket.
+"$HERE/run_kselftest.sh" "${words[@]}" 2>&1 | cat
