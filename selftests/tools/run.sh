@@ -52,17 +52,18 @@ def serve():
     with conn:
         while chunk := conn.recv(65536):
             conn.sendall(chunk)
-threading.Thread(target=serve).start()
+threading.Thread(target=serve, daemon=True).start()
 client = socket.socket()
 protocol = client.getsockopt(socket.SOL_SOCKET, 38)  # SO_PROTOCOL; may change with a fallback
 client.connect(server.getsockname())
-threading.Thread(target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR))).start()
+threading.Thread(target=lambda: (client.sendall(data), client.shutdown(socket.SHUT_WR)),
+                 daemon=True).start()
 back = bytearray()
 while chunk := client.recv(65536):
     back += chunk
 print("same" if back == data else "different", protocol)
 '
-same "data come back unchanged" "same $EXPECTED" "$("$TOOL" run -- "$PYTHON" -c "$ECHO")"
+same "data come back unchanged" "same $EXPECTED" "$(timeout 60 "$TOOL" run -- "$PYTHON" -c "$ECHO")"
 
 "$TOOL" run -- sh -c 'exit 7'
 same "status of the program is passed on" 7 $?
