@@ -187,6 +187,14 @@ impl Local {
 }
 
 impl Reason {
+    /// Reads a code this side stored by [`Self::code`]. Unlike one a peer sent, it may be local.
+    pub(crate) fn from_stored(code: u32) -> Self {
+        Local::ALL
+            .iter()
+            .find(|local| local.code() == code)
+            .map_or(Self::from_code(code), |local| Self::Local(*local))
+    }
+
     /// The diagnosis to put in a Decline.
     pub(crate) const fn wire(self) -> u32 {
         match self {
@@ -229,6 +237,18 @@ mod tests {
             );
             assert!(!reason.name().is_empty());
         }
+    }
+
+    #[test]
+    fn stored_codes_read_back() {
+        for local in Local::ALL {
+            let reason = Reason::Local(*local);
+            assert_eq!(Reason::from_stored(reason.code()), reason);
+        }
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_stored(reason.code()), *reason);
+        }
+        assert_eq!(Reason::from_stored(7), Reason::Unknown(7));
     }
 
     #[test]
