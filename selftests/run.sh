@@ -15,5 +15,10 @@ for program in "$@"; do
 done
 [ $# -gt 0 ] || words=(-c "$TARGET")
 
+# A bare /dev does not have these, and the runner writes to one of them.
+for link in fd: stdin:/0 stdout:/1 stderr:/2; do
+	[ -h "/dev/${link%%:*}" ] || ln -sfT "/proc/self/fd${link#*:}" "/dev/${link%%:*}"
+done
+
 # Through a pipe, because the runner opens its standard output anew and that fails for a socket.
 "$HERE/run_kselftest.sh" "${words[@]}" 2>&1 | cat

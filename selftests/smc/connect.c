@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * connect() and accept(): blocking, non-blocking, in time, interrupted, refused.
+ */
+
+#include <kselftest_harness.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
+
+#include "conn.h"
+
+static int last_errno(int result)
+{
+	return result < 0 ? errno : 0;
+}
+
+static int socket_error(int fd)
+{
+	int value = -1;
+	socklen_t size = sizeof(value);
+
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &value, &size);
+	return value;
+}
+
+static void nothing(int number)
+{
+}
+
+static void interrupt_soon(void)
+{
+	struct sigaction action = { .sa_handler = nothing };
+	struct itimerval timer = { { 0, 20000 }, { 0, 20000 } };
+
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* What a program does for the server's address: drop SYNs, so that connect() has to wait. */
+static int drop_syns(bool on)
+{
+	return system(on ? "ip netns exec rs-b nft -f - <<-END\n"
+			   "table inet rs {\n"
+			   "	chain input {\n"
+			   "		type filter hook input priority -300\n"
+			   "		tcp flags & (syn | ack) == syn drop\n"
+			   "	}\n"
+			   "}\n"
+			   "END\n"
+			 : "ip netns exec rs-b nft delete table inet rs");
+}
+
+TEST_F(kind, non_blocking)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK), server, error;
+
+	ASSERT_LE(0, fd);
+	error = last_errno(connect_to(self->kind, fd, listener));
+	ASSERT_EQ(EINPROGRESS, error);
+	/* A second call while it goes on says so; it may have ended by now. */
+	error = last_errno(connect_to(self->kind, fd, listener));
+	EXPECT_TRUE(error == EALREADY || error == 0);
+	EXPECT_EQ(POLLOUT, await_events(fd, POLLOUT, 5000));
+	EXPECT_EQ(0, socket_error(fd));
+	if (error) {
+		EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
+	}
+	EXPECT_EQ(EISCONN, last_errno(connect_to(self->kind, fd, listener)));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_PATH(self->kind, fd, server);
+	/* Still non-blocking, and not so what was accepted. */
+	EXPECT_EQ(O_NONBLOCK, fcntl(fd, F_GETFL) & O_NONBLOCK);
+	EXPECT_EQ(0, fcntl(server, F_GETFL) & O_NONBLOCK);
+	close(fd);
+	close(server);
+	close(listener);
+}
+
+TEST_F(kind, second_connect)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, 0);
+
+	ASSERT_EQ(0, connect_to(self->kind, fd, listener));
+	EXPECT_EQ(EISCONN, last_errno(connect_to(self->kind, fd, listener)));
+	close(fd);
+	close(listener);
+}
+
+TEST_F(kind, refused)
+{
+	int fd, listener = new_listener(self->kind, 1, NULL);
+	union address address = address_of(self->kind, SERVER, local_port(listener));
+
+	close(listener);
+	fd = new_socket(self->kind, CLIENT, 0);
+	EXPECT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	EXPECT_EQ(0, socket_error(fd));
+	/* The same socket may try once more. */
+	EXPECT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	close(fd);
+}
+
+TEST_F(kind, refused_while_not_blocking)
+{
+	int fd, events, listener = new_listener(self->kind, 1, NULL);
+	union address address = address_of(self->kind, SERVER, local_port(listener));
+
+	close(listener);
+	fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK);
+	ASSERT_EQ(EINPROGRESS, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	events = await_events(fd, POLLOUT | POLLIN | POLLRDHUP, 5000);
+	EXPECT_EQ(POLLERR | POLLHUP | POLLRDHUP | POLLIN | POLLOUT, events);
+	EXPECT_EQ(ECONNREFUSED, socket_error(fd));
+	EXPECT_EQ(0, socket_error(fd));
+	close(fd);
+}
+
+TEST_F(kind, retry_after_refusal)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	union address address = address_of(self->kind, SERVER, local_port(listener));
+	int fd = new_socket(self->kind, CLIENT, 0), server;
+	char c;
+
+	close(listener);
+	ASSERT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	listener = new_socket(self->kind, SERVER, 0);
+	ASSERT_EQ(0, bind(listener, &address.sa, address_size(self->kind)));
+	ASSERT_EQ(0, listen(listener, 1));
+	ASSERT_EQ(0, connect(fd, &address.sa, address_size(self->kind)));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_PATH(self->kind, fd, server);
+	EXPECT_EQ(1, send(server, "x", 1, 0));
+	EXPECT_EQ(1, recv(fd, &c, 1, 0));
+	close(fd);
+	close(server);
+	close(listener);
+}
+
+TEST_F(kind, no_route)
+{
+	int fd = new_socket(self->kind, CLIENT, 0);
+	union address address = address_of(self->kind, SERVER, 1);
+
+	/* Documentation prefixes, to which there is no route. */
+	if (self->kind->ip == AF_INET)
+		inet_pton(AF_INET, "192.0.2.1", &address.in.sin_addr);
+	else
+		inet_pton(AF_INET6, "2001:db8::1", &address.in6.sin6_addr);
+	EXPECT_EQ(ENETUNREACH, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	close(fd);
+}
+
+TEST_F(kind, bad_addresses_for_connect)
+{
+	int fd = new_socket(self->kind, CLIENT, 0);
+	union address address = address_of(self->kind, SERVER, 1);
+	socklen_t size = address_size(self->kind);
+
+	EXPECT_EQ(EINVAL, last_errno(connect(fd, &address.sa, 2)));
+	EXPECT_EQ(EFAULT, last_errno(connect(fd, (void *)8, size)));
+	address.sa.sa_family = AF_UNIX;
+	EXPECT_EQ(EAFNOSUPPORT, last_errno(connect(fd, &address.sa, size)));
+	close(fd);
+}
+
+TEST_F(kind, time_limit_and_signal)
+{
+	struct timeval limit = { .tv_usec = 50000 };
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, 0);
+
+	ASSERT_EQ(0, drop_syns(true));
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
+	EXPECT_EQ(EINPROGRESS, last_errno(connect_to(self->kind, fd, listener)));
+	limit.tv_usec = 0;
+	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
+	interrupt_soon();
+	/* Goes on waiting for the same connection, until the signal. */
+	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
+	EXPECT_EQ(EALREADY, last_errno(connect_to(self->kind, fd, listener)));
+	EXPECT_EQ(0, await_events(fd, POLLIN | POLLOUT, 0));
+	/* Closing does not wait for anything. */
+	EXPECT_EQ(0, close(fd));
+	EXPECT_EQ(0, drop_syns(false));
+	close(listener);
+}
+
+TEST_F(kind, connect_goes_on_after_a_signal)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, 0), server;
+	struct itimerval off = {};
+
+	ASSERT_EQ(0, drop_syns(true));
+	interrupt_soon();
+	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
+	setitimer(ITIMER_REAL, &off, NULL);
+	EXPECT_EQ(0, drop_syns(false));
+	/* The next SYN, which comes after a second, gets through. */
+	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_PATH(self->kind, fd, server);
+	close(fd);
+	close(server);
+	close(listener);
+}
+
+TEST_F(kind, unspecified_address_takes_the_connection_attempt_back)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK), server;
+	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
+
+	ASSERT_EQ(0, drop_syns(true));
+	ASSERT_EQ(EINPROGRESS, last_errno(connect_to(self->kind, fd, listener)));
+	EXPECT_EQ(0, last_errno(connect(fd, &nowhere, sizeof(nowhere))));
+	ASSERT_EQ(0, drop_syns(false));
+	ASSERT_EQ(0, fcntl(fd, F_SETFL, 0));
+	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_PATH(self->kind, fd, server);
+	close(fd);
+	close(server);
+	close(listener);
+}
+
+TEST_F(kind, shutdown_of_the_listener_ends_it)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	int fd = new_socket(self->kind, CLIENT, 0);
+	union address address = address_of(self->kind, SERVER, local_port(listener));
+
+	ASSERT_EQ(0, shutdown(listener, SHUT_RDWR));
+	EXPECT_EQ(EINVAL, last_errno(accept(listener, NULL, NULL)));
+	EXPECT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
+	close(fd);
+	close(listener);
+}
+
+static void *accept_one(void *arg)
+{
+	long result = accept(*(int *)arg, NULL, NULL);
+
+	return (void *)(result < 0 ? -errno : result);
+}
+
+TEST_F(kind, shutdown_wakes_who_accepts)
+{
+	int listener = new_listener(self->kind, 1, NULL);
+	pthread_t thread;
+	void *result;
+
+	ASSERT_EQ(0, pthread_create(&thread, NULL, accept_one, &listener));
+	/* Whether it sleeps already or not, the outcome is the same. */
+	usleep(20000);
+	ASSERT_EQ(0, shutdown(listener, SHUT_RD));
+	ASSERT_EQ(0, pthread_join(thread, &result));
+	EXPECT_EQ(-EINVAL, (long)result);
+	close(listener);
+}
+
+TEST_F(kind, accept_without_a_client)
+{
+	struct timeval limit = { .tv_usec = 50000 };
+	int listener = new_listener(self->kind, 1, NULL);
+
+	ASSERT_EQ(0, setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	EXPECT_EQ(EAGAIN, last_errno(accept(listener, NULL, NULL)));
+	limit.tv_usec = 0;
+	ASSERT_EQ(0, setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	interrupt_soon();
+	EXPECT_EQ(EINTR, last_errno(accept(listener, NULL, NULL)));
+	ASSERT_EQ(0, fcntl(listener, F_SETFL, O_NONBLOCK));
+	EXPECT_EQ(EAGAIN, last_errno(accept(listener, NULL, NULL)));
+	close(listener);
+}
+
+TEST_F(kind, accept_gives_names_and_flags)
+{
+	int listener = new_listener(self->kind, 4, NULL), client, server;
+	union address address, own;
+	socklen_t size = sizeof(address);
+
+	client = new_socket(self->kind, CLIENT, 0);
+	ASSERT_EQ(0, connect_to(self->kind, client, listener));
+	memset(&address, 0, sizeof(address));
+	server = accept4(listener, &address.sa, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	ASSERT_LE(0, server);
+	EXPECT_EQ(address_size(self->kind), size);
+	EXPECT_EQ(local_port(client), port_of(&address));
+	own = address_of(self->kind, CLIENT, port_of(&address));
+	if (self->kind->ip == AF_INET) {
+		EXPECT_EQ(own.in.sin_addr.s_addr, address.in.sin_addr.s_addr);
+	} else {
+		EXPECT_EQ(0, memcmp(&own.in6.sin6_addr, &address.in6.sin6_addr, 16));
+	}
+	EXPECT_EQ(O_NONBLOCK, fcntl(server, F_GETFL) & O_NONBLOCK);
+	EXPECT_EQ(FD_CLOEXEC, fcntl(server, F_GETFD));
+	EXPECT_EQ(EINVAL, last_errno(accept4(listener, NULL, NULL, 0x4)));
+	close(server);
+	close(client);
+	close(listener);
+}
+
+TEST_F(kind, listener_is_readable_with_a_client_waiting)
+{
+	int listener = new_listener(self->kind, 4, NULL), client, server;
+
+	EXPECT_EQ(0, await_events(listener, POLLIN, 0));
+	client = new_socket(self->kind, CLIENT, 0);
+	ASSERT_EQ(0, connect_to(self->kind, client, listener));
+	EXPECT_EQ(POLLIN, await_events(listener, POLLIN, 5000));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_EQ(0, await_events(listener, POLLIN, 0));
+	close(server);
+	close(client);
+	close(listener);
+}
+
+TEST_F(kind, data_and_end_before_accept)
+{
+	int listener = new_listener(self->kind, 4, NULL), client, server;
+	char buf[16];
+
+	client = new_socket(self->kind, CLIENT, 0);
+	ASSERT_EQ(0, connect_to(self->kind, client, listener));
+	ASSERT_EQ(5, send(client, "early", 5, 0));
+	ASSERT_EQ(0, close(client));
+	server = accept(listener, NULL, NULL);
+	ASSERT_LE(0, server);
+	EXPECT_EQ(5, recv(server, buf, sizeof(buf), MSG_WAITALL));
+	EXPECT_EQ(0, memcmp(buf, "early", 5));
+	EXPECT_EQ(0, recv(server, buf, sizeof(buf), 0));
+	close(server);
+	close(listener);
+}
+
+TEST_F(kind, closing_the_listener_ends_what_waits_there)
+{
+	int listener = new_listener(self->kind, 4, NULL), client, events;
+	char c;
+
+	client = new_socket(self->kind, CLIENT, 0);
+	ASSERT_EQ(0, connect_to(self->kind, client, listener));
+	ASSERT_EQ(0, close(listener));
+	events = await_events(client, POLLIN | POLLRDHUP, 5000);
+	EXPECT_EQ(POLLIN | POLLRDHUP, events & (POLLIN | POLLRDHUP));
+	EXPECT_EQ(ECONNRESET, last_errno(recv(client, &c, 1, 0)));
+	close(client);
+}
+
+TEST_F(kind, listener_outlives_what_it_accepted_and_the_other_way_round)
+{
+	int listener = new_listener(self->kind, 4, NULL), clients[3], servers[3], n;
+	char c;
+
+	for (n = 0; n < 3; n++) {
+		clients[n] = new_socket(self->kind, CLIENT, 0);
+		ASSERT_EQ(0, connect_to(self->kind, clients[n], listener));
+		servers[n] = accept(listener, NULL, NULL);
+		ASSERT_LE(0, servers[n]);
+	}
+	close(servers[0]);
+	EXPECT_EQ(0, recv(clients[0], &c, 1, 0));
+	close(listener);
+	for (n = 1; n < 3; n++) {
+		EXPECT_EQ(1, send(servers[n], "x", 1, 0));
+		EXPECT_EQ(1, recv(clients[n], &c, 1, 0));
+		EXPECT_PATH(self->kind, clients[n], servers[n]);
+		close(servers[n]);
+	}
+	for (n = 0; n < 3; n++)
+		close(clients[n]);
+}
+
+TEST_F(kind, closing_while_connecting)
+{
+	int n, error, listener = new_listener(self->kind, 64, NULL);
+
+	for (n = 0; n < 20; n++) {
+		int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK);
+
+		ASSERT_LE(0, fd);
+		error = last_errno(connect_to(self->kind, fd, listener));
+		ASSERT_EQ(EINPROGRESS, error);
+		/* At different points of the handshake. */
+		usleep(n * 500);
+		ASSERT_EQ(0, close(fd));
+	}
+	/* The listener still works. What was given up may come out of it first. */
+	error = new_socket(self->kind, CLIENT, 0);
+	ASSERT_EQ(0, connect_to(self->kind, error, listener));
+	for (n = 0; n < 21; n++) {
+		int fd = accept(listener, NULL, NULL);
+		union address address;
+		socklen_t size = sizeof(address);
+
+		ASSERT_LE(0, fd);
+		if (!getpeername(fd, &address.sa, &size) &&
+		    port_of(&address) == local_port(error)) {
+			EXPECT_PATH(self->kind, error, fd);
+			close(fd);
+			break;
+		}
+		close(fd);
+	}
+	EXPECT_GT(21, n);
+	close(error);
+	close(listener);
+}
+
+RS_MAIN
