@@ -44,10 +44,7 @@ use super::{
     },
     wc::WcStatus, //
 };
-use crate::{
-    bindings,
-    kapi::mem::region::PeerMemory, //
-};
+use crate::bindings;
 use core::cell::UnsafeCell;
 use kernel::{
     new_mutex, new_spinlock_irq,
@@ -372,11 +369,6 @@ impl<T: ChannelOps> Channel<T> {
         self.qpn.copy().unwrap_or(0)
     }
 
-    /// The device. Any context.
-    pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
-    }
-
     /// May something be posted? Any context.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn is_open(&self) -> bool {
@@ -410,14 +402,6 @@ impl<T: ChannelOps> Channel<T> {
     /// Makes sending possible; `sq_psn` is the sequence number of our first packet. Sleeps.
     pub(crate) fn to_rts(&self, sq_psn: u32) -> Result {
         self.with_qp(|qp| qp.to_rts(sq_psn))
-    }
-
-    /// Prepares `memory` for being written by peers, in any state of the channel. Sleeps.
-    ///
-    /// The key is known at once, but it works only after [`Self::activate`].
-    pub(crate) fn prepare(&self, memory: Arc<PeerMemory>) -> Result<Mr> {
-        let pd = self.with_qp(|qp| Ok(qp.pd().clone()))?;
-        Mr::new(&pd, memory)
     }
 
     /// Lets peers use `mr`, which then serves all channels of its protection domain. Does nothing if

@@ -24,6 +24,7 @@ use super::{
         GidWant,
         LocalGid, //
     },
+    mr::Mr,
     pd::Pd,
     wc::WcStatus, //
 };
@@ -316,9 +317,9 @@ mod tests {
 
     #[test]
     fn writes_land_before_their_message() -> Result {
-        let (seen, counters, landed) = unless_skipped!(with_loop(|bench, _, channel, probe| {
+        let (seen, counters, landed) = unless_skipped!(with_loop(|bench, pd, channel, probe| {
             let memory = PeerMemory::new(2, 4 * PAGE_SIZE)?;
-            let mr = channel.prepare(memory.clone())?;
+            let mr = Mr::new(pd, memory.clone())?;
             channel.activate(&mr)?;
             let source = SendBuffer::new(&bench.device, 2 * PAGE_SIZE)?;
             let mut pattern = KVec::from_elem(0u8, 2 * PAGE_SIZE, GFP_KERNEL)?;
@@ -455,8 +456,8 @@ mod tests {
 
     #[test]
     fn a_wrong_key_breaks_the_channel_once() -> Result {
-        let (tag, broken) = unless_skipped!(with_loop(|bench, _, channel, probe| {
-            let mr = channel.prepare(PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
+        let (tag, broken) = unless_skipped!(with_loop(|bench, pd, channel, probe| {
+            let mr = Mr::new(pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
             let source = SendBuffer::new(&bench.device, PAGE_SIZE)?;
             let write = Write {
                 offset: 0,
@@ -533,7 +534,7 @@ mod tests {
     #[test]
     fn a_region_serves_all_channels_of_its_domain() -> Result {
         let active = unless_skipped!(with_loop(|bench, pd, channel, _| {
-            let mr = channel.prepare(PeerMemory::new(4, 4 * PAGE_SIZE)?)?;
+            let mr = Mr::new(pd, PeerMemory::new(4, 4 * PAGE_SIZE)?)?;
             let second = bench.open(pd, &Probe::new()?)?;
             let result = bench
                 .connect(&second, second.qpn())
@@ -578,11 +579,11 @@ mod tests {
 
     #[test]
     fn too_much_for_a_region_is_refused() -> Result {
-        let refused = unless_skipped!(with_loop(|bench, _, channel, _| {
+        let refused = unless_skipped!(with_loop(|bench, pd, _, _| {
             let most = bench.device.max_region_bytes() / (64 * 1024);
             let memory = PeerMemory::new(most + 1, 64 * 1024);
             Ok(matches!(
-                memory.and_then(|memory| channel.prepare(memory)),
+                memory.and_then(|memory| Mr::new(pd, memory)),
                 Err(EMSGSIZE)
             ))
         }));
@@ -598,7 +599,7 @@ mod tests {
             let channel = bench.open(&pd, &probe)?;
             *bench.channel.lock() = Some(channel.clone());
             bench.connect(&channel, channel.qpn())?;
-            let mr = channel.prepare(PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
+            let mr = Mr::new(&pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
             channel.activate(&mr)?;
             let source = SendBuffer::new(&bench.device, 4 * PAGE_SIZE)?;
             let write = Write {

@@ -463,11 +463,6 @@ impl<T: ChannelOps> Slot<T> {
         })
     }
 
-    /// The channel.
-    pub(crate) fn channel(&self) -> &Arc<Channel<T>> {
-        &self.channel
-    }
-
     /// Posts writes from `source`, at most [`MAX_WRITES`], and a message that arrives after them.
     ///
     /// `tag` comes back through [`ChannelOps::on_sent`], and `source` is kept until then. Any

@@ -29,11 +29,6 @@ impl WcStatus {
         }
     }
 
-    /// The number of the status in the verbs.
-    pub(crate) fn code(self) -> u32 {
-        self.0
-    }
-
     /// The kernel's text for the status.
     pub(crate) fn name(self) -> &'static str {
         // SAFETY: Returns a string constant for every number.
