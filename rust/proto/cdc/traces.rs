@@ -490,6 +490,40 @@ mod tests {
     }
 
     #[test]
+    fn release_with_data_left_by_a_shutdown_resets() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 5);
+        settle(&mut a, &mut b);
+        b.shutdown_both(T0);
+        settle(&mut a, &mut b);
+        // So far only D went, so that the release can still say that data was dropped.
+        assert_eq!(b.state(), State::PeerCloseWait1);
+        b.close(T0);
+        settle(&mut a, &mut b);
+        assert_eq!(a.recv_state(), Receive::Eof);
+        assert_eq!(a.take_error(), Some(Error::Pipe));
+        assert!(b.is_released() && b.wants_tcp_reset() && !b.is_forced());
+        Ok(())
+    }
+
+    #[test]
+    fn abort_drops_what_was_not_sent() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 20_000);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        assert_eq!((a.unsent(), a.outstanding()), (10_004, 20_000));
+        a.abort(T0);
+        assert_eq!((a.unsent(), a.outstanding()), (0, 9_996));
+        assert!(!a.is_drained());
+        a.handle_sent(T0, transmit.token);
+        settle(&mut a, &mut b);
+        assert!(a.is_drained());
+        assert_eq!(a.take_error(), Some(Error::Aborted));
+        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        Ok(())
+    }
+
+    #[test]
     fn silent_peer_does_not_keep_a_closed_connection() -> Outcome {
         let (mut a, _) = pair()?;
         a.close(T0);

@@ -1,0 +1,1006 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two whole stacks: CLC handshakes on simulated TCP, LLC and data on one simulated link, from the
+//! first contact to the end of the link group.
+//!
+//! Each side has a small engine that does what the real one does: it owns buffers of two elements,
+//! announces further ones before it offers them, keeps messages that come too early, and falls back
+//! or gives up when its machines say so.
+
+use super::{
+    app::{
+        App,
+        End, //
+    },
+    for_seeds,
+    Rng, //
+};
+use crate::proto::{
+    cdc::{
+        Config,
+        Conn,
+        Events,
+        Msg,
+        Timers,
+        Token,
+        WriteSeg, //
+    },
+    clc::{
+        self,
+        client::{
+            self,
+            Client, //
+        },
+        server::{
+            self,
+            Server, //
+        },
+        Assembler,
+        Endpoint,
+        LlcOutcome,
+        Message,
+        Networks,
+        Outcome,
+        Prefix4,
+        Proposal, //
+    },
+    llc::{
+        self,
+        rtoken::Entry,
+        Action,
+        DeleteReason,
+        Fail,
+        Group,
+        Kind,
+        Layout,
+        LinkOffer,
+        LocalLink,
+        PeerLink,
+        RmbId,
+        Role,
+        Slot, //
+    },
+    reason::Reason,
+    time::{
+        Duration,
+        Instant, //
+    },
+    wire::{
+        AlertToken,
+        BufSize,
+        Gid,
+        LinkNum,
+        Mac,
+        Mtu,
+        PeerId,
+        Psn,
+        Qpn,
+        RKey,
+        RToken,
+        RmbeIndex, //
+    },
+};
+use std::collections::{
+    BTreeMap,
+    VecDeque, //
+};
+
+/// The side that opens connections; the other one is the server.
+const CLIENT: usize = 0;
+const SIZE: BufSize = BufSize::MIN;
+const ELEMENTS: usize = 2;
+/// Writes and messages that a side has under way at most.
+const SLOTS: usize = 8;
+
+/// A remote memory buffer.
+struct Rmb {
+    token: RToken,
+    /// The peer knows it, or learns of it with the elements that are given out.
+    usable: bool,
+    deleting: bool,
+    used: [bool; ELEMENTS],
+    memory: Vec<u8>,
+}
+
+/// What the link carries, in order.
+enum Packet {
+    Write(usize, WriteSeg, RToken),
+    Send([u8; 44], Done),
+}
+
+/// Whose completion it is.
+enum Done {
+    Llc(Kind),
+    Cdc(usize, Token),
+}
+
+/// The handshake of one end.
+enum Machine {
+    Client(Client),
+    Server(Server),
+}
+
+/// One end of a connection.
+struct Half {
+    machine: Machine,
+    assembler: Box<Assembler>,
+    /// Octets of the peer that TCP has ready.
+    stream: VecDeque<u8>,
+    /// Preparing waits until the peer knows this buffer.
+    awaits_rmb: Option<usize>,
+    first_contact: bool,
+    /// The machine waits for the LLC side.
+    links: bool,
+    element: Option<(usize, usize)>,
+    peer: Option<Endpoint>,
+    outcome: Option<Outcome>,
+    early: Option<Msg>,
+    conn: Option<Conn>,
+    app: App,
+    ring: Vec<u8>,
+    pending: bool,
+    released: bool,
+}
+
+/// One stack.
+struct Host {
+    group: Option<Group<Vec<Entry>>>,
+    /// Its queue pair receives.
+    connected: bool,
+    ready: bool,
+    over: bool,
+    rts: bool,
+    rmbs: Vec<Rmb>,
+    tokens: BTreeMap<u32, usize>,
+    out: VecDeque<Packet>,
+    done: VecDeque<Done>,
+    inbox: VecDeque<[u8; 44]>,
+    ends: Vec<Half>,
+}
+
+struct World {
+    rng: Rng,
+    now: Instant,
+    hosts: [Host; 2],
+    connections: usize,
+    /// One handshake in so many fails for want of memory.
+    refusals: u64,
+    /// Steps until the link dies.
+    fuse: Option<u64>,
+    link_down: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Open,
+    Clc(usize),
+    Tcp(usize),
+    App(usize),
+    Pump(usize),
+    Llc,
+    Rts,
+    Carry,
+    Complete,
+    Receive,
+}
+
+fn mac(side: usize) -> Mac {
+    Mac::new([2, 0, 0, 0, 1, side as u8])
+}
+
+fn gid(side: usize) -> Gid {
+    Gid::new([
+        0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, side as u8,
+    ])
+}
+
+fn qpn(side: usize) -> Qpn {
+    Qpn::new(0x10 + side as u32)
+}
+
+fn peer_id(side: usize) -> PeerId {
+    PeerId::from_parts(7, mac(side))
+}
+
+impl Host {
+    fn new() -> Self {
+        Self {
+            group: None,
+            connected: false,
+            ready: false,
+            over: false,
+            rts: false,
+            rmbs: Vec::new(),
+            tokens: BTreeMap::new(),
+            out: VecDeque::new(),
+            done: VecDeque::new(),
+            inbox: VecDeque::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    fn slots(&self) -> usize {
+        SLOTS.saturating_sub(self.out.len() + self.done.len())
+    }
+
+    /// Makes the link group of a first contact.
+    fn make_group(&mut self, side: usize, peer: &Endpoint) {
+        let server = side != CLIENT;
+        let config = llc::Config {
+            role: if server { Role::Server } else { Role::Client },
+            local: LocalLink {
+                mac: mac(side),
+                gid: gid(side),
+                qpn: qpn(side),
+                uid: 1 + side as u32,
+            },
+            peer: PeerLink {
+                mac: peer.mac,
+                gid: peer.gid,
+                qpn: peer.qpn,
+            },
+            number: LinkNum::new(u8::from(server)),
+            max_links: 2,
+            layout: Layout::Linux,
+            timers: llc::Timers::default(),
+        };
+        self.group = Some(Group::new(&config, vec![Entry::EMPTY; 255]));
+        self.connected = true;
+    }
+
+    /// A free element of a buffer; makes a buffer if there is none.
+    fn reserve(&mut self, side: usize) -> (usize, usize) {
+        let free = self.rmbs.iter().enumerate().find_map(|(rmb, r)| {
+            let element = r.used.iter().position(|used| !used)?;
+            (!r.deleting).then_some((rmb, element))
+        });
+        let (rmb, element) = free.unwrap_or_else(|| {
+            let number = self.rmbs.len() as u32;
+            self.rmbs.push(Rmb {
+                token: RToken {
+                    rkey: RKey::new(((side as u32 + 1) << 24) | number),
+                    vaddr: ((side as u64 + 1) << 40) | (u64::from(number) << 20),
+                },
+                usable: false,
+                deleting: false,
+                used: [false; ELEMENTS],
+                memory: vec![0; SIZE.bytes() as usize * ELEMENTS],
+            });
+            (self.rmbs.len() - 1, 0)
+        });
+        self.rmbs[rmb].used[element] = true;
+        (rmb, element)
+    }
+
+    /// What the peer is told of an end.
+    fn endpoint(&self, side: usize, c: usize) -> Endpoint {
+        let (rmb, element) = self.ends[c].element.unwrap();
+        let token = self.rmbs[rmb].token;
+        Endpoint {
+            gid: gid(side),
+            mac: mac(side),
+            qpn: qpn(side),
+            rkey: token.rkey,
+            rmbe_index: RmbeIndex::new(element as u8 + 1).unwrap(),
+            alert_token: AlertToken::new(alert(side, c)),
+            buf_size: SIZE,
+            mtu: Some(Mtu::M1024),
+            vaddr: token.vaddr,
+            psn: Psn::new(5),
+        }
+    }
+
+    /// Gives back the element of an end.
+    fn release(&mut self, side: usize, c: usize) {
+        self.tokens.remove(&alert(side, c));
+        if let Some((rmb, element)) = self.ends[c].element.take() {
+            self.rmbs[rmb].used[element] = false;
+        }
+        self.ends[c].released = true;
+    }
+
+    /// Tells a machine how its link came out.
+    fn tell_llc(&mut self, now: Instant, outcome: LlcOutcome) {
+        for end in self.ends.iter_mut().filter(|end| end.links) {
+            end.links = false;
+            match &mut end.machine {
+                Machine::Client(client) => client.handle_llc(now, outcome),
+                Machine::Server(server) => server.handle_llc(now, outcome),
+            }
+        }
+    }
+}
+
+fn alert(side: usize, c: usize) -> u32 {
+    0xa000_0000 + (side as u32) * 0x1000 + c as u32
+}
+
+impl World {
+    fn new(seed: u64, faulty: bool) -> Self {
+        let mut rng = Rng::new(seed);
+        let connections = rng.range(1, 7) as usize;
+        let refusals = rng.pick(&[1_000_000, 4]);
+        let fuse = faulty.then(|| rng.range(0, 3_000));
+        Self {
+            rng,
+            now: Instant::from_nanos(1),
+            hosts: [Host::new(), Host::new()],
+            connections,
+            refusals,
+            fuse,
+            link_down: false,
+        }
+    }
+
+    /// A connection over TCP has come about.
+    fn open(&mut self) {
+        let proposal = Proposal {
+            peer: peer_id(CLIENT),
+            gid: gid(CLIENT),
+            mac: mac(CLIENT),
+            networks: Networks::V4(Prefix4::new([192, 0, 2, 0], 24).unwrap()),
+        };
+        let now = self.now;
+        for side in [0, 1] {
+            let machine = if side == CLIENT {
+                Machine::Client(Client::new(now, clc::Timers::DEFAULT, proposal))
+            } else {
+                Machine::Server(Server::new(now, clc::Timers::DEFAULT, peer_id(side)))
+            };
+            let app = App::new(&mut self.rng, side, End::HalfClose, SIZE.bytes());
+            let sndbuf = self.rng.pick(&[100, 5_000, 16_384]);
+            self.hosts[side].ends.push(Half {
+                machine,
+                assembler: Box::new(Assembler::new()),
+                stream: VecDeque::new(),
+                awaits_rmb: None,
+                first_contact: false,
+                links: false,
+                element: None,
+                peer: None,
+                outcome: None,
+                early: None,
+                conn: None,
+                app,
+                ring: vec![0; sndbuf],
+                pending: false,
+                released: false,
+            });
+        }
+    }
+
+    fn is_enabled(&self, side: usize, step: Step) -> bool {
+        let host = &self.hosts[side];
+        match step {
+            // The engine lets one handshake at a time make a first contact.
+            Step::Open => {
+                side == CLIENT
+                    && host.ends.len() < self.connections
+                    && self
+                        .hosts
+                        .iter()
+                        .all(|h| h.ready || h.ends.iter().all(|end| end.outcome.is_some()))
+            }
+            Step::Clc(c) => host.ends[c].outcome.is_none() && host.ends[c].awaits_rmb.is_none(),
+            Step::Tcp(c) => {
+                let end = &host.ends[c];
+                let expects = match &end.machine {
+                    Machine::Client(client) => client.expects_message(),
+                    Machine::Server(server) => server.expects_message(),
+                };
+                expects && end.outcome.is_none() && !end.stream.is_empty()
+            }
+            Step::App(c) => {
+                let end = &host.ends[c];
+                end.conn.is_some()
+                    && (end.app.wants_write() || end.app.wants_read() || end.app.wants_end())
+            }
+            Step::Pump(c) => host.ends[c].pending && host.slots() >= 4 && !self.link_down,
+            Step::Llc => host.group.is_some(),
+            Step::Rts => host.rts,
+            Step::Carry => {
+                !host.out.is_empty() && (self.hosts[1 - side].connected || self.link_down)
+            }
+            Step::Complete => !host.done.is_empty(),
+            Step::Receive => !host.inbox.is_empty() && host.group.is_some(),
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..2_000_000_u32 {
+            if self.is_over() {
+                return;
+            }
+            self.burn();
+            let mut steps = Vec::new();
+            for side in [0, 1] {
+                let each = |make: fn(usize) -> Step| (0..self.hosts[side].ends.len()).map(make);
+                let all = [Step::Open, Step::Llc, Step::Rts]
+                    .into_iter()
+                    .chain([Step::Carry, Step::Complete, Step::Receive])
+                    .chain(each(Step::Clc))
+                    .chain(each(Step::Tcp))
+                    .chain(each(Step::App))
+                    .chain(each(Step::Pump));
+                steps.extend(
+                    all.filter(|step| self.is_enabled(side, *step))
+                        .map(|step| (side, step)),
+                );
+            }
+            let pause = Duration::from_nanos(self.rng.range(0, 2_000));
+            self.now = self.now.saturating_add(pause);
+            // Taking actions is always possible, and changes nothing when there is none: time has
+            // to pass as well.
+            if steps
+                .iter()
+                .all(|(_, s)| matches!(s, Step::Llc | Step::Clc(_)))
+            {
+                for &(side, step) in &steps {
+                    self.step(side, step);
+                }
+                let pause = Duration::from_millis(self.rng.range(1, 50));
+                self.now = self.now.saturating_add(pause);
+            } else {
+                let (side, step) = self.rng.pick(&steps);
+                self.step(side, step);
+            }
+            self.timers();
+        }
+        for host in &self.hosts {
+            for end in &host.ends {
+                eprintln!("{:?} {:?} {:?}", end.outcome, end.conn, end.app);
+            }
+        }
+        panic!("no end");
+    }
+
+    /// All connections are over; then the server ends the group, and both forget it.
+    fn is_over(&mut self) -> bool {
+        let [a, b] = &self.hosts;
+        if a.ends.len() < self.connections
+            || [a, b]
+                .iter()
+                .any(|h| h.ends.iter().any(|end| !end.released))
+        {
+            return false;
+        }
+        if a.over && b.over || a.group.is_none() && b.group.is_none() {
+            return true;
+        }
+        let now = self.now;
+        let server = &mut self.hosts[1 - CLIENT];
+        if let (Some(group), true) = (server.group.as_mut(), server.ready) {
+            if !group.is_over() {
+                server.ready = false;
+                group.terminate(now, DeleteReason::Operator, true);
+            }
+        }
+        false
+    }
+
+    /// Lets the link die when its time has come.
+    fn burn(&mut self) {
+        match &mut self.fuse {
+            Some(0) => {}
+            Some(left) => {
+                *left -= 1;
+                return;
+            }
+            None => return,
+        }
+        self.fuse = None;
+        self.link_down = true;
+        for side in [0, 1] {
+            if let Some(group) = self.hosts[side].group.as_mut() {
+                group.handle_link_down(self.now, Slot::FIRST);
+            }
+        }
+    }
+
+    fn timers(&mut self) {
+        let now = self.now;
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        for side in [0, 1] {
+            if let Some(group) = self.hosts[side].group.as_mut() {
+                if due(group.poll_timeout()) {
+                    group.handle_timeout(now);
+                }
+            }
+            for c in 0..self.hosts[side].ends.len() {
+                let end = &mut self.hosts[side].ends[c];
+                match &mut end.machine {
+                    Machine::Client(client) if due(client.poll_timeout()) => {
+                        client.handle_timeout(now);
+                    }
+                    Machine::Server(server) if due(server.poll_timeout()) => {
+                        server.handle_timeout(now);
+                    }
+                    _ => {}
+                }
+                if end
+                    .conn
+                    .as_ref()
+                    .is_some_and(|conn| due(conn.poll_timeout()))
+                {
+                    let events = end.conn.as_mut().unwrap().handle_timeout(now);
+                    self.note(side, c, events);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, side: usize, step: Step) {
+        let now = self.now;
+        match step {
+            Step::Open => self.open(),
+            Step::Clc(c) => self.clc(side, c),
+            Step::Tcp(c) => self.read(side, c),
+            Step::App(c) => self.app(side, c),
+            Step::Pump(c) => self.pump(side, c),
+            Step::Llc => self.llc(side),
+            Step::Rts => {
+                self.hosts[side].rts = false;
+                if let Some(group) = self.hosts[side].group.as_mut() {
+                    group.handle_rts(now, Slot::FIRST, Ok(()));
+                }
+            }
+            Step::Carry => self.carry(side),
+            Step::Complete => match self.hosts[side].done.pop_front().unwrap() {
+                Done::Llc(kind) => {
+                    if let Some(group) = self.hosts[side].group.as_mut() {
+                        if self.link_down {
+                            group.handle_send_failed(now, Slot::FIRST, kind);
+                        } else {
+                            group.handle_sent(now, Slot::FIRST, kind);
+                        }
+                    }
+                }
+                Done::Cdc(c, token) => {
+                    let conn = self.hosts[side].ends[c].conn.as_mut().unwrap();
+                    let events = if self.link_down {
+                        conn.handle_sent_flushed(now, token)
+                    } else {
+                        conn.handle_sent(now, token)
+                    };
+                    self.note(side, c, events);
+                }
+            },
+            Step::Receive => self.receive(side),
+        }
+    }
+
+    /// Reads from TCP what the handshake may read.
+    fn read(&mut self, side: usize, c: usize) {
+        let now = self.now;
+        let most = self.rng.range(1, 80) as usize;
+        let end = &mut self.hosts[side].ends[c];
+        let room = end.assembler.room();
+        let count = room.len().min(end.stream.len()).min(most);
+        for (to, from) in room.iter_mut().zip(end.stream.drain(..count)) {
+            *to = from;
+        }
+        let message = end.assembler.filled(count).expect("a good message");
+        match (message, &mut end.machine) {
+            (None, _) => {}
+            (Some(message), Machine::Client(client)) => {
+                if let Message::Accept(accept) = &message {
+                    end.peer = Some(accept.endpoint);
+                }
+                client.handle_message(now, &message);
+            }
+            (Some(message), Machine::Server(server)) => {
+                if let Message::Confirm(confirm) = &message {
+                    end.peer = Some(confirm.endpoint);
+                }
+                server.handle_message(now, &message);
+            }
+        }
+    }
+
+    /// Does what a handshake wants.
+    fn clc(&mut self, side: usize, c: usize) {
+        let now = self.now;
+        let refuse = self.rng.one_in(self.refusals);
+        let [one, two] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (one, two) } else { (two, one) };
+        let end = &mut host.ends[c];
+        match &mut end.machine {
+            Machine::Client(client) => match client.poll_action() {
+                None => {}
+                Some(client::Action::Send(bytes)) => {
+                    peer.ends[c].stream.extend(bytes.as_slice());
+                    client.handle_sent(now);
+                }
+                Some(client::Action::Prepare(_)) if refuse || self.link_down => {
+                    client.handle_prepared(now, Err(Reason::Memory));
+                }
+                Some(client::Action::Prepare(accept)) => {
+                    if accept.first_contact {
+                        host.make_group(side, &accept.endpoint);
+                        host.group.as_mut().unwrap().start(now);
+                    } else if !host.ready {
+                        client.handle_prepared(now, Err(Reason::OutOfSync));
+                        return;
+                    }
+                    self.prepare(side, c, accept.first_contact);
+                }
+                Some(client::Action::StartLlc) => end.links = true,
+                Some(client::Action::Done(outcome)) => self.done(side, c, outcome),
+            },
+            Machine::Server(server) => match server.poll_action() {
+                None => {}
+                Some(server::Action::Send(bytes)) => {
+                    peer.ends[c].stream.extend(bytes.as_slice());
+                    server.handle_sent(now);
+                }
+                Some(server::Action::Prepare(_)) if refuse || self.link_down => {
+                    server.handle_prepared(now, Err(Reason::Memory));
+                }
+                Some(server::Action::Prepare(_)) => {
+                    let first_contact = host.group.is_none();
+                    self.prepare(side, c, first_contact);
+                }
+                Some(server::Action::Connect(confirm)) => {
+                    if end.first_contact {
+                        host.make_group(side, &confirm.endpoint);
+                    }
+                    let Machine::Server(server) = &mut host.ends[c].machine else {
+                        unreachable!("it was one");
+                    };
+                    server.handle_connected(now, Ok(()));
+                }
+                Some(server::Action::StartLlc) => {
+                    end.links = true;
+                    host.group.as_mut().unwrap().start(now);
+                }
+                Some(server::Action::Done(outcome)) => self.done(side, c, outcome),
+            },
+        }
+    }
+
+    /// Reserves what an end needs; on a link that exists, a new buffer is announced first.
+    fn prepare(&mut self, side: usize, c: usize, first_contact: bool) {
+        let now = self.now;
+        let host = &mut self.hosts[side];
+        let (rmb, element) = host.reserve(side);
+        host.ends[c].element = Some((rmb, element));
+        host.ends[c].first_contact = first_contact;
+        host.tokens.insert(alert(side, c), c);
+        if first_contact {
+            // Accept and Confirm announce it.
+            host.rmbs[rmb].usable = true;
+        } else if !host.rmbs[rmb].usable {
+            host.ends[c].awaits_rmb = Some(rmb);
+            if element == 0 {
+                let tokens = [(Slot::FIRST, host.rmbs[rmb].token)];
+                let group = host.group.as_mut().unwrap();
+                assert!(group.confirm_rkey(now, RmbId(rmb as u16), &tokens).is_ok());
+            }
+            return;
+        }
+        self.prepared(side, c);
+    }
+
+    fn prepared(&mut self, side: usize, c: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[side];
+        host.ends[c].awaits_rmb = None;
+        let endpoint = host.endpoint(side, c);
+        let end = &mut host.ends[c];
+        let first_contact = end.first_contact;
+        match &mut end.machine {
+            Machine::Client(client) => client.handle_prepared(
+                now,
+                Ok(client::Prepared {
+                    confirm: endpoint,
+                    first_contact,
+                }),
+            ),
+            Machine::Server(server) => server.handle_prepared(
+                now,
+                Ok(server::Prepared {
+                    accept: endpoint,
+                    first_contact,
+                }),
+            ),
+        }
+    }
+
+    /// A handshake is over.
+    fn done(&mut self, side: usize, c: usize, outcome: Outcome) {
+        let now = self.now;
+        let host = &mut self.hosts[side];
+        assert!(host.ends[c].outcome.is_none());
+        host.ends[c].outcome = Some(outcome);
+        if outcome != Outcome::Smc {
+            if host.ends[c].first_contact {
+                // What was made for it goes with it (FBK-19).
+                *host = Host {
+                    ends: std::mem::take(&mut host.ends),
+                    ..Host::new()
+                };
+                host.ends[c].element = None;
+            }
+            host.release(side, c);
+            if matches!(outcome, Outcome::Abort(_)) {
+                let peer = &mut self.hosts[1 - side].ends[c];
+                match &mut peer.machine {
+                    _ if peer.outcome.is_some() => {}
+                    Machine::Client(client) => client.handle_eof(now),
+                    Machine::Server(server) => server.handle_eof(now),
+                }
+                if let Some(conn) = peer.conn.as_mut() {
+                    let events = conn.handle_tcp_reset(now);
+                    self.note(1 - side, c, events);
+                }
+            }
+            return;
+        }
+        let end = &host.ends[c];
+        let peer = end.peer.unwrap();
+        let token = RToken {
+            rkey: peer.rkey,
+            vaddr: peer.vaddr,
+        };
+        let config = Config {
+            token: peer.alert_token,
+            sndbuf: end.ring.len() as u32,
+            local_rmbe: SIZE.bytes(),
+            peer_rmbe: peer.buf_size.bytes(),
+            origin: 0,
+            cork_bytes: Config::CORK_BYTES,
+            max_write: Config::MAX_WRITE,
+            timers: Timers::DEFAULT,
+        };
+        let group = host.group.as_mut().unwrap();
+        let known = group.peer_rmb(Slot::FIRST, token).unwrap();
+        assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
+        let mut conn = Conn::new(&config).unwrap();
+        let mut events = Events::default();
+        if let Some(early) = host.ends[c].early.take() {
+            events = conn.handle_cdc(now, &early).unwrap();
+        }
+        if host.over || self.link_down {
+            events.transmit = conn.handle_link_lost(now).transmit;
+        }
+        host.ends[c].conn = Some(conn);
+        self.note(side, c, events);
+    }
+
+    fn app(&mut self, side: usize, c: usize) {
+        let now = self.now;
+        let rng = &mut self.rng;
+        let host = &mut self.hosts[side];
+        let end = &mut host.ends[c];
+        let conn = end.conn.as_mut().unwrap();
+        let (rmb, element) = end.element.unwrap();
+        let size = SIZE.bytes() as usize;
+        let memory = &host.rmbs[rmb].memory[element * size..][..size];
+        let mut doings = Vec::new();
+        doings.extend(end.app.wants_write().then_some(0));
+        doings.extend(end.app.wants_read().then_some(1));
+        doings.extend(end.app.wants_end().then_some(2));
+        let events = match rng.pick(&doings) {
+            0 => end.app.write(rng, now, conn, &mut end.ring),
+            1 => end.app.read(rng, now, conn, memory),
+            _ => end.app.finish(now, conn),
+        };
+        self.note(side, c, events);
+    }
+
+    fn note(&mut self, side: usize, c: usize, events: Events) {
+        let host = &mut self.hosts[side];
+        let end = &mut host.ends[c];
+        end.app.wake(events);
+        end.pending |= events.transmit;
+        let conn = end.conn.as_ref().unwrap();
+        if conn.is_released() && !end.released {
+            host.release(side, c);
+            self.retire(side);
+        }
+    }
+
+    /// Lets go of a buffer that nobody uses, now and then.
+    fn retire(&mut self, side: usize) {
+        let (now, unlucky) = (self.now, self.rng.one_in(2));
+        let host = &mut self.hosts[side];
+        let Some(group) = host.group.as_mut() else {
+            return;
+        };
+        for (number, rmb) in host.rmbs.iter_mut().enumerate() {
+            let idle = rmb.usable && !rmb.deleting && rmb.used == [false; ELEMENTS];
+            if idle && unlucky && host.ready {
+                let tokens = [(Slot::FIRST, rmb.token)];
+                if group
+                    .delete_rkey(now, RmbId(number as u16), &tokens)
+                    .is_ok()
+                {
+                    rmb.deleting = true;
+                }
+            }
+        }
+    }
+
+    fn pump(&mut self, side: usize, c: usize) {
+        let host = &mut self.hosts[side];
+        while host.slots() >= 4 {
+            let end = &mut host.ends[c];
+            let Some(transmit) = end.conn.as_mut().unwrap().poll_transmit(self.now) else {
+                end.pending = false;
+                break;
+            };
+            let peer = end.peer.unwrap();
+            let token = RToken {
+                rkey: peer.rkey,
+                vaddr: peer.vaddr
+                    + u64::from(peer.rmbe_index.get() - 1) * u64::from(peer.buf_size.bytes()),
+            };
+            for write in transmit.writes() {
+                host.out.push_back(Packet::Write(c, *write, token));
+            }
+            let done = Done::Cdc(c, transmit.token);
+            host.out.push_back(Packet::Send(transmit.cdc, done));
+        }
+        self.note(side, c, Events::default());
+    }
+
+    /// The link carries the next packet.
+    fn carry(&mut self, side: usize) {
+        let [one, two] = &mut self.hosts;
+        let (host, peer) = if side == 0 { (one, two) } else { (two, one) };
+        match host.out.pop_front().unwrap() {
+            Packet::Write(..) if self.link_down => {}
+            Packet::Write(c, write, token) => {
+                let rmb = peer
+                    .rmbs
+                    .iter_mut()
+                    .find(|rmb| rmb.token.rkey == token.rkey)
+                    .expect("a known key");
+                assert!(!rmb.deleting, "a write to a buffer that was withdrawn");
+                let offset = (token.vaddr - rmb.token.vaddr) as usize + write.dst_off as usize;
+                let ring = &host.ends[c].ring[write.src_off as usize..];
+                let bytes = &ring[..write.len as usize];
+                rmb.memory[offset..offset + bytes.len()].copy_from_slice(bytes);
+            }
+            Packet::Send(octets, done) => {
+                if !self.link_down {
+                    peer.inbox.push_back(octets);
+                }
+                host.done.push_back(done);
+            }
+        }
+    }
+
+    /// A message came in on the link.
+    fn receive(&mut self, side: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[side];
+        let octets = host.inbox.pop_front().unwrap();
+        let Ok(message) = Msg::parse(&octets) else {
+            let group = host.group.as_mut().unwrap();
+            group.handle_message(now, Slot::FIRST, &octets);
+            return;
+        };
+        // A stale token touches nothing (CDC-36).
+        let Some(&c) = host.tokens.get(&message.token.get()) else {
+            return;
+        };
+        match host.ends[c].conn.as_mut() {
+            None => host.ends[c].early = Some(message),
+            Some(conn) => {
+                let events = conn.handle_cdc(now, &message).unwrap();
+                self.note(side, c, events);
+            }
+        }
+    }
+
+    /// Does what the link group wants.
+    fn llc(&mut self, side: usize) {
+        let now = self.now;
+        let host = &mut self.hosts[side];
+        let Some(action) = host.group.as_mut().unwrap().poll_action() else {
+            return;
+        };
+        match action {
+            Action::Send { msg, kind, .. } => {
+                host.out.push_back(Packet::Send(msg, Done::Llc(kind)));
+            }
+            Action::MoveToRts { .. } => host.rts = true,
+            Action::OfferLink => {
+                let offer = LinkOffer {
+                    mac: mac(side),
+                    gid: gid(side),
+                    qpn: Qpn::new(99),
+                    psn: Psn::new(1),
+                    mtu: Mtu::M1024,
+                };
+                host.group.as_mut().unwrap().offer_link(now, offer);
+            }
+            Action::DropOffer => {}
+            Action::Ready => {
+                host.ready = true;
+                host.tell_llc(now, LlcOutcome::Ready);
+            }
+            Action::FirstContactFailed(fail) => {
+                host.tell_llc(
+                    now,
+                    match fail {
+                        Fail::Decline(reason) => LlcOutcome::Decline(reason),
+                        Fail::Abort(reason) => LlcOutcome::Abort(reason),
+                    },
+                );
+                host.over = true;
+            }
+            Action::RkeyConfirmed(RmbId(rmb)) => {
+                let rmb = usize::from(rmb);
+                host.rmbs[rmb].usable = true;
+                for c in 0..host.ends.len() {
+                    if self.hosts[side].ends[c].awaits_rmb == Some(rmb) {
+                        self.prepared(side, c);
+                    }
+                }
+            }
+            Action::RkeyRejected(_) => panic!("the peer has room"),
+            Action::RkeyDeleted(RmbId(rmb)) => {
+                let rmb = &mut host.rmbs[usize::from(rmb)];
+                assert!(rmb.deleting && rmb.used == [false; ELEMENTS]);
+            }
+            Action::LinkDown { .. } => {}
+            Action::Terminate { .. } => {
+                host.over = true;
+                host.ready = false;
+                for c in 0..self.hosts[side].ends.len() {
+                    let end = &mut self.hosts[side].ends[c];
+                    if end.awaits_rmb.take().is_some() {
+                        match &mut end.machine {
+                            Machine::Client(m) => m.handle_prepared(now, Err(Reason::NoActiveLink)),
+                            Machine::Server(m) => m.handle_prepared(now, Err(Reason::NoActiveLink)),
+                        }
+                    }
+                    if let Some(conn) = end.conn.as_mut() {
+                        let events = conn.handle_link_lost(now);
+                        self.note(side, c, events);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn handshake_data_and_end_fit_together() {
+    for_seeds(150, |seed| {
+        let mut world = World::new(seed, false);
+        world.run();
+        let [a, b] = &world.hosts;
+        let mut carried = 0;
+        for (one, two) in a.ends.iter().zip(&b.ends) {
+            match (one.outcome, two.outcome) {
+                (Some(Outcome::Smc), Some(Outcome::Smc)) => {
+                    carried += 1;
+                    assert_eq!(one.app.read, two.app.to_write);
+                    assert_eq!(two.app.read, one.app.to_write);
+                    assert!(one.app.error.is_none() && two.app.error.is_none());
+                }
+                (Some(Outcome::Fallback { .. }), Some(Outcome::Fallback { .. })) => {
+                    assert!(world.refusals < 1_000_000);
+                }
+                other => panic!("the sides disagree: {other:?}"),
+            }
+        }
+        assert!(carried > 0 || world.refusals < 1_000_000);
+        assert!(a.tokens.is_empty() && b.tokens.is_empty());
+    });
+}
+
+#[test]
+fn a_lost_link_leaves_nothing_behind() {
+    for_seeds(100, |seed| {
+        let mut world = World::new(seed, true);
+        world.run();
+        for host in &world.hosts {
+            assert!(host.tokens.is_empty());
+            assert!(host.ends.iter().all(|end| end.outcome.is_some()));
+        }
+    });
+}
