@@ -374,6 +374,13 @@ struct module *rdma_sock_helper_this_module(void)
 
 /* linux/tcp.h, net/tcp.h, net/inet_sock.h */
 
+void rdma_sock_helper_tcp_shutdown_send(struct sock *sk)
+{
+	sk->sk_shutdown |= SEND_SHUTDOWN;
+	if (sk->sk_prot->shutdown)
+		sk->sk_prot->shutdown(sk, SEND_SHUTDOWN);
+}
+
 int rdma_sock_helper_tcp_inq(struct sock *sk)
 {
 	return tcp_inq(sk);

@@ -94,6 +94,7 @@ struct module *rdma_sock_helper_this_module(void);
 
 /* linux/tcp.h, net/tcp.h, net/inet_sock.h */
 int rdma_sock_helper_tcp_inq(struct sock *sk);
+void rdma_sock_helper_tcp_shutdown_send(struct sock *sk);
 bool rdma_sock_helper_tcp_signed(const struct sock *sk);
 bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);

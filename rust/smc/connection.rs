@@ -307,14 +307,16 @@ impl Run<CLOSING> for Connection {
             // What follows is done here.
             events.closing = false;
             let tcp = data.core.tcp();
-            let reset = tcp == Tcp::Reset && !core::mem::replace(&mut data.tcp_reset, tcp == Tcp::Reset);
-            ((reset, data.core.is_released()), events)
+            let done = core::mem::replace(&mut data.tcp, tcp);
+            ((tcp, tcp != done, data.core.is_released()), events)
         });
-        let Some((reset, released)) = state else {
+        let Some((tcp, changed, released)) = state else {
             return;
         };
-        if reset {
-            this.sk.abort(ECONNRESET);
+        match tcp {
+            Tcp::Reset if changed => this.sk.abort(ECONNRESET),
+            Tcp::Fin if changed => this.sk.shutdown_send(),
+            _ => {}
         }
         Connection::let_go(&this);
         if released {
@@ -370,7 +372,11 @@ impl TcpEvents for Connection {
 
     fn write_space(this: ArcBorrow<'_, Self>) -> Wake {
         match this.mode() {
-            Mode::Connecting | Mode::Negotiating => Wake::Suppress,
+            Mode::Connecting => Wake::Suppress,
+            Mode::Negotiating => {
+                Arc::from(this).kick_handshake();
+                Wake::Suppress
+            }
             _ => Wake::Default,
         }
     }
@@ -386,7 +392,7 @@ impl Connection {
     pub(super) fn watch_tcp(this: &Arc<Self>) {
         let state = this.sk.tcp_state();
         let _ = Self::with_core(this, |data, now| {
-            if data.tcp_reset {
+            if data.tcp == Tcp::Reset {
                 return ((), Events::default());
             }
             let events = match state {
@@ -400,7 +406,6 @@ impl Connection {
             };
             ((), events)
         });
-        let _ = now;
     }
 }
 

@@ -38,7 +38,8 @@ use crate::{
             self,
             Conn,
             Events,
-            Segment, //
+            Segment,
+            Tcp, //
         },
         time::Instant,
         wire::AlertToken, //
@@ -103,8 +104,8 @@ pub(crate) struct Data {
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,
     pub(crate) counters: Counters,
-    /// The TCP connection has been reset already.
-    pub(crate) tcp_reset: bool,
+    /// What has been done with the TCP connection.
+    pub(crate) tcp: Tcp,
 }
 
 /// What [`Connection::data`] protects.
@@ -207,9 +208,8 @@ impl Connection {
             self.sk.wake_writable();
         }
         if events.error || events.closing {
-            if events.error {
-                self.sk.wake_state();
-            }
+            // Also for a close that lingers.
+            self.sk.wake_state();
             this.work.kick(this, &this.engine.queue);
         }
     }
@@ -231,7 +231,11 @@ impl Connection {
                 Ok(events) => (None, events),
                 Err(violation) => (
                     Some(violation),
+                    // Whoever waits must learn that nothing will come.
                     Events {
+                        readable: true,
+                        writable: true,
+                        error: true,
                         closing: true,
                         ..Events::default()
                     },

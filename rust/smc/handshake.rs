@@ -255,6 +255,11 @@ impl Handshake {
         let result = offer::prepare(connection, &request);
         let now = now();
         let answer = match result {
+            // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
+            Ok(Some(offer)) if offer.group.phase() == Phase::Dead => {
+                offer.release(connection, false);
+                Err(Reason::NoActiveLink)
+            }
             Ok(Some(offer)) => {
                 let endpoint = offer.endpoint;
                 let first_contact = offer.first_contact;

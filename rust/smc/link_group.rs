@@ -66,7 +66,10 @@ use crate::{
             Slot, //
         },
         ring::ArrayQueue,
-        time::Instant,
+        time::{
+            Duration,
+            Instant, //
+        },
         wire::{
             BufSize,
             Gid,
@@ -98,6 +101,11 @@ use kernel::{
 const SEND_SLOTS: u16 = 32;
 /// Receive slots: enough for a peer with as many send slots as common implementations have.
 const RECV_SLOTS: u16 = 128;
+
+/// RMBs of a group (`SMCR-RMB-03`).
+const MAX_RMBS: usize = 255;
+/// How long connections decline instead of offering another RMB to a peer that refused one.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +194,8 @@ pub(crate) struct Inner {
     pub(super) mtu: Mtu,
     /// When the last connection left.
     pub(super) idle_since: Option<Instant>,
+    /// When the peer refused an RMB last.
+    pub(super) refused_at: Option<Instant>,
     /// The core has ended the group; it is dismantled when the core has been drained.
     pub(super) over: bool,
 }
@@ -233,6 +243,7 @@ impl LinkGroup {
                     psn: Psn::new(crate::kapi::module::random_u32()),
                     mtu: Mtu::M1024,
                     idle_since: None,
+                    refused_at: None,
                     over: false,
                 }, "rdma_sock_group"),
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),
@@ -456,11 +467,16 @@ impl LinkGroup {
                     }
                 }
                 Known::Announcing => announcing = true,
-                Known::Refused => {}
             }
         }
         if let Some(rmbe) = found {
             return Ok(Taken::Now(rmbe));
+        }
+        let refused = inner
+            .refused_at
+            .is_some_and(|at| now.saturating_since(at) < REFUSAL_TIME);
+        if refused || inner.rmbs.len() >= MAX_RMBS {
+            return Err(ENOSPC);
         }
         inner.waiters.push(waiter.clone(), GFP_KERNEL)?;
         if !announcing {
@@ -470,7 +486,7 @@ impl LinkGroup {
                 .confirm_rkey(now, rmb.id, &[(Slot::FIRST, rmb.token)])
                 .is_err()
             {
-                rmb.set_known(Known::Refused);
+                inner.rmbs.retain(|known| known.id != rmb.id);
                 return Err(EBUSY);
             }
             this.work.kick(this, &this.engine.queue);
@@ -498,6 +514,15 @@ impl LinkGroup {
                 });
             }
         }
+    }
+
+    /// The peer says, on a TCP connection that anybody may have made, that it does not know the
+    /// group: no more connections join, and a test of the link shows whether it is dead
+    /// (`SMCR-AMB-40`). Any context.
+    pub(crate) fn doubt(this: &Arc<Self>) {
+        this.tokens.lock().close();
+        this.inbox.lock().test = true;
+        this.work.kick(this, &this.engine.queue);
     }
 
     /// The link cannot carry messages any more; the work item draws the consequences. Any context.

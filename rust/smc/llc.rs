@@ -209,7 +209,11 @@ impl LinkGroup {
                 inner.over = true;
             }
             Action::RkeyConfirmed(id) => Self::rmb_known(inner, id, Known::Confirmed),
-            Action::RkeyRejected(id) => Self::rmb_known(inner, id, Known::Refused),
+            Action::RkeyRejected(id) => {
+                inner.refused_at = Some(now());
+                inner.rmbs.retain(|rmb| rmb.id != id);
+                Self::wake_waiters(inner);
+            }
             Action::RkeyDeleted(id) => {
                 inner.rmbs.retain(|rmb| rmb.id != id);
             }

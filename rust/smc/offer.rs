@@ -41,6 +41,7 @@ use crate::{
         cdc::{
             Config as CdcConfig,
             Conn,
+            Tcp,
             Timers as CdcTimers, //
         },
         clc::{
@@ -464,22 +465,26 @@ impl Offer {
             },
             armed: None,
             counters: super::data::Counters::default(),
-            tcp_reset: false,
+            tcp: Tcp::Keep,
         };
         Ok((KBox::write(uninit, data), Mode::Smc))
     }
 
     /// The handshake came to nothing: gives everything back. A group made for this connection
-    /// goes with it (`SMCR-FBK-19`), as does one the peer knows nothing of. Sleeps.
+    /// goes with it (`SMCR-FBK-19`); one that the peer says it knows nothing of is put to the
+    /// test. Sleeps.
     pub(crate) fn release(self, connection: &Arc<Connection>, out_of_sync: bool) {
         let known = self.group.tokens.lock().remove(self.token);
         drop(known);
         connection.data.lock().early = None;
         self.rmbe.retire();
         drop(self.sendbuf);
-        if self.first_contact || out_of_sync {
+        if self.first_contact {
             LinkGroup::abandon(&self.group);
         } else {
+            if out_of_sync {
+                LinkGroup::doubt(&self.group);
+            }
             LinkGroup::connection_left(&self.group);
         }
     }

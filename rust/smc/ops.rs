@@ -340,7 +340,7 @@ impl SocketOps for SmcOps {
             return result;
         }
         let open = Connection::with_core(&connection, |data, now| {
-            if data.core.state() == crate::proto::close::State::Closed {
+            if !data.core.is_connected() {
                 return (false, cdc::Events::default());
             }
             let events = match how {

@@ -161,7 +161,7 @@ fn print_connection(m: &SeqFile, connection: &Connection) {
         seq_print!(m, " reason_name=");
         // Fields are separated by spaces.
         let mut dash = "";
-        for word in Reason::from_code(code).name().split(' ') {
+        for word in Reason::from_stored(code).name().split(' ') {
             seq_print!(m, "{}{}", dash, word);
             dash = "-";
         }

@@ -49,8 +49,6 @@ pub(crate) enum Known {
     Announcing,
     /// The peer may write to it.
     Confirmed,
-    /// The peer refused it, or it is being withdrawn.
-    Refused,
 }
 
 /// A registered buffer of several RMBEs. The last reference is dropped in process context, because

@@ -58,6 +58,13 @@ impl Sock {
         usize::try_from(unsafe { bindings::rdma_sock_helper_tcp_inq(self.as_raw()) }).unwrap_or(0)
     }
 
+    /// Sends the FIN: no more octets will follow on the TCP connection. May sleep.
+    pub(crate) fn shutdown_send(&self) {
+        let guard = self.lock();
+        // SAFETY: The sock is valid and locked.
+        unsafe { bindings::rdma_sock_helper_tcp_shutdown_send(guard.as_raw()) }
+    }
+
     /// Ends the connection with a RST and leaves `err` for the user. May sleep.
     pub(crate) fn abort(&self, err: Error) {
         // SAFETY: The sock is valid and not locked by this thread. The result only tells that it was
