@@ -18,6 +18,7 @@
 mod abuse;
 mod app;
 mod conn;
+mod host;
 mod stack;
 
 /// A small generator of pseudo-random numbers (splitmix64), so that runs can be repeated anywhere.
