@@ -10,16 +10,6 @@
 
 #include "helpers_rdma.h"
 
-void rdma_sock_helper_ib_device_hold(struct ib_device *dev)
-{
-	get_device(&dev->dev);
-}
-
-void rdma_sock_helper_ib_device_release(struct ib_device *dev)
-{
-	put_device(&dev->dev);
-}
-
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev)
 {
 	return dev_name(&dev->dev);

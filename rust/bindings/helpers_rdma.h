@@ -11,8 +11,6 @@
 #include <rdma/ib_verbs.h>
 
 /* rdma/ib_verbs.h: devices and ports */
-void rdma_sock_helper_ib_device_hold(struct ib_device *dev);
-void rdma_sock_helper_ib_device_release(struct ib_device *dev);
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);

@@ -109,16 +109,25 @@ pub(crate) struct LocalGid {
     pub(crate) roce_v2: bool,
 }
 
+/// What a device offers; does not change.
+#[derive(Clone, Copy)]
+struct Limits {
+    ports: u32,
+    can_register: bool,
+    max_qp_wr: u32,
+    max_cqe: u32,
+    max_region_bytes: usize,
+}
+
 /// An RDMA device that was announced to this module.
 ///
 /// It may be kept for ever, but once its removal has begun nothing new can be made on it.
 ///
 /// # Invariants
 ///
-/// - `raw` is an `ib_device` whose memory is kept by a reference of this object.
-/// - The driver is there while `users` is not zero: removal waits for that. `users` never leaves
-///   zero again.
-#[pin_data(PinnedDrop)]
+/// `raw` is a registered `ib_device` while `users` is not zero: its removal waits for that. `users`
+/// never leaves zero again.
+#[pin_data]
 pub(crate) struct Device {
     raw: NonNull<bindings::ib_device>,
     /// Leases, plus one until the device is retired.
@@ -129,6 +138,7 @@ pub(crate) struct Device {
     unused: Opaque<bindings::completion>,
     #[pin]
     name: SpinLockIrq<DeviceName>,
+    limits: Limits,
 }
 
 // SAFETY: `ib_device` is used from any thread, the other fields are `Send`.
@@ -139,15 +149,15 @@ unsafe impl Sync for Device {}
 impl Device {
     /// # Safety
     ///
-    /// `raw` is valid, and its driver stays until [`Self::retire`] returned.
+    /// `raw` is valid, and its driver stays until [`Self::retire`] returned or this failed.
     pub(super) unsafe fn new(raw: NonNull<bindings::ib_device>) -> Result<Arc<Self>> {
         // SAFETY: The device is valid by this function's contract. The name is no longer than the
         // maximum and cannot change while the client is being added.
         let name = unsafe { read_name(raw) };
         // SAFETY: The device is valid by this function's contract.
-        unsafe { bindings::rdma_sock_helper_ib_device_hold(raw.as_ptr()) };
-        // INVARIANT: The reference was just taken, and the driver stays by the contract.
-        let this = Arc::pin_init(
+        let limits = unsafe { read_limits(raw) };
+        // INVARIANT: The driver stays by this function's contract.
+        Arc::pin_init(
             pin_init!(Self {
                 raw,
                 users: Atomic::new(1),
@@ -157,21 +167,17 @@ impl Device {
                     unsafe { bindings::init_completion(slot) }
                 }),
                 name <- new_spinlock_irq!(name, "rdma_sock_device_name"),
+                limits,
             }),
             GFP_KERNEL,
-        );
-        if this.is_err() {
-            // SAFETY: This is the reference taken above.
-            unsafe { bindings::rdma_sock_helper_ib_device_release(raw.as_ptr()) };
-        }
-        this
+        )
     }
 
     /// The device was renamed.
     ///
     /// # Safety
     ///
-    /// The name must not change during the call.
+    /// The device is not retired, and the name does not change during the call.
     pub(super) unsafe fn renamed(&self) {
         // SAFETY: Valid by the type invariants and this function's contract.
         let name = unsafe { read_name(self.raw) };
@@ -258,12 +264,11 @@ impl Device {
 
     /// Number of ports; the first is 1. Any context.
     pub(crate) fn phys_ports(&self) -> u32 {
-        // SAFETY: Valid by the type invariants; reads a field.
-        unsafe { bindings::rdma_sock_helper_ib_phys_ports(self.raw.as_ptr()) }
+        self.limits.ports
     }
 
     fn check_port(&self, port: u32) -> Result {
-        if (1..=self.phys_ports()).contains(&port) {
+        if (1..=self.limits.ports).contains(&port) {
             Ok(())
         } else {
             Err(EINVAL)
@@ -273,37 +278,32 @@ impl Device {
     /// Is this a RoCE port? Any context.
     pub(crate) fn is_roce(&self, port: u32) -> bool {
         self.check_port(port).is_ok()
-            // SAFETY: Valid by the type invariants, and the port exists.
-            && unsafe { bindings::rdma_sock_helper_rdma_protocol_roce(self.raw.as_ptr(), port) }
+            && self
+                .with(|raw| {
+                    // SAFETY: The driver is there and the port exists.
+                    Ok(unsafe { bindings::rdma_sock_helper_rdma_protocol_roce(raw, port) })
+                })
+                .unwrap_or(false)
     }
 
     /// Can memory be registered by work requests? Any context.
     pub(crate) fn can_register(&self) -> bool {
-        // SAFETY: Valid by the type invariants; reads a field.
-        unsafe { bindings::rdma_sock_helper_ib_can_register(self.raw.as_ptr()) }
+        self.limits.can_register
     }
 
     /// Longest queue of work requests. Any context.
     pub(crate) fn max_qp_wr(&self) -> u32 {
-        // SAFETY: Valid by the type invariants; reads a field.
-        let max = unsafe { bindings::rdma_sock_helper_ib_max_qp_wr(self.raw.as_ptr()) };
-        max.max(0).unsigned_abs()
+        self.limits.max_qp_wr
     }
 
     /// Longest completion queue. Any context.
     pub(crate) fn max_cqe(&self) -> u32 {
-        // SAFETY: Valid by the type invariants; reads a field.
-        let max = unsafe { bindings::rdma_sock_helper_ib_max_cqe(self.raw.as_ptr()) };
-        max.max(0).unsigned_abs()
+        self.limits.max_cqe
     }
 
     /// Largest memory that one registration can cover. Any context.
     pub(crate) fn max_region_bytes(&self) -> usize {
-        // SAFETY: Valid by the type invariants; reads a field.
-        let pages = unsafe { bindings::rdma_sock_helper_ib_max_fast_reg_pages(self.raw.as_ptr()) };
-        usize::try_from(pages)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(PAGE_SIZE)
+        self.limits.max_region_bytes
     }
 
     /// State and active MTU code of a port. Sleeps.
@@ -359,8 +359,12 @@ impl Device {
     /// Finds an address of `port` that belongs to the network device `ifindex`. Sleeps.
     pub(crate) fn gid_for(&self, port: u32, ifindex: u32, want: &GidWant) -> Option<LocalGid> {
         let (_, mtu_code) = self.query_port(port).ok()?;
-        // SAFETY: Valid by the type invariants, and the port exists.
-        let entries = unsafe { bindings::rdma_sock_helper_ib_gid_tbl_len(self.raw.as_ptr(), port) };
+        let entries = self
+            .with(|raw| {
+                // SAFETY: The driver is there and the port exists.
+                Ok(unsafe { bindings::rdma_sock_helper_ib_gid_tbl_len(raw, port) })
+            })
+            .ok()?;
         // Work requests name an entry by one octet.
         let entries = u8::try_from(entries).unwrap_or(u8::MAX);
         let mut best: Option<LocalGid> = None;
@@ -408,14 +412,6 @@ impl Device {
     }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Device {
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: By the type invariants this object has a reference.
-        unsafe { bindings::rdma_sock_helper_ib_device_release(self.raw.as_ptr()) };
-    }
-}
-
 /// Keeps the driver of a device there. Dropped in any context.
 ///
 /// # Invariants
@@ -439,6 +435,31 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.0.put();
     }
+}
+
+/// # Safety
+///
+/// `raw` is valid.
+unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> Limits {
+    let raw = raw.as_ptr();
+    // SAFETY: Valid by this function's contract; all of these read a field.
+    unsafe {
+        Limits {
+            ports: bindings::rdma_sock_helper_ib_phys_ports(raw),
+            can_register: bindings::rdma_sock_helper_ib_can_register(raw),
+            max_qp_wr: at_least_0(bindings::rdma_sock_helper_ib_max_qp_wr(raw)),
+            max_cqe: at_least_0(bindings::rdma_sock_helper_ib_max_cqe(raw)),
+            max_region_bytes: usize::try_from(bindings::rdma_sock_helper_ib_max_fast_reg_pages(
+                raw,
+            ))
+            .unwrap_or(usize::MAX)
+            .saturating_mul(PAGE_SIZE),
+        }
+    }
+}
+
+fn at_least_0(limit: i32) -> u32 {
+    limit.max(0).unsigned_abs()
 }
 
 /// # Safety
