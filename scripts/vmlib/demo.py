@@ -54,6 +54,7 @@ def row(client, server):
         "program": client["name"],
         "seconds": client["seconds"],
         "data_ok": client["data_ok"],
+        "checked_by": client.get("checked_by", "nothing"),
         "payload_bytes": client["payload"],
         "smc_connections": grown(client, "module", "counters", "smc_clnt_conns"),
         "smc_connections_server": grown(server, "module", "counters", "smc_srv_conns"),
@@ -110,16 +111,16 @@ def size(n):
 
 def table(rows):
     """The rows as text in columns."""
-    heads = ("program", "peer has the module", "by", "connections", "payload", "RDMA writes",
-             "RoCE on wire", "TCP on wire", "seconds", "data")
+    heads = ("program", "peer", "by", "connections", "payload", "RDMA writes",
+             "RoCE on wire", "TCP on wire", "seconds", "data checked")
     lines = [heads]
     for r in rows:
         by_rdma = r["smc_connections"] > 0
         lines.append((
-            r["program"], "yes" if r["part"] == "rdma" else "no", "SMC-R" if by_rdma else "TCP",
+            r["program"], "module" if r["part"] == "rdma" else "no module", "SMC-R" if by_rdma else "TCP",
             str(r["smc_connections"] or r["fallback_connections"]), size(r["payload_bytes"]),
             size(r["rdma_bytes"]), size(r["wire_roce_bytes"]), size(r["wire_tcp_bytes"]),
-            f"{r['seconds']:.1f}", "identical" if r["data_ok"] else "DIFFERENT"))
+            f"{r['seconds']:.1f}", r["checked_by"] if r["data_ok"] else "DIFFERENT"))
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip()
                      for line in lines)
