@@ -57,11 +57,6 @@ unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs)
 	return nsecs_to_jiffies(nsecs);
 }
 
-u64 rdma_sock_helper_jiffies_to_nsecs(unsigned long jiffies)
-{
-	return jiffies_to_nsecs(jiffies);
-}
-
 void rdma_sock_helper_synchronize_rcu(void)
 {
 	synchronize_rcu();

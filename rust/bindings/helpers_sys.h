@@ -30,7 +30,6 @@ u32 rdma_sock_helper_random_u32(void);
 
 /* linux/jiffies.h */
 unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs);
-u64 rdma_sock_helper_jiffies_to_nsecs(unsigned long jiffies);
 
 /* linux/rcupdate.h */
 void rdma_sock_helper_synchronize_rcu(void);

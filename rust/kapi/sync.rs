@@ -12,25 +12,20 @@ use core::{
         Ordering, //
     },
 };
-use kernel::{
-    sync::{
-        lock::{
-            Backend,
-            Guard,
-            Lock, //
-        },
-        rcu,
-        Arc, //
+use kernel::sync::{
+    lock::{
+        Backend,
+        Guard,
+        Lock, //
     },
+    rcu,
+    Arc, //
 };
 
 /// A spinlock that is taken with bottom halves off.
 ///
 /// For data shared between process context and the completion handlers, which run in softirq.
 pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
-
-/// A held [`SpinLockBh`].
-pub(crate) type SpinLockBhGuard<'a, T> = Guard<'a, T, SpinLockBhBackend>;
 
 /// Creates a [`SpinLockBh`] initialiser with a lock class of its own.
 macro_rules! new_spinlock_bh {

@@ -17,11 +17,5 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn jiffies_from_ns(ns: u64) -> usize {
     // SAFETY: Always safe to call.
     let jiffies = unsafe { bindings::rdma_sock_helper_nsecs_to_jiffies(ns) };
-    usize::try_from(jiffies).unwrap_or(usize::MAX).saturating_add(1)
-}
-
-/// Converts jiffies to nanoseconds.
-pub(crate) fn ns_from_jiffies(jiffies: usize) -> u64 {
-    // SAFETY: Always safe to call.
-    unsafe { bindings::rdma_sock_helper_jiffies_to_nsecs(jiffies as _) }
+    jiffies.saturating_add(1)
 }

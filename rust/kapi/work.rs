@@ -20,7 +20,6 @@ use core::{
 use kernel::{
     container_of,
     prelude::*,
-    str::CStrExt as _,
     sync::{
         Arc,
         LockClassKey, //
@@ -153,7 +152,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
 
     fn queue(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
         let base = Arc::as_ptr(owner) as usize;
-        let field = self as *const Self as usize;
+        let field = core::ptr::from_ref(self) as usize;
         // A work item outside of its owner could be freed while it is queued.
         assert!(field >= base && field - base < size_of::<T>());
 
@@ -166,7 +165,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
             bindings::rdma_sock_helper_mod_delayed_work(
                 queue.0.as_ptr().cast(),
                 self.dwork.get().cast(),
-                delay as _,
+                delay,
             )
         };
         if was_pending {
@@ -206,6 +205,9 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         unsafe { Arc::from_raw(self.owner.load(Ordering::Acquire)) }
     }
 
+    /// # Safety
+    ///
+    /// Only for the workqueue code, with the `work` field of a `Deferred` of this type.
     unsafe extern "C" fn run_raw(work: *mut kernel::bindings::work_struct) {
         // SAFETY: `work` is the `work` field of the `delayed_work` of a `Deferred`, because only
         // `new` installs this function. `Opaque` is transparent.

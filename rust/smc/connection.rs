@@ -16,7 +16,6 @@ use super::{
         Mail, //
     },
     listen::AcceptQueue,
-    now,
     stats::NetState,
     Engine, //
 };

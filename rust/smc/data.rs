@@ -120,7 +120,9 @@ impl Data {
     /// Sends what can be sent now. Called with the lock held, after every input.
     fn pump(&mut self, connection: &Arc<Connection>, now: Instant) {
         while self.core.wants_transmit(now) {
-            let Some(hold) = self.hold.as_ref() else { return };
+            let Some(hold) = self.hold.as_ref() else {
+                return;
+            };
             let Some(slot) = Channel::try_reserve(&hold.channel) else {
                 self.group.tokens.lock().wait_for_slot(self.token);
                 return;
@@ -188,7 +190,8 @@ impl Connection {
             (result, events, data.rearm(now))
         };
         if let Some(delay) = delay {
-            this.work.arm(this, &this.engine.queue, jiffies_from_ns(delay));
+            this.work
+                .arm(this, &this.engine.queue, jiffies_from_ns(delay));
         }
         this.announce(this, events);
         Some(result)

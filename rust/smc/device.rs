@@ -78,17 +78,15 @@ impl Engine {
             net_cookie: Some(net_cookie),
         };
         let devices = self.devices.lock();
-        devices
-            .iter()
-            .find_map(|device| {
-                let (port, gid) = device.find_port(egress.ifindex, &want)?;
-                Some(Path {
-                    device: device.clone(),
-                    port,
-                    gid,
-                    vlan: egress.vlan,
-                })
+        devices.iter().find_map(|device| {
+            let (port, gid) = device.find_port(egress.ifindex, &want)?;
+            Some(Path {
+                device: device.clone(),
+                port,
+                gid,
+                vlan: egress.vlan,
             })
+        })
     }
 }
 

@@ -18,8 +18,7 @@ use super::{
         LinkGroup,
         Phase, //
     },
-    listen,
-    now,
+    listen, now,
     offer::{
         self,
         Offer,
@@ -337,9 +336,10 @@ impl Handshake {
             }
             // The link of an established group died under the handshake; that of a first contact
             // is reported by `mail`.
-            let lost = self.offer.as_ref().is_some_and(|offer| {
-                !offer.first_contact && offer.group.phase() == Phase::Dead
-            });
+            let lost = self
+                .offer
+                .as_ref()
+                .is_some_and(|offer| !offer.first_contact && offer.group.phase() == Phase::Dead);
             if lost {
                 return Some(Outcome::Abort(Reason::NoActiveLink));
             }
@@ -418,8 +418,7 @@ impl Connection {
                 if let Some(at) = handshake.machine.poll_timeout() {
                     let delay = at.saturating_since(now()).as_nanos();
                     let queue = &this.engine.queue;
-                    this.handshake_work
-                        .arm(this, queue, jiffies_from_ns(delay));
+                    this.handshake_work.arm(this, queue, jiffies_from_ns(delay));
                 }
                 return;
             };

@@ -536,11 +536,6 @@ impl LinkGroup {
         self.inner.lock().channel.clone()
     }
 
-    /// The protection domain of the group. Sleeps.
-    pub(crate) fn pd(&self) -> Option<Arc<Pd>> {
-        self.inner.lock().pd.clone()
-    }
-
     /// Ends the group: connections break, verbs objects go. Sleeps until that is done.
     pub(super) fn dismantle(this: &Arc<Self>, inner: &mut Inner) {
         if this.phase() == Phase::Dead {

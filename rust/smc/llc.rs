@@ -255,11 +255,14 @@ impl LinkGroup {
             Self::dismantle(this, inner);
             return;
         }
-        let idle = inner.idle_since.map(|since| since.saturating_add(IDLE_TIME));
+        let idle = inner
+            .idle_since
+            .map(|since| since.saturating_add(IDLE_TIME));
         let timer = inner.llc.as_ref().and_then(|llc| llc.poll_timeout());
         if let Some(at) = earliest(timer, idle) {
             let delay = at.saturating_since(now()).as_nanos();
-            this.work.arm(this, &this.engine.queue, jiffies_from_ns(delay));
+            this.work
+                .arm(this, &this.engine.queue, jiffies_from_ns(delay));
         }
     }
 

@@ -404,8 +404,8 @@ impl Offer {
                     None => Connection::transmit(connection),
                 }
                 // The group may have died while nobody could tell the connection.
-                let dead = connection
-                    .look(|data| data.group.phase() == super::link_group::Phase::Dead);
+                let dead =
+                    connection.look(|data| data.group.phase() == super::link_group::Phase::Dead);
                 if dead == Some(true) {
                     Connection::link_lost(connection);
                 }

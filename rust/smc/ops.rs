@@ -202,8 +202,8 @@ impl SocketOps for SmcOps {
             return sock.inet_connect(name, flags.raw());
         };
         let mut fresh = false;
-        let idle = sock.state() == SocketState::Unconnected
-            && sock.sk().tcp_state() == TcpState::Close;
+        let idle =
+            sock.state() == SocketState::Unconnected && sock.sk().tcp_state() == TcpState::Close;
         if connection.mode() == Mode::Tcp && idle {
             begin(sock, &connection, name, flags)?;
             fresh = true;
@@ -435,25 +435,25 @@ fn count_tcp(connection: &Connection, bytes: usize) {
 fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
     let mut events = Events::NONE;
     if sock.sk().err() != 0 {
-        events = events | Events::ERR;
+        events |= Events::ERR;
     }
     let looked = connection.look(|data| {
         let core = &data.core;
         let mut events = Events::NONE;
         if core.has_error() {
-            events = events | Events::ERR;
+            events |= Events::ERR;
         }
         if core.hung_up() {
-            events = events | Events::HUP;
+            events |= Events::HUP;
         }
         if core.peer_done() {
-            events = events | Events::RDHUP;
+            events |= Events::RDHUP;
         }
         if core.readable() {
-            events = events | Events::IN | Events::RDNORM;
+            events |= Events::IN | Events::RDNORM;
         }
         if core.writable() || core.can_send().is_err() {
-            events = events | Events::OUT | Events::WRNORM;
+            events |= Events::OUT | Events::WRNORM;
         }
         events
     });

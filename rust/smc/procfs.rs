@@ -81,7 +81,12 @@ impl SeqShow for Stat {
         seq_print!(m, "smc_clnt_conns {}\nsmc_srv_conns {}\n", clnt, srv);
         seq_print!(m, "fallback_clnt {}\n", fallback_clnt);
         seq_print!(m, "fallback_srv {}\n", fallback_srv);
-        seq_print!(m, "aborted_clnt {}\naborted_srv {}\n", aborted_clnt, aborted_srv);
+        seq_print!(
+            m,
+            "aborted_clnt {}\naborted_srv {}\n",
+            aborted_clnt,
+            aborted_srv
+        );
         seq_print!(m, "tx_bytes {}\n", totals.data.tx_bytes);
         seq_print!(m, "rx_bytes {}\n", totals.data.rx_bytes);
         seq_print!(m, "tx_writes {}\n", totals.data.tx_writes);
@@ -173,7 +178,12 @@ fn print_connection(m: &SeqFile, connection: &Connection) {
     };
     let tcp = connection.tcp_bytes.load(Relaxed);
     seq_print!(m, " tx_bytes={} rx_bytes={} tcp_bytes={}", tx, rx, tcp);
-    seq_print!(m, " ino={} uid={}", connection.sk.ino(), connection.sk.uid());
+    seq_print!(
+        m,
+        " ino={} uid={}",
+        connection.sk.ino(),
+        connection.sk.uid()
+    );
     let group = connection.look(|data| data.group.clone());
     if let Some(group) = group {
         seq_print!(m, " lgr={:#x} dev=", group.id);
@@ -222,14 +232,24 @@ impl SeqShow for Links {
             let conns = group.tokens.lock().live();
             let inner = group.inner.lock();
             seq_print!(m, "lgr={:#x} role={}", group.id, role);
-            seq_print!(m, " dev={} port={}", group.path.device.name().as_str(), group.path.port);
+            seq_print!(
+                m,
+                " dev={} port={}",
+                group.path.device.name().as_str(),
+                group.path.port
+            );
             seq_print!(m, " state={} conns={}", group.phase().name(), conns);
             seq_print!(m, " rmbs={}", inner.rmbs.len());
             if let Some(channel) = inner.channel.as_ref() {
                 let counters = channel.counters();
                 seq_print!(m, " qpn={:#x} posts={}", channel.qpn(), counters.posts);
                 seq_print!(m, " wrs={} cqes={}", counters.wrs, counters.cqes);
-                seq_print!(m, " recvs={} write_bytes={}", counters.recvs, counters.write_bytes);
+                seq_print!(
+                    m,
+                    " recvs={} write_bytes={}",
+                    counters.recvs,
+                    counters.write_bytes
+                );
             }
             if let Some(peer) = inner.peer.as_ref() {
                 seq_print!(m, " peer_qpn={:#x} peer_gid=", peer.qpn.get());

@@ -142,12 +142,7 @@ pub(crate) fn recv(
 }
 
 /// Copies received data to the user; returns how much. Not less than one byte.
-fn drain(
-    connection: &Connection,
-    skip: u32,
-    want: u32,
-    msg: &mut RecvMsg<'_>,
-) -> Result<u32> {
+fn drain(connection: &Connection, skip: u32, want: u32, msg: &mut RecvMsg<'_>) -> Result<u32> {
     let (memory, element, segments) = connection.received(skip, want).ok_or(ECONNRESET)?;
     let mut copied = 0u32;
     for segment in segments.iter().filter(|segment| segment.len != 0) {

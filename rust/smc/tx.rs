@@ -44,9 +44,7 @@ fn outlook(connection: &Connection) -> Outlook {
             room => Outlook::Room(room),
         },
         Err(SendError::Pipe) => Outlook::Failed(EPIPE),
-        Err(SendError::Failed) => {
-            Outlook::Failed(data.core.take_error().map_or(EPIPE, errno))
-        }
+        Err(SendError::Failed) => Outlook::Failed(data.core.take_error().map_or(EPIPE, errno)),
     }
 }
 
@@ -83,8 +81,7 @@ pub(crate) fn send(
                     break Err(EAGAIN);
                 }
                 sock.set_nospace();
-                let waited =
-                    sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection));
+                let waited = sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection));
                 match waited {
                     Ok(()) => continue,
                     Err(error) => break Err(error),
