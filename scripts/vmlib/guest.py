@@ -57,7 +57,7 @@ class Guest:
             self.near[name], self.far[name] = socket.socketpair()
         return {name: end.fileno() for name, end in self.far.items()}
 
-    def spawn(self, argv, *descriptors):
+    def spawn(self, argv, *descriptors, env=None):
         """Starts the guest's process in a group of its own, with only these descriptors."""
         fds = [end.fileno() for end in self.far.values()] + [d.fileno() for d in descriptors]
         with open(self.folder / "host.log", "wb") as log:
@@ -65,7 +65,8 @@ class Guest:
             log.flush()
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log,
                                             stderr=subprocess.STDOUT, pass_fds=fds,
-                                            start_new_session=True, cwd=self.folder)
+                                            start_new_session=True, cwd=self.folder,
+                                            env=env)
         for end in self.far.values():
             end.close()
 

@@ -2,9 +2,11 @@
 
 """Guests that are User Mode Linux: the lab kernel and its debug variant."""
 
+import os
 import pathlib
 
 LINES_BY = "tty"
+SHM = "/dev/shm"
 
 
 def prepare(args, script):
@@ -18,12 +20,23 @@ def prepare(args, script):
     }
 
 
+def memory_folder(mib):
+    """Where the file that is the guest's memory goes: to shared memory if that is large enough (in
+    containers it often is not), so that it is not written to disk all the time."""
+    try:
+        room = os.statvfs(SHM)
+    except FileNotFoundError:
+        return "/tmp"
+    return SHM if room.f_bavail * room.f_frsize > (2 * mib << 20) else "/tmp"
+
+
 def start(guest, boot, args, wire, top):
     """Starts the kernel as a process of this machine."""
     fd = guest.open_lines()
+    mem = args.mem or (2048 if args.kind == "debug" else 768)
     argv = [
         boot["linux"],
-        f"mem={args.mem or (2048 if args.kind == 'debug' else 768)}M",
+        f"mem={mem}M",
         f"ncpus={args.cpus or 2}",
         # The ptrace way of running user space knows one processor only.
         "seccomp=on",
@@ -54,4 +67,4 @@ def start(guest, boot, args, wire, top):
                     f"mtu={args.mtu}")
         wires.append(wire)
     argv += args.append.split()
-    guest.spawn(argv, *wires)
+    guest.spawn(argv, *wires, env={**os.environ, "TMPDIR": memory_folder(mem)})
