@@ -469,6 +469,11 @@ bool rdma_sock_helper_syn_smc(const struct sock *sk)
 #endif
 }
 
+bool rdma_sock_helper_rx_smc(const struct sock *sk)
+{
+	return tcp_sk(sk)->rx_opt.smc_ok;
+}
+
 void rdma_sock_helper_set_syn_smc(struct sock *sk, bool on)
 {
 #if IS_ENABLED(CONFIG_SMC)

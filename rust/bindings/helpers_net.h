@@ -109,6 +109,7 @@ u8 *rdma_sock_helper_saved_syn_tcp(struct saved_syn *saved, u32 *len);
 void rdma_sock_helper_saved_syn_cut(struct saved_syn *saved);
 bool rdma_sock_helper_has_syn_smc(void);
 bool rdma_sock_helper_syn_smc(const struct sock *sk);
+bool rdma_sock_helper_rx_smc(const struct sock *sk);
 void rdma_sock_helper_set_syn_smc(struct sock *sk, bool on);
 void rdma_sock_helper_have_smc(bool on);
 void rdma_sock_helper_local_addr(const struct sock *sk, u8 *ip, __be16 *port,

@@ -188,9 +188,9 @@ impl Socket {
     pub(crate) fn enable_option(&self, nonce: u32) {
         self.option_word(|option, place| {
             let guard = self.sk().lock();
+            place.store(nonce, Ordering::Relaxed);
+            option.store(ENABLED, Ordering::Relaxed);
             if policy().is_some() {
-                place.store(nonce, Ordering::Relaxed);
-                option.store(ENABLED, Ordering::Relaxed);
                 save_syn(&guard, SAVE_SYN_OURS);
             } else {
                 // SAFETY: The sock is valid and locked.
@@ -213,7 +213,7 @@ impl Socket {
     /// Puts right what the user's TCP_SAVE_SYN has changed.
     pub(super) fn keep_saving_syn(&self) {
         self.option_word(|option, _| {
-            if option.load(Ordering::Relaxed) & ENABLED != 0 {
+            if is_enabled(option) && policy().is_some() {
                 save_syn(&self.sk().lock(), SAVE_SYN_OURS);
             }
         });
@@ -246,17 +246,27 @@ impl Sock {
     /// Whether both ends agreed: for a client once it is established, for a server's child until
     /// [`Self::drop_saved_syn`]. Process context.
     pub(crate) fn peer_agreed(&self) -> bool {
-        let Some(policy) = policy() else {
-            // SAFETY: The sock is valid.
-            return unsafe { bindings::rdma_sock_helper_syn_smc(self.as_raw()) };
-        };
-        {
+        let word = {
             let _guard = rcu::read_lock();
             let att = Attachment::of(self.as_raw());
-            // SAFETY: The attachment is freed after a grace period.
-            if !att.is_null() && unsafe { (*att).option.load(Ordering::Acquire) } & AGREED != 0 {
-                return true;
+            // SAFETY: The attachment is freed after a grace period. `Acquire` pairs with the release
+            // in `set_agreed`.
+            if att.is_null() {
+                0
+            } else {
+                unsafe { (*att).option.load(Ordering::Acquire) }
             }
+        };
+        let Some(policy) = policy() else {
+            // When both ends open at once, TCP does not look whether the peer's SYN had the option.
+            // SAFETY: The sock is valid.
+            return unsafe {
+                bindings::rdma_sock_helper_syn_smc(self.as_raw())
+                    && (word & ENABLED == 0 || bindings::rdma_sock_helper_rx_smc(self.as_raw()))
+            };
+        };
+        if word & AGREED != 0 {
+            return true;
         }
         let mut options = [0; 40];
         let len = self.saved_syn_options(&mut options);
