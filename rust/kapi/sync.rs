@@ -15,7 +15,6 @@ use core::{
 use kernel::sync::{
     lock::{
         Backend,
-        Guard,
         Lock, //
     },
     rcu,

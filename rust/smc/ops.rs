@@ -114,11 +114,16 @@ fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Re
     sock.wait(timeo, || !connection.is_pending())
 }
 
-/// Starts `connect` with the option on the SYN.
-fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: ConnectFlags) -> Result {
+/// Starts `connect` with the option on the SYN. Returns whether it did; if not, it is TCP's.
+fn begin(
+    sock: &Socket,
+    connection: &Arc<Connection>,
+    name: &Name,
+    flags: ConnectFlags,
+) -> Result<bool> {
     if let Some(reason) = opt_out(connection) {
         connection.fall_back(reason);
-        return Ok(());
+        return Ok(false);
     }
     if !connection.change_mode(Mode::Tcp, Mode::Connecting) {
         return Err(EALREADY);
@@ -134,7 +139,7 @@ fn begin(sock: &Socket, connection: &Arc<Connection>, name: &Name, flags: Connec
     }
     // TCP may have been quicker than the mode.
     connection.kick_handshake();
-    Ok(())
+    Ok(true)
 }
 
 fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
@@ -201,22 +206,23 @@ impl SocketOps for SmcOps {
         let Some(connection) = context_or_new(sock, Side::Client) else {
             return sock.inet_connect(name, flags.raw());
         };
-        let mut fresh = false;
         let idle =
             sock.state() == SocketState::Unconnected && sock.sk().tcp_state() == TcpState::Close;
         if connection.mode() == Mode::Tcp && idle {
-            begin(sock, &connection, name, flags)?;
-            fresh = true;
+            // Like TCP, which sees the answer only after this call.
+            if begin(sock, &connection, name, flags)? && flags.nonblock() {
+                return Err(EINPROGRESS);
+            }
         }
         if connection.is_pending() {
             let mut timeo = sock.sk().sndtimeo(flags.nonblock());
             match wait_settled(sock, &connection, &mut timeo) {
                 Ok(()) => {}
                 Err(error) if error == EAGAIN => {
-                    return Err(if fresh || !flags.nonblock() {
-                        EINPROGRESS
-                    } else {
+                    return Err(if flags.nonblock() {
                         EALREADY
+                    } else {
+                        EINPROGRESS
                     });
                 }
                 Err(error) => return Err(error),
