@@ -194,6 +194,8 @@ pub(crate) struct Inner {
     pub(super) mtu: Mtu,
     /// When the last connection left.
     pub(super) idle_since: Option<Instant>,
+    /// The LLC core runs: the founder's CLC messages are out.
+    pub(super) started: bool,
     /// When the peer refused an RMB last.
     pub(super) refused_at: Option<Instant>,
     /// The core has ended the group; it is dismantled when the core has been drained.
@@ -243,6 +245,7 @@ impl LinkGroup {
                     psn: Psn::new(crate::kapi::module::random_u32()),
                     mtu: Mtu::M1024,
                     idle_since: None,
+                    started: false,
                     refused_at: None,
                     over: false,
                 }, "rdma_sock_group"),

@@ -109,9 +109,12 @@ impl LinkGroup {
             Self::activate_rmbs(&mut inner)?;
         }
         inner.founder = Some(founder.clone());
+        inner.started = true;
         inner.llc.as_mut().ok_or(ENODEV)?.start(now());
         this.drive(&mut inner);
         Self::conclude(this, &mut inner);
+        // The peer may have been quicker.
+        this.work.kick(this, &this.engine.queue);
         Ok(())
     }
 
@@ -303,17 +306,18 @@ impl Run<0> for LinkGroup {
             return;
         }
         let now = now();
+        let started = inner.started;
         let (broken, test, active) = {
             let mut inbox = this.inbox.lock();
             let test = core::mem::take(&mut inbox.test);
             let active = core::mem::take(&mut inbox.active);
             (inbox.broken, test, active)
         };
-        // Before the peer's link is known there is no core yet; messages wait in the inbox.
-        if inner.llc.is_some() {
+        // Until the founder has said its last word in CLC, messages wait in the inbox.
+        if inner.started {
             this.feed(&mut inner, now, active);
         }
-        if let Some(llc) = inner.llc.as_mut() {
+        if let Some(llc) = inner.llc.as_mut().filter(|_| started) {
             if test {
                 llc.test_link(now, Slot::FIRST, [0; 16]);
             }
@@ -321,7 +325,7 @@ impl Run<0> for LinkGroup {
                 llc.handle_link_down(now, Slot::FIRST);
             }
             llc.handle_timeout(now);
-        } else if broken {
+        } else if broken && !started {
             inner.over = true;
         }
         this.check_idle(&mut inner, now);

@@ -68,6 +68,8 @@ pub(crate) struct SmcOps;
 const SHUT_RD: i32 = 0;
 /// `shutdown` for sending.
 const SHUT_WR: i32 = 1;
+/// `shutdown` for both.
+const SHUT_RDWR: i32 = 2;
 
 fn context(sock: &Socket) -> Option<Arc<Connection>> {
     sock.context::<Connection>().map(Arc::from)
@@ -334,6 +336,9 @@ impl SocketOps for SmcOps {
     }
 
     fn shutdown(sock: &Socket, how: i32) -> Result {
+        if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
+            return Err(EINVAL);
+        }
         let Some(connection) = context(sock) else {
             return sock.inet_shutdown(how);
         };
