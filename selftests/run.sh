@@ -22,3 +22,12 @@ done
 
 # Through a pipe, because the runner opens its standard output anew and that fails for a socket.
 "$HERE/run_kselftest.sh" "${words[@]}" 2>&1 | cat
+status=$?
+
+# What was closed last may still be taking its leave; it has a while to let go of the module.
+for ((try = 0; try < 200; try++)); do
+	[ "$(cat /sys/module/rdma_sock/refcnt 2>/dev/null || echo 0)" -ne 0 ] || break
+	sleep 0.1
+done
+[ "$try" -eq 0 ] || echo "# the module was free after $((try * 100)) ms"
+exit "$status"

@@ -52,14 +52,22 @@ static inline int await_events(int fd, int events, int timeout)
 	return n <= 0 ? n : p.revents;
 }
 
-#define EXPECT_PATH(kind, client, server) do {					\
-	if (is_carried(kind)) {							\
-		EXPECT_STREQ("smc", mode_of_fd(CLIENT, client));		\
-		EXPECT_STREQ("smc", mode_of_fd(SERVER, server));		\
+#define EXPECT_MODE(side, fd, carried) do {					\
+	const char *mode = mode_of_fd(side, fd);				\
+										\
+	if (carried) {								\
+		EXPECT_STREQ("smc", mode) {					\
+			TH_LOG("side %d: %s", side, conn_line);			\
+		}								\
 	} else {								\
-		EXPECT_STRNE("smc", mode_of_fd(CLIENT, client));		\
-		EXPECT_STRNE("smc", mode_of_fd(SERVER, server));		\
+		EXPECT_STRNE("smc", mode);					\
 	}									\
+} while (0)
+
+/* The two sockets of a connection are in the mode that their kind has to lead to. */
+#define EXPECT_PATH(kind, client, server) do {					\
+	EXPECT_MODE(CLIENT, client, is_carried(kind));				\
+	EXPECT_MODE(SERVER, server, is_carried(kind));				\
 } while (0)
 
 /* Data go by RDMA if and only if they have to, and not twice. */

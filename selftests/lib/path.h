@@ -27,6 +27,9 @@ static inline long long counter(enum side side, const char *name)
 	return result;
 }
 
+/* The line about the connection that was asked for last, for messages. */
+static char conn_line[512];
+
 /*
  * The mode of the connection with that local port, as the file `conns` of that side tells: "smc",
  * "tcp", "pending" and the like; "none" if it is not there.
@@ -38,6 +41,7 @@ static inline const char *mode_of(enum side side, int port)
 	FILE *f;
 
 	strcpy(mode, "none");
+	strcpy(conn_line, "no such connection\n");
 	snprintf(end, sizeof(end), ":%d", port);
 	enter(side);
 	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
@@ -52,8 +56,10 @@ static inline const char *mode_of(enum side side, int port)
 		if (strncmp(peer - strlen(end), end, strlen(end)))
 			continue;
 		/* A listener has the same port as what it accepted. */
-		if (strncmp(found, " mode=listen", strlen(" mode=listen")))
+		if (strncmp(found, " mode=listen", strlen(" mode=listen"))) {
 			sscanf(found, " mode=%15s", mode);
+			strcpy(conn_line, line);
+		}
 	}
 	fclose(f);
 	return mode;
