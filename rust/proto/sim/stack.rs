@@ -135,7 +135,7 @@ impl World {
             } else {
                 Machine::Server(Server::new(now, clc::Timers::DEFAULT, peer_id(side)))
             };
-            let app = App::new(&mut self.rng, side, End::HalfClose, SIZE.bytes());
+            let app = App::new(&mut self.rng, side, End::HalfClose, 4_096);
             let sndbuf = self.rng.pick(&[100, 5_000, 16_384]);
             self.hosts[side].ends.push(Half {
                 machine,
@@ -252,7 +252,7 @@ impl World {
         {
             return false;
         }
-        if a.over && b.over || a.group.is_none() && b.group.is_none() {
+        if [a, b].iter().all(|h| h.over || h.group.is_none()) {
             return true;
         }
         let now = self.now;
