@@ -50,6 +50,9 @@ use kernel::{
     sync::Arc, //
 };
 
+/// Send slots that data leaves to LLC messages, which must get through on a busy link.
+const LLC_SLOTS: usize = 2;
+
 /// A place for a write that is not used.
 const NO_WRITE: Write = Write {
     offset: 0,
@@ -123,7 +126,7 @@ impl Data {
             let Some(hold) = self.hold.as_ref() else {
                 return;
             };
-            let Some(slot) = Channel::try_reserve(&hold.channel) else {
+            let Some(slot) = Channel::try_reserve(&hold.channel, LLC_SLOTS) else {
                 self.group.tokens.lock().wait_for_slot(self.token);
                 return;
             };

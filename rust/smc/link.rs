@@ -25,7 +25,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// First octet of a CDC message (RFC 7609 A.4).
@@ -68,6 +71,18 @@ impl Inbox {
 impl LinkGroup {
     fn kick(this: &Arc<Self>) {
         this.work.kick(this, &this.engine.queue);
+    }
+
+    /// Lets connections send that found no slot, each in its turn. Any context, without locks.
+    pub(super) fn serve_waiting(this: &Arc<Self>) {
+        let waiting = this.tokens.lock().waiting();
+        for _ in 0..waiting {
+            let connection = this.tokens.lock().next_waiting();
+            match connection {
+                Some(connection) => Connection::transmit(&connection),
+                None => break,
+            }
+        }
     }
 
     fn receive_llc(this: &Arc<Self>, msg: &[u8]) {
@@ -138,14 +153,14 @@ impl ChannelOps for Link {
     }
 
     fn on_slot_free(&self) {
-        let waiting = self.group.tokens.lock().waiting();
-        for _ in 0..waiting {
-            let connection = self.group.tokens.lock().next_waiting();
-            match connection {
-                Some(connection) => Connection::transmit(&connection),
-                None => break,
-            }
+        LinkGroup::serve_waiting(&self.group);
+        // LLC messages may wait too.
+        if self.group.llc_waits.load(Relaxed) {
+            LinkGroup::kick(&self.group);
         }
+    }
+
+    fn on_slot_unused(&self) {
         LinkGroup::kick(&self.group);
     }
 

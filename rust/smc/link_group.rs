@@ -169,6 +169,8 @@ pub(crate) struct LinkGroup {
     pub(super) inbox: SpinLockBh<Inbox>,
     #[pin]
     pub(super) work: Deferred<LinkGroup>,
+    /// An LLC message has found no send slot.
+    pub(super) llc_waits: Atomic<bool>,
     #[pin]
     dead: Completion,
 }
@@ -252,6 +254,7 @@ impl LinkGroup {
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),
                 inbox <- new_spinlock_bh!(Inbox::new(), "rdma_sock_group_inbox"),
                 work <- new_deferred!("rdma_sock_group_work"),
+                llc_waits: Atomic::new(false),
                 dead <- Completion::new(),
             }),
             GFP_KERNEL,

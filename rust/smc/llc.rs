@@ -56,7 +56,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// The LLC core with its table of the peer's RMBs.
@@ -128,12 +131,14 @@ impl LinkGroup {
     }
 
     /// Posts what waits for a send slot, in order. Returns whether all of it went out.
-    fn post_unsent(inner: &mut Inner) -> bool {
+    fn post_unsent(&self, inner: &mut Inner) -> bool {
         let Some(channel) = inner.channel.clone() else {
             return true;
         };
+        // Set before the search, so that a slot that comes back meanwhile is noticed.
+        self.llc_waits.store(!inner.unsent.is_empty(), Relaxed);
         while let Some(&(kind, msg)) = inner.unsent.front() {
-            let Some(slot) = Channel::try_reserve(&channel) else {
+            let Some(slot) = Channel::try_reserve(&channel, 0) else {
                 return false;
             };
             let _ = inner.unsent.pop();
@@ -143,13 +148,14 @@ impl LinkGroup {
                 }
             }
         }
+        self.llc_waits.store(false, Relaxed);
         true
     }
 
     /// Performs what the core asks for, until it asks for nothing more.
     fn drive(&self, inner: &mut Inner) {
         loop {
-            if !Self::post_unsent(inner) {
+            if !self.post_unsent(inner) {
                 // `on_slot_free` continues.
                 break;
             }
@@ -331,6 +337,9 @@ impl Run<0> for LinkGroup {
         this.check_idle(&mut inner, now);
         this.drive(&mut inner);
         Self::conclude(&this, &mut inner);
+        drop(inner);
+        // A slot that was given back unused is announced to nobody else.
+        Self::serve_waiting(&this);
     }
 }
 

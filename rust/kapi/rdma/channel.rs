@@ -90,8 +90,12 @@ pub(crate) trait ChannelOps: Send + Sync + 'static {
     /// A message arrived; it is a private copy of at most 64 octets.
     fn on_received(&self, msg: &[u8]);
 
-    /// There is a free slot, after one was wanted in vain.
+    /// There is a free slot, after one was wanted in vain: its message has completed.
     fn on_slot_free(&self);
+
+    /// The same, but the slot was given back unused. Called by whoever did that, with whatever locks
+    /// held, so it must not reserve a slot itself.
+    fn on_slot_unused(&self);
 
     /// The channel does not work any more. Called at most once, and not because of
     /// [`Channel::fail`] or [`Channel::shutdown`].
@@ -429,10 +433,10 @@ impl<T: ChannelOps> Channel<T> {
         )
     }
 
-    /// Takes a slot for sending. If there is none, [`ChannelOps::on_slot_free`] is called when there
-    /// is one again. Any context.
-    pub(crate) fn try_reserve(this: &Arc<Self>) -> Option<Slot<T>> {
-        Slot::reserve(this)
+    /// Takes a slot for sending and leaves `keep` slots to others. If there is none for this caller,
+    /// [`ChannelOps::on_slot_free`] is called when one comes back. Any context.
+    pub(crate) fn try_reserve(this: &Arc<Self>, keep: usize) -> Option<Slot<T>> {
+        Slot::reserve(this, keep)
     }
 
     /// Makes all requests fail, for a channel that is of no use any more. Sleeps.

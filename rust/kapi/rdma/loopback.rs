@@ -126,7 +126,7 @@ impl ChannelOps for Probe {
     fn on_sent(&self, tag: u32, result: Result<(), WcStatus>) {
         self.note(|seen| drop(seen.sent.push_within_capacity((tag, result))));
         if let (Ok(()), Some((channel, source, write))) = (result, self.endless.as_ref()) {
-            if let Some(slot) = Channel::try_reserve(channel) {
+            if let Some(slot) = Channel::try_reserve(channel, 0) {
                 let _ = slot.post(tag, Some(source), &[*write], &[1; 44]);
             }
         }
@@ -144,6 +144,10 @@ impl ChannelOps for Probe {
 
     fn on_slot_free(&self) {
         self.note(|seen| seen.slot_free += 1);
+    }
+
+    fn on_slot_unused(&self) {
+        self.on_slot_free();
     }
 
     fn on_broken(&self, status: WcStatus) {
@@ -341,7 +345,7 @@ mod tests {
                 write(5000, 3, 1, 16381)?,
                 write(5003, 3000, 1, 0)?,
             ];
-            let slot = Channel::try_reserve(channel).ok_or(EBUSY)?;
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
             slot.post(77, Some(&source), &writes, &[0x5a; 44])
                 .map_err(|(err, _)| err)?;
             probe.wait(|seen| seen.received == 1 && seen.sent.len() == 1)?;
@@ -376,9 +380,9 @@ mod tests {
         let (tags, refused, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             let mut slots = KVec::with_capacity(SLOTS.into(), GFP_KERNEL)?;
             for _ in 0..SLOTS {
-                slots.push(Channel::try_reserve(channel).ok_or(EBUSY)?, GFP_KERNEL)?;
+                slots.push(Channel::try_reserve(channel, 0).ok_or(EBUSY)?, GFP_KERNEL)?;
             }
-            let refused = Channel::try_reserve(channel).is_none();
+            let refused = Channel::try_reserve(channel, 0).is_none();
             for (tag, slot) in (100u32..).zip(slots.drain_all()) {
                 slot.post(tag, None, &[], &[0; 44])
                     .map_err(|(err, _)| err)?;
@@ -409,14 +413,14 @@ mod tests {
         let (again, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             let mut slots = KVec::with_capacity(SLOTS.into(), GFP_KERNEL)?;
             for _ in 0..SLOTS {
-                slots.push(Channel::try_reserve(channel).ok_or(EBUSY)?, GFP_KERNEL)?;
+                slots.push(Channel::try_reserve(channel, 0).ok_or(EBUSY)?, GFP_KERNEL)?;
             }
-            if Channel::try_reserve(channel).is_some() {
+            if Channel::try_reserve(channel, 0).is_some() {
                 return Err(EINVAL);
             }
             drop(slots.pop());
             let announced = probe.seen.lock().slot_free;
-            Ok((Channel::try_reserve(channel).is_some(), announced))
+            Ok((Channel::try_reserve(channel, 0).is_some(), announced))
         }));
         assert!(again);
         assert_eq!(announced, 1);
@@ -441,11 +445,11 @@ mod tests {
             ];
             let mut refused = 0;
             for writes in bad {
-                let slot = Channel::try_reserve(channel).ok_or(EBUSY)?;
+                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
                 let result = slot.post(5, Some(&source), writes, &[0; 44]);
                 refused += usize::from(matches!(result, Err((EINVAL, 5))));
             }
-            let slot = Channel::try_reserve(channel).ok_or(EBUSY)?;
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
             let result = slot.post(5, None, &[write(0, 1)], &[0; 44]);
             refused += usize::from(matches!(result, Err((EINVAL, 5))));
             Ok(refused)
@@ -466,7 +470,7 @@ mod tests {
                 rkey: mr.rkey(),
                 raddr: mr.iova(0)?,
             };
-            let slot = Channel::try_reserve(channel).ok_or(EBUSY)?;
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
             slot.post(9, Some(&source), &[write], &[0; 44])
                 .map_err(|(err, _)| err)?;
             probe.wait(|seen| !seen.broken.is_empty() && seen.sent.len() == 1)?;
@@ -487,9 +491,9 @@ mod tests {
             let channel = bench.open(&pd, &probe)?;
             // Nobody has that number, so nothing is acknowledged.
             bench.connect(&channel, 0x00ff_fffe)?;
-            let kept = Channel::try_reserve(&channel).ok_or(EBUSY)?;
+            let kept = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
             for tag in 1..u32::from(SLOTS) {
-                let slot = Channel::try_reserve(&channel).ok_or(EBUSY)?;
+                let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
                 slot.post(tag, None, &[], &[0; 44])
                     .map_err(|(err, _)| err)?;
             }
@@ -511,7 +515,7 @@ mod tests {
                 flushed,
                 broken,
                 late,
-                Channel::try_reserve(&channel).is_none(),
+                Channel::try_reserve(&channel, 0).is_none(),
             ))
         }));
         assert_eq!(outcome, (0, usize::from(SLOTS) - 1, 0, true, true));
@@ -612,7 +616,7 @@ mod tests {
                 .endless
                 .populate((channel.clone(), source.clone(), write));
             for tag in 0..u32::from(SLOTS) {
-                let slot = Channel::try_reserve(&channel).ok_or(EBUSY)?;
+                let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
                 slot.post(tag, Some(&source), &[write], &[0; 44])
                     .map_err(|(err, _)| err)?;
             }

@@ -437,7 +437,7 @@ impl<T: ChannelOps> Channel<T> {
 
 /// A send slot in the hands of the one who may use it. Dropping it gives the slot back.
 ///
-/// Dropping it, or a failing [`Self::post`], calls [`ChannelOps::on_slot_free`] if somebody waits for a
+/// Dropping it, or a failing [`Self::post`], calls [`ChannelOps::on_slot_unused`] if somebody waits for a
 /// slot and no other slot is on its way.
 pub(crate) struct Slot<T: ChannelOps> {
     channel: Arc<Channel<T>>,
@@ -448,10 +448,13 @@ pub(crate) struct Slot<T: ChannelOps> {
 
 impl<T: ChannelOps> Slot<T> {
     /// Takes a free slot, or leaves word that one is wanted.
-    pub(super) fn reserve(channel: &Arc<Channel<T>>) -> Option<Self> {
+    pub(super) fn reserve(channel: &Arc<Channel<T>>, keep: usize) -> Option<Self> {
         let mut queue = channel.send.lock();
         queue.path.as_ref()?;
-        let index = queue.free.pop();
+        let index = match queue.free.len() > keep {
+            true => queue.free.pop(),
+            false => None,
+        };
         if index.is_none() {
             queue.wanted = true;
         }
@@ -535,7 +538,7 @@ impl<T: ChannelOps> Drop for Slot<T> {
             self.channel.while_open(|ops, queue| {
                 let wanted = queue.lock().give_back_unused(self.index);
                 if let Some(ops) = ops.filter(|_| wanted) {
-                    ops.on_slot_free();
+                    ops.on_slot_unused();
                 }
             });
         }
