@@ -13,6 +13,8 @@ use core::{
         NonNull, //
     },
     sync::atomic::{
+        fence,
+        AtomicBool,
         AtomicPtr,
         Ordering, //
     },
@@ -81,6 +83,8 @@ pub(crate) struct Deferred<T: Run<ID>, const ID: u64 = 0> {
     #[pin]
     dwork: Opaque<kernel::bindings::delayed_work>,
     owner: AtomicPtr<T>,
+    /// Somebody wants the work to run at once, and it has not begun to since.
+    kicked: AtomicBool,
     _owner: PhantomData<fn(T)>,
 }
 
@@ -134,6 +138,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
                 }
             }),
             owner: AtomicPtr::new(null_mut()),
+            kicked: AtomicBool::new(false),
             _owner: PhantomData,
         })
     }
@@ -142,12 +147,22 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     ///
     /// `owner` must be the object this work item is a field of.
     pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
+        // `Release` pairs with the swap in `run_raw`: a run that takes this kick's mark away sees
+        // what it is about.
+        self.kicked.store(true, Ordering::Release);
         self.queue(owner, queue, 0);
     }
 
-    /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time. Any context.
+    /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a kick.
+    /// Any context.
     pub(crate) fn arm(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
         self.queue(owner, queue, delay);
+        // Whoever kicked before the call above has set the mark before that.
+        fence(Ordering::SeqCst);
+        if self.kicked.load(Ordering::Acquire) {
+            // The kick may just have been put off.
+            self.queue(owner, queue, 0);
+        }
     }
 
     fn queue(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
@@ -188,13 +203,16 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     }
 
     /// Takes the work off its queue and waits for one that runs. May sleep.
+    ///
+    /// Whoever may queue it meanwhile, or the run that is waited for, must leave nothing to do.
     pub(crate) fn cancel_sync(&self) {
-        // SAFETY: The work was initialised by `new`.
-        let was_pending = unsafe { bindings::cancel_delayed_work_sync(self.dwork.get().cast()) };
-        if was_pending {
-            // SAFETY: As in `cancel`.
-            drop(unsafe { self.take_owner() });
-        }
+        // `cancel_delayed_work_sync` refuses what is queued while it waits, without telling whoever
+        // queues: the reference that comes with it would be lost.
+        self.cancel();
+        // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
+        unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };
+        // The run that has ended may have armed the timer.
+        self.cancel();
     }
 
     /// # Safety
@@ -217,6 +235,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         };
         // SAFETY: The work was pending until now and its reference passes to us.
         let owner = unsafe { this.take_owner() };
+        this.kicked.swap(false, Ordering::AcqRel);
         T::run(owner);
     }
 }
