@@ -126,10 +126,12 @@ impl Data {
             let Some(hold) = self.hold.as_ref() else {
                 return;
             };
-            let Some(slot) = Channel::try_reserve(&hold.channel, LLC_SLOTS) else {
+            let slot = Channel::try_reserve(&hold.channel, LLC_SLOTS).or_else(|| {
                 self.group.tokens.lock().wait_for_slot(self.token);
-                return;
-            };
+                // What came free before the mark was set was announced to nobody.
+                Channel::try_reserve(&hold.channel, LLC_SLOTS)
+            });
+            let Some(slot) = slot else { return };
             let Some(transmit) = self.core.poll_transmit(now) else {
                 return;
             };
@@ -185,17 +187,18 @@ impl Connection {
         f: impl FnOnce(&mut Data, Instant) -> (R, Events),
     ) -> Option<R> {
         let now = now();
-        let (result, events, delay) = {
+        let (result, events) = {
             let mut slot = this.data.lock();
             let data = slot.data.as_mut()?;
             let (result, events) = f(data, now);
             data.pump(this, now);
-            (result, events, data.rearm(now))
+            if let Some(delay) = data.rearm(now) {
+                // With the lock held: the timer is what `armed` says.
+                let queue = &this.engine.queue;
+                this.work.arm(this, queue, jiffies_from_ns(delay));
+            }
+            (result, events)
         };
-        if let Some(delay) = delay {
-            this.work
-                .arm(this, &this.engine.queue, jiffies_from_ns(delay));
-        }
         this.announce(this, events);
         Some(result)
     }
@@ -251,9 +254,9 @@ impl Connection {
         if let Some(Some(violation)) = violation {
             if this.engine.may_log(now()) {
                 pr_warn!(
-                    "connection {:#x}: peer violated the protocol: {:?}\n",
+                    "connection {:#x}: peer violated the protocol: {}\n",
                     this.look(|data| data.token.get()).unwrap_or(0),
-                    violation
+                    violation.name()
                 );
             }
         }

@@ -10,7 +10,8 @@
 
 use super::{
     connection::Connection,
-    link_group::LinkGroup, //
+    link_group::LinkGroup,
+    now, //
 };
 use crate::{
     kapi::rdma::{
@@ -75,12 +76,16 @@ impl LinkGroup {
 
     /// Lets connections send that found no slot, each in its turn. Any context, without locks.
     pub(super) fn serve_waiting(this: &Arc<Self>) {
-        let waiting = this.tokens.lock().waiting();
-        for _ in 0..waiting {
-            let connection = this.tokens.lock().next_waiting();
-            match connection {
-                Some(connection) => Connection::transmit(&connection),
-                None => break,
+        loop {
+            let (connection, others) = {
+                let mut tokens = this.tokens.lock();
+                (tokens.next_waiting(), tokens.waiting())
+            };
+            let Some(connection) = connection else { break };
+            Connection::transmit(&connection);
+            // One that waits again has found no more slots. The next time another has its turn.
+            if this.tokens.lock().waiting() > others {
+                break;
             }
         }
     }
@@ -164,7 +169,15 @@ impl ChannelOps for Link {
         LinkGroup::kick(&self.group);
     }
 
-    fn on_broken(&self, _status: WcStatus) {
+    fn on_broken(&self, status: WcStatus) {
+        // What was only flushed does not tell why.
+        if status != WcStatus::FLUSHED && self.group.engine.may_log(now()) {
+            pr_warn!(
+                "link group {:#x}: a work request failed: {}\n",
+                self.group.id,
+                status.name()
+            );
+        }
         self.group.inbox.lock().broken = true;
         LinkGroup::kick(&self.group);
     }
