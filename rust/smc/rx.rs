@@ -109,7 +109,10 @@ pub(crate) fn recv(
                 }
             }
             Outlook::Eof => break Ok(()),
-            Outlook::Failed(error) => break Err(error),
+            Outlook::Failed(error) => {
+                let _ = sk.take_err();
+                break Err(error);
+            }
         };
         let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
         let want = available.min(rest);
@@ -133,10 +136,7 @@ pub(crate) fn recv(
     };
     drop(guard);
     match result {
-        Err(error) if copied == 0 => {
-            let _ = sk.take_err();
-            Err(error)
-        }
+        Err(error) if copied == 0 => Err(error),
         _ => Ok(copied),
     }
 }

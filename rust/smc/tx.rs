@@ -33,7 +33,7 @@ enum Outlook {
     Failed(Error),
 }
 
-fn outlook(connection: &Connection) -> Outlook {
+fn outlook(connection: &Connection, may_take_error: bool) -> Outlook {
     let mut slot = connection.data.lock();
     let Some(data) = slot.data.as_mut() else {
         return Outlook::Failed(EPIPE);
@@ -44,6 +44,8 @@ fn outlook(connection: &Connection) -> Outlook {
             room => Outlook::Room(room),
         },
         Err(SendError::Pipe) => Outlook::Failed(EPIPE),
+        // The error is for a call that has nothing else to return.
+        Err(SendError::Failed) if !may_take_error => Outlook::Failed(EPIPE),
         Err(SendError::Failed) => Outlook::Failed(data.core.take_error().map_or(EPIPE, errno)),
     }
 }
@@ -74,7 +76,7 @@ pub(crate) fn send(
         if sent >= total {
             break Ok(());
         }
-        let room = match outlook(connection) {
+        let room = match outlook(connection, sent == 0) {
             Outlook::Room(room) => room,
             Outlook::Full => {
                 if timeo == 0 {
@@ -87,7 +89,12 @@ pub(crate) fn send(
                     Err(error) => break Err(error),
                 }
             }
-            Outlook::Failed(error) => break Err(error),
+            Outlook::Failed(error) => {
+                if sent == 0 {
+                    let _ = sk.take_err();
+                }
+                break Err(error);
+            }
         };
         let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
         let copied = match fill(connection, room.min(rest), msg) {
@@ -102,10 +109,7 @@ pub(crate) fn send(
     };
     drop(guard);
     match result {
-        Err(error) if sent == 0 => {
-            let _ = sk.take_err();
-            Err(sock.stream_error(msg.flags(), error))
-        }
+        Err(error) if sent == 0 => Err(sock.stream_error(msg.flags(), error)),
         _ => Ok(sent),
     }
 }
