@@ -389,7 +389,11 @@ impl Connection {
 
     /// Looks at the idle TCP connection (`SMCR-TCR-03..09`). Sleeps.
     pub(super) fn watch_tcp(this: &Arc<Self>) {
-        let state = this.sk.tcp_state();
+        let (state, unread) = {
+            // While a segment is processed, its FIN looks like an octet of payload.
+            let sk = this.sk.lock();
+            (sk.tcp_state(), sk.unread())
+        };
         let _ = Self::with_core(this, |data, now| {
             if data.tcp == Tcp::Reset {
                 return ((), Events::default());
@@ -400,7 +404,7 @@ impl Connection {
                     data.core.handle_tcp_fin(now)
                 }
                 // Payload after the switch is a protocol error (`SMCR-TCR-03`).
-                _ if this.sk.unread() != 0 => data.core.abort(now),
+                _ if unread != 0 => data.core.abort(now),
                 _ => Events::default(),
             };
             ((), events)
