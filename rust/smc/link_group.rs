@@ -204,6 +204,16 @@ pub(crate) struct Inner {
     pub(super) over: bool,
 }
 
+impl Inner {
+    /// Has a handshake kicked at the next change. It may ask again before. Sleeps.
+    fn add_waiter(&mut self, waiter: &Arc<Connection>) -> Result {
+        if !self.waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
+            self.waiters.push(waiter.clone(), GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+}
+
 /// What a handshake gets when it asks for a receive buffer.
 pub(crate) enum Taken {
     /// An element the peer knows.
@@ -325,7 +335,7 @@ impl LinkGroup {
                     return Ok(Join::Ready(found));
                 }
                 Phase::Forming => {
-                    inner.waiters.push(waiter.clone(), GFP_KERNEL)?;
+                    inner.add_waiter(waiter)?;
                     return Ok(Join::Wait);
                 }
                 // It died since we looked: look again.
@@ -484,7 +494,6 @@ impl LinkGroup {
         if refused || inner.rmbs.len() >= MAX_RMBS {
             return Err(ENOSPC);
         }
-        inner.waiters.push(waiter.clone(), GFP_KERNEL)?;
         if !announcing {
             let rmb = Self::add_rmb(&mut inner, size, MORE_ELEMENTS, Known::Announcing)?;
             let llc = inner.llc.as_mut().ok_or(ENODEV)?;
@@ -497,6 +506,7 @@ impl LinkGroup {
             }
             this.work.kick(this, &this.engine.queue);
         }
+        inner.add_waiter(waiter)?;
         Ok(Taken::Wait)
     }
 
