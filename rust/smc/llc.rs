@@ -280,15 +280,21 @@ impl LinkGroup {
         if self.role == Role::Client || self.phase() != Phase::Ready {
             return;
         }
-        if self.tokens.lock().live() != 0 {
-            inner.idle_since = None;
-            return;
-        }
-        let since = *inner.idle_since.get_or_insert(now);
-        if now.saturating_since(since) >= IDLE_TIME {
-            if let Some(llc) = inner.llc.as_mut() {
-                llc.terminate(now, DeleteReason::Inactivity, true);
+        {
+            let mut tokens = self.tokens.lock();
+            if tokens.live() != 0 {
+                inner.idle_since = None;
+                return;
             }
+            let since = *inner.idle_since.get_or_insert(now);
+            if now.saturating_since(since) < IDLE_TIME {
+                return;
+            }
+            // Whoever comes now gets another group.
+            tokens.close();
+        }
+        if let Some(llc) = inner.llc.as_mut() {
+            llc.terminate(now, DeleteReason::Inactivity, true);
         }
     }
 

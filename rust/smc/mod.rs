@@ -157,8 +157,8 @@ pub(crate) struct Smc {
     _family: Family<SmcOps>,
     _option: Backend<SmcPolicy>,
     _proc: NetProc<ProcDir>,
-    _nets: NetRegistration<Namespaces>,
     _groups: Groups,
+    _nets: NetRegistration<Namespaces>,
     _client: Registration<SmcClient>,
     _engine: Published,
 }
