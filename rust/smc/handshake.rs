@@ -499,14 +499,17 @@ impl Connection {
     }
 
     /// The user closes the socket while the handshake runs, or its listener goes away. Sleeps
-    /// until nothing of the handshake runs any more.
-    pub(super) fn cancel_handshake(this: &Arc<Self>) {
+    /// until nothing of the handshake runs any more. Returns whether it broke off a dialogue that the
+    /// peer goes on with, so that TCP cannot be used.
+    pub(super) fn cancel_handshake(this: &Arc<Self>) -> bool {
         this.set_mode(Mode::Tcp);
         this.handshake_work.cancel_sync();
         let handshake = this.handshake.lock().take();
+        let broken_off = handshake.is_some();
         if let Some(offer) = handshake.and_then(|handshake| KBox::into_inner(handshake).offer) {
             offer.release(this, false);
         }
+        broken_off
     }
 }
 

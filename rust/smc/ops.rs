@@ -182,7 +182,9 @@ impl SocketOps for SmcOps {
             return sock.inet_release();
         };
         match connection.mode() {
-            Mode::Connecting | Mode::Negotiating => Connection::cancel_handshake(&connection),
+            Mode::Connecting | Mode::Negotiating => {
+                Connection::cancel_handshake(&connection);
+            }
             Mode::Listening => listen::close(&connection),
             Mode::Tcp | Mode::Smc => {}
         }
@@ -342,8 +344,10 @@ impl SocketOps for SmcOps {
         let Some(connection) = context(sock) else {
             return sock.inet_shutdown(how);
         };
-        if connection.is_pending() {
-            Connection::cancel_handshake(&connection);
+        if connection.is_pending() && Connection::cancel_handshake(&connection) {
+            // For the user this is SYN-SENT still, where TCP gives the attempt up.
+            sock.sk().abort(ECONNRESET);
+            return Ok(());
         }
         if connection.mode() != Mode::Smc {
             let result = sock.inet_shutdown(how);
