@@ -137,6 +137,16 @@ static inline int local_port(int fd)
 	return port_of(&address);
 }
 
+static inline int peer_port(int fd)
+{
+	union address address;
+	socklen_t size = sizeof(address);
+
+	if (getpeername(fd, &address.sa, &size))
+		return -1;
+	return port_of(&address);
+}
+
 /* A new socket of that side; `flags` as in the type for socket(). */
 static inline int new_socket(const struct kind *kind, enum side side, int flags)
 {

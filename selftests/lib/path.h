@@ -30,33 +30,40 @@ static inline long long counter(enum side side, const char *name)
 /* The line about the connection that was asked for last, for messages. */
 static char conn_line[512];
 
+/* Does the word of a line that starts with `key` end with that port? */
+static inline bool has_port(const char *line, const char *key, int port)
+{
+	const char *word = strstr(line, key), *end;
+	char wanted[16];
+	int size = snprintf(wanted, sizeof(wanted), ":%d", port);
+
+	if (!word)
+		return false;
+	word += strlen(key);
+	end = word + strcspn(word, " \n");
+	return end - word >= size && !strncmp(end - size, wanted, size);
+}
+
 /*
- * The mode of the connection with that local port, as the file `conns` of that side tells: "smc",
+ * The mode of the connection between these ports, as the file `conns` of that side tells: "smc",
  * "tcp", "pending" and the like; "none" if it is not there.
  */
-static inline const char *mode_of(enum side side, int port)
+static inline const char *mode_of(enum side side, int local, int peer)
 {
 	static char mode[16];
-	char line[512], end[16];
+	char line[512];
 	FILE *f;
 
 	strcpy(mode, "none");
 	strcpy(conn_line, "no such connection\n");
-	snprintf(end, sizeof(end), ":%d", port);
 	enter(side);
 	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
 	if (!f)
 		return mode;
 	while (fgets(line, sizeof(line), f)) {
-		char *local = strstr(line, " local="), *peer = strstr(line, " peer=");
 		char *found = strstr(line, " mode=");
 
-		if (!local || !peer || !found || peer - local < (long)strlen(end))
-			continue;
-		if (strncmp(peer - strlen(end), end, strlen(end)))
-			continue;
-		/* A listener has the same port as what it accepted. */
-		if (strncmp(found, " mode=listen", strlen(" mode=listen"))) {
+		if (found && has_port(line, " local=", local) && has_port(line, " peer=", peer)) {
 			sscanf(found, " mode=%15s", mode);
 			strcpy(conn_line, line);
 		}
@@ -68,7 +75,7 @@ static inline const char *mode_of(enum side side, int port)
 /* The mode of a connected socket of that side. */
 static inline const char *mode_of_fd(enum side side, int fd)
 {
-	return mode_of(side, local_port(fd));
+	return mode_of(side, local_port(fd), peer_port(fd));
 }
 
 /* The bytes sent by RDMA so far, by both sides together. 0 without the module. */

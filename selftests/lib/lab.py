@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The two network namespaces of netns.sh, and sockets and processes in them.
+
+The client's side is "a" (namespace rs-a, 10.9.0.1, fd09::1), the server's is "b" (rs-b, .2).
+"""
+
+import atexit
+import contextlib
+import ctypes
+import errno
+import hashlib
+import os
+import pathlib
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+import ktap
+
+AF_SMC = 43
+IPPROTO_SMC = 256
+HERE = pathlib.Path(__file__).resolve().parent
+HOSTS = {socket.AF_INET: {"a": "10.9.0.1", "b": "10.9.0.2"},
+         socket.AF_INET6: {"a": "fd09::1", "b": "fd09::2"}}
+SMC = os.environ.get("SMC") != "0"
+# How long anything may take that has to end by itself.
+BOUND = 60
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def command(*words, check=True):
+    """Runs a command; what it printed."""
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False)
+    if check and done.returncode != 0:
+        raise AssertionError("%s: status %d: %s" % (" ".join(words), done.returncode, done.stdout))
+    return done.stdout
+
+
+def netns(word, **env):
+    """netns.sh up or down."""
+    done = subprocess.run([HERE / "netns.sh", word], env={**os.environ, **env}, check=False)
+    if done.returncode != 0:
+        raise AssertionError("netns.sh %s failed" % word)
+
+
+def need_module():
+    """Ends the program as skipped where these tests cannot run."""
+    if os.geteuid() != 0:
+        ktap.skip_all("needs root")
+    if not SMC:
+        ktap.skip_all("is about SMC only")
+    if not os.path.isdir("/sys/module/rdma_sock"):
+        ktap.skip_all("there is no module rdma_sock here")
+    atexit.register(netns, "down")
+
+
+@contextlib.contextmanager
+def inside(side):
+    """This thread is in the namespace of that side, for a while."""
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    there = os.open("/run/netns/rs-" + side, os.O_RDONLY)
+    try:
+        os.setns(there, os.CLONE_NEWNET)
+        yield
+    finally:
+        os.setns(home, os.CLONE_NEWNET)
+        os.close(there)
+        os.close(home)
+
+
+def new_socket(side, family=socket.AF_INET, smc=True, flags=0):
+    """A socket in that namespace."""
+    with inside(side):
+        fd = libc.socket(int(family), socket.SOCK_STREAM | flags,
+                         IPPROTO_SMC if smc and SMC else 0)
+    if fd < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "socket: " + os.strerror(number))
+    return socket.socket(family, socket.SOCK_STREAM, 0, fileno=fd)
+
+
+def listener(side="b", family=socket.AF_INET, smc=True, backlog=256):
+    """A listening socket on a free port."""
+    sock = new_socket(side, family, smc)
+    sock.bind((HOSTS[family][side], 0))
+    sock.listen(backlog)
+    return sock
+
+
+def pair(family=socket.AF_INET, smc=(True, True), source=None):
+    """Two ends of a connection from a to b; `source` is the client's address."""
+    with listener("b", family, smc[1]) as listening:
+        client = new_socket("a", family, smc[0])
+        if source:
+            client.bind((source, 0))
+        client.settimeout(BOUND)
+        client.connect(listening.getsockname())
+        listening.settimeout(BOUND)
+        server, _ = listening.accept()
+        server.settimeout(BOUND)
+    return client, server
+
+
+def proc(side, name):
+    """A file of the module as that side sees it."""
+    with inside(side):
+        return pathlib.Path("/proc/thread-self/net/rdma_sock", name).read_text(encoding="ascii")
+
+
+def counters(side):
+    """All counters of that side."""
+    return {name: int(value) for name, value in
+            (line.split() for line in proc(side, "stat").splitlines())}
+
+
+def counter(side, name):
+    """One counter; 0 if it is not shown."""
+    return counters(side).get(name, 0)
+
+
+def records(side, name):
+    """The lines of a file as dictionaries."""
+    return [dict(word.split("=", 1) for word in line.split() if "=" in word)
+            for line in proc(side, name).splitlines()]
+
+
+def mode(side, sock):
+    """How the connection goes, and why: (mode, code of the reason)."""
+    ends = [":%d" % name[1] for name in (sock.getsockname(), sock.getpeername())]
+    for line in records(side, "conns"):
+        if line["local"].endswith(ends[0]) and line.get("peer", "").endswith(ends[1]):
+            return line["mode"], int(line["reason"], 0)
+    return "none", 0
+
+
+def is_smc(client, server):
+    """Fails unless both ends go by RDMA."""
+    ktap.equal((mode("a", client)[0], mode("b", server)[0]), ("smc", "smc"), "modes")
+
+
+def is_tcp(client, server):
+    """Fails if one end goes by RDMA."""
+    for side, sock in (("a", client), ("b", server)):
+        ktap.equal(mode(side, sock)[0] == "smc", False, "%s is SMC" % side)
+
+
+def receive(sock, size):
+    """Exactly that many bytes, or fewer at the end of the stream."""
+    data = bytearray()
+    while len(data) < size:
+        more = sock.recv(min(size - len(data), 65536))
+        if not more:
+            break
+        data += more
+    return bytes(data)
+
+
+def known(seed, size):
+    """Bytes that are known by a seed."""
+    return hashlib.shake_128(str(seed).encode()).digest(size)
+
+
+def exchange(client, server, size=200000):
+    """Data go both ways unchanged, at the same time."""
+    there, back = known("there", size), known("back", size)
+    child = Child(lambda: (client.sendall(there), ktap.equal(receive(client, size) == back, True,
+                                                            "data to the client")))
+    ktap.equal(receive(server, size) == there, True, "data to the server")
+    server.sendall(back)
+    child.ends_well()
+
+
+class Child:
+    """A process that does one thing, in no namespace of its own."""
+
+    def __init__(self, function):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            atexit.unregister(netns)
+            status = 1
+            try:
+                function()
+                status = 0
+            except BaseException:  # pylint: disable=broad-except
+                for line in traceback.format_exc().splitlines():
+                    print("# child: " + line)
+            sys.stdout.flush()
+            os._exit(status)
+        self.fd = os.pidfd_open(self.pid)
+        self.status = None
+
+    def kill(self):
+        """kill -9."""
+        os.kill(self.pid, signal.SIGKILL)
+        return self.wait()
+
+    def wait(self, seconds=BOUND):
+        """Waits for the end; the status, or an AssertionError."""
+        if self.status is None:
+            if not select.select([self.fd], [], [], seconds)[0]:
+                stack = pathlib.Path("/proc/%d/stack" % self.pid)
+                text = stack.read_text(encoding="ascii") if stack.exists() else ""
+                os.kill(self.pid, signal.SIGKILL)
+                raise AssertionError("a process did not end in %d s: %s" % (seconds, text))
+            os.close(self.fd)
+            self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.status
+
+    def ends_well(self, seconds=BOUND):
+        """Fails unless it ends with success, in time."""
+        ktap.equal(self.wait(seconds), 0, "status of the process")
+
+
+def until(condition, what, seconds=BOUND):
+    """Waits for what no event announces."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("%s: not in %d s" % (what, seconds))
+        time.sleep(0.02)
+
+
+def module_users():
+    """The module's reference count."""
+    return int(pathlib.Path("/sys/module/rdma_sock/refcnt").read_text(encoding="ascii"))
+
+
+def all_gone():
+    """Nothing is left of connections that were closed."""
+    until(lambda: all(counter(side, "active_conns") == 0 for side in "ab"), "connections are left")
+    until(lambda: module_users() == 0, "the module is in use")
+
+
+def error_of(function, *args):
+    """The name of the error that a call ends with; "none" if it succeeds, "late" if time is up."""
+    try:
+        function(*args)
+    except TimeoutError as error:
+        return errno.errorcode[error.errno] if error.errno else "late"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "none"

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""RDMA devices and links that go away under connections: every call ends in time, and new connections
+find another way, by TCP or by the device that came back."""
+
+import errno
+import pathlib
+import socket
+import sys
+import time
+
+import ktap
+import lab
+from ktap import equal
+from lab import Child, all_gone, command, error_of, exchange, is_smc, is_tcp, known, pair
+
+# Retransmission gives up after a few seconds; a program must know within this time.
+SECONDS = 30
+
+
+def stream_until_error(sock):
+    """Sends until an error, which it returns."""
+    data = known("stream", 100000)
+    error = "none"
+    while error == "none":
+        error = error_of(sock.sendall, data)
+    return error
+
+
+def read_until_end(sock):
+    """Receives until the end or an error, which it returns."""
+    try:
+        while sock.recv(65536):
+            pass
+    except TimeoutError as error:
+        return errno.errorcode[error.errno] if error.errno else "late"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return "end"
+
+
+def both_ends_are_told(client, server, action):
+    """Under traffic, `action` ends the connection for both sides, with an error."""
+    def write():
+        server.close()
+        error = stream_until_error(client)
+        equal(error in ("late", "EAGAIN"), False, "error of the writer: %s" % error)
+
+    def read():
+        client.close()
+        error = read_until_end(server)
+        equal(error in ("late", "EAGAIN", "end"), False, "error of the reader: %s" % error)
+
+    before = lab.counter("a", "tx_bytes")
+    writer = Child(write)
+    reader = Child(read)
+    client.close()
+    server.close()
+    lab.until(lambda: lab.counter("a", "tx_bytes") > before + 300000, "traffic")
+    start = time.monotonic()
+    action()
+    equal(time.monotonic() - start < SECONDS, True, "the action was in time")
+    writer.ends_well(SECONDS)
+    reader.ends_well(SECONDS)
+
+
+def deleted_by_the_client():
+    """rdma link delete on the side that sends."""
+    deleted("a")
+
+
+def deleted_by_the_server():
+    """rdma link delete on the side that receives."""
+    deleted("b")
+
+
+def deleted(side):
+    """The device of one side is removed, and comes back."""
+    lab.netns("up")
+    client, server = pair()
+    is_smc(client, server)
+    both_ends_are_told(client, server, lambda: command("rdma", "link", "delete", "rs_" + side))
+    equal(lab.records(side, "devices"), [], "devices")
+    # Without the device it is TCP.
+    client, server = pair()
+    is_tcp(client, server)
+    exchange(client, server)
+    client.close()
+    server.close()
+    all_gone()
+    restore(side)
+    client, server = pair()
+    is_smc(client, server)
+    exchange(client, server)
+    client.close()
+    server.close()
+    all_gone()
+
+
+def restore(side):
+    """The device comes back, with its addresses."""
+    command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
+            "rxe", "netdev", "v" + side)
+    await_gid(side)
+
+
+def await_gid(side):
+    """The device knows its IPv4 address."""
+    gid = "0000:0000:0000:0000:0000:ffff:0a09:000%d" % ("ab".index(side) + 1)
+    folder = pathlib.Path("/sys/class/infiniband/rs_%s/ports/1/gids" % side)
+
+    def known_to_device():
+        for file in folder.iterdir():
+            try:
+                if file.read_text(encoding="ascii").strip() == gid:
+                    return True
+            except OSError:
+                pass  # an empty place
+        return False
+
+    lab.until(known_to_device, "address of the device")
+
+
+def deleted_with_idle_connections():
+    """Connections in all states, none of them active: the removal waits for nobody."""
+    lab.netns("up")
+    pairs = [pair() for _ in range(5)]
+    is_smc(*pairs[0])
+    pairs[1][0].shutdown(socket.SHUT_WR)
+    pairs[2][0].close()
+    pairs[3][0].sendall(b"unread")
+    sleeper = Child(lambda: equal(error_of(pairs[4][0].recv, 1) in ("none", "late"), False, "recv"))
+    start = time.monotonic()
+    command("rdma", "link", "delete", "rs_b")
+    equal(time.monotonic() - start < SECONDS, True, "removal in time")
+    sleeper.ends_well(SECONDS)
+    for ends in pairs:
+        for sock in ends:
+            sock.close()
+    all_gone()
+
+
+def network_device_is_deleted():
+    """The veth pair vanishes, and the RDMA devices with it."""
+    lab.netns("up")
+    client, server = pair()
+    is_smc(client, server)
+    both_ends_are_told(client, server, lambda: command("ip", "-n", "rs-a", "link", "delete", "va"))
+    all_gone()
+
+
+def link_goes_down():
+    """The link is down for good: both sides are told; when it is up again, connections are SMC."""
+    lab.netns("up")
+    client, server = pair()
+    is_smc(client, server)
+    both_ends_are_told(client, server,
+                       lambda: command("ip", "-n", "rs-b", "link", "set", "vb", "down"))
+    command("ip", "-n", "rs-b", "link", "set", "vb", "up")
+    await_gid("b")
+    await_gid("a")
+    lab.until(lambda: all(line["state"] == "active" for side in "ab"
+                          for line in lab.records(side, "devices")), "ports")
+    client, server = pair()
+    exchange(client, server)
+    client.close()
+    server.close()
+    client, server = pair()
+    is_smc(client, server)
+    exchange(client, server)
+    client.close()
+    server.close()
+    all_gone()
+
+
+def device_comes_and_goes_under_new_connections():
+    """Ten removals while connections are made: all of them work, in either way, or fail with an
+    error; none hangs or brings other bytes."""
+    lab.netns("up")
+    listening = lab.listener()
+    data = known("churn", 30000)
+
+    def serve():
+        listening.settimeout(None)
+        while True:
+            sock, _ = listening.accept()
+            sock.settimeout(SECONDS)
+            try:
+                got = lab.receive(sock, len(data))
+                if got == data[:len(got)]:
+                    sock.sendall(got)
+                else:
+                    sock.sendall(b"other bytes")
+            except OSError:
+                pass
+            sock.close()
+
+    def use():
+        end = time.monotonic() + 15
+        whole = 0
+        while time.monotonic() < end:
+            with lab.new_socket("a") as sock:
+                sock.settimeout(SECONDS)
+                try:
+                    sock.connect(listening.getsockname())
+                    sock.sendall(data)
+                    got = lab.receive(sock, len(data))
+                except TimeoutError as error:
+                    if error.errno is None:
+                        raise
+                    continue
+                except OSError:
+                    continue
+                equal(got == data[:len(got)], True, "data")
+                whole += len(got) == len(data)
+        equal(whole > 10, True, "whole connections: %d" % whole)
+
+    server = Child(serve)
+    user = Child(use)
+    for number in range(10):
+        side = "ab"[number % 2]
+        command("rdma", "link", "delete", "rs_" + side)
+        restore(side)
+    user.ends_well()
+    server.kill()
+    listening.close()
+    all_gone()
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    return ktap.run([deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
+                     network_device_is_deleted, link_goes_down,
+                     device_comes_and_goes_under_new_connections])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Removing the module: refused while a socket is open, clean afterwards, and again and again under
+traffic."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import ktap
+import lab
+from ktap import equal
+from lab import Child, exchange, is_smc, known, pair
+
+
+def find_module():
+    """The module's file: of the checkout, or of the system."""
+    for folder in (os.environ.get("KIND", "lab"), "lab", "debug", "stock", "kdir"):
+        file = pathlib.Path("/src/build", folder, "rdma_sock.ko")
+        release = subprocess.run(["modinfo", "-F", "vermagic", str(file)], text=True, check=False,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+        if release.split(" ")[0] == os.uname().release:
+            return file
+    return None
+
+
+FILE = find_module()
+PARAMETERS = []
+
+
+def rmmod():
+    """The status of rmmod, and what it said."""
+    done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, check=False, timeout=lab.BOUND)
+    return done.returncode, done.stdout
+
+
+def insmod():
+    """Loads the module; it may not be there already."""
+    lab.command("insmod", str(FILE), *PARAMETERS)
+
+
+def remove():
+    """Removes the module as soon as nothing uses it."""
+    lab.until(lambda: lab.module_users() == 0, "the module is in use")
+    status, text = rmmod()
+    equal((status, text), (0, ""), "rmmod")
+
+
+def is_refused():
+    """rmmod fails, at once, and because of the users."""
+    status, text = rmmod()
+    equal(status, 1, "status of rmmod")
+    equal("in use" in text, True, text)
+
+
+def refused_with_a_connection():
+    """Either end holds it."""
+    client, server = pair()
+    is_smc(client, server)
+    is_refused()
+    exchange(client, server)
+    client.close()
+    is_refused()
+    server.close()
+    remove()
+    insmod()
+
+
+def refused_with_a_listener():
+    """And with what waits in its queue."""
+    listening = lab.listener()
+    is_refused()
+    client = lab.new_socket("a")
+    client.connect(listening.getsockname())
+    listening.close()
+    is_refused()
+    client.close()
+    remove()
+    insmod()
+
+
+def refused_with_a_fresh_socket():
+    """Even one that nothing was done with."""
+    sock = lab.new_socket("a")
+    is_refused()
+    sock.close()
+    remove()
+    insmod()
+
+
+def refused_with_a_fallback():
+    """A connection that is TCP still has the module's operations."""
+    client, server = pair(smc=(True, False))
+    is_refused()
+    exchange(client, server)
+    client.close()
+    server.close()
+    remove()
+    insmod()
+
+
+def absent_module_has_no_protocol():
+    """After removal sockets are refused and nothing is left in /proc; then all is there again."""
+    remove()
+    equal(lab.error_of(lab.new_socket, "a"), "EPROTONOSUPPORT", "socket")
+    with lab.inside("a"):
+        equal(os.path.exists("/proc/thread-self/net/rdma_sock"), False, "/proc/net/rdma_sock")
+    insmod()
+    client, server = pair()
+    is_smc(client, server)
+    client.close()
+    server.close()
+
+
+def ten_times_under_churn():
+    """Programs connect, transfer and close without a pause while the module comes and goes."""
+    stop = pathlib.Path("/run/rs-stop")
+    stop.unlink(missing_ok=True)
+    data = known("churn", 20000)
+
+    def listening_socket():
+        """SMC if there is the module, else TCP, as an accelerated program would have."""
+        try:
+            return lab.listener("b", smc=True)
+        except OSError:
+            return lab.listener("b", smc=False)
+
+    def one():
+        with listening_socket() as listening:
+            try:
+                client = lab.new_socket("a", smc=True)
+            except OSError:
+                client = lab.new_socket("a", smc=False)
+            client.settimeout(lab.BOUND)
+            listening.settimeout(lab.BOUND)
+            client.connect(listening.getsockname())
+            server, _ = listening.accept()
+            server.settimeout(lab.BOUND)
+            client.sendall(data)
+            equal(lab.receive(server, len(data)) == data, True, "data")
+            client.close()
+            equal(server.recv(1), b"", "end")
+            server.close()
+
+    def churn():
+        while not stop.exists():
+            one()
+
+    children = [Child(churn) for _ in range(3)]
+    removed = 0
+    try:
+        for _ in range(2000):
+            status, text = rmmod()
+            if status == 0:
+                removed += 1
+                insmod()
+            else:
+                equal("in use" in text, True, text)
+            if removed == 10:
+                break
+        equal(removed, 10, "removals")
+    finally:
+        stop.touch()
+    for child in children:
+        child.ends_well()
+    # A device that was there before the module is used as well.
+    client, server = pair()
+    is_smc(client, server)
+    exchange(client, server)
+    client.close()
+    server.close()
+    lab.all_gone()
+
+
+def reload_with_devices_and_without():
+    """What the module finds when it is loaded does not matter."""
+    lab.netns("down")
+    remove()
+    insmod()
+    lab.netns("up")
+    client, server = pair(socket.AF_INET6)
+    is_smc(client, server)
+    client.close()
+    server.close()
+    remove()
+    lab.netns("down")
+    insmod()
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    if FILE is None:
+        ktap.skip_all("the module's file is not here, so it could not be loaded again")
+    folder = pathlib.Path("/sys/module/rdma_sock/parameters")
+    if folder.is_dir():
+        PARAMETERS.extend("%s=%s" % (file.name, file.read_text(encoding="ascii").strip())
+                          for file in folder.iterdir())
+    lab.netns("up")
+    return ktap.run([refused_with_a_connection, refused_with_a_listener,
+                     refused_with_a_fresh_socket, refused_with_a_fallback,
+                     absent_module_has_no_protocol, ten_times_under_churn,
+                     reload_with_devices_and_without])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
