@@ -221,11 +221,6 @@ impl Close {
         self.sent
     }
 
-    /// What the peer has announced (CDC-43: never taken back).
-    pub(crate) const fn received(&self) -> Notices {
-        self.received
-    }
-
     /// Whether data may still be exchanged in some direction: no abort, not closed.
     pub(crate) const fn is_alive(&self) -> bool {
         !matches!(

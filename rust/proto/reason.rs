@@ -22,6 +22,7 @@ macro_rules! reasons {
 
         impl Reason {
             /// Every reason of the table.
+            #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The code for statistics and sock_diag.

@@ -65,21 +65,6 @@ impl<T, const N: usize> ArrayQueue<T, N> {
         self.slots.get_mut(self.head)?.as_mut()
     }
 
-    /// All items, oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.len).filter_map(|offset| self.slots.get(self.slot(offset)?)?.as_ref())
-    }
-
-    /// Drops all items.
-    pub(crate) fn clear(&mut self) {
-        while self.pop().is_some() {}
-    }
-
-    /// Number of items.
-    pub(crate) const fn len(&self) -> usize {
-        self.len
-    }
-
     /// Whether there is no item.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
@@ -123,8 +108,8 @@ mod tests {
         assert_eq!(queue.push(3), Err(3));
         assert_eq!(queue.pop(), Some(1));
         assert_eq!(queue.push(3), Ok(()));
-        assert!(queue.iter().copied().eq([2, 3]));
-        assert_eq!(queue.len(), 2);
+        assert_eq!(queue.pop(), Some(2));
+        assert_eq!(queue.pop(), Some(3));
     }
 
     #[test]
@@ -138,15 +123,15 @@ mod tests {
     }
 
     #[test]
-    fn front_can_be_changed_and_all_cleared() {
+    fn front_can_be_changed_in_place() {
         let mut queue = ArrayQueue::<u32, 2>::new();
         assert_eq!(queue.push(1), Ok(()));
         if let Some(item) = queue.front_mut() {
             *item = 5;
         }
         assert_eq!(queue.front(), Some(&5));
-        queue.clear();
-        assert!(queue.is_empty());
+        assert_eq!(queue.pop(), Some(5));
         assert_eq!(queue.pop(), None);
+        assert!(queue.is_empty());
     }
 }

@@ -227,6 +227,7 @@ impl Conn {
     }
 
     /// Nothing written so far waits for more data or for completions.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn flush(&mut self) {
         self.tx.flush();
     }
@@ -338,6 +339,7 @@ impl Conn {
     }
 
     /// Bytes that the peer's application has not read, as far as known.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn unconsumed(&self) -> u32 {
         self.tx.unconsumed()
     }
@@ -601,11 +603,6 @@ impl Conn {
         } else {
             Tcp::Keep
         }
-    }
-
-    /// Whether the TCP connection is to be reset.
-    pub(crate) fn wants_tcp_reset(&self) -> bool {
-        self.tcp() == Tcp::Reset
     }
 
     /// What the engine can see of the end.

@@ -39,25 +39,26 @@ pub(crate) use self::{
         Conn,
         Events,
         Receive,
-        SendError,
-        Transmit,
-        Violation, //
+        SendError, //
     },
-    msg::{
-        Msg,
-        ParseError, //
-    },
-    send::{
-        Token,
-        WriteSeg, //
-    },
+    msg::Msg,
+    send::Token,
 };
 pub(crate) use crate::proto::{
     close::{
         Error,
-        State,
         Tcp,
         Timers, //
     },
     cursor::Segment,
 };
+
+// For tests, which look at what the engine only passes on.
+#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use self::conn::Transmit;
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use self::conn::Violation;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::send::WriteSeg;
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use crate::proto::close::State;

@@ -141,6 +141,7 @@ impl Sender {
     }
 
     /// Bytes the peer has not consumed.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(super) fn unconsumed(&self) -> u32 {
         distance(self.acked.position(), self.accepted.position())
     }

@@ -502,7 +502,7 @@ mod tests {
         settle(&mut a, &mut b);
         assert_eq!(a.recv_state(), Receive::Eof);
         assert_eq!(a.take_error(), Some(Error::Pipe));
-        assert!(b.is_released() && b.wants_tcp_reset() && !b.is_forced());
+        assert!(b.is_released() && b.tcp() == Tcp::Reset && !b.is_forced());
         Ok(())
     }
 
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!(a.poll_timeout(), Some(deadline));
         assert!(!a.handle_timeout(T0).closing);
         assert!(a.handle_timeout(deadline).closing);
-        assert!(a.is_released() && a.is_forced() && a.wants_tcp_reset());
+        assert!(a.is_released() && a.is_forced() && a.tcp() == Tcp::Reset);
         assert_eq!(a.poll_timeout(), None);
         Ok(())
     }
@@ -562,7 +562,7 @@ mod tests {
         let events = a.handle_link_lost(T0);
         assert!(events.error && events.readable && events.writable && events.closing);
         assert_eq!(a.recv_available(), 5);
-        assert!(a.wants_tcp_reset());
+        assert_eq!(a.tcp(), Tcp::Reset);
         assert!(a.poll_transmit(T0).is_none());
         a.close(T0);
         assert!(!a.is_released());

@@ -53,14 +53,4 @@ impl Message {
             Self::Decline(decline) => decline.emit(buf),
         }
     }
-
-    /// The name of the message in RFC 7609.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Proposal(_) => "SMC Proposal",
-            Self::Accept(_) => "SMC Accept",
-            Self::Confirm(_) => "SMC Confirm",
-            Self::Decline(_) => "SMC Decline",
-        }
-    }
 }

@@ -40,13 +40,8 @@ pub(crate) use self::{
     accept::Accept,
     assembler::Assembler,
     confirm::Confirm,
-    decline::Decline,
     endpoint::Endpoint,
-    error::{
-        Error,
-        ProtocolError,
-        Reserved, //
-    },
+    error::Error,
     handshake::{
         Bytes,
         LlcOutcome,
@@ -62,3 +57,11 @@ pub(crate) use self::{
         Proposal, //
     },
 };
+
+// For tests, which build and judge messages themselves.
+#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use self::decline::Decline;
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use self::error::ProtocolError;
+#[cfg(test)]
+pub(crate) use self::error::Reserved;

@@ -72,7 +72,9 @@ impl RawPrefix {
 /// An IPv4 subnet: network number and number of significant bits (AMB-06).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix4 {
+    /// Network number.
     addr: [u8; 4],
+    /// Number of significant bits.
     len: u8,
 }
 
@@ -84,22 +86,14 @@ impl Prefix4 {
         let addr = (u32::from_be_bytes(addr) & mask).to_be_bytes();
         Some(Self { addr, len })
     }
-
-    /// Network number.
-    pub(crate) const fn addr(&self) -> [u8; 4] {
-        self.addr
-    }
-
-    /// Number of significant bits.
-    pub(crate) const fn len(&self) -> u8 {
-        self.len
-    }
 }
 
 /// An IPv6 prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix6 {
+    /// The significant bits, followed by zeros.
     addr: [u8; 16],
+    /// Number of significant bits.
     len: u8,
 }
 
@@ -116,16 +110,6 @@ impl Prefix6 {
         let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
         let addr = (u128::from_be_bytes(addr) & mask).to_be_bytes();
         Some(Self { addr, len })
-    }
-
-    /// The significant bits, followed by zeros.
-    pub(crate) const fn addr(&self) -> [u8; 16] {
-        self.addr
-    }
-
-    /// Number of significant bits.
-    pub(crate) const fn len(&self) -> u8 {
-        self.len
     }
 }
 
@@ -485,12 +469,12 @@ mod tests {
     #[test]
     fn host_bits_do_not_count() -> Result<(), &'static str> {
         let one = Prefix4::new([10, 1, 2, 3], 8).ok_or("prefix")?;
-        assert_eq!(one.addr(), [10, 0, 0, 0]);
+        assert_eq!(one.addr, [10, 0, 0, 0]);
         assert_eq!(Prefix4::new([10, 9, 9, 9], 8), Some(one));
-        assert_eq!(Prefix4::new([1; 4], 0).map(|p| p.addr()), Some([0; 4]));
-        assert_eq!(Prefix4::new([1; 4], 32).map(|p| p.addr()), Some([1; 4]));
-        assert_eq!(Prefix6::new([1; 16], 0).map(|p| p.addr()), Some([0; 16]));
-        assert_eq!(Prefix6::new([1; 16], 128).map(|p| p.addr()), Some([1; 16]));
+        assert_eq!(Prefix4::new([1; 4], 0).map(|p| p.addr), Some([0; 4]));
+        assert_eq!(Prefix4::new([1; 4], 32).map(|p| p.addr), Some([1; 4]));
+        assert_eq!(Prefix6::new([1; 16], 0).map(|p| p.addr), Some([0; 16]));
+        assert_eq!(Prefix6::new([1; 16], 128).map(|p| p.addr), Some([1; 16]));
         Ok(())
     }
 

@@ -46,23 +46,6 @@ pub(crate) enum Kind {
     Reply,
 }
 
-impl Kind {
-    /// A short name for people.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::ConfirmLink => "CONFIRM LINK",
-            Self::ConfirmLinkReply => "CONFIRM LINK reply",
-            Self::AddLink => "ADD LINK",
-            Self::DeleteLink => "DELETE LINK",
-            Self::DeleteLinkReply => "DELETE LINK reply",
-            Self::DeleteGroup => "DELETE LINK (all)",
-            Self::Rkey => "CONFIRM RKEY or DELETE RKEY",
-            Self::TestLink => "TEST LINK",
-            Self::Reply => "reply",
-        }
-    }
-}
-
 /// Why a link, or with it the link group, is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {

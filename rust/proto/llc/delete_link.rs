@@ -69,19 +69,6 @@ impl DeleteReason {
             Self::Other(code) => code,
         }
     }
-
-    /// A short name for people.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::LostPath => "path lost",
-            Self::Operator => "operator",
-            Self::Inactivity => "inactivity",
-            Self::ProtocolViolation => "protocol violation",
-            Self::NoAsymmetric => "asymmetric link not needed",
-            Self::UnknownLink => "unknown link",
-            Self::Other(_) => "other reason",
-        }
-    }
 }
 
 /// DELETE LINK, LLC-401 to LLC-407.

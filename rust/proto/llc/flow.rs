@@ -24,13 +24,21 @@ pub(super) enum Running {
 /// A request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
-    /// TEST LINK.
+    /// TEST LINK. Never waits, so that only the table's tests ask.
+    #[cfg_attr(
+        not(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST)),
+        expect(dead_code, reason = "completes the table of the RFC")
+    )]
     TestLink,
     /// ADD LINK: of a client a notice, of a server the start of a link.
     AddLink,
     /// DELETE LINK for one link: of a client a notice, of a server the deletion.
     DeleteLink,
-    /// DELETE LINK for all.
+    /// DELETE LINK for all. Never waits either.
+    #[cfg_attr(
+        not(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST)),
+        expect(dead_code, reason = "completes the table of the RFC")
+    )]
     DeleteGroup,
     /// CONFIRM RKEY or DELETE RKEY.
     Rkey,

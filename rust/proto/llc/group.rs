@@ -266,6 +266,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Where a buffer of the peer lies on a link (FOV-22).
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn peer_token(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
         self.rtokens.get(id, slot)
     }
@@ -281,11 +282,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The number of a link on the wire.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn number(&self, slot: Slot) -> Option<LinkNum> {
         self.link(slot).map(|link| link.number)
     }
 
     /// The peer's name of a link, for people.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn peer_uid(&self, slot: Slot) -> Option<u32> {
         self.link(slot)?.peer_uid
     }
@@ -493,6 +496,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// # Errors
     ///
     /// `Busy` when too many requests wait.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn delete_rkey(
         &mut self,
         now: Instant,

@@ -89,6 +89,7 @@ impl Exchange {
     }
 
     /// Enqueues the withdrawal of a buffer.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(super) fn delete(&mut self, id: RmbId, tokens: &[(Slot, RToken)]) -> Result<(), Busy> {
         self.push(Op::Delete, id, tokens)
     }

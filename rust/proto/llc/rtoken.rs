@@ -14,16 +14,9 @@ use crate::proto::wire::{RKey, RToken};
 /// Most buffers a peer has in one link group (RMB-03).
 const MAX_RMBS: usize = 255;
 
-/// One of the peer's buffers.
+/// One of the peer's buffers: a number below 255 that no other one has at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerRmbId(u8);
-
-impl PeerRmbId {
-    /// A number below 255 that no other buffer has at the same time.
-    pub(crate) const fn get(self) -> u8 {
-        self.0
-    }
-}
 
 /// The peer has more buffers than there is room for (RMB-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
