@@ -52,14 +52,14 @@ use crate::{
     kapi::{
         net::{
             family::Registration as Family,
-            option::{
-                Backend,
-                Kind, //
-            },
             netns::{
                 Net,
                 NetOps,
                 NetRegistration, //
+            },
+            option::{
+                Backend,
+                Kind, //
             },
             proc::NetProc, //
         },
