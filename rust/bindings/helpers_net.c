@@ -81,12 +81,8 @@ u16 rdma_sock_helper_sk_family(const struct sock *sk)
 
 u8 rdma_sock_helper_sk_state(const struct sock *sk)
 {
+	/* Pairs with the release in inet_sk_state_store(). */
 	return smp_load_acquire(&sk->sk_state);
-}
-
-bool rdma_sock_helper_sk_fullsock(const struct sock *sk)
-{
-	return sk_fullsock(sk);
 }
 
 int rdma_sock_helper_sk_err(const struct sock *sk)
@@ -94,24 +90,9 @@ int rdma_sock_helper_sk_err(const struct sock *sk)
 	return READ_ONCE(sk->sk_err);
 }
 
-void rdma_sock_helper_set_sk_err(struct sock *sk, int err)
-{
-	WRITE_ONCE(sk->sk_err, err);
-}
-
 int rdma_sock_helper_sock_error(struct sock *sk)
 {
 	return sock_error(sk);
-}
-
-u8 rdma_sock_helper_sk_shutdown(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_shutdown);
-}
-
-void rdma_sock_helper_set_sk_shutdown(struct sock *sk, u8 mask)
-{
-	WRITE_ONCE(sk->sk_shutdown, mask);
 }
 
 u8 rdma_sock_helper_sk_userlocks(const struct sock *sk)
@@ -157,21 +138,6 @@ unsigned long rdma_sock_helper_lingertime(const struct sock *sk)
 bool rdma_sock_helper_sock_linger(const struct sock *sk)
 {
 	return sock_flag(sk, SOCK_LINGER);
-}
-
-bool rdma_sock_helper_sock_keepalive(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_KEEPOPEN);
-}
-
-bool rdma_sock_helper_sock_urginline(const struct sock *sk)
-{
-	return sock_flag(sk, SOCK_URGINLINE);
-}
-
-int rdma_sock_helper_bound_ifindex(const struct sock *sk)
-{
-	return READ_ONCE(sk->sk_bound_dev_if);
 }
 
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk)
@@ -262,12 +228,6 @@ void rdma_sock_helper_poll_wait(struct file *file, struct socket *sock,
 				struct poll_table_struct *table)
 {
 	sock_poll_wait(file, sock, table);
-}
-
-bool rdma_sock_helper_poll_asks(const struct poll_table_struct *table,
-				unsigned int events)
-{
-	return poll_requested_events(table) & (__force __poll_t)events;
 }
 
 /* net/sock.h, net/tcp.h: the protocol of a sock */
@@ -399,11 +359,6 @@ bool rdma_sock_helper_tcp_signed(const struct sock *sk)
 	return false;
 }
 
-bool rdma_sock_helper_tcp_nodelay(const struct sock *sk)
-{
-	return tcp_sk(sk)->nonagle & TCP_NAGLE_OFF;
-}
-
 bool rdma_sock_helper_tcp_corked(const struct sock *sk)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK;
@@ -412,11 +367,6 @@ bool rdma_sock_helper_tcp_corked(const struct sock *sk)
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk)
 {
 	return tcp_sk(sk)->fastopen_connect;
-}
-
-bool rdma_sock_helper_tcp_repair(const struct sock *sk)
-{
-	return tcp_sk(sk)->repair;
 }
 
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk)
@@ -556,37 +506,12 @@ u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev)
 	return READ_ONCE(dev->ifindex);
 }
 
-u32 rdma_sock_helper_dev_mtu(const struct net_device *dev)
-{
-	return READ_ONCE(dev->mtu);
-}
-
 bool rdma_sock_helper_dev_mac(const struct net_device *dev, u8 *mac)
 {
 	if (dev->addr_len != ETH_ALEN)
 		return false;
 	memcpy(mac, dev->dev_addr, ETH_ALEN);
 	return true;
-}
-
-bool rdma_sock_helper_dev_up(const struct net_device *dev)
-{
-	return netif_running(dev);
-}
-
-bool rdma_sock_helper_dev_carrier(const struct net_device *dev)
-{
-	return netif_carrier_ok(dev);
-}
-
-const char *rdma_sock_helper_dev_name(const struct net_device *dev)
-{
-	return dev->name;
-}
-
-struct net *rdma_sock_helper_dev_net(const struct net_device *dev)
-{
-	return dev_net(dev);
 }
 
 int rdma_sock_helper_ipv4_prefix(const struct net_device *dev, u32 addr_be,
@@ -628,11 +553,6 @@ u32 rdma_sock_helper_ipv6_prefixes(const struct net_device *dev, u8 *prefixes,
 	}
 #endif
 	return count;
-}
-
-struct net_device *rdma_sock_helper_notifier_dev(void *info)
-{
-	return netdev_notifier_info_to_dev(info);
 }
 
 /* net/net_namespace.h */
@@ -680,13 +600,7 @@ rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
 	return proc_create_net_single(name, 0444, parent, show, NULL);
 }
 
-/* linux/sockptr.h, linux/uaccess.h */
-
-int rdma_sock_helper_copy_from_sockptr(void *dst, const sockptr_t *src,
-				       size_t len)
-{
-	return copy_from_sockptr(dst, *src, len);
-}
+/* linux/uaccess.h */
 
 int rdma_sock_helper_get_user_int(int *value, const int __user *from)
 {
@@ -703,12 +617,6 @@ int rdma_sock_helper_put_user_int(int value, int __user *to)
 int rdma_sock_helper_accept_flags(const struct proto_accept_arg *arg)
 {
 	return arg->flags;
-}
-
-void rdma_sock_helper_accept_set_empty(struct proto_accept_arg *arg,
-				       bool is_empty)
-{
-	arg->is_empty = is_empty;
 }
 
 /* linux/wait.h */

@@ -8,7 +8,6 @@
 #include <linux/netdevice.h>
 #include <linux/netfilter.h>
 #include <linux/proc_fs.h>
-#include <linux/sockptr.h>
 #include <linux/tcp.h>
 #include <linux/wait.h>
 #include <net/net_namespace.h>
@@ -30,12 +29,8 @@ void rdma_sock_helper_set_user_data(struct sock *sk, void *tagged);
 /* net/sock.h: fields */
 u16 rdma_sock_helper_sk_family(const struct sock *sk);
 u8 rdma_sock_helper_sk_state(const struct sock *sk);
-bool rdma_sock_helper_sk_fullsock(const struct sock *sk);
 int rdma_sock_helper_sk_err(const struct sock *sk);
-void rdma_sock_helper_set_sk_err(struct sock *sk, int err);
 int rdma_sock_helper_sock_error(struct sock *sk);
-u8 rdma_sock_helper_sk_shutdown(const struct sock *sk);
-void rdma_sock_helper_set_sk_shutdown(struct sock *sk, u8 mask);
 u8 rdma_sock_helper_sk_userlocks(const struct sock *sk);
 int rdma_sock_helper_sk_sndbuf(const struct sock *sk);
 int rdma_sock_helper_sk_rcvbuf(const struct sock *sk);
@@ -45,9 +40,6 @@ int rdma_sock_helper_rcvlowat(const struct sock *sk, bool waitall, int len);
 int rdma_sock_helper_intr_errno(long timeo);
 unsigned long rdma_sock_helper_lingertime(const struct sock *sk);
 bool rdma_sock_helper_sock_linger(const struct sock *sk);
-bool rdma_sock_helper_sock_keepalive(const struct sock *sk);
-bool rdma_sock_helper_sock_urginline(const struct sock *sk);
-int rdma_sock_helper_bound_ifindex(const struct sock *sk);
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk);
 u32 rdma_sock_helper_sk_uid(const struct sock *sk);
 u64 rdma_sock_helper_sk_ino(const struct sock *sk);
@@ -65,8 +57,6 @@ void rdma_sock_helper_wake_locked_key(struct wait_queue_head *head,
 void rdma_sock_helper_wake_async(struct sock *sk, int how, int band);
 void rdma_sock_helper_poll_wait(struct file *file, struct socket *sock,
 				struct poll_table_struct *table);
-bool rdma_sock_helper_poll_asks(const struct poll_table_struct *table,
-				unsigned int events);
 
 /* net/sock.h, net/tcp.h: the protocol of a sock */
 struct proto *rdma_sock_helper_tcp_prot(void);
@@ -96,10 +86,8 @@ struct module *rdma_sock_helper_this_module(void);
 int rdma_sock_helper_tcp_inq(struct sock *sk);
 void rdma_sock_helper_tcp_shutdown_send(struct sock *sk);
 bool rdma_sock_helper_tcp_signed(const struct sock *sk);
-bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
-bool rdma_sock_helper_tcp_repair(const struct sock *sk);
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);
 u8 rdma_sock_helper_tcp_save_syn(const struct sock *sk);
 void rdma_sock_helper_tcp_set_save_syn(struct sock *sk, u8 value);
@@ -121,17 +109,11 @@ void rdma_sock_helper_peer_addr(const struct sock *sk, u8 *ip, __be16 *port,
 struct net_device *rdma_sock_helper_egress(struct sock *sk, u32 *mtu);
 struct net_device *rdma_sock_helper_vlan_base(struct net_device *dev, u16 *vlan);
 u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev);
-u32 rdma_sock_helper_dev_mtu(const struct net_device *dev);
 bool rdma_sock_helper_dev_mac(const struct net_device *dev, u8 *mac);
-bool rdma_sock_helper_dev_up(const struct net_device *dev);
-bool rdma_sock_helper_dev_carrier(const struct net_device *dev);
-const char *rdma_sock_helper_dev_name(const struct net_device *dev);
-struct net *rdma_sock_helper_dev_net(const struct net_device *dev);
 int rdma_sock_helper_ipv4_prefix(const struct net_device *dev, u32 addr_be,
 				 u32 *net_be, u8 *len);
 u32 rdma_sock_helper_ipv6_prefixes(const struct net_device *dev, u8 *prefixes,
 				   u8 *lens, u32 room);
-struct net_device *rdma_sock_helper_notifier_dev(void *info);
 
 /* net/net_namespace.h */
 struct net *rdma_sock_helper_sock_net(const struct sock *sk);
@@ -146,16 +128,12 @@ struct proc_dir_entry *
 rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
 			     int (*show)(struct seq_file *, void *));
 
-/* linux/sockptr.h, linux/uaccess.h */
-int rdma_sock_helper_copy_from_sockptr(void *dst, const sockptr_t *src,
-				       size_t len);
+/* linux/uaccess.h */
 int rdma_sock_helper_get_user_int(int *value, const int __user *from);
 int rdma_sock_helper_put_user_int(int value, int __user *to);
 
 /* linux/net.h: struct proto_accept_arg */
 int rdma_sock_helper_accept_flags(const struct proto_accept_arg *arg);
-void rdma_sock_helper_accept_set_empty(struct proto_accept_arg *arg,
-				       bool is_empty);
 
 /* linux/wait.h */
 void rdma_sock_helper_init_wait_func(struct wait_queue_entry *entry,

@@ -35,9 +35,6 @@ pub(crate) enum Addr {
 }
 
 impl Addr {
-    /// The length of `struct sockaddr_in6`, the larger of the two.
-    pub(crate) const MAX_LEN: usize = 28;
-
     /// Builds an address from its IPv6 or IPv4-mapped form; `v4` says which one is meant.
     pub(super) fn from_mapped(ip: [u8; 16], port: u16, scope: u32, v4: bool) -> Self {
         match (v4, ip) {
@@ -46,13 +43,6 @@ impl Addr {
                 port,
             },
             (false, ip) => Addr::V6 { ip, port, scope },
-        }
-    }
-
-    /// The port.
-    pub(crate) fn port(&self) -> u16 {
-        match *self {
-            Addr::V4 { port, .. } | Addr::V6 { port, .. } => port,
         }
     }
 
@@ -80,75 +70,6 @@ impl Addr {
             },
         }
     }
-
-    /// Whether the address never leaves this machine.
-    pub(crate) fn is_loopback(&self) -> bool {
-        match self.as_v4() {
-            Some([first, ..]) => first == 127,
-            None => self.ip_mapped() == [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
-        }
-    }
-
-    /// Whether it is the address that stands for any.
-    pub(crate) fn is_unspecified(&self) -> bool {
-        match self.as_v4() {
-            Some(ip) => ip == [0; 4],
-            None => self.ip_mapped() == [0; 16],
-        }
-    }
-
-    /// Reads the octets of a `struct sockaddr_in` or `struct sockaddr_in6`.
-    pub(crate) fn parse(octets: &[u8]) -> Option<Self> {
-        let (family, rest) = octets.split_first_chunk()?;
-        let (port, rest) = rest.split_first_chunk()?;
-        let port = u16::from_be_bytes(*port);
-        match u16::from_ne_bytes(*family) {
-            AF_INET => Some(Addr::V4 {
-                ip: *rest.first_chunk()?,
-                port,
-            }),
-            AF_INET6 => {
-                let (_flow, rest) = rest.split_first_chunk::<4>()?;
-                let (ip, rest) = rest.split_first_chunk()?;
-                // Old programs leave the scope away.
-                let scope = rest.first_chunk().map_or(0, |s| u32::from_ne_bytes(*s));
-                Some(Addr::V6 {
-                    ip: *ip,
-                    port,
-                    scope,
-                })
-            }
-            _ => None,
-        }
-    }
-
-    /// Writes the octets of a `struct sockaddr_in` or `struct sockaddr_in6`; returns their number.
-    pub(crate) fn emit(&self, to: &mut [u8; Self::MAX_LEN]) -> usize {
-        *to = [0; Self::MAX_LEN];
-        let (family, ip_at, ip_mapped, scope) = match *self {
-            Addr::V4 { .. } => (AF_INET, 4, self.ip_mapped(), 0),
-            Addr::V6 { ip, scope, .. } => (AF_INET6, 8, ip, scope),
-        };
-        let ip: &[u8] = match self {
-            Addr::V4 { ip, .. } => ip,
-            Addr::V6 { .. } => &ip_mapped,
-        };
-        let put = |to: &mut [u8], at: usize, octets: &[u8]| {
-            if let Some(room) = to.get_mut(at..).and_then(|r| r.get_mut(..octets.len())) {
-                room.copy_from_slice(octets);
-            }
-        };
-        put(to, 0, &family.to_ne_bytes());
-        put(to, 2, &self.port().to_be_bytes());
-        put(to, ip_at, ip);
-        match self {
-            Addr::V4 { .. } => 16,
-            Addr::V6 { .. } => {
-                put(to, 24, &scope.to_ne_bytes());
-                Self::MAX_LEN
-            }
-        }
-    }
 }
 
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
@@ -165,24 +86,6 @@ mod tests {
         port: 80,
         scope: 3,
     };
-
-    #[test]
-    fn what_is_emitted_parses_back() {
-        let mut buf = [0; Addr::MAX_LEN];
-        for addr in [V4, V6] {
-            let len = addr.emit(&mut buf);
-            assert_eq!(buf.get(..len).and_then(Addr::parse), Some(addr));
-        }
-    }
-
-    #[test]
-    fn truncated_addresses_are_rejected() {
-        let mut buf = [0; Addr::MAX_LEN];
-        V4.emit(&mut buf);
-        for len in 0..8 {
-            assert_eq!(buf.get(..len).and_then(Addr::parse), None);
-        }
-    }
 
     #[test]
     fn a_mapped_address_is_an_ipv4_address() {

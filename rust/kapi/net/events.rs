@@ -319,10 +319,7 @@ impl Attachment {
         // is waited for.
         unsafe {
             ((*this).free)((*this).data);
-            bindings::rdma_sock_helper_kfree_rcu(
-                (*this).rcu.get().cast(),
-                this.cast_mut().cast(),
-            );
+            bindings::rdma_sock_helper_kfree_rcu((*this).rcu.get().cast(), this.cast_mut().cast());
         }
     }
 
@@ -391,10 +388,7 @@ impl Socket {
         // INVARIANT: `data` owns the reference of `context`, and belongs to `T` like `call`.
         unsafe {
             (*att).data = Arc::into_raw(context).cast();
-            bindings::rdma_sock_helper_init_wait_func(
-                (*att).entry.get().cast(),
-                Some(on_wake),
-            );
+            bindings::rdma_sock_helper_init_wait_func((*att).entry.get().cast(), Some(on_wake));
         }
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_callback_lock(sk.as_raw()) };
@@ -431,35 +425,7 @@ impl Socket {
         }
         // SAFETY: The attachment lives until the release of the socket, which cannot begin while
         // this borrow of the socket lives. If it is a `T`, `data` came from `Arc::<T>::into_raw`.
-        unsafe {
-            ((*att).id == TypeId::of::<T>()).then(|| ArcBorrow::from_raw((*att).data.cast()))
-        }
-    }
-
-    /// Stops the events for good or until [`Self::unmute`]. No callback runs after return.
-    pub(crate) fn mute(&self) {
-        self.with_attachment(|att, socket| {
-            // SAFETY: `with_attachment` holds the lock.
-            unsafe { Attachment::dequeue(att, socket) };
-        });
-    }
-
-    /// Lets the context see events again, from now on.
-    pub(crate) fn unmute(&self) {
-        // SAFETY: `with_attachment` holds the lock.
-        self.with_attachment(|att, socket| unsafe { Attachment::enqueue(att, socket) });
-    }
-
-    fn with_attachment(&self, f: impl FnOnce(*const Attachment, *mut kernel::bindings::socket)) {
-        let sk = self.sk();
-        // SAFETY: The sock is valid.
-        unsafe { bindings::rdma_sock_helper_callback_lock(sk.as_raw()) };
-        let att = Attachment::of(sk.as_raw());
-        if !att.is_null() {
-            f(att, self.as_raw());
-        }
-        // SAFETY: Taken above.
-        unsafe { bindings::rdma_sock_helper_callback_unlock(sk.as_raw()) };
+        unsafe { ((*att).id == TypeId::of::<T>()).then(|| ArcBorrow::from_raw((*att).data.cast())) }
     }
 
     /// The word of the option back ends, see [`super::option`].

@@ -139,7 +139,7 @@ impl<T: SocketOps> Registration<T> {
             let [ops, ops6, _] = &(*tables).ops;
             for (sw, prot, ops) in [(sw, prot, ops), (sw6, prot6, ops6)] {
                 let sw = sw.get();
-                (*sw).type_ = SOCK_STREAM as _;
+                (*sw).type_ = SOCK_STREAM.unsigned_abs();
                 (*sw).protocol = ipproto;
                 (*sw).prot = prot.get();
                 (*sw).ops = ptr::from_ref(ops).cast();
@@ -197,6 +197,10 @@ pub(super) fn is_ours(ops: *const kb::proto_ops) -> bool {
 }
 
 /// The `init` of our copies of TCP's protocols: makes the sock TCP's.
+///
+/// # Safety
+///
+/// Called by `inet_create` with a new sock made from one of the copies.
 unsafe extern "C" fn init(sk: *mut kb::sock) -> ffi::c_int {
     let sk = sk.cast();
     // SAFETY: `inet_create` calls this with a new sock made from one of our copies.
@@ -214,6 +218,10 @@ unsafe extern "C" fn init(sk: *mut kb::sock) -> ffi::c_int {
 }
 
 /// The `create` of the family: a socket of the internet family lends its sock.
+///
+/// # Safety
+///
+/// Called by `__sock_create` with a new socket.
 unsafe extern "C" fn create(
     net: *mut kb::net,
     sock: *mut kb::socket,

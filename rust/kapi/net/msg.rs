@@ -4,10 +4,7 @@
 //!
 //! C header: [`include/linux/socket.h`](srctree/include/linux/socket.h)
 
-use super::{
-    addr::Addr,
-    socket::Socket, //
-};
+use super::socket::Socket;
 use crate::bindings;
 use core::{
     marker::PhantomData,
@@ -28,28 +25,8 @@ const O_NONBLOCK: i32 = 0o4000;
 
 /// Flags of messages (`MSG_*`) that engines look at.
 pub(crate) mod flag {
-    /// Urgent data.
-    pub(crate) const OOB: u32 = 0x1;
-    /// Leave the data where it is.
-    pub(crate) const PEEK: u32 = 0x2;
-    /// The real length is returned; for TCP the data is thrown away.
-    pub(crate) const TRUNC: u32 = 0x20;
     /// Do not wait.
     pub(crate) const DONTWAIT: u32 = 0x40;
-    /// Wait until everything is there.
-    pub(crate) const WAITALL: u32 = 0x100;
-    /// Read the error queue.
-    pub(crate) const ERRQUEUE: u32 = 0x2000;
-    /// Do not raise SIGPIPE.
-    pub(crate) const NOSIGNAL: u32 = 0x4000;
-    /// More will be sent soon.
-    pub(crate) const MORE: u32 = 0x8000;
-    /// Send without copying.
-    pub(crate) const ZEROCOPY: u32 = 0x400_0000;
-    /// Splice pages into the stream.
-    pub(crate) const SPLICE_PAGES: u32 = 0x800_0000;
-    /// Send data on the SYN.
-    pub(crate) const FASTOPEN: u32 = 0x2000_0000;
 }
 
 /// A message a program sends.
@@ -110,24 +87,6 @@ impl SendMsg<'_> {
         // through the mutable borrow of `self`.
         unsafe { IovIterSource::from_raw(&raw mut (*self.raw).msg_iter) }
     }
-
-    /// The address the caller gave, if any.
-    pub(crate) fn name(&self) -> Option<Addr> {
-        // SAFETY: By the type invariants; `msg_name` is null or kernel memory of that length.
-        unsafe {
-            let name = (*self.raw).msg_name;
-            let len = usize::try_from((*self.raw).msg_namelen).unwrap_or(0);
-            (!name.is_null())
-                .then(|| slice::from_raw_parts(name.cast::<u8>(), len))
-                .and_then(Addr::parse)
-        }
-    }
-
-    /// Whether there are control messages.
-    pub(crate) fn has_control(&self) -> bool {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.raw).msg_controllen != 0 }
-    }
 }
 
 impl RecvMsg<'_> {
@@ -171,12 +130,6 @@ impl RecvMsg<'_> {
         // SAFETY: By the type invariants.
         unsafe { (*self.raw).msg_namelen = 0 }
     }
-
-    /// Adds flags to those the caller gets back.
-    pub(crate) fn add_out_flags(&mut self, flags: u32) {
-        // SAFETY: By the type invariants.
-        unsafe { (*self.raw).msg_flags |= flags }
-    }
 }
 
 impl Socket {
@@ -202,9 +155,8 @@ impl Socket {
     /// the message say otherwise, and prefers a pending error of the sock.
     pub(crate) fn stream_error(&self, flags: u32, err: Error) -> Error {
         // SAFETY: The sock is valid.
-        let errno = unsafe {
-            bindings::sk_stream_error(self.sk().as_raw(), flags as i32, err.to_errno())
-        };
+        let errno =
+            unsafe { bindings::sk_stream_error(self.sk().as_raw(), flags as i32, err.to_errno()) };
         to_result(errno).err().unwrap_or(err)
     }
 }
@@ -230,11 +182,6 @@ impl Name {
     pub(crate) fn family(&self) -> Option<u16> {
         self.octets().first_chunk().map(|f| u16::from_ne_bytes(*f))
     }
-
-    /// The address, if it is one of the internet.
-    pub(crate) fn parsed(&self) -> Option<Addr> {
-        Addr::parse(self.octets())
-    }
 }
 
 /// Room for an address a program asks for.
@@ -246,13 +193,7 @@ pub(crate) struct NameBuf {
     pub(super) raw: *mut kb::sockaddr,
 }
 
-impl NameBuf {
-    /// Writes the address; returns its length.
-    pub(crate) fn set(&mut self, addr: Addr) -> usize {
-        // SAFETY: By the type invariants the room is larger than `MAX_LEN`.
-        addr.emit(unsafe { &mut *self.raw.cast::<[u8; Addr::MAX_LEN]>() })
-    }
-}
+impl NameBuf {}
 
 /// The arguments of accept().
 ///
@@ -269,12 +210,6 @@ impl AcceptArg {
         // SAFETY: By the type invariants.
         let flags = unsafe { bindings::rdma_sock_helper_accept_flags(self.raw.cast()) };
         flags & O_NONBLOCK != 0
-    }
-
-    /// Tells the caller (io_uring) whether more connections are waiting.
-    pub(crate) fn set_is_empty(&mut self, is_empty: bool) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_accept_set_empty(self.raw.cast(), is_empty) }
     }
 }
 

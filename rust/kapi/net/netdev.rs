@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Network devices: the one a connection leaves by, its subnets, and what happens to devices.
+//! Network devices: the one a connection leaves by, and its subnets.
 //!
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
 use super::netns::NetRef;
 use crate::bindings;
-use core::marker::PhantomData;
-use kernel::{
-    bindings as kb,
-    error::to_result,
-    ffi,
-    prelude::*,
-    sync::rcu,
-    types::Opaque, //
-};
-
-/// `NETDEV_UP`, `NETDEV_DOWN`, `NETDEV_CHANGE`, `NETDEV_UNREGISTER`: `enum netdev_cmd`.
-const NETDEV_UP: usize = 1;
-const NETDEV_DOWN: usize = 2;
-const NETDEV_CHANGE: usize = 4;
-const NETDEV_UNREGISTER: usize = 6;
+use kernel::sync::rcu;
 
 /// How many IPv6 prefixes of a device are looked at.
 pub(crate) const MAX_PREFIXES: usize = 8;
@@ -138,123 +124,4 @@ pub(crate) fn ipv6_prefixes(net: &NetRef, ifindex: u32) -> Option<Prefixes> {
             count: usize::try_from(count).unwrap_or(0).min(MAX_PREFIXES),
         }
     })
-}
-
-/// What is to be known about a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Info {
-    /// Whether the device is up.
-    pub(crate) up: bool,
-    /// Whether it has a carrier.
-    pub(crate) carrier: bool,
-    /// Its MTU.
-    pub(crate) mtu: u32,
-    /// Its Ethernet address, if it is an Ethernet device.
-    pub(crate) mac: Option<[u8; 6]>,
-    /// Its name, filled with zeros.
-    pub(crate) name: [u8; 16],
-}
-
-impl Info {
-    /// Looks at a device. Any context.
-    pub(crate) fn by_index(net: &NetRef, ifindex: u32) -> Option<Self> {
-        with_dev(net, ifindex, |dev| {
-            let (mut mac, mut name) = ([0; 6], [0; 16]);
-            // SAFETY: `with_dev` gives a valid device; its name is nul-terminated, and may change
-            // while it is read, but not its room.
-            unsafe {
-                let from = bindings::rdma_sock_helper_dev_name(dev).cast::<u8>();
-                for (at, to) in name.iter_mut().take(15).enumerate() {
-                    *to = core::ptr::read_volatile(from.add(at));
-                    if *to == 0 {
-                        break;
-                    }
-                }
-                Info {
-                    up: bindings::rdma_sock_helper_dev_up(dev),
-                    carrier: bindings::rdma_sock_helper_dev_carrier(dev),
-                    mtu: bindings::rdma_sock_helper_dev_mtu(dev),
-                    mac: bindings::rdma_sock_helper_dev_mac(dev, mac.as_mut_ptr()).then_some(mac),
-                    name,
-                }
-            }
-        })
-    }
-}
-
-/// What happens to network devices, in all namespaces.
-///
-/// Called with the RTNL lock held: only to remember and to queue work.
-pub(crate) trait NetdevEvents: Send + Sync + 'static {
-    /// The device is up and has a carrier.
-    fn up(ifindex: u32, net_cookie: u64);
-    /// The device is down or lost its carrier.
-    fn down(ifindex: u32, net_cookie: u64);
-    /// The device goes away.
-    fn unregister(ifindex: u32, net_cookie: u64);
-}
-
-/// A registered receiver of [`NetdevEvents`].
-///
-/// # Invariants
-///
-/// `block` is registered.
-pub(crate) struct Notifier<T: NetdevEvents> {
-    block: KBox<Opaque<kb::notifier_block>>,
-    _events: PhantomData<T>,
-}
-
-// SAFETY: The notifier block is only used by the kernel, under RTNL.
-unsafe impl<T: NetdevEvents> Send for Notifier<T> {}
-// SAFETY: As above.
-unsafe impl<T: NetdevEvents> Sync for Notifier<T> {}
-
-impl<T: NetdevEvents> Notifier<T> {
-    /// Registers the receiver. It is told about the devices that are there already. May sleep.
-    pub(crate) fn new() -> Result<Self> {
-        let block = KBox::new(Opaque::zeroed(), GFP_KERNEL)?;
-        // SAFETY: The block is ours, and does not move or go before it is unregistered.
-        unsafe {
-            let block: *mut kb::notifier_block = Opaque::get(&block);
-            (*block).notifier_call = Some(Self::on_event);
-            to_result(bindings::register_netdevice_notifier(block.cast()))?;
-        }
-        // INVARIANT: The block was just registered.
-        Ok(Self {
-            block,
-            _events: PhantomData,
-        })
-    }
-
-    unsafe extern "C" fn on_event(
-        _block: *mut kb::notifier_block,
-        event: ffi::c_ulong,
-        info: *mut ffi::c_void,
-    ) -> ffi::c_int {
-        // SAFETY: The kernel calls this with a device, which stays meanwhile.
-        let (ifindex, cookie, carrier) = unsafe {
-            let dev = bindings::rdma_sock_helper_notifier_dev(info);
-            (
-                bindings::rdma_sock_helper_dev_ifindex(dev),
-                bindings::rdma_sock_helper_net_cookie(bindings::rdma_sock_helper_dev_net(dev)),
-                bindings::rdma_sock_helper_dev_up(dev)
-                    && bindings::rdma_sock_helper_dev_carrier(dev),
-            )
-        };
-        match event as usize {
-            NETDEV_UP | NETDEV_CHANGE if carrier => T::up(ifindex, cookie),
-            NETDEV_DOWN | NETDEV_CHANGE => T::down(ifindex, cookie),
-            NETDEV_UNREGISTER => T::unregister(ifindex, cookie),
-            _ => (),
-        }
-        // `NOTIFY_DONE`.
-        0
-    }
-}
-
-impl<T: NetdevEvents> Drop for Notifier<T> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants. The result only tells of a block that is not registered.
-        unsafe { bindings::unregister_netdevice_notifier(Opaque::get(&self.block).cast()) };
-    }
 }

@@ -48,12 +48,6 @@ impl NetRef {
     pub(in crate::kapi) fn as_raw(&self) -> *mut kb::net {
         self.0.as_ptr()
     }
-
-    /// The number that tells namespaces apart.
-    pub(crate) fn cookie(&self) -> u64 {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_net_cookie(self.as_raw()) }
-    }
 }
 
 impl Clone for NetRef {
@@ -140,11 +134,17 @@ impl<T: NetOps> NetRegistration<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel with a namespace.
     unsafe extern "C" fn init(net: *mut kb::net) -> ffi::c_int {
         // SAFETY: The kernel gives a valid namespace. `Net` is transparent.
         from_result(|| T::init(unsafe { &*net.cast() }).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel with a namespace that was given to `init`.
     unsafe extern "C" fn exit(net: *mut kb::net) {
         // SAFETY: As above.
         T::exit(unsafe { &*net.cast() })

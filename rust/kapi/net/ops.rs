@@ -164,9 +164,9 @@ impl Splice {
     pub(crate) fn copy(&mut self) -> Result<usize> {
         // SAFETY: By the type invariants; a socket that is spliced from has a file.
         let ret = unsafe {
-            kb::copy_splice_read((*self.sock).file, self.pos, self.pipe, self.len as _, self.flags)
+            kb::copy_splice_read((*self.sock).file, self.pos, self.pipe, self.len, self.flags)
         };
-        size_result(ret as isize)
+        size_result(ret)
     }
 }
 
@@ -203,9 +203,9 @@ impl Socket {
                 self.as_raw(),
                 splice.pos,
                 splice.pipe,
-                splice.len as _,
+                splice.len,
                 splice.flags,
-            ) as isize
+            )
         })
     }
 
@@ -261,6 +261,9 @@ impl<T: SocketOps> OpsVTable<T> {
     // The C functions. For all of them: they are called by the kernel with a socket whose operations
     // these are, and which stays, with its sock, for the time of the call.
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn release(sock: *mut kb::socket) -> ffi::c_int {
         // SAFETY: The socket is valid.
         if unsafe { (*sock).sk }.is_null() {
@@ -272,6 +275,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::release(Closing(socket)).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn bind(
         sock: *mut kb::socket,
         addr: *mut kb::sockaddr_unsized,
@@ -283,6 +289,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::bind(socket, &Name { raw: addr, len }).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn connect(
         sock: *mut kb::socket,
         addr: *mut kb::sockaddr_unsized,
@@ -297,6 +306,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::connect(socket, &name, ConnectFlags(flags)).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn accept(
         sock: *mut kb::socket,
         newsock: *mut kb::socket,
@@ -315,6 +327,9 @@ impl<T: SocketOps> OpsVTable<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn getname(
         sock: *mut kb::socket,
         addr: *mut kb::sockaddr,
@@ -324,11 +339,12 @@ impl<T: SocketOps> OpsVTable<T> {
         let socket = unsafe { Socket::from_raw(sock) };
         // INVARIANT: The kernel gives room for the largest address.
         let mut buf = NameBuf { raw: addr };
-        from_result(|| {
-            T::getname(socket, &mut buf, peer).and_then(|len| Ok(i32::try_from(len)?))
-        })
+        from_result(|| T::getname(socket, &mut buf, peer).and_then(|len| Ok(i32::try_from(len)?)))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn poll(
         file: *mut kb::file,
         sock: *mut kb::socket,
@@ -340,6 +356,9 @@ impl<T: SocketOps> OpsVTable<T> {
         T::poll(socket, &PollTable { file, table }).bits()
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn ioctl(
         sock: *mut kb::socket,
         cmd: ffi::c_uint,
@@ -347,9 +366,12 @@ impl<T: SocketOps> OpsVTable<T> {
     ) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
-        from_result(|| T::ioctl(socket, cmd, arg as usize))
+        from_result(|| T::ioctl(socket, cmd, arg))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     #[cfg(CONFIG_COMPAT)]
     unsafe extern "C" fn compat_ioctl(
         sock: *mut kb::socket,
@@ -358,9 +380,12 @@ impl<T: SocketOps> OpsVTable<T> {
     ) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
-        from_result(|| T::compat_ioctl(socket, cmd, arg as usize))
+        from_result(|| T::compat_ioctl(socket, cmd, arg))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn listen(sock: *mut kb::socket, backlog: ffi::c_int) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
@@ -368,12 +393,18 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::listen(socket, backlog).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn shutdown(sock: *mut kb::socket, how: ffi::c_int) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
         from_result(|| T::shutdown(socket, how).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn setsockopt(
         sock: *mut kb::socket,
         level: ffi::c_int,
@@ -411,6 +442,9 @@ impl<T: SocketOps> OpsVTable<T> {
         ret
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn getsockopt(
         sock: *mut kb::socket,
         level: ffi::c_int,
@@ -433,6 +467,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::getsockopt(socket, &mut opt).map(|()| 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn sendmsg(
         sock: *mut kb::socket,
         msg: *mut kb::msghdr,
@@ -446,6 +483,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::sendmsg(socket, &mut msg).and_then(|n| Ok(i32::try_from(n)?)))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn recvmsg(
         sock: *mut kb::socket,
         msg: *mut kb::msghdr,
@@ -459,6 +499,9 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| T::recvmsg(socket, &mut msg).and_then(|n| Ok(i32::try_from(n)?)))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn splice_read(
         sock: *mut kb::socket,
         pos: *mut kb::loff_t,
@@ -482,17 +525,26 @@ impl<T: SocketOps> OpsVTable<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn splice_eof(sock: *mut kb::socket) {
         // SAFETY: See above.
         T::splice_eof(unsafe { Socket::from_raw(sock) })
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn peek_len(sock: *mut kb::socket) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
         from_result(|| T::peek_len(socket).and_then(|n| Ok(i32::try_from(n)?)))
     }
 
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
     unsafe extern "C" fn read_sock(
         sk: *mut kb::sock,
         desc: *mut kb::read_descriptor_t,

@@ -49,11 +49,6 @@ impl Events {
     pub(crate) const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
-
-    /// The events of this set that are not in `other`.
-    pub(crate) const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
 }
 
 impl core::ops::BitOr for Events {
@@ -92,11 +87,5 @@ impl PollTable {
                 self.table.cast(),
             )
         }
-    }
-
-    /// Whether the poller is interested in any of `events`.
-    pub(crate) fn asks(&self, events: Events) -> bool {
-        // SAFETY: By the type invariants `table` is valid or null, which means everything.
-        unsafe { bindings::rdma_sock_helper_poll_asks(self.table.cast(), events.bits()) }
     }
 }

@@ -46,10 +46,10 @@ impl File {
     }
 }
 
-unsafe extern "C" fn show<S: SeqShow>(
-    m: *mut kb::seq_file,
-    _data: *mut ffi::c_void,
-) -> ffi::c_int {
+/// # Safety
+///
+/// Called by the kernel for a file made by `proc_create_net_single`.
+unsafe extern "C" fn show<S: SeqShow>(m: *mut kb::seq_file, _data: *mut ffi::c_void) -> ffi::c_int {
     // SAFETY: The kernel calls this for an open file of `proc_create_net_single`, in whose namespace
     // the opener was, and which exists as long as its proc files.
     let cookie =
@@ -68,7 +68,9 @@ pub(crate) trait Dir: Send + Sync + 'static {
 }
 
 /// A folder that exists in all namespaces. On drop it goes, after those who read have finished.
-pub(crate) struct NetProc<D: Dir>(#[expect(dead_code, reason = "for its drop")] NetRegistration<Ops<D>>);
+pub(crate) struct NetProc<D: Dir>(
+    #[expect(dead_code, reason = "for its drop")] NetRegistration<Ops<D>>,
+);
 
 impl<D: Dir> NetProc<D> {
     /// Makes the folder and its files. May sleep.

@@ -34,17 +34,11 @@ use kernel::{
 const SNDBUF_LOCKED: u8 = 1;
 /// `SOCK_RCVBUF_LOCK`: the user chose the size of the receive buffer.
 const RCVBUF_LOCKED: u8 = 2;
-/// `RCV_SHUTDOWN` and `SEND_SHUTDOWN` of `sk_shutdown`.
-const RCV_SHUTDOWN: u8 = 1;
-const SEND_SHUTDOWN: u8 = 2;
-/// `enum sk_wake`: `SOCK_WAKE_IO`, `SOCK_WAKE_WAITD`, `SOCK_WAKE_SPACE`.
-const WAKE_IO: i32 = 0;
 const WAKE_WAITD: i32 = 1;
 const WAKE_SPACE: i32 = 2;
 /// `POLL_IN`, `POLL_OUT`, `POLL_ERR` of `siginfo`.
 const POLL_IN: i32 = 1;
 const POLL_OUT: i32 = 2;
-const POLL_ERR: i32 = 4;
 
 /// The internet protocol of a sock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,36 +179,10 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_sk_err(self.as_raw()) }
     }
 
-    /// Sets the pending error without waking anybody. Any context.
-    pub(crate) fn set_err(&self, err: Error) {
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe {
-            bindings::rdma_sock_helper_set_sk_err(
-                self.as_raw(),
-                err.to_errno().checked_abs().unwrap_or(0),
-            )
-        }
-    }
-
     /// Takes the pending error and clears it, as SO_ERROR does. Any context.
     pub(crate) fn take_err(&self) -> Result {
         // SAFETY: By the type invariants the sock is valid.
         kernel::error::to_result(unsafe { bindings::rdma_sock_helper_sock_error(self.as_raw()) })
-    }
-
-    /// Whether nothing more is received, by shutdown or by the peer's FIN. Any context.
-    pub(crate) fn rcv_shutdown(&self) -> bool {
-        self.shutdown_mask() & RCV_SHUTDOWN != 0
-    }
-
-    /// Whether nothing more may be sent. Any context.
-    pub(crate) fn snd_shutdown(&self) -> bool {
-        self.shutdown_mask() & SEND_SHUTDOWN != 0
-    }
-
-    fn shutdown_mask(&self) -> u8 {
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_sk_shutdown(self.as_raw()) }
     }
 
     /// Wakes readers, pollers and SIGIO, as TCP does when data arrived.
@@ -245,16 +213,6 @@ impl Sock {
     pub(crate) fn wake_state(&self) {
         // Without a mask of events every waiter looks again.
         events::wake_others(self, None);
-    }
-
-    /// Sets the pending error and wakes everybody, as TCP does when a connection breaks.
-    ///
-    /// Context as for [`Self::wake_readable`].
-    pub(crate) fn report_error(&self, err: Error) {
-        self.set_err(err);
-        events::wake_others(self, None);
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_wake_async(self.as_raw(), WAKE_IO, POLL_ERR) };
     }
 
     fn wake(&self, events: Events, how: i32, band: i32) {
@@ -308,13 +266,13 @@ impl Sock {
     /// How long a send may wait, in jiffies: SO_SNDTIMEO, or 0 without blocking. Any context.
     pub(crate) fn sndtimeo(&self, nonblock: bool) -> isize {
         // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_sndtimeo(self.as_raw(), nonblock) as isize }
+        unsafe { bindings::rdma_sock_helper_sndtimeo(self.as_raw(), nonblock) }
     }
 
     /// How long a receive may wait, in jiffies: SO_RCVTIMEO, or 0 without blocking. Any context.
     pub(crate) fn rcvtimeo(&self, nonblock: bool) -> isize {
         // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_rcvtimeo(self.as_raw(), nonblock) as isize }
+        unsafe { bindings::rdma_sock_helper_rcvtimeo(self.as_raw(), nonblock) }
     }
 
     /// How many octets a receive of `len` waits for (SO_RCVLOWAT, MSG_WAITALL). Any context.
@@ -335,25 +293,6 @@ impl Sock {
             )
         };
         on.then(|| isize::try_from(time).unwrap_or(isize::MAX))
-    }
-
-    /// Whether SO_KEEPALIVE is on. Any context.
-    pub(crate) fn keepalive(&self) -> bool {
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_sock_keepalive(self.as_raw()) }
-    }
-
-    /// Whether SO_OOBINLINE is on. Any context.
-    pub(crate) fn oobinline(&self) -> bool {
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_sock_urginline(self.as_raw()) }
-    }
-
-    /// The interface the user bound the sock to, 0 if none. Any context.
-    pub(crate) fn bound_ifindex(&self) -> u32 {
-        // SAFETY: By the type invariants the sock is valid.
-        let index = unsafe { bindings::rdma_sock_helper_bound_ifindex(self.as_raw()) };
-        u32::try_from(index).unwrap_or(0)
     }
 
     /// The backlog given to listen(). Any context.
@@ -416,13 +355,6 @@ impl SockGuard<'_> {
         // SAFETY: The sock is valid; the lock is taken again to keep the type invariant.
         unsafe { bindings::rdma_sock_helper_lock_sock(self.sock.as_raw()) };
         result
-    }
-
-    /// Sets which directions are shut, without any action of TCP.
-    pub(crate) fn set_shutdown(&self, rcv: bool, snd: bool) {
-        let mask = if rcv { RCV_SHUTDOWN } else { 0 } | if snd { SEND_SHUTDOWN } else { 0 };
-        // SAFETY: By the type invariants the lock, which protects the field, is held.
-        unsafe { bindings::rdma_sock_helper_set_sk_shutdown(self.sock.as_raw(), mask) }
     }
 }
 

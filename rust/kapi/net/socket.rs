@@ -95,31 +95,6 @@ impl Socket {
         }
     }
 
-    /// Changes what TCP's calls believe the program did. To be called with the sock locked.
-    pub(crate) fn set_state(&self, state: SocketState) {
-        let raw = match state {
-            SocketState::Unconnected => kb::socket_state_SS_UNCONNECTED,
-            SocketState::Connecting => kb::socket_state_SS_CONNECTING,
-            SocketState::Connected => kb::socket_state_SS_CONNECTED,
-            SocketState::Disconnecting => kb::socket_state_SS_DISCONNECTING,
-        };
-        // SAFETY: By the type invariants the socket is valid.
-        unsafe { ptr::write_volatile(&raw mut (*self.as_raw()).state, raw) }
-    }
-
-    /// The address family the program asked for.
-    pub(crate) fn family(&self) -> u16 {
-        // SAFETY: By the type invariants the socket is valid, and a socket in a call has operations.
-        let family = unsafe { (*ptr::read_volatile(&raw const (*self.as_raw()).ops)).family };
-        u16::try_from(family).unwrap_or(0)
-    }
-
-    /// Whether zero-copy sends may be asked for (SO_ZEROCOPY, io_uring).
-    pub(crate) fn set_zerocopy(&self, on: bool) {
-        // SAFETY: By the type invariants the socket is valid.
-        unsafe { bindings::rdma_sock_helper_set_zerocopy(self.as_raw().cast(), on) }
-    }
-
     /// Asks TCP to report [`super::events::TcpEvents::write_space`] and to wake writers when there is
     /// room again.
     pub(crate) fn set_nospace(&self) {
@@ -354,11 +329,6 @@ impl Shell {
             })
         };
         drop(guard);
-    }
-
-    /// Closes with a RST, whatever is pending. May sleep.
-    pub(crate) fn reset(self) {
-        self.sk().abort(ECONNABORTED);
     }
 }
 

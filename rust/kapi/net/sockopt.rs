@@ -6,7 +6,6 @@
 
 use super::socket::Socket;
 use crate::bindings;
-use core::mem::size_of;
 use kernel::{
     bindings as kb,
     error::to_result,
@@ -14,12 +13,8 @@ use kernel::{
     prelude::*, //
 };
 
-/// `SOL_SOCKET` (of most architectures), `SOL_TCP`, `SOL_IP`, `SOL_IPV6`.
-pub(crate) const SOL_SOCKET: i32 = 1;
 /// Options of TCP.
 pub(crate) const SOL_TCP: i32 = 6;
-/// Options of IPv6.
-pub(crate) const SOL_IPV6: i32 = 41;
 
 /// One setsockopt() call.
 ///
@@ -35,35 +30,7 @@ pub(crate) struct SetOpt {
     pub(super) len: u32,
 }
 
-impl SetOpt {
-    /// The octets of the value.
-    pub(crate) fn len(&self) -> usize {
-        usize::try_from(self.len).unwrap_or(0)
-    }
-
-    /// Copies the value to `room`, as much as there is of both; returns how much that is.
-    pub(crate) fn read(&self, room: &mut [u8]) -> Result<usize> {
-        let len = self.len().min(room.len());
-        // SAFETY: By the type invariants; `room` has that much room.
-        to_result(unsafe {
-            bindings::rdma_sock_helper_copy_from_sockptr(
-                room.as_mut_ptr().cast(),
-                (&raw const self.value).cast(),
-                len as _,
-            )
-        })?;
-        Ok(len)
-    }
-
-    /// Reads the value as an `int`; `EINVAL` if it is too short.
-    pub(crate) fn read_int(&self) -> Result<i32> {
-        let mut octets = [0; size_of::<i32>()];
-        if self.read(&mut octets)? < octets.len() {
-            return Err(EINVAL);
-        }
-        Ok(i32::from_ne_bytes(octets))
-    }
-}
+impl SetOpt {}
 
 /// One getsockopt() call.
 ///
@@ -89,7 +56,7 @@ impl GetOpt {
             let len = octets.len().min(usize::try_from(room).map_err(|_| EINVAL)?);
             let int_len = i32::try_from(len).map_err(|_| EINVAL)?;
             to_result(bindings::rdma_sock_helper_put_user_int(int_len, self.len))?;
-            if kb::copy_to_user(self.value.cast(), octets.as_ptr().cast(), len as _) != 0 {
+            if kb::copy_to_user(self.value.cast(), octets.as_ptr().cast(), len) != 0 {
                 return Err(EFAULT);
             }
         }

@@ -80,12 +80,6 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_tcp_signed(self.as_raw()) }
     }
 
-    /// Whether TCP_NODELAY is on. Any context.
-    pub(crate) fn nodelay(&self) -> bool {
-        // SAFETY: The sock is valid.
-        unsafe { bindings::rdma_sock_helper_tcp_nodelay(self.as_raw()) }
-    }
-
     /// Whether TCP_CORK is on. Any context.
     pub(crate) fn corked(&self) -> bool {
         // SAFETY: The sock is valid.
@@ -96,12 +90,6 @@ impl Sock {
     pub(crate) fn is_fastopen_wanted(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_fastopen_connect(self.as_raw()) }
-    }
-
-    /// Whether the sock is in the mode of checkpoint and restore (TCP_REPAIR). Any context.
-    pub(crate) fn is_repaired(&self) -> bool {
-        // SAFETY: The sock is valid.
-        unsafe { bindings::rdma_sock_helper_tcp_repair(self.as_raw()) }
     }
 
     /// The device the connection leaves by, if it is known. Any context.

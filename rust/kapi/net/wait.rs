@@ -16,7 +16,7 @@ use kernel::{
 };
 
 /// `TASK_INTERRUPTIBLE`.
-const INTERRUPTIBLE: i32 = 1;
+const INTERRUPTIBLE: u32 = 1;
 
 /// One sleep on the wait queue of a socket. On drop the entry leaves the queue.
 ///
@@ -55,7 +55,7 @@ impl Waiter {
     /// Sleeps until woken, at most `timeo` jiffies; returns what is left of them.
     fn sleep(&self, timeo: isize) -> isize {
         // SAFETY: By the type invariants the entry is on a queue, of the current task.
-        unsafe { kb::wait_woken(self.entry.get(), INTERRUPTIBLE as _, timeo as _) as isize }
+        unsafe { kb::wait_woken(self.entry.get(), INTERRUPTIBLE, timeo) }
     }
 }
 
@@ -71,7 +71,7 @@ fn interrupted(timeo: isize) -> Option<Error> {
     // SAFETY: Always safe to call in process context.
     let pending = unsafe { bindings::rdma_sock_helper_signal_pending() };
     // SAFETY: Always safe to call.
-    pending.then(|| Error::from_errno(unsafe { bindings::rdma_sock_helper_intr_errno(timeo as _) }))
+    pending.then(|| Error::from_errno(unsafe { bindings::rdma_sock_helper_intr_errno(timeo) }))
 }
 
 impl Socket {
@@ -90,9 +90,7 @@ impl Socket {
             // This waiter may have eaten a wake meant for another.
             // SAFETY: The queue is the socket's.
             unsafe {
-                bindings::rdma_sock_helper_wake_one(
-                    (&raw mut (*self.as_raw()).wq.wait).cast(),
-                )
+                bindings::rdma_sock_helper_wake_one((&raw mut (*self.as_raw()).wq.wait).cast())
             }
         }
         result

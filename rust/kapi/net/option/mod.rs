@@ -155,15 +155,6 @@ impl<P: OptionPolicy> Backend<P> {
         this.hooks = Some(netfilter::Hooks::new()?);
         Ok(this)
     }
-
-    /// Which back end it is: [`Kind::Kernel`] or [`Kind::Netfilter`].
-    pub(crate) fn kind(&self) -> Kind {
-        if self.policy.is_null() {
-            Kind::Kernel
-        } else {
-            Kind::Netfilter
-        }
-    }
 }
 
 impl<P: OptionPolicy> Drop for Backend<P> {
@@ -249,11 +240,11 @@ impl Sock {
         let word = {
             let _guard = rcu::read_lock();
             let att = Attachment::of(self.as_raw());
-            // SAFETY: The attachment is freed after a grace period. `Acquire` pairs with the release
-            // in `set_agreed`.
             if att.is_null() {
                 0
             } else {
+                // `Acquire` pairs with the release in `set_agreed`.
+                // SAFETY: The attachment is freed after a grace period.
                 unsafe { (*att).option.load(Ordering::Acquire) }
             }
         };
@@ -270,7 +261,9 @@ impl Sock {
         }
         let mut options = [0; 40];
         let len = self.saved_syn_options(&mut options);
-        options.get(..len).is_some_and(|o| len != 0 && (policy.syn_agrees)(o))
+        options
+            .get(..len)
+            .is_some_and(|o| len != 0 && (policy.syn_agrees)(o))
     }
 
     /// Frees the copy of the SYN, unless the user of the listener wants it. May sleep.

@@ -128,9 +128,7 @@ impl NetOps for PerNamespace {
 
     fn exit(net: &Net) {
         // SAFETY: `init` registered the hooks in this namespace.
-        unsafe {
-            bindings::nf_unregister_net_hooks(net.as_raw().cast(), TABLE.0.get().cast(), 4)
-        }
+        unsafe { bindings::nf_unregister_net_hooks(net.as_raw().cast(), TABLE.0.get().cast(), 4) }
     }
 }
 
