@@ -62,7 +62,10 @@ def need_module():
 
 @contextlib.contextmanager
 def inside(side):
-    """This thread is in the namespace of that side, for a while."""
+    """This thread is in the namespace of that side, for a while; None: it stays where it is."""
+    if side is None:
+        yield
+        return
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     there = os.open("/run/netns/rs-" + side, os.O_RDONLY)
     try:
@@ -226,6 +229,37 @@ def until(condition, what, seconds=BOUND):
         if time.monotonic() > end:
             raise AssertionError("%s: not in %d s" % (what, seconds))
         time.sleep(0.02)
+
+
+def module_file():
+    """The module's file in the checkout, for the kernel that runs; None if it is not there."""
+    for folder in ("lab", "debug", "stock", "kdir"):
+        file = pathlib.Path("/src/build", folder, "rdma_sock.ko")
+        magic = command("modinfo", "-F", "vermagic", str(file), check=False)
+        if file.exists() and magic.split(" ")[0] == os.uname().release:
+            return file
+    return None
+
+
+def module_parameters():
+    """The words for insmod to load the module as it is now."""
+    folder = pathlib.Path("/sys/module/rdma_sock/parameters")
+    if not folder.is_dir():
+        return []
+    return ["%s=%s" % (file.name, file.read_text(encoding="ascii").strip())
+            for file in folder.iterdir()]
+
+
+@contextlib.contextmanager
+def no_autoload():
+    """The kernel's own SMC is not loaded in place of ours when a program asks for the protocol."""
+    file = pathlib.Path("/proc/sys/kernel/modprobe")
+    was = file.read_text(encoding="ascii")
+    file.write_text("/bin/false\n", encoding="ascii")
+    try:
+        yield
+    finally:
+        file.write_text(was, encoding="ascii")
 
 
 def module_users():

@@ -40,7 +40,7 @@ static inline bool has_port(const char *line, const char *key, int port)
 	if (!word)
 		return false;
 	word += strlen(key);
-	end = word + strcspn(word, " \n");
+	end = word + strcspn(word, "\n ");
 	return end - word >= size && !strncmp(end - size, wanted, size);
 }
 
@@ -51,11 +51,11 @@ static inline bool has_port(const char *line, const char *key, int port)
 static inline const char *mode_of(enum side side, int local, int peer)
 {
 	static char mode[16];
-	char line[512];
+	char line[sizeof(conn_line)];
 	FILE *f;
 
-	strcpy(mode, "none");
-	strcpy(conn_line, "no such connection\n");
+	snprintf(mode, sizeof(mode), "none");
+	snprintf(conn_line, sizeof(conn_line), "no such connection\n");
 	enter(side);
 	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
 	if (!f)
@@ -63,10 +63,10 @@ static inline const char *mode_of(enum side side, int local, int peer)
 	while (fgets(line, sizeof(line), f)) {
 		char *found = strstr(line, " mode=");
 
-		if (found && has_port(line, " local=", local) && has_port(line, " peer=", peer)) {
-			sscanf(found, " mode=%15s", mode);
-			strcpy(conn_line, line);
-		}
+		if (!found || !has_port(line, " local=", local) || !has_port(line, " peer=", peer))
+			continue;
+		if (sscanf(found, " mode=%15s", mode) == 1)
+			memcpy(conn_line, line, sizeof(line));
 	}
 	fclose(f);
 	return mode;

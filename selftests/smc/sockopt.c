@@ -163,10 +163,12 @@ TEST_F(kind, upper_layer_protocols_are_refused)
 
 TEST_F(conn, upper_layer_protocols_are_refused_on_connections)
 {
+	int error;
 	char c;
 
 	if (is_smc(self->kind, CLIENT)) {
-		EXPECT_EQ(EOPNOTSUPP, last_errno(setsockopt(self->client, SOL_TCP, TCP_ULP, "tls", 4)));
+		error = last_errno(setsockopt(self->client, SOL_TCP, TCP_ULP, "tls", 4));
+		EXPECT_EQ(EOPNOTSUPP, error);
 	}
 	EXPECT_EQ(1, send(self->client, "x", 1, 0));
 	EXPECT_EQ(1, recv(self->server, &c, 1, 0));
@@ -239,7 +241,7 @@ TEST_F(conn, bytes_on_their_way)
 		ASSERT_LT(0, n);
 		got += n;
 	}
-	/* The last acknowledgement has to come back; each answer is a time to look again. */
+	/* The last acknowledgment has to come back; each answer is a time to look again. */
 	do {
 		after = ask(self->client, SIOCOUTQ);
 		ASSERT_EQ(1, send(self->server, "x", 1, 0));

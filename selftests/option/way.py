@@ -1,0 +1,157 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""What happens to the option on its way: segments lost, options removed, cookies; each connection
+works, by RDMA if both sides have heard of each other and by TCP if not."""
+
+import socket
+import sys
+
+import ktap
+import lab
+from ktap import equal
+from lab import all_gone, command, exchange, is_smc, is_tcp, pair
+
+FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
+SYN = "tcp flags & (syn | ack) == syn"
+SYN_ACK = "tcp flags & (syn | ack) == syn | ack"
+
+RULES = """
+table inet way {
+	counter hit { }
+	chain in {
+		type filter hook prerouting priority -300
+		%s
+	}
+}
+"""
+
+
+class Rules:
+    """nft rules for what comes in at that side, while in use."""
+
+    def __init__(self, side, rule):
+        self.side, self.rule = side, rule
+
+    def nft(self, *words):
+        """nft in that namespace."""
+        return command("ip", "netns", "exec", "rs-" + self.side, "nft", *words)
+
+    def __enter__(self):
+        path = "/run/way.nft"
+        with open(path, "w", encoding="ascii") as f:
+            f.write(RULES % self.rule)
+        self.nft("-f", path)
+        return self
+
+    def hits(self):
+        """How many segments the rule has met."""
+        words = self.nft("list", "counter", "inet", "way", "hit").split()
+        return int(words[words.index("packets") + 1])
+
+    def __exit__(self, *args):
+        self.nft("delete", "table", "inet", "way")
+
+
+def connection(family, check, size=100000):
+    """One connection is as it should be, and carries data."""
+    before = lab.counter("a", "tx_bytes")
+    client, server = pair(family)
+    check(client, server)
+    exchange(client, server, size)
+    equal(lab.counter("a", "tx_bytes") - before, size if check is is_smc else 0, "bytes by RDMA")
+    client.close()
+    server.close()
+
+
+def nothing_special(family):
+    """The reference."""
+    connection(family, is_smc)
+
+
+def first_syn_is_lost(family):
+    """The repeated SYN has the option as well."""
+    with Rules("b", SYN + " counter name hit numgen inc mod 1000 0 drop") as rules:
+        connection(family, is_smc)
+        equal(rules.hits() >= 2, True, "SYNs")
+
+
+def first_syn_ack_is_lost(family):
+    """The repeated SYN-ACK, too."""
+    with Rules("a", SYN_ACK + " counter name hit numgen inc mod 1000 0 drop") as rules:
+        connection(family, is_smc)
+        equal(rules.hits() >= 2, True, "SYN-ACKs")
+
+
+def option_is_removed_from_the_syn(family):
+    """The server is not asked, so it does not answer."""
+    with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254" % SYN) as rules:
+        connection(family, is_tcp)
+        equal(rules.hits(), 1, "SYNs with the option")
+    connection(family, is_smc)
+
+
+def option_is_removed_from_the_syn_ack(family):
+    """The client believes that the server has no SMC; the server finds out."""
+    with Rules("a", "%s tcp option 254 exists counter name hit reset tcp option 254" %
+               SYN_ACK) as rules:
+        connection(family, is_tcp)
+        equal(rules.hits(), 1, "SYN-ACKs with the option")
+    connection(family, is_smc)
+
+
+def cookies(family):
+    """A cookie has no room for the agreement."""
+    sysctl = ("ip", "netns", "exec", "rs-b", "sysctl", "-qw")
+    command(*sysctl, "net.ipv4.tcp_syncookies=2")
+    try:
+        connection(family, is_tcp)
+    finally:
+        command(*sysctl, "net.ipv4.tcp_syncookies=1")
+    connection(family, is_smc)
+
+
+def plain_connections_have_no_option(family):
+    """Neither towards our listener nor from it, nor between others."""
+    for smc in ((False, True), (False, False)):
+        with Rules("b", "tcp option 254 exists counter name hit") as rules, \
+                Rules("a", "tcp option 254 exists counter name hit") as back:
+            client, server = pair(family, smc)
+            exchange(client, server)
+            client.close()
+            server.close()
+            equal((rules.hits(), back.hits()), (0, 0), "segments with the option")
+
+
+def only_two_segments_have_the_option(family):
+    """The SYN and the SYN-ACK."""
+    with Rules("b", "tcp option 254 exists counter name hit") as rules, \
+            Rules("a", "tcp option 254 exists counter name hit") as back:
+        connection(family, is_smc)
+        equal((rules.hits(), back.hits()), (1, 1), "segments with the option")
+
+
+TESTS = [nothing_special, first_syn_is_lost, first_syn_ack_is_lost,
+         option_is_removed_from_the_syn, option_is_removed_from_the_syn_ack, cookies,
+         plain_connections_have_no_option, only_two_segments_have_the_option]
+
+
+def tests():
+    """Each test for each family."""
+    for function in TESTS:
+        for name, family in FAMILIES.items():
+            def test(function=function, family=family):
+                function(family)
+                all_gone()
+            test.name = "%s.%s" % (name, function.__name__)
+            yield test
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    lab.netns("up")
+    return ktap.run(list(tests()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

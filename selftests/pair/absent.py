@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""One of two kernels has no module: connections are TCP, nothing is lost, in either direction."""
+
+import socket
+import subprocess
+import sys
+
+import guests
+import lab
+from guests import SERVER, PairTest, mode_is
+from ktap import Skip, equal
+from lab import known, receive
+
+SIZE = 2 << 20
+
+
+def unload():
+    """Removes the module; how to load it again."""
+    file, parameters = lab.module_file(), lab.module_parameters()
+    if file is None:
+        raise Skip("the module's file is not here, so it could not be loaded again")
+    lab.until(lambda: lab.module_users() == 0, "the module is in use")
+    lab.command("rmmod", "rdma_sock")
+    return [str(file), *parameters]
+
+
+class Absent(PairTest):
+    """What both directions have in common: this side may be without."""
+
+    here = False
+    words = None
+
+    def prepare(self):
+        """Unloads the module on one side."""
+        if self.here:
+            self.words = unload()
+            self.smc = False
+
+    def restore(self):
+        """Loads it again."""
+        if self.words:
+            subprocess.run(["insmod", *self.words], check=True)
+
+    def check(self, sock):
+        """Nothing by RDMA here."""
+        if not self.here:
+            mode_is(sock, "tcp")
+            self.sent_by_rdma(0)
+
+    def server(self, listening):
+        """Echoes three connections."""
+        for _ in range(3):
+            sock = self.accept(listening)
+            sock.sendall(receive(sock, SIZE))
+            equal(sock.recv(1), b"", "end")
+            self.check(sock)
+            sock.close()
+
+    def client(self, connect):
+        """Compares what comes back."""
+        for number in range(3):
+            sock = connect()
+            data = known(number, SIZE)
+            sender = lab.Child(lambda s=sock, d=data: s.sendall(d))
+            equal(receive(sock, SIZE) == data, True, "data")
+            sender.ends_well()
+            self.check(sock)
+            sock.close()
+
+
+class AbsentAtTheServer(Absent):
+    """The client offers, and gets no answer to that."""
+
+    here = SERVER
+
+
+class AbsentAtTheClient(Absent):
+    """The server is not asked."""
+
+    here = not SERVER
+
+
+class BackAgain(PairTest):
+    """Then both have it: the next connection is SMC."""
+
+    def server(self, listening):
+        """Echoes."""
+        sock = self.accept(listening)
+        mode_is(sock, "smc")
+        sock.sendall(receive(sock, 5000))
+        equal(sock.recv(1), b"", "end")
+        sock.close()
+
+    def client(self, connect):
+        """Compares."""
+        sock = connect()
+        mode_is(sock, "smc")
+        sock.sendall(known(1, 5000))
+        equal(receive(sock, 5000) == known(1, 5000), True, "data")
+        sock.close()
+        self.sent_by_rdma(5000)
+
+
+if __name__ == "__main__":
+    with lab.no_autoload():
+        sys.exit(guests.run([AbsentAtTheServer, AbsentAtTheClient, BackAgain],
+                            [socket.AF_INET, socket.AF_INET6]))

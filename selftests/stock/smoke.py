@@ -1,0 +1,54 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Two kernels of the distribution: a connection, 8 MiB both ways by RDMA, and a fallback."""
+
+import hashlib
+import os
+import socket
+import sys
+import threading
+
+import guests
+from guests import SERVER, PairTest, mode_is
+from ktap import equal
+from lab import receive
+
+SIZE = 8 << 20
+
+
+class ByRdma(PairTest):
+    """8 MiB of random bytes in each direction, compared by their hashes."""
+
+    want = "smc"
+
+    def both_ways(self, sock):
+        """Sends and receives; then both tell each other what they have sent."""
+        mode_is(sock, self.want)
+        out = os.urandom(SIZE)
+        sender = threading.Thread(target=sock.sendall, args=(out,))
+        sender.start()
+        got = receive(sock, SIZE)
+        sender.join()
+        theirs = guests.sync(self.name + ".hash", hashlib.sha256(out).hexdigest())
+        equal(hashlib.sha256(got).hexdigest(), theirs, "hash")
+        self.sent_by_rdma(SIZE if self.want == "smc" else 0)
+        sock.close()
+
+    def server(self, listening):
+        """The same on both sides."""
+        self.both_ways(self.accept(listening))
+
+    def client(self, connect):
+        """The same on both sides."""
+        self.both_ways(connect())
+
+
+class ByTcp(ByRdma):
+    """One side is plain TCP, so the other has to fall back."""
+
+    want = "tcp"
+    smc = SERVER
+
+
+if __name__ == "__main__":
+    sys.exit(guests.run([ByRdma, ByTcp], [socket.AF_INET, socket.AF_INET6]))
