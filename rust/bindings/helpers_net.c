@@ -140,6 +140,11 @@ bool rdma_sock_helper_sock_linger(const struct sock *sk)
 	return sock_flag(sk, SOCK_LINGER);
 }
 
+void rdma_sock_helper_sock_no_linger(struct sock *sk)
+{
+	sock_reset_flag(sk, SOCK_LINGER);
+}
+
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_max_ack_backlog);

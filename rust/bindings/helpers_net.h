@@ -40,6 +40,7 @@ int rdma_sock_helper_rcvlowat(const struct sock *sk, bool waitall, int len);
 int rdma_sock_helper_intr_errno(long timeo);
 unsigned long rdma_sock_helper_lingertime(const struct sock *sk);
 bool rdma_sock_helper_sock_linger(const struct sock *sk);
+void rdma_sock_helper_sock_no_linger(struct sock *sk);
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk);
 u32 rdma_sock_helper_sk_uid(const struct sock *sk);
 u64 rdma_sock_helper_sk_ino(const struct sock *sk);

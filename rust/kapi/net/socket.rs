@@ -373,6 +373,9 @@ impl core::ops::Deref for Closing<'_> {
 impl Closing<'_> {
     /// Takes the sock away from the socket, with its context, to close it later. May sleep.
     ///
+    /// TCP will not linger then: its close must not wait where nobody waits for it. A linger time of
+    /// zero, which asks for a reset, stays.
+    ///
     /// On failure (memory) the socket is as it was.
     pub(crate) fn into_shell(self) -> Result<Shell, (Error, Self)> {
         let mut shell = match Bare::new(self.sk()) {
@@ -383,6 +386,10 @@ impl Closing<'_> {
         let sk = self.sk().to_ref();
         let from = self.as_raw();
         let guard = sk.lock();
+        if sk.linger().is_some_and(|time| time != 0) {
+            // SAFETY: The sock is valid and locked.
+            unsafe { bindings::rdma_sock_helper_sock_no_linger(sk.as_raw()) };
+        }
         // SAFETY: The sock is locked; the new socket has none; by the type invariants no other call
         // is running on the old one.
         unsafe {
