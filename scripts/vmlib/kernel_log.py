@@ -13,7 +13,7 @@ REPORT = re.compile(
     | INFO:\ (task|rcu)|rcu:\ INFO: | blocked\ for\ more\ than | (soft|workqueue)\ lockup | hard\ LOCKUP
     | possible\ (circular|recursive)\ locking | possible\ irq\ lock\ inversion
     | inconsistent\ lock\ state | suspicious\ RCU\ usage | bad\ unlock\ balance | held\ lock\ freed
-    | lock\ held\ when\ returning | locks?\ still\ held | non-static\ key | MAX_LOCK(DEP|_DEPTH)
+    | lock\ held\ when\ returning | locks?\ still\ held | non-static\ key | MAX_\w+\ too\ low
     | Invalid\ wait\ context | invalid\ wait\ context
     | scheduling\ while\ atomic | sleeping\ function\ called
     | unregister_netdevice:\ waiting | (list_add|list_del)\ corruption | Poison\ overwritten

@@ -22,7 +22,7 @@ import uml
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KINDS = {"lab": uml, "debug": uml, "stock": qemu}
-TIMEOUT = {"lab": 300, "debug": 600, "stock": 900}
+TIMEOUT = {"lab": 300, "debug": 1200, "stock": 900}
 MODULES = ("ours", "csmc", "none")
 
 

@@ -109,6 +109,7 @@ class KernelLog(unittest.TestCase):
                 "rcu: INFO: rcu_sched self-detected stall on CPU",
                 "WARNING: possible circular locking dependency detected",
                 "WARNING: suspicious RCU usage",
+                "BUG: MAX_LOCKDEP_CHAINS too low!",
                 "unregister_netdevice: waiting for lo to become free. Usage count = 2",
                 "rust_kernel: panicked at a.rs:1:2:",
                 "Kernel panic - not syncing: x"):
@@ -117,7 +118,8 @@ class KernelLog(unittest.TestCase):
     def test_ordinary_lines_are_not(self):
         self.assertEqual(self.reports(
             "[    0.1] Linux version 7.3.4\n[    0.2] rdma_rxe: loaded\n[    1.0] debug: BUGS none\n"
-            "[    2.0] python3[12]: segfault at 0 ip 1 sp 2 error 4\n[    3.0] reboot: Power down\n"), [])
+            "[    2.0] python3[12]: segfault at 0 ip 1 sp 2 error 4\n[    3.0] reboot: Power down\n"
+            "[    0.0] ... MAX_LOCKDEP_ENTRIES:     32768\n"), [])
 
     def test_allowed_lines_are_not(self):
         self.assertEqual(self.reports("[    1.0] WARNING: known thing\n",
