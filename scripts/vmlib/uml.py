@@ -34,7 +34,8 @@ def start(guest, boot, args, wire, top):
     """Starts the kernel as a process of this machine."""
     fd = guest.open_lines()
     debug = args.kind == "debug"
-    mem = args.mem or (2048 if debug else 768)
+    # Modules lie behind the memory and reach the kernel before it by 32 bit relative calls.
+    mem = min(args.mem or (1200 if debug else 768), 1536)
     # Bringing up a second processor, this architecture frees memory by RCU on a processor that is not
     # online yet, which lockdep reports.
     cpus = args.cpus or (1 if debug else 2)
