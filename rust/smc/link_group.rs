@@ -537,6 +537,11 @@ impl LinkGroup {
     /// (`SMCR-AMB-40`). Any context.
     pub(crate) fn doubt(this: &Arc<Self>) {
         this.tokens.lock().close();
+        Self::test_link(this);
+    }
+
+    /// Lets the link be tested now. Any context.
+    pub(crate) fn test_link(this: &Arc<Self>) {
         this.inbox.lock().test = true;
         this.work.kick(this, &this.engine.queue);
     }
@@ -611,7 +616,20 @@ impl LinkGroup {
         picked
     }
 
-    /// Ends all matching groups and waits for it. Sleeps.
+    /// Tells the peers of all matching groups that it is over, and ends the groups when they know,
+    /// at the latest when the timers of the core have run out. Sleeps.
+    pub(crate) fn dismiss_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
+        let groups = Self::matching(engine, &pick);
+        for group in groups.iter() {
+            Self::say_goodbye(group);
+        }
+        for group in groups.iter() {
+            group.wait_dead();
+        }
+        Self::terminate_all(engine, pick);
+    }
+
+    /// Ends all matching groups at once and waits for it. Sleeps.
     pub(crate) fn terminate_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
         loop {
             let groups = Self::matching(engine, &pick);
@@ -628,8 +646,7 @@ impl LinkGroup {
     /// Lets the links of all matching groups be tested now. Sleeps.
     pub(crate) fn test_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
         for group in Self::matching(engine, pick) {
-            group.inbox.lock().test = true;
-            group.work.kick(&group, &engine.queue);
+            Self::test_link(&group);
         }
     }
 

@@ -187,21 +187,8 @@ struct Groups(Arc<Engine>);
 
 impl Drop for Groups {
     fn drop(&mut self) {
-        // No socket is left, or the module could not be unloaded. Peers learn it by DELETE LINK;
-        // the core's timers bound the wait.
-        let mut groups = KVec::new();
-        for group in self.0.groups.lock().iter() {
-            if groups.push(group.clone(), GFP_KERNEL).is_err() {
-                break;
-            }
-        }
-        for group in groups.iter() {
-            LinkGroup::say_goodbye(group);
-        }
-        for group in groups.iter() {
-            group.wait_dead();
-        }
-        LinkGroup::terminate_all(&self.0, |_| true);
+        // No socket is left, or the module could not be unloaded.
+        LinkGroup::dismiss_all(&self.0, |_| true);
     }
 }
 
