@@ -14,6 +14,10 @@
 #include "kind.h"
 #include "path.h"
 
+/* Enough for kernels full of checkers; it only matters to tests that hang. */
+#undef TEST_TIMEOUT_DEFAULT
+#define TEST_TIMEOUT_DEFAULT 120
+
 FIXTURE(kind) {
 	const struct kind *kind;
 };

@@ -3,6 +3,7 @@
 """What happens to the option on its way: segments lost, options removed, cookies; each connection
 works, by RDMA if both sides have heard of each other and by TCP if not."""
 
+import select
 import socket
 import sys
 
@@ -16,10 +17,10 @@ SYN = "tcp flags & (syn | ack) == syn"
 SYN_ACK = "tcp flags & (syn | ack) == syn | ack"
 
 RULES = """
-table inet way {
+table netdev way {
 	counter hit { }
 	chain in {
-		type filter hook prerouting priority -300
+		type filter hook ingress device %s priority 0
 		%s
 	}
 }
@@ -27,7 +28,8 @@ table inet way {
 
 
 class Rules:
-    """nft rules for what comes in at that side, while in use."""
+    """nft rules for what comes in at that side, while in use; before the kernel looks at it, as if it
+    was done on the way."""
 
     def __init__(self, side, rule):
         self.side, self.rule = side, rule
@@ -39,17 +41,17 @@ class Rules:
     def __enter__(self):
         path = "/run/way.nft"
         with open(path, "w", encoding="ascii") as f:
-            f.write(RULES % self.rule)
+            f.write(RULES % ("v" + self.side, self.rule))
         self.nft("-f", path)
         return self
 
     def hits(self):
         """How many segments the rule has met."""
-        words = self.nft("list", "counter", "inet", "way", "hit").split()
+        words = self.nft("list", "counter", "netdev", "way", "hit").split()
         return int(words[words.index("packets") + 1])
 
     def __exit__(self, *args):
-        self.nft("delete", "table", "inet", "way")
+        self.nft("delete", "table", "netdev", "way")
 
 
 def connection(family, check, size=100000):
@@ -84,18 +86,37 @@ def first_syn_ack_is_lost(family):
 
 def option_is_removed_from_the_syn(family):
     """The server is not asked, so it does not answer."""
-    with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254" % SYN) as rules:
+    # A statement removes one option, and there may be another of the same kind before.
+    with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254 "
+               "reset tcp option 254" % SYN) as rules:
         connection(family, is_tcp)
         equal(rules.hits(), 1, "SYNs with the option")
     connection(family, is_smc)
 
 
 def option_is_removed_from_the_syn_ack(family):
-    """The client believes that the server has no SMC; the server finds out."""
+    """The client believes that the server has no SMC, and sends. What the server gets is no message
+    of the handshake: it has to be an error or these very bytes, and soon."""
+    data = b"not a word of SMC, and longer than its header"
     with Rules("a", "%s tcp option 254 exists counter name hit reset tcp option 254" %
-               SYN_ACK) as rules:
-        connection(family, is_tcp)
+               SYN_ACK) as rules, lab.listener("b", family) as listening:
+        client = lab.new_socket("a", family)
+        client.settimeout(20)
+        client.connect(listening.getsockname())
+        equal(lab.mode("a", client)[0], "tcp", "mode of the client")
+        client.sendall(data)
         equal(rules.hits(), 1, "SYN-ACKs with the option")
+        listening.settimeout(1)
+        readable, _, _ = select.select([client, listening], [], [], 20)
+        if listening in readable:
+            server, _ = listening.accept()
+            server.settimeout(20)
+            equal(lab.receive(server, len(data)), data, "data")
+            server.close()
+            equal(client.recv(1), b"", "end")
+        else:
+            equal(lab.error_of(client.recv, 1), "ECONNRESET", "error")
+        client.close()
     connection(family, is_smc)
 
 

@@ -104,7 +104,7 @@ static const char *run_streams(struct stream *streams, int count)
 	}									\
 } while (0)
 
-TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 120)
+TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 900)
 {
 	struct stream streams[] = {
 		{ self->client, self->server, 8 << 20, 1 << 20, 101 },
@@ -115,7 +115,7 @@ TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 120)
 	EXPECT_SENT(self, 2 * (8 << 20));
 }
 
-TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 120)
+TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 900)
 {
 	struct stream streams[] = {
 		{ self->client, self->server, 40000, 17, 103 },
@@ -127,7 +127,7 @@ TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 120)
 }
 
 /* Every size around the powers of two, one after the other, and the answer to each. */
-TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 120)
+TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 900)
 {
 	enum { MAX = (256 << 10) + 1 };
 	char *out = malloc(MAX), *in = malloc(MAX);
@@ -183,7 +183,7 @@ static void small_receive_buffer(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
-TEST_F_TIMEOUT(kind, small_receive_buffers, 120)
+TEST_F_TIMEOUT(kind, small_receive_buffers, 900)
 {
 	int listener = new_listener(self->kind, 4, small_receive_buffer);
 	int client = new_socket(self->kind, CLIENT, 0), server;
@@ -208,7 +208,7 @@ TEST_F_TIMEOUT(kind, small_receive_buffers, 120)
 }
 
 /* The window closes again and again: one byte is read where there is room for one more. */
-TEST_F_TIMEOUT(conn, slow_reader, 120)
+TEST_F_TIMEOUT(conn, slow_reader, 900)
 {
 	enum { SIZE = 1 << 20 };
 	char *out = malloc(SIZE), *in = malloc(SIZE);
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(conn, slow_reader, 120)
 	free(in);
 }
 
-TEST_F_TIMEOUT(conn, one_byte_at_a_time, 120)
+TEST_F_TIMEOUT(conn, one_byte_at_a_time, 900)
 {
 	enum { COUNT = 5000 };
 	int n;
@@ -355,7 +355,7 @@ static const char *one_connection(const struct kind *kind, int listener, size_t 
 	return error;
 }
 
-TEST_F_TIMEOUT(many, a_thousand_one_after_the_other, 240)
+TEST_F_TIMEOUT(many, a_thousand_one_after_the_other, 900)
 {
 	long long total = 0;
 	int n;
@@ -406,7 +406,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(many, two_hundred_at_once, 120)
+TEST_F_TIMEOUT(many, two_hundred_at_once, 900)
 {
 	enum { COUNT = 200 };
 	static struct worker workers[COUNT];
