@@ -47,6 +47,8 @@ use crate::{
         cdc::{
             Error as CoreError,
             Events,
+            Receive,
+            SendError,
             Tcp, //
         },
         clc::LlcOutcome,
@@ -307,15 +309,26 @@ impl Run<CLOSING> for Connection {
             events.closing = false;
             let tcp = data.core.tcp();
             let done = core::mem::replace(&mut data.tcp, tcp);
-            ((tcp, tcp != done, data.core.is_released()), events)
+            let core = &data.core;
+            let failed = !data.shown
+                && (core.has_error()
+                    || core.recv_state() == Receive::Failed
+                    || core.can_send() == Err(SendError::Failed));
+            ((tcp, tcp != done, failed, data.core.is_released()), events)
         });
-        let Some((tcp, changed, released)) = state else {
+        let Some((tcp, changed, failed, released)) = state else {
             return;
         };
         match tcp {
             Tcp::Reset if changed => this.sk.abort(ECONNRESET),
             Tcp::Fin if changed => this.sk.shutdown_send(),
             _ => {}
+        }
+        if failed {
+            if let Some(data) = this.data.lock().data.as_mut() {
+                data.shown = true;
+            }
+            this.sk.wake_state();
         }
         Connection::let_go(&this);
         if released {
@@ -394,12 +407,17 @@ impl Connection {
             let sk = this.sk.lock();
             (sk.tcp_state(), sk.unread())
         };
+        let error = this.sk.err() != 0;
         let _ = Self::with_core(this, |data, now| {
             if data.tcp == Tcp::Reset {
                 return ((), Events::default());
             }
             let events = match state {
-                TcpState::Close => data.core.handle_tcp_reset(now),
+                // After our own FIN a closed connection may as well have ended in order.
+                TcpState::Close if data.tcp == Tcp::Keep || error => {
+                    data.core.handle_tcp_reset(now)
+                }
+                TcpState::Close => data.core.handle_tcp_fin(now),
                 TcpState::CloseWait | TcpState::LastAck | TcpState::Closing => {
                     data.core.handle_tcp_fin(now)
                 }

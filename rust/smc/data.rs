@@ -109,6 +109,9 @@ pub(crate) struct Data {
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
+    /// The core's error has reached the TCP sock too, so that all calls agree about it. Until then
+    /// nobody is told.
+    pub(crate) shown: bool,
 }
 
 /// What [`Connection::data`] protects.

@@ -22,7 +22,8 @@ use super::{
     offer::{
         self,
         Offer,
-        Prepare, //
+        Prepare,
+        Release, //
     },
 };
 use crate::{
@@ -256,7 +257,7 @@ impl Handshake {
         let answer = match result {
             // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
             Ok(Some(offer)) if offer.group.phase() == Phase::Dead => {
-                offer.release(connection, false);
+                offer.release(connection, Release::Declined);
                 Err(Reason::NoActiveLink)
             }
             Ok(Some(offer)) => {
@@ -457,7 +458,11 @@ impl Connection {
                 offer,
             ) => {
                 if let Some(offer) = offer {
-                    offer.release(this, out_of_sync);
+                    let how = match out_of_sync {
+                        true => Release::OutOfSync,
+                        false => Release::Declined,
+                    };
+                    offer.release(this, how);
                 }
                 let _ = by_peer;
                 this.fall_back(reason);
@@ -465,7 +470,7 @@ impl Connection {
             }
             (Outcome::Abort(reason), offer) => {
                 if let Some(offer) = offer {
-                    offer.release(this, false);
+                    offer.release(this, Release::Broken);
                 }
                 this.net.count_abort(this.side, reason);
                 Self::fail(this);
@@ -507,7 +512,7 @@ impl Connection {
         let handshake = this.handshake.lock().take();
         let broken_off = handshake.is_some();
         if let Some(offer) = handshake.and_then(|handshake| KBox::into_inner(handshake).offer) {
-            offer.release(this, false);
+            offer.release(this, Release::Broken);
         }
         broken_off
     }

@@ -11,13 +11,19 @@ use super::connection::{
     Side, //
 };
 use crate::{
-    kapi::net::socket::Shell,
+    kapi::{
+        net::socket::Shell,
+        time::jiffies_from_ns, //
+    },
     proto::reason::Reason, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// When to look again after a child could not be taken for lack of memory.
+const RETRY_NS: u64 = 100_000_000;
 
 /// Children of a listener between TCP and accept.
 pub(crate) struct AcceptQueue {
@@ -58,8 +64,18 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
                 return;
             }
         }
-        let Ok(shell) = listener.sk.accept_child() else {
-            return;
+        let shell = match listener.sk.accept_child() {
+            Ok(shell) => shell,
+            Err(error) => {
+                if error != EAGAIN {
+                    // Nobody will tell when there is memory again.
+                    let delay = jiffies_from_ns(RETRY_NS);
+                    listener
+                        .handshake_work
+                        .arm(listener, &listener.engine.queue, delay);
+                }
+                return;
+            }
         };
         // A child that cannot be served is closed by dropping its shell.
         let _ = take_child(listener, shell);
@@ -146,7 +162,12 @@ pub(crate) fn is_ready(listener: &Connection) -> bool {
     !listener.accepts.lock().ready.is_empty()
 }
 
-/// The listener's socket is closed. Sleeps until nothing of it runs any more.
+/// The socket listens (again).
+pub(crate) fn open(listener: &Connection) {
+    listener.accepts.lock().closed = false;
+}
+
+/// The listener listens no more. Sleeps until nothing of it runs any more.
 pub(crate) fn close(listener: &Arc<Connection>) {
     let (ready, pending) = {
         let mut queue = listener.accepts.lock();

@@ -101,6 +101,17 @@ pub(crate) struct Offer {
     peer: Option<(Endpoint, PeerRmbId)>,
 }
 
+/// Why an offer is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// One side declined, so both know.
+    Declined,
+    /// The peer declined because it does not know the link.
+    OutOfSync,
+    /// The handshake broke off.
+    Broken,
+}
+
 /// Names an RMBE of the peer within a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerElement {
@@ -353,7 +364,7 @@ fn make_offer(
     };
     if let Prepare::Accept(accept) = request {
         if let Err(reason) = offer.connect(&accept.endpoint) {
-            offer.release(connection, false);
+            offer.release(connection, Release::Declined);
             return Err(reason);
         }
     }
@@ -412,7 +423,7 @@ impl Offer {
                 Ok(())
             }
             Err((offer, error)) => {
-                offer.release(connection, false);
+                offer.release(connection, Release::Broken);
                 Err(error)
             }
         }
@@ -466,6 +477,7 @@ impl Offer {
             armed: None,
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,
+            shown: false,
         };
         Ok((KBox::write(uninit, data), Mode::Smc))
     }
@@ -473,16 +485,20 @@ impl Offer {
     /// The handshake came to nothing: gives everything back. A group made for this connection
     /// goes with it (`SMCR-FBK-19`); one that the peer says it knows nothing of is put to the
     /// test. Sleeps.
-    pub(crate) fn release(self, connection: &Arc<Connection>, out_of_sync: bool) {
+    pub(crate) fn release(self, connection: &Arc<Connection>, how: Release) {
         let known = self.group.tokens.lock().remove(self.token);
         drop(known);
         connection.data.lock().early = None;
-        self.rmbe.retire();
+        match how {
+            Release::Declined | Release::OutOfSync => self.rmbe.retire(),
+            // The peer may believe that the connection is on, and write.
+            Release::Broken => drop(self.rmbe),
+        }
         drop(self.sendbuf);
         if self.first_contact {
             LinkGroup::abandon(&self.group);
         } else {
-            if out_of_sync {
+            if how == Release::OutOfSync {
                 LinkGroup::doubt(&self.group);
             }
             LinkGroup::connection_left(&self.group);

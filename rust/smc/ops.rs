@@ -116,6 +116,29 @@ fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Re
     sock.wait(timeo, || !connection.is_pending())
 }
 
+/// TCP has left the listening state: so does the engine.
+fn stop_listening(sock: &Socket, connection: &Arc<Connection>) {
+    if connection.mode() == Mode::Listening && sock.sk().tcp_state() != TcpState::Listen {
+        listen::close(connection);
+    }
+}
+
+/// connect() to no address, which takes a TCP socket back to its beginning.
+fn dissolve(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
+    let Some(connection) = context(sock) else {
+        return sock.inet_connect(name, flags.raw());
+    };
+    if connection.mode() == Mode::Smc {
+        return Err(EINVAL);
+    }
+    if connection.is_pending() {
+        Connection::cancel_handshake(&connection);
+    }
+    let result = sock.inet_connect(name, flags.raw());
+    stop_listening(sock, &connection);
+    result
+}
+
 /// Starts `connect` with the option on the SYN. Returns whether it did; if not, it is TCP's.
 fn begin(
     sock: &Socket,
@@ -198,14 +221,7 @@ impl SocketOps for SmcOps {
 
     fn connect(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
         if name.family() == Some(AF_UNSPEC) {
-            return match context(sock) {
-                Some(connection) if connection.mode() == Mode::Smc => Err(EINVAL),
-                Some(connection) if connection.is_pending() => {
-                    Connection::cancel_handshake(&connection);
-                    sock.inet_connect(name, flags.raw())
-                }
-                _ => sock.inet_connect(name, flags.raw()),
-            };
+            return dissolve(sock, name, flags);
         }
         let Some(connection) = context_or_new(sock, Side::Client) else {
             return sock.inet_connect(name, flags.raw());
@@ -242,6 +258,7 @@ impl SocketOps for SmcOps {
         };
         let new = connection.change_mode(Mode::Tcp, Mode::Listening);
         if new {
+            listen::open(&connection);
             sock.enable_option(0);
         }
         let result = sock.inet_listen(backlog);
@@ -351,6 +368,7 @@ impl SocketOps for SmcOps {
         }
         if connection.mode() != Mode::Smc {
             let result = sock.inet_shutdown(how);
+            stop_listening(sock, &connection);
             sock.sk().wake_state();
             return result;
         }
@@ -448,14 +466,22 @@ fn count_tcp(connection: &Connection, bytes: usize) {
 }
 
 fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
-    let mut events = Events::NONE;
-    if sock.sk().err() != 0 {
-        events |= Events::ERR;
-    }
+    let sk = sock.sk();
+    let error = sk.err() != 0;
+    let closed = sk.tcp_state() == TcpState::Close;
     let looked = connection.look(|data| {
         let core = &data.core;
+        // A reset reaches TCP and the core one after the other. Who polls learns of it when both
+        // have it, as there is but one moment for TCP.
+        let under_way = match core.has_error() {
+            true => !data.shown,
+            false => error && closed && core.is_connected(),
+        };
+        if under_way {
+            return Events::NONE;
+        }
         let mut events = Events::NONE;
-        if core.has_error() {
+        if error || core.has_error() {
             events |= Events::ERR;
         }
         if core.hung_up() {
@@ -472,5 +498,5 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
         }
         events
     });
-    events | looked.unwrap_or(Events::ERR | Events::HUP)
+    looked.unwrap_or(Events::ERR | Events::HUP)
 }

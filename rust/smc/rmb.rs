@@ -7,7 +7,10 @@
 //! An RMB belongs to one link group. It holds several elements of one size, so that most
 //! connections need neither a memory registration nor a CONFIRM RKEY exchange of their own.
 
-use super::link::Link;
+use super::{
+    link::Link,
+    now, //
+};
 use crate::{
     kapi::{
         mem::region::PeerMemory,
@@ -22,6 +25,10 @@ use crate::{
     },
     proto::{
         llc::RmbId,
+        time::{
+            Duration,
+            Instant, //
+        },
         wire::{
             BufSize,
             RKey,
@@ -41,6 +48,9 @@ pub(crate) const FIRST_ELEMENTS: usize = 8;
 pub(crate) const MORE_ELEMENTS: usize = 32;
 /// No RMB has more (`SMCR-RMB-02`).
 const MAX_ELEMENTS: usize = 64;
+
+/// How long an element rests that the peer has not let go of.
+const REST_TIME: Duration = Duration::from_secs(10);
 
 /// How far the peer knows an RMB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +77,14 @@ pub(crate) struct Rmb {
 }
 
 struct Slots {
-    /// Bit `n` is set while element `n` is in use.
+    /// Bit `n` is set while element `n` is in use, or rests.
     used: u64,
+    /// Elements that the peer may still write to, as it did not say that it is done.
+    resting: u64,
+    /// When the last of them came to rest.
+    rests_since: Option<Instant>,
+    /// Elements to be wiped before they are used again.
+    dirty: u64,
     known: Known,
 }
 
@@ -88,7 +104,7 @@ impl Rmb {
                 size,
                 token,
                 mr,
-                slots <- new_spinlock_bh!(Slots { used: 0, known }, "rdma_sock_rmb_slots"),
+                slots <- new_spinlock_bh!(Slots { used: 0, resting: 0, rests_since: None, dirty: 0, known }, "rdma_sock_rmb_slots"),
             }),
             GFP_KERNEL,
         )
@@ -106,20 +122,40 @@ impl Rmb {
 
     /// Takes a free element, whether the peer has confirmed the RMB or not. Any context.
     pub(crate) fn take(this: &Arc<Self>) -> Option<Rmbe> {
+        let (rmbe, dirty) = Self::take_slot(this, now())?;
+        if dirty && this.mr.clear(rmbe.element).is_err() {
+            return None;
+        }
+        Some(rmbe)
+    }
+
+    fn take_slot(this: &Arc<Self>, now: Instant) -> Option<(Rmbe, bool)> {
         let elements = this.mr.memory().elements();
         let mut slots = this.slots.lock();
+        let rested = slots
+            .rests_since
+            .is_some_and(|since| now.saturating_since(since) >= REST_TIME);
+        if rested {
+            slots.used &= !slots.resting;
+            slots.dirty |= core::mem::take(&mut slots.resting);
+            slots.rests_since = None;
+        }
         let free = slots.used.trailing_ones();
         let element = usize::try_from(free).ok().filter(|n| *n < elements)?;
         // The index on the wire counts from 1 (`SMCR-AMB-19`).
         let index = u8::try_from(element.checked_add(1)?).ok()?;
         let index = RmbeIndex::new(index)?;
-        slots.used |= 1u64.checked_shl(free)?;
-        Some(Rmbe {
+        let bit = 1u64.checked_shl(free)?;
+        slots.used |= bit;
+        let dirty = slots.dirty & bit != 0;
+        slots.dirty &= !bit;
+        let rmbe = Rmbe {
             rmb: this.clone(),
             element,
             index,
             retired: false,
-        })
+        };
+        Some((rmbe, dirty))
     }
 
     /// Makes the key valid at the device. Sleeps.
@@ -164,13 +200,18 @@ impl Rmbe {
 
 impl Drop for Rmbe {
     fn drop(&mut self) {
-        // An element that was not retired may still be written by the peer: it stays in use until
-        // the group and its registrations go (`SMCR-RMB-22`).
+        let bit = u32::try_from(self.element)
+            .ok()
+            .and_then(|n| 1u64.checked_shl(n))
+            .unwrap_or(0);
+        let mut slots = self.rmb.slots.lock();
         if self.retired {
-            let bit = u32::try_from(self.element)
-                .ok()
-                .and_then(|n| 1u64.checked_shl(n));
-            self.rmb.slots.lock().used &= !bit.unwrap_or(0);
+            slots.used &= !bit;
+        } else {
+            // The peer may still write to it, as it did not say that it is done: it rests before
+            // somebody else gets it (`SMCR-RMB-22`, `SMCR-RMB-23`).
+            slots.resting |= bit;
+            slots.rests_since = Some(now());
         }
     }
 }

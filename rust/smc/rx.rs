@@ -46,6 +46,7 @@ fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook 
         0 => match data.core.recv_state() {
             Receive::More => Outlook::Nothing,
             Receive::Eof => Outlook::Eof,
+            Receive::Failed if !data.shown => Outlook::Nothing,
             Receive::Failed if !may_take_error => Outlook::Eof,
             Receive::Failed => match data.core.take_error() {
                 Some(error) => Outlook::Failed(errno(error)),
@@ -60,7 +61,12 @@ fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook 
 fn may_go_on(connection: &Connection, skip: u32) -> bool {
     connection
         .look(|data| {
-            data.core.recv_available() > skip || !matches!(data.core.recv_state(), Receive::More)
+            let waits = match data.core.recv_state() {
+                Receive::More => true,
+                Receive::Failed => !data.shown,
+                Receive::Eof => false,
+            };
+            data.core.recv_available() > skip || !waits
         })
         .unwrap_or(true)
 }

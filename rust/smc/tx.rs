@@ -44,6 +44,7 @@ fn outlook(connection: &Connection, may_take_error: bool) -> Outlook {
             room => Outlook::Room(room),
         },
         Err(SendError::Pipe) => Outlook::Failed(EPIPE),
+        Err(SendError::Failed) if !data.shown => Outlook::Full,
         // The error is for a call that has nothing else to return.
         Err(SendError::Failed) if !may_take_error => Outlook::Failed(EPIPE),
         Err(SendError::Failed) => Outlook::Failed(data.core.take_error().map_or(EPIPE, errno)),
@@ -53,7 +54,11 @@ fn outlook(connection: &Connection, may_take_error: bool) -> Outlook {
 /// Whether a writer that waits may go on.
 fn may_go_on(connection: &Connection) -> bool {
     connection
-        .look(|data| data.core.can_send().is_err() || data.core.send_room() != 0)
+        .look(|data| match data.core.can_send() {
+            Ok(()) => data.core.send_room() != 0,
+            Err(SendError::Pipe) => true,
+            Err(SendError::Failed) => data.shown,
+        })
         .unwrap_or(true)
 }
 
