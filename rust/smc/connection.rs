@@ -314,15 +314,21 @@ impl Run<CLOSING> for Connection {
                 && (core.has_error()
                     || core.recv_state() == Receive::Failed
                     || core.can_send() == Err(SendError::Failed));
-            ((tcp, tcp != done, failed, data.core.is_released()), events)
+            // A peer that does not answer may be gone with its link.
+            let silent = (tcp != done && core.is_forced()).then(|| data.group.clone());
+            let released = core.is_released();
+            ((tcp, tcp != done, failed, released, silent), events)
         });
-        let Some((tcp, changed, failed, released)) = state else {
+        let Some((tcp, changed, failed, released, silent)) = state else {
             return;
         };
         match tcp {
             Tcp::Reset if changed => this.sk.abort(ECONNRESET),
             Tcp::Fin if changed => this.sk.shutdown_send(),
             _ => {}
+        }
+        if let Some(group) = silent {
+            super::link_group::LinkGroup::test_link(&group);
         }
         if failed {
             if let Some(data) = this.data.lock().data.as_mut() {
@@ -402,12 +408,11 @@ impl Connection {
 
     /// Looks at the idle TCP connection (`SMCR-TCR-03..09`). Sleeps.
     pub(super) fn watch_tcp(this: &Arc<Self>) {
-        let (state, unread) = {
+        let (state, unread, error) = {
             // While a segment is processed, its FIN looks like an octet of payload.
             let sk = this.sk.lock();
-            (sk.tcp_state(), sk.unread())
+            (sk.tcp_state(), sk.unread(), sk.err() != 0)
         };
-        let error = this.sk.err() != 0;
         let _ = Self::with_core(this, |data, now| {
             if data.tcp == Tcp::Reset {
                 return ((), Events::default());

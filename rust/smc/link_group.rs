@@ -10,7 +10,7 @@
 //!
 //! Locks, in order: `Connection::handshake`, [`LinkGroup::inner`], `Engine::groups`, then the
 //! spinlocks (`Connection::data`, [`LinkGroup::tokens`], [`LinkGroup::inbox`]), none of which is
-//! held while another of them is taken except `data` then `tokens`.
+//! held while another of them is taken, except that `data` may be held when the others are.
 
 use super::{
     connection::Connection,
