@@ -21,10 +21,6 @@ else
 	@scripts/module stock
 endif
 
-.PHONY: install
-install: ## install the module into the running kernel's folder (KDIR=DIR of that kernel) and the tools into PREFIX
-	@scripts/install
-
 .PHONY: lab
 lab: ## prepare the lab kernels and build the module for them
 	@scripts/module lab
