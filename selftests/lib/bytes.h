@@ -7,15 +7,15 @@
 #define RS_BYTES_H
 
 #include <errno.h>
-#include <stdint.h>
+#include <linux/types.h>
 #include <string.h>
 #include <sys/socket.h>
 
 struct bytes {
-	uint64_t state;
+	__u64 state;
 };
 
-static inline uint64_t next_random(struct bytes *bytes)
+static inline __u64 next_random(struct bytes *bytes)
 {
 	bytes->state ^= bytes->state << 13;
 	bytes->state ^= bytes->state >> 7;
@@ -24,7 +24,7 @@ static inline uint64_t next_random(struct bytes *bytes)
 }
 
 /* The same seed gives the same stream; it never starts at zero, where it would stay. */
-static inline struct bytes bytes_of(uint64_t seed)
+static inline struct bytes bytes_of(__u64 seed)
 {
 	struct bytes bytes = { .state = seed * 2 + 0x9e3779b97f4a7c15 };
 
@@ -33,11 +33,11 @@ static inline struct bytes bytes_of(uint64_t seed)
 }
 
 /* Fills a buffer from a seed. */
-static inline void fill(void *to, size_t size, uint64_t seed)
+static inline void fill(void *to, size_t size, __u64 seed)
 {
 	struct bytes bytes = bytes_of(seed);
 	unsigned char *p = to;
-	uint64_t word = 0;
+	__u64 word = 0;
 	size_t n;
 
 	for (n = 0; n < size; n++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Fixtures: `kind` is only a kind of socket, `conn` is a connection that is known to go the way it
- * has to. Both for tests of kselftest_harness.h, which is to be included before; the tests end with
- * RS_MAIN instead of TEST_HARNESS_MAIN.
+ * has to. Both for tests of kselftest_harness.h, which is to be included before; their main() calls
+ * run_in_namespaces() in place of TEST_HARNESS_MAIN.
  */
 
 #ifndef RS_CONN_H
@@ -22,7 +22,8 @@ FIXTURE(kind) {
 	const struct kind *kind;
 };
 
-RS_ALL_KINDS(kind);
+#define RS_FIXTURE kind
+#include "variants.h"
 
 FIXTURE_SETUP(kind)
 {
@@ -41,7 +42,8 @@ FIXTURE(conn) {
 	long long rdma_before;
 };
 
-RS_ALL_KINDS(conn);
+#define RS_FIXTURE conn
+#include "variants.h"
 
 /* For programs that need options before the connection is made. */
 static void (*prepare_listener)(int fd);
@@ -128,22 +130,22 @@ static inline const char *why_not_here(void)
 	return NULL;
 }
 
-#define RS_MAIN									\
-	int main(int argc, char **argv)						\
-	{									\
-		const char *reason = why_not_here();				\
-										\
-		setvbuf(stdout, NULL, _IOLBF, 0);				\
-		if (reason) {							\
-			ksft_print_header();					\
-			ksft_exit_skip("%s\n", reason);				\
-		}								\
-		if (system("./netns.sh up")) {					\
-			ksft_print_header();					\
-			ksft_exit_fail_msg("no network namespaces\n");		\
-		}								\
-		atexit(remove_namespaces);					\
-		return test_harness_run(argc, argv);				\
+/* To be called by main(). */
+static int run_in_namespaces(int argc, char **argv)
+{
+	const char *reason = why_not_here();
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (reason) {
+		ksft_print_header();
+		ksft_exit_skip("%s\n", reason);
 	}
+	if (system("./netns.sh up")) {
+		ksft_print_header();
+		ksft_exit_fail_msg("no network namespaces\n");
+	}
+	atexit(remove_namespaces);
+	return test_harness_run(argc, argv);
+}
 
 #endif

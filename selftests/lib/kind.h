@@ -38,29 +38,6 @@ struct kind {
 	bool smc[2];	/* is the client, is the server such a socket? */
 };
 
-/* The variants of a fixture: FIXTURE_VARIANT and all FIXTURE_VARIANT_ADD. */
-#define RS_KIND(fixture, name, f, p, i, c, s)				\
-	FIXTURE_VARIANT_ADD(fixture, name) {				\
-		.kind = { .family = (f), .protocol = (p), .ip = (i),	\
-			  .smc = { (c), (s) } },			\
-	}
-
-#define RS_BOTH_SIDES(fixture)							\
-	FIXTURE_VARIANT(fixture) { struct kind kind; };				\
-	RS_KIND(fixture, tcp, AF_INET, 0, AF_INET, false, false);		\
-	RS_KIND(fixture, inet, AF_INET, IPPROTO_SMC, AF_INET, true, true);	\
-	RS_KIND(fixture, inet6, AF_INET6, IPPROTO_SMC, AF_INET6, true, true);	\
-	RS_KIND(fixture, smc, AF_SMC, 0, AF_INET, true, true);			\
-	RS_KIND(fixture, smc6, AF_SMC, 1, AF_INET6, true, true)
-
-/* Also those where one side is plain TCP, so that the other has to fall back. */
-#define RS_ALL_KINDS(fixture)							\
-	RS_BOTH_SIDES(fixture);							\
-	RS_KIND(fixture, inet_to_tcp, AF_INET, IPPROTO_SMC, AF_INET, true, false); \
-	RS_KIND(fixture, tcp_to_inet6, AF_INET6, IPPROTO_SMC, AF_INET6, false, true); \
-	RS_KIND(fixture, smc6_to_tcp, AF_SMC, 1, AF_INET6, true, false);	\
-	RS_KIND(fixture, tcp_to_smc, AF_SMC, 0, AF_INET, false, true)
-
 union address {
 	struct sockaddr sa;
 	struct sockaddr_in in;
@@ -145,6 +122,16 @@ static inline int peer_port(int fd)
 	if (getpeername(fd, &address.sa, &size))
 		return -1;
 	return port_of(&address);
+}
+
+/* Are these the same host, whatever the ports? */
+static inline bool same_host(const union address *a, const union address *b)
+{
+	if (a->sa.sa_family != b->sa.sa_family)
+		return false;
+	if (a->sa.sa_family == AF_INET)
+		return a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+	return !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
 }
 
 /* A new socket of that side; `flags` as in the type for socket(). */

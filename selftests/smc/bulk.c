@@ -14,7 +14,7 @@ struct stream {
 	int to;
 	size_t size;
 	size_t max_part;
-	uint64_t seed;
+	__u64 seed;
 	const char *data;
 	const char *error;
 };
@@ -104,7 +104,7 @@ static const char *run_streams(struct stream *streams, int count)
 	}									\
 } while (0)
 
-TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 900)
+TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 100)
 {
 	struct stream streams[] = {
 		{ self->client, self->server, 8 << 20, 1 << 20, 101 },
@@ -115,7 +115,7 @@ TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 900)
 	EXPECT_SENT(self, 2 * (8 << 20));
 }
 
-TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 900)
+TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 100)
 {
 	struct stream streams[] = {
 		{ self->client, self->server, 40000, 17, 103 },
@@ -127,7 +127,7 @@ TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 900)
 }
 
 /* Every size around the powers of two, one after the other, and the answer to each. */
-TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 900)
+TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 100)
 {
 	enum { MAX = (256 << 10) + 1 };
 	char *out = malloc(MAX), *in = malloc(MAX);
@@ -183,7 +183,7 @@ static void small_receive_buffer(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
-TEST_F_TIMEOUT(kind, small_receive_buffers, 900)
+TEST_F_TIMEOUT(kind, small_receive_buffers, 100)
 {
 	int listener = new_listener(self->kind, 4, small_receive_buffer);
 	int client = new_socket(self->kind, CLIENT, 0), server;
@@ -208,7 +208,7 @@ TEST_F_TIMEOUT(kind, small_receive_buffers, 900)
 }
 
 /* The window closes again and again: one byte is read where there is room for one more. */
-TEST_F_TIMEOUT(conn, slow_reader, 900)
+TEST_F_TIMEOUT(conn, slow_reader, 100)
 {
 	enum { SIZE = 1 << 20 };
 	char *out = malloc(SIZE), *in = malloc(SIZE);
@@ -242,7 +242,7 @@ TEST_F_TIMEOUT(conn, slow_reader, 900)
 	free(in);
 }
 
-TEST_F_TIMEOUT(conn, one_byte_at_a_time, 900)
+TEST_F_TIMEOUT(conn, one_byte_at_a_time, 100)
 {
 	enum { COUNT = 5000 };
 	int n;
@@ -284,7 +284,9 @@ FIXTURE(many) {
 	long long before;
 };
 
-RS_BOTH_SIDES(many);
+#define RS_FIXTURE many
+#define RS_BOTH_SIDES_ONLY
+#include "variants.h"
 
 /* The server answers each connection with what came, until the end of the stream. */
 static void serve(int listener)
@@ -330,7 +332,7 @@ FIXTURE_TEARDOWN(many)
 }
 
 /* A whole short connection; what went wrong, or NULL. */
-static const char *one_connection(const struct kind *kind, int listener, size_t size, uint64_t seed)
+static const char *one_connection(const struct kind *kind, int listener, size_t size, __u64 seed)
 {
 	static __thread char out[20000], in[20000];
 	int fd = new_socket(kind, CLIENT, 0);
@@ -355,7 +357,7 @@ static const char *one_connection(const struct kind *kind, int listener, size_t 
 	return error;
 }
 
-TEST_F_TIMEOUT(many, a_thousand_one_after_the_other, 900)
+TEST_F_TIMEOUT(many, a_thousand_one_after_the_other, 240)
 {
 	long long total = 0;
 	int n;
@@ -406,7 +408,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-TEST_F_TIMEOUT(many, two_hundred_at_once, 900)
+TEST_F_TIMEOUT(many, two_hundred_at_once, 240)
 {
 	enum { COUNT = 200 };
 	static struct worker workers[COUNT];
@@ -429,4 +431,7 @@ TEST_F_TIMEOUT(many, two_hundred_at_once, 900)
 		  rdma_bytes() - self->before);
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

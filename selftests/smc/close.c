@@ -381,9 +381,10 @@ TEST_F(conn, killed_process_ends_the_stream)
 		pause();
 		_exit(0);
 	}
+	ASSERT_EQ(1, send(self->client, "x", 1, 0));
+	ASSERT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
 	close(self->server);
 	self->server = -1;
-	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	ASSERT_EQ(0, kill(child, SIGKILL));
 	/* It had not read. */
 	EXPECT_EQ(ECONNRESET, last_errno(recv(self->client, &c, 1, 0)));
@@ -402,4 +403,7 @@ TEST_F(conn, counters_follow_the_life_of_connections)
 	self->server = -1;
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

@@ -411,4 +411,7 @@ TEST_F(kind, io_needs_a_connection)
 	close(fd);
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

@@ -141,7 +141,7 @@ TEST_F(conn, select_sees_the_same)
 	EXPECT_TRUE(FD_ISSET(self->server, &in));
 }
 
-static int new_epoll(int fd, uint32_t events)
+static int new_epoll(int fd, __u32 events)
 {
 	struct epoll_event event = { .events = events, .data.fd = fd };
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -152,7 +152,7 @@ static int new_epoll(int fd, uint32_t events)
 }
 
 /* The events of the one descriptor; 0 if there are none in time. */
-static uint32_t epoll_events(int epoll, int timeout)
+static __u32 epoll_events(int epoll, int timeout)
 {
 	struct epoll_event event;
 
@@ -329,7 +329,7 @@ TEST_F(kind, epoll_through_connect)
 	int epoll = new_epoll(client, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
 	int error = -1;
 	socklen_t size = sizeof(error);
-	uint32_t events;
+	__u32 events;
 
 	ASSERT_LE(0, epoll);
 	/* A socket that was never connected is hung up. */
@@ -362,4 +362,7 @@ TEST_F(kind, epoll_through_connect)
 	close(listener);
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

@@ -244,4 +244,7 @@ TEST_F(kind, processes_share_a_listener)
 	close(listener);
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

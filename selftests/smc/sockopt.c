@@ -297,4 +297,7 @@ TEST_F(conn, cork_holds_back_until_it_is_taken_away)
 	EXPECT_SENT(self, 6);
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

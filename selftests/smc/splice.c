@@ -236,4 +236,7 @@ TEST_F(conn, tee_of_spliced_data)
 	self->server = -1;
 }
 
-RS_MAIN
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}
