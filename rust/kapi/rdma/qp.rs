@@ -27,8 +27,7 @@ use kernel::{
 
 /// Local ACK timeout: 4.096 µs times two to this power, about 0.27 s.
 const ACK_TIMEOUT: u8 = 16;
-/// Attempts after a timeout. To soft-RoCE seven means that there is no end to them; with fewer it has
-/// been seen to lose track of a request whose acknowledgment was lost.
+/// Attempts after a timeout. To soft-RoCE seven means that there is no end to them.
 const RETRIES: u8 = 7;
 /// Attempts when the receiver has no buffer ready: without end.
 const RNR_RETRIES: u8 = 7;
