@@ -200,6 +200,15 @@ class Child:
         self.fd = os.pidfd_open(self.pid)
         self.status = None
 
+    def has_ended(self):
+        """Whether it is over."""
+        return self.status is not None or bool(select.select([self.fd], [], [], 0)[0])
+
+    def give_up(self):
+        """Ends it if it has not ended, whatever comes of it."""
+        if not self.has_ended():
+            self.kill()
+
     def kill(self):
         """kill -9."""
         os.kill(self.pid, signal.SIGKILL)

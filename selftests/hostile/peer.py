@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A peer of SMC-R whose every word can be changed: its link groups, and its side of a connection as
+client or as server, step by step.
+
+Each step takes changes to the message it sends: a dictionary of fields, or a function that gets the
+message's octets and returns what is sent in their place (octets, or a list of pieces).
+"""
+
+import collections
+import errno
+import os
+import select
+import socket
+import struct
+
+import lab
+import messages
+import raw
+import roce
+from messages import (ACCEPT, ADD_LINK, CDC, CONFIRM, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK,
+                      DELETE_RKEY, PROPOSAL, TEST_LINK, clc, llc)
+
+GID = bytes(10) + b"\xff\xff" + socket.inet_aton(raw.IP)
+# Elements have 16 KiB << code.
+SIZE_CODE = 0
+SIZE = 16384
+MTU_CODE = 3
+# Both flags that say "no eye catchers".
+PLAIN = 3
+REFUSED, NO_PATH = 0x40, 1
+
+
+def changed(message, changes):
+    """What is sent of a message: a list of pieces."""
+    if callable(changes):
+        pieces = changes(bytes(message))
+    else:
+        pieces = bytes(message.change(changes or {}))
+    return [pieces] if isinstance(pieces, bytes) else pieces
+
+
+class Group:
+    """A link group with its one link."""
+
+    def __init__(self, peer):
+        self.peer, self.host, self.qp = peer, peer.host, roce.Qp(peer.host)
+        self.psn = self.qp.psn
+        self.inbox, self.connections = collections.deque(), {}
+        self.number, self.their_rmbs = 1, []
+        self.polite = True
+        self.ended = False
+        self.qp.on_message = self.incoming
+
+    def incoming(self, octets):
+        """A message of the kernel; on the host's thread."""
+        if octets[0] == CDC:
+            message = messages.read_cdc(octets)
+            connection = self.connections.get(message["token"])
+            if connection is not None:
+                connection.incoming(message)
+            return
+        message = messages.read_llc(octets)
+        kind = message["type"]
+        if self.polite and not message["reply"]:
+            if kind == CONFIRM_RKEY:
+                self.their_rmbs.append((message["rkey"], message["address"]))
+            if kind == DELETE_LINK:
+                self.ended = True
+            if kind in (CONFIRM_RKEY, TEST_LINK, DELETE_RKEY, DELETE_LINK):
+                message["reply"] = 1
+                self.qp.send(bytes(message))
+                return
+        self.inbox.append(message)
+
+    def say(self, message, changes=None):
+        """Sends an LLC message."""
+        for piece in changed(message, changes):
+            self.qp.send(piece)
+
+    def hear(self, kind, reply=None, seconds=raw.SECONDS):
+        """The next LLC message of that kind."""
+        def found():
+            for message in self.inbox:
+                if message["type"] == kind and reply in (None, message["reply"]):
+                    return message
+            return None
+        message = self.host.wait(found, "LLC message %d" % kind, seconds)
+        with self.host.lock:
+            self.inbox.remove(message)
+        return message
+
+    def confirm_link(self, reply, changes=None):
+        """Says CONFIRM LINK."""
+        self.say(llc(CONFIRM_LINK, reply, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=self.number,
+                     uid=self.qp.qpn, links=2, flags=PLAIN), changes)
+
+    def refuse_link(self, request, changes=None):
+        """Refuses an ADD LINK: there is no other path."""
+        self.say(llc(ADD_LINK, True, code=NO_PATH, flags=REFUSED, mac=raw.MAC, gid=GID,
+                     number=request["number"]), changes)
+
+    def offer_link(self, changes=None):
+        """Offers a link that the kernel has to refuse, as both sides have one path only."""
+        self.say(llc(ADD_LINK, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=2, mtu=MTU_CODE,
+                     psn=self.psn), changes)
+
+    def lives(self):
+        """Fails unless the kernel still answers on the link."""
+        data = os.urandom(16)
+        self.say(llc(TEST_LINK, data=data))
+        answer = self.hear(TEST_LINK, 1)
+        if answer.raw("data") != data:
+            raise AssertionError("TEST LINK is answered by %s" % bytes(answer).hex())
+
+    def end(self):
+        """Says that the group is over, so that the kernel gives it up now; then nothing more."""
+        if self.qp.behave == "well" and self.qp.refused is None and not self.ended:
+            self.polite = False
+            self.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
+            try:
+                self.host.wait(lambda: self.inbox or self.qp.refused, "goodbye", 5)
+            except AssertionError:
+                pass
+        self.vanish()
+
+    def vanish(self):
+        """The queue pair is gone without a word."""
+        self.qp.destroy()
+
+
+class Connection:
+    """One connection of the peer, whichever side it is on."""
+
+    def __init__(self, peer):
+        self.peer, self.host = peer, peer.host
+        self.tcp = self.group = self.theirs = self.answer = None
+        self.first = True
+        self.token = peer.new_number()
+        self.memory = roce.Memory(peer.new_number(), peer.new_number() << 20, SIZE)
+        self.seq = self.sent = self.read = 0
+        self.produced, self.consumed, self.cdc = (0, 0), (0, 0), []
+
+    def clc(self, kind, changes=None, **values):
+        """Sends a CLC message."""
+        for piece in changed(clc(kind, self.peer.ident, **values), changes):
+            self.tcp.write(piece)
+
+    def heard(self, seconds=raw.SECONDS):
+        """The next CLC message of the kernel; None if TCP ends."""
+        head = self.tcp.read(8, seconds)
+        if len(head) < 8:
+            return None
+        rest = self.tcp.read(struct.unpack("!H", head[5:7])[0] - 8, seconds)
+        return messages.read_clc(head + rest)
+
+    def end_point(self):
+        """The fields of Accept and Confirm that are about this side."""
+        return {"gid": GID, "mac": raw.MAC, "qpn": self.group.qp.qpn, "rkey": self.memory.rkey,
+                "index": 1, "token": self.token, "size": SIZE_CODE, "mtu": MTU_CODE,
+                "address": self.memory.address, "psn": self.group.psn}
+
+    def use(self, group):
+        """Takes a link group, a new one for first contact."""
+        self.first = group is None
+        self.group = group or self.peer.new_group()
+        with self.host.lock:
+            self.group.qp.memories[self.memory.rkey] = self.memory
+            self.group.connections[self.token] = self
+
+    def learn(self, message):
+        """The kernel's end."""
+        self.theirs = message
+        if self.first:
+            self.group.qp.connect(message["qpn"], message["psn"])
+
+    # Data.
+
+    def size(self):
+        """Octets of the kernel's element."""
+        return 16384 << self.theirs["size"]
+
+    def base(self):
+        """Where the kernel's element begins."""
+        return self.theirs["address"] + (self.theirs["index"] - 1) * self.size()
+
+    def cursor(self, position, size=None):
+        """A cursor: wraps and offset."""
+        size = size or self.size()
+        return position // size & 0xffff, position % size
+
+    def message(self, **values):
+        """The CDC message that is due."""
+        self.seq = self.seq + 1 & 0xffff
+        wrap, offset = self.cursor(self.sent)
+        read_wrap, read = self.cursor(self.read, SIZE)
+        return messages.cdc(seq=self.seq, token=self.theirs["token"], produced_wrap=wrap,
+                            produced=offset, consumed_wrap=read_wrap, consumed=read, **values)
+
+    def tell(self, changes=None, **values):
+        """Sends a CDC message."""
+        for piece in changed(self.message(**values), changes):
+            self.group.qp.send(piece)
+
+    def write(self, data, tell=True, **values):
+        """Sends data that there is room for."""
+        at = 0
+        while at < len(data):
+            place = (self.sent + at) % self.size()
+            piece = data[at:at + self.size() - place]
+            self.group.qp.write(self.base() + place, self.theirs["rkey"], piece)
+            at += len(piece)
+        self.sent += len(data)
+        if tell:
+            self.tell(**values)
+
+    def incoming(self, message):
+        """A CDC message of the kernel; on the host's thread."""
+        self.cdc.append(message)
+        self.produced = message["produced_wrap"], message["produced"]
+        self.consumed = message["consumed_wrap"], message["consumed"]
+
+    def available(self):
+        """Octets that the kernel has sent and that were not taken."""
+        return self.produced[0] * SIZE + self.produced[1] - self.read
+
+    def take(self, size, tell=True):
+        """Exactly so many octets of what the kernel sends."""
+        data = b""
+        while len(data) < size:
+            self.host.wait(lambda: self.available() > 0, "data by RDMA")
+            place = self.read % SIZE
+            count = min(self.available(), size - len(data), SIZE - place)
+            data += bytes(self.memory.octets[place:place + count])
+            self.read += count
+            if tell:
+                self.tell()
+        return data
+
+    def saw(self, producer=0, state=0):
+        """Whether the kernel's last message has these flags."""
+        return bool(self.cdc) and (self.cdc[-1]["producer_flags"] & producer == producer and
+                                   self.cdc[-1]["state_flags"] & state == state)
+
+    def end(self):
+        """Ends what is left, without manners."""
+        if self.group is not None:
+            self.group.end()
+        if self.tcp is not None:
+            if not self.tcp.reset:
+                self.tcp.abort()
+            self.tcp.forget()
+
+    # As client.
+
+    def connect(self, port, options=raw.SMC_OPTION):
+        """TCP comes up."""
+        self.tcp = raw.Tcp(self.host, self.host.new_port(), port)
+        self.tcp.connect(options)
+
+    def propose(self, changes=None):
+        """Says Proposal."""
+        self.clc(PROPOSAL, changes, gid=GID, mac=raw.MAC, net=socket.inet_aton("10.9.0.0"), mask=24)
+
+    def accepted(self, group=None):
+        """Hears Accept."""
+        self.answer = self.heard()
+        if self.answer is None or self.answer["type"] != ACCEPT:
+            raise AssertionError("no Accept: %s" % (self.answer and bytes(self.answer).hex()))
+        self.use(None if self.answer["first"] else group)
+        self.learn(self.answer)
+
+    def confirm(self, changes=None):
+        """Says Confirm."""
+        self.clc(CONFIRM, changes, **self.end_point())
+
+    def linked(self, confirm=None, refuse=None):
+        """The LLC part of first contact."""
+        self.group.number = self.group.hear(CONFIRM_LINK, 0)["number"]
+        self.group.confirm_link(True, confirm)
+        self.group.refuse_link(self.group.hear(ADD_LINK, 0), refuse)
+
+    def as_client(self, port, group=None):
+        """All of it, well."""
+        self.connect(port)
+        self.propose()
+        self.accepted(group)
+        self.confirm()
+        if self.first:
+            self.linked()
+        return self
+
+    # As server.
+
+    def proposed(self, listener):
+        """TCP has come up; hears Proposal."""
+        self.tcp = listener.accept()
+        self.answer = self.heard()
+        if self.answer is None or self.answer["type"] != PROPOSAL:
+            raise AssertionError("no Proposal: %s" % (self.answer and bytes(self.answer).hex()))
+
+    def accept(self, changes=None, group=None):
+        """Says Accept."""
+        self.use(group)
+        self.clc(ACCEPT, changes, first=int(self.first), **self.end_point())
+
+    def confirmed(self):
+        """Hears Confirm."""
+        self.answer = self.heard()
+        if self.answer is None or self.answer["type"] != CONFIRM:
+            raise AssertionError("no Confirm: %s" % (self.answer and bytes(self.answer).hex()))
+        self.learn(self.answer)
+
+    def link(self, confirm=None, offer=None):
+        """The LLC part of first contact."""
+        self.group.confirm_link(False, confirm)
+        self.group.hear(CONFIRM_LINK, 1)
+        self.group.offer_link(offer)
+        self.group.hear(ADD_LINK, 1)
+
+    def as_server(self, listener, group=None):
+        """All of it, well."""
+        self.proposed(listener)
+        self.accept(group=group)
+        self.confirmed()
+        if self.first:
+            self.link()
+        return self
+
+    def decline(self, changes=None, diagnosis=0x03000000):
+        """Says Decline."""
+        self.clc(DECLINE, changes, diagnosis=diagnosis)
+
+
+class Peer:
+    """A stack with an identity of its own."""
+
+    count = 0
+
+    def __init__(self, host):
+        Peer.count += 1
+        self.host, self.groups = host, []
+        self.ident = struct.pack("!H", Peer.count) + raw.MAC
+        self.number = Peer.count << 12
+
+    def new_number(self):
+        """A number nobody uses."""
+        self.number += 1
+        return self.number
+
+    def new_group(self):
+        """A link group."""
+        group = Group(self)
+        self.groups.append(group)
+        return group
+
+    def new(self):
+        """A connection to be."""
+        return Connection(self)
+
+    def end(self):
+        """Nothing is left of it."""
+        for group in self.groups:
+            group.end()
+
+
+def connecting(address):
+    """A client of ours that is on its way to a peer."""
+    sock = lab.new_socket("b")
+    sock.setblocking(False)
+    if sock.connect_ex(address) not in (0, errno.EINPROGRESS):
+        raise AssertionError("connect")
+    return sock
+
+
+def settled(sock, seconds=lab.BOUND):
+    """How a client's connect ended: "none", "late" or the name of the error."""
+    if not select.select([], [sock], [], seconds)[1]:
+        return "late"
+    number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    sock.settimeout(raw.SECONDS)
+    return errno.errorcode.get(number, "none")

@@ -1,0 +1,293 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A host made of one packet socket: Ethernet, IPv4, TCP and RoCEv2 as a program says them.
+
+It answers for an address of the veth segment that no kernel has. A thread reads frames and hands them
+to TCP connections and queue pairs, which answer at once as far as they are told to behave; the test's
+own thread waits for what it wants to see.
+"""
+
+import contextlib
+import ctypes
+import json
+import select
+import socket
+import struct
+import threading
+import time
+
+import lab
+
+IP, MAC = "10.9.0.66", bytes.fromhex("020000000066")
+ROCE_PORT = 4791
+ETH_P_ALL = 3
+SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33
+FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
+SMC_OPTION = bytes.fromhex("fe06e2d4c3d90101")
+# How long a peer waits for what must come.
+SECONDS = 20
+
+
+def checksum(data):
+    """The internet checksum."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def only_for(mac):
+    """A classic BPF program that lets frames to that address pass."""
+    high, low = struct.unpack("!IH", mac)
+    program = b"".join(struct.pack("=HBBI", *step) for step in (
+        (0x20, 0, 0, 0), (0x15, 0, 3, high), (0x28, 0, 0, 4), (0x15, 0, 1, low),
+        (0x06, 0, 0, 0xffff), (0x06, 0, 0, 0)))
+    return program
+
+
+class Host(threading.Thread):
+    """The host. `with` makes it appear on the segment and disappear from it."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.ports, self.listeners, self.qps, self.timers = {}, {}, {}, []
+        self.next_port, self.next_qpn = 20000, 0x100
+        self.packet_id, self.fault, self.ended = 0, None, False
+        link, = json.loads(lab.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
+        self.theirs = bytes.fromhex(link["address"].replace(":", ""))
+        lab.command("ip", "-n", "rs-b", "neigh", "replace", IP, "lladdr", MAC.hex(":"), "dev", "vb",
+                    "nud", "permanent")
+        with lab.inside("a"):
+            self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            self.raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+            program = only_for(MAC)
+            buffer = ctypes.create_string_buffer(program, len(program))
+            self.raw.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack(
+                "@HL", len(program) // 8, ctypes.addressof(buffer)))
+            self.raw.bind(("va", ETH_P_ALL))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *args):
+        self.ended = True
+        self.join()
+        self.raw.close()
+        if self.fault is not None and args == (None, None, None):
+            raise self.fault
+
+    def run(self):
+        """Reads frames until the end."""
+        try:
+            while not self.ended:
+                ready = select.select([self.raw], [], [], 0.01)[0]
+                with self.lock:
+                    for _ in range(64):
+                        if not ready:
+                            break
+                        try:
+                            frame = self.raw.recv(65536, socket.MSG_DONTWAIT)
+                        except BlockingIOError:
+                            break
+                        self.take(frame)
+                    now = time.monotonic()
+                    due = [timer for timer in self.timers if timer[0] <= now]
+                    self.timers = [timer for timer in self.timers if timer[0] > now]
+                    for _, function in due:
+                        function()
+                    self.changed.notify_all()
+        except Exception as fault:  # pylint: disable=broad-except
+            self.fault = fault
+
+    def after(self, seconds, function):
+        """Calls a function later, on the thread."""
+        self.timers.append((time.monotonic() + seconds, function))
+
+    def wait(self, condition, what, seconds=SECONDS):
+        """Waits until the condition is true; its value."""
+        end = time.monotonic() + seconds
+        with self.changed:
+            while not (value := condition()):
+                if self.fault is not None:
+                    raise self.fault
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise AssertionError("%s: not in %d s" % (what, seconds))
+                self.changed.wait(left)
+            return value
+
+    def take(self, frame):
+        """A frame for us."""
+        if frame[12:14] != b"\x08\x00":
+            return
+        packet = frame[14:14 + struct.unpack("!H", frame[16:18])[0]]
+        head = (packet[0] & 15) * 4
+        rest = packet[head:]
+        if packet[9] == socket.IPPROTO_TCP:
+            sport, dport, seq, ack, doff, flags = struct.unpack("!HHIIBB", rest[:14])
+            options, data = rest[20:(doff >> 4) * 4], rest[(doff >> 4) * 4:]
+            connection = self.ports.get((dport, sport))
+            if connection is None and flags & (SYN | ACK) == SYN and dport in self.listeners:
+                connection = self.listeners[dport].incoming(sport)
+            if connection is not None:
+                connection.take(seq, ack, flags, options, data)
+        elif packet[9] == socket.IPPROTO_UDP and rest[2:4] == struct.pack("!H", ROCE_PORT):
+            bth, body = rest[8:20], rest[20:-4]
+            qp = self.qps.get(int.from_bytes(bth[5:8], "big"))
+            if qp is not None:
+                qp.take(bth, body)
+
+    def send_ip(self, protocol, payload):
+        """Sends a packet; returns the IP header for checks that cover it."""
+        self.raw.send(MAC_HEADER % (self.theirs, MAC) + self.ip_header(protocol, len(payload)) +
+                      payload)
+
+    def ip_header(self, protocol, size):
+        """The header of a packet with a payload of that size."""
+        self.packet_id = self.packet_id + 1 & 0xffff
+        head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + size, self.packet_id, 0x4000, 64, protocol, 0,
+                           socket.inet_aton(IP), socket.inet_aton(lab.HOSTS[socket.AF_INET]["b"]))
+        return head[:10] + struct.pack("!H", checksum(head)) + head[12:]
+
+    def new_port(self):
+        """A port nobody uses."""
+        self.next_port += 1
+        return self.next_port
+
+    def new_qpn(self):
+        """A queue pair number nobody uses."""
+        self.next_qpn += 1
+        return self.next_qpn
+
+
+MAC_HEADER = b"%b%b\x08\x00"
+
+
+class Tcp:
+    """A TCP connection over a way that loses nothing."""
+
+    def __init__(self, host, port, other, seq=1000):
+        self.host, self.port, self.other = host, port, other
+        self.seq, self.ack, self.acked = seq, 0, 0
+        self.data, self.options = bytearray(), b""
+        self.established = self.fin = self.reset = self.deaf = False
+        self.answer = SMC_OPTION
+        with host.lock:
+            host.ports[port, other] = self
+
+    def send(self, flags, data=b"", options=b""):
+        """Sends one segment."""
+        with self.host.lock:
+            head = struct.pack("!HHIIBBHHH", self.port, self.other, self.seq, self.ack,
+                               (20 + len(options)) // 4 << 4, flags, 64000, 0, 0)
+            ip = self.host.ip_header(socket.IPPROTO_TCP, 0)
+            total = checksum(ip[12:20] + struct.pack("!HH", 6, len(head) + len(options) + len(data)) +
+                             head + options + data)
+            head = head[:16] + struct.pack("!H", total) + head[18:]
+            self.host.send_ip(socket.IPPROTO_TCP, head + options + data)
+            self.seq = self.seq + len(data) + bool(flags & (SYN | FIN)) & 0xffffffff
+
+    def take(self, seq, ack, flags, options, data):
+        """A segment of the kernel."""
+        if self.deaf:
+            return
+        if flags & RST:
+            self.reset = True
+            return
+        if flags & ACK:
+            self.acked = ack
+        if flags & SYN:
+            self.ack, self.options = seq + 1 & 0xffffffff, options
+            if flags & ACK:
+                self.established = True
+                self.send(ACK)
+            else:
+                self.send(SYN | ACK, options=self.answer)
+            return
+        self.established = True
+        if seq != self.ack:
+            # Said before: the acknowledgement is repeated.
+            if data or flags & FIN:
+                self.send(ACK)
+            return
+        self.data += data
+        self.ack = self.ack + len(data) & 0xffffffff
+        if flags & FIN:
+            self.fin = True
+            self.ack = self.ack + 1 & 0xffffffff
+        if data or flags & FIN:
+            self.send(ACK)
+
+    def connect(self, options=SMC_OPTION):
+        """Comes up, actively."""
+        self.send(SYN, options=options)
+        self.host.wait(lambda: self.established or self.reset, "SYN-ACK")
+
+    def write(self, data):
+        """Sends octets of the stream."""
+        for at in range(0, len(data), 1400):
+            self.send(PSH | ACK, data[at:at + 1400])
+
+    def read(self, size, seconds=SECONDS):
+        """Exactly so many octets of the stream; fewer if it ends."""
+        def there():
+            return len(self.data) >= size or self.fin or self.reset
+        self.host.wait(there, "%d octets by TCP" % size, seconds)
+        with self.host.lock:
+            data = bytes(self.data[:size])
+            del self.data[:size]
+        return data
+
+    def close(self):
+        """Ends the own direction."""
+        self.send(FIN | ACK)
+
+    def abort(self):
+        """Ends by RST."""
+        self.send(RST | ACK)
+
+    def forget(self):
+        """The kernel's segments are no longer heard."""
+        with self.host.lock:
+            self.host.ports.pop((self.port, self.other), None)
+
+
+class Listener:
+    """A port where connections come in."""
+
+    def __init__(self, host, answer=SMC_OPTION):
+        self.host, self.answer, self.new = host, answer, []
+        self.port = host.new_port()
+        host.listeners[self.port] = self
+
+    def address(self):
+        """Where the kernel has to connect to."""
+        return IP, self.port
+
+    def incoming(self, other):
+        """A connection begins."""
+        tcp = Tcp(self.host, self.port, other)
+        tcp.answer = self.answer
+        self.new.append(tcp)
+        return tcp
+
+    def accept(self):
+        """The next connection that is established."""
+        self.host.wait(lambda: self.new and self.new[0].established, "a connection")
+        return self.new.pop(0)
+
+
+@contextlib.contextmanager
+def connected(host, port, options=SMC_OPTION):
+    """A TCP connection to that port of the kernel, forgotten at the end."""
+    tcp = Tcp(host, host.new_port(), port)
+    try:
+        tcp.connect(options)
+        yield tcp
+    finally:
+        tcp.forget()

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Where the hostile tests play: two honest namespaces, a bystander, a host that is none, and what must
+be true at the end of every act."""
+
+import atexit
+import mmap
+import os
+import socket
+import struct
+import sys
+
+import ktap
+import lab
+import raw
+from ktap import equal
+from peer import Peer
+
+# A bystander that takes longer for a round has been disturbed.
+ROUND = 20
+
+
+class Bystander:
+    """A connection of two honest sockets that carries data all the time, and checks it."""
+
+    def __init__(self):
+        self.shared = mmap.mmap(-1, 4096)
+        client, server = lab.pair()
+        lab.is_smc(client, server)
+        self.child = lab.Child(lambda: self.work(client, server))
+        client.close()
+        server.close()
+
+    def rounds(self):
+        """How often it went round."""
+        return struct.unpack_from("=Q", self.shared)[0]
+
+    def work(self, client, server):
+        """Round and round, until told to stop."""
+        data = lab.known("bystander", 200000)
+        if os.fork() == 0:
+            client.close()
+            status = 1
+            try:
+                while piece := server.recv(65536):
+                    server.sendall(piece)
+                status = 0
+            finally:
+                os._exit(status)
+        server.close()
+        count = at = 0
+        while not self.shared[8]:
+            size = 1 + count * 7919 % 30000
+            piece = data[at:at + size]
+            at = (at + size) % 150000
+            client.sendall(piece)
+            equal(lab.receive(client, len(piece)) == piece, True, "data of the bystander")
+            count += 1
+            struct.pack_into("=Q", self.shared, 0, count)
+        client.shutdown(socket.SHUT_WR)
+        equal(client.recv(1), b"", "end of the bystander")
+        equal(os.wait()[1], 0, "status of the bystander's other end")
+
+    def goes_on(self):
+        """Fails unless two whole rounds happen from now on."""
+        before = self.rounds()
+        lab.until(lambda: self.rounds() >= before + 2 or self.child.has_ended(),
+                  "the bystander stands still", ROUND)
+        equal(self.child.has_ended(), False, "the bystander has ended")
+
+    def stop(self):
+        """Ends it; fails if any of its data was wrong."""
+        self.shared[8] = 1
+        self.child.ends_well()
+
+
+class Scene:
+    """All of that, for a program's tests."""
+
+    def __init__(self):
+        lab.need_module()
+        lab.netns("up")
+        self.bystander = Bystander()
+        atexit.register(self.bystander.child.give_up)
+        self.host = raw.Host()
+        self.host.start()
+        self.listening = lab.listener("b")
+        self.listening.settimeout(raw.SECONDS)
+        self.port = self.listening.getsockname()[1]
+        self.before = {}
+
+    def peer(self):
+        """A peer nobody has seen before."""
+        return Peer(self.host)
+
+    def begin(self):
+        """From here on counters count."""
+        self.before = lab.counters("b")
+
+    def grown(self, name):
+        """By how much a counter has grown."""
+        return lab.counter("b", name) - self.before.get(name, 0)
+
+    def counts(self, **wanted):
+        """Waits until counters have grown by so much."""
+        for name, by in wanted.items():
+            lab.until(lambda name=name, by=by: self.grown(name) >= by,
+                      "%s has grown by %d, not %d; all: %s" % (name, self.grown(name), by,
+                                                               self.difference()), 20)
+            equal(self.grown(name), by, name)
+
+    def difference(self):
+        """All counters that have changed."""
+        now = lab.counters("b")
+        return {name: value - self.before.get(name, 0) for name, value in now.items()
+                if value != self.before.get(name, 0)}
+
+    def test(self, function, name):
+        """A test with its surroundings."""
+        def run():
+            peer = self.peer()
+            self.begin()
+            try:
+                function(self, peer)
+                self.bystander.goes_on()
+                if self.host.fault is not None:
+                    raise self.host.fault
+            finally:
+                peer.end()
+            # What remains is the bystander: its two ends and the listener.
+            lab.until(lambda: lab.counter("b", "active_conns") == 1, "connections are left", 90)
+        run.name = name
+        return run
+
+    def last(self):
+        """Nothing is left: the module can be unloaded, and works when it is loaded again."""
+        self.bystander.goes_on()
+        self.bystander.stop()
+        self.listening.close()
+        lab.all_gone()
+        parameters, file = lab.module_parameters(), lab.module_file()
+        lab.command("rmmod", "rdma_sock")
+        lab.command("insmod", str(file), *parameters)
+        client, server = lab.pair()
+        lab.is_smc(client, server)
+        lab.exchange(client, server)
+        client.close()
+        server.close()
+        lab.all_gone()
+
+
+def run(cases):
+    """Runs named functions of (scene, peer); the exit status."""
+    scene = Scene()
+    tests = [scene.test(function, name) for name, function in cases
+             if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
+
+    def nothing_is_left():
+        scene.last()
+    return ktap.run(tests + [nothing_is_left])
