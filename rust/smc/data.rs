@@ -255,6 +255,7 @@ impl Connection {
             }
         });
         if let Some(Some(violation)) = violation {
+            this.net.count_violation(violation.name());
             if this.engine.may_log(now()) {
                 pr_warn!(
                     "connection {:#x}: peer violated the protocol: {}\n",

@@ -98,6 +98,14 @@ impl SeqShow for Stat {
         for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
             seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
         }
+        for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {
+            seq_print!(m, "aborted_reason_{:08x} {}\n", code, count);
+        }
+        for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
+            seq_print!(m, "violation_");
+            print_joined(m, rule, "_");
+            seq_print!(m, " {}\n", count);
+        }
         Ok(())
     }
 }
@@ -134,6 +142,15 @@ fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
     }
 }
 
+/// Prints words with something else than a space between them, which separates fields.
+fn print_joined(m: &SeqFile, words: &str, with: &str) {
+    let mut before = "";
+    for word in words.split(' ') {
+        seq_print!(m, "{}{}", before, word);
+        before = with;
+    }
+}
+
 struct Connections;
 
 impl SeqShow for Connections {
@@ -164,12 +181,7 @@ fn print_connection(m: &SeqFile, connection: &Connection) {
     seq_print!(m, " reason={:#010x}", code);
     if code != 0 {
         seq_print!(m, " reason_name=");
-        // Fields are separated by spaces.
-        let mut dash = "";
-        for word in Reason::from_stored(code).name().split(' ') {
-            seq_print!(m, "{}{}", dash, word);
-            dash = "-";
-        }
+        print_joined(m, Reason::from_stored(code).name(), "-");
     }
     let counters = connection.counters();
     let (tx, rx) = match mode {

@@ -46,6 +46,12 @@ use kernel::{
 /// Reasons that are counted one by one; every further one adds to the total only.
 const MAX_REASONS: usize = 32;
 
+/// The same for the handshakes that ended the connection.
+const MAX_ABORT_REASONS: usize = 16;
+
+/// Rules that are counted one by one; as many as there are names.
+const MAX_VIOLATIONS: usize = 8;
+
 /// The engine's side of a network namespace.
 #[pin_data]
 pub(crate) struct NetState {
@@ -74,6 +80,10 @@ pub(crate) struct Totals {
     pub(crate) tcp_bytes: u64,
     /// Fallback reasons with their counts.
     pub(crate) reasons: [(u32, u64); MAX_REASONS],
+    /// Reasons of the handshakes that ended the connection, with their counts.
+    pub(crate) abort_reasons: [(u32, u64); MAX_ABORT_REASONS],
+    /// Rules that peers broke on connections, with their counts.
+    pub(crate) violations: [(&'static str, u64); MAX_VIOLATIONS],
 }
 
 const fn index(side: Side) -> usize {
@@ -86,6 +96,16 @@ const fn index(side: Side) -> usize {
 fn bump(counts: &mut [u64; 2], side: Side) {
     if let Some(count) = counts.get_mut(index(side)) {
         *count = count.wrapping_add(1);
+    }
+}
+
+/// Counts something by its name, which gets a row at its first time while there are any.
+fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
+    let row = rows
+        .iter_mut()
+        .find(|(known, count)| *known == name || *count == 0);
+    if let Some(row) = row {
+        *row = (name, row.1.wrapping_add(1));
     }
 }
 
@@ -183,20 +203,19 @@ impl NetState {
     pub(crate) fn count_fallback(&self, side: Side, reason: Reason) {
         let mut totals = self.totals.lock();
         bump(&mut totals.fallback, side);
-        let code = reason.code();
-        let slot = totals
-            .reasons
-            .iter_mut()
-            .find(|(known, count)| *known == code || *count == 0);
-        if let Some(slot) = slot {
-            slot.0 = code;
-            slot.1 = slot.1.wrapping_add(1);
-        }
+        bump_named(&mut totals.reasons, reason.code());
     }
 
     /// Counts a handshake that ended the connection.
-    pub(crate) fn count_abort(&self, side: Side, _reason: Reason) {
-        bump(&mut self.totals.lock().aborted, side);
+    pub(crate) fn count_abort(&self, side: Side, reason: Reason) {
+        let mut totals = self.totals.lock();
+        bump(&mut totals.aborted, side);
+        bump_named(&mut totals.abort_reasons, reason.code());
+    }
+
+    /// Counts a connection whose peer broke a rule. Any context.
+    pub(crate) fn count_violation(&self, rule: &'static str) {
+        bump_named(&mut self.totals.lock().violations, rule);
     }
 
     /// Adds what a connection that is over has moved.
