@@ -276,6 +276,7 @@ impl Close {
     }
 
     /// The error, once.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn take_error(&mut self) -> Option<Error> {
         self.error.take()
     }

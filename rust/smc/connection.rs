@@ -47,8 +47,6 @@ use crate::{
         cdc::{
             Error as CoreError,
             Events,
-            Receive,
-            SendError,
             Tcp, //
         },
         clc::LlcOutcome,
@@ -310,27 +308,25 @@ impl Run<CLOSING> for Connection {
             let tcp = data.core.tcp();
             let done = core::mem::replace(&mut data.tcp, tcp);
             let core = &data.core;
-            let failed = !data.shown
-                && (core.has_error()
-                    || core.recv_state() == Receive::Failed
-                    || core.can_send() == Err(SendError::Failed));
+            let error = core.error().filter(|_| !data.shown);
             // A peer that does not answer may be gone with its link.
             let silent = (tcp != done && core.is_forced()).then(|| data.group.clone());
             let released = core.is_released();
-            ((tcp, tcp != done, failed, released, silent), events)
+            ((tcp, tcp != done, error, released, silent), events)
         });
-        let Some((tcp, changed, failed, released, silent)) = state else {
+        let Some((tcp, changed, error, released, silent)) = state else {
             return;
         };
         match tcp {
-            Tcp::Reset if changed => this.sk.abort(ECONNRESET),
+            Tcp::Reset if changed => this.sk.abort(error.map_or(ECONNRESET, errno)),
             Tcp::Fin if changed => this.sk.shutdown_send(),
             _ => {}
         }
         if let Some(group) = silent {
             super::link_group::LinkGroup::test_link(&group);
         }
-        if failed {
+        // Once TCP is closed its sock has had the error; before, this comes by again.
+        if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {
             if let Some(data) = this.data.lock().data.as_mut() {
                 data.shown = true;
             }

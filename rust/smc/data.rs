@@ -109,8 +109,8 @@ pub(crate) struct Data {
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
-    /// The core's error has reached the TCP sock too, so that all calls agree about it. Until then
-    /// nobody is told.
+    /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
+    /// told; from then on the sock has the error, and tells it once, whatever call asks.
     pub(crate) shown: bool,
 }
 

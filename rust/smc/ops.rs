@@ -473,15 +473,15 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
         let core = &data.core;
         // A reset reaches TCP and the core one after the other. Who polls learns of it when both
         // have it, as there is but one moment for TCP.
-        let under_way = match core.has_error() {
-            true => !data.shown,
-            false => error && closed && core.is_connected(),
+        let under_way = match core.error() {
+            Some(_) => !data.shown,
+            None => error && closed && core.is_connected(),
         };
         if under_way {
             return Events::NONE;
         }
         let mut events = Events::NONE;
-        if error || core.has_error() {
+        if error {
             events |= Events::ERR;
         }
         if core.hung_up() {

@@ -6,10 +6,7 @@
 //! is checked by the core before a byte is read, and read by copying, never by reference.
 
 use super::{
-    connection::{
-        errno,
-        Connection, //
-    },
+    connection::Connection,
     flags::{
         MSG_OOB,
         MSG_PEEK,
@@ -38,8 +35,8 @@ enum Outlook {
 }
 
 fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook {
-    let mut slot = connection.data.lock();
-    let Some(data) = slot.data.as_mut() else {
+    let slot = connection.data.lock();
+    let Some(data) = slot.data.as_ref() else {
         return Outlook::Eof;
     };
     match data.core.recv_available().saturating_sub(skip) {
@@ -48,9 +45,9 @@ fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook 
             Receive::Eof => Outlook::Eof,
             Receive::Failed if !data.shown => Outlook::Nothing,
             Receive::Failed if !may_take_error => Outlook::Eof,
-            Receive::Failed => match data.core.take_error() {
-                Some(error) => Outlook::Failed(errno(error)),
-                None => Outlook::Eof,
+            Receive::Failed => match connection.sk.take_err() {
+                Err(error) => Outlook::Failed(error),
+                Ok(()) => Outlook::Eof,
             },
         },
         available => Outlook::Data(available),
@@ -115,10 +112,7 @@ pub(crate) fn recv(
                 }
             }
             Outlook::Eof => break Ok(()),
-            Outlook::Failed(error) => {
-                let _ = sk.take_err();
-                break Err(error);
-            }
+            Outlook::Failed(error) => break Err(error),
         };
         let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
         let want = available.min(rest);

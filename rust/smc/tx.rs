@@ -5,10 +5,7 @@
 //! Source: RFC 7609 sections 4.5.2, 4.7 (`SMCR-WIN-09..13`). One copy on this side.
 
 use super::{
-    connection::{
-        errno,
-        Connection, //
-    },
+    connection::Connection,
     flags::{
         MSG_MORE,
         MSG_OOB, //
@@ -30,24 +27,21 @@ use kernel::{
 enum Outlook {
     Room(u32),
     Full,
-    Failed(Error),
+    Broken,
 }
 
-fn outlook(connection: &Connection, may_take_error: bool) -> Outlook {
-    let mut slot = connection.data.lock();
-    let Some(data) = slot.data.as_mut() else {
-        return Outlook::Failed(EPIPE);
+fn outlook(connection: &Connection) -> Outlook {
+    let slot = connection.data.lock();
+    let Some(data) = slot.data.as_ref() else {
+        return Outlook::Broken;
     };
     match data.core.can_send() {
         Ok(()) => match data.core.send_room() {
             0 => Outlook::Full,
             room => Outlook::Room(room),
         },
-        Err(SendError::Pipe) => Outlook::Failed(EPIPE),
         Err(SendError::Failed) if !data.shown => Outlook::Full,
-        // The error is for a call that has nothing else to return.
-        Err(SendError::Failed) if !may_take_error => Outlook::Failed(EPIPE),
-        Err(SendError::Failed) => Outlook::Failed(data.core.take_error().map_or(EPIPE, errno)),
+        Err(SendError::Pipe | SendError::Failed) => Outlook::Broken,
     }
 }
 
@@ -81,7 +75,7 @@ pub(crate) fn send(
         if sent >= total {
             break Ok(());
         }
-        let room = match outlook(connection, sent == 0) {
+        let room = match outlook(connection) {
             Outlook::Room(room) => room,
             Outlook::Full => {
                 if timeo == 0 {
@@ -94,12 +88,8 @@ pub(crate) fn send(
                     Err(error) => break Err(error),
                 }
             }
-            Outlook::Failed(error) => {
-                if sent == 0 {
-                    let _ = sk.take_err();
-                }
-                break Err(error);
-            }
+            // The error of the sock, if there is one, comes before this.
+            Outlook::Broken => break Err(EPIPE),
         };
         let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
         let copied = match fill(connection, room.min(rest), msg) {

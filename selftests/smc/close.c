@@ -236,6 +236,41 @@ TEST_F(conn, linger_zero_resets)
 	EXPECT_EQ(0, error);
 }
 
+/*
+ * Who sees that there is an error also gets it, and only once: the reset comes by two ways, and the
+ * poller, which does not sleep, looks at every moment between them.
+ */
+TEST_F(conn, a_reset_is_told_once_and_whole)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
+	int i, error, again, client, server;
+	socklen_t size = sizeof(error);
+
+	for (i = 0; i < 50; i++) {
+		client = new_socket(self->kind, CLIENT, 0);
+		ASSERT_EQ(0, connect_to(self->kind, client, self->listener));
+		server = accept(self->listener, NULL, NULL);
+		ASSERT_LE(0, server);
+		ASSERT_EQ(0, setsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+		ASSERT_EQ(0, close(server));
+		while (!(await_events(client, POLLIN, 0) & POLLERR))
+			;
+		ASSERT_EQ(0, getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &size));
+		EXPECT_EQ(ECONNRESET, error) {
+			TH_LOG("connection %d", i);
+		}
+		/* The other way has had its time when the end is there, too. */
+		EXPECT_EQ(0, recv(client, &again, 1, 0));
+		poll(NULL, 0, 2);
+		ASSERT_EQ(0, getsockopt(client, SOL_SOCKET, SO_ERROR, &again, &size));
+		EXPECT_EQ(0, again) {
+			TH_LOG("connection %d", i);
+		}
+		EXPECT_EQ(EPIPE, last_errno(send(client, "x", 1, MSG_NOSIGNAL)));
+		close(client);
+	}
+}
+
 TEST_F(conn, reset_wakes_a_reader)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };

@@ -122,7 +122,7 @@ impl Violation {
 pub(crate) enum SendError {
     /// This side was shut for writing, or the error was reported already: `EPIPE`.
     Pipe,
-    /// [`Conn::take_error`] says why.
+    /// [`Conn::error`] says why.
     Failed,
 }
 
@@ -133,7 +133,7 @@ pub(crate) enum Receive {
     More,
     /// Return 0: the stream is at its end.
     Eof,
-    /// [`Conn::take_error`] says why there is no more.
+    /// [`Conn::error`] says why there is no more.
     Failed,
 }
 
@@ -460,14 +460,16 @@ impl Conn {
         }
     }
 
-    /// The error, once: later calls of the application find the ends of both directions.
+    /// The error, once: later calls of the application find the ends of both directions. An engine
+    /// that keeps the error where others look for it, too, has no use for this.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn take_error(&mut self) -> Option<Error> {
         self.close.take_error()
     }
 
-    /// Whether [`Self::take_error`] has something.
-    pub(crate) fn has_error(&self) -> bool {
-        self.close.error().is_some()
+    /// The error that ended the connection.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.close.error()
     }
 
     /// Whether poll reports POLLIN.

@@ -147,7 +147,7 @@ impl App {
             Err(SendError::Failed) => {
                 let error = conn.take_error();
                 assert!(error.is_some());
-                assert!(!conn.has_error());
+                assert!(conn.error().is_none());
                 assert_eq!(conn.can_send(), Err(SendError::Pipe));
                 self.error = error;
                 self.write_dead = true;

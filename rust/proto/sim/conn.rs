@@ -310,7 +310,7 @@ impl World {
         side.app.wake(events);
         side.pending |= events.transmit;
         if events.error {
-            assert!(side.conn.has_error());
+            assert!(side.conn.error().is_some());
         }
         let lingered = side.app.closed && side.conn.is_drained();
         if lingered && !side.lingered {
@@ -441,13 +441,13 @@ impl World {
         );
         assert!(side.app.read <= peer.app.written);
         assert!(side.app.read + u64::from(side.conn.recv_available()) <= peer.placed);
-        if side.conn.has_error() {
+        if side.conn.error().is_some() {
             assert!(side.conn.readable() && side.conn.writable());
         }
         // Without an error, the end of the stream comes behind all data.
         let whole = side.app.saw_eof
             && side.app.error.is_none()
-            && !side.conn.has_error()
+            && side.conn.error().is_none()
             && side.app.end != End::ShutdownBoth
             && peer.app.end != End::Abort;
         if whole && self.trouble == Trouble::None && side.conn.is_connected() {
