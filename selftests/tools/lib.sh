@@ -95,14 +95,25 @@ program() {
 	echo "$WORK/$1"
 }
 
-# The probe: makes a socket as its arguments say, tells its protocol, or the error.
+# The probe: makes a socket as its arguments say, tells its protocol, or the error. An SMC socket says
+# that it is TCP, like the one that its program asked for, but the module lists it once it is used.
 PROBE='
-import errno, socket, sys
+import errno, os, socket, sys
 family, kind, protocol = (eval("socket." + word) if word[0].isalpha() else int(word)
                           for word in sys.argv[1:4])
+
+def is_listed(s):
+    s.listen()
+    with open("/proc/net/rdma_sock/conns") as conns:
+        return f"ino={os.fstat(s.fileno()).st_ino}" in conns.read().split()
+
 try:
     s = socket.socket(family, kind, protocol)
-    print(s.getsockopt(socket.SOL_SOCKET, 38))  # SO_PROTOCOL
+    answer = s.getsockopt(socket.SOL_SOCKET, 38)  # SO_PROTOCOL
+    if (answer == socket.IPPROTO_TCP and s.type & 0xf == socket.SOCK_STREAM
+            and os.path.exists("/proc/net/rdma_sock") and is_listed(s)):
+        answer = 256
+    print(answer)
 except OSError as e:
     print(errno.errorcode[e.errno])
 '
