@@ -31,6 +31,7 @@ class Loop:
         self.waiting = {g: {} for g in guests}
         self.pending = {}
         self.finishing = False
+        self.dismissed = False
         self.timed_out = False
         self.dumped = set()
         self.alive = set(guests)
@@ -103,7 +104,7 @@ class Loop:
             self.outputs[g].flush()
         if text != line:
             self.ended[g].add("output")
-            self.maybe_bye(g)
+            self.maybe_bye()
 
     @staticmethod
     def console(g, line):
@@ -126,11 +127,15 @@ class Loop:
             self.dumped.add(g)
         elif word == "end":
             self.ended[g].add("control")
-            self.maybe_bye(g)
+            self.maybe_bye()
 
-    def maybe_bye(self, g):
-        """Lets the guest power off once both its lines are empty."""
-        if len(self.ended[g]) == 2:
+    def maybe_bye(self):
+        """Lets the guests power off once the lines of all are empty. Together: what one still sends
+        while it unloads its module would stay in its network card for ever without the other."""
+        if self.dismissed or not all(len(self.ended[g]) == 2 for g in self.alive):
+            return
+        self.dismissed = True
+        for g in self.alive:
             g.tell("bye")
 
     def sync(self, g, ident, name, data):
@@ -182,6 +187,7 @@ class Loop:
         if g.status is None:
             print(f"vm: guest {g.letter} ended without a result", file=sys.stderr)
         self.check_finished()
+        self.maybe_bye()
 
     def drain(self, g, name, end):
         """Reads what a dead guest left in a line."""
