@@ -109,7 +109,7 @@ impl AddLink {
                 let raw: RawRfc = transmute!(*octets);
                 (raw.header, raw.mac, raw.end)
             }
-            Layout::Linux => {
+            Layout::Linux | Layout::V2 | Layout::V2Little => {
                 let raw: RawLinux = transmute!(*octets);
                 (raw.header, raw.mac, raw.end)
             }
@@ -150,7 +150,7 @@ impl AddLink {
                 end,
                 reserved: [0; 10],
             }),
-            Layout::Linux => transmute!(RawLinux {
+            Layout::Linux | Layout::V2 | Layout::V2Little => transmute!(RawLinux {
                 header,
                 mac,
                 gap: [0; 2],

@@ -141,14 +141,17 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         self.touch(now, slot);
         match Message::parse(octets, self.layout) {
-            Ok(message) => self.dispatch(now, slot, &message),
+            Ok(message) => {
+                self.layout = self.layout.shown_by(octets);
+                self.dispatch(now, slot, &message, octets);
+            }
             Err(error) => self.fail(slot, Cause::Malformed(error)),
         }
         self.advance(now);
     }
 
-    /// Passes a message on to the exchange it belongs to.
-    fn dispatch(&mut self, now: Instant, slot: Slot, message: &Message) {
+    /// Passes a message on to the exchange it belongs to. In SMC-Rv2 some go on in `octets`.
+    fn dispatch(&mut self, now: Instant, slot: Slot, message: &Message, octets: &[u8]) {
         let active = self
             .link(slot)
             .is_some_and(|link| link.state != State::Activating);
@@ -167,7 +170,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             Message::AddLinkCont(_) => self.fail(slot, Cause::Unexpected(message.name())),
             Message::ConfirmRkey(rkey) => self.on_confirm_rkey(now, slot, rkey),
             Message::ConfirmRkeyCont(rkey) => self.on_confirm_rkey_cont(slot, rkey),
-            Message::DeleteRkey(rkey) => self.on_delete_rkey(slot, rkey),
+            Message::DeleteRkey(rkey) => self.on_delete_rkey(slot, rkey, octets),
         }
     }
 

@@ -5,6 +5,9 @@
 //! Every message is a SEND of exactly 44 octets (GEN-08). Octet 0 is the opcode, octet 1 the
 //! length, the top bit of octet 3 tells a reply from a request (LLC-01). Nothing here can panic,
 //! whatever the octets.
+//!
+//! In SMC-Rv2 the opcode says so in its high half, the length takes octets 1 and 2, and a few
+//! messages go on behind the 44th octet.
 
 use zerocopy::FromBytes;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -20,7 +23,8 @@ use super::{
     test_link::TestLink, //
 };
 
-/// Length of every message in octets (GEN-08, LLC-01).
+/// Length of every message in octets (GEN-08, LLC-01), in SMC-Rv2 that of its part which is always
+/// there.
 pub(crate) const MESSAGE_BYTES: usize = 44;
 
 /// A message as sent.
@@ -38,7 +42,10 @@ const CLASS_MASK: u8 = 0xc0;
 /// Class of messages that a receiver may ignore (LLC-06).
 const CLASS_OPTIONAL: u8 = 0x80;
 
-/// How the fields of ADD LINK are laid out. The two sides have to agree on it beforehand.
+/// In the high half of the opcode: the message is one of SMC-Rv2.
+const V2: u8 = 0x20;
+
+/// How messages are laid out. The two sides have to agree on it beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// As in RFC 7609, Figure 32 (LLC-207).
@@ -47,14 +54,64 @@ pub(crate) enum Layout {
         expect(dead_code, reason = "all peers known so far are of the other kind")
     )]
     Rfc,
-    /// As Linux sends it: two reserved octets follow the MAC (DEP-2).
+    /// As Linux sends it: two reserved octets follow the MAC in ADD LINK (DEP-2).
     Linux,
+    /// As in SMC-Rv2. A group begins with this one.
+    V2,
+    /// The same with numbers of two octets in little endian: Linux sends them in the order of its
+    /// processor, and reads the count of keys like that.
+    V2Little,
+}
+
+impl Layout {
+    /// Whether it is one of SMC-Rv2.
+    pub(crate) const fn is_v2(self) -> bool {
+        matches!(self, Self::V2 | Self::V2Little)
+    }
+
+    /// The layout to answer a message with: in SMC-Rv2 its length shows the order of octets that
+    /// the peer uses.
+    pub(super) fn shown_by(self, octets: &[u8]) -> Self {
+        match (self, octets) {
+            (Self::V2 | Self::V2Little, [_, a, b, ..]) => {
+                if usize::from(u16::from_be_bytes([*a, *b])) == octets.len() {
+                    Self::V2
+                } else {
+                    Self::V2Little
+                }
+            }
+            _ => self,
+        }
+    }
+
+    /// How a number of two octets is sent.
+    pub(super) const fn number(self, value: u16) -> [u8; 2] {
+        match self {
+            Self::V2Little => value.to_le_bytes(),
+            _ => value.to_be_bytes(),
+        }
+    }
+
+    /// The meaning of two octets.
+    #[cfg_attr(
+        not(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST)),
+        expect(
+            dead_code,
+            reason = "for the messages that go on behind the 44th octet"
+        )
+    )]
+    pub(super) const fn value(self, octets: [u8; 2]) -> u16 {
+        match self {
+            Self::V2Little => u16::from_le_bytes(octets),
+            _ => u16::from_be_bytes(octets),
+        }
+    }
 }
 
 /// Why octets are no LLC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseError {
-    /// The payload, or the length it states, is not 44 octets.
+    /// The payload, or the length it states, is not what it has to be.
     Length,
     /// The opcode is neither known nor optional (LLC-07).
     UnknownOpcode(u8),
@@ -96,6 +153,9 @@ impl Message {
         if opcode & CLASS_MASK == CLASS_OPTIONAL {
             return Ok(Self::Optional(opcode));
         }
+        if layout.is_v2() {
+            return Self::parse_v2(octets, opcode);
+        }
         let octets = Octets::read_from_bytes(octets).map_err(|_| ParseError::Length)?;
         let [_, length, ..] = octets;
         let message = match opcode {
@@ -115,19 +175,48 @@ impl Message {
         Ok(message)
     }
 
-    /// Writes the message. `None` for an optional one, which this side never sends.
-    pub(crate) fn emit(&self, layout: Layout) -> Option<Octets> {
-        match self {
-            Self::ConfirmLink(message) => Some(message.emit()),
-            Self::AddLink(message) => Some(message.emit(layout)),
-            Self::AddLinkCont(message) => Some(message.emit()),
-            Self::DeleteLink(message) => Some(message.emit()),
-            Self::ConfirmRkey(message) => Some(message.emit()),
-            Self::TestLink(message) => Some(message.emit()),
-            Self::ConfirmRkeyCont(message) => Some(message.emit()),
-            Self::DeleteRkey(message) => Some(message.emit()),
-            Self::Optional(_) => None,
+    /// Reads a message of SMC-Rv2, whose length may be in either order of octets.
+    fn parse_v2(octets: &[u8], opcode: u8) -> Result<Self, ParseError> {
+        let (head, _) = Octets::read_from_prefix(octets).map_err(|_| ParseError::Length)?;
+        let [_, a, b, ..] = head;
+        let fits = |stated: u16| usize::from(stated) == octets.len();
+        if !fits(u16::from_be_bytes([a, b])) && !fits(u16::from_le_bytes([a, b])) {
+            return Err(ParseError::Length);
         }
+        // The reason of a refused ADD LINK has no place beside the length.
+        let mut plain = head;
+        let [_, _, code, ..] = &mut plain;
+        *code = 0;
+        match opcode ^ V2 {
+            ConfirmLink::OPCODE => Ok(Self::ConfirmLink(ConfirmLink::parse(&plain))),
+            AddLink::OPCODE => Ok(Self::AddLink(AddLink::parse(&plain, Layout::V2))),
+            DeleteLink::OPCODE => Ok(Self::DeleteLink(DeleteLink::parse(&plain))),
+            ConfirmRkey::OPCODE => ConfirmRkey::parse(&plain).map(Self::ConfirmRkey),
+            TestLink::OPCODE => Ok(Self::TestLink(TestLink::parse(&plain))),
+            ConfirmRkeyCont::OPCODE => Ok(Self::ConfirmRkeyCont(ConfirmRkeyCont::parse(&plain))),
+            DeleteRkey::OPCODE => DeleteRkey::parse_v2(&plain, octets.len()).map(Self::DeleteRkey),
+            _ => Err(ParseError::UnknownOpcode(opcode)),
+        }
+    }
+
+    /// Writes the message, of one that goes on behind the 44th octet the part before. `None` for
+    /// an optional one, which this side never sends.
+    pub(crate) fn emit(&self, layout: Layout) -> Option<Octets> {
+        let mut octets = match self {
+            Self::ConfirmLink(message) => message.emit(),
+            Self::AddLink(message) => message.emit(layout),
+            Self::AddLinkCont(message) => message.emit(),
+            Self::DeleteLink(message) => message.emit(),
+            Self::ConfirmRkey(message) => message.emit(),
+            Self::TestLink(message) => message.emit(),
+            Self::ConfirmRkeyCont(message) => message.emit(),
+            Self::DeleteRkey(message) => message.emit(layout),
+            Self::Optional(_) => return None,
+        };
+        if layout.is_v2() {
+            mark_v2(&mut octets, u16::from(LENGTH), layout);
+        }
+        Some(octets)
     }
 
     /// The name the RFC gives this message.
@@ -143,6 +232,14 @@ impl Message {
             Self::DeleteRkey(_) => "DELETE RKEY",
             Self::Optional(_) => "optional message",
         }
+    }
+}
+
+/// Turns the header of a message into one of SMC-Rv2.
+fn mark_v2(octets: &mut [u8], length: u16, layout: Layout) {
+    if let [opcode, a, b, ..] = octets {
+        *opcode |= V2;
+        [*a, *b] = layout.number(length);
     }
 }
 
@@ -550,7 +647,28 @@ mod tests {
             .map(|(key, _)| key.get())
             .eq([0x0101_0102, 0x0101_0104]));
         assert_eq!(message.map(|m| m.keys().count()), Some(4));
-        assert_eq!(message.map(|m| m.emit()), Some(VEC_19));
+        assert_eq!(message.map(|m| m.emit(Layout::Rfc)), Some(VEC_19));
+    }
+
+    /// SMC-Rv2: nine keys fit, and a reply counts those that were not known.
+    #[test]
+    fn delete_rkey_of_version_2_holds_nine() {
+        let mut octets = padded(&[0x29, 0, 44, 0, 9]);
+        octets[43] = 7;
+        let keys = |octets: &[u8]| match Message::parse(octets, Layout::V2) {
+            Ok(Message::DeleteRkey(message)) => message
+                .keys()
+                .last()
+                .map(|(key, _)| (key.get(), message.keys().count())),
+            _ => None,
+        };
+        assert_eq!(keys(&octets), Some((7, 9)));
+        octets[4] = 2;
+        assert_eq!(keys(&octets), Some((0, 2)));
+        // The tenth would be behind the end.
+        octets[4] = 10;
+        let parsed = Message::parse(&octets, Layout::V2);
+        assert_eq!(parsed, Err(ParseError::Count));
     }
 
     /// GEN-08, ERR-41.
@@ -607,6 +725,65 @@ mod tests {
         }
     }
 
+    /// SMC-Rv2: the opcode shows the version, and the length may be in either order of octets.
+    #[test]
+    fn version_2_differs_in_the_header() {
+        for (layout, a, b) in [(Layout::V2, 0, 44), (Layout::V2Little, 44, 0)] {
+            for vector in [
+                VEC_07, VEC_08, VEC_12, VEC_13, VEC_14, VEC_15, VEC_16, VEC_17,
+            ] {
+                let message = Message::parse(&vector, Layout::Rfc);
+                let mut octets = vector;
+                octets[0] |= 0x20;
+                octets[1] = a;
+                octets[2] = b;
+                assert_eq!(Message::parse(&octets, Layout::V2), message);
+                assert_eq!(Message::parse(&octets, Layout::V2Little), message);
+                let sent = message.ok().and_then(|message| message.emit(layout));
+                assert_eq!(sent, Some(octets));
+                assert_eq!(Layout::V2.shown_by(&octets), layout);
+                assert_eq!(Layout::V2Little.shown_by(&octets), layout);
+                assert_eq!(Layout::Linux.shown_by(&octets), Layout::Linux);
+                // Each version is foreign to the other.
+                assert!(Message::parse(&octets, Layout::Linux).is_err());
+                assert!(Message::parse(&vector, Layout::V2).is_err());
+                octets[2] ^= 1;
+                assert_eq!(Message::parse(&octets, Layout::V2), Err(ParseError::Length));
+            }
+        }
+        assert_eq!(Layout::V2.value([1, 2]), 0x0102);
+        assert_eq!(Layout::V2Little.value([1, 2]), 0x0201);
+    }
+
+    /// SMC-Rv2: ADD LINK CONTINUATION does not exist, optional messages do.
+    #[test]
+    fn version_2_knows_its_opcodes() {
+        let mut octets = padded(&[0, 0, 44, 0, 1, 1]);
+        for opcode in 0..=u8::MAX {
+            octets[0] = opcode;
+            let parsed = Message::parse(&octets, Layout::V2);
+            match opcode {
+                0x21 | 0x22 | 0x24 | 0x26..=0x29 => assert!(parsed.is_ok()),
+                0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
+                _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
+            }
+        }
+    }
+
+    /// SMC-Rv2: there is no place for the reason.
+    #[test]
+    fn refusal_of_version_2_has_no_reason() {
+        let mut octets = padded(&[0x22, 0, 44, 0xc0]);
+        octets[31] = 2;
+        let message = Message::parse(&octets, Layout::V2);
+        assert_eq!(message.map(|m| m.emit(Layout::V2)), Ok(Some(octets)));
+        let refusal = match message {
+            Ok(Message::AddLink(message)) => message.refusal,
+            _ => None,
+        };
+        assert_eq!(refusal, Some(Refusal::Other(0)));
+    }
+
     /// GEN-10: reserved octets are neither checked nor sent.
     #[test]
     fn reserved_octets_are_ignored() {
@@ -631,15 +808,19 @@ mod properties {
         fn what_is_read_can_be_sent(
             opcode in 0..10_u8,
             mut octets in proptest::collection::vec(any::<u8>(), 0..50),
-            linux in any::<bool>(),
+            layout in 0..4_usize,
             shape in any::<bool>(),
         ) {
-            let layout = if linux { Layout::Linux } else { Layout::Rfc };
+            let layouts = [Layout::Rfc, Layout::Linux, Layout::V2, Layout::V2Little];
+            let layout = layouts[layout];
             if shape {
                 octets.resize(MESSAGE_BYTES, 0);
                 octets[0] = opcode;
                 octets[1] = LENGTH;
                 octets[4] %= 10;
+                if layout.is_v2() {
+                    mark_v2(&mut octets, u16::from(LENGTH), layout);
+                }
             }
             if let Ok(message) = Message::parse(&octets, layout) {
                 if let Some(sent) = message.emit(layout) {

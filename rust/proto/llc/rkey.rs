@@ -327,7 +327,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// DELETE RKEY arrived.
-    pub(super) fn on_delete_rkey(&mut self, slot: Slot, message: &DeleteRkey) {
+    pub(super) fn on_delete_rkey(&mut self, slot: Slot, message: &DeleteRkey, octets: &[u8]) {
         if message.reply {
             return match self.rkeys.answered(slot, Op::Delete) {
                 // LLF-70: a buffer the peer did not know is as good as forgotten.
@@ -336,6 +336,17 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             };
         }
         let process = self.admit(Class::Rkey) == Verdict::Process;
+        if self.layout.is_v2() {
+            let unknown = message
+                .keys()
+                .map(|(key, _)| key)
+                .chain(DeleteRkey::further_keys(octets))
+                .take(usize::from(message.count()))
+                .filter(|key| !process || !self.rtokens.remove(slot, *key))
+                .fold(0_u8, |count, _| count.saturating_add(1));
+            let reply = Message::DeleteRkey(message.reply_v2(unknown));
+            return self.send(slot, &reply, Kind::Reply);
+        }
         let mut reply = *message;
         reply.reply = true;
         // LLF-69, ERR-38; all of them during another exchange (AMB-16).

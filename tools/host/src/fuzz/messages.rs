@@ -71,7 +71,7 @@ pub fn clc_message(octets: &[u8]) {
 
 /// An LLC message in both layouts.
 pub fn llc_message(octets: &[u8]) {
-    for layout in [Layout::Rfc, Layout::Linux] {
+    for layout in [Layout::Rfc, Layout::Linux, Layout::V2, Layout::V2Little] {
         let read = llc::msg::Message::parse(octets, layout);
         if let Ok(message) = read {
             if let Some(written) = message.emit(layout) {
