@@ -22,3 +22,4 @@
 #include "helpers_net.h"
 #include "helpers_rdma.h"
 #include "helpers_sys.h"
+#include "helpers_xfrm.h"

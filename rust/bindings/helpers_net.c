@@ -160,16 +160,6 @@ u64 rdma_sock_helper_sk_ino(const struct sock *sk)
 	return sock_i_ino(sk);
 }
 
-bool rdma_sock_helper_has_policy(const struct sock *sk)
-{
-#ifdef CONFIG_XFRM
-	return rcu_access_pointer(sk->sk_policy[0]) ||
-	       rcu_access_pointer(sk->sk_policy[1]);
-#else
-	return false;
-#endif
-}
-
 /* net/sock.h: messages, wakes */
 
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len)
@@ -367,6 +357,11 @@ bool rdma_sock_helper_tcp_signed(const struct sock *sk)
 bool rdma_sock_helper_tcp_corked(const struct sock *sk)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK;
+}
+
+bool rdma_sock_helper_tcp_repair(const struct sock *sk)
+{
+	return tcp_sk(sk)->repair;
 }
 
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk)

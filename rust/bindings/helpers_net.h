@@ -44,7 +44,6 @@ void rdma_sock_helper_sock_no_linger(struct sock *sk);
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk);
 u32 rdma_sock_helper_sk_uid(const struct sock *sk);
 u64 rdma_sock_helper_sk_ino(const struct sock *sk);
-bool rdma_sock_helper_has_policy(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len);
@@ -88,6 +87,7 @@ int rdma_sock_helper_tcp_inq(struct sock *sk);
 void rdma_sock_helper_tcp_shutdown_send(struct sock *sk);
 bool rdma_sock_helper_tcp_signed(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
+bool rdma_sock_helper_tcp_repair(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);
 u8 rdma_sock_helper_tcp_save_syn(const struct sock *sk);

@@ -93,7 +93,10 @@ impl LinkGroup {
             number: FIRST_LINK,
             max_links: MAX_LINKS,
             layout: Layout::Linux,
-            timers: Timers::default(),
+            timers: Timers {
+                idle_test: self.engine.settings(self.key.net)?.testlink_time(),
+                ..Timers::default()
+            },
         };
         let rows = KVec::from_elem(Entry::EMPTY, PEER_RMBS, GFP_KERNEL)?;
         Ok(KBox::new(Group::new(&config, rows), GFP_KERNEL)?)

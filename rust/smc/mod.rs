@@ -33,10 +33,12 @@ mod llc;
 mod offer;
 mod ops;
 mod option;
+mod policy;
 mod procfs;
 mod rmb;
 mod rx;
 mod stats;
+mod sysctl;
 mod tokens;
 mod tx;
 
@@ -46,7 +48,11 @@ use self::{
     ops::SmcOps,
     option::SmcPolicy,
     procfs::ProcDir,
-    stats::NetState, //
+    stats::NetState,
+    sysctl::{
+        Files,
+        NetSettings, //
+    },
 };
 use crate::{
     kapi::{
@@ -105,6 +111,8 @@ pub(crate) struct Engine {
     groups: Mutex<KVec<Arc<LinkGroup>>>,
     #[pin]
     nets: Mutex<KVec<Arc<NetState>>>,
+    #[pin]
+    settings: Mutex<KVec<NetSettings>>,
     groups_made: Atomic<u32>,
     /// When something about a peer was logged last.
     logged: Atomic<u64>,
@@ -131,6 +139,7 @@ impl Engine {
                 devices <- new_mutex!(KVec::new(), "rdma_sock_devices"),
                 groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
+                settings <- new_mutex!(KVec::new(), "rdma_sock_settings"),
                 groups_made: Atomic::new(0u32),
                 logged: Atomic::new(0u64),
             }),
@@ -154,6 +163,7 @@ impl Engine {
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the devices, last the engine.
 pub(crate) struct Smc {
+    _files: NetRegistration<Files>,
     _family: Family<SmcOps>,
     _option: Backend<SmcPolicy>,
     _proc: NetProc<ProcDir>,
@@ -167,9 +177,9 @@ pub(crate) struct Smc {
 struct Namespaces;
 
 impl NetOps for Namespaces {
-    fn init(_net: &Net) -> Result {
-        // State is made by the first socket.
-        Ok(())
+    fn init(net: &Net) -> Result {
+        // The rest of the state is made by the first socket.
+        engine().ok_or(ENODEV)?.add_settings(net.cookie())
     }
 
     fn exit(net: &Net) {
@@ -178,6 +188,7 @@ impl NetOps for Namespaces {
             let cookie = net.cookie();
             LinkGroup::terminate_all(&engine, |group| group.key.net == cookie);
             engine.forget_net(cookie);
+            engine.remove_settings(cookie);
         }
     }
 }
@@ -215,7 +226,9 @@ impl Smc {
         let proc = NetProc::new()?;
         let option = Backend::register(backend)?;
         let family = Family::new(AF_SMC, IPPROTO_SMC)?;
+        let files = NetRegistration::new()?;
         Ok(Self {
+            _files: files,
             _family: family,
             _option: option,
             _proc: proc,

@@ -22,6 +22,7 @@ use super::{
         Taken, //
     },
     now,
+    policy,
     rmb::Rmbe, //
 };
 use crate::{
@@ -74,8 +75,6 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Buffer size when the user asked for none.
-const DEFAULT_BUFFER: usize = 64 << 10;
 /// Deployed peers and we use no eye catchers, so cursors start at 0 (`SMCR-DEP-1`).
 const ORIGIN: u32 = 0;
 
@@ -165,8 +164,8 @@ pub(crate) fn path(connection: &Connection) -> Option<Path> {
 /// Makes the client's Proposal, or says why there is none. Sleeps.
 pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
     let sk = &connection.sk;
-    if sk.has_ipsec_policy() {
-        return Err(Reason::Ipsec);
+    if let Some(reason) = policy::refusal(sk) {
+        return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
     let networks = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
@@ -178,14 +177,20 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
     })
 }
 
-/// Rounds a buffer size the user set, as the socket layer stores it doubled.
-fn buffer_size(user: Option<usize>) -> BufSize {
-    let bytes = user.map_or(DEFAULT_BUFFER, |doubled| doubled / 2);
-    BufSize::for_bytes(u32::try_from(bytes).unwrap_or(u32::MAX))
+/// Rounds a buffer size: what the user set, which the socket layer stores doubled, or `default`.
+fn buffer_size(user: Option<usize>, default: u32) -> BufSize {
+    let bytes = user.map(|doubled| u32::try_from(doubled / 2).unwrap_or(u32::MAX));
+    BufSize::for_bytes(bytes.unwrap_or(default))
+}
+
+/// The size of the receive buffer a connection is to have.
+fn receive_size(connection: &Connection) -> BufSize {
+    buffer_size(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
 fn make_sendbuf(connection: &Connection, path: &Path) -> Result<Arc<SendBuffer>> {
-    let mut bytes = usize::try_from(buffer_size(connection.sk.sndbuf_user()).bytes())?;
+    let size = buffer_size(connection.sk.sndbuf_user(), connection.net.settings.wmem());
+    let mut bytes = usize::try_from(size.bytes())?;
     let least = usize::try_from(BufSize::MIN.bytes())?;
     loop {
         match SendBuffer::new(&path.device, bytes) {
@@ -235,8 +240,8 @@ fn server_place(
     proposal: &Proposal,
 ) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
-    if sk.has_ipsec_policy() {
-        return Err(Reason::Ipsec);
+    if let Some(reason) = policy::refusal(sk) {
+        return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
     let ours = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
@@ -280,7 +285,7 @@ fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<
 }
 
 fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Place, Reason> {
-    let size = buffer_size(connection.sk.rcvbuf_user());
+    let size = receive_size(connection);
     match LinkGroup::bring_up(&group, size) {
         Ok((rmbe, qpn, psn)) => Ok(Place {
             group,
@@ -300,7 +305,7 @@ fn next_place(
     connection: &Arc<Connection>,
     group: Arc<LinkGroup>,
 ) -> Result<Option<Place>, Reason> {
-    let size = buffer_size(connection.sk.rcvbuf_user());
+    let size = receive_size(connection);
     let taken = LinkGroup::take_rmbe(&group, size, connection, now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
@@ -402,7 +407,7 @@ impl Offer {
 
     /// The handshake succeeded: data may flow. Sleeps.
     pub(crate) fn activate(self, connection: &Arc<Connection>) -> Result {
-        match self.build() {
+        match self.build(connection.net.settings.autocorking_size()) {
             Ok((data, early_mode)) => {
                 let early = {
                     let mut slot = connection.data.lock();
@@ -429,7 +434,7 @@ impl Offer {
         }
     }
 
-    fn build(self) -> Result<(KBox<Data>, Mode), (Self, Error)> {
+    fn build(self, cork_bytes: u32) -> Result<(KBox<Data>, Mode), (Self, Error)> {
         let Some((peer, rmb)) = self.peer else {
             return Err((self, EINVAL));
         };
@@ -445,7 +450,7 @@ impl Offer {
             local_rmbe: self.endpoint.buf_size.bytes(),
             peer_rmbe: peer.buf_size.bytes(),
             origin: ORIGIN,
-            cork_bytes: CdcConfig::CORK_BYTES,
+            cork_bytes,
             max_write: CdcConfig::MAX_WRITE,
             timers: CdcTimers::DEFAULT,
         };

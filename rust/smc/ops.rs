@@ -11,6 +11,7 @@ use super::{
     engine,
     flags::*,
     listen,
+    policy,
     rx,
     tx, //
 };
@@ -90,19 +91,12 @@ fn context_or_new(sock: &Socket, side: Side) -> Option<Arc<Connection>> {
 }
 
 /// Why a connection is not even offered to the peer.
-fn opt_out(connection: &Connection) -> Option<Reason> {
+fn opt_out(connection: &Connection, name: &Name) -> Option<Reason> {
     let sk = &connection.sk;
     if !connection.engine.has_device(sk.net_cookie()) {
         return Some(Reason::NoSmcrDevice);
     }
-    if sk.is_fastopen_wanted() {
-        return Some(Reason::OptionUnsupported);
-    }
-    // Both protect segments, which RDMA bypasses (`SMCR-SEC-06`).
-    if sk.has_ipsec_policy() || sk.has_md5_or_ao() {
-        return Some(Reason::Ipsec);
-    }
-    None
+    policy::refusal_to(sk, name)
 }
 
 /// Waits for the end of `connect`. EAGAIN when the time is over.
@@ -146,7 +140,7 @@ fn begin(
     name: &Name,
     flags: ConnectFlags,
 ) -> Result<bool> {
-    if let Some(reason) = opt_out(connection) {
+    if let Some(reason) = opt_out(connection, name) {
         connection.fall_back(reason);
         return Ok(false);
     }

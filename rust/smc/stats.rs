@@ -12,6 +12,7 @@ use super::{
     },
     data::Counters,
     device::Path,
+    sysctl::Settings,
     Engine, //
 };
 use crate::{
@@ -57,6 +58,8 @@ const MAX_VIOLATIONS: usize = 8;
 pub(crate) struct NetState {
     /// Cookie of the namespace.
     pub(crate) cookie: u64,
+    /// What the administrator has set.
+    pub(crate) settings: Arc<Settings>,
     instance: u16,
     mac: Atomic<u64>,
     #[pin]
@@ -112,6 +115,7 @@ fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
 impl Engine {
     /// The state of a namespace, made at its first socket. Sleeps.
     pub(crate) fn net_state(&self, cookie: u64) -> Result<Arc<NetState>> {
+        let settings = self.settings(cookie)?;
         let mut nets = self.nets.lock();
         if let Some(net) = nets.iter().find(|net| net.cookie == cookie) {
             return Ok(net.clone());
@@ -120,6 +124,7 @@ impl Engine {
         let net = Arc::pin_init(
             pin_init!(NetState {
                 cookie,
+                settings,
                 instance: u16::from_ne_bytes([low, high]),
                 mac: Atomic::new(0u64),
                 connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),

@@ -9,6 +9,7 @@
 //! | `struct socket`    | [`socket::Shell`] (owned)        | `Drop`: closes TCP                         |
 //! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
 //! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
+//! | `struct ctl_table` | [`sysctl::Table`]               | `Drop`                                     |
 //! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::Registration`] | `Drop`                |
 
 pub(crate) mod addr;
@@ -24,5 +25,7 @@ pub(crate) mod proc;
 pub(crate) mod sock;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
+pub(crate) mod sysctl;
 pub(crate) mod tcp;
 pub(crate) mod wait;
+pub(crate) mod xfrm;

@@ -313,12 +313,6 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_sk_ino(self.as_raw()) }
     }
 
-    /// Whether the user put an IPsec policy on the socket. Any context.
-    pub(crate) fn has_ipsec_policy(&self) -> bool {
-        // SAFETY: By the type invariants the sock is valid.
-        unsafe { bindings::rdma_sock_helper_has_policy(self.as_raw()) }
-    }
-
     /// The network namespace. Any context.
     pub(crate) fn net(&self) -> NetRef {
         // SAFETY: By the type invariants the sock is valid; a user's sock holds its namespace.

@@ -86,6 +86,12 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_tcp_corked(self.as_raw()) }
     }
 
+    /// Whether the user puts the connection together from parts (TCP_REPAIR). Any context.
+    pub(crate) fn is_in_repair(&self) -> bool {
+        // SAFETY: The sock is valid.
+        unsafe { bindings::rdma_sock_helper_tcp_repair(self.as_raw()) }
+    }
+
     /// Whether the user wants the first data on the SYN (TCP_FASTOPEN_CONNECT). Any context.
     pub(crate) fn is_fastopen_wanted(&self) -> bool {
         // SAFETY: The sock is valid.

@@ -71,6 +71,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// A good value for [`Self::cork_bytes`].
+    #[cfg(test)]
     pub(crate) const CORK_BYTES: u32 = 64 << 10;
 
     /// A good value for [`Self::max_write`].

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbers under `/proc/sys/net` that an administrator may change, in a network namespace.
+//!
+//! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
+
+use super::netns::Net;
+use core::{
+    mem::size_of,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
+};
+use kernel::{
+    bindings as kb, ffi,
+    prelude::*,
+    sync::{
+        atomic::Atomic,
+        Arc, //
+    },
+};
+
+/// What is known of a number before it exists.
+pub(crate) struct Knob {
+    /// The name of the file.
+    pub(crate) name: &'static CStr,
+    /// The least value that can be written.
+    pub(crate) min: i32,
+    /// The greatest.
+    pub(crate) max: i32,
+}
+
+/// The numbers of a folder.
+pub(crate) trait Knobs: Send + Sync + 'static {
+    /// The folder below `/proc/sys`.
+    const PATH: &'static CStr;
+    /// How many there are.
+    const COUNT: usize;
+
+    /// All of them, each with its present value. A value may change at any time between the limits.
+    fn knobs(&self) -> impl Iterator<Item = (&'static Knob, &Atomic<i32>)>;
+}
+
+/// The folder of a namespace with its files. On drop they go, after those who read or write have
+/// finished.
+///
+/// # Invariants
+///
+/// `header` is registered. What it points to is in `entries` and `values`, and neither moves.
+pub(crate) struct Table<K: Knobs> {
+    header: NonNull<kb::ctl_table_header>,
+    _entries: KVec<kb::ctl_table>,
+    _values: Arc<K>,
+}
+
+// SAFETY: The header is only used by the kernel, under its own lock; the values are `Sync`.
+unsafe impl<K: Knobs> Send for Table<K> {}
+// SAFETY: As above.
+unsafe impl<K: Knobs> Sync for Table<K> {}
+
+impl<K: Knobs> Table<K> {
+    /// Shows the numbers to a namespace. To be dropped before that goes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if somebody else has files of these names.
+    pub(crate) fn new(net: &Net, values: Arc<K>) -> Result<Self> {
+        let mut entries = KVec::with_capacity(K::COUNT, GFP_KERNEL)?;
+        for (knob, value) in values.knobs() {
+            let entry = kb::ctl_table {
+                procname: knob.name.as_char_ptr(),
+                data: value.as_ptr().cast(),
+                maxlen: ffi::c_int::try_from(size_of::<i32>())?,
+                mode: 0o644,
+                proc_handler: Some(kb::proc_dointvec_minmax),
+                poll: null_mut(),
+                extra1: core::ptr::from_ref(&knob.min).cast_mut().cast(),
+                extra2: core::ptr::from_ref(&knob.max).cast_mut().cast(),
+            };
+            entries.push(entry, GFP_KERNEL)?;
+        }
+        // SAFETY: The namespace is valid. The entries and the values stay where they are until the
+        // table is dropped, the names and limits for ever; the handler reads and writes whole
+        // values, and does not write the limits.
+        let header = unsafe {
+            kb::register_net_sysctl_sz(
+                net.as_raw(),
+                K::PATH.as_char_ptr(),
+                entries.as_ptr(),
+                entries.len(),
+            )
+        };
+        // INVARIANT: Just registered; both are on the heap.
+        Ok(Self {
+            header: NonNull::new(header).ok_or(ENOMEM)?,
+            _entries: entries,
+            _values: values,
+        })
+    }
+}
+
+impl<K: Knobs> Drop for Table<K> {
+    fn drop(&mut self) {
+        // SAFETY: Registered by the type invariants. Waits for users.
+        unsafe { kb::unregister_net_sysctl_table(self.header.as_ptr()) }
+    }
+}

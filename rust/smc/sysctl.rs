@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an administrator may set, per network namespace: `/proc/sys/net/smc/`.
+//!
+//! Names and units are those of the C implementation, so that existing settings keep their meaning.
+//! A change concerns what is made afterwards, not what exists.
+
+use super::{
+    engine,
+    Engine, //
+};
+use crate::{
+    kapi::net::{
+        netns::{
+            Net,
+            NetOps, //
+        },
+        sysctl::{
+            Knob,
+            Knobs,
+            Table, //
+        },
+    },
+    proto::{
+        time::Duration,
+        wire::BufSize, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Defines [`Settings`] from one table, so that a value cannot go without a file.
+macro_rules! settings {
+    ($($(#[$doc:meta])* $field:ident: $name:literal = $default:expr, $min:expr, $max:expr;)*) => {
+        /// The values of a network namespace. Any context.
+        pub(crate) struct Settings {
+            $($(#[$doc])* $field: Atomic<i32>,)*
+        }
+
+        impl Settings {
+            fn new() -> Self {
+                Self { $($field: Atomic::new($default),)* }
+            }
+        }
+
+        impl Knobs for Settings {
+            const PATH: &'static CStr = c"net/smc";
+            const COUNT: usize = [$($name),*].len();
+
+            fn knobs(&self) -> impl Iterator<Item = (&'static Knob, &Atomic<i32>)> {
+                [$(
+                    (
+                        const {
+                            &Knob {
+                                name: $name,
+                                min: $min,
+                                max: $max,
+                            }
+                        },
+                        &self.$field,
+                    ),
+                )*]
+                .into_iter()
+            }
+        }
+    };
+}
+
+settings! {
+    /// Octets of payload that may wait for more while earlier data is under way.
+    autocorking_size: c"autocorking_size" = 64 << 10, 0, i32::MAX;
+    /// Seconds of silence before a link is tested, 0 for never (`SMCR-KAL-02`).
+    testlink_time: c"smcr_testlink_time" = 30, 0, i32::MAX;
+    /// Octets of the send buffer of a socket without SO_SNDBUF.
+    wmem: c"wmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
+    /// Octets of the receive buffer of a socket without SO_RCVBUF.
+    rmem: c"rmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
+}
+
+/// The least buffer that the protocol knows.
+const MIN_BUFFER: i32 = 16 << 10;
+
+impl Settings {
+    /// Octets of payload that may wait for more while earlier data is under way.
+    pub(crate) fn autocorking_size(&self) -> u32 {
+        u32::try_from(self.autocorking_size.load(Relaxed)).unwrap_or(0)
+    }
+
+    /// Silence before a link is tested; zero for never.
+    pub(crate) fn testlink_time(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.testlink_time.load(Relaxed)).unwrap_or(0))
+    }
+
+    /// Octets of the send buffer of a socket that asks for none.
+    pub(crate) fn wmem(&self) -> u32 {
+        size(&self.wmem)
+    }
+
+    /// Octets of the receive buffer of a socket that asks for none.
+    pub(crate) fn rmem(&self) -> u32 {
+        size(&self.rmem)
+    }
+}
+
+fn size(value: &Atomic<i32>) -> u32 {
+    u32::try_from(value.load(Relaxed)).unwrap_or(BufSize::MIN.bytes())
+}
+
+/// What the engine keeps of a namespace from its beginning.
+pub(super) struct NetSettings {
+    cookie: u64,
+    values: Arc<Settings>,
+    /// The files, once sockets can be made.
+    table: Option<Table<Settings>>,
+}
+
+impl Engine {
+    /// The values of a namespace. Sleeps.
+    pub(crate) fn settings(&self, net_cookie: u64) -> Result<Arc<Settings>> {
+        let nets = self.settings.lock();
+        let found = nets.iter().find(|net| net.cookie == net_cookie);
+        found.map(|net| net.values.clone()).ok_or(ENOENT)
+    }
+
+    /// A namespace comes. Sleeps.
+    pub(super) fn add_settings(&self, net_cookie: u64) -> Result {
+        let net = NetSettings {
+            cookie: net_cookie,
+            values: Arc::new(Settings::new(), GFP_KERNEL)?,
+            table: None,
+        };
+        self.settings.lock().push(net, GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// A namespace goes. Sleeps.
+    pub(super) fn remove_settings(&self, net_cookie: u64) {
+        self.settings.lock().retain(|net| net.cookie != net_cookie);
+    }
+
+    /// Puts the files of a namespace in place of those it has. Sleeps.
+    fn set_table(&self, net_cookie: u64, table: Option<Table<Settings>>) {
+        let old = {
+            let mut nets = self.settings.lock();
+            let found = nets.iter_mut().find(|net| net.cookie == net_cookie);
+            match found {
+                Some(net) => core::mem::replace(&mut net.table, table),
+                None => table,
+            }
+        };
+        // Waits for those who read or write, without the lock.
+        drop(old);
+    }
+}
+
+/// The files. They come after the family is ours: the C implementation has files of these names.
+pub(super) struct Files;
+
+impl NetOps for Files {
+    fn init(net: &Net) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        let cookie = net.cookie();
+        let table = Table::new(net, engine.settings(cookie)?)?;
+        engine.set_table(cookie, Some(table));
+        Ok(())
+    }
+
+    fn exit(net: &Net) {
+        if let Some(engine) = engine() {
+            engine.set_table(net.cookie(), None);
+        }
+    }
+}
