@@ -54,6 +54,10 @@ selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
 check: ## what a reviewer would run: formatting, clippy, layers, licence lines, checkpatch, documents
 	@scripts/check
 
+.PHONY: conformance
+conformance: ## every rule of RFC 7609 has a test: rewrite the page of them, fail on a gap
+	@scripts/conformance
+
 .PHONY: doc
 doc: ## the documents as HTML: build/doc/
 	@scripts/doc
