@@ -193,6 +193,7 @@ mod tests {
         assert_eq!(RFC.capacity(), 9_996);
     }
 
+    // CDC-07, CDC-10, CDC-50, CDC-57.
     #[test]
     fn cursors_start_at_the_origin_and_wrap_to_it() -> Result<(), ()> {
         assert_eq!(RFC.start().wire(), wire(0, 4));
@@ -207,6 +208,7 @@ mod tests {
         Ok(())
     }
 
+    // CDC-06, CDC-50, TST-003.
     #[test]
     fn wrap_count_passes_65535() -> Result<(), ()> {
         let c = at(u16::MAX, 5_000);
@@ -216,6 +218,7 @@ mod tests {
         Ok(())
     }
 
+    // CDC-51, CDC-54, CDC-55.
     #[test]
     fn full_and_empty_differ_by_the_wrap_count() {
         // CDC-52.
@@ -226,6 +229,7 @@ mod tests {
         assert_eq!(empty.map(|e| e.since(c)), Some(0));
     }
 
+    // CDC-38, CDC-51, TST-149.
     #[test]
     fn impossible_cursors_are_refused() {
         let c = at(1, 1_004);
@@ -245,6 +249,7 @@ mod tests {
         assert!(RFC.receive(c, wire(1, 1_104), 100).is_some());
     }
 
+    // CDC-50, CDC-51, CDC-54, WIN-01, TST-003.
     #[test]
     fn advancing_and_receiving_agree_on_every_pair() {
         // Small enough to try all pairs of a position and an advance, with both origins.
@@ -271,6 +276,7 @@ mod tests {
         }
     }
 
+    // RMB-17.
     #[test]
     fn bytes_that_wrap_are_in_two_parts() {
         // Figure 19: 20,000 bytes from 1004 on.

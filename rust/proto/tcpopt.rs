@@ -293,6 +293,7 @@ mod tests {
         assert_eq!(scan(&[]), Options::default());
     }
 
+    // TCP-01, TCP-02, TCP-03, GEN-20, VEC-01, TST-028.
     #[test]
     fn smc_option_is_found_anywhere() {
         for lead in [&[][..], &[1], &[1, 1], &LINUX_SYN] {
@@ -334,6 +335,7 @@ mod tests {
         }
     }
 
+    // TCP-02, TST-028.
     #[test]
     fn every_impossible_length_is_malformed() {
         for len in 0..=u8::MAX {
@@ -353,6 +355,7 @@ mod tests {
         assert!(scan(&[254]).malformed);
     }
 
+    // TST-028, AMB-37.
     #[test]
     fn fast_open_and_signatures_are_seen() {
         assert!(scan(&[34, 2]).fast_open);
@@ -365,6 +368,7 @@ mod tests {
         assert!(scan(&md5).auth);
     }
 
+    // TCP-10, TCP-01, TCP-02, TCP-03.
     #[test]
     fn syn_gets_decoy_and_option() -> Result<(), &'static str> {
         let add = decide_syn_out(&LINUX_SYN, NONCE);
@@ -389,6 +393,7 @@ mod tests {
         }
     }
 
+    // TCP-22, AMB-37.
     #[test]
     fn syn_that_cannot_be_smc_is_left_alone() {
         let (with_smc, _) = join(&[1, 1], &SMC);
@@ -405,6 +410,7 @@ mod tests {
         }
     }
 
+    // TCP-11, TCP-12, FBK-02.
     #[test]
     fn synack_answers_the_option_only() -> Result<(), &'static str> {
         let (syn, len) = join(&LINUX_SYN, &[254, 6, 0x72, 0x5a, 0, 1]);
@@ -457,6 +463,7 @@ mod tests {
         assert!(!synack_agrees(echoed.as_slice(), NONCE));
     }
 
+    // TCP-16, TCP-18, FBK-02, FBK-03.
     #[test]
     fn plain_synack_is_no_agreement() {
         assert_eq!(judge_synack(&LINUX_SYN, NONCE), Err(Reason::PeerNoSmc));
@@ -464,6 +471,7 @@ mod tests {
         assert_eq!(judge_synack(&bad[..len], NONCE), Err(Reason::PeerNoSmc));
     }
 
+    // TCP-16.
     #[test]
     fn option_alone_is_agreement() {
         assert!(synack_agrees(&SMC, NONCE));

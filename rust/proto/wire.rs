@@ -285,12 +285,14 @@ mod tests {
         assert_eq!(Psn::new(u32::MAX).get(), Psn::MAX);
     }
 
+    // RMB-02.
     #[test]
     fn index_zero_is_no_element() {
         assert!(RmbeIndex::new(0).is_none());
         assert_eq!(RmbeIndex::new(255).map(RmbeIndex::get), Some(255));
     }
 
+    // RMB-11, CLC-209.
     #[test]
     fn buffer_sizes_double_from_16_kib() {
         assert_eq!(BufSize::MIN.bytes(), 16 * 1024);
@@ -301,6 +303,7 @@ mod tests {
         }
     }
 
+    // RMB-11, WIN-12.
     #[test]
     fn buffer_size_is_rounded_up() {
         assert_eq!(BufSize::for_bytes(0), BufSize::MIN);
@@ -309,6 +312,7 @@ mod tests {
         assert_eq!(BufSize::for_bytes(u32::MAX), BufSize::MAX);
     }
 
+    // CLC-210.
     #[test]
     fn mtu_codes_are_those_of_the_rfc() {
         for code in 0..=u8::MAX {
@@ -323,6 +327,7 @@ mod tests {
         assert_eq!(Mtu::M256.smaller(Mtu::M1024), Mtu::M256);
     }
 
+    // CLC-20, CLC-21, CLC-13, CLC-14.
     #[test]
     fn peer_id_is_instance_and_mac() {
         let id = PeerId::from_parts(0x1234, Mac::new([2, 0, 0, 0, 11, 1]));

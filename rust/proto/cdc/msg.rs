@@ -238,6 +238,7 @@ mod tests {
         assert_eq!(Msg::parse(&octets(head)), Ok(message));
     }
 
+    // VEC-20, CDC-01, CDC-02, CDC-03, CDC-04, CDC-06, CDC-07, CDC-09, CDC-10, TST-032.
     #[test]
     fn data_message_has_the_octets_of_vec_20() {
         check(
@@ -249,6 +250,7 @@ mod tests {
         );
     }
 
+    // VEC-21, CDC-11.
     #[test]
     fn full_window_has_the_octets_of_vec_21() {
         let flags = Flags {
@@ -264,6 +266,7 @@ mod tests {
         );
     }
 
+    // VEC-22, CDC-12, CDC-13.
     #[test]
     fn urgent_message_has_the_octets_of_vec_22() {
         let flags = Flags {
@@ -280,6 +283,7 @@ mod tests {
         );
     }
 
+    // VEC-23, CDC-15.
     #[test]
     fn failover_message_has_the_octets_of_vec_23() {
         let mut message = msg(
@@ -300,6 +304,7 @@ mod tests {
         );
     }
 
+    // VEC-24, CDC-17, CDC-18.
     #[test]
     fn close_message_has_the_octets_of_vec_24() {
         let flags = Flags {
@@ -316,6 +321,7 @@ mod tests {
         );
     }
 
+    // VEC-25, CDC-19.
     #[test]
     fn abort_message_has_the_octets_of_vec_25() {
         let flags = Flags {
@@ -331,6 +337,7 @@ mod tests {
         );
     }
 
+    // CDC-11..15, CDC-17..19, TST-032.
     #[test]
     fn every_combination_of_flags_survives() {
         for producer in (0..=0xf8).step_by(8) {
@@ -343,6 +350,7 @@ mod tests {
         }
     }
 
+    // CDC-05, CDC-08, CDC-16, CDC-20, CDC-21, TST-032.
     #[test]
     fn reserved_bits_are_ignored() {
         let plain = msg(3, (1, 77), NONE);
@@ -358,6 +366,7 @@ mod tests {
         assert_eq!(Msg::parse(&octets), Ok(plain));
     }
 
+    // GEN-08, CDC-01, CDC-02, TST-149.
     #[test]
     fn other_lengths_and_types_are_refused() {
         let good = msg(1, (0, 4), NONE).emit();

@@ -87,6 +87,7 @@ mod tests {
             .map(|w| (w.src_off, w.dst_off, w.len))
     }
 
+    // TST-017, CDC-03, CDC-04, CDC-33, WIN-02.
     #[test]
     fn figure_16_small_data_needs_no_update() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -103,6 +104,7 @@ mod tests {
         Ok(())
     }
 
+    // TST-018, CDC-39, CDC-09.
     #[test]
     fn figure_17_answer_carries_the_consumer_cursor() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -118,6 +120,7 @@ mod tests {
         Ok(())
     }
 
+    // TST-019, WIN-02, WIN-08.
     #[test]
     fn figure_18_update_comes_below_half_a_window() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -136,6 +139,7 @@ mod tests {
         Ok(())
     }
 
+    // TST-021, WIN-07, WIN-03, WIN-11, CDC-54, CDC-55, CDC-57, AMB-38.
     #[test]
     fn figure_19_full_window_sets_and_clears_the_blocked_flag() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -173,6 +177,7 @@ mod tests {
         Ok(())
     }
 
+    // CDC-50, RMB-17.
     #[test]
     fn both_rings_may_wrap_in_one_chain() -> Outcome {
         let mut config = config(1_000, 0);
@@ -197,6 +202,7 @@ mod tests {
         Ok(())
     }
 
+    // TST-135, WIN-02.
     #[test]
     fn updates_follow_the_examples_of_section_4_5_1() -> Outcome {
         // A buffer of 64K; examples a, b, c.
@@ -210,6 +216,7 @@ mod tests {
         Ok(())
     }
 
+    // WIN-03, WIN-11, TST-136.
     #[test]
     fn blocked_peer_hears_of_every_byte() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -231,6 +238,7 @@ mod tests {
         Ok(())
     }
 
+    // WIN-03, WIN-08, WIN-11.
     #[test]
     fn a_stale_cursor_is_reported_as_soon_as_the_peer_is_blocked() -> Outcome {
         // Otherwise a reader that waits for more than the rest would wait for ever.
@@ -247,6 +255,7 @@ mod tests {
         Ok(())
     }
 
+    // WIN-04, WIN-08, CDC-14, TST-136.
     #[test]
     fn requested_update_comes_at_once_and_on_every_read() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -283,6 +292,7 @@ mod tests {
         Ok(())
     }
 
+    // CDC-34, AMB-17, TST-149.
     #[test]
     fn old_and_repeated_messages_are_ignored() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -298,6 +308,7 @@ mod tests {
         Ok(())
     }
 
+    // TST-150.
     #[test]
     fn lost_messages_do_no_harm() -> Outcome {
         // CDC-35, CDC-43: each message carries everything.
@@ -315,6 +326,7 @@ mod tests {
         Ok(())
     }
 
+    // CDC-38, CDC-51, SEC-10, TST-149.
     #[test]
     fn impossible_cursors_abort() -> Outcome {
         let good = {
@@ -349,6 +361,7 @@ mod tests {
         Ok(())
     }
 
+    // FOV-09, FOV-10, FOV-15, CDC-44, CDC-45, AMB-32, TST-128.
     #[test]
     fn failover_message_tells_whether_something_was_lost() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -364,6 +377,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-03, CLS-04, CLS-06, CLS-55, CDC-53.
     #[test]
     fn end_of_stream_comes_behind_the_data() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -395,6 +409,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-02, ABT-01, ABT-02, ABT-03, ABT-04, ABT-06, CDC-42, TST-141.
     #[test]
     fn close_with_unread_data_resets_the_peer() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -423,6 +438,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-05, TST-141, AMB-24.
     #[test]
     fn write_after_the_peer_closed_succeeds_once() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -440,6 +456,7 @@ mod tests {
         Ok(())
     }
 
+    // ABT-09, CLS-18.
     #[test]
     fn data_for_a_closed_socket_resets() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -470,6 +487,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-01, CLS-08, CLS-15.
     #[test]
     fn shutdown_of_both_directions_keeps_what_was_received() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -489,6 +507,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-02, CLS-17.
     #[test]
     fn release_with_data_left_by_a_shutdown_resets() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -506,6 +525,7 @@ mod tests {
         Ok(())
     }
 
+    // ABT-02, ABT-06, ABT-08, TST-027.
     #[test]
     fn abort_drops_what_was_not_sent() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -523,6 +543,7 @@ mod tests {
         Ok(())
     }
 
+    // CLS-30, CLS-31, TMR-32, TST-140.
     #[test]
     fn silent_peer_does_not_keep_a_closed_connection() -> Outcome {
         let (mut a, _) = pair()?;
@@ -540,6 +561,7 @@ mod tests {
         Ok(())
     }
 
+    // TCR-09, AMB-22, ABT-01, TST-143.
     #[test]
     fn fin_without_close_is_given_time() -> Outcome {
         let (mut a, _) = pair()?;
@@ -552,6 +574,7 @@ mod tests {
         Ok(())
     }
 
+    // ABT-10, FOV-19, GEN-04.
     #[test]
     fn lost_link_is_an_error() -> Outcome {
         let (mut a, mut b) = pair()?;
@@ -601,6 +624,7 @@ mod tests {
         Ok(())
     }
 
+    // WIN-09, WIN-10.
     #[test]
     fn small_data_waits_for_the_chain_before() -> Outcome {
         let mut config = config(65_536, 0);
@@ -626,6 +650,7 @@ mod tests {
         Ok(())
     }
 
+    // AMB-27.
     #[test]
     fn buffers_without_room_make_no_connection() {
         assert!(Conn::new(&config(4, 4)).is_none());

@@ -106,6 +106,7 @@ mod tests {
         })
     }
 
+    // VEC-04, CLC-201..215, TST-029.
     #[test]
     fn vector_is_read_and_written() -> Result<(), &'static str> {
         let message = Message::Accept(accept().ok_or("value")?);
@@ -117,6 +118,7 @@ mod tests {
         Ok(())
     }
 
+    // GEN-09, CLC-35, CLC-211, CLC-213, TST-029.
     #[test]
     fn reserved_octets_are_ignored() {
         let mut octets = ACCEPT;
@@ -126,6 +128,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), Message::parse(&ACCEPT));
     }
 
+    // CLC-202, CLC-34.
     #[test]
     fn flag_tells_first_contact() -> Result<(), &'static str> {
         let mut octets = ACCEPT;
@@ -136,6 +139,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-209, CLC-08, TST-110.
     #[test]
     fn every_reserved_buffer_size_is_told() {
         for code in 0..=15 {
@@ -149,6 +153,7 @@ mod tests {
         }
     }
 
+    // CLC-210, CLC-221, TST-110, TST-111.
     #[test]
     fn every_reserved_mtu_is_kept_apart() {
         for code in 0..=15 {
@@ -163,6 +168,7 @@ mod tests {
         }
     }
 
+    // CLC-207, RMB-02, AMB-19.
     #[test]
     fn element_index_zero_is_rejected() {
         let mut octets = ACCEPT;
@@ -178,6 +184,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), Err(Reserved::Version(2).into()));
     }
 
+    // CLC-220, LNK-09, TST-111.
     #[test]
     fn smaller_mtu_counts() -> Result<(), &'static str> {
         let mut end = accept().ok_or("value")?.endpoint;
@@ -188,6 +195,7 @@ mod tests {
         Ok(())
     }
 
+    // RMB-09, RMB-10, CLC-212, AMB-19.
     #[test]
     fn elements_lie_behind_each_other() -> Result<(), &'static str> {
         let mut end = accept().ok_or("value")?.endpoint;

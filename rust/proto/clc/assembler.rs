@@ -103,6 +103,7 @@ mod tests {
         Ok((None, stream))
     }
 
+    // CLC-01, CLC-04.
     #[test]
     fn message_is_cut_out_whatever_the_pieces() -> Result<(), Error> {
         let mut assembler = Assembler::new();
@@ -128,6 +129,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-06, TST-109.
     #[test]
     fn application_data_is_recognised_at_its_first_octet() {
         let mut assembler = Assembler::new();
@@ -143,6 +145,7 @@ mod tests {
         assert_eq!(assembler.room().len(), LEAD_LEN);
     }
 
+    // CLC-06, CLC-32, TST-109.
     #[test]
     fn too_long_message_is_rejected_at_once() {
         let mut assembler = Assembler::new();

@@ -659,6 +659,8 @@ mod tests {
         }
     }
 
+    // CLC-05..08, CLC-11, CLC-225, CLC-323, CLC-410..412, CLC-414, RDV-03, FBK-04..06,
+    // FBK-13, FBK-15, ERR-43, ERR-44, TST-104..106, TST-108.
     #[test]
     fn every_transition_is_as_written() {
         for (event, row) in &TABLE {
@@ -677,6 +679,7 @@ mod tests {
         }
     }
 
+    // CLC-10, TST-108.
     #[test]
     fn every_state_but_the_last_has_a_timer() {
         for at in COLUMNS {
@@ -686,6 +689,7 @@ mod tests {
         }
     }
 
+    // CLC-09.
     #[test]
     fn tcp_is_read_only_where_the_server_may_send() {
         for (at, want) in COLUMNS.into_iter().zip([
@@ -695,6 +699,7 @@ mod tests {
         }
     }
 
+    // RDV-02, CLC-122.
     #[test]
     fn proposal_comes_first() {
         let mut client = Client::new(START, TIMERS, proposal());
@@ -703,6 +708,7 @@ mod tests {
         assert!(client.poll_action().is_none());
     }
 
+    // CLC-410, FBK-04, TST-104.
     #[test]
     fn decline_can_take_the_place_of_the_proposal() {
         let mut client = Client::declining(START, TIMERS, CLIENT, Reason::NoSmcrDevice);
@@ -714,6 +720,7 @@ mod tests {
         assert_eq!(client.poll_action(), Some(Action::Done(outcome)));
     }
 
+    // CLC-402, CLC-416, TST-107.
     #[test]
     fn out_of_sync_of_the_server_is_passed_on() {
         let mut client = client(AwaitingAccept);

@@ -72,6 +72,7 @@ mod tests {
         0x56, 0xe2, 0xd4, 0xc3, 0xd9,
     ];
 
+    // VEC-05, CLC-301..314, TST-029.
     #[test]
     fn vector_is_read_and_written() -> Result<(), &'static str> {
         let message = Message::Confirm(Confirm {
@@ -98,6 +99,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-301, CLC-34, CLC-35, GEN-09.
     #[test]
     fn flag_of_accept_is_reserved_here() {
         let mut octets = CONFIRM;

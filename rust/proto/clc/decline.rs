@@ -103,6 +103,7 @@ mod tests {
     ];
     const CLIENT: PeerId = PeerId::new([0x12, 0x34, 2, 0, 0, 0, 11, 1]);
 
+    // VEC-06, CLC-401..405, TST-029.
     #[test]
     fn vector_is_read_and_written() {
         let decline = Decline::new(CLIENT, Reason::OutOfSync);
@@ -114,11 +115,13 @@ mod tests {
         assert_eq!(buf, DECLINE);
     }
 
+    // CLC-402, CLC-416.
     #[test]
     fn other_reasons_are_in_sync() {
         assert!(!Decline::new(CLIENT, Reason::Memory).out_of_sync);
     }
 
+    // CLC-403.
     #[test]
     fn unknown_diagnosis_survives() {
         let mut octets = DECLINE;

@@ -223,6 +223,7 @@ mod tests {
         message
     }
 
+    // CLC-30..36.
     #[test]
     fn fields_are_read() -> Result<(), Error> {
         let (header, body) = open(&DECLINE)?;
@@ -234,6 +235,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-03, CLC-06, CLC-32, TST-109.
     #[test]
     fn every_truncation_is_rejected() {
         for len in 0..DECLINE.len() {
@@ -244,6 +246,7 @@ mod tests {
         }
     }
 
+    // CLC-03, CLC-06, TST-109.
     #[test]
     fn surplus_octet_is_rejected() {
         let mut long = [0; 29];
@@ -253,6 +256,7 @@ mod tests {
         assert_eq!(open(&long), Err(ProtocolError::Size.into()));
     }
 
+    // CLC-02, CLC-30, CLC-06, TST-109.
     #[test]
     fn both_eye_catchers_are_checked() {
         for at in 0..4 {
@@ -269,6 +273,7 @@ mod tests {
         }
     }
 
+    // CLC-05, CLC-31, CLC-06, TST-109.
     #[test]
     fn unknown_types_are_rejected() {
         for code in 0..=u8::MAX {
@@ -279,6 +284,7 @@ mod tests {
         }
     }
 
+    // CLC-33, GEN-11, AMB-03.
     #[test]
     fn version_zero_is_rejected_and_later_ones_kept() -> Result<(), Error> {
         assert_eq!(open(&with(7, 0x08)), Err(ProtocolError::Version.into()));
@@ -291,6 +297,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-03, CLC-32, CLC-120.
     #[test]
     fn lengths_are_bound_to_type_and_version() {
         let lens = [0, 27, 28, 29, 43, 44, 51, 52, 67, 68, 69, 188, 1024, 1025];

@@ -347,6 +347,7 @@ mod tests {
         (buf, len)
     }
 
+    // VEC-02, CLC-101..109, CLC-111, CLC-120, CLC-36, CLC-20, CLC-21, TST-029.
     #[test]
     fn ipv4_vector_is_read_and_written() -> Result<(), &'static str> {
         let prefix = Prefix4::new([192, 168, 7, 1], 24).ok_or("prefix")?;
@@ -358,6 +359,7 @@ mod tests {
         Ok(())
     }
 
+    // VEC-03, CLC-106, CLC-107, CLC-109..113, CLC-120, TCP-21, TST-029.
     #[test]
     fn ipv6_vector_is_read_and_written() -> Result<(), &'static str> {
         let list = Prefix6List::new(prefix6(7).ok_or("prefix")?);
@@ -369,6 +371,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-109, CLC-110, CLC-120, CLC-32, TST-030.
     #[test]
     fn one_to_eight_prefixes_survive() -> Result<(), &'static str> {
         let mut list = Prefix6List::new(prefix6(1).ok_or("prefix")?);
@@ -386,6 +389,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-109, CLC-06, TST-030.
     #[test]
     fn nine_prefixes_are_rejected() {
         let mut octets = IPV6;
@@ -394,6 +398,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), error);
     }
 
+    // CLC-120, CLC-06, CLC-32.
     #[test]
     fn prefix_count_must_match_the_length() {
         let mut octets = IPV6;
@@ -403,6 +408,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), Err(ProtocolError::Size.into()));
     }
 
+    // CLC-107, CLC-113, CLC-06.
     #[test]
     fn impossible_prefix_lengths_are_rejected() {
         let mut octets = IPV4;
@@ -415,6 +421,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), error);
     }
 
+    // CLC-104, CLC-105, CLC-121, TST-030.
     #[test]
     fn networks_are_found_by_the_offset() {
         for skip in 0..=40 {
@@ -423,6 +430,7 @@ mod tests {
         }
     }
 
+    // CLC-104, CLC-06, TST-030.
     #[test]
     fn offset_out_of_the_message_is_rejected() {
         for offset in [1, 8, 9, 0xff] {
@@ -437,6 +445,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), error);
     }
 
+    // GEN-11, CLC-33, AMB-03.
     #[test]
     fn later_versions_are_read_as_the_first() {
         for flags in [0x20, 0x23, 0x2c, 0xf0] {
@@ -457,6 +466,7 @@ mod tests {
         }
     }
 
+    // GEN-09, CLC-34, CLC-35, CLC-108, TST-029.
     #[test]
     fn reserved_bits_are_ignored() {
         let mut octets = IPV4;
@@ -466,6 +476,7 @@ mod tests {
         assert_eq!(Message::parse(&octets), Message::parse(&IPV4));
     }
 
+    // CLC-106, AMB-06.
     #[test]
     fn host_bits_do_not_count() -> Result<(), &'static str> {
         let one = Prefix4::new([10, 1, 2, 3], 8).ok_or("prefix")?;
@@ -478,6 +489,7 @@ mod tests {
         Ok(())
     }
 
+    // CLC-126, CLC-127, TST-103.
     #[test]
     fn shared_links_are_found() -> Result<(), &'static str> {
         let net = |a, len| Prefix4::new([192, 168, a, 9], len).map(Networks::V4);

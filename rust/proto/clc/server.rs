@@ -691,6 +691,8 @@ mod tests {
         }
     }
 
+    // CLC-05..08, CLC-11, CLC-410, CLC-412, CLC-414, RDV-02, FBK-04..06, FBK-13, FBK-15,
+    // ERR-44, TST-104, TST-106, TST-108.
     #[test]
     fn every_transition_is_as_written() {
         for (event, row) in &TABLE {
@@ -709,6 +711,7 @@ mod tests {
         }
     }
 
+    // CLC-10, TST-108.
     #[test]
     fn every_state_but_the_last_has_a_timer() {
         for at in COLUMNS {
@@ -718,6 +721,7 @@ mod tests {
         }
     }
 
+    // CLC-09.
     #[test]
     fn tcp_is_read_only_where_the_client_may_send() {
         let reading = [
@@ -735,6 +739,7 @@ mod tests {
         }
     }
 
+    // CLC-402, CLC-416, TST-107.
     #[test]
     fn out_of_sync_of_the_client_is_passed_on() {
         let mut server = server(AwaitingConfirmOld);

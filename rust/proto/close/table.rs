@@ -219,6 +219,7 @@ mod tests {
         table
     }
 
+    // CLS-01..18, ABT-02..06, CLS-30, CLS-31, TMR-32, TCR-06, TCR-07.
     #[test]
     fn exactly_the_listed_transitions_occur() {
         let (states, steps) = explore();
@@ -235,6 +236,7 @@ mod tests {
         assert!(missing.is_empty(), "never taken: {missing:#?}");
     }
 
+    // ABT-09, CLS-13.
     #[test]
     fn states_agree_with_what_was_announced() {
         for c in explore().0 {
@@ -263,6 +265,7 @@ mod tests {
         }
     }
 
+    // CDC-43, TCR-05, TCR-08, AMB-18.
     #[test]
     fn nothing_is_taken_back() {
         for (from, event, to) in explore().1 {
@@ -295,6 +298,7 @@ mod tests {
         }
     }
 
+    // CLS-30, ABT-05, TMR-32, TST-140.
     #[test]
     fn whoever_is_released_gets_to_the_end_by_time_alone() {
         for mut c in explore().0 {
@@ -315,6 +319,7 @@ mod tests {
         }
     }
 
+    // CLS-13, CLS-14, ABT-04, ABT-08, TST-026.
     #[test]
     fn whoever_is_released_gets_to_the_end_with_a_willing_peer() {
         for mut c in explore().0 {
@@ -342,6 +347,7 @@ mod tests {
         }
     }
 
+    // ABT-03, ABT-06.
     #[test]
     fn errors_come_with_the_end_of_life() {
         for (from, event, to) in explore().1 {

@@ -85,6 +85,7 @@ fn check_segments(segments: [Segment; 2], origin: u32, size: u32, count: u32) {
     assert!(b.len == 0 || (b.off == origin && b.off + b.len <= a.off));
 }
 
+// SEC-10, CDC-38, TST-149.
 #[test]
 fn nothing_a_peer_sends_names_a_place_outside() {
     for_seeds(3_000, |seed| {

@@ -482,6 +482,7 @@ const ORDERLY: [[End; 2]; 4] = [
     [End::HalfClose, End::CloseWhenWritten],
 ];
 
+// CLS-03, CLS-04, CLS-14, CDC-35, CDC-53, WIN-09, WIN-11, TST-003, TST-026.
 #[test]
 fn orderly_ends_deliver_everything() {
     for_seeds(600, |seed| {
@@ -518,6 +519,7 @@ fn one_way_streams_arrive_although_the_writer_is_gone() {
     });
 }
 
+// CLS-14, CLS-30, ABT-08, TST-026, TST-027.
 #[test]
 fn any_two_ends_come_to_an_end() {
     const ALL: [End; 6] = [
@@ -543,6 +545,7 @@ fn any_two_ends_come_to_an_end() {
     });
 }
 
+// TCR-06, TCR-07, ABT-01, TST-142.
 #[test]
 fn a_reset_of_tcp_ends_both_sides() {
     for_seeds(400, |seed| {
@@ -558,6 +561,7 @@ fn a_reset_of_tcp_ends_both_sides() {
     });
 }
 
+// ABT-10, FOV-19, TST-130.
 #[test]
 fn a_lost_link_ends_both_sides() {
     for_seeds(400, |seed| {

@@ -129,6 +129,7 @@ pub(super) fn octets(message: &Message) -> Vec<u8> {
 }
 
 proptest! {
+    // CLC-02, CLC-03.
     #[test]
     fn messages_survive_the_wire(message in message()) {
         prop_assert_eq!(Message::parse(&octets(&message)), Ok(message));
@@ -147,6 +148,7 @@ proptest! {
         let _ = Message::parse(&octets);
     }
 
+    // CLC-06, TST-109.
     #[test]
     fn damaged_messages_are_read_or_refused(
         message in message(),
@@ -174,6 +176,7 @@ proptest! {
         prop_assert!(octets.len() == len || Message::parse(&octets).is_err());
     }
 
+    // CLC-04, CLC-01.
     #[test]
     fn assembler_takes_messages_and_nothing_else(
         messages in vec(message(), 1..4),

@@ -275,6 +275,8 @@ fn llc(number: u8) -> LlcOutcome {
 }
 
 proptest! {
+    // CLC-04, CLC-11, CLC-410, CLC-412, CLC-414, RDV-02, FBK-04..06, FBK-13, FBK-18, TST-104,
+    // TST-106.
     #[test]
     fn both_sides_agree_on_the_outcome(
         flags in any::<[bool; 6]>(),

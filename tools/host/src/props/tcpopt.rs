@@ -42,6 +42,7 @@ proptest! {
         prop_assert!(found.len_used <= octets.len());
     }
 
+    // TCP-10, TCP-11, TCP-16, TST-028.
     #[test]
     fn whole_handshake_agrees_where_there_is_room(
         syn in options(),
