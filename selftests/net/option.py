@@ -90,6 +90,7 @@ def backend(has_decoy=None, found=[]):  # pylint: disable=dangerous-default-valu
 
 
 def syn_has_option(link, version):
+    # TCP-01..03, TCP-10, TCP-23, API-07.
     peer, sock = Peer(link, version, 4001), make(version)
     syn = begin(peer, sock)
     experiments = syn.experiments()
@@ -102,6 +103,7 @@ def syn_has_option(link, version):
 
 
 def plain_sockets_are_left_alone(link, version):
+    # TCP-10, FBK-01.
     peer, sock = Peer(link, version, 4002), make(version, protocol=0)
     equal(begin(peer, sock).experiments(), [], "options of a plain socket")
     sock.close()
@@ -114,6 +116,7 @@ def plain_sockets_are_left_alone(link, version):
 
 
 def repeated_syn_is_the_same(link, version):
+    # TCP-10, AMB-37.
     peer, sock = Peer(link, version, 4004), make(version)
     first = begin(peer, sock)
     second = peer.receive(SYN)
@@ -126,6 +129,7 @@ def repeated_syn_is_the_same(link, version):
 
 
 def agreement_starts_the_handshake(link, version):
+    # TCP-15, TCP-16, TCP-19, CLC-01, RDV-02.
     peer, sock = Peer(link, version, 4005), make(version)
     begin(peer, sock)
     peer.send(SYN | ACK, MSS + SMC_PADDED)
@@ -136,6 +140,7 @@ def agreement_starts_the_handshake(link, version):
 
 
 def peer_without_option(link, version):
+    # TCP-16, TCP-17, FBK-02.
     peer, sock = Peer(link, version, 4006), make(version)
     begin(peer, sock)
     peer.send(SYN | ACK, MSS)
@@ -192,6 +197,7 @@ def refused_connection(link, version):
 
 
 def server_answers(link, version):
+    # TCP-11, TCP-12.
     with listener(version) as server:
         for options, count in ((MSS + SMC_PADDED, 1), (MSS, 0),
                                (bytes.fromhex("fe06725a1234") + SMC + MSS, 1),
@@ -220,6 +226,7 @@ def server_repeats(link, version):
 
 
 def server_without_agreement(link, version):
+    # TCP-12, TCP-17.
     with listener(version) as server:
         peer = Peer(link, version, 4013)
         peer.other_port = server.getsockname()[1]
@@ -236,6 +243,7 @@ def server_without_agreement(link, version):
 
 
 def cookies(link, version):
+    # AMB-37, TST-102.
     path = "/proc/sys/net/ipv4/tcp_syncookies"
     with open(path, encoding="ascii") as file:
         before = file.read()
@@ -279,6 +287,7 @@ def flood_leaves_nothing(link, version):
 
 
 def fast_open(link, version):
+    # AMB-37, TST-102.
     peer, sock = Peer(link, version, 4016), make(version)
     sock.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
     syn = begin(peer, sock)
@@ -290,6 +299,7 @@ def fast_open(link, version):
 
 
 def signed(link, version):
+    # SEC-06.
     peer, sock = Peer(link, version, 4017), make(version)
     ip = socket.inet_pton(family_of(version), IPS[version][1])
     if version == 4:
@@ -308,6 +318,7 @@ def signed(link, version):
 
 
 def two_of_ours(link, version):
+    # TCP-10, TCP-11, TCP-21.
     # Both ends in this kernel, by loopback, also with data in both directions.
     del link
     with listener(version) as server:

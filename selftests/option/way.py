@@ -72,6 +72,7 @@ def nothing_special(family):
 
 def first_syn_is_lost(family):
     """The repeated SYN has the option as well."""
+    # TCP-10, AMB-37, TST-102.
     with Rules("b", SYN + " counter name hit numgen inc mod 1000 0 drop") as rules:
         connection(family, is_smc)
         equal(rules.hits() >= 2, True, "SYNs")
@@ -86,6 +87,7 @@ def first_syn_ack_is_lost(family):
 
 def option_is_removed_from_the_syn(family):
     """The server is not asked, so it does not answer."""
+    # TCP-18, FBK-03, TST-101.
     # A statement removes one option, and there may be another of the same kind before.
     with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254 "
                "reset tcp option 254" % SYN) as rules:
@@ -97,6 +99,7 @@ def option_is_removed_from_the_syn(family):
 def option_is_removed_from_the_syn_ack(family):
     """The client believes that the server has no SMC, and sends. What the server gets is no message
     of the handshake: it has to be an error or these very bytes, and soon."""
+    # TCP-18, FBK-03, TST-101.
     data = b"not a word of SMC, and longer than its header"
     with Rules("a", "%s tcp option 254 exists counter name hit reset tcp option 254" %
                SYN_ACK) as rules, lab.listener("b", family) as listening:
@@ -122,6 +125,7 @@ def option_is_removed_from_the_syn_ack(family):
 
 def cookies(family):
     """A cookie has no room for the agreement."""
+    # AMB-37, TST-102.
     sysctl = ("ip", "netns", "exec", "rs-b", "sysctl", "-qw")
     command(*sysctl, "net.ipv4.tcp_syncookies=2")
     try:
@@ -133,6 +137,7 @@ def cookies(family):
 
 def plain_connections_have_no_option(family):
     """Neither towards our listener nor from it, nor between others."""
+    # TCP-17, FBK-01, TST-101.
     for smc in ((False, True), (False, False)):
         with Rules("b", "tcp option 254 exists counter name hit") as rules, \
                 Rules("a", "tcp option 254 exists counter name hit") as back:
@@ -145,6 +150,7 @@ def plain_connections_have_no_option(family):
 
 def only_two_segments_have_the_option(family):
     """The SYN and the SYN-ACK."""
+    # TCP-10, TCP-11, TCP-15, AMB-05.
     with Rules("b", "tcp option 254 exists counter name hit") as rules, \
             Rules("a", "tcp option 254 exists counter name hit") as back:
         connection(family, is_smc)

@@ -18,6 +18,7 @@ MIB = 1 << 20
 
 class Bulk(PairTest):
     """16 MiB in each direction at the same time."""
+    # GEN-01, TST-001.
 
     size = 16 * MIB
 
@@ -69,6 +70,7 @@ class PingPong(PairTest):
 
 class Parallel(PairTest):
     """200 connections at once."""
+    # RMB-02, RMB-04, RDV-20, RDV-21.
 
     count = 200
     size = 20000
@@ -128,6 +130,7 @@ class Sequence(PairTest):
 
 class HalfClose(PairTest):
     """The answer comes after the end of the question."""
+    # CLS-59, TST-026.
 
     size = 3 * MIB
 
@@ -152,6 +155,7 @@ class HalfClose(PairTest):
 
 class Reset(PairTest):
     """Closing with data unread is an error for the peer."""
+    # CLS-02, TST-141.
 
     def server(self, listening):
         """Does not read."""

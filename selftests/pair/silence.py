@@ -56,6 +56,7 @@ def wait_for_error(sock):
 
 class Silence(PairTest):
     """a falls silent while b sends on one connection and waits on another."""
+    # CLS-33, KAL-04, KAL-05.
 
     def server(self, listening):
         """Reads a while, then falls silent; is told as well."""
@@ -88,6 +89,7 @@ class Silence(PairTest):
 
 class Afterwards(PairTest):
     """New connections go by RDMA again: the dead link group is not used any more."""
+    # RDV-01.
 
     def server(self, listening):
         """Echoes."""

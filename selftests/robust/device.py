@@ -66,11 +66,13 @@ def both_ends_are_told(client, server, action):
 
 def deleted_by_the_client():
     """rdma link delete on the side that sends."""
+    # GEN-04, ABT-10, CLS-33.
     deleted("a")
 
 
 def deleted_by_the_server():
     """rdma link delete on the side that receives."""
+    # GEN-04, ABT-10, CLS-33.
     deleted("b")
 
 
@@ -151,6 +153,7 @@ def network_device_is_deleted():
 
 def link_goes_down():
     """The link is down for good: both sides are told; when it is up again, connections are SMC."""
+    # KAL-05, CLS-33, TST-130.
     lab.netns("up")
     client, server = pair()
     is_smc(client, server)

@@ -109,6 +109,7 @@ def absent_module_has_no_protocol():
 
 def ten_times_under_churn():
     """Programs connect, transfer and close without a pause while the module comes and goes."""
+    # TST-155.
     stop = pathlib.Path("/run/rs-stop")
     stop.unlink(missing_ok=True)
     data = known("churn", 20000)

@@ -64,6 +64,7 @@ def no_device_of_another_namespace_is_used():
 
 def link_groups_stay_apart():
     """Two clients' namespaces have a link group each with the same server."""
+    # LGR-03, RMB-08.
     lab.netns("up")
     command("ip", "netns", "add", "rs-c")
     try:

@@ -44,12 +44,14 @@ def falls_back(reasons, **how):
 
 def client_without_device():
     """Does not offer SMC at all."""
+    # FBK-01.
     lab.netns("up", NO_RDMA="a")
     falls_back((NO_DEVICE, None))
 
 
 def server_without_device():
     """Does not agree to it."""
+    # FBK-05, FBK-02.
     lab.netns("up", NO_RDMA="b")
     falls_back((None, None))
 
@@ -62,18 +64,21 @@ def both_without_device():
 
 def client_is_tcp():
     """The listener takes it as it is."""
+    # TCP-17, FBK-01, TST-101.
     lab.netns("up")
     falls_back((None, None), smc=(False, True))
 
 
 def server_is_tcp():
     """The SYN-ACK has no option."""
+    # TCP-17, FBK-02, TST-101.
     lab.netns("up")
     falls_back((PEER_NO_SMC, None), smc=(True, False))
 
 
 def other_subnet():
     """Version 1 of the protocol is for one subnet."""
+    # CLC-126, CLC-414, FBK-18, TST-103.
     lab.netns("up")
     command("ip", "-n", "rs-a", "address", "add", "10.7.0.1/24", "dev", "va")
     command("ip", "-n", "rs-b", "route", "add", "10.7.0.0/24", "dev", "vb")
@@ -87,6 +92,7 @@ def other_subnet():
 
 def other_subnet_ipv6():
     """The same by IPv6, where any of the client's prefixes would do."""
+    # CLC-127, TCP-21, TST-103.
     lab.netns("up")
     command("ip", "-n", "rs-a", "address", "delete", "fd09::1/64", "dev", "va")
     command("ip", "-n", "rs-a", "route", "add", "fd09::/64", "dev", "va")
@@ -113,6 +119,7 @@ def within_one_host():
 
 def signed_segments():
     """TCP-MD5 protects the segments, which RDMA would leave without."""
+    # SEC-06.
     lab.netns("up")
     listening = lab.listener()
     client = lab.new_socket("a")
@@ -141,6 +148,7 @@ def signed_segments():
 
 def data_in_the_syn():
     """TCP Fast Open and SMC exclude each other."""
+    # AMB-37, TST-102.
     lab.netns("up")
     for side in "ab":
         command("ip", "netns", "exec", "rs-" + side, "sysctl", "-qw", "net.ipv4.tcp_fastopen=3")
@@ -163,6 +171,7 @@ def data_in_the_syn():
 
 def then_smc_again():
     """A fallback has no consequences for what comes after."""
+    # LGR-25, FBK-18, RDV-01.
     lab.netns("up")
     for _ in range(3):
         client, server = pair(smc=(True, False))

@@ -104,6 +104,7 @@ static const char *run_streams(struct stream *streams, int count)
 	}									\
 } while (0)
 
+/* GEN-01, TST-003. */
 TEST_F_TIMEOUT(conn, both_ways_in_parts_of_all_sizes, 100)
 {
 	struct stream streams[] = {
@@ -183,6 +184,7 @@ static void small_receive_buffer(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
+/* RMB-11, WIN-12, API-04, TST-002. */
 TEST_F_TIMEOUT(kind, small_receive_buffers, 100)
 {
 	int listener = new_listener(self->kind, 4, small_receive_buffer);
@@ -208,6 +210,7 @@ TEST_F_TIMEOUT(kind, small_receive_buffers, 100)
 }
 
 /* The window closes again and again: one byte is read where there is room for one more. */
+/* WIN-03, WIN-11. */
 TEST_F_TIMEOUT(conn, slow_reader, 100)
 {
 	enum { SIZE = 1 << 20 };
@@ -255,6 +258,7 @@ TEST_F_TIMEOUT(conn, slow_reader, 100)
 	free(in);
 }
 
+/* WIN-09, TST-137. */
 TEST_F_TIMEOUT(conn, one_byte_at_a_time, 100)
 {
 	enum { COUNT = 5000 };
@@ -421,6 +425,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* RMB-04, RDV-20, TCP-20. */
 TEST_F_TIMEOUT(many, two_hundred_at_once, 240)
 {
 	enum { COUNT = 200 };

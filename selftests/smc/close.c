@@ -35,6 +35,7 @@ static int send_error(int fd)
 	}
 }
 
+/* CLS-01, CLS-04, CLS-06, CLS-10. */
 TEST_F(conn, shutdown_for_writing)
 {
 	char buf[16];
@@ -53,6 +54,7 @@ TEST_F(conn, shutdown_for_writing)
 	EXPECT_SENT(self, 14);
 }
 
+/* CLS-59, TST-026. */
 TEST_F(conn, half_close_with_much_to_answer)
 {
 	enum { SIZE = 3 << 20 };
@@ -82,6 +84,7 @@ TEST_F(conn, half_close_with_much_to_answer)
 	free(in);
 }
 
+/* CLS-01. */
 TEST_F(conn, shutdown_for_reading)
 {
 	char buf[16];
@@ -119,6 +122,7 @@ TEST_F(conn, shutdown_of_both_directions)
 	EXPECT_EQ(0, recv(self->server, &c, 1, 0));
 }
 
+/* CLS-07, CLS-10, TST-026. */
 TEST_F(conn, shutdown_by_both_sides)
 {
 	char c;
@@ -158,6 +162,7 @@ TEST_F(conn, sigpipe)
 	EXPECT_EQ(2, signals);
 }
 
+/* CLS-06. */
 TEST_F(conn, close_ends_the_stream_after_its_data)
 {
 	char buf[16];
@@ -170,6 +175,7 @@ TEST_F(conn, close_ends_the_stream_after_its_data)
 	EXPECT_SENT(self, 3);
 }
 
+/* CLS-03. */
 TEST_F(conn, close_delivers_what_the_peer_has_no_room_for)
 {
 	enum { SIZE = 4 << 20 };
@@ -194,6 +200,7 @@ TEST_F(conn, close_delivers_what_the_peer_has_no_room_for)
 	free(in);
 }
 
+/* CLS-05. */
 TEST_F(conn, sending_to_who_closed_fails)
 {
 	int error;
@@ -205,6 +212,7 @@ TEST_F(conn, sending_to_who_closed_fails)
 	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_NOSIGNAL)));
 }
 
+/* CLS-02, ABT-06, TST-141. */
 TEST_F(conn, close_with_unread_data_resets)
 {
 	int events;
@@ -221,6 +229,7 @@ TEST_F(conn, close_with_unread_data_resets)
 	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_NOSIGNAL)));
 }
 
+/* ABT-01, ABT-02, TST-142. */
 TEST_F(conn, linger_zero_resets)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
@@ -406,6 +415,7 @@ TEST_F(conn, end_of_the_stream_wakes_a_reader)
 	EXPECT_EQ(0, (long)result);
 }
 
+/* AMB-22. */
 TEST_F(conn, killed_process_ends_the_stream)
 {
 	pid_t child = fork();

@@ -322,6 +322,7 @@ TEST_F(kind, listener_is_readable_with_a_client_waiting)
 	close(listener);
 }
 
+/* TCP-19, RDV-28. */
 TEST_F(kind, data_and_end_before_accept)
 {
 	int listener = new_listener(self->kind, 4, NULL), client, server;

@@ -31,6 +31,7 @@ TEST(arguments_of_af_smc)
 	close(fd);
 }
 
+/* API-01. */
 TEST(arguments_of_ipproto_smc)
 {
 	if (!smc_wanted())
@@ -200,6 +201,7 @@ TEST_F(kind, two_listeners_share_a_port)
 	close(fds[1]);
 }
 
+/* API-01. */
 TEST_F(conn, names_of_both_ends_agree)
 {
 	union address a, b;

@@ -21,6 +21,7 @@ static long long now_ms(void)
 	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
 }
 
+/* API-02. */
 TEST_F(conn, send_and_recv_both_ways)
 {
 	char buf[64] = "";
@@ -70,6 +71,7 @@ TEST_F(conn, vectors)
 	EXPECT_SENT(self, 11);
 }
 
+/* API-02. */
 TEST_F(conn, sendmsg_and_recvmsg_with_many_vectors)
 {
 	enum { PARTS = 300 };
@@ -93,6 +95,7 @@ TEST_F(conn, sendmsg_and_recvmsg_with_many_vectors)
 	EXPECT_SENT(self, sizeof(out));
 }
 
+/* API-02. */
 TEST_F(conn, sendmmsg_and_recvmmsg)
 {
 	char in[2][3];

@@ -9,6 +9,7 @@
 
 #include "conn.h"
 
+/* GEN-02. */
 TEST_F(conn, child_uses_the_connection)
 {
 	pid_t child = fork();
@@ -90,6 +91,7 @@ static int recv_fd(int via)
 	return fd;
 }
 
+/* GEN-02. */
 TEST_F(conn, connection_is_passed_to_another_process)
 {
 	int pair[2], status, fd;

@@ -87,6 +87,7 @@ TEST_F(kind, options_of_a_fresh_socket)
 	close(fd);
 }
 
+/* API-03, API-05, API-06, TST-144. */
 TEST_F(conn, options_of_a_connection)
 {
 	char buf[4];
@@ -104,6 +105,7 @@ TEST_F(conn, options_of_a_connection)
 	EXPECT_SENT(self, 4);
 }
 
+/* API-03, API-06. */
 TEST_F(kind, options_of_ip)
 {
 	int fd = new_socket(self->kind, CLIENT, 0);
@@ -137,6 +139,7 @@ TEST_F(kind, bad_options)
 	close(fd);
 }
 
+/* API-04, TST-144. */
 TEST_F(kind, buffer_sizes_are_doubled)
 {
 	int fd = new_socket(self->kind, CLIENT, 0);

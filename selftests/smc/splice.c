@@ -96,6 +96,7 @@ TEST_F(conn, sendfile_to_a_full_connection)
 }
 
 /* From one side through a pipe to a file. */
+/* API-02. */
 TEST_F(conn, splice_to_a_file)
 {
 	char *data = malloc(SIZE), *in = malloc(SIZE);
