@@ -48,6 +48,8 @@ class Group:
         self.inbox, self.connections = collections.deque(), {}
         self.number, self.their_rmbs = 1, []
         self.polite = True
+        # First contact is answered by itself, too.
+        self.easy = False
         self.ended = False
         self.qp.on_message = self.incoming
 
@@ -70,7 +72,23 @@ class Group:
                 message["reply"] = 1
                 self.qp.send(bytes(message))
                 return
+        if self.easy and self.first_contact(message):
+            return
         self.inbox.append(message)
+
+    def first_contact(self, message):
+        """Goes on with first contact; False if the message has nothing to do with it."""
+        step = message["type"], message["reply"]
+        if step == (CONFIRM_LINK, 0):
+            self.number = message["number"]
+            self.confirm_link(True)
+        elif step == (CONFIRM_LINK, 1):
+            self.offer_link()
+        elif step == (ADD_LINK, 0):
+            self.refuse_link(message)
+        else:
+            return step == (ADD_LINK, 1)
+        return True
 
     def say(self, message, changes=None):
         """Sends an LLC message."""
@@ -112,16 +130,11 @@ class Group:
         if answer.raw("data") != data:
             raise AssertionError("TEST LINK is answered by %s" % bytes(answer).hex())
 
-    def end(self):
-        """Says that the group is over, so that the kernel gives it up now; then nothing more."""
-        if self.qp.behave == "well" and self.qp.refused is None and not self.ended:
+    def leave(self):
+        """Says that the group is over, so that the kernel gives it up now."""
+        if self.qp.is_usable() and not self.ended:
             self.polite = False
             self.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
-            try:
-                self.host.wait(lambda: self.inbox or self.qp.refused, "goodbye", 5)
-            except AssertionError:
-                pass
-        self.vanish()
 
     def vanish(self):
         """The queue pair is gone without a word."""
@@ -241,10 +254,8 @@ class Connection:
         return bool(self.cdc) and (self.cdc[-1]["producer_flags"] & producer == producer and
                                    self.cdc[-1]["state_flags"] & state == state)
 
-    def end(self):
-        """Ends what is left, without manners."""
-        if self.group is not None:
-            self.group.end()
+    def drop(self):
+        """TCP ends without manners."""
         if self.tcp is not None:
             if not self.tcp.reset:
                 self.tcp.abort()
@@ -338,7 +349,7 @@ class Peer:
 
     def __init__(self, host):
         Peer.count += 1
-        self.host, self.groups = host, []
+        self.host, self.groups, self.connections = host, [], []
         self.ident = struct.pack("!H", Peer.count) + raw.MAC
         self.number = Peer.count << 12
 
@@ -355,12 +366,21 @@ class Peer:
 
     def new(self):
         """A connection to be."""
-        return Connection(self)
+        connection = Connection(self)
+        self.connections.append(connection)
+        return connection
+
+    def leave(self):
+        """Says that it goes."""
+        for connection in self.connections:
+            connection.drop()
+        for group in self.groups:
+            group.leave()
 
     def end(self):
         """Nothing is left of it."""
         for group in self.groups:
-            group.end()
+            group.vanish()
 
 
 def connecting(address):

@@ -82,6 +82,10 @@ class Qp:
         self.host.raw.send(raw.MAC_HEADER % (self.host.theirs, raw.MAC) + ip + udp + rest +
                            icrc(ip, udp, rest))
 
+    def is_usable(self):
+        """Whether it may send."""
+        return self.other is not None and self.behave == "well" and self.refused is None
+
     # The requester.
 
     def request(self, opcode, body, ask):

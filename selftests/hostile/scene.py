@@ -3,6 +3,7 @@
 be true at the end of every act."""
 
 import atexit
+import contextlib
 import mmap
 import os
 import socket
@@ -17,6 +18,8 @@ from peer import Peer
 
 # A bystander that takes longer for a round has been disturbed.
 ROUND = 20
+# With all its checkers a kernel is ten times slower: there a part of the values has to do.
+SLOW = os.path.exists("/sys/kernel/debug/kmemleak")
 
 
 class Bystander:
@@ -86,11 +89,12 @@ class Scene:
         self.listening = lab.listener("b")
         self.listening.settimeout(raw.SECONDS)
         self.port = self.listening.getsockname()[1]
-        self.before = {}
+        self.before, self.accepted, self.peers = {}, {}, []
 
-    def peer(self):
-        """A peer nobody has seen before."""
-        return Peer(self.host)
+    def another_peer(self):
+        """A peer nobody has seen before, until the end of the test."""
+        self.peers.append(Peer(self.host))
+        return self.peers[-1]
 
     def begin(self):
         """From here on counters count."""
@@ -108,6 +112,47 @@ class Scene:
                                                                self.difference()), 20)
             equal(self.grown(name), by, name)
 
+    def arrived(self, conn):
+        """The socket that the listener gave for a connection of a peer; None if there is none yet."""
+        self.listening.setblocking(False)
+        try:
+            while True:
+                sock, address = self.listening.accept()
+                sock.settimeout(raw.SECONDS)
+                self.accepted[address[1]] = sock
+        except BlockingIOError:
+            pass
+        finally:
+            self.listening.settimeout(raw.SECONDS)
+        return self.accepted.get(conn.tcp.port)
+
+    def became(self, conn, seconds=25):
+        """What became of a connection that a peer has made to us: "reset", "smc", or "tcp" with the
+        code of the reason."""
+        lab.until(lambda: conn.tcp.reset or self.arrived(conn), "the end of the handshake", seconds)
+        sock = self.arrived(conn)
+        if sock is None:
+            return "reset"
+        mode, reason = lab.mode("b", sock)
+        return mode if mode == "smc" else "%s %08x" % (mode, reason)
+
+    def let_go(self):
+        """Closes what was accepted."""
+        for sock in self.accepted.values():
+            sock.close()
+        self.accepted.clear()
+
+    def dismiss(self):
+        """The peers leave; those whom nobody listens to just vanish."""
+        queue_pairs = []
+        for peer in self.peers:
+            peer.leave()
+            queue_pairs += [group.qp for group in peer.groups if group.qp.is_usable()]
+        with contextlib.suppress(AssertionError):
+            self.host.wait(lambda: not any(qp.flying for qp in queue_pairs), "goodbyes", 1)
+        while self.peers:
+            self.peers.pop().end()
+
     def difference(self):
         """All counters that have changed."""
         now = lab.counters("b")
@@ -117,7 +162,7 @@ class Scene:
     def test(self, function, name):
         """A test with its surroundings."""
         def run():
-            peer = self.peer()
+            peer = self.another_peer()
             self.begin()
             try:
                 function(self, peer)
@@ -125,7 +170,8 @@ class Scene:
                 if self.host.fault is not None:
                     raise self.host.fault
             finally:
-                peer.end()
+                self.let_go()
+                self.dismiss()
             # What remains is the bystander: its two ends and the listener.
             lab.until(lambda: lab.counter("b", "active_conns") == 1, "connections are left", 90)
         run.name = name
@@ -150,10 +196,10 @@ class Scene:
 
 def run(cases):
     """Runs named functions of (scene, peer); the exit status."""
-    scene = Scene()
-    tests = [scene.test(function, name) for name, function in cases
+    stage = Scene()
+    tests = [stage.test(function, name) for name, function in cases
              if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
 
     def nothing_is_left():
-        scene.last()
+        stage.last()
     return ktap.run(tests + [nothing_is_left])

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0
+"""An established connection between a peer and a socket of ours, in either role, which is made anew
+when the link under it has died."""
+
+import errno
+import os
+import select
+import socket
+
+import lab
+import messages
+import raw
+from ktap import equal
+from peer import connecting, settled
+
+ERRORS = ("ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT")
+
+
+class Arena:
+    """`role` is what our side is: "server" or "client"."""
+
+    def __init__(self, stage, role):
+        self.stage, self.role = stage, role
+        self.peer = self.group = None
+        self.listener = raw.Listener(stage.host)
+
+    def connection(self):
+        """A connection of the peer and our socket; on the same link as before if that lives."""
+        if self.group is None:
+            self.peer = self.stage.another_peer()
+        conn = self.peer.new()
+        if self.role == "server":
+            conn.as_client(self.stage.port, self.group)
+            sock, _ = self.stage.listening.accept()
+        else:
+            sock = connecting(self.listener.address())
+            conn.as_server(self.listener, self.group)
+            equal(settled(sock), "none", "connect")
+        equal(lab.mode("b", sock)[0], "smc", "mode")
+        sock.settimeout(raw.SECONDS)
+        self.group = conn.group
+        return conn, sock
+
+    def outcome(self, conn, seconds=raw.SECONDS):
+        """Asks the link, and waits for what comes first: "lives" or "dead". After the latter the
+        next connection gets a new link."""
+        group, data = conn.group, os.urandom(16)
+        if group.qp.refused is None:
+            group.say(messages.llc(messages.TEST_LINK, data=data))
+
+        def known():
+            for message in group.inbox:
+                if message["type"] == messages.TEST_LINK and message.raw("data") == data:
+                    return "lives"
+            return "dead" if group.qp.refused is not None or conn.tcp.reset else None
+        verdict = self.stage.host.wait(known, "life or death of the link", seconds)
+        if verdict == "dead":
+            self.peer = self.group = None
+        return verdict
+
+
+def carries(conn, sock):
+    """The connection carries data in both directions."""
+    conn.write(b"to you")
+    equal(lab.receive(sock, 6), b"to you", "data")
+    sock.sendall(b"and back")
+    equal(conn.take(8), b"and back", "data back")
+
+
+def ended(sock, seconds=raw.SECONDS):
+    """How a socket ends on which nothing is to be read: the error, "end", or "late"."""
+    sock.settimeout(seconds)
+    try:
+        while True:
+            if not sock.recv(65536):
+                return "end"
+    except TimeoutError as error:
+        return errno.errorcode[error.errno] if error.errno else "late"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def is_over(sock, seconds=raw.SECONDS):
+    """Fails unless the socket ends by an error, which poll reports, too."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    equal(bool(poll.poll(seconds * 1000)), True, "poll tells")
+    got = ended(sock, seconds)
+    equal(got in ERRORS, True, "end of the socket: %s" % got)
+    equal(lab.error_of(sock.send, b"x") in ERRORS, True, "send")
+    equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "error is told once")

@@ -1,0 +1,315 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""CLC messages that are wrong: each field out of its range, cut, late, repeated, out of order. The
+handshake ends as the protocol says, and nobody else's connection notices.
+
+Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11, CLC-410, CLC-413, FBK-08, FBK-10, FBK-15, FBK-16.
+"""
+
+import sys
+
+import lab
+import messages
+import scene
+from ktap import equal
+from messages import ACCEPT, CONFIRM, DECLINE, PROPOSAL, odd_values
+from peer import connecting, settled
+from raw import Listener
+
+RESET = "reset"
+BROKEN, LATE, ENDED = 0x7f000003, 0x7f000005, 0x7f000006
+PREFIX, CONFIGURATION = "tcp 03070000", "tcp 03000000"
+SIZES = {PROPOSAL: 52, ACCEPT: 68, CONFIRM: 68, DECLINE: 28}
+
+
+def framing(field, value, size, longer):
+    """What becomes of a message whose frame is changed; None if the field is no part of the frame.
+
+    A version above 1 is a matter of the negotiation, which others test.
+    """
+    if field in ("eye", "type", "trailer") or (field, value) == ("version", 0):
+        return RESET
+    if field == "length":
+        # More octets than there are: they are waited for. More than a message has: never.
+        return RESET if value < size or value > 1024 else longer
+    return None
+
+
+def proposal(field, value):
+    """What a Proposal with that field leads to: the first word of the answer."""
+    frame = framing(field, value, 52, RESET)
+    if frame is not None:
+        return frame
+    if field in ("offset", "prefixes"):
+        return RESET
+    if field == "mask":
+        return RESET if value > 32 else PREFIX
+    if field == "net":
+        return PREFIX
+    return "accept"
+
+
+def confirm(field, value):
+    """What a Confirm with that field leads to."""
+    frame = framing(field, value, 68, RESET)
+    if frame is not None:
+        return frame
+    if field == "index" and value == 0:
+        return RESET
+    if field == "size" and value > 5:
+        return CONFIGURATION
+    if field == "mtu" and not 1 <= value <= 5:
+        return CONFIGURATION
+    if field in ("gid", "qpn"):
+        # The server's CONFIRM LINK goes nowhere: FBK-08.
+        return "tcp"
+    if field in ("mac", "psn"):
+        # The client's is a lie, or does not come: FBK-16.
+        return RESET
+    if field == "address":
+        # An element has to end before the address space does.
+        return RESET if value + 16384 >= 1 << 64 else "smc"
+    return "smc"
+
+
+def accept(field, value):
+    """What an Accept with that field leads to."""
+    if field == "first":
+        # There is no such link.
+        return "tcp 04000000"
+    if field in ("mac", "qpn"):
+        # The server's CONFIRM LINK is a lie: FBK-10.
+        return "tcp"
+    if field in ("gid", "psn"):
+        # It does not come: FBK-16.
+        return RESET
+    return confirm(field, value)
+
+
+def fields(kind):
+    """Every field of a message with the values that are not the honest ones."""
+    for field, _, _ in messages.CLC[kind]:
+        message = messages.clc(kind, b"\0" * 8)
+        width = message.width(field)
+        honest = {"mask": 24, "mtu": 3, "index": 1, "first": int(kind == ACCEPT)}.get(
+            field, message[field])
+        values = odd_values(width, honest)
+        # Later versions mean other messages.
+        if field == "version":
+            values = [0]
+        yield field, values[:3] if scene.SLOW else values
+
+
+def fits(got, want):
+    """Whether what happened is what has to happen."""
+    return got == want or want == "tcp" and got.startswith("tcp")
+
+
+def each_value(make, expect, field, values):
+    """Tries all values at the same time."""
+    def test(stage, _):
+        tries = []
+        for value in values:
+            conn, outcome = make(stage, {field: value})
+            tries.append((value, conn, outcome))
+        wrong = []
+        for value, _, outcome in tries:
+            got, want = outcome(), expect(field, value)
+            if not fits(got, want):
+                wrong.append("%s %#x: %s, not %s" % (field, value, got, want))
+        equal(wrong, [], "outcomes (%s)" % stage.difference())
+    return test
+
+
+def try_proposal(stage, changes):
+    """A connection of the peer that begins with that Proposal."""
+    # A stack of its own, so that each is a first contact.
+    conn = stage.another_peer().new()
+    conn.connect(stage.port)
+    conn.propose(changes)
+
+    def outcome():
+        stage.host.wait(lambda: conn.tcp.reset or len(conn.tcp.data) >= 28, "an answer", 15)
+        if len(conn.tcp.data) >= 28 and conn.tcp.data[4] == ACCEPT:
+            return "accept"
+        return stage.became(conn)
+    return conn, outcome
+
+
+def try_confirm(stage, changes):
+    """A connection of the peer that goes on to that Confirm."""
+    conn = stage.another_peer().new()
+    conn.connect(stage.port)
+    conn.propose()
+    conn.accepted()
+    conn.group.easy = True
+    conn.confirm(changes)
+    return conn, lambda: stage.became(conn)
+
+
+def try_accept(stage, changes):
+    """A connection of ours to a server that answers by that Accept."""
+    conn, listener = stage.another_peer().new(), Listener(stage.host)
+    sock = connecting(listener.address())
+    stage.accepted[listener.port] = sock
+    conn.proposed(listener)
+    conn.accept(changes)
+    conn.group.easy = True
+
+    def outcome():
+        def answered():
+            return conn.tcp.reset or conn.tcp.fin or len(conn.tcp.data) >= 28
+        stage.host.wait(answered, "an answer", 15)
+        if len(conn.tcp.data) >= 68 and conn.tcp.data[4] == CONFIRM:
+            conn.confirmed()
+            conn.group.confirm_link(False)
+        error = settled(sock, 25)
+        if error != "none":
+            return "reset"
+        mode, reason = lab.mode("b", sock)
+        return mode if mode == "smc" else "%s %08x" % (mode, reason)
+    return conn, outcome
+
+
+def cut(kind):
+    """A message that ends anywhere: the TCP connection ends, or nothing more comes."""
+    def test(stage, _):
+        tries = []
+        lengths = range(0, SIZES[kind], 16 if scene.SLOW else 5)
+        for length in lengths:
+            for ends in (True, False):
+                make = try_proposal if kind == PROPOSAL else try_confirm
+                conn, outcome = make(stage, lambda octets, n=length: octets[:n])
+                if ends:
+                    conn.tcp.close()
+                tries.append(outcome)
+        for outcome in tries:
+            equal(outcome(), RESET, "outcome")
+        stage.counts(**{"aborted_reason_%08x" % ENDED: len(lengths),
+                        "aborted_reason_%08x" % LATE: len(lengths)})
+    return test
+
+
+def drop_by_drop(stage, peer):
+    """Octet by octet: the messages are the same."""
+    conn = peer.new()
+    conn.connect(stage.port)
+    conn.propose(lambda octets: [octets[at:at + 1] for at in range(len(octets))])
+    conn.accepted()
+    conn.confirm(lambda octets: [octets[at:at + 1] for at in range(len(octets))])
+    conn.linked()
+    equal(stage.became(conn), "smc", "outcome")
+
+
+def out_of_order(sequence, want, reason=BROKEN):
+    """Messages that do not belong where they are. The last one is what is wrong."""
+    def test(stage, peer):
+        conn = peer.new()
+        conn.connect(stage.port)
+        for step in sequence:
+            step(conn)
+        got = stage.became(conn)
+        equal(fits(got, want), True, "outcome %s" % got)
+        if got == RESET:
+            stage.counts(aborted_srv=1, **{"aborted_reason_%08x" % reason: 1})
+    return test
+
+
+def say(kind):
+    """A message of that kind with plausible contents."""
+    def step(conn):
+        if conn.group is None:
+            conn.use(None)
+        conn.clc(kind, **({} if kind == DECLINE else conn.end_point()))
+    return step
+
+
+def client_out_of_order(stage, _):
+    """What a server must not say: another Proposal, a Confirm, an Accept after the Accept, data."""
+    tries = []
+    for kinds in ((PROPOSAL,), (CONFIRM,), (ACCEPT, ACCEPT), (ACCEPT, PROPOSAL), (ACCEPT, CONFIRM),
+                  (None,), (ACCEPT, None)):
+        conn, listener = stage.another_peer().new(), Listener(stage.host)
+        sock = connecting(listener.address())
+        stage.accepted[listener.port] = sock
+        conn.proposed(listener)
+        conn.use(None)
+        for kind in kinds:
+            if kind is None:
+                conn.tcp.write(b"no word of CLC, and longer than its header")
+            elif kind == PROPOSAL:
+                conn.propose()
+            else:
+                conn.clc(kind, first=1, **conn.end_point())
+        tries.append((kinds, sock))
+    for kinds, sock in tries:
+        equal(settled(sock), "ECONNABORTED", "error of connect after %s" % (kinds,))
+    stage.counts(aborted_clnt=len(tries), **{"aborted_reason_%08x" % BROKEN: len(tries)})
+
+
+def declined_anywhere(stage, _):
+    """A Decline at each step where the protocol has one: both go on by TCP."""
+    def settle(conn, steps):
+        conn.connect(stage.port)
+        for step in steps:
+            step(conn)
+        conn.decline(diagnosis=0x03030000)
+        equal(stage.became(conn), "tcp 03030000", "outcome")
+        conn.tcp.data.clear()
+        conn.tcp.write(b"by TCP")
+        sock = stage.arrived(conn)
+        equal(lab.receive(sock, 6), b"by TCP", "data")
+        sock.sendall(b"by TCP, too")
+        equal(conn.tcp.read(11), b"by TCP, too", "data back")
+
+    def go_on(conn):
+        conn.accepted()
+        conn.confirm()
+    for steps in ([], [lambda conn: conn.propose(), lambda conn: conn.accepted()],
+                  [lambda conn: conn.propose(), go_on],
+                  [lambda conn: conn.propose(), go_on,
+                   lambda conn: conn.group.hear(messages.CONFIRM_LINK, 0)]):
+        settle(stage.another_peer().new(), steps)
+    stage.counts(fallback_srv=4, fallback_reason_03030000=4)
+
+
+def reasons_of_the_peer(stage, peer):
+    """Any diagnosis of a Decline is taken as it is."""
+    for code in (0, 1, 0xffffffff, 0x7f000003, 0x05000000):
+        conn = peer.new()
+        conn.connect(stage.port)
+        conn.decline(diagnosis=code)
+        equal(stage.became(conn).split()[0], "tcp", "mode")
+    stage.counts(fallback_srv=5)
+
+
+def cases():
+    """All of it."""
+    for name, kind, make, expect in (("proposal", PROPOSAL, try_proposal, proposal),
+                                     ("confirm", CONFIRM, try_confirm, confirm),
+                                     ("accept", ACCEPT, try_accept, accept)):
+        for field, values in fields(kind):
+            yield "%s.%s" % (name, field), each_value(make, expect, field, values)
+    yield "proposal.cut", cut(PROPOSAL)
+    yield "confirm.cut", cut(CONFIRM)
+    yield "drop_by_drop", drop_by_drop
+    propose = [lambda conn: conn.propose()]
+    accepted = propose + [lambda conn: conn.accepted()]
+    for name, steps, want in (
+            ("confirm_first", [say(CONFIRM)], RESET),
+            ("accept_first", [say(ACCEPT)], RESET),
+            ("proposal_twice", propose * 2, RESET),
+            ("proposal_after_accept", accepted + propose, RESET),
+            ("accept_after_accept", accepted + [say(ACCEPT)], RESET),
+            ("confirm_twice", accepted + [say(CONFIRM), say(CONFIRM)], RESET),
+            ("proposal_after_confirm", accepted + [say(CONFIRM)] + propose, RESET),
+            ("garbage_after_confirm", accepted + [say(CONFIRM),
+                                                  lambda conn: conn.tcp.write(b"x" * 100)], RESET)):
+        yield "order." + name, out_of_order(steps, want)
+    yield "order.client", client_out_of_order
+    yield "declined_anywhere", declined_anywhere
+    yield "reasons_of_the_peer", reasons_of_the_peer
+
+
+if __name__ == "__main__":
+    sys.exit(scene.run(list(cases())))
