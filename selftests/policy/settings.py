@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The files of /proc/sys/net/smc: their names and limits, that each network namespace has its own, and
+what they change."""
+
+import errno
+import fcntl
+import os
+import pathlib
+import socket
+import struct
+import sys
+
+import ktap
+import lab
+from ktap import equal, fails
+from lab import all_gone, is_smc, pair
+
+DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 65536, "rmem": 65536}
+FOLDER = pathlib.Path("/proc/sys/net/smc")
+RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483647),
+          "wmem": (16384, 1073741823), "rmem": (16384, 1073741823)}
+
+
+def read(side, name):
+    """A value as that side has it."""
+    with lab.inside(side):
+        return int((FOLDER / name).read_text(encoding="ascii"))
+
+
+def write(side, name, value):
+    """Sets a value at that side."""
+    with lab.inside(side):
+        (FOLDER / name).write_text("%d\n" % value, encoding="ascii")
+
+
+def defaults():
+    """A new namespace has the C implementation's values."""
+    lab.netns("up")
+    for side in "ab":
+        for name, value in DEFAULTS.items():
+            equal(read(side, name), value, name + " at " + side)
+
+
+def limits():
+    """What is out of range is refused and changes nothing."""
+    lab.netns("up")
+    for name, (low, high) in RANGES.items():
+        for value in (low - 1, high + 1, -2147483648):
+            fails(errno.EINVAL, write, "a", name, value)
+            equal(read("a", name), DEFAULTS[name], name)
+        for value in (low, high):
+            write("a", name, value)
+            equal(read("a", name), value, name)
+
+
+def namespaces_have_their_own():
+    """Neither the other side nor a namespace made afterwards sees a change."""
+    lab.netns("up")
+    for name in DEFAULTS:
+        write("a", name, 20000)
+        equal(read("b", name), DEFAULTS[name], name + " at b")
+        equal(read(None, name), DEFAULTS[name], name + " at home")
+    lab.command("ip", "netns", "add", "rs-other")
+    try:
+        for name, value in DEFAULTS.items():
+            equal(read("other", name), value, name + " in a new namespace")
+    finally:
+        lab.command("ip", "netns", "delete", "rs-other")
+
+
+def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
+    """A connection takes as much as its send buffer and the peer's element hold, exactly."""
+    lab.netns("up")
+    write("a", "wmem", wmem)
+    write("b", "rmem", rmem)
+    with lab.listener("b") as listening:
+        if rcvbuf:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        client = lab.new_socket("a")
+        if sndbuf:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
+        client.connect(listening.getsockname())
+        server, _ = listening.accept()
+    is_smc(client, server)
+    want = (sndbuf or wmem) + (rcvbuf or rmem)
+    client.settimeout(lab.BOUND)
+    client.sendall(bytes(want))
+    client.setblocking(False)
+    fails(errno.EAGAIN, client.send, b"x")
+    server.settimeout(lab.BOUND)
+    equal(len(lab.receive(server, want)), want, "received")
+    client.close()
+    server.close()
+    all_gone()
+
+
+def buffer_sizes():
+    """wmem and rmem are the sizes of the send buffer and of the element."""
+    # RMB-11, WIN-12.
+    buffers(16384, 16384)
+    buffers(131072, 32768)
+    buffers(65536, 262144)
+
+
+def sizes_of_the_socket_come_first():
+    """SO_SNDBUF and SO_RCVBUF win."""
+    # API-04, TST-144.
+    buffers(16384, 16384, sndbuf=65536, rcvbuf=131072)
+
+
+def posts_of(side):
+    """Chains posted on the links of a side."""
+    return sum(int(line.get("posts", 0)) for line in lab.records(side, "links"))
+
+
+def idle_links_are_tested():
+    """Each side tests a link after its own time of silence, and answers the other's tests."""
+    # KAL-02, KAL-03, TST-138.
+    lab.netns("up")
+    write("a", "smcr_testlink_time", 1)
+    write("b", "smcr_testlink_time", 0)
+    client, server = pair()
+    is_smc(client, server)
+    before = posts_of("a"), posts_of("b")
+    # Requests of a, and b's answers.
+    lab.until(lambda: posts_of("a") >= before[0] + 2, "tests by a")
+    lab.until(lambda: posts_of("b") >= before[1] + 2, "answers by b")
+    is_smc(client, server)
+    client.close()
+    server.close()
+    all_gone()
+
+
+def small_data_waits_or_not():
+    """With 0 each piece of data goes by itself; otherwise pieces may wait for the one before."""
+    # WIN-09, WIN-10, TST-137.
+    count = 200
+    for size in (0, 65536):
+        lab.netns("up")
+        write("a", "autocorking_size", size)
+        client, server = pair()
+        is_smc(client, server)
+        before = lab.counter("a", "tx_writes")
+        for _ in range(count):
+            client.send(b"0123456789")
+            if size == 0:
+                # Nothing of it is left to wait with the next.
+                lab.until(lambda: outq_unsent(client) == 0, "data wait")
+        equal(len(lab.receive(server, 10 * count)), 10 * count, "received")
+        grown = lab.counter("a", "tx_writes") - before
+        if size == 0:
+            equal(grown >= count, True, "%d writes for %d sends" % (grown, count))
+        client.close()
+        server.close()
+        all_gone()
+
+
+def outq_unsent(sock):
+    """SIOCOUTQNSD."""
+    return struct.unpack("i", fcntl.ioctl(sock, 0x894b, bytes(4)))[0]
+
+
+def gone_with_the_module():
+    """Unloading takes the files away, loading brings them back with their defaults."""
+    file = lab.module_file()
+    if file is None:
+        raise ktap.Skip("the module's file is not here")
+    words = lab.module_parameters()
+    lab.netns("up")
+    write("a", "wmem", 20000)
+    lab.until(lambda: lab.module_users() == 0, "the module is in use")
+    lab.command("rmmod", "rdma_sock")
+    try:
+        with lab.inside("a"):
+            equal(os.path.exists(FOLDER), False, "%s exists" % FOLDER)
+    finally:
+        lab.command("insmod", str(file), *words)
+    equal(read("a", "wmem"), 65536, "wmem")
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
+                     sizes_of_the_socket_come_first, idle_links_are_tested,
+                     small_data_waits_or_not, gone_with_the_module])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
