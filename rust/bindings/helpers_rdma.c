@@ -60,6 +60,12 @@ u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev)
 	return dev_net(ndev)->net_cookie;
 }
 
+bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
+				     struct net_device *ndev)
+{
+	return rdma_dev_access_netns(device, dev_net(ndev));
+}
+
 void rdma_sock_helper_netdev_put(struct net_device *ndev)
 {
 	dev_put(ndev);

@@ -21,6 +21,8 @@ bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);
 int rdma_sock_helper_netdev_ifindex(struct net_device *ndev);
 u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev);
+bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
+				     struct net_device *ndev);
 void rdma_sock_helper_netdev_put(struct net_device *ndev);
 
 /* rdma/ib_verbs.h: objects */

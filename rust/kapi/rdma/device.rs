@@ -348,7 +348,7 @@ impl Device {
                 return Err(ENODEV);
             }
             // SAFETY: We were given a reference.
-            let id = unsafe { netdev_id(ndev) };
+            let id = unsafe { netdev_id(raw, ndev) };
             // SAFETY: This gives the reference back.
             unsafe { bindings::rdma_sock_helper_netdev_put(ndev) };
             id
@@ -403,7 +403,7 @@ impl Device {
             let attr = unsafe { bindings::rdma_get_gid_attr(raw, port, index.into()) };
             let attr = from_err_ptr(attr.cast_mut())?;
             // SAFETY: We were given a reference.
-            let entry = unsafe { read_gid(attr, index) };
+            let entry = unsafe { read_gid(raw, attr, index) };
             // SAFETY: This gives the reference back.
             unsafe { bindings::rdma_put_gid_attr(attr) };
             entry
@@ -481,10 +481,20 @@ unsafe fn read_name(raw: NonNull<bindings::ib_device>) -> DeviceName {
     name
 }
 
+/// Names a network device, if its namespace may use this RDMA device: in the exclusive mode of RDMA
+/// namespaces that is not so by itself.
+///
 /// # Safety
 ///
-/// `ndev` is valid.
-unsafe fn netdev_id(ndev: *mut bindings::net_device) -> Result<NetdevId> {
+/// Both are valid.
+unsafe fn netdev_id(
+    raw: *mut bindings::ib_device,
+    ndev: *mut bindings::net_device,
+) -> Result<NetdevId> {
+    // SAFETY: Both are valid by this function's contract.
+    if !unsafe { bindings::rdma_sock_helper_netdev_allowed(raw, ndev) } {
+        return Err(ENODEV);
+    }
     // SAFETY: Valid by this function's contract.
     let ifindex = unsafe { bindings::rdma_sock_helper_netdev_ifindex(ndev) };
     Ok(NetdevId {
@@ -498,14 +508,18 @@ unsafe fn netdev_id(ndev: *mut bindings::net_device) -> Result<NetdevId> {
 ///
 /// # Safety
 ///
-/// `attr` is valid.
-unsafe fn read_gid(attr: *const bindings::ib_gid_attr, index: u8) -> Result<(LocalGid, NetdevId)> {
+/// Both are valid.
+unsafe fn read_gid(
+    raw: *mut bindings::ib_device,
+    attr: *const bindings::ib_gid_attr,
+    index: u8,
+) -> Result<(LocalGid, NetdevId)> {
     let netdev = {
         let _guard = rcu::read_lock();
         // SAFETY: The entry is valid, and the read lock is held.
         let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(attr) })?;
         // SAFETY: Valid while the read lock is held.
-        unsafe { netdev_id(ndev)? }
+        unsafe { netdev_id(raw, ndev)? }
     };
     let mut vlan = 0;
     let mut mac = [0; 6];

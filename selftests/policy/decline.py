@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Connections that stay with TCP: that they work, that no byte goes by RDMA, and that both sides
+count the reason."""
+
+import lab
+from ktap import equal
+from lab import all_gone, exchange, is_smc, is_tcp
+
+PEER_NO_SMC = 0x03010000
+IPSEC = 0x03020000
+NO_DEVICE = 0x03030002
+OPTION = 0x03060000
+PREFIX = 0x03070000
+
+
+class Watch:
+    """The counters of both sides, from now on."""
+
+    def __init__(self):
+        self.before = {side: lab.counters(side) for side in "ab"}
+
+    def grown(self, side, name):
+        """By how much a counter has grown."""
+        return lab.counter(side, name) - self.before[side].get(name, 0)
+
+
+def stays_tcp(client, server, reasons, watch):
+    """The connection is TCP, counted with these reasons (client, server; None: is not known
+    there)."""
+    is_tcp(client, server)
+    for side, sock, reason in zip("ab", (client, server), reasons):
+        if reason is not None:
+            equal("%#010x" % lab.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
+            name = "fallback_reason_%08x" % reason
+            equal(watch.grown(side, name), 1, name + " at " + side)
+    exchange(client, server)
+    for side in "ab":
+        equal(watch.grown(side, "tx_bytes"), 0, "bytes by RDMA at " + side)
+    client.close()
+    server.close()
+    all_gone()
+
+
+def goes_by_rdma(client, server):
+    """The connection is SMC and carries data."""
+    is_smc(client, server)
+    exchange(client, server)
+    client.close()
+    server.close()
+    all_gone()
