@@ -50,7 +50,9 @@ class Arena:
 
         def known():
             for message in group.inbox:
-                if message["type"] == messages.TEST_LINK and message.raw("data") == data:
+                # Who has been told that the group ends is only answered out of politeness.
+                if (message["type"] == messages.TEST_LINK and message.raw("data") == data and
+                        not group.ended):
                     return "lives"
             return "dead" if group.qp.refused is not None or conn.tcp.reset else None
         verdict = self.stage.host.wait(known, "life or death of the link", seconds)

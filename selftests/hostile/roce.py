@@ -139,6 +139,11 @@ class Qp:
             self.request(WRITE_MIDDLE, piece, False)
         self.request(WRITE_LAST, pieces[-1], True)
 
+    def forget(self):
+        """The last packet was never sent."""
+        with self.host.lock:
+            self.psn = self.flying.pop()[1]
+
     def quiet(self, seconds=raw.SECONDS):
         """Waits until all was acknowledged, or something refused; the syndrome of that, or None."""
         self.host.wait(lambda: not self.flying or self.refused is not None, "acknowledgement", seconds)
