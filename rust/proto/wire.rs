@@ -187,6 +187,19 @@ pub(crate) struct RToken {
     pub(crate) vaddr: u64,
 }
 
+impl RToken {
+    /// Address of an element of the buffer: elements lie one behind the other, counted from 1
+    /// (AMB-19, RMB-09).
+    ///
+    /// `None` if it lies beyond the end of the address space, which no valid buffer does.
+    pub(crate) fn element_addr(&self, index: RmbeIndex, size: BufSize) -> Option<u64> {
+        let before = u64::from(index.get()).checked_sub(1)?;
+        let skip = before.checked_mul(u64::from(size.bytes()))?;
+        let start = self.vaddr.checked_add(skip)?;
+        start.checked_add(u64::from(size.bytes())).map(|_| start)
+    }
+}
+
 /// Size of an element of a remote memory buffer, as a power of two from 16 KiB (CLC-209).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BufSize(u8);

@@ -323,7 +323,7 @@ impl Run<CLOSING> for Connection {
             _ => {}
         }
         if let Some(group) = silent {
-            super::link_group::LinkGroup::test_link(&group);
+            group.test_links();
         }
         // Once TCP is closed its sock has had the error; before, this comes by again.
         if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {

@@ -11,14 +11,12 @@
 
 use super::{
     connection::Connection,
-    link::{
-        Link,
-        Tag, //
-    },
+    link::Tag,
     link_group::LinkGroup,
     now,
     offer::PeerElement,
-    rmb::Rmbe, //
+    rmb::Rmbe,
+    route::Route, //
 };
 use crate::{
     kapi::{
@@ -63,7 +61,7 @@ const NO_WRITE: Write = Write {
 
 /// What a connection holds of the device. Let go of in process context.
 pub(crate) struct Hold {
-    pub(crate) channel: Arc<Channel<Link>>,
+    pub(crate) route: Route,
     pub(crate) rmbe: Rmbe,
     pub(crate) sendbuf: Arc<SendBuffer>,
 }
@@ -99,10 +97,7 @@ pub(crate) struct Data {
     pub(crate) hold: Option<Hold>,
     pub(crate) memory: Arc<PeerMemory>,
     pub(crate) element: usize,
-    pub(crate) peer_rkey: u32,
-    /// Address of the peer's element (`SMCR-RMB-09`).
-    pub(crate) peer_base: u64,
-    /// Which element of which RMB of the peer that is.
+    /// Where the peer's element is, whichever link leads there.
     pub(crate) peer_element: PeerElement,
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,
@@ -129,10 +124,13 @@ impl Data {
             let Some(hold) = self.hold.as_ref() else {
                 return;
             };
-            let slot = Channel::try_reserve(&hold.channel, LLC_SLOTS).or_else(|| {
-                self.group.tokens.lock().wait_for_slot(self.token);
+            let route = &hold.route;
+            let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
+                let mut tokens = self.group.tokens.lock();
+                tokens.wait_for_slot(self.token, route.slot());
+                drop(tokens);
                 // What came free before the mark was set was announced to nobody.
-                Channel::try_reserve(&hold.channel, LLC_SLOTS)
+                Channel::try_reserve(&route.channel, LLC_SLOTS)
             });
             let Some(slot) = slot else { return };
             let Some(transmit) = self.core.poll_transmit(now) else {
@@ -145,15 +143,15 @@ impl Data {
                 *write = Write {
                     offset: segment.src_off,
                     len: segment.len,
-                    rkey: self.peer_rkey,
-                    raddr: self.peer_base.wrapping_add(u64::from(segment.dst_off)),
+                    rkey: route.rkey,
+                    raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
                 };
                 bytes = bytes.wrapping_add(u64::from(segment.len));
                 count += 1;
             }
             let writes = writes.get(..count).unwrap_or_default();
             let tag = Tag::Cdc(connection.clone(), transmit.token);
-            match slot.post(tag, Some(&hold.sendbuf), writes, &transmit.cdc) {
+            match slot.post(tag, Some(&route.source), writes, &transmit.cdc) {
                 Ok(()) => {
                     let counters = &mut self.counters;
                     counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
@@ -164,7 +162,7 @@ impl Data {
                 Err(_) => {
                     // The link is gone; its end comes to us as `link_lost`.
                     let _ = self.core.transmit_failed(&transmit);
-                    LinkGroup::break_link(&self.group);
+                    route.link().broke();
                     return;
                 }
             }

@@ -126,9 +126,9 @@ impl ClientOps for SmcClient {
             // Not fatal by itself: the queue pair retries for a while, as TCP does. A test of the
             // link tells.
             Event::PortError(port) => {
-                LinkGroup::test_all(&engine, |group| group.is_on_port(&data.0, port));
+                LinkGroup::test_port(&engine, &data.0, port);
             }
-            Event::DeviceFatal => LinkGroup::fail_all(&engine, |group| group.is_on(&data.0)),
+            Event::DeviceFatal => LinkGroup::fail_device(&engine, &data.0),
             Event::PortActive(_) | Event::GidChange(_) => {}
         }
     }

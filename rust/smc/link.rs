@@ -14,20 +14,33 @@ use super::{
     now, //
 };
 use crate::{
-    kapi::rdma::{
-        channel::ChannelOps,
-        wc::WcStatus, //
+    kapi::{
+        rdma::{
+            channel::ChannelOps,
+            device::Device,
+            wc::WcStatus, //
+        },
+        sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
     },
     proto::{
         cdc,
-        llc::Kind,
+        llc::{
+            Kind,
+            Slot, //
+        },
         ring::ArrayQueue, //
     },
 };
 use kernel::{
     prelude::*,
     sync::{
-        atomic::Relaxed,
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc, //
     },
 };
@@ -58,7 +71,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self {
             received: ArrayQueue::new(),
             sent: ArrayQueue::new(),
@@ -69,30 +82,86 @@ impl Inbox {
     }
 }
 
-impl LinkGroup {
-    fn kick(this: &Arc<Self>) {
-        this.work.kick(this, &this.engine.queue);
+/// A link, seen from the completions of its queue pair. The channel holds it until it is shut down.
+#[pin_data]
+pub(crate) struct Link {
+    pub(crate) group: Arc<LinkGroup>,
+    place: Slot,
+    /// Our device.
+    pub(crate) device: Arc<Device>,
+    #[pin]
+    pub(super) inbox: SpinLockBh<Inbox>,
+    /// An LLC message has found no send slot.
+    pub(super) llc_waits: Atomic<bool>,
+    /// How many connections have a [`Seat`](super::route::Seat).
+    pub(super) seats: Atomic<i32>,
+}
+
+impl Link {
+    /// A link of `group`. Sleeps.
+    pub(super) fn new(
+        group: &Arc<LinkGroup>,
+        place: Slot,
+        device: &Arc<Device>,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                group: group.clone(),
+                place,
+                device: device.clone(),
+                inbox <- new_spinlock_bh!(Inbox::new(), "rdma_sock_link_inbox"),
+                llc_waits: Atomic::new(false),
+                seats: Atomic::new(0i32),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Its place in the group.
+    pub(crate) fn slot(&self) -> Slot {
+        self.place
+    }
+
+    fn kick(&self) {
+        LinkGroup::kick(&self.group);
+    }
+
+    /// How many connections write by it, or will. Any context.
+    pub(crate) fn seats(&self) -> i32 {
+        self.seats.load(Relaxed)
+    }
+
+    /// The link cannot carry messages any more; the work item draws the consequences. Any context.
+    pub(crate) fn broke(&self) {
+        self.inbox.lock().broken = true;
+        self.kick();
+    }
+
+    /// Lets the link be tested now. Any context.
+    pub(crate) fn test(&self) {
+        self.inbox.lock().test = true;
+        self.kick();
     }
 
     /// Lets connections send that found no slot, each in its turn. Any context, without locks.
-    pub(super) fn serve_waiting(this: &Arc<Self>) {
+    pub(super) fn serve_waiting(&self) {
         loop {
             let (connection, others) = {
-                let mut tokens = this.tokens.lock();
-                (tokens.next_waiting(), tokens.waiting())
+                let mut tokens = self.group.tokens.lock();
+                (tokens.next_waiting(self.place), tokens.waiting(self.place))
             };
             let Some(connection) = connection else { break };
             Connection::transmit(&connection);
             // One that waits again has found no more slots. The next time another has its turn.
-            if this.tokens.lock().waiting() > others {
+            if self.group.tokens.lock().waiting(self.place) > others {
                 break;
             }
         }
     }
 
-    fn receive_llc(this: &Arc<Self>, msg: &[u8]) {
+    fn receive_llc(&self, msg: &[u8]) {
         {
-            let mut inbox = this.inbox.lock();
+            let mut inbox = self.inbox.lock();
             inbox.active = true;
             // A message of another length, or a peer that floods, breaks its own link
             // (`SMCR-ERR-41`).
@@ -103,32 +172,19 @@ impl LinkGroup {
                 inbox.broken = true;
             }
         }
-        Self::kick(this);
+        self.kick();
     }
 
-    fn receive_cdc(this: &Arc<Self>, msg: &[u8]) {
+    fn receive_cdc(&self, msg: &[u8]) {
         let Ok(msg) = cdc::Msg::parse(msg) else {
-            this.inbox.lock().broken = true;
-            Self::kick(this);
+            self.broke();
             return;
         };
         // A token of no live connection is a late message of one that ended (`SMCR-CDC-36`).
-        let connection = this.tokens.lock().get(msg.token);
+        let connection = self.group.tokens.lock().get(msg.token);
         if let Some(connection) = connection {
             Connection::receive_cdc(&connection, &msg);
         }
-    }
-}
-
-/// A link: the queue pair of a group, seen from its completions.
-pub(crate) struct Link {
-    group: Arc<LinkGroup>,
-}
-
-impl Link {
-    /// The link of `group`. The channel holds it until it is shut down.
-    pub(crate) fn new(group: Arc<LinkGroup>) -> Self {
-        Self { group }
     }
 }
 
@@ -140,33 +196,33 @@ impl ChannelOps for Link {
             Tag::Cdc(connection, token) => Connection::sent(&connection, token, result.is_ok()),
             Tag::Llc(kind) => {
                 {
-                    let mut inbox = self.group.inbox.lock();
+                    let mut inbox = self.inbox.lock();
                     if inbox.sent.push((kind, result.is_ok())).is_err() {
                         inbox.broken = true;
                     }
                 }
-                LinkGroup::kick(&self.group);
+                self.kick();
             }
         }
     }
 
     fn on_received(&self, msg: &[u8]) {
         match msg.first() {
-            Some(&CDC_TYPE) => LinkGroup::receive_cdc(&self.group, msg),
-            _ => LinkGroup::receive_llc(&self.group, msg),
+            Some(&CDC_TYPE) => self.receive_cdc(msg),
+            _ => self.receive_llc(msg),
         }
     }
 
     fn on_slot_free(&self) {
-        LinkGroup::serve_waiting(&self.group);
+        self.serve_waiting();
         // LLC messages may wait too.
-        if self.group.llc_waits.load(Relaxed) {
-            LinkGroup::kick(&self.group);
+        if self.llc_waits.load(Relaxed) {
+            self.kick();
         }
     }
 
     fn on_slot_unused(&self) {
-        LinkGroup::kick(&self.group);
+        self.kick();
     }
 
     fn on_broken(&self, status: WcStatus) {
@@ -178,7 +234,6 @@ impl ChannelOps for Link {
                 status.name()
             );
         }
-        self.group.inbox.lock().broken = true;
-        LinkGroup::kick(&self.group);
+        self.broke();
     }
 }

@@ -9,24 +9,26 @@
 //! connections broken, its verbs objects gone. A dead group never comes back.
 //!
 //! Locks, in order: `Connection::handshake`, [`LinkGroup::inner`], `Engine::groups`, then the
-//! spinlocks (`Connection::data`, [`LinkGroup::tokens`], [`LinkGroup::inbox`]), none of which is
-//! held while another of them is taken, except that `data` may be held when the others are.
+//! spinlocks (`Connection::data`, [`LinkGroup::tokens`], [`LinkGroup::ports`], the inbox of a
+//! link), none of which is held while another of them is taken, except that `data` may be held when
+//! the others are.
 
 use super::{
     connection::Connection,
     device::Path,
-    link::{
-        Inbox,
-        Link, //
-    },
+    end::End,
+    link::Link,
     llc::LlcGroup,
     offer::PeerElement,
     rmb::{
         Known,
         Rmb,
         Rmbe,
-        FIRST_ELEMENTS,
-        MORE_ELEMENTS, //
+        FIRST_ELEMENTS, //
+    },
+    route::{
+        Route,
+        Seat, //
     },
     tokens::{
         Tokens,
@@ -36,17 +38,8 @@ use super::{
 };
 use crate::{
     kapi::{
-        mem::region::PeerMemory,
-        rdma::{
-            channel::{
-                Channel,
-                Config as ChannelConfig,
-                Peer as ChannelPeer, //
-            },
-            device::Device,
-            mr::Mr,
-            pd::Pd, //
-        },
+        mem::sendbuf::SendBuffer,
+        rdma::device::Device,
         sync::{
             new_spinlock_bh,
             SpinLockBh, //
@@ -58,18 +51,14 @@ use crate::{
     },
     proto::{
         llc::{
-            Kind,
+            link::MAX_LINKS,
             PeerLink,
             PeerRmbId,
-            RmbId,
             Role,
             Slot, //
         },
         ring::ArrayQueue,
-        time::{
-            Duration,
-            Instant, //
-        },
+        time::Instant,
         wire::{
             BufSize,
             Gid,
@@ -78,7 +67,8 @@ use crate::{
             PeerId,
             Psn,
             Qpn,
-            RToken, //
+            RToken,
+            RmbeIndex, //
         },
     },
 };
@@ -97,15 +87,10 @@ use kernel::{
     },
 };
 
-/// Send slots of a link. Every CDC and LLC message takes one.
-const SEND_SLOTS: u16 = 32;
-/// Receive slots: enough for a peer with as many send slots as common implementations have.
-const RECV_SLOTS: u16 = 128;
-
-/// RMBs of a group (`SMCR-RMB-03`).
-const MAX_RMBS: usize = 255;
-/// How long connections decline instead of offering another RMB to a peer that refused one.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
+/// Work item of LLC.
+pub(crate) const LLC: u64 = 0;
+/// Work item of registrations of RMBs.
+pub(crate) const REGISTER: u64 = 1;
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +133,12 @@ pub(crate) struct Key {
     pub(crate) vlan: Option<u16>,
 }
 
+/// A port that a group uses.
+struct Port {
+    device: Arc<Device>,
+    number: u32,
+}
+
 /// A link group.
 #[pin_data]
 pub(crate) struct LinkGroup {
@@ -157,43 +148,38 @@ pub(crate) struct LinkGroup {
     pub(crate) role: Role,
     /// Who shares it.
     pub(crate) key: Key,
-    /// Local device, port and address.
+    /// Local device, port and address of the first link.
     pub(crate) path: Path,
     pub(super) engine: Arc<Engine>,
     phase: Atomic<u32>,
     #[pin]
     pub(super) inner: Mutex<Inner>,
+    /// Where the links are, by slot. An entry is made before anything is made on the device, and
+    /// goes when all of it is gone, so that the removal of a device finds every user.
+    #[pin]
+    ports: SpinLockBh<[Option<Port>; MAX_LINKS]>,
     #[pin]
     pub(super) tokens: SpinLockBh<Tokens>,
     #[pin]
-    pub(super) inbox: SpinLockBh<Inbox>,
+    pub(super) work: Deferred<LinkGroup, LLC>,
     #[pin]
-    pub(super) work: Deferred<LinkGroup>,
-    /// An LLC message has found no send slot.
-    pub(super) llc_waits: Atomic<bool>,
+    pub(super) register_work: Deferred<LinkGroup, REGISTER>,
     #[pin]
     dead: Completion,
 }
 
 /// What process context works on, under the group's mutex.
 pub(crate) struct Inner {
-    pub(super) channel: Option<Arc<Channel<Link>>>,
-    pd: Option<Arc<Pd>>,
+    /// Our ends of the links, by slot.
+    pub(super) ends: [Option<End>; MAX_LINKS],
     /// LLC side; exists once the peer's link is known.
     pub(super) llc: Option<KBox<LlcGroup>>,
-    pub(super) peer: Option<PeerLink>,
     pub(super) rmbs: KVec<Arc<Rmb>>,
-    next_rmb: u16,
+    pub(super) next_rmb: u16,
     /// The first contact connection, until its LLC outcome is known.
     pub(super) founder: Option<Arc<Connection>>,
     /// Handshakes to be looked at again when something changed.
     pub(super) waiters: KVec<Arc<Connection>>,
-    /// LLC messages that found no send slot.
-    pub(super) unsent: ArrayQueue<(Kind, [u8; 44]), 8>,
-    /// Our initial packet sequence number.
-    pub(crate) psn: Psn,
-    /// The path MTU both agreed on.
-    pub(super) mtu: Mtu,
     /// When the last connection left.
     pub(super) idle_since: Option<Instant>,
     /// The LLC core runs: the founder's CLC messages are out.
@@ -206,20 +192,96 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// Has a handshake kicked at the next change. It may ask again before. Sleeps.
-    fn add_waiter(&mut self, waiter: &Arc<Connection>) -> Result {
+    pub(super) fn add_waiter(&mut self, waiter: &Arc<Connection>) -> Result {
         if !self.waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
             self.waiters.push(waiter.clone(), GFP_KERNEL)?;
         }
         Ok(())
     }
+
+    /// Our end of a link.
+    pub(super) fn end(&self, slot: Slot) -> Option<&End> {
+        self.ends
+            .get(slot.index())?
+            .as_ref()
+            .filter(|end| end.slot == slot)
+    }
+
+    /// Our end of a link, to change it.
+    pub(super) fn end_mut(&mut self, slot: Slot) -> Option<&mut End> {
+        self.ends
+            .get_mut(slot.index())?
+            .as_mut()
+            .filter(|end| end.slot == slot)
+    }
+
+    /// The way to an element of the peer over a link (`SMCR-FOV-22`). Sleeps.
+    pub(super) fn route(
+        &self,
+        slot: Slot,
+        buffer: &Arc<SendBuffer>,
+        element: &PeerElement,
+    ) -> Result<Route> {
+        let end = self.end(slot).ok_or(ENODEV)?;
+        let llc = self.llc.as_ref().ok_or(ENODEV)?;
+        let token = llc.peer_token(element.rmb, slot).ok_or(ENOENT)?;
+        let base = token.element_addr(element.index, element.size);
+        Ok(Route {
+            seat: Seat::new(&end.link),
+            channel: end.channel.clone(),
+            source: buffer.map(&end.path.device)?,
+            rkey: token.rkey.get(),
+            base: base.ok_or(EINVAL)?,
+        })
+    }
+
+    /// The slots of all links.
+    pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let mut slots = ArrayQueue::<Slot, MAX_LINKS>::new();
+        for end in self.ends.iter().flatten() {
+            let _ = slots.push(end.slot);
+        }
+        core::iter::from_fn(move || slots.pop())
+    }
+
+    /// All links.
+    pub(super) fn links(&self) -> impl Iterator<Item = Arc<Link>> {
+        let mut links = ArrayQueue::<Arc<Link>, MAX_LINKS>::new();
+        for end in self.ends.iter().flatten() {
+            let _ = links.push(end.link.clone());
+        }
+        core::iter::from_fn(move || links.pop())
+    }
+
+    /// The link that the fewest connections write by.
+    pub(super) fn least_used(&self) -> Option<&End> {
+        self.ends
+            .iter()
+            .flatten()
+            .filter(|end| end.sends)
+            .min_by_key(|end| end.link.seats())
+    }
 }
 
-/// What a handshake gets when it asks for a receive buffer.
-pub(crate) enum Taken {
-    /// An element the peer knows.
-    Now(Rmbe),
-    /// The peer must confirm a new RMB first; the handshake is kicked when it has.
-    Wait,
+/// Our end of a link as CLC tells of it.
+pub(crate) struct Local {
+    /// The place of a connection on the link.
+    pub(crate) seat: Seat,
+    /// Device, port and address.
+    pub(crate) path: Path,
+    pub(crate) qpn: Qpn,
+    pub(crate) psn: Psn,
+}
+
+impl Local {
+    pub(super) fn of(end: &End) -> Self {
+        Self {
+            seat: Seat::new(&end.link),
+            path: end.path.clone(),
+            qpn: end.qpn(),
+            psn: end.psn,
+        }
+    }
 }
 
 /// The group a Proposal leads to.
@@ -245,26 +307,21 @@ impl LinkGroup {
                 engine: engine.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
                 inner <- new_mutex!(Inner {
-                    channel: None,
-                    pd: None,
+                    ends: [const { None }; MAX_LINKS],
                     llc: None,
-                    peer: None,
                     rmbs: KVec::new(),
                     next_rmb: 0,
                     founder: None,
                     waiters: KVec::new(),
-                    unsent: ArrayQueue::new(),
-                    psn: Psn::new(crate::kapi::module::random_u32()),
-                    mtu: Mtu::M1024,
                     idle_since: None,
                     started: false,
                     refused_at: None,
                     over: false,
                 }, "rdma_sock_group"),
+                ports <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_group_ports"),
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),
-                inbox <- new_spinlock_bh!(Inbox::new(), "rdma_sock_group_inbox"),
                 work <- new_deferred!("rdma_sock_group_work"),
-                llc_waits: Atomic::new(false),
+                register_work <- new_deferred!("rdma_sock_group_register"),
                 dead <- Completion::new(),
             }),
             GFP_KERNEL,
@@ -285,14 +342,70 @@ impl LinkGroup {
         self.phase.store(phase.code(), Release);
     }
 
-    /// Whether the group uses this device.
-    pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
-        Arc::ptr_eq(&self.path.device, device)
+    /// Runs the LLC work item soon. Any context.
+    pub(super) fn kick(this: &Arc<Self>) {
+        this.work.kick(this, &this.engine.queue);
     }
 
-    /// Whether the group uses this port of the device.
-    pub(crate) fn is_on_port(&self, device: &Arc<Device>, port: u32) -> bool {
-        self.is_on(device) && self.path.port == port
+    /// Whether the group uses this device. Any context.
+    pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
+        let ports = self.ports.lock();
+        ports
+            .iter()
+            .flatten()
+            .any(|port| Arc::ptr_eq(&port.device, device))
+    }
+
+    /// Whether the group uses this port of the device. Any context.
+    pub(crate) fn is_on_port(&self, device: &Arc<Device>, number: u32) -> bool {
+        let ports = self.ports.lock();
+        ports
+            .iter()
+            .flatten()
+            .any(|port| Arc::ptr_eq(&port.device, device) && port.number == number)
+    }
+
+    /// Enters where a link is, or that it is gone.
+    fn set_port(&self, slot: Slot, port: Option<Port>) {
+        let old = match self.ports.lock().get_mut(slot.index()) {
+            Some(place) => core::mem::replace(place, port),
+            None => None,
+        };
+        drop(old);
+    }
+
+    /// Makes our end of a link. Sleeps.
+    pub(super) fn open_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
+        let port = Port {
+            device: path.device.clone(),
+            number: path.port,
+        };
+        this.set_port(slot, Some(port));
+        let made = End::new(this, slot, path);
+        match (made, inner.ends.get_mut(slot.index())) {
+            (Ok(end), Some(place)) => {
+                *place = Some(end);
+                Ok(())
+            }
+            (Ok(end), None) => {
+                end.close(&[]);
+                Err(EINVAL)
+            }
+            (Err(error), _) => {
+                this.set_port(slot, None);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends our end of a link. All that was posted on it has come back, and nothing is on the
+    /// device any more. Sleeps.
+    pub(super) fn close_end(&self, inner: &mut Inner, slot: Slot) {
+        let place = inner.ends.get_mut(slot.index());
+        if let Some(end) = place.and_then(|place| place.take_if(|end| end.slot == slot)) {
+            end.close(&inner.rmbs);
+            self.set_port(slot, None);
+        }
     }
 
     /// Finds the server group for a Proposal, or enters a new one, atomically. Sleeps.
@@ -309,8 +422,7 @@ impl LinkGroup {
                 let found = groups.iter().find(|group| {
                     group.role == Role::Server
                         && group.key == key
-                        && Arc::ptr_eq(&group.path.device, &path.device)
-                        && group.path.port == path.port
+                        && group.is_on_port(&path.device, path.port)
                         && group.phase() != Phase::Dead
                         && group.tokens.lock().has_room()
                 });
@@ -351,14 +463,15 @@ impl LinkGroup {
         Ok(group)
     }
 
-    /// Finds the client group whose link the server named in its Accept (`SMCR-CLC-223`). Sleeps.
+    /// Finds the client group, and the link of it, that the server named in its Accept
+    /// (`SMCR-CLC-223`). Sleeps.
     pub(crate) fn find_client(
         engine: &Engine,
         key: &Key,
         gid: Gid,
         mac: Mac,
         qpn: Qpn,
-    ) -> Option<Arc<Self>> {
+    ) -> Option<(Arc<Self>, Slot)> {
         let candidates = {
             let groups = engine.groups.lock();
             let mut candidates = KVec::new();
@@ -369,162 +482,91 @@ impl LinkGroup {
             }
             candidates
         };
-        candidates
-            .into_iter()
-            .find(|group| group.peer_is(gid, mac, qpn))
+        candidates.into_iter().find_map(|group| {
+            let slot = group.link_of_peer(gid, mac, qpn)?;
+            Some((group, slot))
+        })
     }
 
-    /// Whether the other end of the link is this one. Sleeps.
-    pub(crate) fn peer_is(&self, gid: Gid, mac: Mac, qpn: Qpn) -> bool {
-        self.inner
-            .lock()
-            .peer
-            .as_ref()
-            .is_some_and(|peer| peer.gid == gid && peer.mac == mac && peer.qpn == qpn)
+    /// The link whose other end is this one. Sleeps.
+    pub(crate) fn link_of_peer(&self, gid: Gid, mac: Mac, qpn: Qpn) -> Option<Slot> {
+        let inner = self.inner.lock();
+        let mut ends = inner.ends.iter().flatten().filter(|end| end.sends);
+        ends.find(|end| {
+            end.peer
+                .as_ref()
+                .is_some_and(|peer| peer.gid == gid && peer.mac == mac && peer.qpn == qpn)
+        })
+        .map(|end| end.slot)
     }
 
-    /// Creates the channel and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
-    pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Qpn, Psn)> {
+    /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
+    pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Local)> {
         let mut inner = this.inner.lock();
         if this.phase() != Phase::Forming {
             return Err(ENODEV);
         }
-        let pd = Pd::new(&this.path.device)?;
-        let config = ChannelConfig {
-            port: this.path.port,
-            gid_index: this.path.gid.index,
-            send_slots: SEND_SLOTS,
-            recv_slots: RECV_SLOTS,
-        };
-        let link = Arc::new(Link::new(this.clone()), GFP_KERNEL)?;
-        let channel = Channel::new(&pd, &config, link)?;
-        let qpn = Qpn::new(channel.qpn());
-        inner.pd = Some(pd);
-        inner.channel = Some(channel);
-        let rmb = Self::add_rmb(&mut inner, size, FIRST_ELEMENTS, Known::Confirmed)?;
+        Self::open_end(this, &mut inner, Slot::FIRST, &this.path)?;
+        let rmb = inner.add_rmb(size, FIRST_ELEMENTS, Known::Confirmed)?;
         let rmbe = Rmb::take(&rmb).ok_or(ENOMEM)?;
-        let psn = inner.psn;
-        Ok((rmbe, qpn, psn))
+        let local = inner.end(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
+        Ok((rmbe, local))
     }
 
-    /// Connects our queue pair to the peer's: RTR, and RTS too for a server (`SMCR-LNK-06..08`).
-    /// Sleeps.
+    /// Connects the first link to the peer's: RTR, and RTS too for a server
+    /// (`SMCR-LNK-06..08`). Sleeps.
     pub(crate) fn connect(&self, peer: &PeerLink, peer_psn: Psn, mtu: Mtu) -> Result {
         let mut inner = self.inner.lock();
-        let channel = inner.channel.clone().ok_or(ENODEV)?;
-        channel.to_rtr(&ChannelPeer {
-            qpn: peer.qpn.get(),
-            rq_psn: peer_psn.get(),
-            mtu_code: mtu.code(),
-            gid: peer.gid.get(),
-            mac: peer.mac.get(),
-        })?;
+        let end = inner.end_mut(Slot::FIRST).ok_or(ENODEV)?;
+        end.connect(peer, peer_psn, mtu)?;
         if self.role == Role::Server {
-            channel.to_rts(inner.psn.get())?;
+            end.start_sending()?;
         }
-        inner.mtu = mtu;
-        inner.peer = Some(*peer);
-        inner.llc = Some(self.new_llc(&channel, peer)?);
+        let llc = self.new_llc(end, peer)?;
+        inner.llc = Some(llc);
         Ok(())
     }
 
-    /// Registers a new RMB. The registration needs a queue pair that is at least in INIT.
-    fn add_rmb(
-        inner: &mut Inner,
-        size: BufSize,
-        mut elements: usize,
-        known: Known,
-    ) -> Result<Arc<Rmb>> {
-        let channel = inner.channel.clone().ok_or(ENODEV)?;
-        let pd = inner.pd.clone().ok_or(ENODEV)?;
-        let bytes = usize::try_from(size.bytes())?;
-        elements = elements.min(pd.device().max_region_bytes() / bytes).max(1);
-        let memory = loop {
-            match PeerMemory::new(elements, bytes) {
-                Ok(memory) => break memory,
-                Err(error) if elements <= 1 => return Err(error),
-                // Memory is short or fragmented: a smaller RMB will do.
-                Err(_) => elements = elements.div_ceil(2),
-            }
-        };
-        let mr = Mr::new(&pd, memory)?;
-        let id = RmbId(inner.next_rmb);
-        inner.next_rmb = inner.next_rmb.wrapping_add(1);
-        let rmb = Rmb::new(id, size, mr, known)?;
-        if known == Known::Announcing {
-            // The group is up, so the queue pair takes the registration at once; that of the
-            // first RMB waits for RTS (`activate_rmbs`).
-            rmb.activate(&channel)?;
-        }
-        inner.rmbs.push(rmb.clone(), GFP_KERNEL)?;
-        Ok(rmb)
-    }
-
-    /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
-    pub(crate) fn take_rmbe(
-        this: &Arc<Self>,
-        size: BufSize,
-        waiter: &Arc<Connection>,
-        now: Instant,
-    ) -> Result<Taken> {
-        let mut inner = this.inner.lock();
-        if this.phase() != Phase::Ready {
-            return Err(ENODEV);
-        }
-        let fitting = inner.rmbs.iter().filter(|rmb| rmb.size == size);
-        let mut announcing = false;
-        let mut found = None;
-        for rmb in fitting {
-            match rmb.known() {
-                Known::Confirmed => {
-                    found = Rmb::take(rmb);
-                    if found.is_some() {
-                        break;
-                    }
-                }
-                Known::Announcing => announcing = true,
-            }
-        }
-        if let Some(rmbe) = found {
-            return Ok(Taken::Now(rmbe));
-        }
-        let refused = inner
-            .refused_at
-            .is_some_and(|at| now.saturating_since(at) < REFUSAL_TIME);
-        if refused || inner.rmbs.len() >= MAX_RMBS {
-            return Err(ENOSPC);
-        }
-        if !announcing {
-            let rmb = Self::add_rmb(&mut inner, size, MORE_ELEMENTS, Known::Announcing)?;
-            let llc = inner.llc.as_mut().ok_or(ENODEV)?;
-            if llc
-                .confirm_rkey(now, rmb.id, &[(Slot::FIRST, rmb.token)])
-                .is_err()
-            {
-                inner.rmbs.retain(|known| known.id != rmb.id);
-                return Err(EBUSY);
-            }
-            this.work.kick(this, &this.engine.queue);
-        }
-        inner.add_waiter(waiter)?;
-        Ok(Taken::Wait)
-    }
-
-    /// The peer's RMB behind a token of its Accept or Confirm; `None` when it has too many. Sleeps.
-    pub(crate) fn peer_rmb(&self, token: RToken) -> Option<PeerRmbId> {
+    /// The peer's RMB behind a token of its Accept or Confirm, which names a link; `None` when it
+    /// has too many. Sleeps.
+    pub(crate) fn peer_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
         let mut inner = self.inner.lock();
-        inner.llc.as_mut()?.peer_rmb(Slot::FIRST, token).ok()
+        inner.llc.as_mut()?.peer_rmb(slot, token).ok()
+    }
+
+    /// Our end of the link a new connection shall use, or of any if it is not `wanted`. Sleeps.
+    pub(crate) fn local(&self, wanted: Option<Slot>) -> Option<Local> {
+        let inner = self.inner.lock();
+        let end = match wanted {
+            Some(slot) => inner.end(slot),
+            None => inner.least_used(),
+        };
+        end.map(Local::of)
+    }
+
+    /// The way to an element of the peer over a link. Sleeps.
+    pub(crate) fn route(
+        &self,
+        slot: Slot,
+        buffer: &Arc<SendBuffer>,
+        element: &PeerElement,
+    ) -> Result<Route> {
+        self.inner.lock().route(slot, buffer, element)
     }
 
     /// Aborts the connection that still writes to an element of the peer, if there is one
     /// (`SMCR-RMB-24`). Sleeps.
-    pub(crate) fn evict(&self, element: PeerElement) {
+    pub(crate) fn evict(&self, rmb: PeerRmbId, index: RmbeIndex) {
         for n in 0..MAX_CONNECTIONS {
             let connection = self.tokens.lock().at(n);
             let Some(connection) = connection else {
                 continue;
             };
-            if connection.look(|data| data.peer_element == element) == Some(true) {
+            let writes = connection.look(|data| {
+                let element = &data.peer_element;
+                element.rmb == rmb && element.index == index
+            });
+            if writes == Some(true) {
                 let _ = Connection::with_core(&connection, |data, now| {
                     ((), data.core.handle_tcp_reset(now))
                 });
@@ -534,27 +576,17 @@ impl LinkGroup {
 
     /// The peer says, on a TCP connection that anybody may have made, that it does not know the
     /// group: no more connections join, and a test of the link shows whether it is dead
-    /// (`SMCR-AMB-40`). Any context.
+    /// (`SMCR-AMB-40`). Sleeps.
     pub(crate) fn doubt(this: &Arc<Self>) {
         this.tokens.lock().close();
-        Self::test_link(this);
+        this.test_links();
     }
 
-    /// Lets the link be tested now. Any context.
-    pub(crate) fn test_link(this: &Arc<Self>) {
-        this.inbox.lock().test = true;
-        this.work.kick(this, &this.engine.queue);
-    }
-
-    /// The link cannot carry messages any more; the work item draws the consequences. Any context.
-    pub(crate) fn break_link(this: &Arc<Self>) {
-        this.inbox.lock().broken = true;
-        this.work.kick(this, &this.engine.queue);
-    }
-
-    /// The channel of the group's link, for a connection to send on. Sleeps.
-    pub(crate) fn channel(&self) -> Option<Arc<Channel<Link>>> {
-        self.inner.lock().channel.clone()
+    /// Lets the links be tested now. Sleeps.
+    pub(crate) fn test_links(&self) {
+        for end in self.inner.lock().ends.iter().flatten() {
+            end.link.test();
+        }
     }
 
     /// Ends the group: connections break, verbs objects go. Sleeps until that is done.
@@ -583,12 +615,12 @@ impl LinkGroup {
                 Connection::link_lost(&connection);
             }
         }
-        if let Some(channel) = inner.channel.take() {
-            channel.shutdown();
+        for slot in inner.slots() {
+            this.close_end(inner, slot);
         }
         inner.rmbs.clear();
-        inner.pd = None;
         this.work.cancel();
+        this.register_work.cancel();
         this.dead.complete_all();
     }
 
@@ -643,25 +675,31 @@ impl LinkGroup {
         }
     }
 
-    /// Lets the links of all matching groups be tested now. Sleeps.
-    pub(crate) fn test_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
-        for group in Self::matching(engine, pick) {
-            Self::test_link(&group);
+    /// Lets the links on that port be tested now. Sleeps.
+    pub(crate) fn test_port(engine: &Engine, device: &Arc<Device>, number: u32) {
+        for group in Self::matching(engine, |group| group.is_on_port(device, number)) {
+            let inner = group.inner.lock();
+            let mut ends = inner.ends.iter().flatten();
+            while let Some(end) = ends.find(|end| end.is_on_port(device, number)) {
+                end.link.test();
+            }
         }
     }
 
-    /// Breaks the links of all matching groups, without waiting. Sleeps.
-    pub(crate) fn fail_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
-        for group in Self::matching(engine, pick) {
-            group.inbox.lock().broken = true;
-            group.work.kick(&group, &engine.queue);
+    /// Breaks the links on that device, without waiting. Sleeps.
+    pub(crate) fn fail_device(engine: &Engine, device: &Arc<Device>) {
+        for group in Self::matching(engine, |group| group.is_on(device)) {
+            let inner = group.inner.lock();
+            for end in inner.ends.iter().flatten().filter(|end| end.is_on(device)) {
+                end.link.broke();
+            }
         }
     }
 
     /// A connection has left; the group may become idle. Any context.
     pub(crate) fn connection_left(this: &Arc<Self>) {
         if this.tokens.lock().live() == 0 {
-            this.work.kick(this, &this.engine.queue);
+            Self::kick(this);
         }
     }
 }

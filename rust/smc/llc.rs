@@ -5,21 +5,18 @@
 //! Source: RFC 7609 section 3.3 to 3.5, appendix C; the decisions are in `proto::llc`.
 
 use super::{
-    link::{
-        Link,
-        Tag, //
-    },
+    end::End,
     link_group::{
         Inner,
         LinkGroup,
-        Phase, //
+        Phase,
+        LLC, //
     },
     now,
     rmb::Known, //
 };
 use crate::{
     kapi::{
-        rdma::channel::Channel,
         time::jiffies_from_ns,
         work::Run, //
     },
@@ -34,7 +31,6 @@ use crate::{
             Group,
             Layout,
             LinkOffer,
-            LocalLink,
             PeerLink,
             RmbId,
             Role,
@@ -47,19 +43,12 @@ use crate::{
             Duration,
             Instant, //
         },
-        wire::{
-            Gid,
-            LinkNum,
-            Qpn, //
-        },
+        wire::LinkNum, //
     },
 };
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// The LLC core with its table of the peer's RMBs.
@@ -76,19 +65,10 @@ const IDLE_TIME: Duration = Duration::from_secs(600);
 
 impl LinkGroup {
     /// Makes the LLC core for a link whose other end is known. Sleeps.
-    pub(super) fn new_llc(
-        &self,
-        channel: &Channel<Link>,
-        peer: &PeerLink,
-    ) -> Result<KBox<LlcGroup>> {
+    pub(super) fn new_llc(&self, first: &End, peer: &PeerLink) -> Result<KBox<LlcGroup>> {
         let config = Config {
             role: self.role,
-            local: LocalLink {
-                mac: self.path.mac(),
-                gid: Gid::new(self.path.gid.gid),
-                qpn: Qpn::new(channel.qpn()),
-                uid: self.id,
-            },
+            local: first.local(),
             peer: *peer,
             number: FIRST_LINK,
             max_links: MAX_LINKS,
@@ -112,7 +92,8 @@ impl LinkGroup {
             return Err(ENODEV);
         }
         if this.role == Role::Server {
-            Self::activate_rmbs(&mut inner)?;
+            let first = inner.end(Slot::FIRST).ok_or(ENODEV)?;
+            first.activate(&inner.rmbs)?;
         }
         inner.founder = Some(founder.clone());
         inner.started = true;
@@ -124,62 +105,40 @@ impl LinkGroup {
         Ok(())
     }
 
-    /// Registers what was prepared before the queue pair could take work.
-    fn activate_rmbs(inner: &mut Inner) -> Result {
-        let channel = inner.channel.clone().ok_or(ENODEV)?;
-        for rmb in inner.rmbs.iter() {
-            rmb.activate(&channel)?;
-        }
-        Ok(())
-    }
-
-    /// Posts what waits for a send slot, in order. Returns whether all of it went out.
-    fn post_unsent(&self, inner: &mut Inner) -> bool {
-        let Some(channel) = inner.channel.clone() else {
-            return true;
-        };
-        // Set before the search, so that a slot that comes back meanwhile is noticed.
-        self.llc_waits.store(!inner.unsent.is_empty(), Relaxed);
-        while let Some(&(kind, msg)) = inner.unsent.front() {
-            let Some(slot) = Channel::try_reserve(&channel, 0) else {
-                return false;
-            };
-            let _ = inner.unsent.pop();
-            if slot.post(Tag::Llc(kind), None, &[], &msg).is_err() {
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.handle_send_failed(now(), Slot::FIRST, kind);
-                }
-            }
-        }
-        self.llc_waits.store(false, Relaxed);
-        true
-    }
-
-    /// Performs what the core asks for, until it asks for nothing more.
+    /// Performs what the core asks for, until it asks for nothing more. Called after every input.
     fn drive(&self, inner: &mut Inner) {
-        loop {
-            if !self.post_unsent(inner) {
-                // `on_slot_free` continues.
-                break;
-            }
-            let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) else {
-                break;
-            };
+        while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
             self.perform(inner, action);
+        }
+        for slot in inner.slots() {
+            self.post_unsent(inner, slot);
+        }
+    }
+
+    /// Posts what waits for a send slot of a link.
+    fn post_unsent(&self, inner: &mut Inner, slot: Slot) {
+        while let Some(kind) = inner.end_mut(slot).and_then(End::post_unsent) {
+            if let Some(llc) = inner.llc.as_mut() {
+                llc.handle_send_failed(now(), slot, kind);
+            }
+            while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
+                self.perform(inner, action);
+            }
         }
     }
 
     fn perform(&self, inner: &mut Inner, action: Action) {
         match action {
             Action::Send { msg, kind, slot } => {
-                if inner.unsent.push((kind, msg)).is_err() {
+                let queued = inner.end_mut(slot).is_some_and(|end| end.queue(kind, msg));
+                if !queued {
                     if let Some(llc) = inner.llc.as_mut() {
                         llc.handle_send_failed(now(), slot, kind);
                     }
                 }
             }
             Action::MoveToRts { slot } => {
-                let result = self.move_to_rts(inner);
+                let result = Self::move_to_rts(inner, slot);
                 if let Some(llc) = inner.llc.as_mut() {
                     llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
                 }
@@ -187,15 +146,16 @@ impl LinkGroup {
             Action::OfferLink => {
                 // One RNIC: the offer names it again, and the client refuses a parallel link
                 // (`SMCR-LLF-12`).
-                let Some(channel) = inner.channel.clone() else {
+                let Some(end) = inner.end(Slot::FIRST) else {
                     return;
                 };
+                let local = end.local();
                 let offer = LinkOffer {
-                    mac: self.path.mac(),
-                    gid: Gid::new(self.path.gid.gid),
-                    qpn: Qpn::new(channel.qpn()),
-                    psn: inner.psn,
-                    mtu: inner.mtu,
+                    mac: local.mac,
+                    gid: local.gid,
+                    qpn: local.qpn,
+                    psn: end.psn,
+                    mtu: end.mtu,
                 };
                 if let Some(llc) = inner.llc.as_mut() {
                     llc.offer_link(now(), offer);
@@ -223,16 +183,14 @@ impl LinkGroup {
             Action::RkeyConfirmed(id) => Self::rmb_known(inner, id, Known::Confirmed),
             Action::RkeyRejected(id) => {
                 inner.refused_at = Some(now());
-                inner.rmbs.retain(|rmb| rmb.id != id);
+                inner.forget_rmb(id);
                 Self::wake_waiters(inner);
             }
-            Action::RkeyDeleted(id) => {
-                inner.rmbs.retain(|rmb| rmb.id != id);
-            }
-            Action::LinkDown { cause, .. } => {
+            Action::RkeyDeleted(id) => inner.forget_rmb(id),
+            Action::LinkDown { slot, cause } => {
                 pr_warn!("link group {:#x}: link down: {}\n", self.id, cause.name());
-                if let Some(channel) = inner.channel.clone() {
-                    channel.fail();
+                if let Some(end) = inner.end(slot) {
+                    end.channel.fail();
                 }
             }
             Action::Terminate { cause } => {
@@ -242,10 +200,10 @@ impl LinkGroup {
         }
     }
 
-    fn move_to_rts(&self, inner: &mut Inner) -> Result {
-        let channel = inner.channel.clone().ok_or(ENODEV)?;
-        channel.to_rts(inner.psn.get())?;
-        Self::activate_rmbs(inner)
+    fn move_to_rts(inner: &mut Inner, slot: Slot) -> Result {
+        inner.end_mut(slot).ok_or(ENODEV)?.start_sending()?;
+        let end = inner.end(slot).ok_or(ENODEV)?;
+        end.activate(&inner.rmbs)
     }
 
     fn rmb_known(inner: &mut Inner, id: RmbId, known: Known) {
@@ -314,71 +272,99 @@ impl LinkGroup {
     }
 }
 
-impl Run<0> for LinkGroup {
+impl Run<LLC> for LinkGroup {
     fn run(this: Arc<Self>) {
         let mut inner = this.inner.lock();
         if this.phase() == Phase::Dead {
             return;
         }
         let now = now();
-        let started = inner.started;
+        for slot in inner.slots() {
+            this.hear(&mut inner, now, slot);
+        }
+        if inner.started {
+            if let Some(llc) = inner.llc.as_mut() {
+                llc.handle_timeout(now);
+            }
+        }
+        this.check_idle(&mut inner, now);
+        this.drive(&mut inner);
+        let links = inner.links();
+        Self::conclude(&this, &mut inner);
+        drop(inner);
+        // A slot that was given back unused is announced to nobody else.
+        for link in links {
+            link.serve_waiting();
+        }
+    }
+}
+
+impl LinkGroup {
+    /// Passes on what softirq left on a link.
+    fn hear(&self, inner: &mut Inner, now: Instant, slot: Slot) {
+        let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
+            return;
+        };
         let (broken, test, active) = {
-            let mut inbox = this.inbox.lock();
+            let mut inbox = link.inbox.lock();
             let test = core::mem::take(&mut inbox.test);
             let active = core::mem::take(&mut inbox.active);
             (inbox.broken, test, active)
         };
         // Until the founder has said its last word in CLC, messages wait in the inbox.
-        if inner.started {
-            this.feed(&mut inner, now, active);
+        if !inner.started {
+            inner.over |= broken;
+            return;
         }
-        if let Some(llc) = inner.llc.as_mut().filter(|_| started) {
-            if test {
-                llc.test_link(now, Slot::FIRST, [0; 16]);
-            }
-            if broken {
-                llc.handle_link_down(now, Slot::FIRST);
-            }
-            llc.handle_timeout(now);
-        } else if broken && !started {
-            inner.over = true;
-        }
-        this.check_idle(&mut inner, now);
-        this.drive(&mut inner);
-        Self::conclude(&this, &mut inner);
-        drop(inner);
-        // A slot that was given back unused is announced to nobody else.
-        Self::serve_waiting(&this);
-    }
-}
-
-impl LinkGroup {
-    /// Passes on what softirq left.
-    fn feed(&self, inner: &mut Inner, now: Instant, active: bool) {
         if active {
             if let Some(llc) = inner.llc.as_mut() {
-                llc.touch(now, Slot::FIRST);
+                llc.touch(now, slot);
             }
         }
         loop {
-            let sent = self.inbox.lock().sent.pop();
-            let Some((kind, good)) = sent else { break };
-            if let Some(llc) = inner.llc.as_mut() {
-                if good {
-                    llc.handle_sent(now, Slot::FIRST, kind);
-                } else {
-                    llc.handle_send_failed(now, Slot::FIRST, kind);
-                }
+            let sent = link.inbox.lock().sent.pop();
+            let (Some((kind, good)), Some(llc)) = (sent, inner.llc.as_mut()) else {
+                break;
+            };
+            if good {
+                llc.handle_sent(now, slot, kind);
+            } else {
+                llc.handle_send_failed(now, slot, kind);
             }
             self.drive(inner);
         }
         loop {
-            let received = self.inbox.lock().received.pop();
-            let Some(msg) = received else { break };
-            if let Some(llc) = inner.llc.as_mut() {
-                llc.handle_message(now, Slot::FIRST, &msg);
-            }
+            let received = link.inbox.lock().received.pop();
+            let (Some(msg), Some(llc)) = (received, inner.llc.as_mut()) else {
+                break;
+            };
+            llc.handle_message(now, slot, &msg);
             self.drive(inner);
         }
+        let Some(llc) = inner.llc.as_mut() else {
+            return;
+        };
+        if test {
+            llc.test_link(now, slot, [0; 16]);
+            self.drive(inner);
+        }
+        if broken {
+            self.lose_link(inner, now, slot);
+        }
+    }
+
+    /// A link is dead, whatever showed it: tells the core, once.
+    fn lose_link(&self, inner: &mut Inner, now: Instant, slot: Slot) {
+        let Some(end) = inner.end_mut(slot) else {
+            return;
+        };
+        if core::mem::replace(&mut end.failed, true) {
+            return;
+        }
+        end.registers = false;
+        if let Some(llc) = inner.llc.as_mut() {
+            llc.handle_link_down(now, slot);
+        }
+        self.drive(inner);
     }
 }

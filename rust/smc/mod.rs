@@ -21,9 +21,11 @@
 
 #![deny(unsafe_code)]
 
+mod buffers;
 mod connection;
 mod data;
 mod device;
+mod end;
 mod flags;
 mod handshake;
 mod link;
@@ -36,6 +38,7 @@ mod option;
 mod policy;
 mod procfs;
 mod rmb;
+mod route;
 mod rx;
 mod stats;
 mod sysctl;
@@ -114,6 +117,7 @@ pub(crate) struct Engine {
     #[pin]
     settings: Mutex<KVec<NetSettings>>,
     groups_made: Atomic<u32>,
+    links_made: Atomic<u32>,
     /// When something about a peer was logged last.
     logged: Atomic<u64>,
 }
@@ -141,6 +145,7 @@ impl Engine {
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
                 settings <- new_mutex!(KVec::new(), "rdma_sock_settings"),
                 groups_made: Atomic::new(0u32),
+                links_made: Atomic::new(0u32),
                 logged: Atomic::new(0u64),
             }),
             GFP_KERNEL,
@@ -157,6 +162,11 @@ impl Engine {
 
     fn next_group_id(&self) -> u32 {
         self.groups_made.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+
+    /// A name for a link, unlike that of any other (`SMCR-LNK-03`).
+    fn next_link_id(&self) -> u32 {
+        self.links_made.fetch_add(1, Relaxed).wrapping_add(1)
     }
 }
 

@@ -6,6 +6,7 @@
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 
 use super::{
+    buffers::Taken,
     connection::{
         Connection,
         Mode, //
@@ -19,11 +20,12 @@ use super::{
         Join,
         Key,
         LinkGroup,
-        Taken, //
+        Local, //
     },
     now,
     policy,
-    rmb::Rmbe, //
+    rmb::Rmbe,
+    route::Seat, //
 };
 use crate::{
     kapi::{
@@ -56,7 +58,8 @@ use crate::{
         },
         llc::{
             PeerLink,
-            PeerRmbId, //
+            PeerRmbId,
+            Slot, //
         },
         reason::Reason,
         wire::{
@@ -64,8 +67,6 @@ use crate::{
             BufSize,
             Gid,
             Mtu,
-            Psn,
-            Qpn,
             RmbeIndex, //
         },
     },
@@ -94,6 +95,8 @@ pub(crate) struct Offer {
     pub(crate) endpoint: Endpoint,
     /// The group was made for this connection.
     pub(crate) first_contact: bool,
+    /// The place on the link that both sides name in CLC.
+    seat: Seat,
     rmbe: Rmbe,
     sendbuf: Arc<SendBuffer>,
     token: AlertToken,
@@ -116,6 +119,8 @@ pub(crate) enum Release {
 pub(crate) struct PeerElement {
     pub(crate) rmb: PeerRmbId,
     pub(crate) index: RmbeIndex,
+    /// Size of every element of the RMB.
+    pub(crate) size: BufSize,
 }
 
 /// The networks a connection's interface is attached to.
@@ -188,12 +193,12 @@ fn receive_size(connection: &Connection) -> BufSize {
     buffer_size(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
-fn make_sendbuf(connection: &Connection, path: &Path) -> Result<Arc<SendBuffer>> {
+fn make_sendbuf(connection: &Connection) -> Result<Arc<SendBuffer>> {
     let size = buffer_size(connection.sk.sndbuf_user(), connection.net.settings.wmem());
     let mut bytes = usize::try_from(size.bytes())?;
     let least = usize::try_from(BufSize::MIN.bytes())?;
     loop {
-        match SendBuffer::new(&path.device, bytes) {
+        match SendBuffer::new(bytes) {
             Ok(sendbuf) => return Ok(sendbuf),
             Err(error) if bytes <= least => return Err(error),
             Err(_) => bytes /= 2,
@@ -206,8 +211,7 @@ struct Place {
     group: Arc<LinkGroup>,
     rmbe: Rmbe,
     first_contact: bool,
-    qpn: Qpn,
-    psn: Psn,
+    local: Local,
 }
 
 /// Prepares our end. `Ok(None)` means that the link group must do something first, and kicks the
@@ -256,7 +260,7 @@ fn server_place(
     let joined = LinkGroup::join(&connection.engine, key, &path, connection);
     match joined.map_err(|_| Reason::Memory)? {
         Join::New(group) => first_place(connection, group).map(Some),
-        Join::Ready(group) => next_place(connection, group),
+        Join::Ready(group) => next_place(connection, group, None),
         Join::Wait => Ok(None),
     }
 }
@@ -273,7 +277,7 @@ fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<
     let known = LinkGroup::find_client(&connection.engine, &key, end.gid, end.mac, end.qpn);
     if accept.first_contact {
         // The server knows nothing of a link we think we have (`SMCR-AMB-08`).
-        if let Some(stale) = known {
+        if let Some((stale, _)) = known {
             LinkGroup::abandon(&stale);
         }
         let group = LinkGroup::new_client(&connection.engine, key, &path);
@@ -281,18 +285,18 @@ fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<
         return first_place(connection, group).map(Some);
     }
     // `SMCR-CLC-225`: without such a link we are out of sync.
-    next_place(connection, known.ok_or(Reason::OutOfSync)?)
+    let (group, slot) = known.ok_or(Reason::OutOfSync)?;
+    next_place(connection, group, Some(slot))
 }
 
 fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Place, Reason> {
     let size = receive_size(connection);
     match LinkGroup::bring_up(&group, size) {
-        Ok((rmbe, qpn, psn)) => Ok(Place {
+        Ok((rmbe, local)) => Ok(Place {
             group,
             rmbe,
             first_contact: true,
-            qpn,
-            psn,
+            local,
         }),
         Err(_) => {
             LinkGroup::abandon(&group);
@@ -301,23 +305,25 @@ fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Pl
     }
 }
 
+/// A place in a group that is up: on the link the server named, or on any.
 fn next_place(
     connection: &Arc<Connection>,
     group: Arc<LinkGroup>,
+    slot: Option<Slot>,
 ) -> Result<Option<Place>, Reason> {
     let size = receive_size(connection);
     let taken = LinkGroup::take_rmbe(&group, size, connection, now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
-            let channel = group.channel().ok_or(Reason::NoActiveLink)?;
-            let qpn = Qpn::new(channel.qpn());
-            let psn = group.inner.lock().psn;
+            let Some(local) = group.local(slot) else {
+                rmbe.retire();
+                return Err(Reason::NoActiveLink);
+            };
             Ok(Some(Place {
                 group,
                 rmbe,
                 first_contact: false,
-                qpn,
-                psn,
+                local,
             }))
         }
         Taken::Wait => Ok(None),
@@ -333,10 +339,9 @@ fn make_offer(
         group,
         rmbe,
         first_contact,
-        qpn,
-        psn,
+        local,
     } = place;
-    let Ok(sendbuf) = make_sendbuf(connection, &group.path) else {
+    let Ok(sendbuf) = make_sendbuf(connection) else {
         rmbe.retire();
         return Err(Reason::Memory);
     };
@@ -346,22 +351,30 @@ fn make_offer(
         return Err(Reason::MaxConnectionsError);
     };
     let rmb = rmbe.rmb();
+    let rtoken = rmb.token(local.seat.link().slot());
+    let Some(rtoken) = rtoken else {
+        drop(group.tokens.lock().remove(token));
+        rmbe.retire();
+        return Err(Reason::NoActiveLink);
+    };
+    let path = &local.path;
     let endpoint = Endpoint {
-        gid: Gid::new(group.path.gid.gid),
-        mac: group.path.mac(),
-        qpn,
-        rkey: rmb.token.rkey,
+        gid: Gid::new(path.gid.gid),
+        mac: path.mac(),
+        qpn: local.qpn,
+        rkey: rtoken.rkey,
         rmbe_index: rmbe.index,
         alert_token: token,
         buf_size: rmb.size,
-        mtu: Mtu::from_code(group.path.gid.mtu_code),
-        vaddr: rmb.token.vaddr,
-        psn,
+        mtu: Mtu::from_code(path.gid.mtu_code),
+        vaddr: rtoken.vaddr,
+        psn: local.psn,
     };
     let mut offer = Offer {
         group,
         endpoint,
         first_contact,
+        seat: local.seat,
         rmbe,
         sendbuf,
         token,
@@ -381,6 +394,7 @@ impl Offer {
     /// and learns where to write. Sleeps.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
         let group = &self.group;
+        let slot = self.seat.link().slot();
         if self.first_contact {
             let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
             let link = PeerLink {
@@ -391,16 +405,14 @@ impl Offer {
             group
                 .connect(&link, peer.psn, peer.path_mtu(own))
                 .map_err(|_| Reason::ReadyLink)?;
-        } else if !group.peer_is(peer.gid, peer.mac, peer.qpn) {
+        } else if group.link_of_peer(peer.gid, peer.mac, peer.qpn) != Some(slot) {
             return Err(Reason::NoActiveLink);
         }
-        let rmb = group.peer_rmb(peer.rtoken()).ok_or(Reason::RtokenTable)?;
+        let rmb = group.peer_rmb(slot, peer.rtoken());
+        let rmb = rmb.ok_or(Reason::RtokenTable)?;
         // The peer gives an RMBE to a new connection that an old one of ours still writes to: the
         // old one is over (`SMCR-RMB-24`).
-        group.evict(PeerElement {
-            rmb,
-            index: peer.rmbe_index,
-        });
+        group.evict(rmb, peer.rmbe_index);
         self.peer = Some((*peer, rmb));
         Ok(())
     }
@@ -438,11 +450,16 @@ impl Offer {
         let Some((peer, rmb)) = self.peer else {
             return Err((self, EINVAL));
         };
-        let Some(channel) = self.group.channel() else {
-            return Err((self, ENODEV));
+        let peer_element = PeerElement {
+            rmb,
+            index: peer.rmbe_index,
+            size: peer.buf_size,
         };
-        let Some(peer_base) = peer.element_addr() else {
-            return Err((self, EINVAL));
+        let slot = self.seat.link().slot();
+        let route = self.group.route(slot, &self.sendbuf, &peer_element);
+        let route = match route {
+            Ok(route) => route,
+            Err(error) => return Err((self, error)),
         };
         let config = CdcConfig {
             token: peer.alert_token,
@@ -469,16 +486,11 @@ impl Offer {
             memory,
             element,
             hold: Some(Hold {
-                channel,
+                route,
                 rmbe: self.rmbe,
                 sendbuf: self.sendbuf,
             }),
-            peer_rkey: peer.rkey.get(),
-            peer_base,
-            peer_element: PeerElement {
-                rmb,
-                index: peer.rmbe_index,
-            },
+            peer_element,
             armed: None,
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,

@@ -10,6 +10,7 @@ use super::{
         Mode,
         Side, //
     },
+    end::End,
     engine,
     link_group::LinkGroup, //
 };
@@ -69,8 +70,8 @@ impl SeqShow for Stat {
         let mut posts = 0u64;
         let mut cqes = 0u64;
         for group in groups.iter() {
-            if let Some(channel) = group.channel() {
-                let counters = channel.counters();
+            for end in group.inner.lock().ends.iter().flatten() {
+                let counters = end.channel.counters();
                 posts = posts.wrapping_add(counters.posts);
                 cqes = cqes.wrapping_add(counters.cqes);
             }
@@ -196,10 +197,21 @@ fn print_connection(m: &SeqFile, connection: &Connection) {
         connection.sk.ino(),
         connection.sk.uid()
     );
-    let group = connection.look(|data| data.group.clone());
-    if let Some(group) = group {
-        seq_print!(m, " lgr={:#x} dev=", group.id);
-        seq_print!(m, "{}", group.path.device.name().as_str());
+    let group = connection.look(|data| {
+        let hold = data.hold.as_ref();
+        let link = hold.map(|hold| hold.route.link().clone());
+        (data.group.clone(), link)
+    });
+    if let Some((group, link)) = group {
+        seq_print!(m, " lgr={:#x}", group.id);
+        if let Some(link) = link {
+            seq_print!(
+                m,
+                " dev={} link={}",
+                link.device.name().as_str(),
+                link.slot().index()
+            );
+        }
     }
     seq_print!(m, "\n");
 }
@@ -241,34 +253,29 @@ impl SeqShow for Links {
                 Role::Client => "client",
                 Role::Server => "server",
             };
-            let conns = group.tokens.lock().live();
             let inner = group.inner.lock();
-            seq_print!(m, "lgr={:#x} role={}", group.id, role);
-            seq_print!(
-                m,
-                " dev={} port={}",
-                group.path.device.name().as_str(),
-                group.path.port
-            );
-            seq_print!(m, " state={} conns={}", group.phase().name(), conns);
-            seq_print!(m, " rmbs={}", inner.rmbs.len());
-            if let Some(channel) = inner.channel.as_ref() {
-                let counters = channel.counters();
-                seq_print!(m, " qpn={:#x} posts={}", channel.qpn(), counters.posts);
+            for end in inner.ends.iter().flatten() {
+                seq_print!(m, "lgr={:#x} role={}", group.id, role);
+                print_end(m, end);
+                seq_print!(m, " state={}", group.phase().name());
+                seq_print!(m, " conns={} rmbs={}", end.link.seats(), inner.rmbs.len());
+                let counters = end.channel.counters();
+                seq_print!(m, " qpn={:#x} posts={}", end.channel.qpn(), counters.posts);
                 seq_print!(m, " wrs={} cqes={}", counters.wrs, counters.cqes);
-                seq_print!(
-                    m,
-                    " recvs={} write_bytes={}",
-                    counters.recvs,
-                    counters.write_bytes
-                );
+                seq_print!(m, " recvs={}", counters.recvs);
+                seq_print!(m, " write_bytes={}", counters.write_bytes);
+                if let Some(peer) = end.peer.as_ref() {
+                    seq_print!(m, " peer_qpn={:#x} peer_gid=", peer.qpn.get());
+                    print_ip6(m, &peer.gid.get());
+                }
+                seq_print!(m, " link={} uid={:#x}\n", end.slot.index(), end.uid);
             }
-            if let Some(peer) = inner.peer.as_ref() {
-                seq_print!(m, " peer_qpn={:#x} peer_gid=", peer.qpn.get());
-                print_ip6(m, &peer.gid.get());
-            }
-            seq_print!(m, "\n");
         }
         Ok(())
     }
+}
+
+fn print_end(m: &SeqFile, end: &End) {
+    seq_print!(m, " dev={}", end.path.device.name().as_str());
+    seq_print!(m, " port={}", end.path.port);
 }

@@ -5,7 +5,9 @@
 //! Source: RFC 7609 sections 2.1, 4.2, 4.4 (`SMCR-RMB-01..25`).
 //!
 //! An RMB belongs to one link group. It holds several elements of one size, so that most
-//! connections need neither a memory registration nor a CONFIRM RKEY exchange of their own.
+//! connections need neither a memory registration nor a CONFIRM RKEY exchange of their own. It is
+//! registered once for every link, because each link has a protection domain of its own
+//! (`SMCR-RMB-07`, `SMCR-RMB-20`).
 
 use super::{
     link::Link,
@@ -16,7 +18,8 @@ use crate::{
         mem::region::PeerMemory,
         rdma::{
             channel::Channel,
-            mr::Mr, //
+            mr::Mr,
+            pd::Pd, //
         },
         sync::{
             new_spinlock_bh,
@@ -24,7 +27,11 @@ use crate::{
         },
     },
     proto::{
-        llc::RmbId,
+        llc::{
+            link::MAX_LINKS,
+            RmbId,
+            Slot, //
+        },
         time::{
             Duration,
             Instant, //
@@ -55,23 +62,25 @@ const REST_TIME: Duration = Duration::from_secs(10);
 /// How far the peer knows an RMB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
+    /// Being registered at the devices.
+    Registering,
     /// Registered; the peer has not confirmed it yet (`SMCR-LLF-61`).
     Announcing,
     /// The peer may write to it.
     Confirmed,
 }
 
-/// A registered buffer of several RMBEs. The last reference is dropped in process context, because
-/// that takes the registration back.
+/// A registered buffer of several RMBEs.
 #[pin_data]
 pub(crate) struct Rmb {
     /// Our name for it within the link group.
     pub(crate) id: RmbId,
     /// Size of every element.
     pub(crate) size: BufSize,
-    /// Where the peer writes: key and address of the first element.
-    pub(crate) token: RToken,
-    mr: Mr,
+    memory: Arc<PeerMemory>,
+    /// Taken and put in process context only, as the last reference to a registration sleeps.
+    #[pin]
+    regions: SpinLockBh<[Option<Arc<Mr>>; MAX_LINKS]>,
     #[pin]
     slots: SpinLockBh<Slots>,
 }
@@ -89,25 +98,82 @@ struct Slots {
 }
 
 impl Rmb {
-    /// Wraps mapped memory. Sleeps for the allocation.
-    pub(crate) fn new(id: RmbId, size: BufSize, mr: Mr, known: Known) -> Result<Arc<Self>> {
-        if mr.memory().elements() > MAX_ELEMENTS {
+    /// Wraps memory that no link knows yet. Sleeps for the allocation.
+    pub(crate) fn new(
+        id: RmbId,
+        size: BufSize,
+        memory: Arc<PeerMemory>,
+        known: Known,
+    ) -> Result<Arc<Self>> {
+        if memory.elements() > MAX_ELEMENTS {
             return Err(EINVAL);
         }
-        let token = RToken {
-            rkey: RKey::new(mr.rkey()),
-            vaddr: mr.iova(0)?,
-        };
         Arc::pin_init(
             pin_init!(Self {
                 id,
                 size,
-                token,
-                mr,
+                memory,
+                regions <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_rmb_regions"),
                 slots <- new_spinlock_bh!(Slots { used: 0, resting: 0, rests_since: None, dirty: 0, known }, "rdma_sock_rmb_slots"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Maps the RMB for a link and gets its key there, which peers may use after
+    /// [`Self::activate`]. Sleeps.
+    pub(crate) fn map(&self, slot: Slot, pd: &Arc<Pd>) -> Result {
+        let region = Arc::new(Mr::new(pd, self.memory.clone())?, GFP_KERNEL)?;
+        let old = match self.regions.lock().get_mut(slot.index()) {
+            Some(place) => place.replace(region),
+            None => None,
+        };
+        drop(old);
+        Ok(())
+    }
+
+    /// Takes the registration for a link back; on return nobody writes by it any more. Sleeps.
+    pub(crate) fn unmap(&self, slot: Slot) {
+        let old = self
+            .regions
+            .lock()
+            .get_mut(slot.index())
+            .and_then(Option::take);
+        drop(old);
+    }
+
+    /// The registration for a link. The caller drops it in process context.
+    fn region(&self, slot: Slot) -> Option<Arc<Mr>> {
+        self.regions.lock().get(slot.index())?.clone()
+    }
+
+    /// Whether the peer could use the RMB on a link. Sleeps.
+    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+        self.region(slot).is_some_and(|region| region.is_active())
+    }
+
+    /// Where the peer writes on a link: key and address of the first element. Sleeps.
+    pub(crate) fn token(&self, slot: Slot) -> Option<RToken> {
+        let region = self.region(slot)?;
+        Some(RToken {
+            rkey: RKey::new(region.rkey()),
+            vaddr: region.iova(0).ok()?,
+        })
+    }
+
+    /// Runs `f` for the registrations of all links. Any context.
+    fn for_each_region(&self, mut f: impl FnMut(&Mr) -> Result) -> Result {
+        let regions = self.regions.lock();
+        regions.iter().flatten().try_for_each(|region| f(region))
+    }
+
+    /// Zeroes an element, also for the devices. Any context.
+    fn clear(&self, element: usize) -> Result {
+        let len = self.memory.element_bytes();
+        // The CPU must not keep older octets of a device, nor a device wait for the zeroes.
+        self.for_each_region(|region| region.sync_for_cpu(element, 0, len))?;
+        self.memory.zero(element)?;
+        self.for_each_region(|region| region.sync_for_device(element, 0, len))
     }
 
     /// What the peer knows of the RMB. Any context.
@@ -123,14 +189,14 @@ impl Rmb {
     /// Takes a free element, whether the peer has confirmed the RMB or not. Any context.
     pub(crate) fn take(this: &Arc<Self>) -> Option<Rmbe> {
         let (rmbe, dirty) = Self::take_slot(this, now())?;
-        if dirty && this.mr.clear(rmbe.element).is_err() {
+        if dirty && this.clear(rmbe.element).is_err() {
             return None;
         }
         Some(rmbe)
     }
 
     fn take_slot(this: &Arc<Self>, now: Instant) -> Option<(Rmbe, bool)> {
-        let elements = this.mr.memory().elements();
+        let elements = this.memory.elements();
         let mut slots = this.slots.lock();
         let rested = slots
             .rests_since
@@ -158,9 +224,10 @@ impl Rmb {
         Some((rmbe, dirty))
     }
 
-    /// Makes the key valid at the device. Sleeps.
-    pub(crate) fn activate(&self, channel: &Channel<Link>) -> Result {
-        channel.activate(&self.mr)
+    /// Makes the key of a link valid at its device. Waits behind what the channel has to send.
+    /// Sleeps.
+    pub(crate) fn activate(&self, slot: Slot, channel: &Channel<Link>) -> Result {
+        channel.activate(&*self.region(slot).ok_or(ENOENT)?)
     }
 }
 
@@ -180,21 +247,24 @@ impl Rmbe {
         &self.rmb
     }
 
-    /// The memory it lies in, which outlives the registration.
+    /// The memory it lies in, which outlives the registrations.
     pub(crate) fn memory(&self) -> &Arc<PeerMemory> {
-        self.rmb.mr.memory()
+        &self.rmb.memory
     }
 
-    /// Lets the CPU see what the device wrote. Any context.
+    /// Lets the CPU see what devices wrote. Any context.
     pub(crate) fn sync_for_cpu(&self, offset: usize, len: usize) {
-        // Out of bounds there is nothing to sync, and nothing is read either.
-        let _ = self.rmb.mr.sync_for_cpu(self.element, offset, len);
+        // The peer chooses the link. Out of bounds there is nothing to sync, and nothing is read
+        // either.
+        let _ = self
+            .rmb
+            .for_each_region(|region| region.sync_for_cpu(self.element, offset, len));
     }
 
     /// Gives the element back for the next connection. The content is wiped first, so that a peer
     /// which advances its cursor without writing shows nobody's old data (`SMCR-SEC-09`).
     pub(crate) fn retire(mut self) {
-        self.retired = self.rmb.mr.clear(self.element).is_ok();
+        self.retired = self.rmb.clear(self.element).is_ok();
     }
 }
 

@@ -10,7 +10,13 @@
 use super::connection::Connection;
 use crate::{
     kapi::module::random_u32,
-    proto::wire::AlertToken, //
+    proto::{
+        llc::{
+            link::MAX_LINKS,
+            Slot, //
+        },
+        wire::AlertToken, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -26,15 +32,16 @@ const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 struct Row {
     generation: u32,
     connection: Option<Arc<Connection>>,
-    /// The connection has something to send and found no free send slot.
-    wants_slot: bool,
+    /// The connection has something to send and found no free send slot on this link.
+    wants: Option<Slot>,
 }
 
 /// The connections of a link group.
 pub(crate) struct Tokens {
     rows: KVec<Row>,
     live: usize,
-    waiting: usize,
+    /// How many wait for a send slot, by link.
+    waiting: [usize; MAX_LINKS],
     /// Where the search for the next waiting connection starts, so that all get their turn.
     next: usize,
     closed: bool,
@@ -48,14 +55,14 @@ impl Tokens {
             let row = Row {
                 generation: random_u32() >> INDEX_BITS,
                 connection: None,
-                wants_slot: false,
+                wants: None,
             };
             rows.push(row, GFP_KERNEL)?;
         }
         Ok(Self {
             rows,
             live: 0,
-            waiting: 0,
+            waiting: [0; MAX_LINKS],
             next: 0,
             closed: false,
         })
@@ -88,7 +95,7 @@ impl Tokens {
             .find(|(_, row)| row.connection.is_none())?;
         row.generation = row.generation.wrapping_add(1) & (u32::MAX >> INDEX_BITS);
         row.connection = Some(connection);
-        row.wants_slot = false;
+        row.wants = None;
         self.live = self.live.saturating_add(1);
         let index = u32::try_from(index).ok()?;
         Some(AlertToken::new((row.generation << INDEX_BITS) | index))
@@ -111,10 +118,10 @@ impl Tokens {
     #[must_use]
     pub(crate) fn remove(&mut self, token: AlertToken) -> Option<Arc<Connection>> {
         let row = self.row(token)?;
-        let was_waiting = core::mem::take(&mut row.wants_slot);
+        let wanted = row.wants.take();
         let connection = row.connection.take();
-        if was_waiting {
-            self.waiting = self.waiting.saturating_sub(1);
+        if let Some(slot) = wanted {
+            self.count(slot, false);
         }
         if connection.is_some() {
             self.live = self.live.saturating_sub(1);
@@ -127,23 +134,36 @@ impl Tokens {
         self.rows.get(n)?.connection.clone()
     }
 
-    /// Notes that a connection waits for a send slot.
-    pub(crate) fn wait_for_slot(&mut self, token: AlertToken) {
-        if let Some(row) = self.row(token) {
-            if row.connection.is_some() && !core::mem::replace(&mut row.wants_slot, true) {
-                self.waiting = self.waiting.saturating_add(1);
-            }
+    /// Counts one more or one less that waits for a send slot of a link.
+    fn count(&mut self, slot: Slot, more: bool) {
+        if let Some(waiting) = self.waiting.get_mut(slot.index()) {
+            *waiting = match more {
+                true => waiting.saturating_add(1),
+                false => waiting.saturating_sub(1),
+            };
         }
     }
 
-    /// How many wait for a send slot.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting
+    /// Notes that a connection waits for a send slot of a link, and of no other any more.
+    pub(crate) fn wait_for_slot(&mut self, token: AlertToken, slot: Slot) {
+        let Some(row) = self.row(token).filter(|row| row.connection.is_some()) else {
+            return;
+        };
+        let before = row.wants.replace(slot);
+        if let Some(before) = before {
+            self.count(before, false);
+        }
+        self.count(slot, true);
     }
 
-    /// Takes the next connection that waits for a send slot, in turn.
-    pub(crate) fn next_waiting(&mut self) -> Option<Arc<Connection>> {
-        if self.waiting == 0 {
+    /// How many wait for a send slot of a link.
+    pub(crate) fn waiting(&self, slot: Slot) -> usize {
+        self.waiting.get(slot.index()).copied().unwrap_or(0)
+    }
+
+    /// Takes the next connection that waits for a send slot of a link, in turn.
+    pub(crate) fn next_waiting(&mut self, slot: Slot) -> Option<Arc<Connection>> {
+        if self.waiting(slot) == 0 {
             return None;
         }
         let start = self.next;
@@ -153,15 +173,17 @@ impl Tokens {
             let Some(row) = self.rows.get_mut(index) else {
                 continue;
             };
-            if core::mem::take(&mut row.wants_slot) {
-                self.waiting = self.waiting.saturating_sub(1);
-                self.next = index.wrapping_add(1);
-                if row.connection.is_some() {
-                    return row.connection.clone();
-                }
+            if row.wants != Some(slot) {
+                continue;
+            }
+            row.wants = None;
+            let connection = row.connection.clone();
+            self.count(slot, false);
+            self.next = index.wrapping_add(1);
+            if connection.is_some() {
+                return connection;
             }
         }
-        self.waiting = 0;
         None
     }
 }

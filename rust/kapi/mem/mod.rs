@@ -4,7 +4,7 @@
 //!
 //! | Type                     | What it is                           | Who may write it             |
 //! |--------------------------|--------------------------------------|------------------------------|
-//! | [`sendbuf::SendBuffer`]  | source of RDMA writes                | the CPU; the device reads    |
+//! | [`sendbuf::SendBuffer`]  | source of RDMA writes                | the CPU; devices read        |
 //! | [`region::PeerMemory`]   | target of a peer's RDMA writes       | the peer at any time         |
 //!
 //! Neither type ever gives out a reference into its memory: data is copied in or out by pointer, so

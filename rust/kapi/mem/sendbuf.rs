@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that a device reads for our RDMA writes.
+//! Memory that devices read for our RDMA writes.
 
 use super::block::Block;
 use crate::kapi::rdma::{
@@ -13,35 +13,23 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A contiguous buffer mapped for reading by one device.
+/// A contiguous buffer. Devices read it through a [`SendMapping`] each.
 ///
-/// Writes posted from it hold a reference until they are complete. Dropped in any context.
+/// Dropped in any context.
 pub(crate) struct SendBuffer {
-    // Unmapped before the memory is freed: fields are dropped in order.
-    mapping: Mapping,
     block: Block,
     len: usize,
 }
 
 impl SendBuffer {
-    /// Allocates and maps a buffer of `len` octets for `dev`. May sleep.
+    /// Allocates a buffer of `len` octets. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` early, so that the caller may ask for less; `ENODEV` if the device is being removed.
-    pub(crate) fn new(dev: &Arc<Device>, len: usize) -> Result<Arc<Self>> {
+    /// `ENOMEM` early, so that the caller may ask for less.
+    pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
         let block = Block::new(len)?;
-        // SAFETY: The memory of the block is `block.len()` octets from `block.addr()`, and the
-        // mapping is dropped before the block.
-        let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
-        Ok(Arc::new(
-            Self {
-                mapping,
-                block,
-                len,
-            },
-            GFP_KERNEL,
-        )?)
+        Ok(Arc::new(Self { block, len }, GFP_KERNEL)?)
     }
 
     /// Size in octets.
@@ -49,10 +37,28 @@ impl SendBuffer {
         self.len
     }
 
+    /// Maps the buffer for a device, besides any others. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed.
+    pub(crate) fn map(self: &Arc<Self>, dev: &Arc<Device>) -> Result<Arc<SendMapping>> {
+        // SAFETY: The memory of the block is `block.len()` octets from `block.addr()`, and the
+        // mapping is dropped before the reference to the buffer.
+        let mapping = unsafe { Mapping::to_device(dev, self.block.addr(), self.block.len())? };
+        Ok(Arc::new(
+            SendMapping {
+                mapping,
+                buffer: self.clone(),
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
     /// Copies up to `len` octets from `iter` to `off`.
     ///
     /// Returns the number copied, which is less than `len` when `iter` is empty or faults. The caller
-    /// keeps track of what the device still has to read. May sleep.
+    /// keeps track of what devices still have to read. May sleep.
     ///
     /// # Errors
     ///
@@ -80,12 +86,24 @@ impl SendBuffer {
             _ => Err(EINVAL),
         }
     }
+}
 
+/// A [`SendBuffer`] as one device sees it.
+///
+/// Writes posted from it hold a reference until they are complete, so it may be given up while the
+/// device still reads. Dropped in any context. It keeps the device's driver there.
+pub(crate) struct SendMapping {
+    // Unmapped before the memory is freed: fields are dropped in order.
+    mapping: Mapping,
+    buffer: Arc<SendBuffer>,
+}
+
+impl SendMapping {
     /// Hands `len` octets at `off` to the device and returns their address there. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the buffer is not mapped for `dev` or the range is not within the buffer.
+    /// `EINVAL` if this is not the mapping for `dev` or the range is not within the buffer.
     pub(in crate::kapi) fn for_device(
         &self,
         dev: &Arc<Device>,
@@ -95,7 +113,7 @@ impl SendBuffer {
         if !Arc::ptr_eq(dev, self.mapping.device()) {
             return Err(EINVAL);
         }
-        self.check(off, len)?;
+        self.buffer.check(off, len)?;
         self.mapping.sync_for_device(off, len)?;
         self.mapping.addr(off)
     }

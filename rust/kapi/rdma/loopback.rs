@@ -32,7 +32,10 @@ use crate::{
     bindings,
     kapi::mem::{
         region::PeerMemory,
-        sendbuf::SendBuffer, //
+        sendbuf::{
+            SendBuffer,
+            SendMapping, //
+        },
     },
 };
 use kernel::{
@@ -80,7 +83,7 @@ struct Probe {
     #[pin]
     changed: CondVar,
     /// When it is there, each message that is done is followed by the next.
-    endless: SetOnce<(Arc<Channel<Probe>>, Arc<SendBuffer>, Write)>,
+    endless: SetOnce<(Arc<Channel<Probe>>, Arc<SendMapping>, Write)>,
 }
 
 impl Probe {
@@ -325,12 +328,13 @@ mod tests {
             let memory = PeerMemory::new(2, 4 * PAGE_SIZE)?;
             let mr = Mr::new(pd, memory.clone())?;
             channel.activate(&mr)?;
-            let source = SendBuffer::new(&bench.device, 2 * PAGE_SIZE)?;
+            let buffer = SendBuffer::new(2 * PAGE_SIZE)?;
+            let source = buffer.map(&bench.device)?;
             let mut pattern = KVec::from_elem(0u8, 2 * PAGE_SIZE, GFP_KERNEL)?;
             for (i, byte) in pattern.iter_mut().enumerate() {
                 *byte = u8::try_from(i % 251).unwrap_or(0);
             }
-            source.write(0, &pattern)?;
+            buffer.write(0, &pattern)?;
 
             let write = |offset, len, element, at: u64| -> Result<Write> {
                 Ok(Write {
@@ -430,7 +434,7 @@ mod tests {
     #[test]
     fn writes_outside_of_their_source_are_refused() -> Result {
         let refused = unless_skipped!(with_loop(|bench, _, channel, _| {
-            let source = SendBuffer::new(&bench.device, PAGE_SIZE)?;
+            let source = SendBuffer::new(PAGE_SIZE)?.map(&bench.device)?;
             let write = |offset, len| Write {
                 offset,
                 len,
@@ -462,7 +466,7 @@ mod tests {
     fn a_wrong_key_breaks_the_channel_once() -> Result {
         let (tag, broken) = unless_skipped!(with_loop(|bench, pd, channel, probe| {
             let mr = Mr::new(pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
-            let source = SendBuffer::new(&bench.device, PAGE_SIZE)?;
+            let source = SendBuffer::new(PAGE_SIZE)?.map(&bench.device)?;
             let write = Write {
                 offset: 0,
                 len: 64,
@@ -605,7 +609,7 @@ mod tests {
             bench.connect(&channel, channel.qpn())?;
             let mr = Mr::new(&pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
             channel.activate(&mr)?;
-            let source = SendBuffer::new(&bench.device, 4 * PAGE_SIZE)?;
+            let source = SendBuffer::new(4 * PAGE_SIZE)?.map(&bench.device)?;
             let write = Write {
                 offset: 0,
                 len: 4 * 4096,

@@ -184,15 +184,13 @@ impl Mr {
         mappings.get(element).ok_or(EINVAL)?.sync_for_cpu(off, len)
     }
 
-    /// Zeroes an element, for a new user of it, also for the device. Any context.
-    pub(crate) fn clear(&self, element: usize) -> Result {
-        let (mappings, memory) = &*self.backing;
-        let mapping = mappings.get(element).ok_or(EINVAL)?;
-        let len = memory.element_bytes();
-        // The CPU must not keep older octets of the device, nor the device wait for the zeroes.
-        mapping.sync_for_cpu(0, len)?;
-        memory.zero(element)?;
-        mapping.sync_for_device(0, len)
+    /// Makes what the CPU wrote into an element visible to the device. Any context.
+    pub(crate) fn sync_for_device(&self, element: usize, off: usize, len: usize) -> Result {
+        let (mappings, _) = &*self.backing;
+        mappings
+            .get(element)
+            .ok_or(EINVAL)?
+            .sync_for_device(off, len)
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     bindings,
     kapi::mem::{
         block::Block,
-        sendbuf::SendBuffer, //
+        sendbuf::SendMapping, //
     },
 };
 use core::{
@@ -52,7 +52,7 @@ pub(super) const MESSAGE_LEN: u32 = 44;
 const _: () = assert!(MESSAGE_LEN as usize == MESSAGE_BYTES && MESSAGE_BYTES <= BUFFER_BYTES);
 const _: () = assert!(WRS_PER_SLOT as usize == MAX_WRITES + 1);
 
-/// An RDMA write of a part of a [`SendBuffer`] into the memory of the peer.
+/// An RDMA write of a part of a send buffer into the memory of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
     /// Where it starts in the buffer.
@@ -182,7 +182,7 @@ pub(super) struct SendSlot<T: ChannelOps> {
     channel: *const Channel<T>,
     index: u16,
     tag: Option<T::Tag>,
-    source: Option<Arc<SendBuffer>>,
+    source: Option<Arc<SendMapping>>,
 }
 
 /// Work request of a receive slot.
@@ -274,7 +274,7 @@ impl<T: ChannelOps> SendSlot<T> {
     unsafe fn chain(
         this: *mut Self,
         device: &Arc<Device>,
-        source: Option<&Arc<SendBuffer>>,
+        source: Option<&Arc<SendMapping>>,
         writes: &[Write],
     ) -> Result<*const bindings::ib_send_wr> {
         if writes.len() > MAX_WRITES {
@@ -312,7 +312,7 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns the slot `this`.
-    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendBuffer>>) {
+    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendMapping>>) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe {
             (*this).tag = Some(tag);
@@ -335,7 +335,7 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns what the slot `this` keeps: it owns the slot, or nothing is posted any more.
-    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Arc<SendBuffer>>) {
+    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Arc<SendMapping>>) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe { ((*this).tag.take(), (*this).source.take()) }
     }
@@ -479,7 +479,7 @@ impl<T: ChannelOps> Slot<T> {
     pub(crate) fn post(
         mut self,
         tag: T::Tag,
-        source: Option<&Arc<SendBuffer>>,
+        source: Option<&Arc<SendMapping>>,
         writes: &[Write],
         msg: &[u8; MESSAGE_BYTES],
     ) -> Result<(), (Error, T::Tag)> {

@@ -198,14 +198,15 @@ mod tests {
     // RMB-09, RMB-10, CLC-212, AMB-19.
     #[test]
     fn elements_lie_behind_each_other() -> Result<(), &'static str> {
+        let addr = |end: &Endpoint| end.rtoken().element_addr(end.rmbe_index, end.buf_size);
         let mut end = accept().ok_or("value")?.endpoint;
-        assert_eq!(end.element_addr(), Some(0x0000_7000_0000_0000));
+        assert_eq!(addr(&end), Some(0x0000_7000_0000_0000));
         end.rmbe_index = RmbeIndex::new(3).ok_or("index")?;
-        assert_eq!(end.element_addr(), Some(0x0000_7000_0002_0000));
+        assert_eq!(addr(&end), Some(0x0000_7000_0002_0000));
         end.vaddr = u64::MAX - 0x2_ffff;
-        assert_eq!(end.element_addr(), None);
+        assert_eq!(addr(&end), None);
         end.vaddr = u64::MAX - 0x3_0000;
-        assert_eq!(end.element_addr(), Some(u64::MAX - 0x1_0000));
+        assert_eq!(addr(&end), Some(u64::MAX - 0x1_0000));
         Ok(())
     }
 }

@@ -131,16 +131,4 @@ impl Endpoint {
     pub(crate) fn path_mtu(&self, own: Mtu) -> Mtu {
         self.mtu.map_or(own, |mtu| mtu.smaller(own))
     }
-
-    /// Address of the element: elements lie one behind the other, counted from 1 (AMB-19).
-    ///
-    /// `None` if it lies beyond the end of the address space, which no valid buffer does.
-    pub(crate) fn element_addr(&self) -> Option<u64> {
-        let before = u64::from(self.rmbe_index.get()).checked_sub(1)?;
-        let skip = before.checked_mul(u64::from(self.buf_size.bytes()))?;
-        let start = self.vaddr.checked_add(skip)?;
-        start
-            .checked_add(u64::from(self.buf_size.bytes()))
-            .map(|_| start)
-    }
 }

@@ -269,7 +269,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Where a buffer of the peer lies on a link (FOV-22).
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn peer_token(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
         self.rtokens.get(id, slot)
     }

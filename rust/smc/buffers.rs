@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The RMBs of a link group: making, registering and announcing them, and finding room in them.
+//!
+//! Source: RFC 7609 sections 2.1, 3.5.5.2 (`SMCR-RMB-03`, `SMCR-RMB-20..21`, `SMCR-LLF-60..66`).
+//!
+//! A new RMB is registered on every link by a work item of its own, without the group's mutex: the
+//! registration is a request on the link's queue pair and may have to wait behind data that a slow
+//! peer takes its time for. When it is registered everywhere, the peer is told.
+
+use super::{
+    connection::Connection,
+    end::End,
+    link_group::{
+        Inner,
+        LinkGroup,
+        Phase,
+        REGISTER, //
+    },
+    now,
+    rmb::{
+        Known,
+        Rmb,
+        Rmbe,
+        MORE_ELEMENTS, //
+    },
+};
+use crate::{
+    kapi::{
+        mem::region::PeerMemory,
+        work::Run, //
+    },
+    proto::{
+        llc::RmbId,
+        time::{
+            Duration,
+            Instant, //
+        },
+        wire::BufSize, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// RMBs of a group (`SMCR-RMB-03`).
+const MAX_RMBS: usize = 255;
+/// How long connections decline instead of offering another RMB to a peer that refused one.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// What a handshake gets when it asks for a receive buffer.
+pub(crate) enum Taken {
+    /// An element the peer knows.
+    Now(Rmbe),
+    /// The peer must confirm a new RMB first; the handshake is kicked when it has.
+    Wait,
+}
+
+impl Inner {
+    /// Makes a new RMB with a key on every link. Sleeps.
+    pub(super) fn add_rmb(
+        &mut self,
+        size: BufSize,
+        mut elements: usize,
+        known: Known,
+    ) -> Result<Arc<Rmb>> {
+        let bytes = usize::try_from(size.bytes())?;
+        for end in self.ends.iter().flatten() {
+            elements = elements.min(end.path.device.max_region_bytes() / bytes);
+        }
+        elements = elements.max(1);
+        let memory = loop {
+            match PeerMemory::new(elements, bytes) {
+                Ok(memory) => break memory,
+                Err(error) if elements <= 1 => return Err(error),
+                // Memory is short or fragmented: a smaller RMB will do.
+                Err(_) => elements = elements.div_ceil(2),
+            }
+        };
+        let id = RmbId(self.next_rmb);
+        self.next_rmb = self.next_rmb.wrapping_add(1);
+        let rmb = Rmb::new(id, size, memory, known)?;
+        for end in self.ends.iter().flatten() {
+            end.map(&rmb)?;
+        }
+        self.rmbs.push(rmb.clone(), GFP_KERNEL)?;
+        Ok(rmb)
+    }
+
+    /// An RMB came to nothing, or the peer has forgotten it. Sleeps.
+    pub(super) fn forget_rmb(&mut self, id: RmbId) {
+        for end in self.ends.iter().flatten() {
+            if let Some(rmb) = self.rmbs.iter().find(|rmb| rmb.id == id) {
+                rmb.unmap(end.slot);
+            }
+        }
+        self.rmbs.retain(|rmb| rmb.id != id);
+    }
+
+    /// The first RMB that is not registered on some link, with that link.
+    fn unregistered(&self) -> Option<(Arc<Rmb>, &End)> {
+        let mut rmbs = self
+            .rmbs
+            .iter()
+            .filter(|rmb| rmb.known() == Known::Registering);
+        rmbs.find_map(|rmb| {
+            let mut ends = self.ends.iter().flatten().filter(|end| end.registers);
+            let end = ends.find(|end| !rmb.is_active(end.slot))?;
+            Some((rmb.clone(), end))
+        })
+    }
+}
+
+impl LinkGroup {
+    /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
+    pub(crate) fn take_rmbe(
+        this: &Arc<Self>,
+        size: BufSize,
+        waiter: &Arc<Connection>,
+        now: Instant,
+    ) -> Result<Taken> {
+        let mut inner = this.inner.lock();
+        if this.phase() != Phase::Ready {
+            return Err(ENODEV);
+        }
+        let fitting = inner.rmbs.iter().filter(|rmb| rmb.size == size);
+        let mut announcing = false;
+        let mut found = None;
+        for rmb in fitting {
+            match rmb.known() {
+                Known::Confirmed => {
+                    found = Rmb::take(rmb);
+                    if found.is_some() {
+                        break;
+                    }
+                }
+                Known::Registering | Known::Announcing => announcing = true,
+            }
+        }
+        if let Some(rmbe) = found {
+            return Ok(Taken::Now(rmbe));
+        }
+        let refused = inner
+            .refused_at
+            .is_some_and(|at| now.saturating_since(at) < REFUSAL_TIME);
+        if refused || inner.rmbs.len() >= MAX_RMBS {
+            return Err(ENOSPC);
+        }
+        if !announcing {
+            inner.add_rmb(size, MORE_ELEMENTS, Known::Registering)?;
+            this.register_work.kick(this, &this.engine.queue);
+        }
+        inner.add_waiter(waiter)?;
+        Ok(Taken::Wait)
+    }
+
+    /// Tells the peer of the RMBs that are registered on all links. Sleeps.
+    fn announce(inner: &mut Inner) -> Result {
+        let Inner {
+            rmbs, llc, ends, ..
+        } = inner;
+        let llc = llc.as_mut().ok_or(ENODEV)?;
+        for rmb in rmbs.iter().filter(|rmb| rmb.known() == Known::Registering) {
+            let mut tokens = KVec::new();
+            for end in ends.iter().flatten() {
+                if let Some(token) = rmb.token(end.slot) {
+                    tokens.push((end.slot, token), GFP_KERNEL)?;
+                }
+            }
+            // When there is no room for the request, the end of another comes back here.
+            llc.confirm_rkey(now(), rmb.id, &tokens)
+                .map_err(|_| EBUSY)?;
+            rmb.set_known(Known::Announcing);
+        }
+        Ok(())
+    }
+
+    /// Registers the next RMB that is new to a link, without the group's mutex, as that may wait
+    /// for the peer. Returns whether there was one. Sleeps.
+    fn register_next(&self) -> bool {
+        let (rmb, channel, link) = {
+            let mut inner = self.inner.lock();
+            if self.phase() != Phase::Ready {
+                return false;
+            }
+            let Some((rmb, end)) = inner.unregistered() else {
+                // What cannot be announced now waits for its turn.
+                let _ = Self::announce(&mut inner);
+                return false;
+            };
+            (rmb, end.channel.clone(), end.link.clone())
+        };
+        if rmb.activate(link.slot(), &channel).is_err() {
+            if let Some(end) = self.inner.lock().end_mut(link.slot()) {
+                end.registers = false;
+            }
+            link.broke();
+        }
+        true
+    }
+}
+
+impl Run<REGISTER> for LinkGroup {
+    fn run(this: Arc<Self>) {
+        while this.register_next() {}
+        Self::kick(&this);
+    }
+}

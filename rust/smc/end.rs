@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our end of a link: a queue pair with what belongs to it.
+//!
+//! Source: RFC 7609 sections 2.2, 3.5.1 (`SMCR-LNK-01..11`, `SMCR-RMB-07`).
+//!
+//! An end is made in INIT, is connected (RTR) when the peer's end is known, and can send (RTS)
+//! when the peer's may have something to receive. It is owned by its link group and worked on with
+//! the group's mutex held.
+
+use super::{
+    device::Path,
+    link::{
+        Link,
+        Tag, //
+    },
+    link_group::LinkGroup,
+    rmb::Rmb,
+};
+use crate::{
+    kapi::rdma::{
+        channel::{
+            Channel,
+            Config as ChannelConfig,
+            Peer as ChannelPeer, //
+        },
+        device::Device,
+        pd::Pd, //
+    },
+    proto::{
+        llc::{
+            Kind,
+            LocalLink,
+            PeerLink,
+            Slot, //
+        },
+        ring::ArrayQueue,
+        wire::{
+            Gid,
+            Mtu,
+            Psn,
+            Qpn, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// Send slots of a link. Every CDC and LLC message takes one.
+const SEND_SLOTS: u16 = 32;
+/// Receive slots: enough for a peer with as many send slots as common implementations have.
+const RECV_SLOTS: u16 = 128;
+
+/// Our end of a link.
+pub(crate) struct End {
+    /// Its place in the group.
+    pub(crate) slot: Slot,
+    /// Our name for the link, unlike that of any other (`SMCR-LNK-03`).
+    pub(crate) uid: u32,
+    /// Device, port and address.
+    pub(crate) path: Path,
+    /// Our initial packet sequence number.
+    pub(crate) psn: Psn,
+    /// The path MTU both agreed on, once the peer's is known.
+    pub(crate) mtu: Mtu,
+    /// The other end, once it is known.
+    pub(crate) peer: Option<PeerLink>,
+    /// The queue pair.
+    pub(crate) channel: Arc<Channel<Link>>,
+    /// What completions do.
+    pub(super) link: Arc<Link>,
+    /// The protection domain: no two links share one.
+    pd: Arc<Pd>,
+    /// The queue pair can send.
+    pub(super) sends: bool,
+    /// Memory can be registered by the queue pair.
+    pub(super) registers: bool,
+    /// LLC knows that the link is dead.
+    pub(super) failed: bool,
+    /// LLC messages that found no send slot.
+    unsent: ArrayQueue<(Kind, [u8; 44]), 8>,
+}
+
+impl End {
+    /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`). Sleeps.
+    pub(super) fn new(group: &Arc<LinkGroup>, slot: Slot, path: &Path) -> Result<Self> {
+        let pd = Pd::new(&path.device)?;
+        let config = ChannelConfig {
+            port: path.port,
+            gid_index: path.gid.index,
+            send_slots: SEND_SLOTS,
+            recv_slots: RECV_SLOTS,
+        };
+        let link = Link::new(group, slot, &path.device)?;
+        let channel = Channel::new(&pd, &config, link.clone())?;
+        Ok(Self {
+            slot,
+            uid: group.engine.next_link_id(),
+            path: path.clone(),
+            psn: Psn::new(crate::kapi::module::random_u32()),
+            mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),
+            peer: None,
+            channel,
+            link,
+            pd,
+            sends: false,
+            registers: false,
+            failed: false,
+            unsent: ArrayQueue::new(),
+        })
+    }
+
+    /// Number of the queue pair.
+    pub(crate) fn qpn(&self) -> Qpn {
+        Qpn::new(self.channel.qpn())
+    }
+
+    /// What LLC is told of it.
+    pub(super) fn local(&self) -> LocalLink {
+        LocalLink {
+            mac: self.path.mac(),
+            gid: Gid::new(self.path.gid.gid),
+            qpn: self.qpn(),
+            uid: self.uid,
+        }
+    }
+
+    /// Whether it uses this device.
+    pub(super) fn is_on(&self, device: &Arc<Device>) -> bool {
+        Arc::ptr_eq(&self.path.device, device)
+    }
+
+    /// Whether it uses this port of the device.
+    pub(super) fn is_on_port(&self, device: &Arc<Device>, port: u32) -> bool {
+        self.is_on(device) && self.path.port == port
+    }
+
+    /// Gets a key for the RMB on this link, which the peer may be told (`SMCR-RMB-20`). Sleeps.
+    pub(super) fn map(&self, rmb: &Rmb) -> Result {
+        rmb.map(self.slot, &self.pd)
+    }
+
+    /// Connects to the peer's queue pair: RTR (`SMCR-LNK-06`, `SMCR-LNK-09`). Sleeps.
+    pub(super) fn connect(&mut self, peer: &PeerLink, psn: Psn, mtu: Mtu) -> Result {
+        self.channel.to_rtr(&ChannelPeer {
+            qpn: peer.qpn.get(),
+            rq_psn: psn.get(),
+            mtu_code: mtu.code(),
+            gid: peer.gid.get(),
+            mac: peer.mac.get(),
+        })?;
+        self.mtu = mtu;
+        self.peer = Some(*peer);
+        Ok(())
+    }
+
+    /// Lets the queue pair send: RTS (`SMCR-LNK-07`, `SMCR-LNK-08`). Sleeps.
+    pub(super) fn start_sending(&mut self) -> Result {
+        self.channel.to_rts(self.psn.get())?;
+        self.sends = true;
+        self.registers = true;
+        Ok(())
+    }
+
+    /// Makes the keys of these RMBs valid. Nothing has been sent on the link yet, so that it does
+    /// not wait for the peer. Sleeps.
+    pub(super) fn activate(&self, rmbs: &[Arc<Rmb>]) -> Result {
+        rmbs.iter()
+            .try_for_each(|rmb| rmb.activate(self.slot, &self.channel))
+    }
+
+    /// Queues an LLC message behind those that wait for a send slot. `false` if there are too many.
+    pub(super) fn queue(&mut self, kind: Kind, msg: [u8; 44]) -> bool {
+        self.unsent.push((kind, msg)).is_ok()
+    }
+
+    /// Posts what waits for a send slot, in order. Returns what could not be sent.
+    pub(super) fn post_unsent(&mut self) -> Option<Kind> {
+        // Set before the search, so that a slot that comes back meanwhile is noticed.
+        let waits = &self.link.llc_waits;
+        waits.store(!self.unsent.is_empty(), Relaxed);
+        while let Some(&(kind, msg)) = self.unsent.front() {
+            // `on_slot_free` continues.
+            let slot = Channel::try_reserve(&self.channel, 0)?;
+            let _ = self.unsent.pop();
+            if slot.post(Tag::Llc(kind), None, &[], &msg).is_err() {
+                return Some(kind);
+            }
+        }
+        waits.store(false, Relaxed);
+        None
+    }
+
+    /// Ends the queue pair: all that was posted comes back, and the peer writes no more by this
+    /// link. Then takes the registrations back. Sleeps.
+    pub(super) fn close(self, rmbs: &[Arc<Rmb>]) {
+        self.channel.shutdown();
+        for rmb in rmbs {
+            rmb.unmap(self.slot);
+        }
+    }
+}

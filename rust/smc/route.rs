@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where the writes of a connection go: a link, and the peer's element as that link sees it.
+//!
+//! Source: RFC 7609 sections 2.3, 4.6 (`SMCR-FOV-02`, `SMCR-FOV-22`). The choice concerns one
+//! direction only; the peer makes its own.
+
+use super::link::Link;
+use crate::{
+    kapi::{
+        mem::sendbuf::SendMapping,
+        rdma::channel::Channel, //
+    },
+    proto::llc::Slot, //
+};
+use kernel::sync::{
+    atomic::Relaxed,
+    Arc, //
+};
+
+/// The place of a connection on a link, counted so that links share the load.
+pub(crate) struct Seat(Arc<Link>);
+
+impl Seat {
+    /// Takes a place on `link`. Any context.
+    pub(crate) fn new(link: &Arc<Link>) -> Self {
+        // Nothing is ordered by the number.
+        let _ = link.seats.fetch_add(1, Relaxed);
+        Self(link.clone())
+    }
+
+    /// The link.
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.0
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let _ = self.0.seats.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Where the writes of a connection go. Dropped in process context, as it may be the last to know
+/// the channel.
+pub(crate) struct Route {
+    /// The link.
+    pub(crate) seat: Seat,
+    /// The queue pair of the link.
+    pub(crate) channel: Arc<Channel<Link>>,
+    /// The connection's send buffer, as the link's device sees it.
+    pub(crate) source: Arc<SendMapping>,
+    /// Key of the peer's RMB on the link.
+    pub(crate) rkey: u32,
+    /// Address of the peer's element on the link (`SMCR-RMB-09`).
+    pub(crate) base: u64,
+}
+
+impl Route {
+    /// The link.
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        self.seat.link()
+    }
+
+    /// The place of the link in its group.
+    pub(crate) fn slot(&self) -> Slot {
+        self.link().slot()
+    }
+}
