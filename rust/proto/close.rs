@@ -136,6 +136,9 @@ pub(crate) struct Timers {
     pub(crate) fin: Duration,
     /// For the application to follow up on data it corked (WIN-10); as with TCP_CORK.
     pub(crate) cork: Duration,
+    /// For what came over the old link to be looked at, when the peer's first message over a new one
+    /// tells of more (FOV-10).
+    pub(crate) validation: Duration,
 }
 
 impl Timers {
@@ -146,6 +149,7 @@ impl Timers {
         drain: Duration::from_secs(120),
         fin: Duration::from_secs(30),
         cork: Duration::from_millis(200),
+        validation: Duration::from_millis(200),
     };
 }
 

@@ -115,6 +115,19 @@ impl Ring {
         self.advance(last, count)
     }
 
+    /// Whether a cursor of the peer lies before `last`, by no more than the capacity.
+    pub(crate) fn is_behind(self, last: Cursor, wire: Wire) -> bool {
+        let from = Cursor {
+            position: 0,
+            offset: wire.offset,
+            wrap: wire.wrap,
+        };
+        wire.offset >= self.origin
+            && wire.offset < self.len
+            && wire != last.wire()
+            && self.receive(from, last.wire(), self.capacity()).is_some()
+    }
+
     /// The one or two parts of the buffer that hold the `count` bytes from `from` on (CDC-56). The
     /// second is empty unless they wrap. Never more than the capacity.
     pub(crate) fn segments(self, from: Cursor, count: u32) -> [Segment; 2] {

@@ -8,6 +8,7 @@
 
 use super::{
     data::{
+        judge,
         Counters,
         DataSlot, //
     },
@@ -302,7 +303,7 @@ impl Run<CLOSING> for Connection {
     fn run(this: Arc<Self>) {
         let state = Connection::with_core(&this, |data, now| {
             data.armed = None;
-            let mut events = data.core.handle_timeout(now);
+            let (violation, mut events) = judge(data.core.handle_timeout(now));
             // What follows is done here.
             events.closing = false;
             let tcp = data.core.tcp();
@@ -312,11 +313,16 @@ impl Run<CLOSING> for Connection {
             // A peer that does not answer may be gone with its link.
             let silent = (tcp != done && core.is_forced()).then(|| data.group.clone());
             let released = core.is_released();
-            ((tcp, tcp != done, error, released, silent), events)
+            let outcome = (tcp, tcp != done, error, released, silent);
+            ((outcome, violation), events)
         });
-        let Some((tcp, changed, error, released, silent)) = state else {
+        let Some(((tcp, changed, error, released, silent), violation)) = state else {
             return;
         };
+        if let Some(violation) = violation {
+            this.report(violation);
+        }
+        Connection::move_if_idle(&this);
         match tcp {
             Tcp::Reset if changed => this.sk.abort(error.map_or(ECONNRESET, errno)),
             Tcp::Fin if changed => this.sk.shutdown_send(),

@@ -11,6 +11,7 @@
 
 use super::{
     connection::Connection,
+    failover::Next,
     link::Tag,
     link_group::LinkGroup,
     now,
@@ -37,7 +38,8 @@ use crate::{
             Conn,
             Events,
             Segment,
-            Tcp, //
+            Tcp,
+            Violation, //
         },
         time::Instant,
         wire::AlertToken, //
@@ -59,9 +61,12 @@ const NO_WRITE: Write = Write {
     raddr: 0,
 };
 
-/// What a connection holds of the device. Let go of in process context.
+/// What a connection holds of the devices. Let go of in process context.
 pub(crate) struct Hold {
+    /// Where it sends.
     pub(crate) route: Route,
+    /// Where it is to send as soon as nothing is on its way any more.
+    pub(crate) next: Option<Next>,
     pub(crate) rmbe: Rmbe,
     pub(crate) sendbuf: Arc<SendBuffer>,
 }
@@ -160,8 +165,9 @@ impl Data {
                     counters.tx_writes = counters.tx_writes.wrapping_add(writes);
                 }
                 Err(_) => {
-                    // The link is gone; its end comes to us as `link_lost`.
+                    // The link is gone; the group finds us another, or tells that there is none.
                     let _ = self.core.transmit_failed(&transmit);
+                    self.core.handle_link_paused();
                     route.link().broke();
                     return;
                 }
@@ -177,6 +183,24 @@ impl Data {
         }
         self.armed = Some(at);
         Some(at.saturating_since(now).as_nanos())
+    }
+}
+
+/// The events of an input that the peer may have broken a rule with.
+pub(super) fn judge(result: Result<Events, Violation>) -> (Option<Violation>, Events) {
+    match result {
+        Ok(events) => (None, events),
+        Err(violation) => (
+            Some(violation),
+            // Whoever waits must learn that nothing will come.
+            Events {
+                readable: true,
+                writable: true,
+                error: true,
+                closing: true,
+                ..Events::default()
+            },
+        ),
     }
 }
 
@@ -229,7 +253,8 @@ impl Connection {
         {
             let mut slot = this.data.lock();
             if slot.data.is_none() {
-                if this.is_negotiating() {
+                // A validation message says nothing to who has received nothing (`SMCR-CDC-44`).
+                if this.is_negotiating() && !msg.flags.failover {
                     slot.early = Some(*msg);
                 }
                 return;
@@ -237,43 +262,38 @@ impl Connection {
         }
         let violation = Self::with_core(this, |data, now| {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
-            match data.core.handle_cdc(now, msg) {
-                Ok(events) => (None, events),
-                Err(violation) => (
-                    Some(violation),
-                    // Whoever waits must learn that nothing will come.
-                    Events {
-                        readable: true,
-                        writable: true,
-                        error: true,
-                        closing: true,
-                        ..Events::default()
-                    },
-                ),
-            }
+            judge(data.core.handle_cdc(now, msg))
         });
         if let Some(Some(violation)) = violation {
-            this.net.count_violation(violation.name());
-            if this.engine.may_log(now()) {
-                pr_warn!(
-                    "connection {:#x}: peer violated the protocol: {}\n",
-                    this.look(|data| data.token.get()).unwrap_or(0),
-                    violation.name()
-                );
-            }
+            this.report(violation);
+        }
+    }
+
+    /// Counts and logs that the peer broke a rule. Any context.
+    pub(super) fn report(&self, violation: Violation) {
+        self.net.count_violation(violation.name());
+        if self.engine.may_log(now()) {
+            pr_warn!(
+                "connection {:#x}: peer violated the protocol: {}\n",
+                self.look(|data| data.token.get()).unwrap_or(0),
+                violation.name()
+            );
         }
     }
 
     /// A send slot came back. Softirq, or process context while the channel shuts down.
     pub(crate) fn sent(this: &Arc<Self>, token: cdc::Token, good: bool) {
-        let _ = Self::with_core(this, |data, now| {
+        let moves = Self::with_core(this, |data, now| {
             let events = if good {
                 data.core.handle_sent(now, token)
             } else {
                 data.core.handle_sent_flushed(now, token)
             };
-            ((), events)
+            (data.may_move(), events)
         });
+        if moves == Some(true) {
+            this.work.kick(this, &this.engine.queue);
+        }
     }
 
     /// There may be a free send slot now. Any context.

@@ -26,6 +26,7 @@ mod connection;
 mod data;
 mod device;
 mod end;
+mod failover;
 mod flags;
 mod handshake;
 mod link;

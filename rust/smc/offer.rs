@@ -487,6 +487,7 @@ impl Offer {
             element,
             hold: Some(Hold {
                 route,
+                next: None,
                 rmbe: self.rmbe,
                 sendbuf: self.sendbuf,
             }),

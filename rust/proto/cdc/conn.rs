@@ -15,6 +15,7 @@ use crate::proto::{
             Msg, //
         },
         recv::{
+            order,
             Order,
             Receiver, //
         },
@@ -43,6 +44,7 @@ use crate::proto::{
     },
     time::{
         earliest,
+        Duration,
         Instant, //
     },
     wire::AlertToken,
@@ -103,7 +105,7 @@ pub(crate) enum Violation {
     Producer,
     /// An impossible consumer cursor (CDC-38).
     Consumer,
-    /// Messages were lost with a link (FOV-10).
+    /// What the old link said to have delivered is not there (FOV-10).
     FailoverLoss,
 }
 
@@ -157,6 +159,72 @@ impl Transmit {
     }
 }
 
+impl Events {
+    /// What both say.
+    const fn with(self, other: Self) -> Self {
+        Self {
+            readable: self.readable || other.readable,
+            writable: self.writable || other.writable,
+            urgent: self.urgent || other.urgent,
+            transmit: self.transmit || other.transmit,
+            closing: self.closing || other.closing,
+            error: self.error || other.error,
+        }
+    }
+}
+
+/// A validation message that told of more than was there (FOV-10).
+///
+/// The RFC would reset at once. But the two links have their own queues of completions, and what the
+/// old one has delivered may wait in its queue while the new one's is looked at. So there is a short
+/// time for it to come by; what the peer sends next is held back meanwhile.
+#[derive(Clone, Copy, Debug)]
+struct Validation {
+    /// The number that must be reached.
+    number: u16,
+    /// The number that must be reached then: the peer has moved once more, and the message of that
+    /// number has not come by.
+    then: Option<u16>,
+    /// The newest message beyond `number`.
+    held: Option<Msg>,
+    deadline: Instant,
+}
+
+impl Validation {
+    /// Holds a message back if it is beyond the number. Returns whether it is.
+    fn hold(&mut self, message: &Msg) -> bool {
+        if order(self.number, message.seq) == Order::Old {
+            return false;
+        }
+        if self.then == Some(message.seq) {
+            self.then = None;
+        }
+        let newest = self.held.map_or(self.number, |held| held.seq);
+        if order(newest, message.seq) == Order::New {
+            self.held = Some(*message);
+        }
+        true
+    }
+
+    /// The peer has moved once more.
+    fn extend(&mut self, number: u16) {
+        let seen = self.held.map_or(self.number, |held| held.seq);
+        if order(seen, number) == Order::New {
+            self.then = Some(number);
+        }
+    }
+}
+
+/// What to send next.
+enum Plan {
+    /// The validation message.
+    Validate,
+    /// Everything that may not have been delivered, once more.
+    Replay,
+    /// So many bytes and perhaps an announcement.
+    Chain(u32, Option<Notice>),
+}
+
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conn {
@@ -164,6 +232,9 @@ pub(crate) struct Conn {
     tx: Sender,
     rx: Receiver,
     close: Close,
+    /// How long a [`Validation`] may take.
+    patience: Duration,
+    validation: Option<Validation>,
 }
 
 /// What of the end of a connection the engine can see.
@@ -185,6 +256,8 @@ impl Conn {
             tx: Sender::new(ring, peer, policy),
             rx: Receiver::new(local),
             close: Close::new(config.timers),
+            patience: config.timers.validation,
+            validation: None,
         })
     }
 
@@ -238,13 +311,26 @@ impl Conn {
         self.plan(now).is_some()
     }
 
-    /// What a message would carry: bytes and an announcement. `None` if there is no reason for one.
-    fn plan(&self, now: Instant) -> Option<(u32, Option<Notice>)> {
+    /// What a message would carry. `None` if there is no reason for one.
+    fn plan(&self, now: Instant) -> Option<Plan> {
+        if self.tx.is_paused() || self.close.is_lost() {
+            return None;
+        }
+        // Also after C or A, if they may have been lost.
+        if self.tx.is_replay_due() || !self.close.is_silent() {
+            if self.tx.is_validation_due() {
+                return Some(Plan::Validate);
+            }
+            if self.tx.is_replay_due() {
+                return Some(Plan::Replay);
+            }
+        }
         if self.close.is_silent() {
             return None;
         }
         if !self.close.is_alive() {
-            return self.close.due(false).map(|notice| (0, Some(notice)));
+            let notice = self.close.due(false)?;
+            return Some(Plan::Chain(0, Some(notice)));
         }
         let eager = !self.close.is_open_for_sending()
             || self.tx.cork_deadline().is_some_and(|at| at <= now);
@@ -253,7 +339,7 @@ impl Conn {
         // A peer that writes no more has no use for space.
         let update = !self.close.peer_is_done() && self.rx.is_update_due(self.tx.is_in_flight());
         if count > 0 || notice.is_some() || update {
-            Some((count, notice))
+            Some(Plan::Chain(count, notice))
         } else {
             None
         }
@@ -262,12 +348,19 @@ impl Conn {
     /// The next chain to post. It is final, except as [`Self::transmit_failed`] says.
     #[must_use = "the chain counts as sent"]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        let (count, notice) = self.plan(now)?;
+        let plan = self.plan(now)?;
         let (reported, close) = (self.rx.reported(), self.close);
-        let (writes, n, before) = self.tx.take(count)?;
-        if let Some(notice) = notice {
-            self.close.handle_announced(now, notice);
-        }
+        let (writes, n, before) = match plan {
+            Plan::Validate => return Some(self.transmit_validation()),
+            Plan::Replay => self.tx.retake()?,
+            Plan::Chain(count, notice) => {
+                let taken = self.tx.take(count)?;
+                if let Some(notice) = notice {
+                    self.close.handle_announced(now, notice);
+                }
+                taken
+            }
+        };
         let sent = self.close.sent();
         // CDC-39.
         self.rx.set_reported(self.rx.consumed());
@@ -294,6 +387,28 @@ impl Conn {
         })
     }
 
+    /// The message that opens a new link. Only its number counts (CDC-44).
+    fn transmit_validation(&mut self) -> Transmit {
+        let (seq, token, before) = self.tx.take_validation();
+        let message = Msg {
+            seq,
+            token: self.token,
+            produced: self.tx.produced().wire(),
+            consumed: self.rx.reported().wire(),
+            flags: Flags {
+                failover: true,
+                ..Flags::default()
+            },
+        };
+        Transmit {
+            writes: [WriteSeg::default(); MAX_WRITES],
+            n: 0,
+            cdc: message.emit(),
+            token,
+            before: (before, self.rx.reported(), self.close),
+        }
+    }
+
     /// The last chain could not be posted and is taken back. Only directly after
     /// [`Self::poll_transmit`], with the lock held since. `false` if it was not the last one; the
     /// connection cannot go on then.
@@ -312,7 +427,9 @@ impl Conn {
     /// be completed in the end, be it by a later one: data and the end of an abort wait for it.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) -> Events {
         let before = self.outlook();
-        let writable = self.tx.complete(token);
+        let Some(writable) = self.tx.complete(token) else {
+            return self.outcome(now, before);
+        };
         if token.abort {
             self.close.handle_abort_sent();
         }
@@ -322,10 +439,29 @@ impl Conn {
         events
     }
 
-    /// A chain was given up by a link that is lost.
+    /// A chain came back from a link that is dead, delivered or not. Nothing more is sent over that
+    /// link.
     pub(crate) fn handle_sent_flushed(&mut self, now: Instant, token: Token) -> Events {
         let before = self.outlook();
-        let _ = self.tx.complete(token);
+        self.tx.flushed(token);
+        self.outcome(now, before)
+    }
+
+    /// The link is dead or about to go: nothing is sent until [`Self::handle_link_switched`].
+    pub(crate) fn handle_link_paused(&mut self) {
+        self.tx.pause();
+    }
+
+    /// Whether the link has work requests of this connection.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.tx.is_in_flight()
+    }
+
+    /// The connection sends over another link from now on (FOV-04). Only when the old one does
+    /// nothing for it any more: all it was given has come back, or never will (FOV-06, AMB-31).
+    pub(crate) fn handle_link_switched(&mut self, now: Instant) -> Events {
+        let before = self.outlook();
+        self.tx.switch();
         self.outcome(now, before)
     }
 
@@ -347,7 +483,7 @@ impl Conn {
 
     /// Whether all data and announcements have arrived: what a lingering close waits for.
     pub(crate) fn is_drained(&self) -> bool {
-        self.tx.unsent() == 0 && !self.tx.is_in_flight() && self.close.due(true).is_none()
+        self.tx.unsent() == 0 && !self.tx.is_undelivered() && self.close.due(true).is_none()
     }
 
     /// Whether poll reports POLLOUT.
@@ -359,19 +495,71 @@ impl Conn {
 
     /// Takes in a message of the peer. After a violation, too, there is something to transmit.
     pub(crate) fn handle_cdc(&mut self, now: Instant, message: &Msg) -> Result<Events, Violation> {
-        let before = self.outlook();
-        let flags = message.flags;
-        if self.close.state() == State::Closed {
+        if message.flags.failover {
+            // CDC-44, CDC-45.
+            self.handle_validation(now, message.seq);
             return Ok(Events::default());
         }
-        if flags.failover {
-            // CDC-44, CDC-45, FOV-08 to FOV-10.
-            return match self.rx.order(message.seq) {
-                Order::New => self.violate(now, Violation::FailoverLoss),
-                Order::Old => Ok(Events::default()),
-            };
+        if self
+            .validation
+            .as_mut()
+            .is_some_and(|validation| validation.hold(message))
+        {
+            return Ok(Events::default());
         }
-        if self.rx.order(message.seq) == Order::Old {
+        let events = self.take_in(now, message)?;
+        match self.validation {
+            Some(validation) if self.rx.order(validation.number) == Order::Old => {
+                Ok(events.with(self.validated(now, validation)?))
+            }
+            _ => Ok(events),
+        }
+    }
+
+    /// What `validation` waited for is there: goes on with what was held back.
+    fn validated(&mut self, now: Instant, validation: Validation) -> Result<Events, Violation> {
+        let mut held = validation.held;
+        self.validation = validation.then.map(|number| Validation {
+            number,
+            then: None,
+            // Beyond that number, too, it is held back still.
+            held: held.take_if(|held| order(number, held.seq) == Order::New),
+            deadline: now.saturating_add(self.patience),
+        });
+        match held {
+            Some(held) => self.take_in(now, &held),
+            None => Ok(Events::default()),
+        }
+    }
+
+    /// The peer has moved to another link. What it knows to have been delivered must be here (FOV-08
+    /// to FOV-10).
+    fn handle_validation(&mut self, now: Instant, number: u16) {
+        if !self.close.is_alive() {
+            return;
+        }
+        self.rx.set_replaying();
+        if self.rx.order(number) == Order::Old {
+            return;
+        }
+        match self.validation.as_mut() {
+            Some(validation) => validation.extend(number),
+            None => {
+                self.validation = Some(Validation {
+                    number,
+                    then: None,
+                    held: None,
+                    deadline: now.saturating_add(self.patience),
+                });
+            }
+        }
+    }
+
+    /// Takes in a message that is no validation message.
+    fn take_in(&mut self, now: Instant, message: &Msg) -> Result<Events, Violation> {
+        let before = self.outlook();
+        let flags = message.flags;
+        if self.close.state() == State::Closed || self.rx.order(message.seq) == Order::Old {
             return Ok(Events::default());
         }
         let notices = Notices {
@@ -422,6 +610,7 @@ impl Conn {
     fn violate(&mut self, now: Instant, violation: Violation) -> Result<Events, Violation> {
         let before = self.outlook();
         self.rx.spoil();
+        self.validation = None;
         self.close.abort(now, Error::Reset);
         let _ = self.outcome(now, before);
         Err(violation)
@@ -555,11 +744,21 @@ impl Conn {
 
     /// When to call [`Self::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        earliest(self.close.poll_timeout(), self.tx.cork_deadline())
+        earliest(
+            earliest(self.close.poll_timeout(), self.tx.cork_deadline()),
+            self.validation.map(|validation| validation.deadline),
+        )
     }
 
-    /// A deadline may have passed.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Events {
+    /// A deadline may have passed. As with [`Self::handle_cdc`], there is something to transmit after
+    /// a violation, too.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<Events, Violation> {
+        if self
+            .validation
+            .is_some_and(|validation| validation.deadline <= now)
+        {
+            return self.violate(now, Violation::FailoverLoss);
+        }
         let before = self.outlook();
         if self.tx.cork_deadline().is_some_and(|at| at <= now) {
             self.tx.flush();
@@ -567,7 +766,7 @@ impl Conn {
         let changed = self.close.handle_timeout(now, self.rx.is_stalling());
         let mut events = self.outcome(now, before);
         events.closing |= changed;
-        events
+        Ok(events)
     }
 
     /// The state, for people.
@@ -586,9 +785,10 @@ impl Conn {
     }
 
     /// Whether the buffers and the token can be used for something else: closed, released by the
-    /// application, and nothing in flight.
+    /// application, nothing in flight, and the peer has our last word if it is there to hear it.
     pub(crate) fn is_released(&self) -> bool {
-        self.is_closed() && self.close.is_released() && !self.tx.is_in_flight()
+        let settled = !self.tx.is_undelivered() || self.close.is_lost() || self.close.is_forced();
+        self.is_closed() && self.close.is_released() && !self.tx.is_in_flight() && settled
     }
 
     /// Whether the connection is closed without a word of the peer, which could then still write to
@@ -600,7 +800,7 @@ impl Conn {
     /// What is to be done with the TCP connection. Changes from `Keep` to `Fin` to `Reset` only.
     /// Waits for our last message to arrive, because a FIN or RST must not overtake it (AMB-22).
     pub(crate) fn tcp(&self) -> Tcp {
-        let settled = !self.tx.is_in_flight() && !self.close.is_abort_due();
+        let settled = !self.tx.is_undelivered() && !self.close.is_abort_due();
         if settled || self.close.is_lost() || self.close.is_forced() {
             self.close.tcp()
         } else {

@@ -39,7 +39,8 @@ pub(crate) use self::{
         Conn,
         Events,
         Receive,
-        SendError, //
+        SendError,
+        Violation, //
     },
     msg::Msg,
     send::Token,
@@ -56,8 +57,6 @@ pub(crate) use crate::proto::{
 // For tests, which look at what the engine only passes on.
 #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::conn::Transmit;
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-pub(crate) use self::conn::Violation;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -35,6 +35,9 @@ pub(super) struct Receiver {
     urgent_end: Option<u64>,
     /// What the element holds can no longer be trusted.
     spoiled: bool,
+    /// The peer has moved to another link and may announce once more what it announced before,
+    /// starting further back.
+    replaying: bool,
 }
 
 /// Whether to take in a message, by its number.
@@ -44,6 +47,14 @@ pub(super) enum Order {
     New,
     /// Old, or the same again (AMB-17).
     Old,
+}
+
+/// Orders the number `seq` relative to `last`, modulo 2^16.
+pub(super) const fn order(last: u16, seq: u16) -> Order {
+    match seq.wrapping_sub(last) {
+        1..=0x7fff => Order::New,
+        _ => Order::Old,
+    }
 }
 
 impl Receiver {
@@ -58,6 +69,7 @@ impl Receiver {
             requested: false,
             urgent_end: None,
             spoiled: false,
+            replaying: false,
         }
     }
 
@@ -149,14 +161,21 @@ impl Receiver {
 
     /// Orders a message by its number (CDC-34).
     pub(super) const fn order(&self, seq: u16) -> Order {
-        match seq.wrapping_sub(self.seq) {
-            1..=0x7fff => Order::New,
-            _ => Order::Old,
-        }
+        order(self.seq, seq)
+    }
+
+    /// The peer has moved to another link.
+    pub(super) fn set_replaying(&mut self) {
+        self.replaying = true;
     }
 
     /// The producer cursor of a message of the peer: never beyond the space it knows of (CDC-38).
+    /// While the peer repeats what it sent before, a cursor that we were told of already stands for
+    /// the last one: the peers of DEP-10 go back to the last one that was completed.
     pub(super) fn check_produced(&self, wire: Wire) -> Option<Cursor> {
+        if self.replaying && self.ring.is_behind(self.produced, wire) {
+            return Some(self.produced);
+        }
         let window = self
             .ring
             .capacity()
@@ -167,6 +186,8 @@ impl Receiver {
     /// Takes in a message whose producer cursor was checked; returns the number of new bytes.
     pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> u32 {
         let count = distance(self.produced.position(), produced.position());
+        // Who goes on has caught up.
+        self.replaying &= count == 0;
         self.seq = seq;
         self.produced = produced;
         self.blocked = flags.blocked;

@@ -12,6 +12,11 @@
 //!
 //! `accepted` moves when the application writes, `produced` when writes are handed to the link,
 //! `freed` when the link has completed them, `acked` when the peer says what it has consumed.
+//!
+//! When the connection moves to another link (4.6), everything between `freed` and `produced` is
+//! written once more, to the same places, by one chain. Its message has a new number and the
+//! producer cursor that was announced last: the "combined" replay of 4.6.2 (FOV-14). A cursor never
+//! goes back, and what the peer had received already is the same once more.
 
 use crate::proto::{
     cursor::{
@@ -62,6 +67,18 @@ pub(crate) struct Token {
     pub(super) covers: u64,
     /// Whether the message carries A.
     pub(super) abort: bool,
+    /// Whether it is a failover validation message, which has no number (FOV-09).
+    pub(super) validation: bool,
+    /// How often the connection had moved.
+    moves: u32,
+}
+
+#[cfg(test)]
+impl Token {
+    /// Whether the chain is a validation message.
+    pub(crate) const fn is_validation(self) -> bool {
+        self.validation
+    }
 }
 
 /// The state to go back to if a chain could not be posted.
@@ -71,6 +88,16 @@ pub(super) struct Before {
     produced: Cursor,
     posted: u64,
     cork_deadline: Option<Instant>,
+    failover: Failover,
+}
+
+/// What is left to do of a move to another link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Failover {
+    /// The validation message.
+    validate: bool,
+    /// The chain that repeats what was not delivered.
+    replay: bool,
 }
 
 /// The sending direction of a connection.
@@ -88,11 +115,18 @@ pub(super) struct Sender {
     produced: Cursor,
     /// What the peer has consumed, by its last message.
     acked: Cursor,
-    /// Start of what the link has not completed.
-    freed: u64,
-    /// Number of the last chain handed to the link, and of the last one completed.
+    /// Start of what the link has not completed, in the send ring.
+    freed: Cursor,
+    /// Number of the last chain handed to the link, of the last one that came back from it, and of
+    /// the last one that was delivered (the SS of FOV-07).
     posted: u64,
+    returned: u64,
     completed: u64,
+    /// Nothing may be handed to the link: it is dead or about to go.
+    paused: bool,
+    failover: Failover,
+    /// How often the connection has moved, modulo 2^32.
+    moves: u32,
     /// Nothing before this position waits for more.
     flushed: u64,
     /// The application has more to come, and until when that may hold data back.
@@ -110,9 +144,16 @@ impl Sender {
             taken: ring.start(),
             produced: peer.start(),
             acked: peer.start(),
-            freed: 0,
+            freed: ring.start(),
             posted: 0,
+            returned: 0,
             completed: 0,
+            paused: false,
+            failover: Failover {
+                validate: false,
+                replay: false,
+            },
+            moves: 0,
             flushed: 0,
             corked: false,
             cork_deadline: None,
@@ -137,7 +178,7 @@ impl Sender {
 
     /// Bytes the link has not completed.
     pub(super) fn uncompleted(&self) -> u32 {
-        distance(self.freed, self.accepted.position())
+        self.accepted.since(self.freed)
     }
 
     /// Bytes the peer has not consumed.
@@ -146,9 +187,55 @@ impl Sender {
         distance(self.acked.position(), self.accepted.position())
     }
 
-    /// Whether chains are on their way.
+    /// Whether the link has chains that did not come back.
     pub(super) const fn is_in_flight(&self) -> bool {
+        self.posted != self.returned
+    }
+
+    /// Whether there are chains that may not have been delivered.
+    pub(super) const fn is_undelivered(&self) -> bool {
         self.posted != self.completed
+    }
+
+    /// Whether nothing may be handed to the link.
+    pub(super) const fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Whether a validation message is due (FOV-08).
+    pub(super) const fn is_validation_due(&self) -> bool {
+        self.failover.validate
+    }
+
+    /// Whether undelivered chains are to be repeated (FOV-12).
+    pub(super) const fn is_replay_due(&self) -> bool {
+        self.failover.replay
+    }
+
+    /// Nothing is handed to the link until [`Self::switch`].
+    pub(super) fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// The connection goes on over another link; whatever the old one did with chains that did not
+    /// come back is unknown, and it does nothing any more.
+    pub(super) fn switch(&mut self) {
+        self.paused = false;
+        self.moves = self.moves.wrapping_add(1);
+        self.returned = self.posted;
+        self.failover = Failover {
+            validate: true,
+            replay: self.is_undelivered(),
+        };
+    }
+
+    /// The send ring is free up to `position`, if that is further than before.
+    fn free(&mut self, position: u64) {
+        let count = distance(self.freed.position(), position);
+        // Cannot fail: what is handed to the link is at most the capacity.
+        if let Some(freed) = self.ring.advance(self.freed, count) {
+            self.freed = freed;
+        }
     }
 
     /// Space in the peer's element (WIN-01).
@@ -242,12 +329,7 @@ impl Sender {
     /// Takes `count` bytes, which [`Self::sendable`] allowed, and the number of the next chain.
     /// Returns the writes, how many there are, and what undoes it all.
     pub(super) fn take(&mut self, count: u32) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
-        let before = Before {
-            taken: self.taken,
-            produced: self.produced,
-            posted: self.posted,
-            cork_deadline: self.cork_deadline,
-        };
+        let before = self.before();
         let taken = self.ring.advance(self.taken, count)?;
         let produced = self.peer.advance(self.produced, count)?;
         let posted = self.posted.checked_add(1)?;
@@ -264,10 +346,52 @@ impl Sender {
         Some((writes, n, before))
     }
 
+    /// Takes everything that may not have been delivered once more, and the number of the next
+    /// chain, like [`Self::take`].
+    pub(super) fn retake(&mut self) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
+        let before = self.before();
+        let posted = self.posted.checked_add(1)?;
+        // What the peer has consumed has arrived, whatever became of its completion.
+        let from = core::cmp::max(self.freed.position(), self.acked.position());
+        let (freed, acked) = (self.freed.position(), self.acked.position());
+        let taken = self.ring.advance(self.freed, distance(freed, from))?;
+        let produced = self.peer.advance(self.acked, distance(acked, from))?;
+        let count = distance(from, self.taken.position());
+        let (writes, n) = pair(
+            self.ring.segments(taken, count),
+            self.peer.segments(produced, count),
+        );
+        self.posted = posted;
+        self.failover.replay = false;
+        Some((writes, n, before))
+    }
+
+    /// Takes the validation message: returns its number, that of the last chain that was delivered
+    /// (FOV-08), what identifies it, and what undoes it.
+    pub(super) fn take_validation(&mut self) -> (u16, Token, Before) {
+        let before = self.before();
+        self.failover.validate = false;
+        let token = Token {
+            validation: true,
+            ..self.token(false)
+        };
+        (number(self.completed), token, before)
+    }
+
+    /// The state to go back to.
+    fn before(&self) -> Before {
+        Before {
+            taken: self.taken,
+            produced: self.produced,
+            posted: self.posted,
+            cork_deadline: self.cork_deadline,
+            failover: self.failover,
+        }
+    }
+
     /// The number of the last chain, for its CDC message (CDC-33).
     pub(super) fn seq(&self) -> u16 {
-        let [.., high, low] = self.posted.to_be_bytes();
-        u16::from_be_bytes([high, low])
+        number(self.posted)
     }
 
     /// What identifies the last chain.
@@ -276,6 +400,8 @@ impl Sender {
             index: self.posted,
             covers: self.taken.position(),
             abort,
+            validation: false,
+            moves: self.moves,
         }
     }
 
@@ -288,19 +414,38 @@ impl Sender {
         self.produced = before.produced;
         self.posted = before.posted;
         self.cork_deadline = before.cork_deadline;
+        self.failover = before.failover;
         true
     }
 
+    /// Whether a token is of the link in use, and of a chain that counts.
+    const fn is_current(&self, token: Token) -> bool {
+        token.moves == self.moves && !token.validation
+    }
+
     /// The chain of `token`, and with it all earlier ones, is completed. Returns whether the send
-    /// ring became roomy by that.
-    pub(super) fn complete(&mut self, token: Token) -> bool {
-        if token.index <= self.completed || token.index > self.posted {
-            return false;
+    /// ring became roomy by that; `None` if it is not a chain that the link has.
+    pub(super) fn complete(&mut self, token: Token) -> Option<bool> {
+        if !self.is_current(token) || token.index <= self.returned || token.index > self.posted {
+            return None;
         }
         let was_roomy = self.is_roomy();
+        self.returned = token.index;
         self.completed = token.index;
-        self.freed = core::cmp::max(self.freed, token.covers);
-        !was_roomy && self.is_roomy()
+        self.free(token.covers);
+        Some(!was_roomy && self.is_roomy())
+    }
+
+    /// The chain of `token`, and with it all earlier ones, came back without being delivered for
+    /// sure: the link is dead.
+    pub(super) fn flushed(&mut self, token: Token) {
+        if token.moves != self.moves {
+            return;
+        }
+        self.paused = true;
+        if !token.validation && token.index > self.returned && token.index <= self.posted {
+            self.returned = token.index;
+        }
     }
 
     /// The consumer cursor of a message of the peer: never beyond what we produced (CDC-38).
@@ -315,6 +460,12 @@ impl Sender {
         self.acked = acked;
         more
     }
+}
+
+/// The number of a message as it travels.
+fn number(index: u64) -> u16 {
+    let [.., high, low] = index.to_be_bytes();
+    u16::from_be_bytes([high, low])
 }
 
 /// Pairs the pieces of both rings, which are equally long in sum.

@@ -97,7 +97,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         let mut tokens: Vec<Token> = Vec::new();
         for _ in 0..300 {
             let any = rng.bytes(0, 200);
-            match rng.range(0, 30) {
+            match rng.range(0, 33) {
                 0..=5 => {
                     let size = std::cmp::max(config.local_rmbe, config.peer_rmbe);
                     let message = message(&mut rng, &mut seq, size);
@@ -156,7 +156,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                 23 => conn.flush(),
                 24 => {
                     now = now.saturating_add(Duration::from_secs(u64::from(any)));
-                    conn.handle_timeout(now);
+                    let _ = conn.handle_timeout(now);
                 }
                 25 => {
                     conn.take_error();
@@ -176,6 +176,14 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                 30 if rng.one_in(9) => {
                     conn.handle_link_lost(now);
                 }
+                31 => conn.handle_link_paused(),
+                32 => {
+                    conn.handle_link_switched(now);
+                }
+                33 if !tokens.is_empty() => {
+                    let token = rng.pick(&tokens);
+                    conn.handle_sent_flushed(now, token);
+                }
                 _ => {
                     conn.handle_tcp_fin(now);
                 }
@@ -186,6 +194,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         }
         // The end comes by time, whatever the peer did.
         conn.close(now);
+        conn.handle_link_switched(now);
         for _ in 0..6 {
             while let Some(transmit) = conn.poll_transmit(now) {
                 tokens.push(transmit.token);
@@ -195,7 +204,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
             }
             if let Some(at) = conn.poll_timeout() {
                 now = std::cmp::max(now, at);
-                conn.handle_timeout(now);
+                let _ = conn.handle_timeout(now);
             }
         }
         assert!(conn.is_released(), "{conn:#?}");

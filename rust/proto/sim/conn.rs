@@ -2,11 +2,13 @@
 
 //! Two connections over a reliable link: data, windows, and every way to end.
 //!
-//! The link keeps the order of chains; beyond that everything may happen at any time: a write is
-//! placed long before its message is looked at, completions are late, TCP overtakes RDMA. Checked
-//! after each step: writes stay inside the free part of the peer's element, the send ring is not
-//! reused while the link may read it, bytes are the right ones. Checked in the end: both sides are
-//! released, and what was promised was delivered.
+//! A link keeps the order of chains; beyond that everything may happen at any time: a write is
+//! placed long before its message is looked at, completions are late, TCP overtakes RDMA, messages
+//! of a new link overtake those of the old one. Each direction has its own link, which may die at
+//! any moment: then any number of its chains have been placed, the last one perhaps in part, and any
+//! number of those were completed. Checked after each step: writes stay inside the free part of the
+//! peer's element, the send ring is not reused while the link may read it, bytes are the right ones.
+//! Checked in the end: both sides are released, and what was promised was delivered.
 
 use super::{
     app::{
@@ -28,6 +30,7 @@ use crate::proto::{
         Tcp,
         Timers,
         Token,
+        Violation,
         WriteSeg, //
     },
     time::{
@@ -40,12 +43,26 @@ use std::collections::VecDeque;
 
 /// What a seed may do besides moving data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trouble {
+pub(super) enum Trouble {
     None,
     /// The link is lost.
     LinkLoss,
     /// The TCP connection is reset by someone in between.
     TcpReset,
+    /// Links die, up to so many times, and others take over.
+    Failover(u64),
+    /// The same once, but the link has completed what it never placed.
+    FailoverLoss,
+}
+
+/// How the link of one direction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LinkState {
+    Up,
+    /// It does nothing any more; the engine has yet to notice.
+    Dead,
+    /// The engine has noticed.
+    Noticed,
 }
 
 /// A chain on its way.
@@ -57,10 +74,16 @@ struct Chain {
     start: u64,
 }
 
+/// A chain that comes back from a dead link, and whether it is known to be delivered.
+struct Return {
+    token: Token,
+    good: bool,
+}
+
 /// One side.
-struct Side {
-    conn: Conn,
-    app: App,
+pub(super) struct Side {
+    pub(super) conn: Conn,
+    pub(super) app: App,
     ring: Vec<u8>,
     element: Vec<u8>,
     origin: u32,
@@ -74,11 +97,21 @@ struct Side {
     placed: u64,
     /// Completions that were not looked at, with what the link has read for them.
     done: VecDeque<(Chain, Vec<u8>)>,
-    /// Messages of the peer that were not looked at.
-    arrived: VecDeque<[u8; 44]>,
+    /// Messages of the peer that were not looked at, by the link they came over.
+    arrived: Vec<VecDeque<[u8; 44]>>,
+    /// The link of this direction, by number, and how it is.
+    link: usize,
+    link_state: LinkState,
+    /// What a dead link has yet to give back.
+    returning: VecDeque<Return>,
+    /// The last chain came back undelivered.
+    undelivered: bool,
+    /// What a new link has to carry first.
+    validate: bool,
+    replay: bool,
     /// What the TCP connection did.
     tcp_in: VecDeque<Tcp>,
-    tcp_out: Tcp,
+    pub(super) tcp_out: Tcp,
     /// A lingering close would be over.
     lingered: bool,
     lost: bool,
@@ -86,20 +119,25 @@ struct Side {
 
 impl Side {
     fn in_flight(&self) -> usize {
-        self.wire.len() + self.done.len()
+        self.wire.len() + self.done.len() + self.returning.len()
     }
 }
 
-struct World {
+pub(super) struct World {
     rng: Rng,
     now: Instant,
-    sides: [Side; 2],
+    pub(super) sides: [Side; 2],
     trouble: Trouble,
     /// Steps until it strikes.
     fuse: u64,
     link_down: bool,
+    /// How often a link died, and was replaced.
+    pub(super) deaths: u64,
+    pub(super) moves: u64,
+    /// Chains that were completed and are not there.
+    pub(super) swallowed: u64,
     /// The run had to wait for a deadline other than that of corking.
-    waited: bool,
+    pub(super) waited: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -113,9 +151,12 @@ enum Step {
     Arrive,
     Tcp,
     LinkLost,
+    Notice,
+    Return,
+    Switch,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 12] = [
     Step::Write,
     Step::Read,
     Step::Finish,
@@ -125,10 +166,13 @@ const STEPS: [Step; 9] = [
     Step::Arrive,
     Step::Tcp,
     Step::LinkLost,
+    Step::Notice,
+    Step::Return,
+    Step::Switch,
 ];
 
 impl World {
-    fn new(seed: u64, ends: [End; 2], trouble: Trouble) -> Self {
+    pub(super) fn new(seed: u64, ends: [End; 2], trouble: Trouble) -> Self {
         let mut rng = Rng::new(seed);
         let origin = rng.pick(&[0, 0, 4]);
         let mut size = |low| match rng.range(0, 3) {
@@ -162,7 +206,13 @@ impl World {
                 posted: 0,
                 placed: 0,
                 done: VecDeque::new(),
-                arrived: VecDeque::new(),
+                arrived: vec![VecDeque::new()],
+                link: 0,
+                link_state: LinkState::Up,
+                returning: VecDeque::new(),
+                undelivered: false,
+                validate: false,
+                replay: false,
                 tcp_in: VecDeque::new(),
                 tcp_out: Tcp::Keep,
                 lingered: false,
@@ -178,6 +228,9 @@ impl World {
             trouble,
             fuse,
             link_down: false,
+            deaths: 0,
+            moves: 0,
+            swallowed: 0,
             waited: false,
         }
     }
@@ -189,15 +242,20 @@ impl World {
             Step::Read => side.app.wants_read(),
             Step::Finish => side.app.wants_end(),
             Step::Pump => side.pending && !side.lost && side.in_flight() < side.slots,
-            Step::Place => !self.link_down && !side.wire.is_empty(),
+            Step::Place => {
+                !self.link_down && side.link_state == LinkState::Up && !side.wire.is_empty()
+            }
             Step::Complete => !side.done.is_empty() || (side.lost && side.in_flight() > 0),
-            Step::Arrive => !side.arrived.is_empty(),
+            Step::Arrive => side.arrived.iter().any(|queue| !queue.is_empty()),
             Step::Tcp => !side.tcp_in.is_empty(),
             Step::LinkLost => self.link_down && !side.lost,
+            Step::Notice => side.link_state == LinkState::Dead,
+            Step::Return => !side.returning.is_empty(),
+            Step::Switch => side.link_state == LinkState::Noticed && !side.conn.is_in_flight(),
         }
     }
 
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         for _ in 0..3_000_000_u32 {
             if self
                 .sides
@@ -229,7 +287,11 @@ impl World {
                     .poll_timeout()
                     .is_some_and(|at| at <= self.now)
                 {
-                    let events = self.sides[me].conn.handle_timeout(self.now);
+                    let result = self.sides[me].conn.handle_timeout(self.now);
+                    let events = match result {
+                        Err(Violation::FailoverLoss) if self.swallowed > 0 => self.broken(me),
+                        result => result.unwrap(),
+                    };
                     self.note(me, events);
                 }
                 self.check(me);
@@ -265,8 +327,30 @@ impl World {
             self.fuse -= 1;
             return;
         }
+        self.trouble = match self.trouble {
+            Trouble::Failover(count) => {
+                // Soon again, perhaps before the first move is over.
+                self.fuse = self.rng.range(0, 40) * self.rng.range(1, 20);
+                let side = self.rng.range(0, 2);
+                for me in [0, 1] {
+                    if side != me {
+                        self.kill(me as usize, false);
+                    }
+                }
+                match count {
+                    1 => Trouble::None,
+                    count => Trouble::Failover(count - 1),
+                }
+            }
+            Trouble::FailoverLoss => {
+                let me = self.rng.pick(&[0, 1]);
+                self.kill(me, true);
+                Trouble::None
+            }
+            trouble => trouble,
+        };
         match self.trouble {
-            Trouble::None => {}
+            Trouble::None | Trouble::Failover(_) | Trouble::FailoverLoss => return,
             Trouble::LinkLoss => self.link_down = true,
             Trouble::TcpReset => {
                 let to = self.rng.pick(&[0, 1]);
@@ -287,7 +371,10 @@ impl World {
             Step::Place => return self.place(me),
             Step::Complete => return self.complete(me),
             Step::Arrive => {
-                let octets = side.arrived.pop_front().unwrap();
+                let links: Vec<usize> = (0..side.arrived.len())
+                    .filter(|link| !side.arrived[*link].is_empty())
+                    .collect();
+                let octets = side.arrived[rng.pick(&links)].pop_front().unwrap();
                 let message = Msg::parse(&octets).unwrap();
                 assert_eq!(message.token, AlertToken::new(1 - me as u32));
                 side.conn.handle_cdc(now, &message).unwrap()
@@ -299,6 +386,32 @@ impl World {
             Step::LinkLost => {
                 side.lost = true;
                 side.conn.handle_link_lost(now)
+            }
+            Step::Notice => {
+                side.link_state = LinkState::Noticed;
+                side.conn.handle_link_paused();
+                Events::default()
+            }
+            Step::Return => {
+                let back = side.returning.pop_front().unwrap();
+                if !back.token.is_validation() {
+                    side.undelivered = !back.good;
+                }
+                if back.good {
+                    side.conn.handle_sent(now, back.token)
+                } else {
+                    side.conn.handle_sent_flushed(now, back.token)
+                }
+            }
+            Step::Switch => {
+                self.moves += 1;
+                side.link += 1;
+                side.link_state = LinkState::Up;
+                side.validate = true;
+                side.replay = side.undelivered;
+                let (from, to) = self.both(me);
+                to.arrived.push(VecDeque::new());
+                from.conn.handle_link_switched(now)
             }
         };
         self.note(me, events);
@@ -346,15 +459,30 @@ impl World {
             } else {
                 transmit
             };
-            let start = side.posted;
             let writes = transmit.writes().to_vec();
-            side.posted += writes.iter().map(|w| u64::from(w.len)).sum::<u64>();
-            side.wire.push_back(Chain {
-                writes,
-                cdc: transmit.cdc,
-                token: transmit.token,
-                start,
-            });
+            let count = writes.iter().map(|w| u64::from(w.len)).sum::<u64>();
+            let flags = Msg::parse(&transmit.cdc).unwrap().flags;
+            assert_eq!(flags.failover, std::mem::take(&mut side.validate));
+            if flags.failover {
+                assert_eq!(count, 0);
+            } else if !std::mem::take(&mut side.replay) {
+                side.posted += count;
+            }
+            // What is written again ends where the last writes did.
+            let start = side.posted - count;
+            if side.link_state == LinkState::Up {
+                side.wire.push_back(Chain {
+                    writes,
+                    cdc: transmit.cdc,
+                    token: transmit.token,
+                    start,
+                });
+            } else {
+                side.returning.push_back(Return {
+                    token: transmit.token,
+                    good: false,
+                });
+            }
         }
         // Announcing a close may have ended the connection.
         let events = Events {
@@ -364,36 +492,134 @@ impl World {
         self.note(me, events);
     }
 
-    /// The link carries out a chain.
-    fn place(&mut self, me: usize) {
+    /// The link of a direction dies. Some of its chains are placed still, the last perhaps in part;
+    /// some completions come through. With `lies`, also of chains that are nowhere.
+    fn kill(&mut self, me: usize, lies: bool) {
+        if self.sides[me].link_state != LinkState::Up {
+            return;
+        }
+        self.deaths += 1;
+        if !lies {
+            for _ in 0..self.rng.range(0, self.sides[me].wire.len() as u64) {
+                self.place(me);
+            }
+        }
+        let good = self.sides[me].done.len() as u64;
+        let good = match lies {
+            // All that was placed, and one that was not.
+            true if !self.sides[me].wire.is_empty() => {
+                self.swallowed += 1;
+                let side = &mut self.sides[me];
+                let chain = &side.wire[0];
+                let end = chain.start + chain.writes.iter().map(|w| u64::from(w.len)).sum::<u64>();
+                side.placed = side.placed.max(end);
+                good + 1
+            }
+            true => good,
+            false => self.rng.range(0, good),
+        };
+        let part = self.rng.range(0, 3);
+        let (from, to) = self.both(me);
+        let tokens = from.done.iter().map(|(chain, _)| chain.token);
+        let tokens = tokens.chain(from.wire.iter().map(|chain| chain.token));
+        from.returning = (0..)
+            .zip(tokens)
+            .map(|(n, token)| Return {
+                token,
+                good: n < good,
+            })
+            .collect();
+        if let Some(chain) = from.wire.front().filter(|_| part > 0 && !lies) {
+            // Its message does not arrive.
+            let count = chain.writes.iter().map(|w| w.len).sum::<u32>() / 3 * part as u32;
+            Self::write(
+                me,
+                chain,
+                count,
+                from.origin,
+                &from.ring,
+                &mut from.placed,
+                to,
+            );
+        }
+        from.wire.clear();
+        from.done.clear();
+        from.link_state = LinkState::Dead;
+    }
+
+    /// The sending and the receiving side of a direction.
+    fn both(&mut self, me: usize) -> (&mut Side, &mut Side) {
         let (left, right) = self.sides.split_at_mut(1);
-        let (from, to) = match me {
+        match me {
             0 => (&mut left[0], &mut right[0]),
             _ => (&mut right[0], &mut left[0]),
-        };
-        let chain = from.wire.pop_front().unwrap();
-        assert_eq!(chain.start, from.placed);
-        let capacity = (to.element.len() - from.origin as usize) as u64;
+        }
+    }
+
+    /// Wakes whom the engine wakes after a violation.
+    fn broken(&self, me: usize) -> Events {
+        Events {
+            readable: true,
+            writable: true,
+            error: self.sides[me].conn.error().is_some(),
+            closing: true,
+            transmit: self.sides[me].conn.wants_transmit(self.now),
+            ..Events::default()
+        }
+    }
+
+    /// Carries out the first `count` bytes of the writes of a chain; returns the bytes.
+    fn write(
+        me: usize,
+        chain: &Chain,
+        mut count: u32,
+        origin: u32,
+        ring: &[u8],
+        placed: &mut u64,
+        to: &mut Side,
+    ) -> Vec<u8> {
+        let capacity = (to.element.len() - origin as usize) as u64;
+        let mut position = chain.start;
         let mut read = Vec::new();
         for write in &chain.writes {
             assert!(write.len > 0, "an empty write");
-            for i in 0..write.len {
-                let byte = from.ring[(write.src_off + i) as usize];
+            for i in 0..write.len.min(count) {
+                let byte = ring[(write.src_off + i) as usize];
                 let offset = (write.dst_off + i) as usize;
                 // Where the byte belongs, computed in another way than by cursors.
-                let expected = u64::from(from.origin) + from.placed % capacity;
+                let expected = u64::from(origin) + position % capacity;
                 assert_eq!(offset as u64, expected, "a write to the wrong place");
                 assert!(
-                    from.placed < to.app.read + capacity,
+                    position < to.app.read + capacity,
                     "a write over unread data"
                 );
-                assert_eq!(byte, pattern(me, from.placed), "wrong data");
+                assert!(*placed <= position + capacity, "a write over newer data");
+                assert_eq!(byte, pattern(me, position), "wrong data");
                 to.element[offset] = byte;
-                from.placed += 1;
+                position += 1;
+                *placed = position.max(*placed);
                 read.push(byte);
             }
+            count -= write.len.min(count);
         }
-        to.arrived.push_back(chain.cdc);
+        read
+    }
+
+    /// The link carries out a chain.
+    fn place(&mut self, me: usize) {
+        let (from, to) = self.both(me);
+        let chain = from.wire.pop_front().unwrap();
+        assert!(chain.writes.is_empty() || chain.start <= from.placed);
+        let read = Self::write(
+            me,
+            &chain,
+            u32::MAX,
+            from.origin,
+            &from.ring,
+            &mut from.placed,
+            to,
+        );
+        to.arrived[from.link].push_back(chain.cdc);
         from.done.push_back((chain, read));
     }
 
@@ -424,6 +650,7 @@ impl World {
                     );
                 }
             }
+            side.undelivered &= chain.token.is_validation();
             token = Some(chain.token);
         }
         let events = side.conn.handle_sent(now, token.unwrap());
@@ -458,14 +685,14 @@ impl World {
         }
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         let [a, b] = &self.sides;
         format!("{:?}\n{:?}\n{:?}\n{:?}", a.app, a.conn, b.app, b.conn)
     }
 }
 
 /// Runs a seed and returns what became of it.
-fn run(seed: u64, ends: [End; 2], trouble: Trouble) -> World {
+pub(super) fn run(seed: u64, ends: [End; 2], trouble: Trouble) -> World {
     let mut world = World::new(seed, ends, trouble);
     world.run();
     for side in &world.sides {
@@ -475,7 +702,7 @@ fn run(seed: u64, ends: [End; 2], trouble: Trouble) -> World {
 }
 
 /// Ends of two applications that want all data of both.
-const ORDERLY: [[End; 2]; 4] = [
+pub(super) const ORDERLY: [[End; 2]; 4] = [
     [End::HalfClose, End::HalfClose],
     [End::HalfClose, End::CloseAfterPeer],
     [End::CloseAfterPeer, End::HalfClose],

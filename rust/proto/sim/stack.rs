@@ -310,7 +310,7 @@ impl World {
                     .as_ref()
                     .is_some_and(|conn| due(conn.poll_timeout()))
                 {
-                    let events = end.conn.as_mut().unwrap().handle_timeout(now);
+                    let events = end.conn.as_mut().unwrap().handle_timeout(now).unwrap();
                     self.note(side, c, events);
                 }
             }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two connections whose links die, RFC 7609, 4.6.
+
+use super::{
+    app::End,
+    conn::{
+        run,
+        Trouble,
+        ORDERLY, //
+    },
+    for_seeds,
+    Rng, //
+};
+use crate::proto::cdc::{
+    Error,
+    Tcp, //
+};
+
+// FOV-02, FOV-04, FOV-06 to FOV-14, FOV-18, FOV-21, AMB-31, AMB-32, TST-127 (a, b), TST-129
+#[test]
+fn nothing_is_lost_when_links_die() {
+    for_seeds(500, |seed| {
+        let mut rng = Rng::new(!seed);
+        let ends = rng.pick(&ORDERLY[..3]);
+        let count = rng.range(1, 12);
+        let world = run(seed, ends, Trouble::Failover(count));
+        let [a, b] = &world.sides;
+        assert_eq!(a.app.read, b.app.to_write, "{}", world.log());
+        assert_eq!(b.app.read, a.app.to_write, "{}", world.log());
+        for side in [a, b] {
+            assert_eq!(side.app.error, None);
+            assert!(side.app.saw_eof);
+            assert_eq!(side.tcp_out, Tcp::Fin);
+            assert!(!side.conn.is_forced());
+        }
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+// FOV-04, FOV-12, ABT-01, CLS-52, CLS-53: C and A that were on their way when a link died arrive, too.
+#[test]
+fn any_two_ends_come_to_an_end_when_links_die() {
+    const ALL: [End; 6] = [
+        End::HalfClose,
+        End::CloseAfterPeer,
+        End::CloseWhenWritten,
+        End::ShutdownBoth,
+        End::CloseEarly,
+        End::Abort,
+    ];
+    for_seeds(500, |seed| {
+        let mut rng = Rng::new(!seed);
+        let mut ends = [rng.pick(&ALL), rng.pick(&ALL)];
+        if ends == [End::CloseAfterPeer; 2] {
+            ends[0] = End::HalfClose;
+        }
+        let count = rng.range(1, 12);
+        let world = run(seed, ends, Trouble::Failover(count));
+        for side in &world.sides {
+            assert!(!side.conn.is_forced(), "{}", world.log());
+        }
+        assert!(!world.waited, "waited for a deadline: {}", world.log());
+    });
+}
+
+// FOV-07, FOV-10, FOV-15, TST-127 (c)
+#[test]
+fn a_link_that_swallowed_data_is_found_out() {
+    for_seeds(500, |seed| {
+        let ends = Rng::new(!seed).pick(&ORDERLY[..3]);
+        let world = run(seed, ends, Trouble::FailoverLoss);
+        let [a, b] = &world.sides;
+        if world.swallowed == 0 {
+            assert_eq!([a.app.read, b.app.read], [b.app.to_write, a.app.to_write]);
+            return;
+        }
+        // Never wrong data; either nothing that mattered was swallowed, or both learn of it.
+        for side in [a, b] {
+            assert!(matches!(
+                side.app.error,
+                None | Some(Error::Reset | Error::Pipe | Error::Aborted)
+            ));
+        }
+        let whole = a.app.read == b.app.to_write && b.app.read == a.app.to_write;
+        assert!(
+            whole || a.tcp_out == Tcp::Reset || b.tcp_out == Tcp::Reset,
+            "{}",
+            world.log()
+        );
+    });
+}
