@@ -21,5 +21,6 @@
 
 #include "helpers_net.h"
 #include "helpers_rdma.h"
+#include "helpers_route.h"
 #include "helpers_sys.h"
 #include "helpers_xfrm.h"

@@ -171,13 +171,15 @@ int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len)
 	return READ_ONCE(sk->sk_prot)->sendmsg(sk, &msg, len);
 }
 
-int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len)
+int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
+				bool peek)
 {
 	struct msghdr msg = {};
 	struct kvec vec = { .iov_base = data, .iov_len = len };
 
 	iov_iter_kvec(&msg.msg_iter, ITER_DEST, &vec, 1, len);
-	return READ_ONCE(sk->sk_prot)->recvmsg(sk, &msg, len, MSG_DONTWAIT);
+	return READ_ONCE(sk->sk_prot)->recvmsg(sk, &msg, len,
+					       MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
 }
 
 struct wait_queue_head *rdma_sock_helper_sleepers(const struct sock *sk)
@@ -582,6 +584,13 @@ struct net *rdma_sock_helper_seq_net(struct seq_file *seq)
 	return seq_file_single_net(seq);
 }
 
+struct net *rdma_sock_helper_seq_file_net(struct file *file)
+{
+	struct net *net = seq_file_single_net(file->private_data);
+
+	return ns_capable(net->user_ns, CAP_NET_ADMIN) ? net : NULL;
+}
+
 struct proc_dir_entry *rdma_sock_helper_proc_mkdir(struct net *net,
 						   const char *name)
 {
@@ -595,9 +604,11 @@ void rdma_sock_helper_proc_rmdir(struct net *net, const char *name)
 
 struct proc_dir_entry *
 rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
-			     int (*show)(struct seq_file *, void *))
+			     int (*show)(struct seq_file *, void *),
+			     int (*write)(struct file *, char *, size_t))
 {
-	return proc_create_net_single(name, 0444, parent, show, NULL);
+	return proc_create_net_single_write(name, write ? 0644 : 0444, parent,
+					    show, write, NULL);
 }
 
 /* linux/uaccess.h */

@@ -47,7 +47,8 @@ u64 rdma_sock_helper_sk_ino(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len);
-int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len);
+int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
+				bool peek);
 struct wait_queue_head *rdma_sock_helper_sleepers(const struct sock *sk);
 unsigned long rdma_sock_helper_wq_lock(struct wait_queue_head *head);
 void rdma_sock_helper_wq_unlock(struct wait_queue_head *head, unsigned long flags);
@@ -122,12 +123,14 @@ struct net *rdma_sock_helper_get_net(struct net *net);
 void rdma_sock_helper_put_net(struct net *net);
 u64 rdma_sock_helper_net_cookie(const struct net *net);
 struct net *rdma_sock_helper_seq_net(struct seq_file *seq);
+struct net *rdma_sock_helper_seq_file_net(struct file *file);
 struct proc_dir_entry *rdma_sock_helper_proc_mkdir(struct net *net,
 						   const char *name);
 void rdma_sock_helper_proc_rmdir(struct net *net, const char *name);
 struct proc_dir_entry *
 rdma_sock_helper_proc_single(const char *name, struct proc_dir_entry *parent,
-			     int (*show)(struct seq_file *, void *));
+			     int (*show)(struct seq_file *, void *),
+			     int (*write)(struct file *, char *, size_t));
 
 /* linux/uaccess.h */
 int rdma_sock_helper_get_user_int(int *value, const int __user *from);

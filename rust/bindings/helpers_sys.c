@@ -4,6 +4,8 @@
 #include "helpers_sys.h"
 
 #include <linux/rcupdate.h>
+#include <linux/string.h>
+#include <linux/utsname.h>
 
 void rdma_sock_helper_spin_lock_bh(spinlock_t *lock)
 {
@@ -50,6 +52,12 @@ void rdma_sock_helper_module_put(void)
 u32 rdma_sock_helper_random_u32(void)
 {
 	return get_random_u32();
+}
+
+void rdma_sock_helper_hostname(char *name, size_t size)
+{
+	/* Its lock is not for modules: a mixture of two names is possible. */
+	strscpy(name, init_uts_ns.name.nodename, size);
 }
 
 unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs)

@@ -28,6 +28,9 @@ void rdma_sock_helper_module_put(void);
 /* linux/random.h */
 u32 rdma_sock_helper_random_u32(void);
 
+/* linux/utsname.h */
+void rdma_sock_helper_hostname(char *name, size_t size);
+
 /* linux/jiffies.h */
 unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs);
 

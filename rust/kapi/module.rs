@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! References to this module, and random numbers.
+//! References to this module, random numbers, and the name of the host.
 //!
 //! C headers: [`include/linux/module.h`](srctree/include/linux/module.h),
 //! [`include/linux/random.h`](srctree/include/linux/random.h)
@@ -25,6 +25,17 @@ impl Drop for ModuleRef {
         // the text stays until it has returned.
         unsafe { bindings::rdma_sock_helper_module_put() }
     }
+}
+
+/// Room for the name of a host, with the nul behind it.
+const HOST_BYTES: usize = 65;
+
+/// Runs `f` with the name of the host, for people. Any context.
+pub(crate) fn with_hostname<R>(f: impl FnOnce(&[u8]) -> R) -> R {
+    let mut name = [0_u8; HOST_BYTES];
+    // SAFETY: The name is valid for writes of its length, all of which ends in a nul.
+    unsafe { bindings::rdma_sock_helper_hostname(name.as_mut_ptr().cast(), name.len()) };
+    f(name.split(|octet| *octet == 0).next().unwrap_or_default())
 }
 
 /// A random number, good enough for tokens and sequence numbers. Any context.

@@ -22,6 +22,7 @@ pub(crate) mod ops;
 pub(crate) mod option;
 pub(crate) mod poll;
 pub(crate) mod proc;
+pub(crate) mod route;
 pub(crate) mod sock;
 pub(crate) mod socket;
 pub(crate) mod sockopt;

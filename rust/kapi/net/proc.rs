@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Read-only files in `/proc/net`, in every network namespace.
+//! Files in `/proc/net`, in every network namespace.
 //!
 //! C header: [`include/linux/proc_fs.h`](srctree/include/linux/proc_fs.h)
 
@@ -29,11 +29,21 @@ pub(crate) trait SeqShow: 'static {
     fn show(net_cookie: u64, m: &SeqFile) -> Result;
 }
 
+/// The content of a file that an administrator may write as well.
+pub(crate) trait SeqWrite: SeqShow {
+    /// Takes what was written, all at once, for the namespace with that cookie. May sleep.
+    fn write(net_cookie: u64, text: &[u8]) -> Result;
+}
+
+type Show = unsafe extern "C" fn(*mut kb::seq_file, *mut ffi::c_void) -> ffi::c_int;
+type Write = unsafe extern "C" fn(*mut kb::file, *mut ffi::c_char, usize) -> ffi::c_int;
+
 /// A file of a [`Dir`].
 #[derive(Clone, Copy)]
 pub(crate) struct File {
     name: &'static CStr,
-    show: unsafe extern "C" fn(*mut kb::seq_file, *mut ffi::c_void) -> ffi::c_int,
+    show: Show,
+    write: Option<Write>,
 }
 
 impl File {
@@ -42,6 +52,16 @@ impl File {
         Self {
             name: S::NAME,
             show: show::<S>,
+            write: None,
+        }
+    }
+
+    /// The file that shows `S` and takes what is written.
+    pub(crate) const fn of_writable<S: SeqWrite>() -> Self {
+        Self {
+            name: S::NAME,
+            show: show::<S>,
+            write: Some(write::<S>),
         }
     }
 }
@@ -57,6 +77,28 @@ unsafe extern "C" fn show<S: SeqShow>(m: *mut kb::seq_file, _data: *mut ffi::c_v
     // SAFETY: The seq file is only used by this call.
     let m = unsafe { SeqFile::from_raw(m) };
     from_result(|| S::show(cookie, m).map(|()| 0))
+}
+
+/// # Safety
+///
+/// Called by the kernel for a file made by `proc_create_net_single_write`.
+unsafe extern "C" fn write<S: SeqWrite>(
+    file: *mut kb::file,
+    text: *mut ffi::c_char,
+    len: usize,
+) -> ffi::c_int {
+    from_result(|| {
+        // SAFETY: The kernel calls this for an open file of that kind.
+        let net = unsafe { bindings::rdma_sock_helper_seq_file_net(file.cast()) };
+        if net.is_null() {
+            return Err(EPERM);
+        }
+        // SAFETY: The namespace is that of the open file.
+        let cookie = unsafe { bindings::rdma_sock_helper_net_cookie(net) };
+        // SAFETY: The kernel has copied so many octets, for this call alone.
+        let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), len) };
+        S::write(cookie, text).map(|()| 0)
+    })
 }
 
 /// A folder of `/proc/net` with its files.
@@ -97,6 +139,7 @@ impl<D: Dir> NetOps for Ops<D> {
                     file.name.as_char_ptr(),
                     dir,
                     Some(file.show),
+                    file.write,
                 )
             };
             if entry.is_null() {

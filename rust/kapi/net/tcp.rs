@@ -36,12 +36,24 @@ impl Sock {
     ///
     /// May sleep for the lock.
     pub(crate) fn try_recv(&self, room: &mut [u8]) -> Result<usize> {
+        self.receive(room, false)
+    }
+
+    /// As [`Self::try_recv`], but leaves what it gives to be received again.
+    ///
+    /// May sleep for the lock.
+    pub(crate) fn try_peek(&self, room: &mut [u8]) -> Result<usize> {
+        self.receive(room, true)
+    }
+
+    fn receive(&self, room: &mut [u8], peek: bool) -> Result<usize> {
         // SAFETY: The sock is valid, and `room` is writable for the time of the call.
         let ret = unsafe {
             bindings::rdma_sock_helper_sk_recvmsg(
                 self.as_raw(),
                 room.as_mut_ptr().cast(),
                 room.len(),
+                peek,
             )
         };
         Self::count(ret)
