@@ -147,6 +147,8 @@ pub(crate) struct Connection {
     reason: Atomic<u32>,
     /// Payload that went over TCP.
     pub(crate) tcp_bytes: Atomic<u64>,
+    /// What comes first on TCP may be a Proposal that is late, see `late.rs`.
+    pub(super) doubtful: Atomic<bool>,
     /// The handshake, while there is one. Taken first of all locks.
     #[pin]
     pub(super) handshake: Mutex<Option<KBox<Handshake>>>,
@@ -185,6 +187,7 @@ impl Connection {
                 mode: Atomic::new(Mode::Tcp.code()),
                 reason: Atomic::new(0u32),
                 tcp_bytes: Atomic::new(0u64),
+                doubtful: Atomic::new(false),
                 handshake <- new_mutex!(None, "rdma_sock_handshake"),
                 mail <- new_spinlock_bh!(Mail::new(), "rdma_sock_mail"),
                 handshake_work <- new_deferred!("rdma_sock_handshake_work"),

@@ -22,7 +22,6 @@ use super::{
     offer::{
         self,
         Offer,
-        Prepare,
         Release, //
     },
 };
@@ -34,29 +33,30 @@ use crate::{
     },
     proto::{
         clc::{
-            client,
-            server,
-            Accept,
+            client::Client,
+            server::Server,
+            Action,
             Assembler,
             Bytes,
-            Error as ClcError,
             LlcOutcome,
-            Message,
+            Machine,
             Outcome,
-            Proposal,
+            Request,
             Timers, //
         },
         reason::{
             Local,
             Reason, //
         },
-        time::Instant, //
     },
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// Octets that tell the start of a message from an application's data, and some more.
+const START_BYTES: usize = 8;
 
 /// Messages from others to the handshake.
 pub(crate) struct Mail {
@@ -70,98 +70,6 @@ impl Mail {
     }
 }
 
-/// One side of the handshake.
-enum Machine {
-    Client(client::Client),
-    Server(server::Server),
-}
-
-/// What a machine wants done, for both sides.
-enum Action {
-    Send(Bytes),
-    PrepareAccept(Accept),
-    PrepareProposal(Proposal),
-    Connect(crate::proto::clc::Confirm),
-    StartLlc,
-    Done(Outcome),
-}
-
-impl Machine {
-    fn poll_action(&mut self) -> Option<Action> {
-        Some(match self {
-            Self::Client(machine) => match machine.poll_action()? {
-                client::Action::Send(bytes) => Action::Send(bytes),
-                client::Action::Prepare(accept) => Action::PrepareAccept(accept),
-                client::Action::StartLlc => Action::StartLlc,
-                client::Action::Done(outcome) => Action::Done(outcome),
-            },
-            Self::Server(machine) => match machine.poll_action()? {
-                server::Action::Send(bytes) => Action::Send(bytes),
-                server::Action::Prepare(proposal) => Action::PrepareProposal(proposal),
-                server::Action::Connect(confirm) => Action::Connect(confirm),
-                server::Action::StartLlc => Action::StartLlc,
-                server::Action::Done(outcome) => Action::Done(outcome),
-            },
-        })
-    }
-
-    fn expects_message(&self) -> bool {
-        match self {
-            Self::Client(machine) => machine.expects_message(),
-            Self::Server(machine) => machine.expects_message(),
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        match self {
-            Self::Client(machine) => machine.poll_timeout(),
-            Self::Server(machine) => machine.poll_timeout(),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        match self {
-            Self::Client(machine) => machine.handle_timeout(now),
-            Self::Server(machine) => machine.handle_timeout(now),
-        }
-    }
-
-    fn handle_message(&mut self, now: Instant, message: &Message) {
-        match self {
-            Self::Client(machine) => machine.handle_message(now, message),
-            Self::Server(machine) => machine.handle_message(now, message),
-        }
-    }
-
-    fn handle_error(&mut self, now: Instant, error: ClcError) {
-        match self {
-            Self::Client(machine) => machine.handle_error(now, error),
-            Self::Server(machine) => machine.handle_error(now, error),
-        }
-    }
-
-    fn handle_eof(&mut self, now: Instant) {
-        match self {
-            Self::Client(machine) => machine.handle_eof(now),
-            Self::Server(machine) => machine.handle_eof(now),
-        }
-    }
-
-    fn handle_sent(&mut self, now: Instant) {
-        match self {
-            Self::Client(machine) => machine.handle_sent(now),
-            Self::Server(machine) => machine.handle_sent(now),
-        }
-    }
-
-    fn handle_llc(&mut self, now: Instant, outcome: LlcOutcome) {
-        match self {
-            Self::Client(machine) => machine.handle_llc(now, outcome),
-            Self::Server(machine) => machine.handle_llc(now, outcome),
-        }
-    }
-}
-
 /// A handshake under way.
 pub(crate) struct Handshake {
     machine: Machine,
@@ -171,7 +79,7 @@ pub(crate) struct Handshake {
     /// What was reserved for the peer.
     offer: Option<Offer>,
     /// A preparation that waits for the link group.
-    parked: Option<Prepare>,
+    parked: Option<Request>,
 }
 
 impl Handshake {
@@ -193,10 +101,8 @@ impl Handshake {
         let now = now();
         let timers = Timers::DEFAULT;
         let machine = match offer::proposal(connection) {
-            Ok(proposal) => client::Client::new(now, timers, proposal),
-            Err(reason) => {
-                client::Client::declining(now, timers, connection.net.peer_id(None), reason)
-            }
+            Ok(proposal) => Client::new(now, timers, proposal),
+            Err(reason) => Client::declining(now, timers, connection.net.peer_id(None), reason),
         };
         Self::new(Machine::Client(machine))
     }
@@ -204,7 +110,7 @@ impl Handshake {
     /// The server's side. Sleeps.
     fn server(connection: &Arc<Connection>) -> Result<KBox<Self>> {
         let peer_id = connection.net.peer_id(offer::path(connection).as_ref());
-        let machine = server::Server::new(now(), Timers::DEFAULT, peer_id);
+        let machine = Server::new(now(), Timers::DEFAULT, peer_id);
         Self::new(Machine::Server(machine))
     }
 
@@ -229,17 +135,21 @@ impl Handshake {
     /// Reads no more than the message that is expected. Returns whether something was read.
     fn read(&mut self, connection: &Connection) -> bool {
         let now = now();
+        if self.machine.awaits_start() {
+            match self.look(connection) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => return false,
+            }
+        }
         match connection.sk.try_recv(self.assembler.room()) {
             Ok(0) => {
                 self.machine.handle_eof(now);
                 true
             }
             Ok(count) => {
-                match self.assembler.filled(count) {
-                    Ok(Some(message)) => self.machine.handle_message(now, &message),
-                    Ok(None) => {}
-                    Err(error) => self.machine.handle_error(now, error),
-                }
+                let made = self.assembler.filled(count);
+                self.machine.handle_octets(now, made);
                 true
             }
             Err(error) if error == EAGAIN => false,
@@ -250,61 +160,50 @@ impl Handshake {
         }
     }
 
+    /// Looks at the first octets without consuming them, as they may be the application's. Returns
+    /// whether they are a message's; `None` when that is not known yet.
+    fn look(&mut self, connection: &Connection) -> Option<bool> {
+        let mut first = [0; START_BYTES];
+        match connection.sk.try_peek(&mut first) {
+            Ok(count) if count > 0 => {
+                let octets = first.get(..count).unwrap_or_default();
+                let is_message = self.machine.handle_first(octets);
+                (is_message || !self.machine.awaits_start()).then_some(is_message)
+            }
+            Err(error) if error == EAGAIN => None,
+            // Receiving says the same.
+            Ok(_) | Err(_) => Some(true),
+        }
+    }
+
     /// Prepares our end; parks the request when the link group must do something first.
-    fn prepare(&mut self, connection: &Arc<Connection>, request: Prepare) {
-        let result = offer::prepare(connection, &request);
-        let now = now();
-        let answer = match result {
+    fn prepare(&mut self, connection: &Arc<Connection>, request: Request) {
+        let answer = match offer::prepare(connection, &request) {
             // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
             Ok(Some(offer)) if offer.group.phase() == Phase::Dead => {
                 offer.release(connection, Release::Declined);
                 Err(Reason::NoActiveLink)
             }
-            Ok(Some(offer)) => {
-                let endpoint = offer.endpoint;
-                let first_contact = offer.first_contact;
-                self.offer = Some(offer);
-                Ok((endpoint, first_contact))
-            }
+            Ok(Some(offer)) => Ok(self.offer.insert(offer).prepared),
             Ok(None) => {
                 self.parked = Some(request);
                 return;
             }
             Err(reason) => Err(reason),
         };
-        match &mut self.machine {
-            Machine::Client(machine) => machine.handle_prepared(
-                now,
-                answer.map(|(confirm, first_contact)| client::Prepared {
-                    confirm,
-                    first_contact,
-                }),
-            ),
-            Machine::Server(machine) => machine.handle_prepared(
-                now,
-                answer.map(|(accept, first_contact)| server::Prepared {
-                    accept,
-                    first_contact,
-                }),
-            ),
-        }
+        self.machine.handle_prepared(now(), answer);
     }
 
     fn perform(&mut self, connection: &Arc<Connection>, action: Action) -> Option<Outcome> {
         match action {
             Action::Send(bytes) => self.out = Some((bytes, 0)),
-            Action::PrepareAccept(accept) => self.prepare(connection, Prepare::Accept(accept)),
-            Action::PrepareProposal(proposal) => {
-                self.prepare(connection, Prepare::Proposal(proposal));
-            }
+            Action::Prepare(request) => self.prepare(connection, request),
             Action::Connect(confirm) => {
                 let result = match self.offer.as_mut() {
                     Some(offer) => offer.connect(&confirm.endpoint),
                     None => Err(Reason::Internal),
                 };
-                if let Machine::Server(machine) = &mut self.machine {
-                    machine.handle_connected(now(), result);
-                }
+                self.machine.handle_connected(now(), result);
             }
             Action::StartLlc => {
                 let started = match self.offer.as_ref() {
@@ -337,10 +236,9 @@ impl Handshake {
             }
             // The link of an established group died under the handshake; that of a first contact
             // is reported by `mail`.
-            let lost = self
-                .offer
-                .as_ref()
-                .is_some_and(|offer| !offer.first_contact && offer.group.phase() == Phase::Dead);
+            let lost = self.offer.as_ref().is_some_and(|offer| {
+                !offer.is_first_contact() && offer.group.phase() == Phase::Dead
+            });
             if lost {
                 return Some(Outcome::Abort(Reason::NoActiveLink));
             }
@@ -474,6 +372,13 @@ impl Connection {
                 }
                 this.net.count_abort(this.side, reason);
                 Self::fail(this);
+            }
+            (Outcome::NoProposal { silent }, _) => {
+                if silent {
+                    this.doubt_first();
+                }
+                this.fall_back(Reason::PeerNoSmc);
+                Self::hand_over(this);
             }
             (Outcome::Smc, None) => {
                 this.net

@@ -50,6 +50,10 @@ use crate::{
         },
     },
     proto::{
+        clc::{
+            Terms,
+            Version, //
+        },
         llc::{
             link::MAX_LINKS,
             PeerLink,
@@ -131,6 +135,10 @@ pub(crate) struct Key {
     pub(crate) peer: PeerId,
     /// VLAN of the IP connections.
     pub(crate) vlan: Option<u16>,
+    /// Version of SMC-R.
+    pub(crate) version: Version,
+    /// The port the peer suggested to a server, in version 2: its stack may not have a name then.
+    pub(crate) suggested: Option<Gid>,
 }
 
 /// A port that a group uses.
@@ -150,6 +158,8 @@ pub(crate) struct LinkGroup {
     pub(crate) key: Key,
     /// Local device, port and address of the first link.
     pub(crate) path: Path,
+    /// What was agreed on in first contact.
+    pub(crate) terms: Terms,
     pub(super) engine: Arc<Engine>,
     phase: Atomic<u32>,
     #[pin]
@@ -296,7 +306,13 @@ pub(crate) enum Join {
 
 impl LinkGroup {
     /// Makes an empty group in [`Phase::Forming`]. Sleeps.
-    fn new(engine: &Arc<Engine>, role: Role, key: Key, path: Path) -> Result<Arc<Self>> {
+    fn new(
+        engine: &Arc<Engine>,
+        role: Role,
+        key: Key,
+        path: Path,
+        terms: Terms,
+    ) -> Result<Arc<Self>> {
         let tokens = Tokens::new()?;
         Arc::pin_init(
             try_pin_init!(Self {
@@ -304,6 +320,7 @@ impl LinkGroup {
                 role,
                 key,
                 path,
+                terms,
                 engine: engine.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
                 inner <- new_mutex!(Inner {
@@ -413,6 +430,7 @@ impl LinkGroup {
         engine: &Arc<Engine>,
         key: Key,
         path: &Path,
+        terms: Terms,
         waiter: &Arc<Connection>,
     ) -> Result<Join> {
         let mut fresh = None;
@@ -424,7 +442,7 @@ impl LinkGroup {
                         && group.key == key
                         && group.is_on_port(&path.device, path.port)
                         && group.phase() != Phase::Dead
-                        && group.tokens.lock().has_room()
+                        && group.has_room()
                 });
                 match (found, fresh.take()) {
                     (Some(group), _) => Some(group.clone()),
@@ -437,7 +455,7 @@ impl LinkGroup {
             };
             let Some(found) = found else {
                 // Made without the lock; then looked again.
-                fresh = Some(Self::new(engine, Role::Server, key, path.clone())?);
+                fresh = Some(Self::new(engine, Role::Server, key, path.clone(), terms)?);
                 continue;
             };
             let mut inner = found.inner.lock();
@@ -456,9 +474,20 @@ impl LinkGroup {
         }
     }
 
+    /// Whether another connection may join. Any context.
+    fn has_room(&self) -> bool {
+        let tokens = self.tokens.lock();
+        tokens.has_room() && tokens.live() < usize::from(self.terms.max_conns)
+    }
+
     /// Enters a new client group. Sleeps.
-    pub(crate) fn new_client(engine: &Arc<Engine>, key: Key, path: &Path) -> Result<Arc<Self>> {
-        let group = Self::new(engine, Role::Client, key, path.clone())?;
+    pub(crate) fn new_client(
+        engine: &Arc<Engine>,
+        key: Key,
+        path: &Path,
+        terms: Terms,
+    ) -> Result<Arc<Self>> {
+        let group = Self::new(engine, Role::Client, key, path.clone(), terms)?;
         engine.groups.lock().push(group.clone(), GFP_KERNEL)?;
         Ok(group)
     }
@@ -489,13 +518,17 @@ impl LinkGroup {
     }
 
     /// The link whose other end is this one. Sleeps.
+    ///
+    /// In version 2 its GID is enough: the address of the link is that of a gateway, if there is
+    /// one.
     pub(crate) fn link_of_peer(&self, gid: Gid, mac: Mac, qpn: Qpn) -> Option<Slot> {
+        let any_mac = self.terms.version == Version::V2;
         let inner = self.inner.lock();
         let mut ends = inner.ends.iter().flatten().filter(|end| end.sends);
         ends.find(|end| {
-            end.peer
-                .as_ref()
-                .is_some_and(|peer| peer.gid == gid && peer.mac == mac && peer.qpn == qpn)
+            end.peer.as_ref().is_some_and(|peer| {
+                peer.gid == gid && (any_mac || peer.mac == mac) && peer.qpn == qpn
+            })
         })
         .map(|end| end.slot)
     }

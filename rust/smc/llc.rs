@@ -21,7 +21,10 @@ use crate::{
         work::Run, //
     },
     proto::{
-        clc::LlcOutcome,
+        clc::{
+            LlcOutcome,
+            Version, //
+        },
         llc::{
             rtoken::Entry,
             Action,
@@ -71,8 +74,14 @@ impl LinkGroup {
             local: first.local(),
             peer: *peer,
             number: FIRST_LINK,
-            max_links: MAX_LINKS,
-            layout: Layout::Linux,
+            max_links: match self.terms.version {
+                Version::V1 => MAX_LINKS,
+                Version::V2 => self.terms.max_links,
+            },
+            layout: match self.terms.version {
+                Version::V1 => Layout::Linux,
+                Version::V2 => Layout::V2,
+            },
             timers: Timers {
                 idle_test: self.engine.settings(self.key.net)?.testlink_time(),
                 ..Timers::default()

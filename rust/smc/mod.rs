@@ -25,10 +25,12 @@ mod buffers;
 mod connection;
 mod data;
 mod device;
+mod eid;
 mod end;
 mod failover;
 mod flags;
 mod handshake;
+mod late;
 mod link;
 mod link_group;
 mod listen;
@@ -45,6 +47,7 @@ mod stats;
 mod sysctl;
 mod tokens;
 mod tx;
+mod version;
 
 use self::{
     device::SmcClient,
@@ -81,7 +84,10 @@ use crate::{
         time::now_ns,
         work::WorkQueue, //
     },
-    proto::time::Instant, //
+    proto::{
+        clc::EidList,
+        time::Instant, //
+    },
 };
 use kernel::{
     new_mutex,
@@ -117,6 +123,8 @@ pub(crate) struct Engine {
     nets: Mutex<KVec<Arc<NetState>>>,
     #[pin]
     settings: Mutex<KVec<NetSettings>>,
+    #[pin]
+    eids: Mutex<KVec<eid::NetEids>>,
     groups_made: Atomic<u32>,
     links_made: Atomic<u32>,
     /// When something about a peer was logged last.
@@ -145,6 +153,7 @@ impl Engine {
                 groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
                 settings <- new_mutex!(KVec::new(), "rdma_sock_settings"),
+                eids <- new_mutex!(KVec::new(), "rdma_sock_eids"),
                 groups_made: Atomic::new(0u32),
                 links_made: Atomic::new(0u32),
                 logged: Atomic::new(0u64),
@@ -200,6 +209,8 @@ impl NetOps for Namespaces {
             LinkGroup::terminate_all(&engine, |group| group.key.net == cookie);
             engine.forget_net(cookie);
             engine.remove_settings(cookie);
+            // Removing needs no memory.
+            let _ = engine.set_eids(cookie, EidList::EMPTY);
         }
     }
 }

@@ -22,10 +22,13 @@ use super::{
         LinkGroup,
         Local, //
     },
-    now,
-    policy,
+    now, policy,
     rmb::Rmbe,
-    route::Seat, //
+    route::Seat,
+    version::{
+        self,
+        Choice, //
+    },
 };
 use crate::{
     kapi::{
@@ -37,6 +40,7 @@ use crate::{
                 ipv6_prefixes,
                 Egress, //
             },
+            route::NextHop,
             sock::Sock, //
         },
     },
@@ -48,13 +52,15 @@ use crate::{
             Timers as CdcTimers, //
         },
         clc::{
-            Accept,
+            Answer,
             Endpoint,
             Networks,
             Prefix4,
             Prefix6,
             Prefix6List,
-            Proposal, //
+            Prepared,
+            Proposal,
+            Request, //
         },
         llc::{
             PeerLink,
@@ -66,6 +72,7 @@ use crate::{
             AlertToken,
             BufSize,
             Gid,
+            Mac,
             Mtu,
             RmbeIndex, //
         },
@@ -79,22 +86,13 @@ use kernel::{
 /// Deployed peers and we use no eye catchers, so cursors start at 0 (`SMCR-DEP-1`).
 const ORIGIN: u32 = 0;
 
-/// A peer's message that our end is prepared for.
-#[derive(Clone, Copy)]
-pub(crate) enum Prepare {
-    /// At the client.
-    Accept(Accept),
-    /// At the server.
-    Proposal(Proposal),
-}
-
 /// What is reserved for a connection until the handshake ends.
 pub(crate) struct Offer {
     pub(crate) group: Arc<LinkGroup>,
     /// What the peer is told.
-    pub(crate) endpoint: Endpoint,
-    /// The group was made for this connection.
-    pub(crate) first_contact: bool,
+    pub(crate) prepared: Prepared,
+    /// Where packets to the peer go first.
+    hop: NextHop,
     /// The place on the link that both sides name in CLC.
     seat: Seat,
     rmbe: Rmbe,
@@ -124,7 +122,7 @@ pub(crate) struct PeerElement {
 }
 
 /// The networks a connection's interface is attached to.
-fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
+pub(super) fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
     match sk.local_addr() {
         Addr::V4 { ip, .. } => {
             let (_, len) = ipv4_prefix(&sk.net(), egress.ifindex, ip)?;
@@ -173,12 +171,17 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
-    let networks = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
+    let v1 = networks(sk, &egress);
+    let v2 = version::extension(connection, &path);
+    if v1.is_none() && v2.is_none() {
+        return Err(Reason::DifferentPrefix);
+    }
     Ok(Proposal {
         peer: connection.net.peer_id(Some(&path)),
         gid: Gid::new(path.gid.gid),
         mac: path.mac(),
-        networks,
+        v1,
+        v2,
     })
 }
 
@@ -212,17 +215,18 @@ struct Place {
     rmbe: Rmbe,
     first_contact: bool,
     local: Local,
+    choice: Choice,
 }
 
 /// Prepares our end. `Ok(None)` means that the link group must do something first, and kicks the
 /// handshake when it has. Sleeps.
 pub(crate) fn prepare(
     connection: &Arc<Connection>,
-    request: &Prepare,
+    request: &Request,
 ) -> Result<Option<Offer>, Reason> {
     let place = match request {
-        Prepare::Proposal(proposal) => server_place(connection, proposal),
-        Prepare::Accept(accept) => client_place(connection, accept),
+        Request::Proposal(proposal) => server_place(connection, proposal),
+        Request::Accept(accept) => client_place(connection, accept),
     }?;
     let Some(place) = place else { return Ok(None) };
     let group = place.group.clone();
@@ -248,30 +252,33 @@ fn server_place(
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
-    let ours = networks(sk, &egress).ok_or(Reason::DifferentPrefix)?;
-    if !ours.shares_link_with(&proposal.networks) {
-        return Err(Reason::DifferentPrefix);
-    }
+    let choice = version::choose(connection, &path, &egress, proposal)?;
+    let suggested = choice.eid.and(proposal.v2.as_ref()).map(|offer| offer.gid);
     let key = Key {
         net: sk.net_cookie(),
         peer: proposal.peer,
         vlan: path.vlan,
+        version: choice.terms.version,
+        suggested,
     };
-    let joined = LinkGroup::join(&connection.engine, key, &path, connection);
+    let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection);
     match joined.map_err(|_| Reason::Memory)? {
-        Join::New(group) => first_place(connection, group).map(Some),
-        Join::Ready(group) => next_place(connection, group, None),
+        Join::New(group) => first_place(connection, group, choice).map(Some),
+        Join::Ready(group) => next_place(connection, group, None, choice),
         Join::Wait => Ok(None),
     }
 }
 
-fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<Place>, Reason> {
+fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
     let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let choice = version::accept(connection, &path, accept)?;
     let key = Key {
         net: sk.net_cookie(),
         peer: accept.peer,
         vlan: path.vlan,
+        version: choice.terms.version,
+        suggested: None,
     };
     let end = &accept.endpoint;
     let known = LinkGroup::find_client(&connection.engine, &key, end.gid, end.mac, end.qpn);
@@ -280,16 +287,20 @@ fn client_place(connection: &Arc<Connection>, accept: &Accept) -> Result<Option<
         if let Some((stale, _)) = known {
             LinkGroup::abandon(&stale);
         }
-        let group = LinkGroup::new_client(&connection.engine, key, &path);
+        let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms);
         let group = group.map_err(|_| Reason::Memory)?;
-        return first_place(connection, group).map(Some);
+        return first_place(connection, group, choice).map(Some);
     }
     // `SMCR-CLC-225`: without such a link we are out of sync.
     let (group, slot) = known.ok_or(Reason::OutOfSync)?;
-    next_place(connection, group, Some(slot))
+    next_place(connection, group, Some(slot), choice)
 }
 
-fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Place, Reason> {
+fn first_place(
+    connection: &Arc<Connection>,
+    group: Arc<LinkGroup>,
+    choice: Choice,
+) -> Result<Place, Reason> {
     let size = receive_size(connection);
     match LinkGroup::bring_up(&group, size) {
         Ok((rmbe, local)) => Ok(Place {
@@ -297,6 +308,7 @@ fn first_place(connection: &Arc<Connection>, group: Arc<LinkGroup>) -> Result<Pl
             rmbe,
             first_contact: true,
             local,
+            choice,
         }),
         Err(_) => {
             LinkGroup::abandon(&group);
@@ -310,6 +322,7 @@ fn next_place(
     connection: &Arc<Connection>,
     group: Arc<LinkGroup>,
     slot: Option<Slot>,
+    choice: Choice,
 ) -> Result<Option<Place>, Reason> {
     let size = receive_size(connection);
     let taken = LinkGroup::take_rmbe(&group, size, connection, now());
@@ -324,6 +337,7 @@ fn next_place(
                 rmbe,
                 first_contact: false,
                 local,
+                choice,
             }))
         }
         Taken::Wait => Ok(None),
@@ -333,14 +347,16 @@ fn next_place(
 fn make_offer(
     connection: &Arc<Connection>,
     place: Place,
-    request: &Prepare,
+    request: &Request,
 ) -> Result<Offer, Reason> {
     let Place {
         group,
         rmbe,
         first_contact,
         local,
+        choice,
     } = place;
+    let v2 = version::addition(&choice, &group.path, first_contact);
     let Ok(sendbuf) = make_sendbuf(connection) else {
         rmbe.retire();
         return Err(Reason::Memory);
@@ -372,15 +388,19 @@ fn make_offer(
     };
     let mut offer = Offer {
         group,
-        endpoint,
-        first_contact,
+        prepared: Prepared {
+            endpoint,
+            first_contact,
+            v2,
+        },
+        hop: choice.hop,
         seat: local.seat,
         rmbe,
         sendbuf,
         token,
         peer: None,
     };
-    if let Prepare::Accept(accept) = request {
+    if let Request::Accept(accept) = request {
         if let Err(reason) = offer.connect(&accept.endpoint) {
             offer.release(connection, Release::Declined);
             return Err(reason);
@@ -390,15 +410,23 @@ fn make_offer(
 }
 
 impl Offer {
+    /// Whether the group was made for this connection.
+    pub(crate) fn is_first_contact(&self) -> bool {
+        self.prepared.first_contact
+    }
+
     /// The peer's end is known: connects the link of a new group, or checks that of an old one,
     /// and learns where to write. Sleeps.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
         let group = &self.group;
         let slot = self.seat.link().slot();
-        if self.first_contact {
+        if self.is_first_contact() {
             let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
             let link = PeerLink {
-                mac: peer.mac,
+                mac: match self.hop {
+                    NextHop::Host => peer.mac,
+                    NextHop::Gateway(mac) => Mac::new(mac),
+                },
                 gid: peer.gid,
                 qpn: peer.qpn,
             };
@@ -464,7 +492,7 @@ impl Offer {
         let config = CdcConfig {
             token: peer.alert_token,
             sndbuf: u32::try_from(self.sendbuf.len()).unwrap_or(0),
-            local_rmbe: self.endpoint.buf_size.bytes(),
+            local_rmbe: self.prepared.endpoint.buf_size.bytes(),
             peer_rmbe: peer.buf_size.bytes(),
             origin: ORIGIN,
             cork_bytes,
@@ -513,7 +541,7 @@ impl Offer {
             Release::Broken => drop(self.rmbe),
         }
         drop(self.sendbuf);
-        if self.first_contact {
+        if self.prepared.first_contact {
             LinkGroup::abandon(&self.group);
         } else {
             if how == Release::OutOfSync {

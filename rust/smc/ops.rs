@@ -305,7 +305,14 @@ impl SocketOps for SmcOps {
             return sock.inet_poll(table);
         };
         match connection.mode() {
-            Mode::Tcp => sock.inet_poll(table),
+            Mode::Tcp => {
+                let events = sock.inet_poll(table);
+                if !connection.is_doubtful() || !events.intersects(Events::IN) {
+                    return events;
+                }
+                connection.judge_first();
+                sock.inet_poll(table)
+            }
             Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
             Mode::Listening => {
                 table.wait(sock);
@@ -425,6 +432,10 @@ impl SocketOps for SmcOps {
         if connection.mode() == Mode::Smc && flags & MSG_ERRQUEUE == 0 {
             return rx::recv(sock, &connection, msg);
         }
+        if connection.is_doubtful() && flags & MSG_ERRQUEUE == 0 {
+            let mut timeo = sock.sk().rcvtimeo(msg.nonblock());
+            connection.await_first(sock, &mut timeo)?;
+        }
         let received = sock.inet_recvmsg(msg)?;
         if flags & (MSG_PEEK | MSG_ERRQUEUE) == 0 {
             count_tcp(&connection, received);
@@ -434,7 +445,9 @@ impl SocketOps for SmcOps {
 
     fn splice_read(sock: &Socket, splice: &mut Splice) -> Result<usize> {
         match context(sock) {
-            Some(connection) if connection.mode() != Mode::Tcp => splice.copy(),
+            Some(connection) if connection.mode() != Mode::Tcp || connection.is_doubtful() => {
+                splice.copy()
+            }
             _ => sock.inet_splice_read(splice),
         }
     }
@@ -450,7 +463,8 @@ impl SocketOps for SmcOps {
     }
 
     fn allows_read_sock(sock: &Socket) -> bool {
-        context(sock).is_none_or(|connection| connection.mode() == Mode::Tcp)
+        context(sock)
+            .is_none_or(|connection| connection.mode() == Mode::Tcp && !connection.is_doubtful())
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
         Mode,
         Side, //
     },
+    eid::Ueids,
     end::End,
     engine,
     link_group::LinkGroup, //
@@ -51,6 +52,7 @@ impl Dir for ProcDir {
         File::of::<Connections>(),
         File::of::<Devices>(),
         File::of::<Links>(),
+        File::of_writable::<Ueids>(),
     ];
 }
 

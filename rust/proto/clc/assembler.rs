@@ -11,6 +11,18 @@ use super::{
     },
     message::Message,
 };
+use crate::proto::wire::EYE_CATCHER;
+
+/// What the first octets on a TCP connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// The start of a CLC message.
+    Message,
+    /// Something else.
+    Foreign,
+    /// Too few to tell.
+    Unclear,
+}
 
 /// Collects the octets of one message at a time.
 ///
@@ -35,6 +47,21 @@ impl Assembler {
             buf: [0; MAX_LEN],
             filled: 0,
             wanted: LEAD_LEN,
+        }
+    }
+
+    /// Judges octets that may be the start of a message, or a part of that, without consuming them.
+    pub(crate) fn judge(octets: &[u8]) -> Start {
+        if octets
+            .iter()
+            .zip(EYE_CATCHER)
+            .any(|(got, want)| *got != want)
+        {
+            Start::Foreign
+        } else if octets.len() < EYE_CATCHER.len() {
+            Start::Unclear
+        } else {
+            Start::Message
         }
     }
 
@@ -155,5 +182,26 @@ mod tests {
             8,
         );
         assert_eq!(found, Err(ProtocolError::Length(0xffff).into()));
+    }
+
+    #[test]
+    fn start_is_told_by_the_eye_catcher() {
+        for len in 0..STREAM.len() {
+            let octets = STREAM.get(..len).unwrap_or(&[]);
+            let want = if len < 4 {
+                Start::Unclear
+            } else {
+                Start::Message
+            };
+            assert_eq!(Assembler::judge(octets), want);
+        }
+        for octets in [
+            &b"G"[..],
+            b"GET /",
+            &[0xe2, 0xd4, 0],
+            &[0xe2, 0xd4, 0xc3, 0xc4],
+        ] {
+            assert_eq!(Assembler::judge(octets), Start::Foreign);
+        }
     }
 }

@@ -14,23 +14,26 @@
 //! allows one.
 
 use super::{
-    accept::Accept,
-    confirm::Confirm,
-    decline::Decline,
-    endpoint::Endpoint,
+    answer::Answer,
     error::{
         Error,
         Reserved, //
     },
     handshake::{
         reserved_reason,
-        Bytes,
         LlcOutcome,
         Outcome,
         Timers, //
     },
     message::Message,
     proposal::Proposal,
+    steps::{
+        Action,
+        Prepared,
+        Request,
+        Steps, //
+    },
+    terms::Version,
 };
 use crate::proto::{
     reason::{
@@ -41,52 +44,21 @@ use crate::proto::{
     wire::PeerId,
 };
 
-/// What the engine has to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Send these octets on the TCP connection, then call [`Client::handle_sent`].
-    Send(Bytes),
-    /// Find the link the server named, or make one on first contact, and reserve memory; then call
-    /// [`Client::handle_prepared`].
-    Prepare(Accept),
-    /// Wait for the server's CONFIRM LINK on the new link; at the end of the exchange call
-    /// [`Client::handle_llc`].
-    StartLlc,
-    /// The handshake is over. Everything reserved must be released unless this is
-    /// [`Outcome::Smc`].
-    Done(Outcome),
-}
-
-/// The client's end, ready for use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prepared {
-    /// What the server is told of it.
-    pub(crate) confirm: Endpoint,
-    /// The link is a new one; must be what the Accept said (CLC-223 to CLC-225).
-    pub(crate) first_contact: bool,
-}
-
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// The Proposal is on its way to TCP.
-    Proposing { deadline: Instant },
+    Proposing,
     /// The server has to answer the Proposal.
-    AwaitingAccept { deadline: Instant },
+    AwaitingAccept,
     /// The engine prepares this end. The server waits for us and may not send (CLC-410).
-    Preparing {
-        first_contact: bool,
-        deadline: Instant,
-    },
+    Preparing { first_contact: bool },
     /// The Confirm is on its way to TCP.
-    Confirming {
-        first_contact: bool,
-        deadline: Instant,
-    },
+    Confirming { first_contact: bool },
     /// First contact: the link is being confirmed. A Decline of the server may still come (CLC-413).
-    Linking { deadline: Instant },
+    Linking,
     /// Our Decline is on its way to TCP.
-    Declining { reason: Reason, deadline: Instant },
+    Declining { reason: Reason },
     /// The outcome is known.
     Done,
 }
@@ -98,34 +70,32 @@ enum State {
 /// The end of a `Send` is to be reported before messages that arrived later.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    timers: Timers,
-    peer_id: PeerId,
+    steps: Steps,
     state: State,
-    action: Option<Action>,
+    /// What was offered; nothing before a Decline in place of the Proposal.
+    proposal: Option<Proposal>,
 }
 
 impl Client {
     /// Starts with a Proposal (CLC-122).
     pub(crate) fn new(now: Instant, timers: Timers, proposal: Proposal) -> Self {
         let mut client = Self {
-            timers,
-            peer_id: proposal.peer,
-            state: State::Proposing {
-                deadline: now.saturating_add(timers.clc),
-            },
-            action: None,
+            steps: Steps::new(now, timers, proposal.peer, timers.clc),
+            state: State::Proposing,
+            proposal: Some(proposal),
         };
-        client.send(&Message::Proposal(proposal));
+        if !client.steps.send(now, &Message::Proposal(proposal)) {
+            client.state = State::Done;
+        }
         client
     }
 
     /// Starts with a Decline in place of the Proposal (FBK-04), for the stack `peer_id`.
     pub(crate) fn declining(now: Instant, timers: Timers, peer_id: PeerId, reason: Reason) -> Self {
         let mut client = Self {
-            timers,
-            peer_id,
+            steps: Steps::new(now, timers, peer_id, timers.clc),
             state: State::Done,
-            action: None,
+            proposal: None,
         };
         client.decline(now, reason);
         client
@@ -135,26 +105,25 @@ impl Client {
     pub(crate) fn handle_message(&mut self, now: Instant, message: &Message) {
         match (self.state, message) {
             (State::Done, _) => {}
-            (State::AwaitingAccept { .. }, Message::Accept(accept)) => {
+            (State::AwaitingAccept, Message::Accept(accept)) => {
                 self.handle_accept(now, accept);
             }
             // The answer may overtake the report that TCP took the Proposal.
-            (State::Proposing { .. }, Message::Accept(accept)) if self.action.is_none() => {
+            (State::Proposing, Message::Accept(accept)) if self.steps.action.is_none() => {
                 self.handle_accept(now, accept);
             }
             (
-                State::Proposing { .. }
-                | State::AwaitingAccept { .. }
+                State::Proposing
+                | State::AwaitingAccept
                 | State::Confirming {
                     first_contact: true,
-                    ..
                 }
-                | State::Linking { .. },
+                | State::Linking,
                 Message::Decline(decline),
             ) => self.finish(Outcome::declined_by_peer(decline)),
             // Both declined; ours is not needed anymore. When TCP has taken it already the server
             // reads it as application data, and only resetting prevents that it uses it.
-            (State::Declining { .. }, Message::Decline(decline)) if self.action.is_some() => {
+            (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
             // Unexpected (CLC-06), or a chase (CLC-410).
@@ -164,16 +133,25 @@ impl Client {
 
     /// The octets that arrived are no message this side understands.
     pub(crate) fn handle_error(&mut self, now: Instant, error: Error) {
-        match (self.state, error) {
+        let reason = match error {
+            Error::Reserved(Reserved::Extension) | Error::Protocol(_) => None,
+            // What a Proposal may hold.
+            Error::Reserved(Reserved::Transport(bits)) if bits & !0x03 != 0 => None,
+            Error::Reserved(value) => Some(reserved_reason(value)),
+        };
+        if matches!(
+            error,
+            Error::Reserved(Reserved::Transport(_) | Reserved::Version(_))
+        ) {
+            // These occur from version 2 on.
+            self.steps.version = Version::V2;
+        }
+        match (self.state, reason) {
             (State::Done, _) => {}
-            (
-                State::AwaitingAccept { .. },
-                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
-            ) => self.decline(now, reserved_reason(value)),
-            (
-                State::Proposing { .. },
-                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
-            ) if self.action.is_none() => self.decline(now, reserved_reason(value)),
+            (State::AwaitingAccept, Some(reason)) => self.decline(now, reason),
+            (State::Proposing, Some(reason)) if self.steps.action.is_none() => {
+                self.decline(now, reason);
+            }
             _ => self.abort(Local::ClcProtocol),
         }
     }
@@ -188,60 +166,56 @@ impl Client {
     /// Answers [`Action::Prepare`]. A reason to decline is, above all, [`Reason::OutOfSync`] when
     /// the server reuses a link this side does not have (CLC-225).
     pub(crate) fn handle_prepared(&mut self, now: Instant, result: Result<Prepared, Reason>) {
-        let State::Preparing { first_contact, .. } = self.state else {
+        let State::Preparing { first_contact } = self.state else {
             // Too late: the outcome was known before.
             return;
         };
         match result {
             Err(reason) => self.decline(now, reason),
-            Ok(prepared) if prepared.first_contact == first_contact => {
-                self.state = State::Confirming {
-                    first_contact,
-                    deadline: now.saturating_add(self.timers.clc),
-                };
-                self.send(&Message::Confirm(Confirm {
-                    peer: self.peer_id,
-                    endpoint: prepared.confirm,
-                }));
-            }
             // A new link where the server reuses one.
-            Ok(_) if !first_contact => self.decline(now, Reason::OutOfSync),
-            // An old link where the server makes one.
-            Ok(_) => self.decline(now, Reason::Internal),
+            Ok(prepared) if prepared.first_contact && !first_contact => {
+                self.decline(now, Reason::OutOfSync);
+            }
+            // An old link where the server makes one, or what it was not asked for.
+            Ok(prepared)
+                if prepared.first_contact != first_contact
+                    || prepared.v2.is_some() != (self.steps.version == Version::V2) =>
+            {
+                self.decline(now, Reason::Internal);
+            }
+            Ok(prepared) => {
+                let message = Message::Confirm(self.steps.answer(&prepared));
+                self.state = match self.steps.send(now, &message) {
+                    true => State::Confirming { first_contact },
+                    false => State::Done,
+                };
+            }
         }
     }
 
     /// TCP has taken the octets of [`Action::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
-        if self.action.is_some() {
+        if self.steps.action.is_some() {
             // What is waiting has not been sent; this is about something older.
             return;
         }
         match self.state {
-            State::Proposing { .. } => {
-                self.state = State::AwaitingAccept {
-                    deadline: now.saturating_add(self.timers.clc),
-                };
+            State::Proposing => {
+                self.state = State::AwaitingAccept;
+                self.steps.wait(now, self.steps.timers.clc);
             }
             State::Confirming {
                 first_contact: true,
-                ..
             } => {
-                self.state = State::Linking {
-                    deadline: now.saturating_add(self.timers.llc),
-                };
-                self.action = Some(Action::StartLlc);
+                self.state = State::Linking;
+                self.steps.start_llc(now);
             }
             // The point of no return of subsequent contact (FBK-13).
             State::Confirming {
                 first_contact: false,
-                ..
             } => self.finish(Outcome::Smc),
-            State::Declining { reason, .. } => self.finish(Outcome::declined(reason)),
-            State::AwaitingAccept { .. }
-            | State::Preparing { .. }
-            | State::Linking { .. }
-            | State::Done => {}
+            State::Declining { reason } => self.finish(Outcome::declined(reason)),
+            State::AwaitingAccept | State::Preparing { .. } | State::Linking | State::Done => {}
         }
     }
 
@@ -249,13 +223,12 @@ impl Client {
     pub(crate) fn handle_llc(&mut self, now: Instant, outcome: LlcOutcome) {
         match self.state {
             // It may be over before TCP reports that it took the Confirm.
-            State::Linking { .. }
+            State::Linking
             | State::Confirming {
                 first_contact: true,
-                ..
             } => match outcome {
                 // Cannot be: the server does not even know this end yet.
-                LlcOutcome::Ready if self.action.is_some() => {
+                LlcOutcome::Ready if self.steps.action.is_some() => {
                     self.finish(Outcome::Abort(Reason::Internal));
                 }
                 LlcOutcome::Ready => self.finish(Outcome::Smc),
@@ -268,13 +241,13 @@ impl Client {
 
     /// The time of [`Self::poll_timeout`] has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+        if !self.steps.is_late(now) {
             return;
         }
         match self.state {
             // The server is not to blame and still waits for an answer.
             State::Preparing { .. } => self.decline(now, Reason::Local(Local::ClcTimeout)),
-            State::Linking { .. } => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
+            State::Linking => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
             // No fallback: TCP would not work either (CLC-11).
             _ => self.abort(Local::ClcTimeout),
         }
@@ -283,21 +256,13 @@ impl Client {
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        match self.state {
-            State::Proposing { deadline }
-            | State::AwaitingAccept { deadline }
-            | State::Preparing { deadline, .. }
-            | State::Confirming { deadline, .. }
-            | State::Linking { deadline }
-            | State::Declining { deadline, .. } => Some(deadline),
-            State::Done => None,
-        }
+        self.steps.deadline
     }
 
     /// What to do next.
     #[must_use]
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
-        self.action.take()
+        self.steps.action.take()
     }
 
     /// Whether the server may send a CLC message. TCP is to be read only then, as everything else
@@ -305,13 +270,12 @@ impl Client {
     pub(crate) fn expects_message(&self) -> bool {
         matches!(
             self.state,
-            State::Proposing { .. }
-                | State::AwaitingAccept { .. }
+            State::Proposing
+                | State::AwaitingAccept
                 | State::Confirming {
                     first_contact: true,
-                    ..
                 }
-                | State::Linking { .. }
+                | State::Linking
         )
     }
 
@@ -319,58 +283,71 @@ impl Client {
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) const fn state_name(&self) -> &'static str {
         match self.state {
-            State::Proposing { .. } => "proposing",
-            State::AwaitingAccept { .. } => "awaiting accept",
+            State::Proposing => "proposing",
+            State::AwaitingAccept => "awaiting accept",
             State::Preparing { .. } => "preparing",
             State::Confirming { .. } => "confirming",
-            State::Linking { .. } => "linking",
+            State::Linking => "linking",
             State::Declining { .. } => "declining",
             State::Done => "done",
         }
     }
 
     /// The server agreed.
-    fn handle_accept(&mut self, now: Instant, accept: &Accept) {
-        // A reserved MTU matters only where a queue pair is made from it (CLC-08, CLC-221).
-        if accept.first_contact && accept.endpoint.mtu.is_none() {
-            return self.decline(now, Reason::Configuration);
+    fn handle_accept(&mut self, now: Instant, accept: &Answer) {
+        self.steps.version = accept.version();
+        if let Err(reason) = self.judge(accept) {
+            return self.decline(now, reason);
         }
         self.state = State::Preparing {
             first_contact: accept.first_contact,
-            deadline: now.saturating_add(self.timers.prepare),
         };
-        self.action = Some(Action::Prepare(*accept));
+        self.steps.prepare(now, Request::Accept(*accept));
+    }
+
+    /// Whether the Accept is an answer to what was offered.
+    fn judge(&self, accept: &Answer) -> Result<(), Reason> {
+        let offer = self.proposal.as_ref();
+        match &accept.v2 {
+            None if offer.is_some_and(|offer| offer.v1.is_none()) => {
+                return Err(Reason::ModeUnsupported);
+            }
+            None => {}
+            Some(agreed) => {
+                let own = offer.and_then(|offer| offer.v2.as_ref());
+                let own = own.ok_or(Reason::VersionMismatch)?;
+                if !own.eids.as_slice().contains(&agreed.eid) {
+                    return Err(Reason::NoUeid);
+                }
+            }
+        }
+        // A reserved MTU matters only where a queue pair is made from it (CLC-08, CLC-221).
+        if accept.first_contact && accept.endpoint.mtu.is_none() {
+            return Err(Reason::Configuration);
+        }
+        Ok(())
     }
 
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
-        self.state = State::Declining {
-            reason,
-            deadline: now.saturating_add(self.timers.clc),
+        self.state = match self.steps.decline(now, reason) {
+            true => State::Declining { reason },
+            false => State::Done,
         };
-        self.send(&Message::Decline(Decline::new(self.peer_id, reason)));
-    }
-
-    /// Hands out a message.
-    fn send(&mut self, message: &Message) {
-        match Bytes::of(message) {
-            Some(bytes) => self.action = Some(Action::Send(bytes)),
-            None => self.finish(Outcome::Abort(Reason::Internal)),
-        }
     }
 
     /// Ends with a reset for a local reason.
     fn abort(&mut self, reason: Local) {
-        self.finish(Outcome::Abort(Reason::Local(reason)));
+        self.state = State::Done;
+        self.steps.abort(reason);
     }
 
-    /// Ends. Whatever was not yet handed out is void.
+    /// Ends.
     fn finish(&mut self, outcome: Outcome) {
         self.state = State::Done;
-        self.action = Some(Action::Done(outcome));
+        self.steps.finish(outcome);
     }
 }
-
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_client))]
 mod tests {
@@ -384,7 +361,8 @@ mod tests {
             proposal,
             CLIENT, //
         },
-        ProtocolError,
+        Decline,
+        ProtocolError, //
     };
 
     const START: Instant = Instant::from_nanos(1_000_000_000);
@@ -481,6 +459,7 @@ mod tests {
     const FAULTY: Want = Want::End(Outcome::Abort(Reason::Internal));
     const DECLINE: Want = Want::Decline(Reason::Memory);
     const BAD: Want = Want::Decline(Reason::Configuration);
+    const MODE: Want = Want::Decline(Reason::ModeUnsupported);
     const UNSYNC: Want = Want::Decline(Reason::OutOfSync);
     const FAULT: Want = Want::Decline(Reason::Internal);
     const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
@@ -523,7 +502,7 @@ mod tests {
         (Event::Decline,         [PEER,     PEER,     PEER,     PROTOCOL, PROTOCOL, PEER,     PEER,     PROTOCOL, PEER,     PEER,     PROTOCOL, Same]),
         (Event::NoMessage,       [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::BadBufSize,      [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::BadTransport,    [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadTransport,    [PROTOCOL, MODE,     MODE,     PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
         (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
         (Event::PreparedOld,     [Same,     Same,     Same,     FAULT,    CONF_O,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
@@ -602,25 +581,26 @@ mod tests {
     /// This side's end.
     fn prepared(first_contact: bool) -> Prepared {
         Prepared {
-            confirm: endpoint(true),
+            endpoint: endpoint(true),
             first_contact,
+            v2: None,
         }
     }
 
     /// Compares without the deadline.
     fn is_at(client: &Client, at: At) -> bool {
         match at {
-            ProposalQueued | Proposing => matches!(client.state, State::Proposing { .. }),
-            AwaitingAccept => matches!(client.state, State::AwaitingAccept { .. }),
+            ProposalQueued | Proposing => matches!(client.state, State::Proposing),
+            AwaitingAccept => matches!(client.state, State::AwaitingAccept),
             PreparingNew | PreparingOld => {
-                matches!(client.state, State::Preparing { first_contact, .. }
+                matches!(client.state, State::Preparing { first_contact }
                     if first_contact == (at == PreparingNew))
             }
             ConfirmQueued | ConfirmingNew | ConfirmingOld => {
-                matches!(client.state, State::Confirming { first_contact, .. }
+                matches!(client.state, State::Confirming { first_contact }
                     if first_contact == (at != ConfirmingOld))
             }
-            Linking => matches!(client.state, State::Linking { .. }),
+            Linking => matches!(client.state, State::Linking),
             DeclineQueued | Declining => matches!(client.state, State::Declining { .. }),
             Done => client.state == State::Done,
         }
@@ -637,10 +617,18 @@ mod tests {
     /// Whether the transition of `before` to `after` is the wanted one.
     fn is_wanted(before: &Client, after: &mut Client, want: Want) -> bool {
         match want {
-            Want::Same => after.state == before.state && after.action == before.action,
+            Want::Same => {
+                after.state == before.state
+                    && after.steps.action == before.steps.action
+                    && after.steps.deadline == before.steps.deadline
+            }
             Want::Go(at) => is_at(after, at) && after.poll_action().is_none(),
             Want::Prepare(at) => {
-                is_at(after, at) && matches!(after.poll_action(), Some(Action::Prepare(_)))
+                is_at(after, at)
+                    && matches!(
+                        after.poll_action(),
+                        Some(Action::Prepare(Request::Accept(_)))
+                    )
             }
             Want::Confirm(at) => {
                 is_at(after, at)
@@ -649,8 +637,8 @@ mod tests {
             Want::Decline(reason) => {
                 let diagnosis = Reason::from_code(reason.wire());
                 is_at(after, Declining)
-                    && sent(after.poll_action())
-                        == Some(Message::Decline(Decline::new(CLIENT, diagnosis)))
+                    && matches!(sent(after.poll_action()), Some(Message::Decline(decline))
+                        if decline.peer == CLIENT && decline.reason == diagnosis)
             }
             Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
             Want::End(outcome) => {
@@ -713,7 +701,7 @@ mod tests {
     fn decline_can_take_the_place_of_the_proposal() {
         let mut client = Client::declining(START, TIMERS, CLIENT, Reason::NoSmcrDevice);
         assert!(!client.expects_message());
-        let decline = Decline::new(CLIENT, Reason::NoSmcrDevice);
+        let decline = Decline::new(CLIENT, Reason::NoSmcrDevice, Version::V1);
         assert_eq!(sent(client.poll_action()), Some(Message::Decline(decline)));
         client.handle_sent(START);
         let outcome = Outcome::declined(Reason::NoSmcrDevice);
@@ -724,7 +712,7 @@ mod tests {
     #[test]
     fn out_of_sync_of_the_server_is_passed_on() {
         let mut client = client(AwaitingAccept);
-        let decline = Decline::new(CLIENT, Reason::OutOfSync);
+        let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
         client.handle_message(START, &Message::Decline(decline));
         let outcome = Outcome::Fallback {
             reason: Reason::OutOfSync,

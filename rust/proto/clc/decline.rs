@@ -12,6 +12,7 @@ use super::{
         Header,
         Kind, //
     },
+    terms::Version,
 };
 use crate::proto::{
     reason::Reason,
@@ -30,13 +31,21 @@ use zerocopy_derive::{
     Unaligned, //
 };
 
-/// Octets 16 to 23 (CLC-403, CLC-404). Later versions have more behind them.
+/// Octets 16 to 23 (CLC-403, CLC-404).
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
     diagnosis: U32,
-    reserved: [u8; 4],
+    /// The operating system of the sender, from version 2 on, in the high half.
+    os: u8,
+    reserved: [u8; 3],
 }
+
+/// Octets that version 2 has behind those: room for further diagnoses.
+const MORE_BYTES: usize = 16;
+
+/// The operating system that Linux calls itself.
+const OS_LINUX: u8 = 2;
 
 /// Takes the place of the message the receiver waits for and ends the handshake (CLC-410, CLC-414).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +56,18 @@ pub(crate) struct Decline {
     pub(crate) out_of_sync: bool,
     /// Why (CLC-403).
     pub(crate) reason: Reason,
+    /// Version of the message; the receiver understands it in any.
+    pub(crate) version: Version,
 }
 
 impl Decline {
     /// Makes a Decline of the stack `peer`; the flag follows from the reason (CLC-416).
-    pub(crate) fn new(peer: PeerId, reason: Reason) -> Self {
+    pub(crate) fn new(peer: PeerId, reason: Reason, version: Version) -> Self {
         Self {
             peer,
             out_of_sync: reason == Reason::OutOfSync,
             reason,
+            version,
         }
     }
 
@@ -66,23 +78,29 @@ impl Decline {
             peer: header.peer,
             out_of_sync: header.flag,
             reason: Reason::from_code(raw.diagnosis.get()),
+            version: match header.version {
+                header::VERSION => Version::V1,
+                _ => Version::V2,
+            },
         })
     }
 
     /// Writes the message; gives its length, or `None` if `buf` is too short.
     pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
-        let (body, len) = header::seal(
-            buf,
-            Kind::Decline,
-            self.out_of_sync,
-            self.peer,
-            size_of::<Raw>(),
-        )?;
+        let flags = header::flags(self.version, self.out_of_sync);
+        let (more, os) = match self.version {
+            Version::V1 => (0, 0),
+            Version::V2 => (MORE_BYTES, OS_LINUX << 4),
+        };
+        let body_len = size_of::<Raw>().checked_add(more)?;
+        let (body, len) = header::seal(buf, Kind::Decline, flags, self.peer, body_len)?;
         let raw = Raw {
             diagnosis: self.reason.wire().into(),
-            reserved: [0; 4],
+            os,
+            reserved: [0; 3],
         };
-        raw.write_to(body).ok()?;
+        body.fill(0);
+        raw.write_to_prefix(body).ok()?;
         Some(len)
     }
 }
@@ -106,7 +124,7 @@ mod tests {
     // VEC-06, CLC-401..405, TST-029.
     #[test]
     fn vector_is_read_and_written() {
-        let decline = Decline::new(CLIENT, Reason::OutOfSync);
+        let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
         assert!(decline.out_of_sync);
         let message = Message::Decline(decline);
         assert_eq!(Message::parse(&DECLINE), Ok(message));
@@ -118,7 +136,7 @@ mod tests {
     // CLC-402, CLC-416.
     #[test]
     fn other_reasons_are_in_sync() {
-        assert!(!Decline::new(CLIENT, Reason::Memory).out_of_sync);
+        assert!(!Decline::new(CLIENT, Reason::Memory, Version::V1).out_of_sync);
     }
 
     // CLC-403.
@@ -126,7 +144,7 @@ mod tests {
     fn unknown_diagnosis_survives() {
         let mut octets = DECLINE;
         octets[16] = 0xab;
-        let mut decline = Decline::new(CLIENT, Reason::Unknown(0xab00_0000));
+        let mut decline = Decline::new(CLIENT, Reason::Unknown(0xab00_0000), Version::V1);
         decline.out_of_sync = true;
         let message = Message::Decline(decline);
         assert_eq!(Message::parse(&octets), Ok(message));
@@ -136,19 +154,26 @@ mod tests {
     fn local_reason_is_sent_as_configuration() {
         let reason = Reason::Local(Local::Policy);
         let mut buf = [0; 28];
-        let decline = Decline::new(CLIENT, reason);
+        let decline = Decline::new(CLIENT, reason, Version::V1);
         assert_eq!(decline.emit(&mut buf), Some(28));
         assert_eq!(buf[16..20], [3, 0, 0, 0]);
     }
 
     #[test]
     fn longer_decline_of_a_later_version_is_read() {
-        // The second version puts 16 octets more in front of the trailer.
-        let mut octets = [0x77; 44];
+        let mut octets = [0; 44];
         octets[..24].copy_from_slice(&DECLINE[..24]);
         octets[6] = 44;
         octets[7] = 0x28;
+        octets[20] = 0x20;
         octets[40..].copy_from_slice(&DECLINE[24..]);
-        assert_eq!(Message::parse(&octets), Message::parse(&DECLINE));
+        let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V2);
+        assert_eq!(Message::parse(&octets), Ok(Message::Decline(decline)));
+        let mut buf = [0xff; 44];
+        assert_eq!(decline.emit(&mut buf), Some(44));
+        assert_eq!(buf, octets);
+        // Further diagnoses are ignored, as is the length that versions to come may have.
+        octets[24..40].fill(0x77);
+        assert_eq!(Message::parse(&octets), Ok(Message::Decline(decline)));
     }
 }

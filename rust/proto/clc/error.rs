@@ -32,6 +32,8 @@ pub(crate) enum ProtocolError {
     PrefixCount(u8),
     /// A prefix has more significant bits than an address (CLC-107, CLC-113).
     PrefixLength(u8),
+    /// More than eight enterprise identifiers.
+    EidCount(u8),
     /// The element index is 0 (AMB-19).
     ElementIndex,
 }
@@ -41,8 +43,11 @@ pub(crate) enum ProtocolError {
 pub(crate) enum Reserved {
     /// An Accept or Confirm of a version that was not proposed (AMB-03).
     Version(u8),
-    /// A Proposal that offers no SMC-R of version 1 (DEP-4).
+    /// A Proposal that offers no SMC-R of any version (DEP-4), or an Accept or Confirm of another
+    /// transport; the bits for versions 1 and 2.
     Transport(u8),
+    /// A Proposal that offers SMC-R of version 2 only, and does not say how.
+    Extension,
     /// A buffer size beyond the architecture's (CLC-209).
     BufSize(u8),
 }

@@ -49,6 +49,12 @@ pub(crate) enum Outcome {
         /// The peer does not know the link group that this side meant to use; it must go (CLC-402).
         out_of_sync: bool,
     },
+    /// At the server: the client did not begin, so the connection is carried by TCP.
+    NoProposal {
+        /// It has not sent anything yet. Should a Proposal come after all, it must not reach the
+        /// application.
+        silent: bool,
+    },
     /// The TCP connection must be reset.
     Abort(Reason),
 }
@@ -84,17 +90,20 @@ pub(crate) enum LlcOutcome {
     Abort(Reason),
 }
 
+/// Most octets of a message this side sends: a Proposal with eight prefixes and eight names.
+const MESSAGE_BYTES: usize = 524;
+
 /// The octets of one message, to be sent on the TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes {
-    buf: [u8; 200],
+    buf: [u8; MESSAGE_BYTES],
     len: usize,
 }
 
 impl Bytes {
-    /// Writes a message. `None` cannot happen: no message has more than 188 octets.
+    /// Writes a message. `None` cannot happen: there is room for all of them.
     pub(super) fn of(message: &Message) -> Option<Self> {
-        let mut buf = [0; 200];
+        let mut buf = [0; MESSAGE_BYTES];
         let len = message.emit(&mut buf)?;
         Some(Self { buf, len })
     }
@@ -108,7 +117,9 @@ impl Bytes {
 /// The diagnosis for a Decline that answers a reserved value (CLC-08).
 pub(super) const fn reserved_reason(value: Reserved) -> Reason {
     match value {
-        Reserved::Version(_) | Reserved::Transport(_) => Reason::VersionMismatch,
+        Reserved::Version(_) => Reason::VersionMismatch,
+        Reserved::Transport(_) => Reason::ModeUnsupported,
+        Reserved::Extension => Reason::NoV2Extension,
         Reserved::BufSize(_) => Reason::Configuration,
     }
 }
@@ -118,14 +129,14 @@ pub(super) const fn reserved_reason(value: Reserved) -> Reason {
 pub(super) mod examples {
     use crate::proto::{
         clc::{
-            Accept,
-            Confirm,
+            Answer,
             Decline,
             Endpoint,
             Networks,
             Prefix6,
             Prefix6List,
-            Proposal, //
+            Proposal,
+            Version, //
         },
         reason::Reason,
         wire::{
@@ -175,29 +186,33 @@ pub(super) mod examples {
             peer: CLIENT,
             gid: Gid::new([0xfe; 16]),
             mac: Mac::new([2, 0, 0, 0, 11, 1]),
-            networks: Networks::V6(Prefix6List::new(Prefix6::ANY)),
+            v1: Some(Networks::V6(Prefix6List::new(Prefix6::ANY))),
+            v2: None,
         }
     }
 
     /// An Accept.
-    pub(crate) fn accept(first_contact: bool, good_mtu: bool) -> Accept {
-        Accept {
+    pub(crate) fn accept(first_contact: bool, good_mtu: bool) -> Answer {
+        Answer {
             peer: SERVER,
             first_contact,
             endpoint: endpoint(good_mtu),
+            v2: None,
         }
     }
 
     /// A Confirm.
-    pub(crate) fn confirm(good_mtu: bool) -> Confirm {
-        Confirm {
+    pub(crate) fn confirm(good_mtu: bool) -> Answer {
+        Answer {
             peer: CLIENT,
+            first_contact: false,
             endpoint: endpoint(good_mtu),
+            v2: None,
         }
     }
 
     /// A Decline of the peer for lack of memory.
     pub(crate) fn decline() -> Decline {
-        Decline::new(SERVER, Reason::Memory)
+        Decline::new(SERVER, Reason::Memory, Version::V1)
     }
 }

@@ -3,9 +3,12 @@
 //! What all CLC messages have in common: 16 octets in front and an eye catcher at the end,
 //! RFC 7609, appendix A.2.
 
-use super::error::{
-    Error,
-    ProtocolError, //
+use super::{
+    error::{
+        Error,
+        ProtocolError, //
+    },
+    terms::Version,
 };
 use crate::proto::wire::{
     PeerId,
@@ -24,8 +27,14 @@ use zerocopy_derive::{
     Unaligned, //
 };
 
-/// The only version there is (GEN-11).
+/// The version of RFC 7609 (GEN-11).
 pub(super) const VERSION: u8 = 1;
+
+/// The version that IBM and Linux added.
+pub(super) const VERSION_2: u8 = 2;
+
+/// Octets of Accept and Confirm of version 2 that are no first contact.
+const AGREEMENT_2: usize = 108;
 
 /// Octets that tell how long a message is.
 pub(super) const LEAD_LEN: usize = 8;
@@ -39,6 +48,9 @@ const FLAG: u8 = 0x08;
 
 /// Bits of byte 7 by which versions from 2 on name the transports offered as version 1 (DEP-4).
 const TRANSPORT: u8 = 0x03;
+
+/// Bits of byte 7 by which a Proposal names the transports offered as version 2.
+const TRANSPORT_2: u8 = 0x0c;
 
 /// The octets in front of every message (CLC-30 to CLC-36).
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -101,6 +113,7 @@ impl Kind {
             (Self::Accept | Self::Confirm, VERSION) => len == 68,
             (Self::Decline, VERSION) => len == 28,
             (Self::Proposal, _) => len >= 44,
+            (Self::Accept | Self::Confirm, VERSION_2) => len >= AGREEMENT_2,
             (Self::Accept | Self::Confirm, _) => len >= 68,
             (Self::Decline, _) => len >= 28,
         }
@@ -116,10 +129,53 @@ pub(super) struct Header {
     pub(super) version: u8,
     /// First contact or out of sync, according to the type.
     pub(super) flag: bool,
-    /// What a Proposal of a later version offers as version 1.
-    pub(super) transport: u8,
+    /// What a Proposal of a later version offers as version 1, or which transport an Accept or
+    /// Confirm is about.
+    pub(super) transport: Transport,
+    /// What a Proposal offers as version 2.
+    pub(super) transport_2: Transport,
     /// The sender.
     pub(super) peer: PeerId,
+}
+
+/// Transports, as versions from 2 on name them with two bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// SMC-R, 0.
+    R,
+    /// SMC-D, 1.
+    D,
+    /// None, 2.
+    None,
+    /// Both, 3.
+    Both,
+}
+
+impl Transport {
+    /// Reads the low two bits.
+    const fn from_bits(bits: u8) -> Self {
+        match bits & TRANSPORT {
+            0 => Self::R,
+            1 => Self::D,
+            2 => Self::None,
+            _ => Self::Both,
+        }
+    }
+
+    /// The bits.
+    pub(super) const fn bits(self) -> u8 {
+        match self {
+            Self::R => 0,
+            Self::D => 1,
+            Self::None => 2,
+            Self::Both => 3,
+        }
+    }
+
+    /// Whether SMC-R is among them.
+    pub(super) const fn has_r(self) -> bool {
+        matches!(self, Self::R | Self::Both)
+    }
 }
 
 impl RawLead {
@@ -168,19 +224,36 @@ pub(super) fn open(message: &[u8]) -> Result<(Header, &[u8]), Error> {
         kind,
         version,
         flag: raw.lead.version_flags & FLAG != 0,
-        transport: raw.lead.version_flags & TRANSPORT,
+        transport: Transport::from_bits(raw.lead.version_flags),
+        transport_2: Transport::from_bits((raw.lead.version_flags & TRANSPORT_2) >> 2),
         peer: PeerId::new(raw.peer),
     };
     Ok((header, body))
 }
 
-/// Writes header and trailer of a message of version 1 with `body_len` octets between them.
+/// Octet 7 of a message whose flag is `flag`.
+pub(super) const fn flags(version: Version, flag: bool) -> u8 {
+    let code = match version {
+        Version::V1 => VERSION,
+        Version::V2 => VERSION_2,
+    };
+    (code << 4) | if flag { FLAG } else { 0 }
+}
+
+/// Octet 7 of a Proposal that offers SMC-R of version 2, and that of version 1 if `v1` is set.
+pub(super) const fn proposal_flags(v1: bool) -> u8 {
+    let first = if v1 { Transport::R } else { Transport::None };
+    (VERSION_2 << 4) | (Transport::R.bits() << 2) | first.bits()
+}
+
+/// Writes header and trailer of a message with `body_len` octets between them; `version_flags` is
+/// octet 7.
 ///
 /// Gives the place of those octets and the length of the message; `None` if `buf` is too short.
 pub(super) fn seal(
     buf: &mut [u8],
     kind: Kind,
-    flag: bool,
+    version_flags: u8,
     peer: PeerId,
     body_len: usize,
 ) -> Option<(&mut [u8], usize)> {
@@ -194,7 +267,7 @@ pub(super) fn seal(
             eye_catcher: EYE_CATCHER,
             kind: kind.code(),
             len: u16::try_from(len).ok()?.into(),
-            version_flags: (VERSION << 4) | if flag { FLAG } else { 0 },
+            version_flags,
         },
         peer: peer.get(),
     };
@@ -300,15 +373,19 @@ mod tests {
     // CLC-03, CLC-32, CLC-120.
     #[test]
     fn lengths_are_bound_to_type_and_version() {
-        let lens = [0, 27, 28, 29, 43, 44, 51, 52, 67, 68, 69, 188, 1024, 1025];
+        let lens = [
+            0, 27, 28, 29, 43, 44, 51, 52, 67, 68, 69, 107, 108, 188, 1024, 1025,
+        ];
         for (kind, version, low, high) in [
             (1, 1, 52, 1024),
             (2, 1, 68, 68),
             (3, 1, 68, 68),
             (4, 1, 28, 28),
             (1, 2, 44, 1024),
-            (2, 2, 68, 1024),
-            (3, 2, 68, 1024),
+            (2, 2, 108, 1024),
+            (3, 2, 108, 1024),
+            (2, 3, 68, 1024),
+            (3, 3, 68, 1024),
             (4, 2, 28, 1024),
         ] {
             for len in lens {
@@ -330,9 +407,9 @@ mod tests {
         let peer = PeerId::new([1; 8]);
         for len in 0..28 {
             let short = buf.get_mut(..len).unwrap_or(&mut []);
-            assert!(seal(short, Kind::Decline, false, peer, 8).is_none());
+            assert!(seal(short, Kind::Decline, 0x10, peer, 8).is_none());
         }
-        assert!(seal(&mut buf, Kind::Decline, false, peer, 8).is_some());
-        assert!(seal(&mut buf, Kind::Decline, false, peer, usize::MAX).is_none());
+        assert!(seal(&mut buf, Kind::Decline, 0x10, peer, 8).is_some());
+        assert!(seal(&mut buf, Kind::Decline, 0x10, peer, usize::MAX).is_none());
     }
 }

@@ -3,8 +3,7 @@
 //! Any CLC message, RFC 7609, appendix A.2.
 
 use super::{
-    accept::Accept,
-    confirm::Confirm,
+    answer::Answer,
     decline::Decline,
     error::Error,
     header::{
@@ -20,9 +19,9 @@ pub(crate) enum Message {
     /// From the client, first.
     Proposal(Proposal),
     /// From the server.
-    Accept(Accept),
+    Accept(Answer),
     /// From the client, second.
-    Confirm(Confirm),
+    Confirm(Answer),
     /// From either, in place of another message.
     Decline(Decline),
 }
@@ -38,8 +37,8 @@ impl Message {
         let (header, body) = header::open(octets)?;
         match header.kind {
             Kind::Proposal => Proposal::parse(&header, body).map(Self::Proposal),
-            Kind::Accept => Accept::parse(&header, body).map(Self::Accept),
-            Kind::Confirm => Confirm::parse(&header, body).map(Self::Confirm),
+            Kind::Accept => Answer::parse(&header, body).map(Self::Accept),
+            Kind::Confirm => Answer::parse(&header, body).map(Self::Confirm),
             Kind::Decline => Decline::parse(&header, body).map(Self::Decline),
         }
     }
@@ -48,8 +47,8 @@ impl Message {
     pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
         match self {
             Self::Proposal(proposal) => proposal.emit(buf),
-            Self::Accept(accept) => accept.emit(buf),
-            Self::Confirm(confirm) => confirm.emit(buf),
+            Self::Accept(answer) => answer.emit(buf, Kind::Accept),
+            Self::Confirm(answer) => answer.emit(buf, Kind::Confirm),
             Self::Decline(decline) => decline.emit(buf),
         }
     }

@@ -9,8 +9,8 @@
 //! ```text
 //!   client                                server
 //!     | ---- Proposal: who and where am I --> |   proposal.rs
-//!     | <--- Accept: my end, F if new link -- |   accept.rs, endpoint.rs
-//!     | ---- Confirm: my end ---------------> |   confirm.rs, endpoint.rs
+//!     | <--- Accept: my end, F if new link -- |   answer.rs, endpoint.rs
+//!     | ---- Confirm: my end ---------------> |   answer.rs, endpoint.rs
 //!     | <.... LLC on the link, if it is new .> |   ../llc
 //! ```
 //!
@@ -19,49 +19,88 @@
 //! are no CLC message end the connection instead (CLC-07, CLC-11), as both sides no longer agree on
 //! what the stream means.
 //!
+//! Version 2 of SMC-R, which is not in the RFC, adds to these messages: `extension.rs` to the
+//! Proposal, `first_contact.rs` to Accept and Confirm. The client offers what it can, the server
+//! takes the later of the versions both have.
+//!
 //! [`Assembler`] cuts messages out of the stream without reading beyond them, [`client::Client`]
-//! and [`server::Server`] are the two sides of the handshake.
+//! and [`server::Server`] are the two sides of the handshake, [`Machine`] is either of them.
 
-mod accept;
+mod answer;
 mod assembler;
-mod confirm;
 mod decline;
+mod eid;
 mod endpoint;
 mod error;
+mod extension;
+mod first_contact;
 mod handshake;
 mod header;
+mod machine;
 mod message;
+mod networks;
 mod proposal;
+mod steps;
+mod terms;
 
 pub(crate) mod client;
 pub(crate) mod server;
 
 pub(crate) use self::{
-    accept::Accept,
-    assembler::Assembler,
-    confirm::Confirm,
+    answer::{
+        Addition,
+        Answer, //
+    },
+    assembler::{
+        Assembler,
+        Start, //
+    },
+    eid::{
+        Eid,
+        EidList, //
+    },
     endpoint::Endpoint,
-    error::Error,
+    extension::Extension,
+    first_contact::{
+        FirstContact,
+        GidList, //
+    },
     handshake::{
         Bytes,
         LlcOutcome,
         Outcome,
         Timers, //
     },
-    message::Message,
-    proposal::{
+    machine::Machine,
+    networks::{
         Networks,
         Prefix4,
         Prefix6,
-        Prefix6List,
-        Proposal, //
+        Prefix6List, //
+    },
+    proposal::Proposal,
+    steps::{
+        Action,
+        Prepared,
+        Request, //
+    },
+    terms::{
+        Limits,
+        Terms,
+        Version,
+        RELEASE, //
     },
 };
 
 // For tests, which build and judge messages themselves.
-#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-pub(crate) use self::decline::Decline;
+#[cfg(any(test, fuzzing))]
+pub(crate) use self::error::Error;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::error::ProtocolError;
 #[cfg(test)]
 pub(crate) use self::error::Reserved;
+#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use self::{
+    decline::Decline,
+    message::Message, //
+};

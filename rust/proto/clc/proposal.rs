@@ -1,6 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CLC Proposal: the client tells who and where it is, RFC 7609, appendix A.2.2.
+//! CLC Proposal: the client tells who and where it is, RFC 7609, appendix A.2.2, and which versions
+//! of SMC-R it offers.
+//!
+//! ```text
+//!   octet 16  GID, MAC of the client's port
+//!         38  offset of the networks, from octet 40 on
+//!         40  what SMC-D needs; at octet 50 the offset of the extension, from octet 52 on
+//!         80  networks: if version 1 is offered
+//!             extension.rs: if version 2 is offered
+//! ```
+//!
+//! A Proposal of version 1 has its networks at octet 40 and nothing behind them. One of version 2
+//! says in octet 7 which transports it offers as version 1 and as version 2, and may offer SMC-D
+//! too, which is skipped.
 
 use super::{
     error::{
@@ -8,11 +21,14 @@ use super::{
         ProtocolError,
         Reserved, //
     },
+    extension::Extension,
     header::{
         self,
         Header,
         Kind, //
     },
+    networks::Networks,
+    terms::Version,
 };
 use crate::proto::wire::{
     Gid,
@@ -32,9 +48,6 @@ use zerocopy_derive::{
     Unaligned, //
 };
 
-/// Most IPv6 prefixes of a Proposal (CLC-109).
-const MAX_PREFIXES: usize = 8;
-
 /// Octets 16 to 39 (CLC-102 to CLC-104).
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -44,261 +57,158 @@ struct Raw {
     offset: U16,
 }
 
-/// What the offset leads to (CLC-106 to CLC-109).
+/// Octets 40 to 79 from version 2 on.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct RawNetworks {
-    net: [u8; 4],
-    len: u8,
-    reserved: [u8; 2],
-    prefixes: u8,
+struct RawSmcd {
+    ism_gid: [u8; 8],
+    ism_chid: [u8; 2],
+    extension: U16,
+    vendor: [u8; 8],
+    reserved: [u8; 20],
 }
 
-/// One IPv6 prefix (CLC-112, CLC-113).
-#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct RawPrefix {
-    addr: [u8; 16],
-    len: u8,
-}
-
-impl RawPrefix {
-    /// Reads it.
-    fn read(&self) -> Result<Prefix6, ProtocolError> {
-        Prefix6::new(self.addr, self.len).ok_or(ProtocolError::PrefixLength(self.len))
-    }
-}
-
-/// An IPv4 subnet: network number and number of significant bits (AMB-06).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix4 {
-    /// Network number.
-    addr: [u8; 4],
-    /// Number of significant bits.
-    len: u8,
-}
-
-impl Prefix4 {
-    /// The subnet of `addr` with `len` significant bits; `None` if there are not so many.
-    pub(crate) fn new(addr: [u8; 4], len: u8) -> Option<Self> {
-        let host_bits = 32_u32.checked_sub(u32::from(len))?;
-        let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
-        let addr = (u32::from_be_bytes(addr) & mask).to_be_bytes();
-        Some(Self { addr, len })
-    }
-}
-
-/// An IPv6 prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix6 {
-    /// The significant bits, followed by zeros.
-    addr: [u8; 16],
-    /// Number of significant bits.
-    len: u8,
-}
-
-impl Prefix6 {
-    /// The prefix of all addresses; also fills unused places of a list.
-    pub(super) const ANY: Self = Self {
-        addr: [0; 16],
-        len: 0,
-    };
-
-    /// The prefix of `addr` with `len` significant bits; `None` if there are not so many.
-    pub(crate) fn new(addr: [u8; 16], len: u8) -> Option<Self> {
-        let host_bits = 128_u32.checked_sub(u32::from(len))?;
-        let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-        let addr = (u128::from_be_bytes(addr) & mask).to_be_bytes();
-        Some(Self { addr, len })
-    }
-}
-
-/// One to eight IPv6 prefixes.
-///
-/// # Invariants
-///
-/// `count` is 1 to [`MAX_PREFIXES`]; places from `count` on are [`Prefix6::ANY`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix6List {
-    list: [Prefix6; MAX_PREFIXES],
-    count: u8,
-}
-
-impl Prefix6List {
-    /// Makes a list of one prefix.
-    pub(crate) const fn new(first: Prefix6) -> Self {
-        let mut list = [Prefix6::ANY; MAX_PREFIXES];
-        let [place, ..] = &mut list;
-        *place = first;
-        // INVARIANT: One place is used.
-        Self { list, count: 1 }
-    }
-
-    /// Adds a prefix, or gives it back if there are eight.
-    pub(crate) fn push(&mut self, prefix: Prefix6) -> Result<(), Prefix6> {
-        match self.list.get_mut(usize::from(self.count)) {
-            Some(place) => {
-                *place = prefix;
-                // INVARIANT: `count` was less than the number of places.
-                self.count = self.count.saturating_add(1);
-                Ok(())
-            }
-            None => Err(prefix),
-        }
-    }
-
-    /// The prefixes.
-    pub(crate) fn as_slice(&self) -> &[Prefix6] {
-        self.list.get(..usize::from(self.count)).unwrap_or(&[])
-    }
-}
-
-/// The networks the client is attached to on the interface it sends the Proposal from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Networks {
-    /// The TCP connection uses IPv4.
-    V4(Prefix4),
-    /// The TCP connection uses IPv6.
-    V6(Prefix6List),
-}
-
-impl Networks {
-    /// Whether a host on `self` and one on `other` share a link: the same IPv4 subnet, or at least
-    /// one IPv6 prefix (CLC-126, CLC-127).
-    pub(crate) fn shares_link_with(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::V4(one), Self::V4(two)) => one == two,
-            (Self::V6(one), Self::V6(two)) => one
-                .as_slice()
-                .iter()
-                .any(|prefix| two.as_slice().contains(prefix)),
-            _ => false,
-        }
-    }
-}
+/// Octets of [`RawSmcd`] in front of those that its offset counts.
+const EXTENSION_BASE: usize = 12;
 
 /// The client's offer of SMC-R. It commits nothing (CLC-123).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
-    /// The client's stack.
+    /// The client's stack. Zero if it offers version 2 only: deployed peers leave it out then.
     pub(crate) peer: PeerId,
-    /// GID of the RDMA port the client suggests (CLC-102).
+    /// GID of the RDMA port the client suggests (CLC-102); zero where the stack is.
     pub(crate) gid: Gid,
-    /// Ethernet address of that port (CLC-103).
+    /// Ethernet address of that port (CLC-103); zero where the stack is.
     pub(crate) mac: Mac,
-    /// Networks of the client (CLC-106 to CLC-113).
-    pub(crate) networks: Networks,
+    /// Networks of the client (CLC-106 to CLC-113), if it offers version 1.
+    pub(crate) v1: Option<Networks>,
+    /// Its offer of version 2.
+    pub(crate) v2: Option<Extension>,
 }
 
 impl Proposal {
     /// Reads the message from its parts.
     ///
-    /// Proposals of later versions are read as if they were of version 1, skipping what was added
-    /// (AMB-03), unless they say that they offer no SMC-R of version 1 (DEP-4).
+    /// Proposals of versions beyond the second are read as if they were of that (AMB-03).
     pub(super) fn parse(header: &Header, body: &[u8]) -> Result<Self, Error> {
-        let first_version = header.version == header::VERSION;
-        // 0 means SMC-R, 3 SMC-R and another one; version 1 reserves the bits.
-        if !first_version && !matches!(header.transport, 0 | 3) {
-            return Err(Reserved::Transport(header.transport).into());
-        }
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| ProtocolError::Size)?;
-        let area = rest
-            .get(usize::from(raw.offset.get())..)
-            .ok_or(ProtocolError::Offset(raw.offset.get()))?;
-        let (networks, rest) = RawNetworks::ref_from_prefix(area)
-            .map_err(|_| ProtocolError::Offset(raw.offset.get()))?;
-        let (networks, rest) = read_networks(networks, rest)?;
-        if first_version && !rest.is_empty() {
-            return Err(ProtocolError::Size.into());
+        let is_first = header.version == header::VERSION;
+        let v1 = if is_first || header.transport.has_r() {
+            let offset = ProtocolError::Offset(raw.offset.get());
+            let area = rest.get(usize::from(raw.offset.get())..).ok_or(offset)?;
+            let (networks, behind) = Networks::parse(area).map_err(|error| match error {
+                // Not even the start of the networks is in the message.
+                ProtocolError::Size if area.len() < Networks::LEAST => offset,
+                other => other,
+            })?;
+            if is_first && !behind.is_empty() {
+                return Err(ProtocolError::Size.into());
+            }
+            Some(networks)
+        } else {
+            None
+        };
+        let v2 = if !is_first && header.transport_2.has_r() {
+            Self::extension(rest)?
+        } else {
+            None
+        };
+        match (v1, v2) {
+            (None, None) if header.transport_2.has_r() => Err(Reserved::Extension.into()),
+            (None, None) => {
+                let transports = (header.transport_2.bits() << 2) | header.transport.bits();
+                Err(Reserved::Transport(transports).into())
+            }
+            (v1, v2) => Ok(Self {
+                peer: header.peer,
+                gid: Gid::new(raw.gid),
+                mac: Mac::new(raw.mac),
+                v1,
+                v2,
+            }),
         }
-        Ok(Self {
-            peer: header.peer,
-            gid: Gid::new(raw.gid),
-            mac: Mac::new(raw.mac),
-            networks,
-        })
     }
 
-    /// Writes the message; gives its length, or `None` if `buf` is too short.
+    /// Finds and reads the offer of version 2; `None` if the message has none.
+    fn extension(rest: &[u8]) -> Result<Option<Extension>, ProtocolError> {
+        let (raw, _) = RawSmcd::ref_from_prefix(rest).map_err(|_| ProtocolError::Size)?;
+        let offset = raw.extension.get();
+        if offset == 0 {
+            return Ok(None);
+        }
+        let area = EXTENSION_BASE
+            .checked_add(usize::from(offset))
+            .and_then(|start| rest.get(start..))
+            .ok_or(ProtocolError::Offset(offset))?;
+        Extension::parse(area).map(Some)
+    }
+
+    /// Writes the message; gives its length, or `None` if `buf` is too short or there is no offer.
+    ///
+    /// Without an offer of version 2 this is a message of version 1, as every peer knows it.
     pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
-        let (raw, prefixes) = match &self.networks {
-            Networks::V4(prefix) => {
-                let raw = RawNetworks {
-                    net: prefix.addr,
-                    len: prefix.len,
-                    reserved: [0; 2],
-                    prefixes: 0,
-                };
-                (raw, &[][..])
+        let networks = match &self.v1 {
+            Some(networks) => networks.len()?,
+            None => 0,
+        };
+        let smcd = size_of::<RawSmcd>();
+        let (flags, offset, body_len) = match (&self.v1, &self.v2) {
+            (None, None) => return None,
+            (Some(_), None) => {
+                let len = size_of::<Raw>().checked_add(networks)?;
+                (header::flags(Version::V1, false), 0, len)
             }
-            Networks::V6(list) => {
-                let raw = RawNetworks {
-                    net: [0; 4],
-                    len: 0,
-                    reserved: [0; 2],
-                    prefixes: list.count,
-                };
-                (raw, list.as_slice())
+            (v1, Some(extension)) => {
+                let len = size_of::<Raw>()
+                    .checked_add(smcd)?
+                    .checked_add(networks)?
+                    .checked_add(extension.len()?)?;
+                let offset = if v1.is_some() { smcd } else { 0 };
+                (header::proposal_flags(v1.is_some()), offset, len)
             }
         };
-        let body_len = prefixes
-            .len()
-            .checked_mul(size_of::<RawPrefix>())?
-            .checked_add(size_of::<Raw>())?
-            .checked_add(size_of::<RawNetworks>())?;
-        let (body, len) = header::seal(buf, Kind::Proposal, false, self.peer, body_len)?;
-        let fixed = Raw {
+        let (body, len) = header::seal(buf, Kind::Proposal, flags, self.peer, body_len)?;
+        let raw = Raw {
             gid: self.gid.get(),
             mac: self.mac.get(),
-            offset: U16::new(0),
+            offset: u16::try_from(offset).ok()?.into(),
         };
-        fixed.write_to_prefix(body).ok()?;
-        let body = body.get_mut(size_of::<Raw>()..)?;
         raw.write_to_prefix(body).ok()?;
-        let body = body.get_mut(size_of::<RawNetworks>()..)?;
-        for (place, prefix) in body.chunks_exact_mut(size_of::<RawPrefix>()).zip(prefixes) {
-            let raw = RawPrefix {
-                addr: prefix.addr,
-                len: prefix.len,
+        let mut rest = body.get_mut(size_of::<Raw>()..)?;
+        if self.v2.is_some() {
+            let behind = smcd.checked_sub(EXTENSION_BASE)?.checked_add(networks)?;
+            let raw = RawSmcd {
+                ism_gid: [0; 8],
+                ism_chid: [0; 2],
+                extension: u16::try_from(behind).ok()?.into(),
+                vendor: [0; 8],
+                reserved: [0; 20],
             };
-            raw.write_to(place).ok()?;
+            raw.write_to_prefix(rest).ok()?;
+            rest = rest.get_mut(smcd..)?;
+        }
+        if let Some(networks) = &self.v1 {
+            rest = networks.emit(rest)?;
+        }
+        if let Some(extension) = &self.v2 {
+            extension.emit(rest)?;
         }
         Some(len)
     }
-}
-
-/// Reads the networks; gives also what follows them.
-fn read_networks<'a>(
-    raw: &RawNetworks,
-    rest: &'a [u8],
-) -> Result<(Networks, &'a [u8]), ProtocolError> {
-    let count = usize::from(raw.prefixes);
-    if count > MAX_PREFIXES {
-        return Err(ProtocolError::PrefixCount(raw.prefixes));
-    }
-    let (prefixes, rest) =
-        <[RawPrefix]>::ref_from_prefix_with_elems(rest, count).map_err(|_| ProtocolError::Size)?;
-    let networks = match prefixes {
-        [] => Networks::V4(
-            Prefix4::new(raw.net, raw.len).ok_or(ProtocolError::PrefixLength(raw.len))?,
-        ),
-        [first, others @ ..] => {
-            let mut list = Prefix6List::new(first.read()?);
-            for other in others {
-                list.push(other.read()?)
-                    .map_err(|_| ProtocolError::PrefixCount(raw.prefixes))?;
-            }
-            Networks::V6(list)
-        }
-    };
-    Ok((networks, rest))
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_proposal))]
 mod tests {
     use super::*;
-    use crate::proto::clc::Message;
+    use crate::proto::clc::{
+        Eid,
+        EidList,
+        Message,
+        Prefix4,
+        Prefix6,
+        Prefix6List, //
+    };
 
     /// SMCR-VEC-02.
     const IPV4: [u8; 52] = [
@@ -322,7 +232,8 @@ mod tests {
                 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0x0b, 1,
             ]),
             mac: Mac::new([2, 0, 0, 0, 11, 1]),
-            networks,
+            v1: Some(networks),
+            v2: None,
         }
     }
 
@@ -448,7 +359,7 @@ mod tests {
     // GEN-11, CLC-33, AMB-03.
     #[test]
     fn later_versions_are_read_as_the_first() {
-        for flags in [0x20, 0x23, 0x2c, 0xf0] {
+        for flags in [0x24, 0x27, 0x28, 0x2b, 0xf8] {
             let (buf, len) = extended(flags, 40, 30);
             assert_eq!(Message::parse(&buf[..len]), Message::parse(&IPV4));
         }
@@ -458,8 +369,8 @@ mod tests {
     }
 
     #[test]
-    fn offer_without_first_version_is_to_be_declined() {
-        for (flags, transport) in [(0x21, 1), (0x22, 2), (0x2e, 2)] {
+    fn offer_without_smc_r_is_to_be_declined() {
+        for (flags, transport) in [(0x25, 5), (0x26, 6), (0x2a, 10), (0x39, 9)] {
             let (buf, len) = extended(flags, 40, 30);
             let error = Err(Reserved::Transport(transport).into());
             assert_eq!(Message::parse(&buf[..len]), error);
@@ -476,37 +387,140 @@ mod tests {
         assert_eq!(Message::parse(&octets), Message::parse(&IPV4));
     }
 
-    // CLC-106, AMB-06.
+    /// A Proposal of version 2 as Linux writes it without SMC-D: of version 2 only, or of both.
+    fn version_2(v1: bool, eids: u8) -> ([u8; 400], usize) {
+        let mut octets = [0; 400];
+        octets[..40].copy_from_slice(&IPV4[..40]);
+        octets[7] = if v1 { 0x20 } else { 0x22 };
+        let mut at = 80_usize;
+        if v1 {
+            octets[39] = 40;
+            octets[80..88].copy_from_slice(&IPV4[40..48]);
+            at = 88;
+        }
+        octets[51] = at.to_be_bytes()[7] - 52;
+        octets[at] = eids;
+        octets[at + 3] = 0x10;
+        octets[at + 8 + 15] = 77;
+        octets[at + 24] = 255;
+        octets[at + 25] = 2;
+        octets[at + 27] = 3;
+        at += 40;
+        for n in 0..eids {
+            octets[at..at + 32].fill(b' ');
+            octets[at] = b'A' + n;
+            at += 32;
+        }
+        octets[at..at + 4].copy_from_slice(&IPV4[48..]);
+        let [.., high, low] = (at + 4).to_be_bytes();
+        octets[5] = high;
+        octets[6] = low;
+        (octets, at + 4)
+    }
+
+    /// What `version_2` means.
+    fn meant(v1: bool, eids: u8) -> Option<Proposal> {
+        let prefix = Prefix4::new([192, 168, 7, 1], 24)?;
+        let mut list = EidList::EMPTY;
+        for n in 0..eids {
+            list.push(Eid::new(&[b'A' + n])?).ok()?;
+        }
+        let mut gid = [0; 16];
+        gid[15] = 77;
+        let mut proposal = proposal(Networks::V4(prefix));
+        if !v1 {
+            proposal.v1 = None;
+        }
+        proposal.v2 = Some(Extension {
+            gid: Gid::new(gid),
+            release: 1,
+            max_conns: 255,
+            max_links: 2,
+            features: 3,
+            eids: list,
+        });
+        Some(proposal)
+    }
+
     #[test]
-    fn host_bits_do_not_count() -> Result<(), &'static str> {
-        let one = Prefix4::new([10, 1, 2, 3], 8).ok_or("prefix")?;
-        assert_eq!(one.addr, [10, 0, 0, 0]);
-        assert_eq!(Prefix4::new([10, 9, 9, 9], 8), Some(one));
-        assert_eq!(Prefix4::new([1; 4], 0).map(|p| p.addr), Some([0; 4]));
-        assert_eq!(Prefix4::new([1; 4], 32).map(|p| p.addr), Some([1; 4]));
-        assert_eq!(Prefix6::new([1; 16], 0).map(|p| p.addr), Some([0; 16]));
-        assert_eq!(Prefix6::new([1; 16], 128).map(|p| p.addr), Some([1; 16]));
+    fn version_2_is_read_and_written() -> Result<(), &'static str> {
+        for (v1, eids) in [(false, 0), (false, 1), (true, 1), (true, 8), (false, 8)] {
+            let (octets, len) = version_2(v1, eids);
+            let message = Message::Proposal(meant(v1, eids).ok_or("value")?);
+            assert_eq!(Message::parse(&octets[..len]), Ok(message));
+            let mut buf = [0xff; 400];
+            assert_eq!(message.emit(&mut buf), Some(len));
+            assert_eq!(buf[..len], octets[..len]);
+            assert!(message.emit(&mut buf[..len - 1]).is_none());
+        }
         Ok(())
     }
 
-    // CLC-126, CLC-127, TST-103.
     #[test]
-    fn shared_links_are_found() -> Result<(), &'static str> {
-        let net = |a, len| Prefix4::new([192, 168, a, 9], len).map(Networks::V4);
-        let here = net(7, 24).ok_or("prefix")?;
-        assert!(here.shares_link_with(&net(7, 24).ok_or("prefix")?));
-        assert!(!here.shares_link_with(&net(7, 25).ok_or("prefix")?));
-        assert!(!here.shares_link_with(&net(8, 24).ok_or("prefix")?));
-
-        let mut list = Prefix6List::new(prefix6(1).ok_or("prefix")?);
-        let one = Networks::V6(list);
-        assert!(list.push(prefix6(2).ok_or("prefix")?).is_ok());
-        let two = Networks::V6(list);
-        let other = Networks::V6(Prefix6List::new(prefix6(2).ok_or("prefix")?));
-        assert!(one.shares_link_with(&two));
-        assert!(two.shares_link_with(&other));
-        assert!(!one.shares_link_with(&other));
-        assert!(!one.shares_link_with(&here));
+    fn what_offers_smc_d_is_skipped() -> Result<(), &'static str> {
+        let (mut octets, len) = version_2(true, 2);
+        // Both transports in both versions, and 58 octets more: an identifier and a GID.
+        octets[7] = 0x2f;
+        octets[40..52].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 36]);
+        octets[89] = 1;
+        octets[91] |= 1;
+        octets[95] = 96;
+        octets[len - 4..len + 54].fill(0x55);
+        octets[len + 54..len + 58].copy_from_slice(&IPV4[48..]);
+        let [.., high, low] = (len + 58).to_be_bytes();
+        octets[5] = high;
+        octets[6] = low;
+        let message = Message::Proposal(meant(true, 2).ok_or("value")?);
+        assert_eq!(Message::parse(&octets[..len + 58]), Ok(message));
         Ok(())
+    }
+
+    #[test]
+    fn extension_out_of_the_message_is_rejected() {
+        let (mut octets, len) = version_2(false, 1);
+        octets[50] = 0xff;
+        let error = Err(ProtocolError::Offset(0xff1c).into());
+        assert_eq!(Message::parse(&octets[..len]), error);
+        // The last octets of the message are no extension.
+        octets[50] = 0;
+        octets[51] = 72;
+        let error = Err(ProtocolError::Size.into());
+        assert_eq!(Message::parse(&octets[..len]), error);
+    }
+
+    #[test]
+    fn missing_extension_is_to_be_declined() {
+        let (mut octets, len) = version_2(false, 1);
+        octets[51] = 0;
+        let error = Err(Reserved::Extension.into());
+        assert_eq!(Message::parse(&octets[..len]), error);
+    }
+
+    #[test]
+    fn missing_extension_leaves_version_1() -> Result<(), &'static str> {
+        let (mut octets, len) = version_2(true, 1);
+        octets[51] = 0;
+        let mut proposal = meant(true, 1).ok_or("value")?;
+        proposal.v2 = None;
+        let message = Ok(Message::Proposal(proposal));
+        assert_eq!(Message::parse(&octets[..len]), message);
+        Ok(())
+    }
+
+    #[test]
+    fn nine_identifiers_are_rejected() {
+        let (mut octets, len) = version_2(false, 8);
+        octets[80] = 9;
+        let error = Err(ProtocolError::Size.into());
+        assert_eq!(Message::parse(&octets[..len]), error);
+        // Room for it does not help.
+        let mut long = [0; 432];
+        long[..len - 4].copy_from_slice(&octets[..len - 4]);
+        long[len + 28..len + 32].copy_from_slice(&IPV4[48..]);
+        let [.., high, low] = (len + 32).to_be_bytes();
+        long[5] = high;
+        long[6] = low;
+        let error = Err(ProtocolError::EidCount(9).into());
+        assert_eq!(Message::parse(&long[..len + 32]), error);
     }
 }

@@ -14,25 +14,38 @@
 //!
 //! A Decline leads to `Declining` and on to `Done`, where RFC 7609 allows one: in place of the
 //! Accept, and on first contact until the link is confirmed.
+//!
+//! The client may not know that it should begin: something on the way may have taken the option out
+//! of our SYN-ACK, and this side has no way to see that. As long as not even the eye catcher of a
+//! message has come, the handshake has not begun, and the connection goes on as plain TCP, as the
+//! RFC wants it for such a path (TCP-18, FBK-03): at once if the client sends something else, or
+//! when it has been silent for as long as a message may take. Once it has begun, timeouts and wrong
+//! octets end the connection (CLC-07, CLC-11).
 
 use super::{
-    accept::Accept,
-    confirm::Confirm,
-    decline::Decline,
-    endpoint::Endpoint,
+    answer::{
+        Addition,
+        Answer, //
+    },
     error::{
         Error,
         Reserved, //
     },
     handshake::{
         reserved_reason,
-        Bytes,
         LlcOutcome,
         Outcome,
         Timers, //
     },
     message::Message,
     proposal::Proposal,
+    steps::{
+        Action,
+        Prepared,
+        Request,
+        Steps, //
+    },
+    terms::Version,
 };
 use crate::proto::{
     reason::{
@@ -43,59 +56,23 @@ use crate::proto::{
     wire::PeerId,
 };
 
-/// What the engine has to do next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// Send these octets on the TCP connection, then call [`Server::handle_sent`].
-    Send(Bytes),
-    /// Find a link to the client's stack, or make one, and reserve memory that is ready to be
-    /// written (CLC-222); then call [`Server::handle_prepared`].
-    Prepare(Proposal),
-    /// First contact: connect the queue pair to the client's. Otherwise: check that the client
-    /// named an active link of the group (CLC-320). Then call [`Server::handle_connected`].
-    Connect(Confirm),
-    /// Send CONFIRM LINK on the new link; at the end of the exchange call [`Server::handle_llc`].
-    StartLlc,
-    /// The handshake is over. Everything reserved must be released unless this is
-    /// [`Outcome::Smc`].
-    Done(Outcome),
-}
-
-/// The server's end, ready for use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prepared {
-    /// What the client is told of it.
-    pub(crate) accept: Endpoint,
-    /// The link is a new one (CLC-202).
-    pub(crate) first_contact: bool,
-}
-
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The client has to begin.
-    AwaitingProposal { deadline: Instant },
+    /// The client has to begin. It has if `begun` is set: the start of a message has come.
+    AwaitingProposal { begun: bool },
     /// The engine prepares this end. The client waits for us and may not send (CLC-411).
-    Preparing { deadline: Instant },
+    Preparing,
     /// The Accept is on its way to TCP.
-    Accepting {
-        first_contact: bool,
-        deadline: Instant,
-    },
+    Accepting { first_contact: bool },
     /// The client has to answer the Accept.
-    AwaitingConfirm {
-        first_contact: bool,
-        deadline: Instant,
-    },
+    AwaitingConfirm { first_contact: bool },
     /// The engine connects the link, or checks it.
-    Connecting {
-        first_contact: bool,
-        deadline: Instant,
-    },
+    Connecting { first_contact: bool },
     /// First contact: the link is being confirmed. A Decline of the client may still come (CLC-413).
-    Linking { deadline: Instant },
+    Linking,
     /// Our Decline is on its way to TCP.
-    Declining { reason: Reason, deadline: Instant },
+    Declining { reason: Reason },
     /// The outcome is known.
     Done,
 }
@@ -107,22 +84,39 @@ enum State {
 /// The end of a `Send` is to be reported before messages that arrived later.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    timers: Timers,
-    peer_id: PeerId,
+    steps: Steps,
     state: State,
-    action: Option<Action>,
+    /// What the Accept said, if it was of version 2.
+    agreed: Option<Addition>,
 }
 
 impl Server {
     /// Waits for the client to begin; `peer_id` names this side's stack.
     pub(crate) fn new(now: Instant, timers: Timers, peer_id: PeerId) -> Self {
         Self {
-            timers,
-            peer_id,
-            state: State::AwaitingProposal {
-                deadline: now.saturating_add(timers.clc),
-            },
-            action: None,
+            steps: Steps::new(now, timers, peer_id, timers.clc),
+            state: State::AwaitingProposal { begun: false },
+            agreed: None,
+        }
+    }
+
+    /// Whether the client has yet to begin: until then the octets of TCP may not be consumed.
+    pub(crate) fn awaits_start(&self) -> bool {
+        self.state == State::AwaitingProposal { begun: false }
+    }
+
+    /// The first octets are the start of a message: from here on they may be consumed.
+    pub(crate) fn handle_start(&mut self) {
+        if self.awaits_start() {
+            self.state = State::AwaitingProposal { begun: true };
+        }
+    }
+
+    /// The first octets are not the start of a message: the client does not know that this side
+    /// would speak SMC-R.
+    pub(crate) fn handle_foreign(&mut self) {
+        if self.awaits_start() {
+            self.finish(Outcome::NoProposal { silent: false });
         }
     }
 
@@ -131,17 +125,14 @@ impl Server {
         match (self.state, message) {
             (State::Done, _) => {}
             (State::AwaitingProposal { .. }, Message::Proposal(proposal)) => {
-                self.state = State::Preparing {
-                    deadline: now.saturating_add(self.timers.prepare),
-                };
-                self.action = Some(Action::Prepare(*proposal));
+                self.handle_proposal(now, proposal);
             }
-            (State::AwaitingConfirm { first_contact, .. }, Message::Confirm(confirm)) => {
+            (State::AwaitingConfirm { first_contact }, Message::Confirm(confirm)) => {
                 self.handle_confirm(now, first_contact, confirm);
             }
             // The answer may overtake the report that TCP took the Accept.
-            (State::Accepting { first_contact, .. }, Message::Confirm(confirm))
-                if self.action.is_none() =>
+            (State::Accepting { first_contact }, Message::Confirm(confirm))
+                if self.steps.action.is_none() =>
             {
                 self.handle_confirm(now, first_contact, confirm);
             }
@@ -150,17 +141,16 @@ impl Server {
                 | State::AwaitingConfirm { .. }
                 | State::Connecting {
                     first_contact: true,
-                    ..
                 }
-                | State::Linking { .. },
+                | State::Linking,
                 Message::Decline(decline),
             ) => self.finish(Outcome::declined_by_peer(decline)),
-            (State::Accepting { .. }, Message::Decline(decline)) if self.action.is_none() => {
+            (State::Accepting { .. }, Message::Decline(decline)) if self.steps.action.is_none() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
             // Both declined; ours is not needed anymore. When TCP has taken it already the client
             // reads it as application data, and only resetting prevents that it uses it.
-            (State::Declining { .. }, Message::Decline(decline)) if self.action.is_some() => {
+            (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
             // Unexpected (CLC-06), or a chase (CLC-410, CLC-412).
@@ -170,64 +160,80 @@ impl Server {
 
     /// The octets that arrived are no message this side understands.
     pub(crate) fn handle_error(&mut self, now: Instant, error: Error) {
-        match (self.state, error) {
-            (State::Done, _) => {}
-            (State::AwaitingProposal { .. }, Error::Reserved(value @ Reserved::Transport(_))) => {
-                self.decline(now, reserved_reason(value));
+        // What only an Accept or Confirm may hold has nothing to do with a Proposal, and the other
+        // way round.
+        let (in_proposal, reason) = match error {
+            Error::Protocol(_) => (false, None),
+            Error::Reserved(value) => {
+                let in_proposal = match value {
+                    Reserved::Extension => true,
+                    Reserved::Transport(bits) => bits & !0x03 != 0,
+                    Reserved::Version(_) | Reserved::BufSize(_) => false,
+                };
+                (in_proposal, Some(reserved_reason(value)))
             }
-            (
-                State::AwaitingConfirm { first_contact, .. },
-                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
-            ) => self.refuse(now, first_contact, reserved_reason(value)),
-            (
-                State::Accepting { first_contact, .. },
-                Error::Reserved(value @ (Reserved::Version(_) | Reserved::BufSize(_))),
-            ) if self.action.is_none() => self.refuse(now, first_contact, reserved_reason(value)),
+        };
+        match (self.state, reason) {
+            (State::Done, _) => {}
+            (State::AwaitingProposal { .. }, Some(reason)) if in_proposal => {
+                // These occur in version 2 only.
+                self.steps.version = Version::V2;
+                self.decline(now, reason);
+            }
+            (State::AwaitingConfirm { first_contact }, Some(reason)) if !in_proposal => {
+                self.refuse(now, first_contact, reason);
+            }
+            (State::Accepting { first_contact }, Some(reason))
+                if !in_proposal && self.steps.action.is_none() =>
+            {
+                self.refuse(now, first_contact, reason);
+            }
             _ => self.abort(Local::ClcProtocol),
         }
     }
 
     /// The TCP connection ended or failed.
     pub(crate) fn handle_eof(&mut self, _now: Instant) {
-        if self.state != State::Done {
-            self.abort(Local::TcpClosed);
+        match self.state {
+            State::Done => {}
+            State::AwaitingProposal { begun: false } => {
+                self.finish(Outcome::NoProposal { silent: false });
+            }
+            _ => self.abort(Local::TcpClosed),
         }
     }
 
     /// Answers [`Action::Prepare`].
     pub(crate) fn handle_prepared(&mut self, now: Instant, result: Result<Prepared, Reason>) {
-        let State::Preparing { .. } = self.state else {
+        let State::Preparing = self.state else {
             // Too late: the outcome was known before.
             return;
         };
         match result {
             Err(reason) => self.decline(now, reason),
             Ok(prepared) => {
-                self.state = State::Accepting {
-                    first_contact: prepared.first_contact,
-                    deadline: now.saturating_add(self.timers.clc),
+                self.agreed = prepared.v2;
+                let message = Message::Accept(self.steps.answer(&prepared));
+                self.state = match self.steps.send(now, &message) {
+                    true => State::Accepting {
+                        first_contact: prepared.first_contact,
+                    },
+                    false => State::Done,
                 };
-                self.send(&Message::Accept(Accept {
-                    peer: self.peer_id,
-                    first_contact: prepared.first_contact,
-                    endpoint: prepared.accept,
-                }));
             }
         }
     }
 
     /// Answers [`Action::Connect`].
     pub(crate) fn handle_connected(&mut self, now: Instant, result: Result<(), Reason>) {
-        let State::Connecting { first_contact, .. } = self.state else {
+        let State::Connecting { first_contact } = self.state else {
             return;
         };
         match result {
             Err(reason) => self.refuse(now, first_contact, reason),
             Ok(()) if first_contact => {
-                self.state = State::Linking {
-                    deadline: now.saturating_add(self.timers.llc),
-                };
-                self.action = Some(Action::StartLlc);
+                self.state = State::Linking;
+                self.steps.start_llc(now);
             }
             Ok(()) => self.finish(Outcome::Smc),
         }
@@ -235,30 +241,28 @@ impl Server {
 
     /// TCP has taken the octets of [`Action::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
-        if self.action.is_some() {
+        if self.steps.action.is_some() {
             // What is waiting has not been sent; this is about something older.
             return;
         }
         match self.state {
-            State::Accepting { first_contact, .. } => {
-                self.state = State::AwaitingConfirm {
-                    first_contact,
-                    deadline: now.saturating_add(self.timers.clc),
-                };
+            State::Accepting { first_contact } => {
+                self.state = State::AwaitingConfirm { first_contact };
+                self.steps.wait(now, self.steps.timers.clc);
             }
-            State::Declining { reason, .. } => self.finish(Outcome::declined(reason)),
+            State::Declining { reason } => self.finish(Outcome::declined(reason)),
             State::AwaitingProposal { .. }
-            | State::Preparing { .. }
+            | State::Preparing
             | State::AwaitingConfirm { .. }
             | State::Connecting { .. }
-            | State::Linking { .. }
+            | State::Linking
             | State::Done => {}
         }
     }
 
     /// The LLC exchange of a first contact is over.
     pub(crate) fn handle_llc(&mut self, now: Instant, outcome: LlcOutcome) {
-        let State::Linking { .. } = self.state else {
+        let State::Linking = self.state else {
             return;
         };
         match outcome {
@@ -270,15 +274,18 @@ impl Server {
 
     /// The time of [`Self::poll_timeout`] has come.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+        if !self.steps.is_late(now) {
             return;
         }
         let slow = Reason::Local(Local::ClcTimeout);
         match self.state {
+            State::AwaitingProposal { begun: false } => {
+                self.finish(Outcome::NoProposal { silent: true });
+            }
             // The client is not to blame and still waits for an answer.
-            State::Preparing { .. } => self.decline(now, slow),
-            State::Connecting { first_contact, .. } => self.refuse(now, first_contact, slow),
-            State::Linking { .. } => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
+            State::Preparing => self.decline(now, slow),
+            State::Connecting { first_contact } => self.refuse(now, first_contact, slow),
+            State::Linking => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
             // No fallback: TCP would not work either (CLC-11).
             _ => self.abort(Local::ClcTimeout),
         }
@@ -287,22 +294,13 @@ impl Server {
     /// When to call [`Self::handle_timeout`] at the latest.
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        match self.state {
-            State::AwaitingProposal { deadline }
-            | State::Preparing { deadline }
-            | State::Accepting { deadline, .. }
-            | State::AwaitingConfirm { deadline, .. }
-            | State::Connecting { deadline, .. }
-            | State::Linking { deadline }
-            | State::Declining { deadline, .. } => Some(deadline),
-            State::Done => None,
-        }
+        self.steps.deadline
     }
 
     /// What to do next.
     #[must_use]
     pub(crate) fn poll_action(&mut self) -> Option<Action> {
-        self.action.take()
+        self.steps.action.take()
     }
 
     /// Whether the client may send a CLC message. TCP is to be read only then, as everything else
@@ -315,9 +313,8 @@ impl Server {
                 | State::AwaitingConfirm { .. }
                 | State::Connecting {
                     first_contact: true,
-                    ..
                 }
-                | State::Linking { .. }
+                | State::Linking
         )
     }
 
@@ -326,27 +323,56 @@ impl Server {
     pub(crate) const fn state_name(&self) -> &'static str {
         match self.state {
             State::AwaitingProposal { .. } => "awaiting proposal",
-            State::Preparing { .. } => "preparing",
+            State::Preparing => "preparing",
             State::Accepting { .. } => "accepting",
             State::AwaitingConfirm { .. } => "awaiting confirm",
             State::Connecting { .. } => "connecting",
-            State::Linking { .. } => "linking",
+            State::Linking => "linking",
             State::Declining { .. } => "declining",
             State::Done => "done",
         }
     }
 
+    /// The client began.
+    fn handle_proposal(&mut self, now: Instant, proposal: &Proposal) {
+        if proposal.v2.is_some() {
+            self.steps.version = Version::V2;
+        }
+        self.state = State::Preparing;
+        self.steps.prepare(now, Request::Proposal(*proposal));
+    }
+
     /// The client agreed.
-    fn handle_confirm(&mut self, now: Instant, first_contact: bool, confirm: &Confirm) {
+    fn handle_confirm(&mut self, now: Instant, first_contact: bool, confirm: &Answer) {
+        match self.judge(first_contact, confirm) {
+            Ok(()) => {
+                self.state = State::Connecting { first_contact };
+                self.steps.wait(now, self.steps.timers.prepare);
+                self.steps.action = Some(Action::Connect(*confirm));
+            }
+            Err(reason) => self.refuse(now, first_contact, reason),
+        }
+    }
+
+    /// Whether the Confirm is an answer to the Accept.
+    fn judge(&self, first_contact: bool, confirm: &Answer) -> Result<(), Reason> {
+        match (&self.agreed, &confirm.v2) {
+            (None, None) => {}
+            (Some(ours), Some(theirs)) => {
+                if ours.eid != theirs.eid {
+                    return Err(Reason::NoUeid);
+                }
+                if let Some(first) = &ours.first {
+                    first.repeated_in(theirs.first.as_ref())?;
+                }
+            }
+            _ => return Err(Reason::VersionMismatch),
+        }
         // A reserved MTU matters only where a queue pair is made from it (CLC-08, CLC-221).
         if first_contact && confirm.endpoint.mtu.is_none() {
-            return self.decline(now, Reason::Configuration);
+            return Err(Reason::Configuration);
         }
-        self.state = State::Connecting {
-            first_contact,
-            deadline: now.saturating_add(self.timers.prepare),
-        };
-        self.action = Some(Action::Connect(*confirm));
+        Ok(())
     }
 
     /// Refuses a Confirm: by Decline on first contact (FBK-07), by reset otherwise, as a Decline
@@ -361,30 +387,22 @@ impl Server {
 
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
-        self.state = State::Declining {
-            reason,
-            deadline: now.saturating_add(self.timers.clc),
+        self.state = match self.steps.decline(now, reason) {
+            true => State::Declining { reason },
+            false => State::Done,
         };
-        self.send(&Message::Decline(Decline::new(self.peer_id, reason)));
-    }
-
-    /// Hands out a message.
-    fn send(&mut self, message: &Message) {
-        match Bytes::of(message) {
-            Some(bytes) => self.action = Some(Action::Send(bytes)),
-            None => self.finish(Outcome::Abort(Reason::Internal)),
-        }
     }
 
     /// Ends with a reset for a local reason.
     fn abort(&mut self, reason: Local) {
-        self.finish(Outcome::Abort(Reason::Local(reason)));
+        self.state = State::Done;
+        self.steps.abort(reason);
     }
 
-    /// Ends. Whatever was not yet handed out is void.
+    /// Ends.
     fn finish(&mut self, outcome: Outcome) {
         self.state = State::Done;
-        self.action = Some(Action::Done(outcome));
+        self.steps.finish(outcome);
     }
 }
 
@@ -403,7 +421,8 @@ mod tests {
                 CLIENT,
                 SERVER, //
             },
-            ProtocolError,
+            Decline,
+            ProtocolError, //
         },
         time::Duration,
     };
@@ -505,7 +524,7 @@ mod tests {
     });
     const DECL: Want = Want::Decline(Reason::Memory);
     const BAD: Want = Want::Decline(Reason::Configuration);
-    const VERS: Want = Want::Decline(Reason::VersionMismatch);
+    const MODE: Want = Want::Decline(Reason::ModeUnsupported);
     const READY: Want = Want::Decline(Reason::ReadyLink);
     const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
     const ACC_N: Want = Want::Accept(AcceptingNew);
@@ -548,7 +567,7 @@ mod tests {
         (Event::Decline,       [PEER,   PROTO,  PROTO,  PEER,   PEER,   PEER,   PEER,   PEER,   PROTO,  PEER,   PEER,   PROTO,  Same]),
         (Event::NoMessage,     [PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::BadBufSize,    [PROTO,  PROTO,  PROTO,  BAD,    VERS_A, BAD,    VERS_A, PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
-        (Event::BadTransport,  [VERS,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::BadTransport,  [MODE,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Eof,           [CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, Same]),
         (Event::PreparedNew,   [Same,   ACC_N,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
         (Event::PreparedOld,   [Same,   ACC_O,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
@@ -593,6 +612,9 @@ mod tests {
             let _taken = server.poll_action();
             apply(&mut server, *event);
         }
+        if at == AwaitingProposal {
+            server.handle_start();
+        }
         if !matches!(at, AcceptQueued | DeclineQueued) {
             let _taken = server.poll_action();
         }
@@ -610,7 +632,7 @@ mod tests {
             Event::Decline => server.handle_message(now, &Message::Decline(decline())),
             Event::NoMessage => server.handle_error(now, ProtocolError::EyeCatcher.into()),
             Event::BadBufSize => server.handle_error(now, Reserved::BufSize(6).into()),
-            Event::BadTransport => server.handle_error(now, Reserved::Transport(2).into()),
+            Event::BadTransport => server.handle_error(now, Reserved::Transport(0b1010).into()),
             Event::Eof => server.handle_eof(now),
             Event::PreparedNew => server.handle_prepared(now, Ok(prepared(true))),
             Event::PreparedOld => server.handle_prepared(now, Ok(prepared(false))),
@@ -632,8 +654,9 @@ mod tests {
     /// This side's end.
     fn prepared(first_contact: bool) -> Prepared {
         Prepared {
-            accept: endpoint(true),
+            endpoint: endpoint(true),
             first_contact,
+            v2: None,
         }
     }
 
@@ -641,16 +664,16 @@ mod tests {
     fn is_at(server: &Server, at: At) -> bool {
         match (server.state, at) {
             (State::AwaitingProposal { .. }, AwaitingProposal)
-            | (State::Preparing { .. }, Preparing)
-            | (State::Linking { .. }, Linking)
+            | (State::Preparing, Preparing)
+            | (State::Linking, Linking)
             | (State::Declining { .. }, DeclineQueued | Declining)
             | (State::Done, Done) => true,
-            (State::Accepting { first_contact, .. }, AcceptQueued | AcceptingNew)
-            | (State::AwaitingConfirm { first_contact, .. }, AwaitingConfirmNew)
-            | (State::Connecting { first_contact, .. }, ConnectingNew) => first_contact,
-            (State::Accepting { first_contact, .. }, AcceptingOld)
-            | (State::AwaitingConfirm { first_contact, .. }, AwaitingConfirmOld)
-            | (State::Connecting { first_contact, .. }, ConnectingOld) => !first_contact,
+            (State::Accepting { first_contact }, AcceptQueued | AcceptingNew)
+            | (State::AwaitingConfirm { first_contact }, AwaitingConfirmNew)
+            | (State::Connecting { first_contact }, ConnectingNew) => first_contact,
+            (State::Accepting { first_contact }, AcceptingOld)
+            | (State::AwaitingConfirm { first_contact }, AwaitingConfirmOld)
+            | (State::Connecting { first_contact }, ConnectingOld) => !first_contact,
             _ => false,
         }
     }
@@ -666,10 +689,15 @@ mod tests {
     /// Whether the transition of `before` to `after` is the wanted one.
     fn is_wanted(before: &Server, after: &mut Server, want: Want) -> bool {
         match want {
-            Want::Same => after.state == before.state && after.action == before.action,
+            Want::Same => {
+                after.state == before.state
+                    && after.steps.action == before.steps.action
+                    && after.steps.deadline == before.steps.deadline
+            }
             Want::Go(at) => is_at(after, at) && after.poll_action().is_none(),
             Want::Prepare => {
-                is_at(after, Preparing) && after.poll_action() == Some(Action::Prepare(proposal()))
+                is_at(after, Preparing)
+                    && after.poll_action() == Some(Action::Prepare(Request::Proposal(proposal())))
             }
             Want::Accept(at) => {
                 let message = Message::Accept(accept(at == AcceptingNew, true));
@@ -681,8 +709,8 @@ mod tests {
             Want::Decline(reason) => {
                 let diagnosis = Reason::from_code(reason.wire());
                 is_at(after, Declining)
-                    && sent(after.poll_action())
-                        == Some(Message::Decline(Decline::new(SERVER, diagnosis)))
+                    && matches!(sent(after.poll_action()), Some(Message::Decline(decline))
+                        if decline.peer == SERVER && decline.reason == diagnosis)
             }
             Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
             Want::End(outcome) => {
@@ -741,9 +769,39 @@ mod tests {
 
     // CLC-402, CLC-416, TST-107.
     #[test]
+    fn silent_client_gets_tcp() {
+        let mut server = Server::new(START, TIMERS, SERVER);
+        assert!(server.awaits_start() && server.expects_message());
+        server.handle_timeout(START.saturating_add(TIMERS.clc));
+        let outcome = Outcome::NoProposal { silent: true };
+        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+        assert!(!server.awaits_start() && !server.expects_message());
+    }
+
+    #[test]
+    fn client_that_sends_data_gets_tcp() {
+        let mut server = Server::new(START, TIMERS, SERVER);
+        server.handle_foreign();
+        let outcome = Outcome::NoProposal { silent: false };
+        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+    }
+
+    #[test]
+    fn client_that_has_begun_must_go_on() {
+        let mut server = Server::new(START, TIMERS, SERVER);
+        server.handle_start();
+        assert!(!server.awaits_start());
+        server.handle_foreign();
+        assert!(server.poll_action().is_none());
+        server.handle_timeout(START.saturating_add(TIMERS.clc));
+        let outcome = Outcome::Abort(Reason::Local(Local::ClcTimeout));
+        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+    }
+
+    #[test]
     fn out_of_sync_of_the_client_is_passed_on() {
         let mut server = server(AwaitingConfirmOld);
-        let decline = Decline::new(CLIENT, Reason::OutOfSync);
+        let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
         server.handle_message(START, &Message::Decline(decline));
         let outcome = Outcome::Fallback {
             reason: Reason::OutOfSync,

@@ -11,11 +11,10 @@ use crate::proto::{
         WriteSeg, //
     },
     clc::{
-        client::Client,
-        server::Server,
         Assembler,
         Endpoint,
         LlcOutcome,
+        Machine,
         Outcome, //
     },
     llc::{
@@ -76,12 +75,6 @@ pub(super) enum Packet {
 pub(super) enum Done {
     Llc(Kind),
     Cdc(usize, Token),
-}
-
-/// The handshake of one end.
-pub(super) enum Machine {
-    Client(Client),
-    Server(Server),
 }
 
 /// One end of a connection.
@@ -241,10 +234,7 @@ impl Host {
     pub(super) fn tell_llc(&mut self, now: Instant, outcome: LlcOutcome) {
         for end in self.ends.iter_mut().filter(|end| end.links) {
             end.links = false;
-            match &mut end.machine {
-                Machine::Client(client) => client.handle_llc(now, outcome),
-                Machine::Server(server) => server.handle_llc(now, outcome),
-            }
+            end.machine.handle_llc(now, outcome);
         }
     }
 }

@@ -21,7 +21,6 @@ use super::{
         Done,
         Half,
         Host,
-        Machine,
         Packet,
         CLIENT,
         ELEMENTS,
@@ -39,21 +38,18 @@ use crate::proto::{
     },
     clc::{
         self,
-        client::{
-            self,
-            Client, //
-        },
-        server::{
-            self,
-            Server, //
-        },
+        client::Client,
+        server::Server,
         Assembler,
         LlcOutcome,
+        Machine,
         Message,
         Networks,
         Outcome,
         Prefix4,
-        Proposal, //
+        Prepared,
+        Proposal,
+        Request, //
     },
     llc::{
         Action,
@@ -126,7 +122,8 @@ impl World {
             peer: peer_id(CLIENT),
             gid: gid(CLIENT),
             mac: mac(CLIENT),
-            networks: Networks::V4(Prefix4::new([192, 0, 2, 0], 24).unwrap()),
+            v1: Some(Networks::V4(Prefix4::new([192, 0, 2, 0], 24).unwrap())),
+            v2: None,
         };
         let now = self.now;
         for side in [0, 1] {
@@ -172,11 +169,7 @@ impl World {
             Step::Clc(c) => host.ends[c].outcome.is_none() && host.ends[c].awaits_rmb.is_none(),
             Step::Tcp(c) => {
                 let end = &host.ends[c];
-                let expects = match &end.machine {
-                    Machine::Client(client) => client.expects_message(),
-                    Machine::Server(server) => server.expects_message(),
-                };
-                expects && end.outcome.is_none() && !end.stream.is_empty()
+                end.machine.expects_message() && end.outcome.is_none() && !end.stream.is_empty()
             }
             Step::App(c) => {
                 let end = &host.ends[c];
@@ -296,14 +289,8 @@ impl World {
             }
             for c in 0..self.hosts[side].ends.len() {
                 let end = &mut self.hosts[side].ends[c];
-                match &mut end.machine {
-                    Machine::Client(client) if due(client.poll_timeout()) => {
-                        client.handle_timeout(now);
-                    }
-                    Machine::Server(server) if due(server.poll_timeout()) => {
-                        server.handle_timeout(now);
-                    }
-                    _ => {}
+                if due(end.machine.poll_timeout()) {
+                    end.machine.handle_timeout(now);
                 }
                 if end
                     .conn
@@ -368,21 +355,10 @@ impl World {
             *to = from;
         }
         let message = end.assembler.filled(count).expect("a good message");
-        match (message, &mut end.machine) {
-            (None, _) => {}
-            (Some(message), Machine::Client(client)) => {
-                if let Message::Accept(accept) = &message {
-                    end.peer = Some(accept.endpoint);
-                }
-                client.handle_message(now, &message);
-            }
-            (Some(message), Machine::Server(server)) => {
-                if let Message::Confirm(confirm) = &message {
-                    end.peer = Some(confirm.endpoint);
-                }
-                server.handle_message(now, &message);
-            }
+        if let Some(Message::Accept(answer) | Message::Confirm(answer)) = &message {
+            end.peer = Some(answer.endpoint);
         }
+        end.machine.handle_octets(now, Ok(message));
     }
 
     /// Does what a handshake wants.
@@ -392,57 +368,44 @@ impl World {
         let [one, two] = &mut self.hosts;
         let (host, peer) = if side == 0 { (one, two) } else { (two, one) };
         let end = &mut host.ends[c];
-        match &mut end.machine {
-            Machine::Client(client) => match client.poll_action() {
-                None => {}
-                Some(client::Action::Send(bytes)) => {
-                    peer.ends[c].stream.extend(bytes.as_slice());
-                    client.handle_sent(now);
+        let Some(action) = end.machine.poll_action() else {
+            return;
+        };
+        match action {
+            clc::Action::Send(bytes) => {
+                peer.ends[c].stream.extend(bytes.as_slice());
+                end.machine.handle_sent(now);
+            }
+            clc::Action::Prepare(_) if refuse || self.link_down => {
+                end.machine.handle_prepared(now, Err(Reason::Memory));
+            }
+            clc::Action::Prepare(Request::Accept(accept)) => {
+                if accept.first_contact {
+                    host.make_group(side, &accept.endpoint);
+                    host.group.as_mut().unwrap().start(now);
+                } else if !host.ready {
+                    end.machine.handle_prepared(now, Err(Reason::OutOfSync));
+                    return;
                 }
-                Some(client::Action::Prepare(_)) if refuse || self.link_down => {
-                    client.handle_prepared(now, Err(Reason::Memory));
+                self.prepare(side, c, accept.first_contact);
+            }
+            clc::Action::Prepare(Request::Proposal(_)) => {
+                let first_contact = host.group.is_none();
+                self.prepare(side, c, first_contact);
+            }
+            clc::Action::Connect(confirm) => {
+                if end.first_contact {
+                    host.make_group(side, &confirm.endpoint);
                 }
-                Some(client::Action::Prepare(accept)) => {
-                    if accept.first_contact {
-                        host.make_group(side, &accept.endpoint);
-                        host.group.as_mut().unwrap().start(now);
-                    } else if !host.ready {
-                        client.handle_prepared(now, Err(Reason::OutOfSync));
-                        return;
-                    }
-                    self.prepare(side, c, accept.first_contact);
-                }
-                Some(client::Action::StartLlc) => end.links = true,
-                Some(client::Action::Done(outcome)) => self.done(side, c, outcome),
-            },
-            Machine::Server(server) => match server.poll_action() {
-                None => {}
-                Some(server::Action::Send(bytes)) => {
-                    peer.ends[c].stream.extend(bytes.as_slice());
-                    server.handle_sent(now);
-                }
-                Some(server::Action::Prepare(_)) if refuse || self.link_down => {
-                    server.handle_prepared(now, Err(Reason::Memory));
-                }
-                Some(server::Action::Prepare(_)) => {
-                    let first_contact = host.group.is_none();
-                    self.prepare(side, c, first_contact);
-                }
-                Some(server::Action::Connect(confirm)) => {
-                    if end.first_contact {
-                        host.make_group(side, &confirm.endpoint);
-                    }
-                    let Machine::Server(server) = &mut host.ends[c].machine else {
-                        unreachable!("it was one");
-                    };
-                    server.handle_connected(now, Ok(()));
-                }
-                Some(server::Action::StartLlc) => {
-                    end.links = true;
+                host.ends[c].machine.handle_connected(now, Ok(()));
+            }
+            clc::Action::StartLlc => {
+                end.links = true;
+                if side != CLIENT {
                     host.group.as_mut().unwrap().start(now);
                 }
-                Some(server::Action::Done(outcome)) => self.done(side, c, outcome),
-            },
+            }
+            clc::Action::Done(outcome) => self.done(side, c, outcome),
         }
     }
 
@@ -476,22 +439,12 @@ impl World {
         let endpoint = host.endpoint(side, c);
         let end = &mut host.ends[c];
         let first_contact = end.first_contact;
-        match &mut end.machine {
-            Machine::Client(client) => client.handle_prepared(
-                now,
-                Ok(client::Prepared {
-                    confirm: endpoint,
-                    first_contact,
-                }),
-            ),
-            Machine::Server(server) => server.handle_prepared(
-                now,
-                Ok(server::Prepared {
-                    accept: endpoint,
-                    first_contact,
-                }),
-            ),
-        }
+        let prepared = Prepared {
+            endpoint,
+            first_contact,
+            v2: None,
+        };
+        end.machine.handle_prepared(now, Ok(prepared));
     }
 
     /// A handshake is over.
@@ -512,10 +465,8 @@ impl World {
             host.release(side, c);
             if matches!(outcome, Outcome::Abort(_)) {
                 let peer = &mut self.hosts[1 - side].ends[c];
-                match &mut peer.machine {
-                    _ if peer.outcome.is_some() => {}
-                    Machine::Client(client) => client.handle_eof(now),
-                    Machine::Server(server) => server.handle_eof(now),
+                if peer.outcome.is_none() {
+                    peer.machine.handle_eof(now);
                 }
                 if let Some(conn) = peer.conn.as_mut() {
                     let events = conn.handle_tcp_reset(now);
@@ -740,10 +691,7 @@ impl World {
                 for c in 0..self.hosts[side].ends.len() {
                     let end = &mut self.hosts[side].ends[c];
                     if end.awaits_rmb.take().is_some() {
-                        match &mut end.machine {
-                            Machine::Client(m) => m.handle_prepared(now, Err(Reason::NoActiveLink)),
-                            Machine::Server(m) => m.handle_prepared(now, Err(Reason::NoActiveLink)),
-                        }
+                        end.machine.handle_prepared(now, Err(Reason::NoActiveLink));
                     }
                     if let Some(conn) = end.conn.as_mut() {
                         let events = conn.handle_link_lost(now);

@@ -6,19 +6,17 @@
 use super::input::Input;
 use crate::proto::{
     clc::{
-        client::{
-            self,
-            Client, //
-        },
-        server::{
-            self,
-            Server, //
-        },
+        client::Client,
+        server::Server,
+        Action,
+        Answer,
         Endpoint,
         LlcOutcome,
         Message,
         Outcome,
-        Timers, //
+        Prepared,
+        Timers,
+        Version, //
     },
     reason::Reason,
     time::{
@@ -45,17 +43,18 @@ fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
     let mut octets = [0; 68];
     let kind = input.byte();
     let peer = PeerId::new([1; 8]);
-    let accept = crate::proto::clc::Accept {
+    let accept = Answer {
         peer,
         first_contact: kind & 0x10 != 0,
         endpoint: end,
+        v2: None,
     };
-    let confirm = crate::proto::clc::Confirm {
-        peer,
-        endpoint: end,
+    let confirm = Answer {
+        first_contact: false,
+        ..accept
     };
     let reason = Reason::from_code(u32::from(kind) << 24);
-    let decline = crate::proto::clc::Decline::new(peer, reason);
+    let decline = crate::proto::clc::Decline::new(peer, reason, Version::V1);
     let written = match kind % 8 {
         0..=2 => Message::Accept(accept).emit(&mut octets),
         3..=4 => Message::Confirm(confirm).emit(&mut octets),
@@ -147,23 +146,23 @@ pub fn clc_handshake(octets: &[u8]) {
             },
             2 => {
                 match client.poll_action() {
-                    Some(client::Action::Send(bytes)) => {
+                    Some(Action::Send(bytes)) => {
                         let sent = Message::parse(bytes.as_slice());
                         confirmed |= matches!(sent, Ok(Message::Confirm(_)));
                         assert!(sent.is_ok());
                     }
-                    Some(client::Action::Done(outcome)) => {
+                    Some(Action::Done(outcome)) => {
                         note(&mut client_ends, outcome, confirmed);
                     }
                     _ => {}
                 }
                 match server.poll_action() {
-                    Some(server::Action::Send(bytes)) => {
+                    Some(Action::Send(bytes)) => {
                         let sent = Message::parse(bytes.as_slice());
                         accepted |= matches!(sent, Ok(Message::Accept(_)));
                         assert!(sent.is_ok());
                     }
-                    Some(server::Action::Done(outcome)) => {
+                    Some(Action::Done(outcome)) => {
                         note(&mut server_ends, outcome, accepted);
                     }
                     _ => {}
@@ -176,15 +175,12 @@ pub fn clc_handshake(octets: &[u8]) {
             4 => {
                 let first_contact = choice & 0x10 != 0;
                 let ok = choice & 0x20 == 0;
-                let mine = client::Prepared {
-                    confirm: end,
+                let mine = Prepared {
+                    endpoint: end,
                     first_contact,
+                    v2: None,
                 };
                 client.handle_prepared(now, ok.then_some(mine).ok_or(Reason::OutOfSync));
-                let mine = server::Prepared {
-                    accept: end,
-                    first_contact,
-                };
                 server.handle_prepared(now, ok.then_some(mine).ok_or(Reason::Memory));
             }
             5 => {
@@ -217,10 +213,10 @@ pub fn clc_handshake(octets: &[u8]) {
         if let Some(deadline) = server.poll_timeout() {
             server.handle_timeout(deadline);
         }
-        if let Some(client::Action::Done(outcome)) = client.poll_action() {
+        if let Some(Action::Done(outcome)) = client.poll_action() {
             note(&mut client_ends, outcome, true);
         }
-        if let Some(server::Action::Done(outcome)) = server.poll_action() {
+        if let Some(Action::Done(outcome)) = server.poll_action() {
             note(&mut server_ends, outcome, true);
         }
     }

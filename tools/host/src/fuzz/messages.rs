@@ -29,7 +29,7 @@ use crate::proto::{
 pub fn clc_message(octets: &[u8]) {
     let whole = Message::parse(octets);
     if let Ok(message) = whole {
-        let mut buf = [0; 200];
+        let mut buf = [0; 600];
         let len = message.emit(&mut buf).unwrap_or(0);
         assert_eq!(Message::parse(buf.get(..len).unwrap_or(&[])), whole);
     }

@@ -4,18 +4,24 @@
 
 use crate::proto::{
     clc::{
-        Accept,
+        Addition,
+        Answer,
         Assembler,
-        Confirm,
         Decline,
+        Eid,
+        EidList,
         Endpoint,
         Error,
+        Extension,
+        FirstContact,
+        GidList,
         Message,
         Networks,
         Prefix4,
         Prefix6,
         Prefix6List,
-        Proposal, //
+        Proposal,
+        Version, //
     },
     reason::Reason,
     wire::{
@@ -59,16 +65,97 @@ fn networks() -> impl Strategy<Value = Networks> {
     prop_oneof![v4, v6]
 }
 
-/// Any Proposal.
+/// Any enterprise identifier.
+fn eid() -> impl Strategy<Value = Eid> {
+    any::<[u8; 32]>().prop_map(Eid::from_octets)
+}
+
+/// Any offer of version 2.
+fn extension() -> impl Strategy<Value = Extension> {
+    let numbers = (0..16_u8, any::<u8>(), any::<u8>(), any::<u16>());
+    (any::<[u8; 16]>(), numbers, vec(eid(), 0..=8)).prop_filter_map(
+        "list",
+        |(gid, (release, max_conns, max_links, features), names)| {
+            let mut eids = EidList::EMPTY;
+            for name in names {
+                eids.push(name).ok()?;
+            }
+            Some(Extension {
+                gid: Gid::new(gid),
+                release,
+                max_conns,
+                max_links,
+                features,
+                eids,
+            })
+        },
+    )
+}
+
+/// Any Proposal of version 1.
 pub(super) fn proposal() -> impl Strategy<Value = Proposal> {
     (peer(), any::<[u8; 16]>(), any::<[u8; 6]>(), networks()).prop_map(
         |(peer, gid, mac, networks)| Proposal {
             peer,
             gid: Gid::new(gid),
             mac: Mac::new(mac),
-            networks,
+            v1: Some(networks),
+            v2: None,
         },
     )
+}
+
+/// Any Proposal that offers version 2, and perhaps version 1.
+fn proposal_2() -> impl Strategy<Value = Proposal> {
+    (proposal(), any::<bool>(), extension()).prop_map(|(proposal, v1, v2)| Proposal {
+        v1: proposal.v1.filter(|_| v1),
+        v2: Some(v2),
+        ..proposal
+    })
+}
+
+/// What version 2 adds to an answer; a Confirm may have GIDs.
+fn addition(is_confirm: bool) -> impl Strategy<Value = Addition> {
+    let numbers = (any::<bool>(), 0..16_u8, 0..16_u8, any::<u8>());
+    let more = (any::<u8>(), any::<u16>(), any::<[u8; 32]>());
+    let gids = vec(any::<[u8; 16]>(), 0..=if is_confirm { 8 } else { 0 });
+    (eid(), any::<bool>(), numbers, more, gids).prop_map(
+        |(eid, is_first, (direct, os, release, max_conns), (max_links, features, host), gids)| {
+            let mut list = GidList::EMPTY;
+            for gid in gids {
+                list.push(Gid::new(gid));
+            }
+            let limited = release >= 1;
+            let first = FirstContact {
+                direct,
+                os,
+                release,
+                host,
+                max_conns: if limited { max_conns } else { 0 },
+                max_links: if limited { max_links } else { 0 },
+                features: if limited { features } else { 0 },
+                gids: list,
+            };
+            Addition {
+                eid,
+                first: is_first.then_some(first),
+            }
+        },
+    )
+}
+
+/// Any Accept or Confirm.
+fn answer(is_confirm: bool) -> impl Strategy<Value = Answer> {
+    let v2 = prop::option::of(addition(is_confirm));
+    (peer(), any::<bool>(), endpoint(), v2).prop_map(move |(peer, flag, endpoint, v2)| Answer {
+        peer,
+        first_contact: match &v2 {
+            Some(v2) => v2.first.is_some(),
+            None => flag && !is_confirm,
+        },
+        endpoint,
+        v2,
+    })
 }
 
 /// Any end of a connection.
@@ -97,10 +184,12 @@ pub(super) fn endpoint() -> impl Strategy<Value = Endpoint> {
 
 /// Any Decline.
 fn decline() -> impl Strategy<Value = Decline> {
-    (peer(), any::<bool>(), any::<u32>()).prop_map(|(peer, out_of_sync, code)| Decline {
+    let fields = (peer(), any::<bool>(), any::<u32>(), any::<bool>());
+    fields.prop_map(|(peer, out_of_sync, code, v2)| Decline {
         peer,
         out_of_sync,
         reason: Reason::from_code(code),
+        version: if v2 { Version::V2 } else { Version::V1 },
     })
 }
 
@@ -108,22 +197,16 @@ fn decline() -> impl Strategy<Value = Decline> {
 pub(super) fn message() -> impl Strategy<Value = Message> {
     prop_oneof![
         proposal().prop_map(Message::Proposal),
-        (peer(), any::<bool>(), endpoint()).prop_map(|(peer, first_contact, endpoint)| {
-            Message::Accept(Accept {
-                peer,
-                first_contact,
-                endpoint,
-            })
-        }),
-        (peer(), endpoint())
-            .prop_map(|(peer, endpoint)| Message::Confirm(Confirm { peer, endpoint })),
+        proposal_2().prop_map(Message::Proposal),
+        answer(false).prop_map(Message::Accept),
+        answer(true).prop_map(Message::Confirm),
         decline().prop_map(Message::Decline),
     ]
 }
 
 /// The octets of a message.
 pub(super) fn octets(message: &Message) -> Vec<u8> {
-    let mut buf = [0; 200];
+    let mut buf = [0; 600];
     let len = message.emit(&mut buf).expect("every message fits");
     buf[..len].to_vec()
 }
@@ -138,7 +221,7 @@ proptest! {
     #[test]
     fn messages_need_exactly_their_room(message in message()) {
         let len = octets(&message).len();
-        let mut buf = [0; 200];
+        let mut buf = [0; 600];
         prop_assert_eq!(message.emit(&mut buf[..len]), Some(len));
         prop_assert_eq!(message.emit(&mut buf[..len - 1]), None);
     }
@@ -165,7 +248,7 @@ proptest! {
         if let Ok(read) = Message::parse(&octets) {
             // What was understood keeps its meaning. Reserved fields and an area for growth may
             // be lost, so only the value is compared.
-            let mut buf = [0; 200];
+            let mut buf = [0; 600];
             let len = read.emit(&mut buf).expect("every message fits");
             prop_assert_eq!(Message::parse(&buf[..len]), Ok(read));
         }

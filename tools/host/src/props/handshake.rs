@@ -10,23 +10,20 @@ use super::clc::{
 };
 use crate::proto::{
     clc::{
-        client::{
-            self,
-            Client, //
-        },
-        server::{
-            self,
-            Server, //
-        },
-        Accept,
+        client::Client,
+        server::Server,
+        Action,
+        Answer,
         Assembler,
         Endpoint,
         Error,
         LlcOutcome,
         Message,
         Outcome,
+        Prepared,
         Proposal,
         ProtocolError,
+        Request,
         Reserved,
         Timers, //
     },
@@ -134,43 +131,46 @@ fn run(
         let step = usize::from(choice >> 2).max(1);
         match choice % 4 {
             0 => match client.poll_action() {
-                Some(client::Action::Send(bytes)) => {
+                Some(Action::Send(bytes)) => {
                     upstream.extend(bytes.as_slice());
                     client.handle_sent(now);
                 }
-                Some(client::Action::Prepare(Accept { first_contact, .. })) => {
+                Some(Action::Prepare(Request::Accept(Answer { first_contact, .. }))) => {
                     let result = match (first_contact, plan.client_has_link) {
                         _ if !plan.client_prepares => Err(Reason::Memory),
                         (false, false) => Err(Reason::OutOfSync),
-                        _ => Ok(client::Prepared {
-                            confirm: end,
+                        _ => Ok(Prepared {
+                            endpoint: end,
                             first_contact,
+                            v2: None,
                         }),
                     };
                     client.handle_prepared(now, result);
                 }
-                Some(client::Action::StartLlc) => client_links = true,
-                Some(client::Action::Done(outcome)) => at_client.done(outcome, &mut upstream),
+                Some(Action::StartLlc) => client_links = true,
+                Some(Action::Done(outcome)) => at_client.done(outcome, &mut upstream),
+                Some(Action::Prepare(_) | Action::Connect(_)) => panic!("that is for servers"),
                 None => {}
             },
             1 => match server.poll_action() {
-                Some(server::Action::Send(bytes)) => {
+                Some(Action::Send(bytes)) => {
                     downstream.extend(bytes.as_slice());
                     server.handle_sent(now);
                 }
-                Some(server::Action::Prepare(got)) => {
-                    assert_eq!(got, proposal);
+                Some(Action::Prepare(got)) => {
+                    assert_eq!(got, Request::Proposal(proposal));
                     let result = if plan.server_prepares {
-                        Ok(server::Prepared {
-                            accept: end,
+                        Ok(Prepared {
+                            endpoint: end,
                             first_contact: plan.first_contact,
+                            v2: None,
                         })
                     } else {
                         Err(Reason::DifferentPrefix)
                     };
                     server.handle_prepared(now, result);
                 }
-                Some(server::Action::Connect(confirm)) => {
+                Some(Action::Connect(confirm)) => {
                     assert_eq!(confirm.endpoint, end);
                     let result = if plan.server_connects {
                         Ok(())
@@ -179,8 +179,8 @@ fn run(
                     };
                     server.handle_connected(now, result);
                 }
-                Some(server::Action::StartLlc) => server_links = true,
-                Some(server::Action::Done(outcome)) => at_server.done(outcome, &mut downstream),
+                Some(Action::StartLlc) => server_links = true,
+                Some(Action::Done(outcome)) => at_server.done(outcome, &mut downstream),
                 None => {}
             },
             2 if client.expects_message() => match at_client.read(&mut downstream, step) {
@@ -265,6 +265,15 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// An end that is ready.
+fn prepared(endpoint: Endpoint, first_contact: bool) -> Prepared {
+    Prepared {
+        endpoint,
+        first_contact,
+        v2: None,
+    }
+}
+
 /// The outcome of an LLC exchange by number.
 fn llc(number: u8) -> LlcOutcome {
     match number {
@@ -339,14 +348,14 @@ proptest! {
                 Event::Reserved => client.handle_error(now, Reserved::BufSize(7).into()),
                 Event::Eof => client.handle_eof(now),
                 Event::Prepared(true, first_contact) => {
-                    client.handle_prepared(now, Ok(client::Prepared { confirm: end, first_contact }));
+                    client.handle_prepared(now, Ok(prepared(end, first_contact)));
                 }
                 Event::Prepared(false, _) => client.handle_prepared(now, Err(Reason::Memory)),
                 Event::Connected(_) => {}
                 Event::Llc(number) => client.handle_llc(now, llc(number)),
                 Event::Sent => client.handle_sent(now),
                 Event::Take => {
-                    ends += u32::from(matches!(client.poll_action(), Some(client::Action::Done(_))));
+                    ends += u32::from(matches!(client.poll_action(), Some(Action::Done(_))));
                 }
                 Event::Wait(secs) => {
                     now = now.saturating_add(Duration::from_secs(secs));
@@ -359,7 +368,7 @@ proptest! {
             if let Some(deadline) = client.poll_timeout() {
                 client.handle_timeout(deadline);
             }
-            ends += u32::from(matches!(client.poll_action(), Some(client::Action::Done(_))));
+            ends += u32::from(matches!(client.poll_action(), Some(Action::Done(_))));
         }
         prop_assert_eq!(ends, 1);
         prop_assert_eq!(client.poll_timeout(), None);
@@ -381,7 +390,7 @@ proptest! {
                 Event::Reserved => server.handle_error(now, Reserved::BufSize(7).into()),
                 Event::Eof => server.handle_eof(now),
                 Event::Prepared(true, first_contact) => {
-                    server.handle_prepared(now, Ok(server::Prepared { accept: end, first_contact }));
+                    server.handle_prepared(now, Ok(prepared(end, first_contact)));
                 }
                 Event::Prepared(false, _) => server.handle_prepared(now, Err(Reason::Memory)),
                 Event::Connected(true) => server.handle_connected(now, Ok(())),
@@ -389,7 +398,7 @@ proptest! {
                 Event::Llc(number) => server.handle_llc(now, llc(number)),
                 Event::Sent => server.handle_sent(now),
                 Event::Take => {
-                    ends += u32::from(matches!(server.poll_action(), Some(server::Action::Done(_))));
+                    ends += u32::from(matches!(server.poll_action(), Some(Action::Done(_))));
                 }
                 Event::Wait(secs) => {
                     now = now.saturating_add(Duration::from_secs(secs));
@@ -402,7 +411,7 @@ proptest! {
             if let Some(deadline) = server.poll_timeout() {
                 server.handle_timeout(deadline);
             }
-            ends += u32::from(matches!(server.poll_action(), Some(server::Action::Done(_))));
+            ends += u32::from(matches!(server.poll_action(), Some(Action::Done(_))));
         }
         prop_assert_eq!(ends, 1);
         prop_assert_eq!(server.poll_timeout(), None);

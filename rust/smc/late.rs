@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A Proposal that comes when the server no longer waits for it.
+//!
+//! A server gives up waiting for a client that sends nothing at all: something on the way may have
+//! taken the option out of the SYN-ACK, and then the connection is plain TCP for the client
+//! (`SMCR-TCP-18`, `SMCR-FBK-03`), which may be waiting for the server to speak first. But the
+//! client may also just have been slow. The application can send at once; before it reads, its
+//! first octets are looked at. If they are the start of a CLC message, the client's handshake has
+//! timed out here, and the connection ends as it does for every such timeout (`SMCR-CLC-11`).
+
+use super::connection::Connection;
+use crate::{
+    kapi::net::socket::Socket,
+    proto::{
+        clc::{
+            Assembler,
+            Start, //
+        },
+        reason::{
+            Local,
+            Reason, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::atomic::Relaxed, //
+};
+
+/// Octets that tell.
+const FIRST_BYTES: usize = 4;
+
+impl Connection {
+    /// Nothing has come yet. Any context.
+    pub(super) fn doubt_first(&self) {
+        self.doubtful.store(true, Relaxed);
+    }
+
+    /// Whether the first octets have yet to be looked at. Any context.
+    pub(super) fn is_doubtful(&self) -> bool {
+        // Readers that race look at the same octets: none is consumed before.
+        self.doubtful.load(Relaxed)
+    }
+
+    /// Looks at the first octets, if there are any. Sleeps.
+    ///
+    /// Fewer of them than a Proposal's eye catcher has are data: a Proposal comes in one segment.
+    pub(super) fn judge_first(&self) {
+        let mut first = [0; FIRST_BYTES];
+        match self.sk.try_peek(&mut first) {
+            Err(error) if error == EAGAIN => return,
+            Ok(count) => {
+                let octets = first.get(..count).unwrap_or_default();
+                if Assembler::judge(octets) == Start::Message {
+                    let reason = Reason::Local(Local::ClcTimeout);
+                    self.net.count_abort(self.side, reason);
+                    self.sk.abort(ECONNRESET);
+                }
+            }
+            // Who reads gets the error.
+            Err(_) => {}
+        }
+        self.doubtful.store(false, Relaxed);
+    }
+
+    /// Waits until the first octets may be read. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` when time is up, that of a signal, like a read.
+    pub(super) fn await_first(&self, sock: &Socket, timeo: &mut isize) -> Result {
+        sock.wait(timeo, || {
+            self.judge_first();
+            !self.is_doubtful()
+        })
+    }
+}
