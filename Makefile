@@ -13,6 +13,9 @@
 TARGETS ?=
 KIND ?= lab
 
+# Not 0: the short benchmark.
+QUICK ?= 0
+
 .PHONY: modules
 modules: ## build the module for the stock kernel, or for KDIR=DIR
 ifdef KDIR
@@ -49,6 +52,14 @@ test-kunit: ## the same and kapi's tests inside the lab kernel
 .PHONY: selftests
 selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
 	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
+
+.PHONY: bench
+bench: ## compare with C net/smc, TCP and raw verbs: QUICK=1 for 15 minutes; build/bench.json
+	@QUICK='$(QUICK)' scripts/bench run
+
+.PHONY: bench-check
+bench-check: ## fail if a ratio of the last bench is worse than the committed one
+	@scripts/bench check
 
 .PHONY: check
 check: ## what a reviewer would run: formatting, clippy, layers, licence lines, checkpatch, documents

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The gate: ratios of a run beside those that are committed. Times of different runs are never
+//! compared, as they depend on the machine.
+
+use crate::{
+    stats::Summary,
+    table::Results, //
+};
+use serde::{
+    Deserialize,
+    Serialize, //
+};
+use std::collections::BTreeMap;
+
+/// By how much a ratio may be worse than the committed one if the baseline does not say.
+const TOLERANCE: f64 = 0.25;
+
+/// A committed ratio.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Ours to the other's.
+    pub ratio: f64,
+    /// Whether less is better.
+    pub lower_is_better: bool,
+    /// Half of the distance between its rounds, as a part of it.
+    pub spread: f64,
+}
+
+/// What is committed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// By how much of itself a ratio may be worse, beside its spread.
+    pub tolerance: f64,
+    /// By the row's name and the other transport's, as `namespaces/65535/pingpong:64 /c`.
+    pub ratios: BTreeMap<String, Entry>,
+}
+
+impl Baseline {
+    /// The ratios of a run.
+    pub fn of(results: &Results) -> Self {
+        let mut ratios = BTreeMap::new();
+        for row in &results.rows {
+            for (to, ratio) in &row.ratios {
+                ratios.insert(
+                    format!("{} /{to}", row.name),
+                    Entry {
+                        ratio: ratio.median,
+                        lower_is_better: row.lower_is_better,
+                        spread: ratio.spread(),
+                    },
+                );
+            }
+        }
+        Self {
+            tolerance: TOLERANCE,
+            ratios,
+        }
+    }
+
+    /// What of `results` is worse than this, one line for each; and how many ratios were compared.
+    pub fn compare(&self, results: &Results) -> (usize, Vec<String>) {
+        let mut compared = 0;
+        let mut worse = Vec::new();
+        for row in &results.rows {
+            for (to, now) in &row.ratios {
+                let name = format!("{} /{to}", row.name);
+                let Some(entry) = self.ratios.get(&name) else {
+                    continue;
+                };
+                compared += 1;
+                let bound = self.bound(entry, now);
+                let bad = match entry.lower_is_better {
+                    true => now.median > bound,
+                    false => now.median < bound,
+                };
+                if bad {
+                    worse.push(format!(
+                        "{name}: {:.2} is worse than {:.2}; the bound is {bound:.2}",
+                        now.median, entry.ratio
+                    ));
+                }
+            }
+        }
+        (compared, worse)
+    }
+
+    /// The worst ratio that passes. What scatters more may be off by more, but not by any amount.
+    fn bound(&self, entry: &Entry, now: &Summary) -> f64 {
+        let spread = entry.spread.max(now.spread()).clamp(0.0, 0.5);
+        let slack = 1.0 + self.tolerance + spread;
+        match entry.lower_is_better {
+            true => entry.ratio * slack,
+            false => entry.ratio / slack,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Row;
+
+    fn results(ratio: f64, lower_is_better: bool) -> Results {
+        let summary = Summary::of(&[ratio]).unwrap();
+        Results {
+            rows: vec![Row {
+                name: "namespaces/1500/x".into(),
+                unit: "us".into(),
+                lower_is_better,
+                figures: BTreeMap::new(),
+                ratios: [("c".to_string(), summary)].into(),
+                targets: Vec::new(),
+            }],
+            ..Results::default()
+        }
+    }
+
+    #[test]
+    fn the_same_passes() {
+        let results = results(0.8, true);
+        let baseline = Baseline::of(&results);
+        assert_eq!(baseline.compare(&results), (1, vec![]));
+    }
+
+    #[test]
+    fn worse_is_found_in_both_directions() {
+        let times = Baseline::of(&results(0.8, true));
+        assert_eq!(times.compare(&results(0.9, true)).1.len(), 0);
+        assert_eq!(times.compare(&results(1.1, true)).1.len(), 1);
+        assert_eq!(times.compare(&results(0.1, true)).1.len(), 0);
+        let rates = Baseline::of(&results(2.0, false));
+        assert_eq!(rates.compare(&results(1.7, false)).1.len(), 0);
+        assert_eq!(rates.compare(&results(1.5, false)).1.len(), 1);
+        assert_eq!(rates.compare(&results(9.0, false)).1.len(), 0);
+    }
+
+    #[test]
+    fn the_unknown_is_not_compared() {
+        let mut baseline = Baseline::of(&results(1.0, true));
+        baseline.ratios.clear();
+        assert_eq!(baseline.compare(&results(9.0, true)), (0, vec![]));
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The two ends that are measured: namespaces of one kernel, joined by a veth pair, or two kernels on
+//! a wire. Each end has a soft-RoCE device on its network card.
+
+use anyhow::{
+    bail,
+    Context,
+    Result, //
+};
+use rustix::thread::{
+    move_into_link_name_space,
+    LinkNameSpaceType, //
+};
+use std::{
+    env,
+    fs,
+    net::SocketAddr,
+    os::fd::AsFd,
+    path::Path,
+    process::Command,
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+/// How long anything in the lab may take to come about.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Where the two ends are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Topology {
+    /// Two namespaces of one kernel.
+    Namespaces,
+    /// Two kernels.
+    Wire,
+}
+
+impl Topology {
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Wire => "wire",
+        }
+    }
+}
+
+/// One end.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// `None` if it is the kernel's own namespace.
+    namespace: Option<&'static str>,
+    /// The network card.
+    pub netdev: &'static str,
+    /// The RDMA device.
+    pub rdma: &'static str,
+    /// The IPv4 address.
+    pub addr: String,
+}
+
+/// Runs a command to its end.
+pub fn run(line: &str) -> Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (program, args) = words.split_first().context("no command")?;
+    let output = Command::new(program)
+        .args(args)
+        .output()
+        .with_context(|| line.to_string())?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{line}: {}: {}", output.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Asks again and again until there is an answer. For what the kernel does later and tells nobody.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = look()? {
+            return Ok(found);
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("waited in vain for {what}");
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+impl End {
+    /// Runs `f` in the end's network namespace, with everything that it starts.
+    pub fn within<T: Send>(&self, f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        let Some(name) = self.namespace else {
+            return f();
+        };
+        let file = fs::File::open(Path::new("/run/netns").join(name)).context(name)?;
+        // A thread of its own, as a thread cannot always come back.
+        thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+                        .context(name)?;
+                    f()
+                })
+                .join()
+                .ok()
+                .context("a thread of the driver panicked")?
+        })
+    }
+
+    /// Address with a port.
+    pub fn at(&self, port: u16) -> Result<SocketAddr> {
+        Ok(format!("{}:{port}", self.addr).parse()?)
+    }
+
+    /// Settings that keep ports and backlogs from being what is measured.
+    fn settle(&self) -> Result<()> {
+        self.within(|| {
+            for (name, value) in [
+                ("core/somaxconn", "4096"),
+                ("ipv4/ip_local_port_range", "1024 65535"),
+                ("ipv4/tcp_tw_reuse", "1"),
+                ("ipv4/tcp_max_tw_buckets", "1024"),
+                ("ipv4/tcp_max_syn_backlog", "4096"),
+                ("ipv4/tcp_syncookies", "0"),
+            ] {
+                let file = Path::new("/proc/sys/net").join(name);
+                // Some exist in the first namespace only.
+                if file.exists() {
+                    fs::write(&file, value).with_context(|| file.display().to_string())?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes the RDMA device, and waits until it knows the address.
+    fn add_rdma(&self) -> Result<()> {
+        let (rdma, netdev) = (self.rdma, self.netdev);
+        self.within(|| run(&format!("rdma link add {rdma} type rxe netdev {netdev}")))?;
+        let ip: std::net::Ipv4Addr = self.addr.parse()?;
+        let [a, b, c, d] = ip.octets();
+        let gid = format!("0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}");
+        let folder = format!("/sys/class/infiniband/{rdma}/ports/1/gids");
+        until("the address of an RDMA device", || {
+            for entry in fs::read_dir(&folder)? {
+                // The places without an address cannot be read.
+                if fs::read_to_string(entry?.path()).is_ok_and(|text| text.trim() == gid) {
+                    return Ok(Some(()));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn remove_rdma(&self) {
+        // It may not be there.
+        let _ = run(&format!("rdma link delete {}", self.rdma));
+    }
+}
+
+/// Both ends: the client's and the server's. In [`Topology::Wire`] the second one is somewhere else.
+pub struct Lab {
+    topology: Topology,
+    /// The client's end.
+    pub near: End,
+    /// The server's end.
+    pub far: End,
+}
+
+impl Lab {
+    /// The ends of a topology, which need not exist yet.
+    pub fn of(topology: Topology) -> Result<Self> {
+        let end = |namespace, netdev, rdma, addr: &str| End {
+            namespace,
+            netdev,
+            rdma,
+            addr: addr.to_string(),
+        };
+        let (near, far) = match topology {
+            Topology::Namespaces => (
+                end(Some("bench-a"), "ba", "rxe_a", "10.8.0.1"),
+                end(Some("bench-b"), "bb", "rxe_b", "10.8.0.2"),
+            ),
+            Topology::Wire => {
+                let guest = env::var("GUEST").context("GUEST")?;
+                let (near, far) = ("192.168.77.1", "192.168.77.2");
+                let near_end = end(None, "net0", "rxe0", near);
+                let far_end = end(None, "net0", "rxe0", far);
+                if guest != "a" && guest != "b" {
+                    bail!("GUEST is {guest}");
+                }
+                (near_end, far_end)
+            }
+        };
+        Ok(Self {
+            topology,
+            near,
+            far,
+        })
+    }
+
+    /// Ends that are of this kernel.
+    fn here(&self) -> Vec<&End> {
+        match self.topology {
+            Topology::Namespaces => vec![&self.near, &self.far],
+            Topology::Wire if env::var("GUEST").is_ok_and(|guest| guest == "b") => vec![&self.far],
+            Topology::Wire => vec![&self.near],
+        }
+    }
+
+    /// Sets everything up with an MTU of the network cards.
+    pub fn up(&self, mtu: u32) -> Result<()> {
+        self.down();
+        match self.topology {
+            Topology::Namespaces => {
+                let ends = [&self.near, &self.far];
+                for end in ends {
+                    run(&format!("ip netns add {}", end.namespace.unwrap_or_default()))?;
+                }
+                let (near, far) = (self.near.netdev, self.far.netdev);
+                run(&format!("ip link add {near} type veth peer name {far}"))?;
+                for end in ends {
+                    let (dev, name) = (end.netdev, end.namespace.unwrap_or_default());
+                    run(&format!("ip link set {dev} netns {name}"))?;
+                    run(&format!("ip -n {name} link set lo up"))?;
+                    run(&format!("ip -n {name} link set {dev} mtu {mtu}"))?;
+                    run(&format!("ip -n {name} address add {}/24 dev {dev}", end.addr))?;
+                    run(&format!("ip -n {name} link set {dev} up"))?;
+                }
+            }
+            // The card cannot be set down; its MTU is the guest's.
+            Topology::Wire => {}
+        }
+        for end in self.here() {
+            end.settle()?;
+            end.add_rdma()?;
+        }
+        Ok(())
+    }
+
+    /// Takes everything down.
+    pub fn down(&self) {
+        for end in self.here() {
+            end.remove_rdma();
+            if let Some(name) = end.namespace {
+                // It may not be there.
+                let _ = run(&format!("ip netns delete {name}"));
+            }
+        }
+        if self.topology == Topology::Namespaces {
+            // A namespace goes later than its name, and takes its card with it then.
+            let _ = run(&format!("ip link delete {}", self.near.netdev));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Measures this project's sockets beside those of the C implementation, TCP, and raw verbs.
+//!
+//! `serve` and `load` are the two ends of a load generator; `raw-serve` and `raw-load` the same on
+//! verbs. `drive` runs everything in a guest, and leaves a line of JSON for each measurement. On the
+//! host, `report` makes a table, a file and plots of them, and `check` compares with what is
+//! committed. See `Documentation/performance/index.rst`.
+
+mod counters;
+mod drive;
+mod gate;
+mod genl;
+mod hello;
+mod lab;
+mod load;
+mod outcome;
+mod plan;
+mod plot;
+mod report;
+mod server;
+mod sock;
+mod stats;
+mod table;
+mod targets;
+mod verbs;
+mod wire;
+mod workload;
+
+use anyhow::Result;
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(name = "bench", about, version)]
+enum Bench {
+    /// The server of the load generator
+    Serve(server::ServeArgs),
+    /// The client of the load generator
+    Load(load::LoadArgs),
+    /// The server on raw verbs
+    RawServe(verbs::ServeArgs),
+    /// The client on raw verbs
+    RawLoad(verbs::LoadArgs),
+    /// Everything that runs in a guest
+    Drive(drive::DriveArgs),
+    /// A table, a file and plots of what the driver left
+    Report(report::ReportArgs),
+    /// Compares ratios with the committed ones
+    Check(report::CheckArgs),
+}
+
+fn main() -> Result<()> {
+    match Bench::parse() {
+        Bench::Serve(args) => server::run(&args),
+        Bench::Load(args) => load::run(&args),
+        Bench::RawServe(args) => verbs::serve(&args),
+        Bench::RawLoad(args) => verbs::load(&args),
+        Bench::Drive(args) => drive::run(&args),
+        Bench::Report(args) => report::report(&args),
+        Bench::Check(args) => report::check(&args),
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is measured, in which order.
+
+use crate::{
+    counters::Transport,
+    workload::{
+        Push,
+        Workload, //
+    },
+};
+
+/// The largest MTU of a veth device; soft-RoCE makes packets of 4096 octets of it.
+pub const LARGE_MTU: u32 = 65535;
+
+/// That of Ethernet; soft-RoCE makes packets of 1024 octets of it.
+pub const SMALL_MTU: u32 = 1500;
+
+/// A choice of workloads and times.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Rounds that are measured. One before them counts packets.
+    pub rounds: u32,
+    /// For one workload, in seconds.
+    pub seconds: f64,
+    /// Whether it has to be over soon.
+    pub quick: bool,
+}
+
+impl Plan {
+    /// The workloads of a round. What depends on a fresh module comes first; connections that do
+    /// nothing are counted before buffers of others lie around.
+    pub fn workloads(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
+        let full = mtu == LARGE_MTU;
+        let mut plan = Vec::new();
+        let sizes = |quick: &[u32], more: &[u32]| {
+            let mut sizes = quick.to_vec();
+            if !self.quick {
+                sizes.extend(more);
+                sizes.sort_unstable();
+            }
+            sizes
+        };
+        if transport == Transport::Raw {
+            for size in sizes(&[64, 4096, 65536, 1 << 20], &[256, 1024, 16384, 262144]) {
+                plan.push(Workload::Bulk(size));
+            }
+            for size in sizes(&[1, 64, 4096, 65536], &[1024, 16384]) {
+                plan.push(Workload::PingPong(size));
+            }
+            plan.push(Workload::PollPong(64));
+            return plan;
+        }
+        plan.push(Workload::First);
+        if full {
+            let idle = if self.quick { 100 } else { 1000 };
+            plan.push(Workload::Idle(idle));
+        }
+        let bulk = if full {
+            sizes(&[64, 4096, 65536, 1 << 20], &[256, 1024, 16384, 262144])
+        } else {
+            vec![65536, 1 << 20]
+        };
+        plan.extend(bulk.into_iter().map(Workload::Bulk));
+        let both = if full {
+            sizes(&[65536], &[4096, 1 << 20])
+        } else {
+            vec![65536]
+        };
+        plan.extend(both.into_iter().map(Workload::Both));
+        let pingpong = if full {
+            sizes(&[1, 64, 4096, 65536], &[1024, 16384])
+        } else {
+            vec![64, 4096]
+        };
+        plan.extend(pingpong.into_iter().map(Workload::PingPong));
+        if !full {
+            return plan;
+        }
+        for push in [Push::Default, Push::NoDelay, Push::Cork] {
+            if push != Push::Default {
+                plan.push(Workload::Stream { size: 64, push });
+            }
+            plan.push(Workload::Pipe {
+                size: 64,
+                depth: 16,
+                push,
+            });
+        }
+        plan.extend([1, 16, 64, 200, 400].map(Workload::Requests));
+        plan.extend([1, 8, 32].map(Workload::Connects));
+        plan
+    }
+
+    /// Those whose packets are counted, in a round that is not measured.
+    pub fn counted(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
+        if mtu != LARGE_MTU {
+            return Vec::new();
+        }
+        let wanted = [
+            Workload::Bulk(65536),
+            Workload::Bulk(64),
+            Workload::PingPong(64),
+            Workload::Requests(64),
+            Workload::Connects(8),
+        ];
+        let planned = self.workloads(transport, mtu);
+        wanted
+            .into_iter()
+            .filter(|workload| planned.contains(workload))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_for_all_sockets() {
+        for quick in [true, false] {
+            let plan = Plan {
+                rounds: 3,
+                seconds: 1.0,
+                quick,
+            };
+            for mtu in [LARGE_MTU, SMALL_MTU] {
+                let c = plan.workloads(Transport::C, mtu);
+                assert_eq!(c, plan.workloads(Transport::Ours, mtu));
+                assert_eq!(c, plan.workloads(Transport::Tcp, mtu));
+                assert_eq!(c.first(), Some(&Workload::First));
+                let raw = plan.workloads(Transport::Raw, mtu);
+                assert!(raw.contains(&Workload::Bulk(65536)));
+            }
+            assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 5);
+            assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
+        }
+    }
+}

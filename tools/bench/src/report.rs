@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! On the host: what the guests left becomes a table, a file, and plots; and the gate.
+
+use crate::{
+    drive::Sample,
+    gate::Baseline,
+    plot,
+    table::Results, //
+};
+use anyhow::{
+    bail,
+    Context,
+    Result, //
+};
+use clap::Args;
+use std::{
+    fs,
+    path::{
+        Path,
+        PathBuf, //
+    },
+};
+
+/// Command line of the report.
+#[derive(Args)]
+pub struct ReportArgs {
+    /// Where the results go.
+    #[arg(long)]
+    json: PathBuf,
+    /// Where the table goes; it is printed as well.
+    #[arg(long)]
+    table: PathBuf,
+    /// The folder of the plots.
+    #[arg(long)]
+    plots: PathBuf,
+    /// The files of the driver.
+    #[arg(required = true)]
+    samples: Vec<PathBuf>,
+}
+
+/// Command line of the gate.
+#[derive(Args)]
+pub struct CheckArgs {
+    /// Results of a run.
+    #[arg(long)]
+    json: PathBuf,
+    /// What is committed.
+    #[arg(long)]
+    baseline: PathBuf,
+    /// Write the baseline instead of comparing with it.
+    #[arg(long)]
+    write: bool,
+}
+
+fn read(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| file.display().to_string())
+}
+
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| file.display().to_string())
+}
+
+/// Makes the report. Fails if most of the measurements did not go the way that was meant.
+pub fn report(args: &ReportArgs) -> Result<()> {
+    let mut samples: Vec<Sample> = Vec::new();
+    for file in &args.samples {
+        for line in read(file)?.lines() {
+            let sample = serde_json::from_str(line);
+            samples.push(sample.with_context(|| file.display().to_string())?);
+        }
+    }
+    let results = Results::of(&samples)?;
+    write(&args.json, &(serde_json::to_string_pretty(&results)? + "\n"))?;
+    let table = results.table();
+    write(&args.table, &table)?;
+    let plots = plot::write(&results, &args.plots)?;
+    print!("{table}");
+    println!(
+        "\nbench: {} measurements, {} doubtful, {} plots; {}",
+        samples.len(),
+        results.doubtful.len(),
+        plots.len(),
+        args.json.display()
+    );
+    if results.doubtful.len() * 2 > samples.len() {
+        bail!("most of the payload did not go the way that was meant");
+    }
+    Ok(())
+}
+
+/// Compares with the baseline, or writes it.
+pub fn check(args: &CheckArgs) -> Result<()> {
+    let text = read(&args.json)?;
+    let results: Results = serde_json::from_str(&text).context("results")?;
+    if args.write {
+        let baseline = Baseline::of(&results);
+        let text = serde_json::to_string_pretty(&baseline)? + "\n";
+        return write(&args.baseline, &text);
+    }
+    let baseline: Baseline = serde_json::from_str(&read(&args.baseline)?).context("baseline")?;
+    let (compared, worse) = baseline.compare(&results);
+    for line in &worse {
+        println!("{line}");
+    }
+    println!("bench-check: {compared} ratios compared, {} worse", worse.len());
+    if compared == 0 {
+        bail!("nothing was compared");
+    }
+    if !worse.is_empty() {
+        bail!("worse than the baseline");
+    }
+    Ok(())
+}

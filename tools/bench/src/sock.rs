@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Stream sockets of TCP and of SMC, which differ by what `socket()` is asked for and by nothing else.
+
+use anyhow::{
+    Context,
+    Result, //
+};
+use rustix::net::{
+    bind,
+    connect,
+    listen,
+    socket_with,
+    sockopt,
+    AddressFamily,
+    Protocol,
+    SocketFlags,
+    SocketType, //
+};
+use std::{
+    net::{
+        SocketAddr,
+        TcpListener,
+        TcpStream, //
+    },
+    num::NonZeroU32,
+};
+
+const AF_SMC: u16 = 43;
+const IPPROTO_SMC: NonZeroU32 = NonZeroU32::new(256).unwrap();
+const SMCPROTO_SMC6: NonZeroU32 = NonZeroU32::new(1).unwrap();
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// Which sockets to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Family {
+    /// TCP.
+    Tcp,
+    /// SMC, by its own address family.
+    Smc,
+    /// SMC, as a protocol of the internet families.
+    SmcProto,
+}
+
+fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
+    let inet = if addr.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let (family, protocol) = match family {
+        Family::Tcp => (inet, None),
+        Family::Smc => {
+            let six = addr.is_ipv6().then_some(SMCPROTO_SMC6);
+            (AddressFamily::from_raw(AF_SMC), six)
+        }
+        Family::SmcProto => (inet, Some(IPPROTO_SMC)),
+    };
+    socket_with(
+        family,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        protocol.map(Protocol::from_raw),
+    )
+    .context("socket")
+}
+
+/// A connection to `peer`.
+pub fn dial(family: Family, peer: SocketAddr) -> Result<TcpStream> {
+    let fd = new(family, peer)?;
+    connect(&fd, &peer).context("connect")?;
+    Ok(TcpStream::from(fd))
+}
+
+/// A listening socket.
+pub fn serve(family: Family, at: SocketAddr) -> Result<TcpListener> {
+    let fd = new(family, at)?;
+    sockopt::set_socket_reuseaddr(&fd, true).context("SO_REUSEADDR")?;
+    bind(&fd, &at).context("bind")?;
+    listen(&fd, BACKLOG).context("listen")?;
+    Ok(TcpListener::from(fd))
+}
+
+/// Sets or clears `TCP_CORK`.
+pub fn cork(stream: &TcpStream, on: bool) -> Result<()> {
+    sockopt::set_tcp_cork(stream, on).context("TCP_CORK")
+}
+
+/// Lets this process have as many files open as it may.
+pub fn many_files() -> Result<()> {
+    use rustix::process::{
+        getrlimit,
+        setrlimit,
+        Resource,
+        Rlimit, //
+    };
+    let now = getrlimit(Resource::Nofile);
+    let wanted = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    setrlimit(Resource::Nofile, wanted).context("RLIMIT_NOFILE")
+}

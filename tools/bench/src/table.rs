@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Measurements brought together: one row for each workload and what is measured of it, with a figure
+//! for each implementation and the ratios between them.
+
+use crate::{
+    counters::Transport,
+    drive::Sample,
+    stats::{
+        paired_ratio,
+        Summary, //
+    },
+    targets::{
+        self,
+        Target, //
+    },
+    workload::{
+        Better,
+        Workload, //
+    },
+};
+use anyhow::Result;
+use serde::{
+    Deserialize,
+    Serialize, //
+};
+use std::{
+    collections::BTreeMap,
+    fmt::Write, //
+};
+
+/// What of a workload is in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Metric {
+    /// Its value.
+    Value,
+    /// The time that 99 of 100 round trips are not slower than.
+    P99,
+    /// Processor time of the machine, for an amount of work.
+    Cpu,
+}
+
+impl Metric {
+    const ALL: [Self; 3] = [Self::Value, Self::P99, Self::Cpu];
+
+    /// What a name of a row ends in.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Value => "",
+            Self::P99 => " p99",
+            Self::Cpu => " cpu",
+        }
+    }
+
+    fn unit(self, workload: Workload) -> &'static str {
+        match (self, workload) {
+            (Self::Value, _) => workload.unit(),
+            (Self::P99, _) => "us",
+            (Self::Cpu, Workload::Bulk(_) | Workload::Both(_)) => "s/GiB",
+            (Self::Cpu, _) => "s/100k",
+        }
+    }
+
+    fn better(self, workload: Workload) -> Better {
+        match self {
+            Self::Value => workload.better(),
+            Self::P99 | Self::Cpu => Better::Lower,
+        }
+    }
+
+    /// The figure in a sample, if it has one.
+    fn of(self, workload: Workload, sample: &Sample) -> Option<f64> {
+        let outcome = &sample.outcome;
+        match self {
+            Self::Value => Some(outcome.value),
+            Self::P99 => outcome.p99,
+            Self::Cpu => {
+                let work = match workload {
+                    Workload::Bulk(_) | Workload::Both(_) => {
+                        (outcome.sent + outcome.received) as f64 / f64::from(1 << 30)
+                    }
+                    Workload::First | Workload::Idle(_) => return None,
+                    _ => outcome.messages as f64 / 1e5,
+                };
+                let busy = sample.machine.get("cpu.busy")?;
+                (work > 0.0).then(|| busy / work)
+            }
+        }
+    }
+}
+
+/// A figure of one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Topology, MTU, workload and metric, as `namespaces/65535/pingpong:64 p99`.
+    pub name: String,
+    /// Of the figures.
+    pub unit: String,
+    /// Whether less is better.
+    pub lower_is_better: bool,
+    /// By the transport's name.
+    pub figures: BTreeMap<String, Summary>,
+    /// Ours to that of the named transport, in the same round.
+    pub ratios: BTreeMap<String, Summary>,
+    /// What is wanted of the ratios.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub targets: Vec<Verdict>,
+}
+
+/// A target and whether it is met.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// To which transport.
+    pub to: String,
+    /// The bound of the ratio.
+    pub bound: f64,
+    /// Whether it is kept.
+    pub met: bool,
+}
+
+/// Everything that a run gave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// One for each figure.
+    pub rows: Vec<Row>,
+    /// Counts for one message, by workload, transport and name.
+    pub counts: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+    /// Measurements that are not in the rows, as they did not go the way that was meant.
+    pub doubtful: Vec<String>,
+}
+
+fn ordered(values: &[(u32, f64)]) -> Vec<f64> {
+    values.iter().map(|(_, value)| *value).collect()
+}
+
+impl Results {
+    /// Of all samples of a run.
+    pub fn of(samples: &[Sample]) -> Result<Self> {
+        let mut results = Self::default();
+        // In the order of the run.
+        let mut workloads: Vec<(String, u32, Workload)> = Vec::new();
+        for sample in samples {
+            let workload = sample.workload.parse()?;
+            let key = (sample.topology.clone(), sample.mtu, workload);
+            if !workloads.contains(&key) {
+                workloads.push(key);
+            }
+            if !sample.doubt.is_empty() {
+                results.doubtful.push(format!(
+                    "{}/{}/{} {} round {}: {}",
+                    sample.topology,
+                    sample.mtu,
+                    sample.workload,
+                    sample.transport,
+                    sample.round,
+                    sample.doubt
+                ));
+            }
+        }
+        for metric in Metric::ALL {
+            for (topology, mtu, workload) in &workloads {
+                let of_workload: Vec<&Sample> = samples
+                    .iter()
+                    .filter(|s| {
+                        s.topology == *topology
+                            && s.mtu == *mtu
+                            && s.workload == workload.to_string()
+                            && s.doubt.is_empty()
+                    })
+                    .collect();
+                let name = format!("{topology}/{mtu}/{workload}{}", metric.suffix());
+                results.add_row(name, metric, *workload, &of_workload);
+                if metric == Metric::Value {
+                    results.add_counts(&format!("{topology}/{mtu}/{workload}"), &of_workload);
+                }
+            }
+        }
+        Ok(results)
+    }
+
+    fn add_row(&mut self, name: String, metric: Metric, workload: Workload, samples: &[&Sample]) {
+        let mut values: BTreeMap<&str, Vec<(u32, f64)>> = BTreeMap::new();
+        for sample in samples.iter().filter(|sample| sample.round > 0) {
+            if let Some(value) = metric.of(workload, sample) {
+                let of_transport = values.entry(&sample.transport).or_default();
+                of_transport.push((sample.round, value));
+            }
+        }
+        let mut row = Row {
+            name,
+            unit: metric.unit(workload).into(),
+            lower_is_better: metric.better(workload) == Better::Lower,
+            figures: BTreeMap::new(),
+            ratios: BTreeMap::new(),
+            targets: Vec::new(),
+        };
+        let ours = values.get(Transport::Ours.name());
+        for (transport, of_transport) in &values {
+            if let Some(summary) = Summary::of(&ordered(of_transport)) {
+                row.figures.insert((*transport).into(), summary);
+            }
+            let ratio = ours.and_then(|ours| paired_ratio(ours, of_transport));
+            if let (Some(ratio), true) = (ratio, *transport != Transport::Ours.name()) {
+                row.ratios.insert((*transport).into(), ratio);
+            }
+        }
+        if metric == Metric::Value {
+            for Target { to, bound } in targets::of(workload) {
+                if let Some(ratio) = row.ratios.get(to.name()) {
+                    row.targets.push(Verdict {
+                        to: to.name().into(),
+                        bound,
+                        met: met(ratio.median, bound, row.lower_is_better),
+                    });
+                }
+            }
+        }
+        if !row.figures.is_empty() {
+            self.rows.push(row);
+        }
+    }
+
+    /// Counts for a message: packets from the round that counts them, the rest from all.
+    fn add_counts(&mut self, name: &str, samples: &[&Sample]) {
+        let mut of_workload: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+        for sample in samples.iter().filter(|sample| sample.outcome.messages > 0) {
+            let messages = sample.outcome.messages as f64;
+            let of_transport = of_workload.entry(sample.transport.clone()).or_default();
+            for (counter, value) in sample.near.iter().chain(&sample.machine) {
+                if COUNTED.contains(&counter.as_str()) {
+                    let values = of_transport.entry(counter.clone()).or_default();
+                    values.push(value / messages);
+                }
+            }
+        }
+        for (transport, counters) in of_workload {
+            for (counter, values) in counters {
+                if let Some(summary) = Summary::of(&values) {
+                    self.counts
+                        .entry(name.to_string())
+                        .or_default()
+                        .entry(counter)
+                        .or_default()
+                        .insert(transport.clone(), summary.median);
+                }
+            }
+        }
+    }
+
+    /// As text, in tables of reStructuredText.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let header = [
+            "workload", "unit", "C", "ours", "TCP", "raw", "/C", "/TCP", "/raw", "target",
+        ];
+        let rows: Vec<Vec<String>> = self.rows.iter().map(Row::cells).collect();
+        grid(&mut text, &header.map(String::from), &rows);
+        text += "\nCounts for one message, at the client's end\n\n";
+        let mut rows = Vec::new();
+        for (workload, counters) in &self.counts {
+            for (counter, by) in counters {
+                let mut row = vec![workload.clone(), counter.clone()];
+                for transport in Transport::ALL {
+                    let count = by.get(transport.name());
+                    row.push(count.map_or("-".into(), |count| format!("{count:.3}")));
+                }
+                rows.push(row);
+            }
+        }
+        let header = ["workload", "count", "C", "ours", "TCP", "raw"];
+        grid(&mut text, &header.map(String::from), &rows);
+        if !self.doubtful.is_empty() {
+            text += "\nNot counted, as the payload did not go the way that was meant\n\n";
+            for line in &self.doubtful {
+                text += &format!("- {line}\n");
+            }
+        }
+        text
+    }
+}
+
+/// Counters that make sense for a message.
+const COUNTED: [&str; 26] = [
+    "wire.tx_write_msg",
+    "wire.tx_write_rest",
+    "wire.tx_send_msg",
+    "wire.tx_ack",
+    "wire.tx_tcp",
+    "wire.rx_write_msg",
+    "wire.rx_send_msg",
+    "wire.rx_ack",
+    "wire.rx_tcp",
+    "net.tx_packets",
+    "net.rx_packets",
+    "rxe.sent_pkts",
+    "rxe.rcvd_pkts",
+    "rxe.rdma_sends",
+    "rxe.rdma_recvs",
+    "rxe.rcvd_rnr_err",
+    "rxe.send_rnr_err",
+    "rxe.completer_retry_err",
+    "smc.tx_writes",
+    "smc.tx_cdc",
+    "smc.rx_cdc",
+    "smc.tx_posts",
+    "smc.tx_cqes",
+    "cpu.ctxt",
+    "cpu.softirq",
+    "cpu.intr",
+];
+
+/// Whether a ratio keeps a bound.
+pub fn met(ratio: f64, bound: f64, lower_is_better: bool) -> bool {
+    match lower_is_better {
+        true => ratio <= bound,
+        false => ratio >= bound,
+    }
+}
+
+fn figure(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
+impl Row {
+    fn cells(&self) -> Vec<String> {
+        let mut cells = vec![self.name.clone(), self.unit.clone()];
+        for transport in Transport::ALL {
+            let figure = self.figures.get(transport.name()).map(|summary| {
+                let spread = 100.0 * summary.spread();
+                format!("{} ±{spread:.0}%", figure(summary.median))
+            });
+            cells.push(figure.unwrap_or("-".into()));
+        }
+        for transport in [Transport::C, Transport::Tcp, Transport::Raw] {
+            let ratio = self.ratios.get(transport.name());
+            cells.push(ratio.map_or("-".into(), |ratio| format!("{:.2}", ratio.median)));
+        }
+        let mut targets = String::new();
+        let sign = if self.lower_is_better { "≤" } else { "≥" };
+        for verdict in &self.targets {
+            let word = if verdict.met { "met" } else { "missed" };
+            // Writing to a string does not fail.
+            let _ = write!(targets, "{sign}{} {} {word} ", verdict.bound, verdict.to);
+        }
+        cells.push(match targets.trim() {
+            "" => "-".into(),
+            targets => targets.into(),
+        });
+        cells
+    }
+}
+
+/// A simple table of reStructuredText.
+fn grid(text: &mut String, header: &[String], rows: &[Vec<String>]) {
+    let widths: Vec<usize> = (0..header.len())
+        .map(|n| {
+            let cells = rows.iter().filter_map(|row| row.get(n));
+            let all = cells.chain(header.get(n)).map(|cell| cell.chars().count());
+            all.max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let padded: Vec<String> = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| {
+                format!("{cell}{}", " ".repeat(width - cell.chars().count()))
+            })
+            .collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let rule: Vec<String> = widths.iter().map(|width| "=".repeat(*width)).collect();
+    *text += &line(&rule);
+    *text += &line(header);
+    *text += &line(&rule);
+    for row in rows {
+        *text += &line(row);
+    }
+    *text += &line(&rule);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Outcome;
+
+    fn sample(transport: &str, round: u32, value: f64) -> Sample {
+        Sample {
+            topology: "namespaces".into(),
+            mtu: 1500,
+            round,
+            transport: transport.into(),
+            workload: "pingpong:64".into(),
+            outcome: Outcome {
+                value,
+                messages: 10,
+                p99: Some(2.0 * value),
+                ..Outcome::default()
+            },
+            doubt: String::new(),
+            near: [("smc.tx_cdc".to_string(), 20.0)].into(),
+            far: BTreeMap::new(),
+            machine: [("cpu.busy".to_string(), 1.0)].into(),
+        }
+    }
+
+    fn some() -> Vec<Sample> {
+        let mut samples = vec![sample("c", 0, 999.0), sample("ours", 0, 999.0)];
+        for round in 1..=3 {
+            let drift = f64::from(round);
+            samples.push(sample("c", round, 20.0 * drift));
+            samples.push(sample("ours", round, 10.0 * drift));
+        }
+        samples
+    }
+
+    #[test]
+    fn rows_have_medians_and_ratios() {
+        let results = Results::of(&some()).unwrap();
+        let names: Vec<&str> = results.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "namespaces/1500/pingpong:64",
+                "namespaces/1500/pingpong:64 p99",
+                "namespaces/1500/pingpong:64 cpu"
+            ]
+        );
+        let row = &results.rows[0];
+        assert_eq!(row.figures["c"].median, 40.0);
+        assert_eq!(row.figures["ours"].rounds, 3);
+        assert_eq!(row.ratios["c"].median, 0.5);
+        assert!(row.lower_is_better);
+        assert!(row.targets.iter().any(|target| target.to == "c" && target.met));
+        assert_eq!(results.rows[2].figures["c"].median, 10_000.0);
+    }
+
+    #[test]
+    fn counts_are_for_a_message() {
+        let results = Results::of(&some()).unwrap();
+        let counts = &results.counts["namespaces/1500/pingpong:64"];
+        assert_eq!(counts["smc.tx_cdc"]["ours"], 2.0);
+    }
+
+    #[test]
+    fn what_went_another_way_is_left_out() {
+        let mut samples = some();
+        samples[3].doubt = "by TCP".into();
+        let results = Results::of(&samples).unwrap();
+        assert_eq!(results.rows[0].figures["ours"].rounds, 2);
+        assert_eq!(results.rows[0].ratios["c"].rounds, 2);
+        assert_eq!(results.doubtful.len(), 1);
+        assert!(results.table().contains("by TCP"));
+    }
+
+    #[test]
+    fn a_table_has_straight_columns() {
+        let mut text = String::new();
+        let header = ["a".to_string(), "b".to_string()];
+        grid(&mut text, &header, &[vec!["±1%".into(), "long".into()]]);
+        assert_eq!(text, "===  ====\na    b\n===  ====\n±1%  long\n===  ====\n");
+        assert_eq!(figure(1234.5), "1234");
+        assert_eq!(figure(12.34), "12.3");
+        assert_eq!(figure(0.123), "0.12");
+    }
+
+    #[test]
+    fn results_are_read_back() {
+        let results = Results::of(&some()).unwrap();
+        let text = serde_json::to_string(&results).unwrap();
+        assert_eq!(serde_json::from_str::<Results>(&text).unwrap(), results);
+    }
+}

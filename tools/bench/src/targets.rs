@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is wanted of the ratios.
+
+use crate::{
+    counters::Transport,
+    workload::Workload, //
+};
+
+/// A bound for the ratio of ours to another, which way depends on the workload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// The other.
+    pub to: Transport,
+    /// The bound.
+    pub bound: f64,
+}
+
+/// The targets of a workload.
+pub fn of(workload: Workload) -> Vec<Target> {
+    let c = |bound| Target {
+        to: Transport::C,
+        bound,
+    };
+    let raw = |bound| Target {
+        to: Transport::Raw,
+        bound,
+    };
+    match workload {
+        Workload::Bulk(size) if size >= 64 << 10 => vec![c(1.05), raw(0.97)],
+        Workload::Both(size) if size >= 64 << 10 => vec![c(1.05)],
+        Workload::PingPong(size) if size <= 4096 => vec![c(0.75)],
+        Workload::Bulk(64) | Workload::Stream { .. } | Workload::Pipe { .. } => vec![c(1.5)],
+        Workload::Requests(200 | 400) => vec![c(2.0)],
+        Workload::Connects(8 | 32) => vec![c(3.0)],
+        Workload::First => vec![c(0.7)],
+        Workload::Idle(_) => vec![c(0.5)],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_depend_on_the_size() {
+        assert_eq!(of(Workload::Bulk(1 << 20)).len(), 2);
+        assert_eq!(of(Workload::Bulk(64)).len(), 1);
+        assert!(of(Workload::Bulk(4096)).is_empty());
+        assert!(of(Workload::PingPong(65536)).is_empty());
+        assert_eq!(of(Workload::Connects(8))[0].bound, 3.0);
+    }
+}

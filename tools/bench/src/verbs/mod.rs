@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Raw verbs: what the device can do without anything above it. A reliable connection between two
+//! programs, bandwidth by RDMA write, round trips by send (sleeping) and by RDMA write (polling).
+
+mod ffi;
+
+use crate::{
+    counters::process_time,
+    outcome::Outcome,
+    workload::Workload, //
+};
+use anyhow::{
+    bail,
+    Context,
+    Result, //
+};
+use clap::Args;
+use ffi::{
+    Address,
+    Done,
+    Endpoint,
+    Op, //
+};
+use serde_json::{
+    json,
+    Value, //
+};
+use std::{
+    io::{
+        self,
+        BufRead,
+        BufReader,
+        Write, //
+    },
+    net::{
+        SocketAddr,
+        TcpListener,
+        TcpStream, //
+    },
+    process, thread,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+/// Work requests that may be under way.
+const DEPTH: u32 = 64;
+
+/// One of so many work requests asks for a completion.
+const SIGNAL: u32 = 16;
+
+/// Round trips before those that are measured.
+const WARM_UP: u32 = 20;
+
+/// What the first octet of a message says.
+const MORE: u8 = 0;
+const LAST: u8 = 1;
+
+/// Command line of the server.
+#[derive(Args)]
+pub struct ServeArgs {
+    /// Name of the RDMA device.
+    #[arg(long)]
+    device: String,
+    /// Where to listen for the TCP connection by which the ends learn of each other.
+    #[arg(long)]
+    at: SocketAddr,
+}
+
+/// Command line of the client.
+#[derive(Args)]
+pub struct LoadArgs {
+    /// Name of the RDMA device.
+    #[arg(long)]
+    device: String,
+    /// Address and port of the server.
+    #[arg(long)]
+    peer: SocketAddr,
+    /// How long to run.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// bulk:SIZE, pingpong:SIZE, pollpong:SIZE
+    workload: Workload,
+}
+
+fn size_of(workload: Workload) -> Result<usize> {
+    match workload {
+        Workload::Bulk(size) | Workload::PingPong(size) | Workload::PollPong(size) => {
+            Ok(size as usize)
+        }
+        other => bail!("{other} needs sockets"),
+    }
+}
+
+/// An end of a connection with its halves of the buffer: what comes in, and what goes out.
+struct Peer {
+    end: Endpoint,
+    other: Address,
+    size: usize,
+    /// Work requests since one asked for its completion.
+    unsignaled: u32,
+    control: BufReader<TcpStream>,
+}
+
+/// Says where this end is.
+fn introduce(stream: &mut TcpStream, workload: Workload, own: &Address) -> Result<()> {
+    let text = json!({
+        "workload": workload.to_string(),
+        "qpn": own.qpn,
+        "gid": own.gid,
+        "rkey": own.rkey,
+        "addr": own.addr,
+    });
+    writeln!(stream, "{text}").context("the control connection")
+}
+
+/// Learns where the other end is.
+fn learn(control: &mut BufReader<TcpStream>) -> Result<(Workload, Address)> {
+    let mut line = String::new();
+    control.read_line(&mut line)?;
+    let said: Value = serde_json::from_str(&line).context("the peer's address")?;
+    let number = |name: &str| said[name].as_u64().context("a number");
+    let octets: Vec<u8> = serde_json::from_value(said["gid"].clone())?;
+    let address = Address {
+        qpn: u32::try_from(number("qpn")?)?,
+        gid: octets.try_into().ok().context("a GID")?,
+        rkey: u32::try_from(number("rkey")?)?,
+        addr: number("addr")?,
+    };
+    let workload = said["workload"].as_str().context("a workload")?;
+    Ok((workload.parse()?, address))
+}
+
+impl Peer {
+    fn client(device: &str, mut stream: TcpStream, workload: Workload) -> Result<Self> {
+        let size = size_of(workload)?;
+        let end = Endpoint::new(device, 2 * size, DEPTH)?;
+        introduce(&mut stream, workload, &end.address())?;
+        let mut control = BufReader::new(stream);
+        let (_, other) = learn(&mut control)?;
+        end.connect(&other)?;
+        Self::ready(end, other, size, control)
+    }
+
+    fn server(device: &str, stream: TcpStream) -> Result<(Self, Workload)> {
+        let mut control = BufReader::new(stream);
+        let (workload, other) = learn(&mut control)?;
+        let size = size_of(workload)?;
+        let end = Endpoint::new(device, 2 * size, DEPTH)?;
+        end.connect(&other)?;
+        introduce(control.get_mut(), workload, &end.address())?;
+        Ok((Self::ready(end, other, size, control)?, workload))
+    }
+
+    /// Both ends are connected once each has said so; from then on there is a place for a message.
+    fn ready(
+        end: Endpoint,
+        other: Address,
+        size: usize,
+        mut control: BufReader<TcpStream>,
+    ) -> Result<Self> {
+        end.post_receive(size)?;
+        end.post_receive(size)?;
+        writeln!(control.get_mut(), "ready")?;
+        let mut line = String::new();
+        control.read_line(&mut line)?;
+        if line.trim() != "ready" {
+            bail!("the peer is not ready");
+        }
+        Ok(Self {
+            end,
+            other,
+            size,
+            unsignaled: 0,
+            control,
+        })
+    }
+
+    fn post(&mut self, op: Op) -> Result<bool> {
+        self.unsignaled += 1;
+        let signaled = self.unsignaled == SIGNAL;
+        if signaled {
+            self.unsignaled = 0;
+        }
+        self.end
+            .post(&self.other, op, self.size, self.size, signaled)?;
+        Ok(signaled)
+    }
+
+    /// Waits for a message, and says whether it is the last one.
+    fn receive(&self) -> Result<bool> {
+        while self.end.wait()? != Done::Received {}
+        let last = self.end.octet(0)? == LAST;
+        self.end.post_receive(self.size)?;
+        Ok(last)
+    }
+
+    /// Sends a message.
+    fn send(&mut self, what: u8) -> Result<()> {
+        self.end.set_octet(self.size, what)?;
+        self.post(Op::Send).map(drop)
+    }
+
+    /// Writes into the peer's memory, with a mark as the last octet.
+    fn mark(&mut self, mark: u8) -> Result<()> {
+        self.end.set_octet(2 * self.size - 1, mark)?;
+        self.post(Op::Write(0))?;
+        while self.end.poll()?.is_some() {}
+        Ok(())
+    }
+
+    /// Asks memory until there is the mark.
+    fn spot(&self, mark: u8) -> Result<()> {
+        while self.end.octet(self.size - 1)? != mark {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+/// Serves until standard input ends.
+pub fn serve(args: &ServeArgs) -> Result<()> {
+    let listener = TcpListener::bind(args.at)?;
+    println!("ready");
+    thread::spawn(|| {
+        // An error means that whoever started this is gone.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        process::exit(0);
+    });
+    for stream in listener.incoming() {
+        let (peer, workload) = Peer::server(&args.device, stream?)?;
+        attend(peer, workload)?;
+    }
+    Ok(())
+}
+
+/// The mark after this one; it differs from what the memory is filled with.
+fn next_mark(mark: u8) -> u8 {
+    mark % 250 + 1
+}
+
+fn attend(mut peer: Peer, workload: Workload) -> Result<()> {
+    match workload {
+        Workload::PingPong(_) => loop {
+            let last = peer.receive()?;
+            peer.send(MORE)?;
+            if last {
+                break;
+            }
+        },
+        Workload::PollPong(_) => {
+            // The client's number of round trips comes first, as nothing in memory says the last.
+            let mut line = String::new();
+            peer.control.read_line(&mut line)?;
+            let rounds: u64 = line.trim().parse()?;
+            let mut mark = 0;
+            for _ in 0..rounds {
+                mark = next_mark(mark);
+                peer.spot(mark)?;
+                peer.mark(mark)?;
+            }
+        }
+        _ => {}
+    }
+    // The client closes when it has everything.
+    peer.control.read_line(&mut String::new())?;
+    Ok(())
+}
+
+/// Runs a workload and prints the outcome as a line of JSON.
+pub fn load(args: &LoadArgs) -> Result<()> {
+    let time = Duration::try_from_secs_f64(args.seconds).context("--seconds")?;
+    let before = process_time("self");
+    let stream = TcpStream::connect(args.peer)?;
+    let peer = Peer::client(&args.device, stream, args.workload)?;
+    let mut outcome = match args.workload {
+        Workload::Bulk(_) => bulk(peer, time),
+        Workload::PingPong(_) => pingpong(peer, time),
+        Workload::PollPong(_) => pollpong(peer, time),
+        other => bail!("{other} needs sockets"),
+    }?;
+    outcome.connections = 1;
+    outcome.cpu = process_time("self") - before;
+    println!("{}", serde_json::to_string(&outcome)?);
+    Ok(())
+}
+
+fn bulk(mut peer: Peer, time: Duration) -> Result<Outcome> {
+    let mut messages = 0u64;
+    let mut under_way = 0;
+    let start = Instant::now();
+    loop {
+        let over = start.elapsed() >= time;
+        while !over && under_way < DEPTH - SIGNAL {
+            peer.post(Op::Write(0))?;
+            under_way += 1;
+            messages += 1;
+        }
+        if over {
+            break;
+        }
+        peer.end.wait()?;
+        under_way -= SIGNAL;
+        while peer.end.poll()?.is_some() {
+            under_way -= SIGNAL;
+        }
+    }
+    // One that asks for its completion ends the row: all before it are over then, too.
+    while !peer.post(Op::Write(0))? {
+        messages += 1;
+        under_way += 1;
+    }
+    messages += 1;
+    under_way += 1;
+    while under_way > 0 {
+        peer.end.wait()?;
+        under_way -= SIGNAL;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    let sent = messages * peer.size as u64;
+    Ok(Outcome {
+        value: sent as f64 / f64::from(1 << 20) / seconds,
+        messages,
+        sent,
+        seconds,
+        ..Outcome::default()
+    })
+}
+
+/// Round trips: the time of each, after some that are not measured.
+fn trips(
+    peer: &mut Peer,
+    time: Duration,
+    mut trip: impl FnMut(&mut Peer, bool) -> Result<()>,
+) -> Result<Outcome> {
+    let mut times = Vec::new();
+    let mut messages = 0;
+    for _ in 0..WARM_UP {
+        trip(peer, false)?;
+        messages += 1;
+    }
+    let start = Instant::now();
+    let mut last = start;
+    loop {
+        let over = last - start >= time;
+        trip(peer, over)?;
+        messages += 1;
+        let now = Instant::now();
+        times.push((now - last).as_secs_f64() * 1e6);
+        last = now;
+        if over {
+            break;
+        }
+    }
+    let octets = messages * peer.size as u64;
+    let mut outcome = Outcome {
+        messages,
+        sent: octets,
+        received: octets,
+        seconds: start.elapsed().as_secs_f64(),
+        ..Outcome::default()
+    };
+    outcome.set_times(&mut times);
+    outcome.value = outcome.p50.unwrap_or_default();
+    Ok(outcome)
+}
+
+fn pingpong(mut peer: Peer, time: Duration) -> Result<Outcome> {
+    trips(&mut peer, time, |peer, over| {
+        peer.send(if over { LAST } else { MORE })?;
+        peer.receive().map(drop)
+    })
+}
+
+/// As many round trips as go into `time`, judged by a few. Their number has to be known before.
+fn pollpong(mut peer: Peer, time: Duration) -> Result<Outcome> {
+    let rounds = u64::try_from(time.as_micros() / 100)?.max(100);
+    writeln!(peer.control.get_mut(), "{rounds}")?;
+    let mut times = Vec::new();
+    let mut mark = 0;
+    let start = Instant::now();
+    let mut last = start;
+    for _ in 0..rounds {
+        mark = next_mark(mark);
+        peer.mark(mark)?;
+        peer.spot(mark)?;
+        let now = Instant::now();
+        times.push((now - last).as_secs_f64() * 1e6);
+        last = now;
+    }
+    let octets = rounds * peer.size as u64;
+    let mut outcome = Outcome {
+        messages: rounds,
+        sent: octets,
+        received: octets,
+        seconds: start.elapsed().as_secs_f64(),
+        ..Outcome::default()
+    };
+    outcome.set_times(&mut times);
+    outcome.value = outcome.p50.unwrap_or_default();
+    Ok(outcome)
+}

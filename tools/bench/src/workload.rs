@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The kinds of load, and their names: `pingpong:64`, `rr:200`, `stream:64:cork`.
+
+use anyhow::{
+    bail,
+    Context,
+    Error,
+    Result, //
+};
+use std::{
+    fmt,
+    str::FromStr, //
+};
+
+/// How small messages are handed to the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Push {
+    /// As a new socket does it.
+    Default,
+    /// With `TCP_NODELAY`.
+    NoDelay,
+    /// With `TCP_CORK` around each batch.
+    Cork,
+}
+
+impl Push {
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Default => "",
+            Self::NoDelay => ":nodelay",
+            Self::Cork => ":cork",
+        }
+    }
+}
+
+/// One kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Workload {
+    /// The first connection to a peer: connect, one request, its response.
+    First,
+    /// Data one way, in sends of this size.
+    Bulk(u32),
+    /// Data both ways at once, in sends of this size.
+    Both(u32),
+    /// One message there and back, again and again.
+    PingPong(u32),
+    /// The same, with the receiver asking the device instead of sleeping. Raw verbs only.
+    PollPong(u32),
+    /// Messages one way, not waiting for anything.
+    Stream {
+        /// Size of a message.
+        size: u32,
+        /// How it is pushed out.
+        push: Push,
+    },
+    /// Batches of requests, then as many responses.
+    Pipe {
+        /// Size of a message.
+        size: u32,
+        /// Messages of a batch.
+        depth: u32,
+        /// How they are pushed out.
+        push: Push,
+    },
+    /// This many connections, one request of [`REQUEST`] octets under way on each.
+    Requests(u32),
+    /// This many clients that connect, ask once and close.
+    Connects(u32),
+    /// This many connections that do nothing.
+    Idle(u32),
+}
+
+/// Octets of a request and of a response in [`Workload::Requests`] and [`Workload::Connects`].
+pub const REQUEST: usize = 64;
+
+/// Messages between setting the cork and taking it out, in [`Workload::Stream`].
+pub const CORKED: u32 = 16;
+
+/// Whether more of a value is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Rates.
+    Higher,
+    /// Times and memory.
+    Lower,
+}
+
+impl Workload {
+    /// What its value is measured in.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::First | Self::PingPong(_) | Self::PollPong(_) => "us",
+            Self::Bulk(_) | Self::Both(_) => "MiB/s",
+            Self::Stream { .. } | Self::Pipe { .. } => "msg/s",
+            Self::Requests(_) => "req/s",
+            Self::Connects(_) => "conn/s",
+            Self::Idle(_) => "KiB/conn",
+        }
+    }
+
+    /// Which way its value is better.
+    pub fn better(self) -> Better {
+        match self.unit() {
+            "us" | "KiB/conn" => Better::Lower,
+            _ => Better::Higher,
+        }
+    }
+
+    /// The title of its family, and its place on an x axis.
+    pub fn axis(self) -> (String, f64) {
+        let of = |name: &str, x: u32| (name.to_string(), f64::from(x));
+        match self {
+            Self::First => of("First contact", 1),
+            Self::Bulk(size) => of("Bulk, one way, by send size", size),
+            Self::Both(size) => of("Bulk, both ways, by send size", size),
+            Self::PingPong(size) => of("Ping-pong, by message size", size),
+            Self::PollPong(size) => of("Ping-pong, polling, by message size", size),
+            Self::Stream { size, push } => {
+                of(&format!("Small messages one way{}", push.suffix()), size)
+            }
+            Self::Pipe { size, push, .. } => {
+                of(&format!("Pipelined requests{}", push.suffix()), size)
+            }
+            Self::Requests(conns) => of("Requests, by connections", conns),
+            Self::Connects(clients) => of("Connection rate, by clients", clients),
+            Self::Idle(conns) => of("Memory, by idle connections", conns),
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => write!(f, "first"),
+            Self::Bulk(size) => write!(f, "bulk:{size}"),
+            Self::Both(size) => write!(f, "both:{size}"),
+            Self::PingPong(size) => write!(f, "pingpong:{size}"),
+            Self::PollPong(size) => write!(f, "pollpong:{size}"),
+            Self::Stream { size, push } => write!(f, "stream:{size}{}", push.suffix()),
+            Self::Pipe { size, depth, push } => {
+                write!(f, "pipe:{size}:{depth}{}", push.suffix())
+            }
+            Self::Requests(conns) => write!(f, "rr:{conns}"),
+            Self::Connects(clients) => write!(f, "crr:{clients}"),
+            Self::Idle(conns) => write!(f, "idle:{conns}"),
+        }
+    }
+}
+
+impl FromStr for Workload {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut words: Vec<&str> = text.split(':').collect();
+        let push = match words.last() {
+            Some(&"nodelay") => Push::NoDelay,
+            Some(&"cork") => Push::Cork,
+            _ => Push::Default,
+        };
+        if push != Push::Default {
+            words.pop();
+        }
+        let numbers = words
+            .iter()
+            .skip(1)
+            .map(|word| match word.parse::<u32>() {
+                Ok(n) if n > 0 && n <= 1 << 30 => Ok(n),
+                _ => bail!("{word} in {text} is not a number in range"),
+            })
+            .collect::<Result<Vec<u32>>>()?;
+        let kind = *words.first().context("no workload")?;
+        let known = match (kind, numbers.as_slice()) {
+            ("stream", &[size]) => Self::Stream { size, push },
+            ("pipe", &[size, depth]) => Self::Pipe { size, depth, push },
+            _ if push != Push::Default => bail!("{text}: only messages are pushed"),
+            ("first", []) => Self::First,
+            ("bulk", &[size]) => Self::Bulk(size),
+            ("both", &[size]) => Self::Both(size),
+            ("pingpong", &[size]) => Self::PingPong(size),
+            ("pollpong", &[size]) => Self::PollPong(size),
+            ("rr", &[conns]) => Self::Requests(conns),
+            ("crr", &[clients]) => Self::Connects(clients),
+            ("idle", &[conns]) => Self::Idle(conns),
+            _ => bail!("{text} is no workload"),
+        };
+        Ok(known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for name in [
+            "first",
+            "bulk:65536",
+            "both:64",
+            "pingpong:1",
+            "pollpong:1",
+            "stream:64",
+            "stream:64:cork",
+            "pipe:64:16",
+            "pipe:64:16:nodelay",
+            "rr:400",
+            "crr:8",
+            "idle:100",
+        ] {
+            let workload: Workload = name.parse().unwrap();
+            assert_eq!(workload.to_string(), name);
+        }
+    }
+
+    #[test]
+    fn others_are_refused() {
+        for name in [
+            "", "bulk", "bulk:", "bulk:0", "bulk:x", "bulk:1:2", "rr:8:cork", "first:1", "cork",
+        ] {
+            assert!(name.parse::<Workload>().is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn latencies_are_better_low() {
+        assert_eq!(Workload::PingPong(1).better(), Better::Lower);
+        assert_eq!(Workload::Idle(1).better(), Better::Lower);
+        assert_eq!(Workload::Bulk(1).better(), Better::Higher);
+        assert_eq!(Workload::Connects(1).better(), Better::Higher);
+    }
+}
