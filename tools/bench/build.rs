@@ -26,8 +26,14 @@ fn main() {
         .args(["--no-layout-tests", "--default-enum-style", "consts"])
         .args(["--no-prepend-enum-name", "--no-doc-comments"])
         .args(["--allowlist-function", FUNCTIONS])
-        .args(["--allowlist-type", "ibv_(send_wr|recv_wr|sge|wc|qp_attr|gid|port_attr)"])
-        .args(["--allowlist-type", "ibv_(access_flags|qp_attr_mask|wc_status|send_flags)"])
+        .args([
+            "--allowlist-type",
+            "ibv_(send_wr|recv_wr|sge|wc|qp_attr|gid|port_attr)",
+        ])
+        .args([
+            "--allowlist-type",
+            "ibv_(access_flags|qp_attr_mask|wc_status|send_flags)",
+        ])
         .arg("--output")
         .arg(&file)
         .arg(HEADER);

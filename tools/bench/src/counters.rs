@@ -99,10 +99,7 @@ fn machine(text: &str, found: &mut Counters) {
             Some("cpu") => {
                 let ticks: Vec<f64> = fields.map(number).collect();
                 // user nice system idle iowait irq softirq steal
-                let busy: f64 = [0, 1, 2, 5, 6]
-                    .iter()
-                    .filter_map(|n| ticks.get(*n))
-                    .sum();
+                let busy: f64 = [0, 1, 2, 5, 6].iter().filter_map(|n| ticks.get(*n)).sum();
                 found.insert("cpu.busy".into(), busy / TICKS);
             }
             Some(name @ ("intr" | "ctxt" | "softirq")) => {
@@ -129,7 +126,11 @@ pub fn of_end(end: &End, transport: Transport) -> Result<Counters> {
     end.within(|| {
         let net = Path::new("/proc/thread-self/net");
         snmp(&fs::read_to_string(net.join("snmp"))?, "Tcp:", &mut found);
-        packets(&fs::read_to_string(net.join("dev"))?, end.netdev, &mut found);
+        packets(
+            &fs::read_to_string(net.join("dev"))?,
+            end.netdev,
+            &mut found,
+        );
         match transport {
             Transport::Ours => {
                 let text = fs::read_to_string(net.join("rdma_sock/stat"))
@@ -202,9 +203,7 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
             wanted("tcp.ActiveOpens", connections)?;
             wanted("tcp.OutSegs", connections)
         }
-        Transport::Raw => {
-            wanted("rxe.sent_bytes", sent)
-        }
+        Transport::Raw => wanted("rxe.sent_bytes", sent),
         Transport::Ours => {
             bound("smc.fallback_clnt", 0.0)?;
             bound("smc.aborted_clnt", 0.0)?;
@@ -243,7 +242,10 @@ mod tests {
             &mut found,
         );
         pairs("tx_bytes 5\nactive_conns 0\n", "smc.", &mut found);
-        machine("cpu  100 0 50 9 9 1 49 0 0 0\nctxt 77\nsoftirq 8 1 7\n", &mut found);
+        machine(
+            "cpu  100 0 50 9 9 1 49 0 0 0\nctxt 77\nsoftirq 8 1 7\n",
+            &mut found,
+        );
         let expected = [
             ("cpu.busy", 2.0),
             ("cpu.ctxt", 77.0),
@@ -277,7 +279,11 @@ mod tests {
         .map(|(k, v)| (k.to_string(), v))
         .into();
         for transport in Transport::ALL {
-            assert_eq!(proves(transport, &outcome, &counters), Ok(()), "{transport:?}");
+            assert_eq!(
+                proves(transport, &outcome, &counters),
+                Ok(()),
+                "{transport:?}"
+            );
         }
         counters.insert("smc.fallback_clnt".into(), 1.0);
         assert!(proves(Transport::Ours, &outcome, &counters).is_err());

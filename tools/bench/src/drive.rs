@@ -245,10 +245,12 @@ impl Driver<'_> {
             0 => self.plan.counted(transport, mtu),
             _ if wanted.is_empty() => self.plan.workloads(transport, mtu),
             _ => {
-                // Of raw verbs only what there is.
-                let planned = self.plan.workloads(transport, mtu);
-                let raw = transport == Transport::Raw;
-                let fits = |workload: &Workload| !raw || planned.contains(workload);
+                // Raw verbs and sockets cannot do the same.
+                let fits = |workload: &Workload| match workload {
+                    Workload::Bulk(_) | Workload::PingPong(_) => true,
+                    Workload::PollPong(_) => transport == Transport::Raw,
+                    _ => transport != Transport::Raw,
+                };
                 wanted.iter().copied().filter(fits).collect()
             }
         }
@@ -293,7 +295,11 @@ impl Driver<'_> {
                     sample.workload,
                     sample.outcome.value,
                     workload.unit(),
-                    if sample.doubt.is_empty() { "" } else { "  DOUBTFUL" },
+                    if sample.doubt.is_empty() {
+                        ""
+                    } else {
+                        "  DOUBTFUL"
+                    },
                 ));
                 if !sample.doubt.is_empty() {
                     self.say(&sample.doubt);
@@ -393,7 +399,11 @@ impl Driver<'_> {
             Workload::Idle(_) => free_memory()?,
             _ => 0.0,
         };
-        let before = (self.count(&self.lab.near, transport, round)?, far()?, machine()?);
+        let before = (
+            self.count(&self.lab.near, transport, round)?,
+            far()?,
+            machine()?,
+        );
         let (mut outcome, used) = self.lab.near.within(|| {
             let mut command = self.client(transport, workload)?;
             let mut child = command
@@ -416,7 +426,11 @@ impl Driver<'_> {
             let outcome: Outcome = serde_json::from_str(&line).context("the client's answer")?;
             Ok((outcome, used))
         })?;
-        let after = (self.count(&self.lab.near, transport, round)?, far()?, machine()?);
+        let after = (
+            self.count(&self.lab.near, transport, round)?,
+            far()?,
+            machine()?,
+        );
         if let Workload::Idle(count) = workload {
             outcome.value = used / f64::from(count);
         }

@@ -13,8 +13,7 @@ use rustix::thread::{
     LinkNameSpaceType, //
 };
 use std::{
-    env,
-    fs,
+    env, fs,
     net::SocketAddr,
     os::fd::AsFd,
     path::Path,
@@ -219,7 +218,10 @@ impl Lab {
             Topology::Namespaces => {
                 let ends = [&self.near, &self.far];
                 for end in ends {
-                    run(&format!("ip netns add {}", end.namespace.unwrap_or_default()))?;
+                    run(&format!(
+                        "ip netns add {}",
+                        end.namespace.unwrap_or_default()
+                    ))?;
                 }
                 let (near, far) = (self.near.netdev, self.far.netdev);
                 run(&format!("ip link add {near} type veth peer name {far}"))?;
@@ -228,7 +230,10 @@ impl Lab {
                     run(&format!("ip link set {dev} netns {name}"))?;
                     run(&format!("ip -n {name} link set lo up"))?;
                     run(&format!("ip -n {name} link set {dev} mtu {mtu}"))?;
-                    run(&format!("ip -n {name} address add {}/24 dev {dev}", end.addr))?;
+                    run(&format!(
+                        "ip -n {name} address add {}/24 dev {dev}",
+                        end.addr
+                    ))?;
                     run(&format!("ip -n {name} link set {dev} up"))?;
                 }
             }

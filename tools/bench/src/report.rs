@@ -71,7 +71,10 @@ pub fn report(args: &ReportArgs) -> Result<()> {
         }
     }
     let results = Results::of(&samples)?;
-    write(&args.json, &(serde_json::to_string_pretty(&results)? + "\n"))?;
+    write(
+        &args.json,
+        &(serde_json::to_string_pretty(&results)? + "\n"),
+    )?;
     let table = results.table();
     write(&args.table, &table)?;
     let plots = plot::write(&results, &args.plots)?;
@@ -103,7 +106,10 @@ pub fn check(args: &CheckArgs) -> Result<()> {
     for line in &worse {
         println!("{line}");
     }
-    println!("bench-check: {compared} ratios compared, {} worse", worse.len());
+    println!(
+        "bench-check: {compared} ratios compared, {} worse",
+        worse.len()
+    );
     if compared == 0 {
         bail!("nothing was compared");
     }

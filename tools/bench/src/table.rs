@@ -259,6 +259,10 @@ impl Results {
         let mut rows = Vec::new();
         for (workload, counters) in &self.counts {
             for (counter, by) in counters {
+                // What did not happen is not worth a line.
+                if by.values().all(|count| *count < 0.0005) {
+                    continue;
+                }
                 let mut row = vec![workload.clone(), counter.clone()];
                 for transport in Transport::ALL {
                     let count = by.get(transport.name());
@@ -368,9 +372,7 @@ fn grid(text: &mut String, header: &[String], rows: &[Vec<String>]) {
         let padded: Vec<String> = cells
             .iter()
             .zip(&widths)
-            .map(|(cell, width)| {
-                format!("{cell}{}", " ".repeat(width - cell.chars().count()))
-            })
+            .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.chars().count())))
             .collect();
         format!("{}\n", padded.join("  ").trim_end())
     };
@@ -436,7 +438,10 @@ mod tests {
         assert_eq!(row.figures["ours"].rounds, 3);
         assert_eq!(row.ratios["c"].median, 0.5);
         assert!(row.lower_is_better);
-        assert!(row.targets.iter().any(|target| target.to == "c" && target.met));
+        assert!(row
+            .targets
+            .iter()
+            .any(|target| target.to == "c" && target.met));
         assert_eq!(results.rows[2].figures["c"].median, 10_000.0);
     }
 

@@ -83,8 +83,7 @@ fn parse(text: &str) -> Result<Counters> {
     let items = listing["nftables"].as_array().context("nft's listing")?;
     let mut found = Counters::new();
     for counter in items.iter().filter_map(|item| item.get("counter")) {
-        if let (Some(name), Some(packets)) =
-            (counter["name"].as_str(), counter["packets"].as_f64())
+        if let (Some(name), Some(packets)) = (counter["name"].as_str(), counter["packets"].as_f64())
         {
             found.insert(format!("wire.{name}"), packets);
         }

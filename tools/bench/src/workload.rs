@@ -216,7 +216,15 @@ mod tests {
     #[test]
     fn others_are_refused() {
         for name in [
-            "", "bulk", "bulk:", "bulk:0", "bulk:x", "bulk:1:2", "rr:8:cork", "first:1", "cork",
+            "",
+            "bulk",
+            "bulk:",
+            "bulk:0",
+            "bulk:x",
+            "bulk:1:2",
+            "rr:8:cork",
+            "first:1",
+            "cork",
         ] {
             assert!(name.parse::<Workload>().is_err(), "{name}");
         }

@@ -176,8 +176,7 @@ fn find_gid(context: NonNull<ibv_context>) -> Result<(u8, [u8; 16])> {
         // SAFETY: All zeros is a GID.
         let mut gid: ibv_gid = unsafe { mem::zeroed() };
         // SAFETY: The context is open, the GID may be written to.
-        let result =
-            unsafe { ibv_query_gid(context.as_ptr(), PORT, c_int::from(index), &mut gid) };
+        let result = unsafe { ibv_query_gid(context.as_ptr(), PORT, c_int::from(index), &mut gid) };
         if result != 0 {
             break;
         }
@@ -196,7 +195,10 @@ fn query_mtu(context: NonNull<ibv_context>) -> Result<ibv_mtu> {
     // The structure grew; the function of this name fills its older and smaller form.
     let compat = ptr::from_mut(&mut port).cast::<_compat_ibv_port_attr>();
     // SAFETY: The context is open, and what the function fills is not larger than `port`.
-    check(unsafe { ibv_query_port(context.as_ptr(), PORT, compat) }, "ibv_query_port")?;
+    check(
+        unsafe { ibv_query_port(context.as_ptr(), PORT, compat) },
+        "ibv_query_port",
+    )?;
     Ok(port.active_mtu)
 }
 
@@ -221,7 +223,13 @@ impl Endpoint {
         let entries = c_int::try_from(2 * depth)?;
         // SAFETY: The context is open, the channel is of it.
         let cq = unsafe {
-            ibv_create_cq(context.as_ptr(), entries, ptr::null_mut(), channel.as_ptr(), 0)
+            ibv_create_cq(
+                context.as_ptr(),
+                entries,
+                ptr::null_mut(),
+                channel.as_ptr(),
+                0,
+            )
         };
         let cq = made(cq, "ibv_create_cq")?;
         // SAFETY: All zeros is a queue pair's attributes.
@@ -234,7 +242,10 @@ impl Endpoint {
         init.cap.max_send_sge = 1;
         init.cap.max_recv_sge = 1;
         // SAFETY: The domain and the queues are of one context.
-        let qp = made(unsafe { ibv_create_qp(pd.as_ptr(), &mut init) }, "ibv_create_qp")?;
+        let qp = made(
+            unsafe { ibv_create_qp(pd.as_ptr(), &mut init) },
+            "ibv_create_qp",
+        )?;
         Ok(Self {
             context,
             pd,
@@ -362,7 +373,10 @@ impl Endpoint {
         let post = post.context("post_send")?;
         // SAFETY: The queue pair is of this context; the request and what it points to live until
         // the call is over, and the data as long as the queue pair.
-        check(unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) }, "ibv_post_send")
+        check(
+            unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) },
+            "ibv_post_send",
+        )
     }
 
     /// Gives a message of at most `len` octets a place at the buffer's start.
@@ -377,7 +391,10 @@ impl Endpoint {
         let post = unsafe { self.context.as_ref() }.ops.post_recv;
         let post = post.context("post_recv")?;
         // SAFETY: As for `post`.
-        check(unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) }, "ibv_post_recv")
+        check(
+            unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) },
+            "ibv_post_recv",
+        )
     }
 
     /// The next completion, if there is one.
