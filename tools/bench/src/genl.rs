@@ -90,7 +90,7 @@ fn attributes(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
     found
 }
 
-fn inside<'a>(bytes: &'a [u8], kind: u16) -> Option<&'a [u8]> {
+fn inside(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     let found = attributes(bytes);
     found.iter().find(|(k, _)| *k == kind).map(|(_, v)| *v)
 }
@@ -101,7 +101,7 @@ fn number(value: &[u8]) -> u64 {
         .iter()
         .rev()
         .take(8)
-        .fold(0, |sum, octet| sum << 8 | u64::from(*octet))
+        .fold(0, |sum, octet| (sum << 8) | u64::from(*octet))
 }
 
 impl Smc {

@@ -154,7 +154,9 @@ fn open(name: &str) -> Result<NonNull<ibv_context>> {
     let mut context = None;
     for n in 0..usize::try_from(count)? {
         // SAFETY: The list has `count` entries.
-        let device = unsafe { *list.as_ptr().add(n) };
+        let entry = unsafe { list.as_ptr().add(n) };
+        // SAFETY: The entry is one of the list's.
+        let device = unsafe { *entry };
         // SAFETY: The entry is a device, until the list is freed.
         let known = unsafe { ibv_get_device_name(device) };
         // SAFETY: A name is a string that lives as long as the device.
@@ -195,10 +197,8 @@ fn query_mtu(context: NonNull<ibv_context>) -> Result<ibv_mtu> {
     // The structure grew; the function of this name fills its older and smaller form.
     let compat = ptr::from_mut(&mut port).cast::<_compat_ibv_port_attr>();
     // SAFETY: The context is open, and what the function fills is not larger than `port`.
-    check(
-        unsafe { ibv_query_port(context.as_ptr(), PORT, compat) },
-        "ibv_query_port",
-    )?;
+    let result = unsafe { ibv_query_port(context.as_ptr(), PORT, compat) };
+    check(result, "ibv_query_port")?;
     Ok(port.active_mtu)
 }
 
@@ -242,10 +242,8 @@ impl Endpoint {
         init.cap.max_send_sge = 1;
         init.cap.max_recv_sge = 1;
         // SAFETY: The domain and the queues are of one context.
-        let qp = made(
-            unsafe { ibv_create_qp(pd.as_ptr(), &mut init) },
-            "ibv_create_qp",
-        )?;
+        let qp = unsafe { ibv_create_qp(pd.as_ptr(), &mut init) };
+        let qp = made(qp, "ibv_create_qp")?;
         Ok(Self {
             context,
             pd,
@@ -373,10 +371,8 @@ impl Endpoint {
         let post = post.context("post_send")?;
         // SAFETY: The queue pair is of this context; the request and what it points to live until
         // the call is over, and the data as long as the queue pair.
-        check(
-            unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) },
-            "ibv_post_send",
-        )
+        let result = unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) };
+        check(result, "ibv_post_send")
     }
 
     /// Gives a message of at most `len` octets a place at the buffer's start.
@@ -391,10 +387,8 @@ impl Endpoint {
         let post = unsafe { self.context.as_ref() }.ops.post_recv;
         let post = post.context("post_recv")?;
         // SAFETY: As for `post`.
-        check(
-            unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) },
-            "ibv_post_recv",
-        )
+        let result = unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) };
+        check(result, "ibv_post_recv")
     }
 
     /// The next completion, if there is one.
