@@ -1,0 +1,304 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Which RDMA device serves a connection when there is a VLAN, a bond, a team or another device between the
+address and the hardware; and which subnets are one."""
+
+import contextlib
+import socket
+import sys
+
+import ktap
+import lab
+from decline import PREFIX, Watch, goes_by_rdma, stays_tcp
+from ktap import Skip, equal
+from lab import all_gone, command, exchange, is_smc, pair
+from messages import ACCEPT, CONFIRM, PROPOSAL
+from sniff import Wire
+
+
+def ip(side, *words, check=True):
+    """The ip command in a namespace."""
+    return command("ip", "-n", "rs-" + side, *words, check=check)
+
+
+def gids(device):
+    """All addresses of an RDMA device."""
+    return command("sh", "-c", "cat /sys/class/infiniband/%s/ports/1/gids/* 2>/dev/null" % device,
+                   check=False)
+
+
+def full(address):
+    """An address as GIDs are written."""
+    if ":" in address:
+        octets = socket.inet_pton(socket.AF_INET6, address)
+    else:
+        octets = bytes(10) + b"\xff\xff" + socket.inet_aton(address)
+    return ":".join(octets[n:n + 2].hex() for n in range(0, 16, 2))
+
+
+def await_gid(device, address):
+    """The list of addresses follows the network device with a delay."""
+    lab.until(lambda: full(address) in gids(device), "address %s of %s" % (address, device))
+
+
+def connect(source, host, family=socket.AF_INET):
+    """A connection between two addresses."""
+    listening = lab.new_socket("b", family)
+    listening.bind((host, 0))
+    listening.listen(4)
+    client = lab.new_socket("a", family)
+    client.bind((source, 0))
+    client.settimeout(lab.BOUND)
+    client.connect(listening.getsockname())
+    listening.settimeout(lab.BOUND)
+    server, _ = listening.accept()
+    server.settimeout(lab.BOUND)
+    listening.close()
+    return client, server
+
+
+def add_vlan(number):
+    """VLAN devices on both sides with addresses."""
+    for side, host in (("a", 1), ("b", 2)):
+        name = "v%s.%d" % (side, number)
+        ip(side, "link", "add", "link", "v" + side, "name", name, "type", "vlan", "id", str(number))
+        ip(side, "address", "add", "10.5.%d.%d/24" % (number, host), "dev", name)
+        ip(side, "address", "add", "fd05:%d::%d/64" % (number, host), "dev", name, "nodad")
+        ip(side, "link", "set", name, "up")
+        await_gid("rs_" + side, "10.5.%d.%d" % (number, host))
+        await_gid("rs_" + side, "fd05:%d::%d" % (number, host))
+
+
+def vlans():
+    """Each VLAN has a link group of its own, made by a first contact of its own; all that belongs to a
+    connection stays in its VLAN."""
+    # LGR-02, LGR-03, LGR-24, LNK-01, GEN-06, SEC-01, SEC-02, SEC-03, RDV-01, TST-146.
+    lab.netns("up")
+    for number in (5, 6):
+        add_vlan(number)
+    pairs = [pair(), connect("10.5.5.1", "10.5.5.2"), connect("10.5.6.1", "10.5.6.2")]
+    for both in pairs:
+        is_smc(*both)
+        exchange(*both, 20000)
+    equal(len({line["lgr"] for line in lab.records("a", "conns") if "lgr" in line}), 3, "groups")
+    equal(lab.counter("a", "link_groups"), 3, "link groups of a")
+    equal(lab.counter("b", "link_groups"), 3, "link groups of b")
+    # A second connection in each finds the group.
+    more = [pair(), connect("10.5.5.1", "10.5.5.2"), connect("10.5.6.1", "10.5.6.2")]
+    for both in more:
+        is_smc(*both)
+    equal(lab.counter("a", "link_groups"), 3, "link groups of a")
+    for sock in (sock for both in pairs + more for sock in both):
+        sock.close()
+    all_gone()
+
+
+def vlan_carries_its_data():
+    """What a connection in a VLAN moves by RDMA is seen in that VLAN and nowhere else."""
+    # SEC-02, GEN-06.
+    lab.netns("up")
+    add_vlan(5)
+
+    def octets(name):
+        """Sent by a network device."""
+        return int(command("ip", "netns", "exec", "rs-a", "cat",
+                           "/sys/class/net/%s/statistics/tx_bytes" % name))
+    client, server = connect("10.5.5.1", "10.5.5.2")
+    is_smc(client, server)
+    before = octets("va.5")
+    exchange(client, server, 500000)
+    equal(octets("va.5") - before > 500000, True, "data in the VLAN")
+    client.close()
+    server.close()
+    all_gone()
+
+
+def vlan_ipv6():
+    """The same with the addresses of IPv6."""
+    # LGR-24, SEC-02.
+    lab.netns("up")
+    add_vlan(7)
+    goes_by_rdma(*connect("fd05:7::1", "fd05:7::2", socket.AF_INET6))
+
+
+def vlan_of_one_side_only():
+    """A VLAN whose other side has no RDMA there is TCP."""
+    lab.netns("up", NO_RDMA="b")
+    for side, host in (("a", 1), ("b", 2)):
+        name = "v%s.5" % side
+        ip(side, "link", "add", "link", "v" + side, "name", name, "type", "vlan", "id", "5")
+        ip(side, "address", "add", "10.5.5.%d/24" % host, "dev", name)
+        ip(side, "link", "set", name, "up")
+    await_gid("rs_a", "10.5.5.1")
+    watch = Watch()
+    stays_tcp(*connect("10.5.5.1", "10.5.5.2"), (None, None), watch)
+
+
+@contextlib.contextmanager
+def upper(kind, *options):
+    """Both sides have that device above their end of the wire, with the addresses; RDMA comes later."""
+    lab.netns("up", NO_RDMA="a b")
+    for side, host in (("a", 1), ("b", 2)):
+        made = ip(side, "link", "add", "up" + side, "type", kind, *options, check=False)
+        if made:
+            raise Skip("the kernel has no %s: %s" % (kind, made.strip()))
+        ip(side, "address", "flush", "dev", "v" + side)
+        ip(side, "link", "set", "v" + side, "down")
+        ip(side, "link", "set", "v" + side, "master", "up" + side)
+        ip(side, "link", "set", "v" + side, "up")
+        ip(side, "link", "set", "up" + side, "up")
+        ip(side, "address", "add", "10.9.0.%d/24" % host, "dev", "up" + side)
+        ip(side, "address", "add", "fd09::%d/64" % host, "dev", "up" + side, "nodad")
+    yield
+
+
+def add_rdma(side, netdev, address):
+    """An RDMA device on a network device of that side."""
+    command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type", "rxe",
+            "netdev", netdev)
+    await_gid("rs_" + side, address)
+
+
+def device_of(side):
+    """The RDMA device of the connections of a side."""
+    return {line.get("dev") for line in lab.records(side, "conns") if line["mode"] == "smc"}
+
+
+def bond():
+    """An RDMA device of the bond itself, as network cards that bond in hardware have it."""
+    with upper("bond", "mode", "active-backup", "miimon", "100"):
+        for side, host in (("a", 1), ("b", 2)):
+            add_rdma(side, "up" + side, "10.9.0.%d" % host)
+        client, server = pair()
+        is_smc(client, server)
+        equal((device_of("a"), device_of("b")), ({"rs_a"}, {"rs_b"}), "devices")
+        exchange(client, server)
+        client.close()
+        server.close()
+        all_gone()
+        goes_by_rdma(*pair(socket.AF_INET6))
+
+
+def device_below_a_bond():
+    """An RDMA device of the active link below a bond serves the bond's addresses."""
+    with upper("bond", "mode", "active-backup", "miimon", "100"):
+        for side, host in (("a", 1), ("b", 2)):
+            add_rdma(side, "v" + side, "10.9.0.%d" % host)
+        # Soft-RoCE sends by the route of the device below, which has none: what is seen here is that
+        # the device is chosen, and that a link that cannot be confirmed ends in TCP.
+        with Wire() as wire:
+            client, server = pair()
+            kinds = [message["type"] for _, message in wire.clc(client)][:3]
+        equal(kinds, [PROPOSAL, ACCEPT, CONFIRM], "CLC messages")
+        exchange(client, server)
+        client.close()
+        server.close()
+        all_gone()
+
+
+def team():
+    """A team, with its RDMA device."""
+    with upper("team"):
+        for side, host in (("a", 1), ("b", 2)):
+            add_rdma(side, "up" + side, "10.9.0.%d" % host)
+        goes_by_rdma(*pair())
+
+
+def vlan_on_a_bond():
+    """The VLAN above a bond counts like one above hardware."""
+    # LGR-24, SEC-02.
+    with upper("bond", "mode", "active-backup", "miimon", "100"):
+        for side, host in (("a", 1), ("b", 2)):
+            name = "up%s.9" % side
+            ip(side, "link", "add", "link", "up" + side, "name", name, "type", "vlan", "id", "9")
+            ip(side, "address", "add", "10.5.9.%d/24" % host, "dev", name)
+            ip(side, "link", "set", name, "up")
+            add_rdma(side, "up" + side, "10.9.0.%d" % host)
+            await_gid("rs_" + side, "10.5.9.%d" % host)
+        one, two = pair(), connect("10.5.9.1", "10.5.9.2")
+        for both in (one, two):
+            is_smc(*both)
+            exchange(*both, 10000)
+        equal(lab.counter("a", "link_groups"), 2, "link groups")
+        for sock in one + two:
+            sock.close()
+        all_gone()
+
+
+def address_of_another_device():
+    """A connection from an address that is not one of the outgoing device: there is no subnet to
+    compare, so that the client declines."""
+    # CLC-124.
+    lab.netns("up")
+    ip("a", "address", "add", "10.4.0.1/32", "dev", "lo")
+    ip("b", "route", "add", "10.4.0.1/32", "dev", "vb")
+    watch = Watch()
+    stays_tcp(*connect("10.4.0.1", "10.9.0.2"), (PREFIX, PREFIX), watch)
+
+
+def masks_that_differ():
+    """One network number with two lengths is two subnets."""
+    # CLC-126, TST-103.
+    lab.netns("up")
+    ip("b", "address", "delete", "10.9.0.2/24", "dev", "vb")
+    ip("b", "address", "add", "10.9.0.2/16", "dev", "vb")
+    watch = Watch()
+    stays_tcp(*pair(), (PREFIX, PREFIX), watch)
+
+
+def several_prefixes():
+    """Of several prefixes one in common is enough, wherever it stands; none is not."""
+    # CLC-112, CLC-127, TST-103.
+    lab.netns("up")
+    for number in range(2, 8):
+        ip("a", "address", "add", "fd0a:%d::1/64" % number, "dev", "va", "nodad")
+        ip("b", "address", "add", "fd0b:%d::1/64" % number, "dev", "vb", "nodad")
+    goes_by_rdma(*pair(socket.AF_INET6))
+    ip("b", "route", "add", "fd0a:2::/64", "dev", "vb")
+    ip("a", "address", "delete", "fd09::1/64", "dev", "va")
+    ip("a", "route", "add", "fd09::/64", "dev", "va")
+    lab.until(lambda: full("fd09::1") not in gids("rs_a"), "the address stays")
+    watch = Watch()
+    stays_tcp(*connect("fd0a:2::1", "fd09::2", socket.AF_INET6), (PREFIX, PREFIX), watch)
+
+
+def two_devices_of_a_host():
+    """What the server offers belongs to the subnet of the connection, though it has another RDMA
+    device."""
+    # CLC-125, CLC-128.
+    lab.netns("up")
+    command("ip", "link", "add", "vc", "netns", "rs-a", "type", "veth", "peer", "name", "vd",
+            "netns", "rs-b")
+    for side, name, host in (("a", "vc", 1), ("b", "vd", 2)):
+        ip(side, "address", "add", "10.8.0.%d/24" % host, "dev", name)
+        ip(side, "link", "set", name, "up")
+        command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + name, "type",
+                "rxe", "netdev", name)
+        await_gid("rs_" + name, "10.8.0.%d" % host)
+    try:
+        for source, host, device in (("10.9.0.1", "10.9.0.2", "rs_b"),
+                                     ("10.8.0.1", "10.8.0.2", "rs_vd")):
+            client, server = connect(source, host)
+            is_smc(client, server)
+            line = [line for line in lab.records("b", "conns")
+                    if line["local"].startswith(host + ":") and line["mode"] == "smc"]
+            equal([entry["dev"] for entry in line], [device], "device of the server")
+            exchange(client, server, 1000)
+            client.close()
+            server.close()
+            all_gone()
+    finally:
+        for name in ("rs_vc", "rs_vd"):
+            command("rdma", "link", "delete", name, check=False)
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    return ktap.run([vlans, vlan_carries_its_data, vlan_ipv6, vlan_of_one_side_only, bond,
+                     device_below_a_bond, team, vlan_on_a_bond, address_of_another_device,
+                     masks_that_differ, several_prefixes, two_devices_of_a_host])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
