@@ -8,7 +8,7 @@ import sys
 
 import ktap
 import lab
-from decline import PEER_NO_SMC, Watch, goes_by_rdma, stays_tcp
+from decline import PEER_NO_SMC, Watch, goes_by_rdma, over, stays_tcp
 from ktap import Skip, equal
 from lab import Child, all_gone, command, is_smc, known, pair
 
@@ -134,12 +134,12 @@ def filter_counts():
             client.connect(listening.getsockname())
             server, _ = listening.accept()
             is_smc(client, server)
-            client.sendall(bytes(200000))
+            client.sendall(bytes(100000))
             server.settimeout(lab.BOUND)
-            equal(len(lab.receive(server, 200000)), 200000, "received")
+            equal(len(lab.receive(server, 100000)), 100000, "received")
             client.close()
             server.close()
-            all_gone()
+            over()
             words = rules.nft("list table inet rs").split()
             packets, octets = [int(words[words.index(word) + 1]) for word in ("packets", "bytes")]
             equal((packets >= 3, octets < 5000), (True, True), "%d packets, %d octets" % (

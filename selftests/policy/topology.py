@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Which RDMA device serves a connection when there is a VLAN, a bond, a team or another device between the
-address and the hardware; and which subnets are one."""
+"""Which RDMA device serves a connection when there is a VLAN or a bond between the address and the
+hardware; and which subnets are one."""
 
 import contextlib
 import socket
@@ -196,14 +196,6 @@ def device_below_a_bond():
         all_gone()
 
 
-def team():
-    """A team, with its RDMA device."""
-    with upper("team"):
-        for side, host in (("a", 1), ("b", 2)):
-            add_rdma(side, "up" + side, "10.9.0.%d" % host)
-        goes_by_rdma(*pair())
-
-
 def vlan_on_a_bond():
     """The VLAN above a bond counts like one above hardware."""
     # LGR-24, SEC-02.
@@ -296,7 +288,7 @@ def main():
     """All tests."""
     lab.need_module()
     return ktap.run([vlans, vlan_carries_its_data, vlan_ipv6, vlan_of_one_side_only, bond,
-                     device_below_a_bond, team, vlan_on_a_bond, address_of_another_device,
+                     device_below_a_bond, vlan_on_a_bond, address_of_another_device,
                      masks_that_differ, several_prefixes, two_devices_of_a_host])
 
 
