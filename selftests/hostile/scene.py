@@ -114,6 +114,11 @@ class Scene:
 
     def arrived(self, conn):
         """The socket that the listener gave for a connection of a peer; None if there is none yet."""
+        self.drain()
+        return self.accepted.get(conn.tcp.port)
+
+    def drain(self):
+        """Accepts what there is."""
         self.listening.setblocking(False)
         try:
             while True:
@@ -124,7 +129,6 @@ class Scene:
             pass
         finally:
             self.listening.settimeout(raw.SECONDS)
-        return self.accepted.get(conn.tcp.port)
 
     def became(self, conn, seconds=25):
         """What became of a connection that a peer has made to us: "reset", "smc", or "tcp" with the
@@ -138,6 +142,7 @@ class Scene:
 
     def let_go(self):
         """Closes what was accepted."""
+        self.drain()
         for sock in self.accepted.values():
             sock.close()
         self.accepted.clear()

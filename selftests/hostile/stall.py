@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Peers that stop at any step of the handshake, by silence, by the end of their TCP connection or of
+their queue pair: our side ends in bounded time and says why, and keeps nobody else waiting.
+
+Covers SMCR-TMR-02, TMR-04, TMR-10, TMR-13, TMR-14, CLC-11, FBK-08, FBK-09, FBK-16, TCR-01.
+"""
+
+import contextlib
+import sys
+import time
+
+import lab
+import roce
+import scene
+from ktap import equal
+from messages import ADD_LINK, CONFIRM_LINK
+from peer import connecting, settled
+from raw import Listener
+
+LATE, ENDED = "aborted_reason_7f000005", "aborted_reason_7f000006"
+NO_CONFIRM, NO_ADD = "aborted_reason_02010000", "aborted_reason_02020000"
+DECLINED = "fallback_reason_02010000"
+# No wait of a handshake is longer, sum of all.
+BOUND = 40
+
+
+# The steps of a client, up to where it stops.
+
+def nothing(conn):
+    """TCP is up."""
+
+
+def half_a_proposal(conn):
+    """The other half does not come."""
+    conn.propose(lambda octets: octets[:26])
+
+
+def proposal(conn):
+    """And no Confirm."""
+    conn.propose()
+    conn.accepted()
+
+
+def half_a_confirm(conn):
+    """The other half does not come."""
+    proposal(conn)
+    conn.confirm(lambda octets: octets[:34])
+
+
+def confirm(conn):
+    """CONFIRM LINK is received, not answered."""
+    proposal(conn)
+    conn.confirm()
+    conn.group.hear(CONFIRM_LINK, 0)
+
+
+def dead_queue_pair(conn):
+    """CONFIRM LINK is not even received."""
+    proposal(conn)
+    conn.group.qp.behave = "dead"
+    conn.confirm()
+
+
+def refusing_queue_pair(conn):
+    """CONFIRM LINK is refused by the queue pair."""
+    proposal(conn)
+    conn.group.qp.behave = roce.NAK_OPERATIONAL
+    conn.confirm()
+
+
+def never_ready_queue_pair(conn):
+    """The queue pair has no room for CONFIRM LINK, ever."""
+    proposal(conn)
+    conn.group.qp.behave = roce.RNR | 1
+    conn.confirm()
+
+
+def confirm_link(conn):
+    """ADD LINK is received, not answered."""
+    confirm(conn)
+    conn.group.confirm_link(True)
+    conn.group.hear(ADD_LINK, 0)
+
+
+def dies_before_add_link(conn):
+    """ADD LINK is not received."""
+    confirm(conn)
+    conn.group.confirm_link(True)
+    conn.group.qp.quiet()
+    conn.group.qp.behave = "dead"
+
+
+# The steps of a server.
+
+def no_accept(conn):
+    """A Proposal is heard."""
+
+
+def half_an_accept(conn):
+    """The other half does not come."""
+    conn.accept(lambda octets: octets[:34])
+
+
+def accept(conn):
+    """No CONFIRM LINK follows the Confirm."""
+    conn.accept()
+    conn.confirmed()
+
+
+def silent_accept(conn):
+    """CONFIRM LINK comes, and then the queue pair dies: our reply is lost."""
+    conn.accept()
+    conn.confirmed()
+    conn.group.confirm_link(False)
+    conn.group.qp.quiet()
+    conn.group.qp.behave = "dead"
+
+
+def no_add_link(conn):
+    """All but the last step."""
+    conn.accept()
+    conn.confirmed()
+    conn.group.confirm_link(False)
+    conn.group.hear(CONFIRM_LINK, 1)
+
+
+# What becomes of it when the peer just stops: outcome and counter, or either of two.
+CLIENT = {nothing: ("reset", LATE), half_a_proposal: ("reset", LATE), proposal: ("reset", LATE),
+          half_a_confirm: ("reset", LATE), confirm: ("reset", NO_CONFIRM),
+          dead_queue_pair: ("tcp", DECLINED), refusing_queue_pair: ("tcp", DECLINED),
+          never_ready_queue_pair: ("tcp", DECLINED), confirm_link: ("reset", NO_ADD),
+          dies_before_add_link: ("reset", NO_ADD)}
+SERVER = {no_accept: ("reset", LATE), half_an_accept: ("reset", LATE), accept: ("reset", NO_CONFIRM),
+          silent_accept: ("reset|tcp", None), no_add_link: ("reset", NO_ADD)}
+
+
+def as_client(stage, step):
+    """A client that stops at that step; the function tells what becomes of it."""
+    conn = stage.another_peer().new()
+    conn.connect(stage.port)
+    step(conn)
+    return conn, lambda: stage.became(conn, BOUND).split()[0]
+
+
+def as_server(stage, step):
+    """A server that does."""
+    conn, listener = stage.another_peer().new(), Listener(stage.host)
+    sock = connecting(listener.address())
+    stage.accepted[listener.port] = sock
+    conn.proposed(listener)
+    step(conn)
+
+    def outcome():
+        # The reset may come between the two questions.
+        with contextlib.suppress(OSError):
+            if settled(sock, BOUND) == "none":
+                return lab.mode("b", sock)[0]
+        return "reset"
+    return conn, outcome
+
+
+def others_do_not_wait(stage):
+    """A newcomer of the peer's kind and two honest sockets get through at once."""
+    begin = time.monotonic()
+    stage.another_peer().new().as_client(stage.port)
+    client, server = lab.pair()
+    lab.is_smc(client, server)
+    client.close()
+    server.close()
+    equal(time.monotonic() - begin < (30 if scene.SLOW else 3), True, "newcomers wait")
+
+
+def silence(make, steps):
+    """Each step, at the same time."""
+    def test(stage, _):
+        tries = [(step, make(stage, step)[1]) for step in steps]
+        others_do_not_wait(stage)
+        wrong, counts = [], {}
+        for step, outcome in tries:
+            want, counter = steps[step]
+            got = outcome()
+            if got not in want.split("|"):
+                wrong.append("%s: %s" % (step.__name__, got))
+            if counter is not None:
+                counts[counter] = counts.get(counter, 0) + 1
+        equal(wrong, [], "outcomes (%s)" % stage.difference())
+        if None not in [counter for _, counter in steps.values()]:
+            stage.counts(**counts)
+    return test
+
+
+def tcp_ends(make, steps, how):
+    """TCP ends at each step."""
+    def test(stage, _):
+        tries = []
+        for step in steps:
+            conn, outcome = make(stage, step)
+            getattr(conn.tcp, how)()
+            # The kernel says nothing to who has reset the connection.
+            conn.tcp.reset = conn.tcp.reset or how == "abort"
+            tries.append((step, outcome))
+        others_do_not_wait(stage)
+        for step, outcome in tries:
+            equal(outcome() in ("reset", "tcp"), True, "outcome of %s" % step.__name__)
+    return test
+
+
+def listener_goes(stage, peer):
+    """The program closes its listener while peers are at every step."""
+    listening = lab.listener("b")
+    port = listening.getsockname()[1]
+    conns = []
+    for step in CLIENT:
+        conn = stage.another_peer().new()
+        conn.connect(port)
+        step(conn)
+        conns.append(conn)
+    begin = time.monotonic()
+    listening.close()
+    equal(time.monotonic() - begin < 20, True, "close takes long")
+    for conn in conns:
+        stage.host.wait(lambda conn=conn: conn.tcp.reset, "reset", 20)
+    others_do_not_wait(stage)
+
+
+def client_goes(stage, peer):
+    """The program closes its socket while its server is at every step."""
+    for step in SERVER:
+        conn, listener = stage.another_peer().new(), Listener(stage.host)
+        sock = connecting(listener.address())
+        conn.proposed(listener)
+        step(conn)
+        begin = time.monotonic()
+        sock.close()
+        equal(time.monotonic() - begin < 20, True, "close takes long")
+        stage.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin, "end", 20)
+    others_do_not_wait(stage)
+
+
+def cases():
+    """All of it."""
+    for name, make, steps in (("client", as_client, CLIENT), ("server", as_server, SERVER)):
+        yield name + ".silence", silence(make, steps)
+        yield name + ".tcp_reset", tcp_ends(make, steps, "abort")
+        yield name + ".tcp_end", tcp_ends(make, steps, "close")
+    yield "listener_goes", listener_goes
+    yield "client_goes", client_goes
+
+
+if __name__ == "__main__":
+    sys.exit(scene.run(list(cases())))
