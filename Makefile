@@ -45,6 +45,13 @@ test: ## all tests; ends with "N passed, N failed, N skipped"
 test-host: ## the protocol core's tests on this machine
 	@scripts/test host
 
+# For how long `make fuzz` runs, all targets together.
+SECONDS ?= 60
+
+.PHONY: fuzz
+fuzz: ## fuzz the protocol core: SECONDS=60, all targets together
+	@tools/fuzz/run '$(SECONDS)'
+
 .PHONY: test-kunit
 test-kunit: ## the same and kapi's tests inside the lab kernel
 	@scripts/test kunit

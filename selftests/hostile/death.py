@@ -6,6 +6,7 @@ any way: the program is told in bounded time.
 Covers SMCR-KAL-04, KAL-05, FOV-19, TCR-03, ABT-01, CLS-70.
 """
 
+import socket
 import sys
 
 import lab
@@ -150,6 +151,7 @@ def abort_is_not_answered(stage, _):
     arena = Arena(stage, "server")
     conn, sock = arena.connection()
     conn.write(b"never read")
+    equal(sock.recv(1, socket.MSG_PEEK), b"n", "data")
     sock.close()
     conn.host.wait(lambda: conn.saw(state=ABORT), "abort")
     for _ in range(20):

@@ -2,7 +2,7 @@
 
 //! The protocol core on the host: the same files as in the module, compiled for their tests.
 
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, fuzzing)), no_std)]
 #![warn(missing_docs, unreachable_pub)]
 #![allow(
     dead_code,
@@ -25,7 +25,7 @@
 #[path = "../../../rust/proto/mod.rs"]
 mod proto;
 
-#[cfg(fuzzing)]
+#[cfg(any(test, fuzzing))]
 pub mod fuzz;
 
 #[cfg(test)]

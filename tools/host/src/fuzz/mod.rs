@@ -5,13 +5,17 @@
 
 mod cdc_conn;
 mod clc_handshake;
+mod conn_pair;
 mod input;
 mod llc_group;
 mod messages;
+#[cfg(test)]
+mod replay;
 
 pub use self::{
     cdc_conn::cdc_conn,
     clc_handshake::clc_handshake,
+    conn_pair::conn_pair,
     llc_group::llc_group,
     messages::{
         cdc_message,
