@@ -258,6 +258,10 @@ impl Results {
         text += "\nCounts for one message, at the client's end\n\n";
         let mut rows = Vec::new();
         for (workload, counters) in &self.counts {
+            // Those whose packets were counted; the file has all.
+            if !counters.keys().any(|counter| counter.starts_with("wire.")) {
+                continue;
+            }
             for (counter, by) in counters {
                 // What did not happen is not worth a line.
                 if by.values().all(|count| *count < 0.0005) {
