@@ -84,18 +84,6 @@ impl EidList {
         }
     }
 
-    /// Takes an identifier away; says whether it was there.
-    pub(crate) fn remove(&mut self, eid: &Eid) -> bool {
-        let mut kept = Self::EMPTY;
-        for other in self.as_slice().iter().filter(|other| *other != eid) {
-            // A part of at most eight fits.
-            let _ = kept.push(*other);
-        }
-        let found = kept.count != self.count;
-        *self = kept;
-        found
-    }
-
     /// The identifiers.
     pub(crate) fn as_slice(&self) -> &[Eid] {
         self.list.get(..usize::from(self.count)).unwrap_or(&[])
@@ -158,9 +146,6 @@ mod tests {
             assert_eq!(list.push(eid).is_ok(), n < b'8');
         }
         assert_eq!(list.as_slice().len(), 8);
-        assert!(list.remove(&Eid::new(b"3").ok_or("name")?));
-        assert!(!list.remove(&Eid::new(b"3").ok_or("name")?));
-        assert_eq!(list.as_slice().len(), 7);
         assert!(!list.is_empty());
         Ok(())
     }
