@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel's own SMC implementation, seen through its generic netlink family SMC_GEN_NETLINK."""
 
-import ctypes
 import errno
 import os
 import socket
@@ -25,7 +24,7 @@ GROUP = {1: ("id", "u32"), 2: ("role", "u8"), 3: ("type", "u8"), 6: ("conns", "u
          7: ("v2", V2_COMMON), 8: ("terms", V2)}
 LINK = {1: ("number", "u8"), 2: ("device", "text"), 4: ("gid", "text"), 5: ("peer_gid", "text"),
         6: ("conns", "u32"), 10: ("state", "u32")}
-FALLBACK = {1: ("total", "nest"), 2: ("servers", "u64"), 3: ("clients", "u64")}
+FALLBACK = {1: ("is_server", "u8"), 4: ("code", "u32"), 5: ("count", "u16")}
 ROLES = {0: "client", 1: "server"}
 
 
@@ -39,6 +38,8 @@ def attributes(data):
     """Splits octets into attributes."""
     while len(data) >= 4:
         size, kind = struct.unpack_from("=HH", data)
+        if size < 4:
+            return
         yield kind & 0x3fff, data[4:size]
         data = data[(size + 3) & ~3:]
 
@@ -52,7 +53,7 @@ def read(data, names):
             found[name] = read(value, form)
         elif form == "text":
             found[name] = value.rstrip(b"\0").decode("ascii", "replace").rstrip()
-        elif form in ("u8", "u32", "u64"):
+        elif form in ("u8", "u16", "u32", "u64"):
             found[name] = int.from_bytes(value, "little")
     return found
 
@@ -110,16 +111,8 @@ class Family:
     def reasons(self):
         """Why connections fell back: code to count, as server and as client together."""
         found = {}
-        for body in self.ask(self.number, GET_FALLBACKS, dump=True):
-            for number, value in attributes(body):
-                if number != 8:
-                    continue
-                # An entry is a nest of role, code and count, in one of two forms.
-                for _, entry in attributes(value):
-                    pairs = dict(attributes(entry))
-                    if 1 in pairs and 2 in pairs:
-                        code = int.from_bytes(pairs[1], "little")
-                        found[code] = found.get(code, 0) + int.from_bytes(pairs[2], "little")
+        for entry in self.dump(GET_FALLBACKS, 8, FALLBACK):
+            found[entry["code"]] = found.get(entry["code"], 0) + entry["count"]
         return found
 
     def ueids(self):
@@ -147,7 +140,6 @@ def is_loaded():
 
 if __name__ == "__main__":
     import sys
-    ctypes.CDLL(None)
     family = Family()
     if sys.argv[1:2] == ["ueid"]:
         family.set_ueids(sys.argv[2:])

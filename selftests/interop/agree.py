@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What our module and the kernel's C implementation agree on, and what becomes of it when not.
+
+Over soft-RoCE the C side speaks version 2 only. Covers SMCR-TCP-17, FBK-01, FBK-02, FBK-05, KAL-02.
+"""
+
+import pathlib
+import sys
+
+import csmc
+import lab
+import stage
+from ktap import equal
+from lab import known, receive
+from stage import (Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried, fallbacks)
+
+TEST_SECONDS = 1
+
+
+class Terms(Case):
+    """Both sides mean the same version, release and identifier, and know who the other is."""
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.look(sock)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.look(sock)
+
+    def look(self, sock):
+        """The C side tells."""
+        both_ways(sock, "x", "x", 1000)
+        role = "server" if self.role == "server" else "client"
+        if not OURS:
+            found = [group for group in csmc.Family().groups()
+                     if csmc.ROLES[group["role"]] == role and group["conns"]]
+            equal(len(found), 1, "groups")
+            group = found[0]
+            equal((group["v2"]["version"], group["v2"]["release"], group["v2"]["eid"]),
+                  (2, 1, LAB), "version, release, identifier")
+            equal(group["v2"]["host"] in "ab", True, "name of the host")
+            equal(group["terms"]["direct"], 1, "no gateway")
+        self.meet("looked")
+
+
+class SecondName(Case):
+    """One identifier in common is enough, wherever it stands."""
+
+    ueids = {"ours": ["ONE", "TWO", LAB], "c": ["THREE", LAB, "FOUR"]}
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            both_ways(sock, "x", "x", 1000)
+            self.meet("there")
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            both_ways(sock, "x", "x", 1000)
+            equal(carried() >= 1, True, "carried by SMC")
+            self.meet("there")
+
+
+class Tcp(Case):
+    """What cases without SMC have in common: data goes by TCP, the reason is counted."""
+
+    reasons = {}
+
+    def reason(self):
+        """Why this side falls back: by who is server and which side this is."""
+        server = "ours" if (self.role == "server") == OURS else "c"
+        return self.reasons[server]["ours" if OURS else "c"]
+
+    def go(self, make):
+        """One side."""
+        reason = self.reason()
+        before = fallbacks(reason) if reason else 0
+        self.meet("before")
+        with make() as sock:
+            both_ways(sock, "t" + self.role, "t" + ("client" if self.role == "server" else "server"),
+                      300000)
+            equal(carried(), 0, "carried by SMC")
+            if reason:
+                equal(fallbacks(reason), before + 1, "fallbacks for %#x" % reason)
+            self.meet("counted")
+
+    def server(self, listening):
+        """Server."""
+        self.go(lambda: self.accept(listening))
+
+    def client(self):
+        """Client."""
+        self.go(self.connect)
+
+
+class OtherName(Tcp):
+    """No identifier in common."""
+
+    ueids = {"ours": ["OURS"], "c": ["THEIRS"]}
+    # The C side counts the Decline of the other as such.
+    reasons = {"ours": {"ours": NO_UEID, "c": 0x05000000},
+               "c": {"ours": NO_DEVICE, "c": NO_DEVICE}}
+
+
+class NoNameHere(Tcp):
+    """Ours has no identifier, so it speaks version 1 only."""
+
+    ueids = {"ours": [], "c": [LAB]}
+    reasons = {"ours": {"ours": NO_UEID, "c": 0x05000000},
+               "c": {"ours": NO_DEVICE, "c": NO_DEVICE}}
+
+
+class NoNameThere(Tcp):
+    """The C side has no identifier, and on soft-RoCE nothing to offer."""
+
+    ueids = {"ours": [LAB], "c": []}
+    reasons = {"ours": {"ours": NO_DEVICE, "c": NO_DEVICE},
+               "c": {"ours": NO_DEVICE, "c": NO_DEVICE}}
+
+
+class TcpClient(Tcp):
+    """The client's socket is one of TCP."""
+
+    smc = {"client": False, "server": True}
+    reasons = {"ours": {"ours": PEER_NO_SMC, "c": 0}, "c": {"ours": 0, "c": PEER_NO_SMC}}
+
+
+class TcpServer(Tcp):
+    """The server's socket is one of TCP."""
+
+    smc = {"client": True, "server": False}
+    reasons = {"ours": {"ours": 0, "c": PEER_NO_SMC}, "c": {"ours": PEER_NO_SMC, "c": 0}}
+
+
+class Idle(Case):
+    """An idle link is tested by both sides, and carries data afterwards.
+
+    This comes first: a link group keeps the time it was made with.
+    """
+
+    def begin(self):
+        """Links are to be tested soon; both have files of the same name."""
+        pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text(
+            "%d\n" % TEST_SECONDS, encoding="ascii")
+
+    def end(self):
+        """As it was."""
+        pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text("30\n", encoding="ascii")
+
+    def go(self, sock):
+        """One side."""
+        both_ways(sock, "i", "i", 5000)
+        if OURS:
+            def received():
+                return sum(int(line["recvs"]) for line in lab.records(None, "links"))
+            before = received()
+            lab.until(lambda: received() >= before + 4, "tests of the link")
+        self.meet("tested")
+        both_ways(sock, "j", "j", 5000)
+
+    def server(self, listening):
+        """Server."""
+        self.begin()
+        self.meet("set")
+        try:
+            with self.accept(listening) as sock:
+                self.go(sock)
+        finally:
+            self.end()
+
+    def client(self):
+        """Client."""
+        self.begin()
+        self.meet("set")
+        try:
+            with self.connect() as sock:
+                self.go(sock)
+        finally:
+            self.end()
+
+
+class AfterAll(Case):
+    """After all of that SMC still works."""
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            sock.sendall(receive(sock, 5000))
+            self.meet("there")
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            sock.sendall(known("after", 5000))
+            equal(receive(sock, 5000) == known("after", 5000), True, "echo")
+            equal(carried() >= 1, True, "carried by SMC")
+            self.meet("there")
+
+
+if __name__ == "__main__":
+    sys.exit(stage.run([Idle, Terms, SecondName, OtherName, NoNameHere, NoNameThere, TcpClient,
+                        TcpServer, AfterAll]))

@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Data between our module and the kernel's C implementation, and the ends of connections.
+
+Covers SMCR-DEP-1, DEP-5, DEP-12, CLS-01, CLS-02, CLS-10, ABT-01.
+"""
+
+import random
+import select
+import socket
+import sys
+
+import lab
+import stage
+from ktap import equal
+from lab import known, receive
+from stage import Case, both_ways, carried, error_name, receive_number, send_number
+
+SEED = 7609
+MIB = 1 << 20
+
+
+class Bulk(Case):
+    """Random sizes from 1 byte to 8 MiB, both ways at the same time."""
+
+    bound = 240
+
+    @staticmethod
+    def sizes():
+        """The same on both sides."""
+        rng = random.Random(SEED)
+        return [1, 8 * MIB] + [int(2 ** rng.uniform(0, 23)) for _ in range(8)]
+
+    def go(self, sock, mine, theirs):
+        """One side."""
+        for number, size in enumerate(self.sizes()):
+            both_ways(sock, "%s%d" % (mine, number), "%s%d" % (theirs, number), size)
+        equal(carried() >= 1, True, "carried by SMC")
+        self.meet("carried")
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock, "s", "c")
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock, "c", "s")
+
+
+class PingPong(Case):
+    """Many small messages, each answered."""
+
+    rounds = 1500
+
+    def server(self, listening):
+        """Echoes."""
+        with self.accept(listening) as sock:
+            for number in range(self.rounds):
+                sock.sendall(receive(sock, number % 700 + 1))
+            equal(sock.recv(1), b"", "end")
+
+    def client(self):
+        """Asks."""
+        with self.connect() as sock:
+            for number in range(self.rounds):
+                data = known(number, number % 700 + 1)
+                sock.sendall(data)
+                equal(receive(sock, len(data)) == data, True, "echo %d" % number)
+
+
+class ClientHalfClose(Case):
+    """The client is done; the server has read all of it before it begins to send."""
+
+    size = MIB
+
+    @staticmethod
+    def first(sock, size):
+        """Who closes first."""
+        sock.sendall(known("first", size))
+        sock.shutdown(socket.SHUT_WR)
+        equal(receive(sock, size) == known("second", size), True, "answer")
+        equal(sock.recv(1), b"", "end")
+
+    @staticmethod
+    def second(sock, size):
+        """Who closes second."""
+        equal(receive(sock, size) == known("first", size), True, "question")
+        equal(sock.recv(1), b"", "end")
+        sock.sendall(known("second", size))
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.second(sock, self.size)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.first(sock, self.size)
+
+
+class ServerHalfClose(ClientHalfClose):
+    """The same with the server as the first."""
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.first(sock, self.size)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.second(sock, self.size)
+
+
+class Abort(Case):
+    """A socket with unread data is closed: the other side learns of it by an error."""
+
+    def server(self, listening):
+        """Sends what is never read, then sees the end."""
+        with self.accept(listening) as sock:
+            sock.sendall(b"x" * 1000)
+            self.meet("sent")
+            self.meet("closed")
+            found = ""
+            while isinstance(found, (bytes, str)) and found not in ("ECONNRESET", b"", "EPIPE"):
+                found = error_name(sock.recv, 100)
+            equal(found in ("ECONNRESET", "EPIPE"), True, "end is %r" % found)
+
+    def client(self):
+        """Closes."""
+        sock = self.connect()
+        self.meet("sent")
+        select.select([sock], [], [], lab.BOUND)
+        sock.close()
+        self.meet("closed")
+
+
+class LingerZero(Case):
+    """Closing with a linger time of 0 ends the connection for the other side at once."""
+
+    def server(self, listening):
+        """Sees the end: an error, or from the C side, which does not reset, the end of data."""
+        with self.accept(listening) as sock:
+            found = error_name(sock.recv, 100)
+            equal(found in ("ECONNRESET", b""), True, "end is %r" % found)
+
+    def client(self):
+        """Closes."""
+        sock = self.connect()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        sock.close()
+
+
+class Buffers(Case):
+    """Buffers from 16 KiB to 512 KiB, of different size on both sides."""
+
+    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10]
+    bound = 240
+
+    def configure(self, sock):
+        self.set(sock, self.sizes[0])
+
+    @staticmethod
+    def set(sock, size):
+        """Before connect or listen."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+
+    def server(self, listening):
+        """Server."""
+        for size in reversed(self.sizes):
+            self.set(listening, size)
+            self.meet("set.%d" % size)
+            with self.accept(listening) as sock:
+                both_ways(sock, "s", "c", 2 * MIB)
+                self.meet("done.%d" % size)
+
+    def client(self):
+        """Client."""
+        for mine, theirs in zip(self.sizes, reversed(self.sizes)):
+            self.meet("set.%d" % theirs)
+            sock = self.new_socket()
+            self.set(sock, mine)
+            with self.connect(sock):
+                both_ways(sock, "c", "s", 2 * MIB)
+                equal(carried() >= 1, True, "carried by SMC")
+                self.meet("done.%d" % theirs)
+
+
+class Epoll(Case):
+    """Sockets that do not block, on both sides."""
+
+    count = 24
+    size = 60000
+
+    def loop(self, socks):
+        """Sends and receives on all until each has both."""
+        poller = select.epoll()
+        left = {sock.fileno(): [sock, known(number, self.size), bytearray()]
+                for number, sock in enumerate(socks)}
+        for number in left:
+            poller.register(number, select.EPOLLIN | select.EPOLLOUT)
+        while left:
+            events = poller.poll(lab.BOUND)
+            equal(bool(events), True, "an event")
+            for number, event in events:
+                sock, out, got = left[number]
+                if event & select.EPOLLOUT and out:
+                    left[number][1] = out[sock.send(out):]
+                    if not left[number][1]:
+                        poller.modify(number, select.EPOLLIN)
+                if event & select.EPOLLIN:
+                    got += sock.recv(65536)
+                if not left[number][1] and len(got) == self.size:
+                    poller.unregister(number)
+                    del left[number]
+                    yield sock, bytes(got)
+
+    def server(self, listening):
+        """Accepts all, then talks to all."""
+        socks = []
+        for _ in range(self.count):
+            sock = self.accept(listening)
+            sock.setblocking(False)
+            socks.append(sock)
+        equal(len(list(self.loop(socks))), self.count, "connections")
+        self.meet("done")
+        for sock in socks:
+            sock.close()
+
+    def client(self):
+        """Connects all at once."""
+        socks = []
+        for _ in range(self.count):
+            sock = self.new_socket()
+            sock.setblocking(False)
+            equal(error_name(self.connect, sock) in ("EINPROGRESS", sock), True, "connect")
+            socks.append(sock)
+        equal(len(list(self.loop(socks))), self.count, "connections")
+        for sock in socks:
+            equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "error")
+        equal(carried() >= self.count, True, "carried by SMC")
+        self.meet("done")
+        for sock in socks:
+            sock.close()
+
+
+class Numbers(Case):
+    """A program that sends its numbers and reads those of the other, without knowing of buffers."""
+
+    def server(self, listening):
+        """Adds up."""
+        with self.accept(listening) as sock:
+            total = sum(receive_number(sock) for _ in range(3000))
+            send_number(sock, total)
+
+    def client(self):
+        """Counts."""
+        with self.connect() as sock:
+            for number in range(3000):
+                send_number(sock, number)
+            equal(receive_number(sock), sum(range(3000)), "sum")
+
+
+if __name__ == "__main__":
+    sys.exit(stage.run([Bulk, PingPong, Numbers, ClientHalfClose, ServerHalfClose, Abort, LingerZero,
+                        Buffers, Epoll]))

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Many connections between our module and the kernel's C implementation.
+
+Covers SMCR-LGR-10, LGR-22, RDV-20.
+"""
+
+import resource
+import sys
+import threading
+
+import stage
+from ktap import equal
+from lab import known, receive
+from stage import Case, carried, groups
+
+SIZE = 3000
+
+
+class Short(Case):
+    """2000 connections, one behind the other on four threads."""
+
+    each, threads = 500, 4
+    bound = 400
+
+    def server(self, listening):
+        """Echoes."""
+        for _ in range(self.each * self.threads):
+            with self.accept(listening) as sock:
+                sock.sendall(receive(sock, SIZE))
+
+    def client(self):
+        """Asks."""
+        wrong = []
+
+        def go():
+            try:
+                for number in range(self.each):
+                    with self.connect() as sock:
+                        data = known(number, SIZE)
+                        sock.sendall(data)
+                        if receive(sock, SIZE) != data:
+                            wrong.append(number)
+            except OSError as error:
+                wrong.append(error)
+
+        threads = [threading.Thread(target=go) for _ in range(self.threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        equal(wrong, [], "errors")
+
+
+class Many(Case):
+    """400 connections at once need two link groups."""
+
+    count = 400
+    bound = 300
+
+    @staticmethod
+    def room():
+        """Files enough."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
+
+    def server(self, listening):
+        """Accepts all, then echoes."""
+        self.room()
+        socks = [self.accept(listening) for _ in range(self.count)]
+        for sock in socks:
+            sock.sendall(receive(sock, SIZE))
+        self.meet("all")
+        for sock in socks:
+            sock.close()
+
+    def client(self):
+        """Makes all, then asks."""
+        self.room()
+        socks = [self.connect() for _ in range(self.count)]
+        for number, sock in enumerate(socks):
+            sock.sendall(known(number, SIZE))
+        for number, sock in enumerate(socks):
+            equal(receive(sock, SIZE) == known(number, SIZE), True, "echo %d" % number)
+        equal(carried() >= self.count, True, "carried by SMC: %d" % carried())
+        full = [group for group in groups() if group[1] > 100]
+        equal(len(full), 2, "groups in %r" % groups())
+        self.meet("all")
+        for sock in socks:
+            sock.close()
+
+
+if __name__ == "__main__":
+    sys.exit(stage.run([Short, Many]))

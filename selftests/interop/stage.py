@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Our module in one guest, the kernel's C implementation in the other: cases in both directions.
+
+A case is a class with `server(self, listening)` and `client(self)`; it runs once with our side as the
+server and once with the other one. Each case is bounded in time. Before a case both sides set their
+enterprise identifiers, after it they compare what they think of their link groups.
+"""
+
+import errno
+import os
+import pathlib
+import signal
+import socket
+import struct
+import subprocess
+import sys
+
+import csmc
+import ktap
+import lab
+from ktap import equal
+from lab import known, receive
+
+GUEST = os.environ.get("GUEST", "")
+ADDRESSES = {"a": "192.168.77.1", "b": "192.168.77.2"}
+OURS = os.path.isdir("/sys/module/rdma_sock")
+UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
+LAB = "LAB.INTEROP"
+FIRST_PORT = 6100
+PEER_NO_SMC, NO_DEVICE, NO_UEID = 0x03010000, 0x03030000, 0x03030008
+
+
+def sync(name, data=""):
+    """Waits for the other guest; returns what it has to say."""
+    done = subprocess.run(["guest-sync", name, data], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError("the other guest is gone at " + name)
+    return done.stdout.strip()
+
+
+def need_both():
+    """Ends the program as skipped outside of a pair of the two implementations."""
+    if GUEST not in ADDRESSES:
+        ktap.skip_all("needs two guests")
+    theirs = sync("interop.who", "ours" if OURS else "c" if csmc.is_loaded() else "none")
+    if {theirs, "ours" if OURS else "c"} != {"ours", "c"}:
+        ktap.skip_all("needs our module in one guest and the kernel's in the other")
+    own = ADDRESSES[GUEST].split(".")
+    gid = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in own)
+    lab.until(lambda: gid in lab.command("sh", "-c", "cat /sys/class/infiniband/*/ports/1/gids/* "
+                                         "2>/dev/null", check=False), "address of the RDMA device")
+
+
+def set_ueids(names):
+    """Replaces the enterprise identifiers of this side."""
+    if OURS:
+        UEIDS.write_text("\n".join(names) + "\n", encoding="ascii")
+        equal(UEIDS.read_text(encoding="ascii").split(), list(names), "identifiers")
+    else:
+        csmc.Family().set_ueids(names)
+
+
+def ipv4(gid):
+    """The address in a GID as either side writes it."""
+    high, low = gid.split(":")[-2:]
+    return "%d.%d.%d.%d" % (int(high, 16) >> 8, int(high, 16) & 255,
+                            int(low, 16) >> 8, int(low, 16) & 255)
+
+
+def groups():
+    """This side's groups: sorted (role, connections, links with their peers)."""
+    if OURS:
+        found = {}
+        for line in lab.records(None, "links"):
+            if line["state"] != "active":
+                continue
+            group = found.setdefault(line["lgr"], [line["role"], int(line["conns"]), []])
+            if "peer_gid" in line:
+                group[2].append(ipv4(line["peer_gid"]))
+        return sorted((role, conns, tuple(sorted(peers))) for role, conns, peers in found.values())
+    family = csmc.Family()
+    # The C side tells the links of all groups in one list.
+    peers = tuple(sorted(ipv4(link["peer_gid"]) for link in family.links()))
+    found = [(csmc.ROLES[group["role"]], group["conns"]) for group in family.groups()]
+    return sorted((role, conns, peers[:1] if len(found) == 1 else ()) for role, conns in found)
+
+
+def agree(moment):
+    """Both sides have the same groups: roles are complementary, connections as many."""
+    other = {"client": "server", "server": "client"}
+
+    def text():
+        return ",".join("%s %d" % (role, conns) for role, conns, _ in groups())
+
+    for attempt in range(50):
+        mine = text()
+        theirs = sync("%s.groups.%d" % (moment, attempt), mine.replace(" ", "=") or "none")
+        theirs = sorted(tuple(word.split("=")) for word in theirs.split(",") if "=" in word)
+        want = sorted((other[role], count) for role, count in theirs)
+        got = sorted(tuple(word.split()) for word in mine.split(",") if word)
+        if sync("%s.same.%d" % (moment, attempt), str(got == want)) == "True" and got == want:
+            return
+        # A connection that ends is not counted on both sides at the same moment.
+        lab.time.sleep(0.1)
+    raise AssertionError("groups: %r here, %r there" % (got, theirs))
+
+
+def fallbacks(reason):
+    """How many connections of this side have fallen back for that reason."""
+    if OURS:
+        return lab.counter(None, "fallback_reason_%08x" % reason)
+    return csmc.Family().reasons().get(reason, 0)
+
+
+def carried():
+    """How many connections of this side are carried by SMC now."""
+    if OURS:
+        return sum(line["mode"] == "smc" for line in lab.records(None, "conns"))
+    return sum(group["conns"] for group in csmc.Family().groups())
+
+
+def send_number(sock, number):
+    """Eight octets."""
+    sock.sendall(struct.pack("!Q", number))
+
+
+def receive_number(sock):
+    """Eight octets."""
+    return struct.unpack("!Q", receive(sock, 8))[0]
+
+
+def error_name(function, *args):
+    """The name of the error that a call ends with, or what it gave."""
+    try:
+        return function(*args)
+    except TimeoutError:
+        return "late"
+    except OSError as error:
+        return errno.errorcode[error.errno]
+
+
+def both_ways(sock, mine, theirs, size):
+    """Sends and receives that much at the same time; the data is known by its seed."""
+    want = known(theirs, size)
+    child = lab.Child(lambda: sock.sendall(known(mine, size)))
+    equal(receive(sock, size) == want, True, "%d bytes" % size)
+    child.ends_well()
+
+
+class Case:
+    """What cases have in common."""
+
+    smc = {"client": True, "server": True}
+    ueids = {"ours": [LAB], "c": [LAB]}
+    bound = 120
+    role = ""
+    port = 0
+    name = ""
+
+    def new_socket(self):
+        """A socket of this side, not bound."""
+        sock = lab.new_socket(None, socket.AF_INET, self.smc[self.role])
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.settimeout(lab.BOUND)
+        return sock
+
+    def connect(self, sock=None):
+        """A connection to the server."""
+        sock = sock or self.new_socket()
+        sock.connect((ADDRESSES["b" if GUEST == "a" else "a"], self.port))
+        return sock
+
+    @staticmethod
+    def accept(listening):
+        """A connection from the client."""
+        sock, _ = listening.accept()
+        sock.settimeout(lab.BOUND)
+        return sock
+
+    def meet(self, moment, data=""):
+        """Waits for the other side."""
+        return sync("%s.%s" % (self.name, moment), data)
+
+    def configure(self, sock):
+        """Called with the listening socket before it listens."""
+
+    def run(self):
+        """This side of the case."""
+        def late(*_):
+            raise AssertionError("not over in %d s" % self.bound)
+        signal.signal(signal.SIGALRM, late)
+        signal.alarm(self.bound)
+        listening = None
+        try:
+            set_ueids(self.ueids["ours" if OURS else "c"])
+            if self.role == "server":
+                listening = self.new_socket()
+                self.configure(listening)
+                listening.bind((ADDRESSES[GUEST], self.port))
+                listening.listen(1024)
+            self.meet("begin")
+            try:
+                if self.role == "server":
+                    self.server(listening)  # pylint: disable=no-member
+                else:
+                    self.client()  # pylint: disable=no-member
+            finally:
+                if listening is not None:
+                    listening.close()
+                self.meet("end")
+            agree(self.name)
+        finally:
+            signal.alarm(0)
+
+
+def run(cases):
+    """Runs each case in both directions; the exit status."""
+    need_both()
+    tests = []
+    for cls in cases:
+        for server in ("ours", "c"):
+            case = cls()
+            case.role = "server" if (server == "ours") == OURS else "client"
+            case.port = FIRST_PORT + len(tests)
+            case.name = "%s_serves.%s" % (server, cls.__name__)
+
+            def one(case=case):
+                case.run()
+            one.name = case.name
+            tests.append(one)
+    sync(os.path.basename(sys.argv[0]))
+    return ktap.run(tests)
