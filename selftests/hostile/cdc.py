@@ -3,7 +3,8 @@
 """CDC messages and RDMA writes that are wrong: only the connection they are about ends, or the link
 where the queue pair cannot go on. A second connection on the same link tells the difference.
 
-Covers SMCR-CDC-01..CDC-57, CDC-34, CDC-36, CDC-38, CDC-44, CDC-45, SEC-08, SEC-09, SEC-10, WIN-01.
+Covers SMCR-CDC-01..04, CDC-34, CDC-36, CDC-38, CDC-41..45, CDC-51, CDC-53, SEC-08, SEC-10, TST-148,
+TST-149.
 """
 
 import sys

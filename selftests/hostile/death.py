@@ -3,7 +3,7 @@
 """Peers whose queue pair or TCP connection dies under an established connection, at any time and in
 any way: the program is told in bounded time.
 
-Covers SMCR-KAL-04, KAL-05, FOV-19, TCR-03, ABT-01, CLS-70.
+Covers SMCR-KAL-04, KAL-05, FOV-19, TCR-03, TST-143.
 """
 
 import socket

@@ -3,7 +3,7 @@
 """LLC messages that are wrong, on a link that carries a connection: either the link goes on, and the
 connection with it, or both end, and the program is told.
 
-Covers SMCR-LLC-06, LLC-07, ERR-34..ERR-41, COL-04.
+Covers SMCR-LLC-06..08, GEN-12, ERR-30, ERR-35, ERR-36, ERR-38..41, COL-04, TST-124.
 """
 
 import sys

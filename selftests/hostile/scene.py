@@ -137,7 +137,11 @@ class Scene:
         sock = self.arrived(conn)
         if sock is None:
             return "reset"
-        mode, reason = lab.mode("b", sock)
+        try:
+            mode, reason = lab.mode("b", sock)
+        except OSError:
+            # It was, and then TCP was reset.
+            return "reset"
         return mode if mode == "smc" else "%s %08x" % (mode, reason)
 
     def let_go(self):

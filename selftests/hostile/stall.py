@@ -3,7 +3,7 @@
 """Peers that stop at any step of the handshake, by silence, by the end of their TCP connection or of
 their queue pair: our side ends in bounded time and says why, and keeps nobody else waiting.
 
-Covers SMCR-TMR-02, TMR-04, TMR-10, TMR-13, TMR-14, CLC-11, FBK-08, FBK-09, FBK-16, TCR-01.
+Covers SMCR-TMR-02, TMR-04, TMR-10, TMR-13, TMR-14, CLC-11, FBK-08, FBK-09, FBK-16, TST-105, TST-108.
 """
 
 import contextlib
@@ -20,6 +20,8 @@ from raw import Listener
 
 LATE, ENDED = "aborted_reason_7f000005", "aborted_reason_7f000006"
 NO_CONFIRM, NO_ADD = "aborted_reason_02010000", "aborted_reason_02020000"
+# A client that has heard of SMC speaks first.
+SILENT = "fallback_reason_03010000"
 DECLINED = "fallback_reason_02010000"
 # No wait of a handshake is longer, sum of all.
 BOUND = 40
@@ -126,7 +128,7 @@ def no_add_link(conn):
 
 
 # What becomes of it when the peer just stops: outcome and counter, or either of two.
-CLIENT = {nothing: ("reset", LATE), half_a_proposal: ("reset", LATE), proposal: ("reset", LATE),
+CLIENT = {nothing: ("tcp", SILENT), half_a_proposal: ("reset", LATE), proposal: ("reset", LATE),
           half_a_confirm: ("reset", LATE), confirm: ("reset", NO_CONFIRM),
           dead_queue_pair: ("tcp", DECLINED), refusing_queue_pair: ("tcp", DECLINED),
           never_ready_queue_pair: ("tcp", DECLINED), confirm_link: ("reset", NO_ADD),

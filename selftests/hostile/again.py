@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Subsequent contact with a peer that names links and elements that are not its own to give.
+
+Covers SMCR-CLC-223..227, CLC-320, CLC-322, RMB-24, ERR-42, ERR-43, RDV-27, TST-107, TST-111, TST-115.
+"""
+
+import sys
+
+import lab
+import scene
+from arena import Arena, carries, is_over
+from ktap import equal
+from messages import DECLINE
+from peer import connecting, settled
+
+MEANINGLESS = {"psn": 5, "reserved": 255, "reserved2": 255, "mtu": 15}
+
+
+def accept_of_another_link(stage, _):
+    """An Accept without first contact that matches no link: the client declines, out of sync. The link
+    that it did not mean stays, if its peer is alive."""
+    arena = Arena(stage, "client")
+    first = arena.connection()
+    for changes in ({"qpn": 0x123456}, {"gid": 1 << 64}, {"mac": 0x020000000067}, {"peer": 77}):
+        conn, sock = arena.peer.new(), connecting(arena.listener.address())
+        conn.proposed(arena.listener)
+        conn.accept(changes, arena.group)
+        answer = conn.heard()
+        equal((answer["type"], answer["first"]), (DECLINE, 1), "answer and its flag")
+        equal(settled(sock), "none", "connect")
+        equal("%s %08x" % lab.mode("b", sock), "tcp 04000000", "mode")
+        sock.close()
+        carries(*first)
+    first[1].close()
+
+
+def confirm_of_another_link(stage, _):
+    """A Confirm that names another link than the Accept: too late to decline, so it is a reset."""
+    arena = Arena(stage, "server")
+    first = arena.connection()
+    changed = ({"qpn": 0x123456}, {"gid": 1 << 64}, {"mac": 0x020000000067})
+    for changes in changed:
+        conn = arena.peer.new()
+        conn.connect(stage.port)
+        conn.propose()
+        conn.accepted(arena.group)
+        equal(conn.first, False, "first contact")
+        conn.confirm(changes)
+        equal(stage.became(conn), "reset", "outcome")
+        carries(*first)
+    stage.counts(aborted_srv=len(changed), aborted_reason_030a0000=len(changed))
+    first[1].close()
+
+
+def what_has_no_meaning(role):
+    """Fields that mean something in first contact only."""
+    def test(stage, _):
+        arena = Arena(stage, role)
+        first = arena.connection()
+        conn = arena.peer.new()
+        if role == "server":
+            conn.connect(stage.port)
+            conn.propose()
+            conn.accepted(arena.group)
+            conn.confirm(MEANINGLESS)
+            sock, _ = stage.listening.accept()
+        else:
+            sock = connecting(arena.listener.address())
+            conn.proposed(arena.listener)
+            conn.accept(MEANINGLESS, arena.group)
+            conn.confirmed()
+            equal(settled(sock), "none", "connect")
+        sock.settimeout(20)
+        carries(conn, sock)
+        carries(*first)
+        sock.close()
+        first[1].close()
+    return test
+
+
+def element_in_use(role):
+    """An element of the peer that another connection writes to: the old connection is over."""
+    def test(stage, _):
+        arena = Arena(stage, role)
+        (old, old_sock), beside = arena.connection(), arena.connection()
+        carries(old, old_sock)
+        conn = arena.peer.new()
+        taken = {"rkey": old.memory.rkey, "address": old.memory.address, "index": 1}
+        conn.memory = old.memory
+        if role == "server":
+            conn.connect(stage.port)
+            conn.propose()
+            conn.accepted(arena.group)
+            conn.confirm(taken)
+            sock, _ = stage.listening.accept()
+        else:
+            sock = connecting(arena.listener.address())
+            conn.proposed(arena.listener)
+            conn.accept(taken, arena.group)
+            conn.confirmed()
+            equal(settled(sock), "none", "connect")
+        sock.settimeout(20)
+        is_over(old_sock)
+        carries(conn, sock)
+        carries(*beside)
+        for each in (old_sock, sock, beside[1]):
+            each.close()
+    return test
+
+
+def data_before_confirm(stage, _):
+    """Data that is there before the Confirm is held back, and then delivered."""
+    arena = Arena(stage, "server")
+    first = arena.connection()
+    conn = arena.peer.new()
+    conn.connect(stage.port)
+    conn.propose()
+    conn.accepted(arena.group)
+    conn.write(b"too early")
+    conn.group.qp.quiet()
+    equal(stage.arrived(conn), None, "accepted before the Confirm")
+    conn.confirm()
+    sock, _ = stage.listening.accept()
+    sock.settimeout(20)
+    equal(lab.receive(sock, 9), b"too early", "data")
+    carries(conn, sock)
+    carries(*first)
+    sock.close()
+    first[1].close()
+
+
+def first_contact_again(stage, _):
+    """A server that makes a second link group for a peer it knows: both work, side by side."""
+    arena = Arena(stage, "client")
+    first = arena.connection()
+    conn, sock = arena.peer.new(), connecting(arena.listener.address())
+    conn.as_server(arena.listener)
+    equal(settled(sock), "none", "connect")
+    carries(conn, sock)
+    carries(*first)
+    sock.close()
+    first[1].close()
+
+
+def forgotten_link(stage, _):
+    """The peer has lost its queue pair without a word, and declines out of sync: the server finds out
+    that the link is dead, and the next contact is a first one."""
+    arena = Arena(stage, "server")
+    conn, sock = arena.connection()
+    sock.close()
+    conn.group.vanish()
+    late = arena.peer.new()
+    late.connect(stage.port)
+    late.propose()
+    answer = late.heard()
+    equal(answer["first"], 0, "first contact")
+    late.decline({"first": 1}, 0x04000000)
+    equal(stage.became(late), "tcp 04000000", "outcome")
+    anew = arena.peer.new()
+
+    def is_first():
+        anew.connect(stage.port)
+        anew.propose()
+        anew.accepted(arena.group)
+        if anew.first:
+            return True
+        anew.decline({"first": 1}, 0x04000000)
+        return False
+    lab.until(is_first, "first contact", 40)
+    anew.confirm()
+    anew.linked()
+    lab.until(lambda: stage.arrived(anew), "accept")
+    carries(anew, stage.arrived(anew))
+
+
+CASES = [("accept_of_another_link", accept_of_another_link),
+         ("confirm_of_another_link", confirm_of_another_link),
+         ("server.what_has_no_meaning", what_has_no_meaning("server")),
+         ("client.what_has_no_meaning", what_has_no_meaning("client")),
+         ("server.element_in_use", element_in_use("server")),
+         ("client.element_in_use", element_in_use("client")),
+         ("data_before_confirm", data_before_confirm), ("first_contact_again", first_contact_again),
+         ("forgotten_link", forgotten_link)]
+
+if __name__ == "__main__":
+    sys.exit(scene.run(CASES))
