@@ -30,7 +30,7 @@ def of_llc(kind, **values):
         # Nobody wants to know the answers.
         group.qp.on_message = lambda octets: None
         for number in range(COUNT):
-            if group.qp.refused is not None:
+            if not has_room(conn):
                 break
             message = llc(kind, **values)
             if kind in (CONFIRM_RKEY, DELETE_RKEY):
@@ -41,6 +41,13 @@ def of_llc(kind, **values):
         group.qp.on_message = group.incoming
         survived(arena, conn, sock)
     return test
+
+
+def has_room(conn):
+    """Waits until more may be sent; False if the link is gone, which a dead queue pair does not say."""
+    qp = conn.group.qp
+    conn.host.wait(lambda: len(qp.flying) < 16 or qp.refused is not None or conn.tcp.reset, "room", 40)
+    return qp.refused is None and not conn.tcp.reset
 
 
 def survived(arena, conn, sock):
@@ -57,6 +64,8 @@ def of_updates(stage, _):
     arena = Arena(stage, "server")
     conn, sock = arena.connection()
     for number in range(COUNT):
+        if not has_room(conn):
+            break
         conn.tell(producer_flags=REQUEST | messages.BLOCKED)
         if number % 200 == 100:
             stage.bystander.goes_on()
