@@ -95,6 +95,31 @@ int rdma_sock_helper_sock_error(struct sock *sk)
 	return sock_error(sk);
 }
 
+bool rdma_sock_helper_has_error_queue(const struct sock *sk)
+{
+	return !skb_queue_empty_lockless(&sk->sk_error_queue);
+}
+
+bool rdma_sock_helper_urg_inline(const struct sock *sk)
+{
+	return sock_flag(sk, SOCK_URGINLINE);
+}
+
+int rdma_sock_helper_peek_offset(const struct sock *sk, int flags)
+{
+	return sk_peek_offset(sk, flags);
+}
+
+void rdma_sock_helper_peek_offset_fwd(struct sock *sk, int count)
+{
+	sk_peek_offset_fwd(sk, count);
+}
+
+void rdma_sock_helper_peek_offset_bwd(struct sock *sk, int count)
+{
+	sk_peek_offset_bwd(sk, count);
+}
+
 u8 rdma_sock_helper_sk_userlocks(const struct sock *sk)
 {
 	return READ_ONCE(sk->sk_userlocks);
@@ -161,6 +186,36 @@ u64 rdma_sock_helper_sk_ino(const struct sock *sk)
 }
 
 /* net/sock.h: messages, wakes */
+
+void rdma_sock_helper_send_sigurg(struct sock *sk)
+{
+	/* Keeps the socket and its file where they are, as sock_orphan() takes the lock. */
+	read_lock_bh(&sk->sk_callback_lock);
+	sk_send_sigurg(sk);
+	read_unlock_bh(&sk->sk_callback_lock);
+}
+
+struct ubuf_info *rdma_sock_helper_zerocopy_begin(struct sock *sk, size_t len)
+{
+	struct ubuf_info *uarg;
+
+	if (!sock_flag(sk, SOCK_ZEROCOPY))
+		return NULL;
+	uarg = msg_zerocopy_realloc(sk, len, NULL, false);
+	if (!uarg)
+		return ERR_PTR(-ENOBUFS);
+	/* What is told in the end is that the data was copied. */
+	uarg_to_msgzc(uarg)->zerocopy = 0;
+	return uarg;
+}
+
+void rdma_sock_helper_zerocopy_end(struct ubuf_info *uarg, bool sent)
+{
+	if (sent)
+		net_zcopy_put(uarg);
+	else
+		net_zcopy_put_abort(uarg, true);
+}
 
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len)
 {
@@ -354,6 +409,11 @@ bool rdma_sock_helper_tcp_signed(const struct sock *sk)
 		return true;
 #endif
 	return false;
+}
+
+bool rdma_sock_helper_tcp_nodelay(const struct sock *sk)
+{
+	return tcp_sk(sk)->nonagle & TCP_NAGLE_OFF;
 }
 
 bool rdma_sock_helper_tcp_corked(const struct sock *sk)

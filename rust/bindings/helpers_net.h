@@ -31,6 +31,11 @@ u16 rdma_sock_helper_sk_family(const struct sock *sk);
 u8 rdma_sock_helper_sk_state(const struct sock *sk);
 int rdma_sock_helper_sk_err(const struct sock *sk);
 int rdma_sock_helper_sock_error(struct sock *sk);
+bool rdma_sock_helper_has_error_queue(const struct sock *sk);
+bool rdma_sock_helper_urg_inline(const struct sock *sk);
+int rdma_sock_helper_peek_offset(const struct sock *sk, int flags);
+void rdma_sock_helper_peek_offset_fwd(struct sock *sk, int count);
+void rdma_sock_helper_peek_offset_bwd(struct sock *sk, int count);
 u8 rdma_sock_helper_sk_userlocks(const struct sock *sk);
 int rdma_sock_helper_sk_sndbuf(const struct sock *sk);
 int rdma_sock_helper_sk_rcvbuf(const struct sock *sk);
@@ -46,6 +51,9 @@ u32 rdma_sock_helper_sk_uid(const struct sock *sk);
 u64 rdma_sock_helper_sk_ino(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */
+void rdma_sock_helper_send_sigurg(struct sock *sk);
+struct ubuf_info *rdma_sock_helper_zerocopy_begin(struct sock *sk, size_t len);
+void rdma_sock_helper_zerocopy_end(struct ubuf_info *uarg, bool sent);
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len);
 int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
 				bool peek);
@@ -87,6 +95,7 @@ struct module *rdma_sock_helper_this_module(void);
 int rdma_sock_helper_tcp_inq(struct sock *sk);
 void rdma_sock_helper_tcp_shutdown_send(struct sock *sk);
 bool rdma_sock_helper_tcp_signed(const struct sock *sk);
+bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
 bool rdma_sock_helper_tcp_repair(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);

@@ -115,6 +115,17 @@ impl Ring {
         self.advance(last, count)
     }
 
+    /// The offset of the byte before `cursor`, if there was one.
+    pub(crate) fn before(self, cursor: Cursor) -> Option<u32> {
+        if cursor.position == 0 {
+            None
+        } else if cursor.offset == self.origin {
+            self.len.checked_sub(1)
+        } else {
+            cursor.offset.checked_sub(1)
+        }
+    }
+
     /// Whether a cursor of the peer lies before `last`, by no more than the capacity.
     pub(crate) fn is_behind(self, last: Cursor, wire: Wire) -> bool {
         let from = Cursor {

@@ -326,6 +326,8 @@ impl Run<CLOSING> for Connection {
             this.report(violation);
         }
         Connection::move_if_idle(&this);
+        // First, as the user of the socket may hold its lock for as long as it likes.
+        Connection::let_go(&this);
         match tcp {
             Tcp::Reset if changed => this.sk.abort(error.map_or(ECONNRESET, errno)),
             Tcp::Fin if changed => this.sk.shutdown_send(),
@@ -341,7 +343,6 @@ impl Run<CLOSING> for Connection {
             }
             this.sk.wake_state();
         }
-        Connection::let_go(&this);
         if released {
             Connection::finish(&this);
         }

@@ -109,6 +109,8 @@ pub(crate) struct Data {
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
+    /// The last urgent byte that came.
+    pub(crate) urgent_byte: u8,
     /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
     /// told; from then on the sock has the error, and tells it once, whatever call asks.
     pub(crate) shown: bool,
@@ -175,6 +177,24 @@ impl Data {
         }
     }
 
+    /// Copies an urgent byte that just came, before the peer may write there again.
+    fn keep_urgent(&mut self) {
+        let Some(offset) = self.core.urgent_offset() else {
+            return;
+        };
+        let Ok(offset) = usize::try_from(offset) else {
+            return;
+        };
+        if let Some(hold) = self.hold.as_ref() {
+            hold.rmbe.sync_for_cpu(offset, 1);
+        }
+        let mut byte = [0];
+        // The offset lies in the element, or nothing is read.
+        if self.memory.read(self.element, offset, &mut byte).is_ok() {
+            [self.urgent_byte] = byte;
+        }
+    }
+
     /// The delay to arm the timer with, if it must fire earlier than it is armed for.
     fn rearm(&mut self, now: Instant) -> Option<u64> {
         let at = self.core.poll_timeout()?;
@@ -235,7 +255,10 @@ impl Connection {
 
     /// Wakes whom the events concern.
     fn announce(&self, this: &Arc<Self>, events: Events) {
-        if events.readable {
+        if events.urgent {
+            self.sk.signal_urgent();
+        }
+        if events.readable || events.urgent {
             self.sk.wake_readable();
         }
         if events.writable {
@@ -260,9 +283,13 @@ impl Connection {
                 return;
             }
         }
+        let inline = this.sk.urgent_inline();
         let violation = Self::with_core(this, |data, now| {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
-            judge(data.core.handle_cdc(now, msg))
+            data.core.set_inline(inline);
+            let result = data.core.handle_cdc(now, msg);
+            data.keep_urgent();
+            judge(result)
         });
         if let Some(Some(violation)) = violation {
             this.report(violation);

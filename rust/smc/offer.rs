@@ -523,6 +523,7 @@ impl Offer {
             armed: None,
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,
+            urgent_byte: 0,
             shown: false,
         };
         Ok((KBox::write(uninit, data), Mode::Smc))

@@ -345,10 +345,16 @@ impl SocketOps for SmcOps {
             _ => return sock.inet_ioctl(cmd, arg),
         };
         let answer = match cmd {
-            SIOCINQ => connection.look(|data| data.core.recv_available()),
+            SIOCINQ => {
+                let inline = sock.sk().urgent_inline();
+                connection.look(|data| {
+                    let before = data.core.recv_until_mark(0).filter(|_| !inline);
+                    before.unwrap_or(data.core.recv_available())
+                })
+            }
             SIOCOUTQ => connection.look(|data| data.core.outstanding()),
             SIOCOUTQNSD => connection.look(|data| data.core.unsent()),
-            SIOCATMARK => Some(0),
+            SIOCATMARK => connection.look(|data| u32::from(data.core.is_at_mark())),
             _ => return sock.inet_ioctl(cmd, arg),
         };
         put_user_int(arg, i32::try_from(answer.unwrap_or(0)).unwrap_or(i32::MAX))?;
@@ -396,8 +402,10 @@ impl SocketOps for SmcOps {
         sock.inet_setsockopt(opt)?;
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
             if let Some(connection) = context(sock) {
-                if connection.mode() == Mode::Smc && !sock.sk().corked() {
-                    tx::uncork(&connection);
+                let sk = sock.sk();
+                // As in TCP, TCP_NODELAY lets go even of what is corked.
+                if connection.mode() == Mode::Smc && (!sk.corked() || sk.nodelay()) {
+                    tx::push(&connection, sk.corked());
                 }
             }
         }
@@ -476,6 +484,8 @@ fn count_tcp(connection: &Connection, bytes: usize) {
 fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
     let sk = sock.sk();
     let error = sk.err() != 0;
+    let queued = sk.has_error_queue();
+    let target = u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1);
     let closed = sk.tcp_state() == TcpState::Close;
     let looked = connection.look(|data| {
         let core = &data.core;
@@ -489,7 +499,7 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
             return Events::NONE;
         }
         let mut events = Events::NONE;
-        if error {
+        if error || queued {
             events |= Events::ERR;
         }
         if core.hung_up() {
@@ -498,8 +508,11 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
         if core.peer_done() {
             events |= Events::RDHUP;
         }
-        if core.readable() {
+        if core.readable(target) {
             events |= Events::IN | Events::RDNORM;
+        }
+        if core.is_urgent() {
+            events |= Events::PRI;
         }
         if core.writable() || core.can_send().is_err() {
             events |= Events::OUT | Events::WRNORM;

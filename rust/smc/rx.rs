@@ -19,7 +19,11 @@ use crate::{
         msg::RecvMsg,
         socket::Socket, //
     },
-    proto::cdc::Receive, //
+    proto::cdc::{
+        Events,
+        Fetch,
+        Receive, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -29,22 +33,32 @@ use kernel::{
 /// What a reader finds behind the `skip` bytes it has peeked at.
 enum Outlook {
     Data(u32),
+    /// The urgent mark, where a read ends that has something.
+    Mark,
     Nothing,
     Eof,
     Failed(Error),
 }
 
-fn outlook(connection: &Connection, skip: u32, may_take_error: bool) -> Outlook {
-    let slot = connection.data.lock();
-    let Some(data) = slot.data.as_ref() else {
+/// What there is for a read that has nothing yet (`first`) or something, and takes it or does not.
+fn outlook(connection: &Connection, skip: u32, first: bool, peek: bool) -> Outlook {
+    let mut slot = connection.data.lock();
+    let Some(data) = slot.data.as_mut() else {
         return Outlook::Eof;
     };
-    match data.core.recv_available().saturating_sub(skip) {
+    let mut available = data.core.recv_available().saturating_sub(skip);
+    match data.core.recv_until_mark(skip) {
+        Some(0) if !first => return Outlook::Mark,
+        Some(0) if !peek => data.core.leave_mark(),
+        Some(0) | None => {}
+        Some(before) => available = available.min(before),
+    }
+    match available {
         0 => match data.core.recv_state() {
             Receive::More => Outlook::Nothing,
             Receive::Eof => Outlook::Eof,
             Receive::Failed if !data.shown => Outlook::Nothing,
-            Receive::Failed if !may_take_error => Outlook::Eof,
+            Receive::Failed if !first => Outlook::Eof,
             Receive::Failed => match connection.sk.take_err() {
                 Err(error) => Outlook::Failed(error),
                 Ok(()) => Outlook::Eof,
@@ -76,7 +90,7 @@ pub(crate) fn recv(
 ) -> Result<usize> {
     let flags = msg.flags();
     if flags & MSG_OOB != 0 {
-        return Err(EINVAL);
+        return recv_urgent(sock, connection, msg);
     }
     let sk = sock.sk();
     let len = msg.len();
@@ -86,17 +100,20 @@ pub(crate) fn recv(
     let mut copied = 0usize;
     msg.clear_name();
     let mut guard = sk.lock();
+    settle_inline(sock, connection);
+    let start = if peek { sk.peek_offset(flags) } else { 0 };
     let result = loop {
         if copied >= len {
             break Ok(());
         }
         let skip = if peek {
-            u32::try_from(copied).unwrap_or(u32::MAX)
+            u32::try_from(start.saturating_add(copied)).unwrap_or(u32::MAX)
         } else {
             0
         };
-        let available = match outlook(connection, skip, copied == 0) {
+        let available = match outlook(connection, skip, copied == 0, peek) {
             Outlook::Data(available) => available,
+            Outlook::Mark => break Ok(()),
             Outlook::Nothing => {
                 if copied >= target {
                     break Ok(());
@@ -125,8 +142,12 @@ pub(crate) fn recv(
             Ok(count) => count,
             Err(error) => break Err(error),
         };
-        copied = copied.saturating_add(usize::try_from(count).unwrap_or(0));
-        if !peek {
+        let octets = usize::try_from(count).unwrap_or(0);
+        copied = copied.saturating_add(octets);
+        if peek {
+            sk.peeked(octets);
+        } else {
+            sk.unpeeked(octets);
             let _ = Connection::with_core(connection, |data, now| {
                 let bytes = &mut data.counters.rx_bytes;
                 *bytes = bytes.wrapping_add(u64::from(count));
@@ -138,6 +159,52 @@ pub(crate) fn recv(
     match result {
         Err(error) if copied == 0 => Err(error),
         _ => Ok(copied),
+    }
+}
+
+/// Lets the core know of SO_OOBINLINE, which may have changed at any time.
+fn settle_inline(sock: &Socket, connection: &Arc<Connection>) {
+    let inline = sock.sk().urgent_inline();
+    let _ = Connection::with_core(connection, |data, _| {
+        data.core.set_inline(inline);
+        ((), Events::default())
+    });
+}
+
+/// recv(MSG_OOB): the last urgent byte, once (`SMCR-URG-08`). Never waits, as in TCP.
+fn recv_urgent(
+    sock: &Socket,
+    connection: &Arc<Connection>,
+    msg: &mut RecvMsg<'_>,
+) -> Result<usize> {
+    let flags = msg.flags();
+    let guard = sock.sk().lock();
+    settle_inline(sock, connection);
+    let (fetch, byte, open) = {
+        let mut slot = connection.data.lock();
+        let data = slot.data.as_mut().ok_or(EINVAL)?;
+        (
+            data.core.fetch_urgent(flags & MSG_PEEK == 0),
+            data.urgent_byte,
+            data.core.recv_state() == Receive::More,
+        )
+    };
+    drop(guard);
+    match fetch {
+        Fetch::Nothing => Err(EINVAL),
+        Fetch::NotYet if open => Err(EAGAIN),
+        Fetch::NotYet => Ok(0),
+        Fetch::Here if msg.len() == 0 => {
+            msg.set_flags(MSG_OOB | MSG_TRUNC);
+            Ok(0)
+        }
+        Fetch::Here => {
+            msg.set_flags(MSG_OOB);
+            if flags & MSG_TRUNC == 0 {
+                msg.put(&[byte])?;
+            }
+            Ok(1)
+        }
     }
 }
 

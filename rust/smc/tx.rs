@@ -8,12 +8,16 @@ use super::{
     connection::Connection,
     flags::{
         MSG_MORE,
-        MSG_OOB, //
+        MSG_OOB,
+        MSG_ZEROCOPY, //
     },
 };
 use crate::{
     kapi::net::{
-        msg::SendMsg,
+        msg::{
+            SendMsg,
+            Zerocopy, //
+        },
         socket::Socket, //
     },
     proto::cdc::SendError, //
@@ -62,15 +66,21 @@ pub(crate) fn send(
     connection: &Arc<Connection>,
     msg: &mut SendMsg<'_>,
 ) -> Result<usize> {
-    if msg.flags() & MSG_OOB != 0 {
-        return Err(EOPNOTSUPP);
-    }
     let sk = sock.sk();
+    let urgent = msg.flags() & MSG_OOB != 0;
     let corked = msg.flags() & MSG_MORE != 0 || sk.corked();
+    // Who wants no Nagle gets none (`SMCR-WIN-10`).
+    let eager = sk.nodelay() && !corked;
+    let mut marked = !urgent;
     let mut timeo = sk.sndtimeo(msg.nonblock());
     let total = msg.len();
     let mut sent = 0usize;
     let mut guard = sk.lock();
+    // The data is copied all the same; who asked is told so.
+    let mut zerocopy = None;
+    if msg.flags() & MSG_ZEROCOPY != 0 && total > 0 {
+        zerocopy = Zerocopy::begin(&guard, total)?;
+    }
     let result = loop {
         if sent >= total {
             break Ok(());
@@ -98,10 +108,29 @@ pub(crate) fn send(
         };
         sent = sent.saturating_add(usize::try_from(copied).unwrap_or(0));
         let _ = Connection::with_core(connection, |data, now| {
-            data.core.set_corked(corked);
-            ((), data.core.sent_by_app(now, copied))
+            let core = &mut data.core;
+            core.set_corked(corked);
+            let events = if urgent && sent >= total {
+                marked = true;
+                core.sent_urgent_by_app(now, copied)
+            } else {
+                core.sent_by_app(now, copied)
+            };
+            if eager {
+                core.flush();
+            }
+            ((), events)
         });
     };
+    if sent > 0 && !marked {
+        // What went is urgent, though it is not all.
+        let _ = Connection::with_core(connection, |data, now| {
+            ((), data.core.sent_urgent_by_app(now, 0))
+        });
+    }
+    if let Some(zerocopy) = zerocopy.filter(|_| sent > 0) {
+        zerocopy.done();
+    }
     drop(guard);
     match result {
         Err(error) if sent == 0 => Err(sock.stream_error(msg.flags(), error)),
@@ -132,10 +161,12 @@ fn fill(connection: &Connection, want: u32, msg: &mut SendMsg<'_>) -> Result<u32
     Ok(copied)
 }
 
-/// Lets go of what TCP_CORK or MSG_MORE held back. Any context.
-pub(crate) fn uncork(connection: &Arc<Connection>) {
+/// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still
+/// `corked`, this is for what there is, not for what comes. Any context.
+pub(crate) fn push(connection: &Arc<Connection>, corked: bool) {
     let _ = Connection::with_core(connection, |data, _| {
-        data.core.set_corked(false);
+        data.core.set_corked(corked);
+        data.core.flush();
         ((), crate::proto::cdc::Events::default())
     });
 }

@@ -93,7 +93,6 @@ impl PeerMemory {
     }
 
     /// Copies out into private memory; for small pieces. Any context.
-    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn read(&self, element: usize, off: usize, buf: &mut [u8]) -> Result {
         self.block(element)?.read(off, buf)
     }

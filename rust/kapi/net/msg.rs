@@ -4,7 +4,10 @@
 //!
 //! C header: [`include/linux/socket.h`](srctree/include/linux/socket.h)
 
-use super::socket::Socket;
+use super::{
+    sock::SockGuard,
+    socket::Socket, //
+};
 use crate::bindings;
 use core::{
     marker::PhantomData,
@@ -89,6 +92,43 @@ impl SendMsg<'_> {
     }
 }
 
+/// The promise to tell a sender with MSG_ZEROCOPY on the error queue when it may use its pages again.
+/// They are copied, which the message says. Dropped without a word.
+///
+/// # Invariants
+///
+/// `0` is a reference to a `ubuf_info` of a TCP sock.
+pub(crate) struct Zerocopy(core::ptr::NonNull<bindings::ubuf_info>);
+
+impl Zerocopy {
+    /// Makes one for a call that sends `len` octets. `None` if the socket has no SO_ZEROCOPY, where
+    /// the flag means nothing. Process context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` when too many wait to be read.
+    pub(crate) fn begin(guard: &SockGuard<'_>, len: usize) -> Result<Option<Self>> {
+        // SAFETY: The sock is valid and locked.
+        let uarg = unsafe { bindings::rdma_sock_helper_zerocopy_begin(guard.as_raw(), len) };
+        // INVARIANT: The reference is handed over.
+        Ok(core::ptr::NonNull::new(kernel::error::from_err_ptr(uarg)?).map(Self))
+    }
+
+    /// Octets were taken: tells the sender.
+    pub(crate) fn done(self) {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: By the type invariants; the reference is given up.
+        unsafe { bindings::rdma_sock_helper_zerocopy_end(this.0.as_ptr(), true) }
+    }
+}
+
+impl Drop for Zerocopy {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants; the reference is given up.
+        unsafe { bindings::rdma_sock_helper_zerocopy_end(self.0.as_ptr(), false) }
+    }
+}
+
 impl RecvMsg<'_> {
     /// # Safety
     ///
@@ -123,6 +163,20 @@ impl RecvMsg<'_> {
         // SAFETY: By the type invariants the iterator is valid and a destination, and it is only used
         // through the mutable borrow of `self`.
         unsafe { IovIterDest::from_raw(&raw mut (*self.raw).msg_iter) }
+    }
+
+    /// Gives the caller flags of the message, see [`flag`].
+    pub(crate) fn set_flags(&mut self, flags: u32) {
+        // SAFETY: By the type invariants.
+        unsafe { (*self.raw).msg_flags |= flags }
+    }
+
+    /// Copies `octets` to the caller. May sleep.
+    pub(crate) fn put(&mut self, octets: &[u8]) -> Result {
+        match self.iter().copy_to_iter(octets) {
+            count if count == octets.len() => Ok(()),
+            _ => Err(EFAULT),
+        }
     }
 
     /// Tells the caller that the message has no address.

@@ -185,6 +185,46 @@ impl Sock {
         kernel::error::to_result(unsafe { bindings::rdma_sock_helper_sock_error(self.as_raw()) })
     }
 
+    /// Whether there are messages for MSG_ERRQUEUE. Any context.
+    pub(crate) fn has_error_queue(&self) -> bool {
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_has_error_queue(self.as_raw()) }
+    }
+
+    /// Whether urgent data stays in the stream (SO_OOBINLINE). Any context.
+    pub(crate) fn urgent_inline(&self) -> bool {
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_urg_inline(self.as_raw()) }
+    }
+
+    /// Tells the owner of the socket of urgent data (SIGURG), as TCP does. Any context except
+    /// [`super::events::TcpEvents`] callbacks.
+    pub(crate) fn signal_urgent(&self) {
+        // SAFETY: By the type invariants the sock is valid; the function takes the lock it needs.
+        unsafe { bindings::rdma_sock_helper_send_sigurg(self.as_raw()) }
+    }
+
+    /// Where a peek starts, behind the first unread octet (SO_PEEK_OFF). Any context.
+    pub(crate) fn peek_offset(&self, flags: u32) -> usize {
+        // SAFETY: By the type invariants the sock is valid.
+        let offset = unsafe { bindings::rdma_sock_helper_peek_offset(self.as_raw(), flags as i32) };
+        usize::try_from(offset).unwrap_or(0)
+    }
+
+    /// A peek has seen `count` octets. Any context.
+    pub(crate) fn peeked(&self, count: usize) {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_peek_offset_fwd(self.as_raw(), count) }
+    }
+
+    /// A receive has taken `count` octets. Any context.
+    pub(crate) fn unpeeked(&self, count: usize) {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_peek_offset_bwd(self.as_raw(), count) }
+    }
+
     /// Wakes readers, pollers and SIGIO, as TCP does when data arrived.
     ///
     /// Any context except [`super::events::TcpEvents`] callbacks.

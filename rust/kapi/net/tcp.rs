@@ -92,6 +92,12 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_tcp_signed(self.as_raw()) }
     }
 
+    /// Whether TCP_NODELAY is on. Any context.
+    pub(crate) fn nodelay(&self) -> bool {
+        // SAFETY: The sock is valid.
+        unsafe { bindings::rdma_sock_helper_tcp_nodelay(self.as_raw()) }
+    }
+
     /// Whether TCP_CORK is on. Any context.
     pub(crate) fn corked(&self) -> bool {
         // SAFETY: The sock is valid.

@@ -16,6 +16,7 @@ use crate::proto::{
         },
         recv::{
             order,
+            Fetch,
             Order,
             Receiver, //
         },
@@ -295,13 +296,24 @@ impl Conn {
         self.outcome(now, before)
     }
 
+    /// Like [`Self::sent_by_app`], and the last of the bytes is urgent (URG-01).
+    pub(crate) fn sent_urgent_by_app(&mut self, now: Instant, count: u32) -> Events {
+        let events = self.sent_by_app(now, count);
+        if self.close.is_open_for_sending() {
+            self.tx.mark_urgent();
+        }
+        Events {
+            transmit: self.wants_transmit(now),
+            ..events
+        }
+    }
+
     /// The application has more to come (MSG_MORE, TCP_CORK), or not any more.
     pub(crate) fn set_corked(&mut self, corked: bool) {
         self.tx.set_corked(corked);
     }
 
     /// Nothing written so far waits for more data or for completions.
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn flush(&mut self) {
         self.tx.flush();
     }
@@ -338,7 +350,7 @@ impl Conn {
         let notice = self.close.due(count == self.tx.unsent());
         // A peer that writes no more has no use for space.
         let update = !self.close.peer_is_done() && self.rx.is_update_due(self.tx.is_in_flight());
-        if count > 0 || notice.is_some() || update {
+        if count > 0 || notice.is_some() || update || self.tx.is_urgent_due() {
             Some(Plan::Chain(count, notice))
         } else {
             None
@@ -364,6 +376,7 @@ impl Conn {
         let sent = self.close.sent();
         // CDC-39.
         self.rx.set_reported(self.rx.consumed());
+        let (urgent_pending, urgent_present) = self.tx.tell_urgent();
         let message = Msg {
             seq: self.tx.seq(),
             token: self.token,
@@ -372,6 +385,8 @@ impl Conn {
             flags: Flags {
                 // Whoever writes no more is not blocked.
                 blocked: self.tx.is_blocked() && sent == Notices::default(),
+                urgent_pending,
+                urgent_present,
                 done: sent.done,
                 closed: sent.closed,
                 abort: sent.abort,
@@ -573,13 +588,13 @@ impl Conn {
             self.close.handle_notices(now, notices, false);
             return Ok(self.outcome(now, before));
         }
-        let mut count = 0;
+        let (mut count, mut urgent) = (0, false);
         match (
             self.rx.check_produced(message.produced),
             self.tx.check_acked(message.consumed),
         ) {
             (Some(produced), Some(acked)) => {
-                count = self.rx.take_in(message.seq, produced, flags);
+                (count, urgent) = self.rx.take_in(message.seq, produced, flags);
                 if self.tx.set_acked(acked) {
                     self.close.progress(now);
                 }
@@ -602,7 +617,7 @@ impl Conn {
             .handle_notices(now, notices, self.tx.unsent() > 0);
         let mut events = self.outcome(now, before);
         events.readable |= count > 0 || was_done != self.close.peer_is_done();
-        events.urgent = flags.urgent_pending || flags.urgent_present;
+        events.urgent = urgent;
         Ok(events)
     }
 
@@ -636,6 +651,43 @@ impl Conn {
         }
     }
 
+    /// Whether urgent bytes are part of the stream (SO_OOBINLINE). To be kept up to date before
+    /// messages are taken in and data is read.
+    pub(crate) fn set_inline(&mut self, inline: bool) {
+        self.rx.set_inline(inline);
+    }
+
+    /// Whether the reader stands at the urgent mark (SIOCATMARK). Reads of some bytes end there.
+    pub(crate) fn is_at_mark(&self) -> bool {
+        self.rx.is_at_mark()
+    }
+
+    /// Bytes from the one after `skip` up to the urgent mark; `None` without one before the end.
+    pub(crate) fn recv_until_mark(&self, skip: u32) -> Option<u32> {
+        self.rx.until_mark(skip)
+    }
+
+    /// The reader at the mark goes on behind it.
+    pub(crate) fn leave_mark(&mut self) {
+        self.rx.leave_mark();
+    }
+
+    /// The offset in our element of an urgent byte that came with the last message, which the engine
+    /// has to keep: it may be overwritten from the next [`Self::poll_transmit`] on.
+    pub(crate) fn urgent_offset(&mut self) -> Option<u32> {
+        self.rx.urgent_offset()
+    }
+
+    /// What recv(MSG_OOB) finds; with `take` the byte counts as fetched.
+    pub(crate) fn fetch_urgent(&mut self, take: bool) -> Fetch {
+        self.rx.fetch_urgent(take)
+    }
+
+    /// Whether poll reports POLLPRI.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.rx.is_urgent()
+    }
+
     /// What a reader is to do that found no data. The end of the stream, once known, wins over an
     /// error (AMB-46), as in TCP.
     pub(crate) fn recv_state(&self) -> Receive {
@@ -662,9 +714,10 @@ impl Conn {
         self.close.error()
     }
 
-    /// Whether poll reports POLLIN.
-    pub(crate) fn readable(&self) -> bool {
-        self.rx.available() > 0 || self.recv_state() != Receive::More
+    /// Whether poll reports POLLIN, when the application wants `target` bytes at least
+    /// (SO_RCVLOWAT). More than the element has room for cannot come.
+    pub(crate) fn readable(&self, target: u32) -> bool {
+        self.rx.available() >= self.rx.reachable(target) || self.recv_state() != Receive::More
     }
 
     /// Whether poll reports POLLRDHUP.

@@ -22,8 +22,7 @@
 //! | The connection: both directions and its end | [`conn`]   |
 //! | The RFC's examples as tests                 | `traces`   |
 //!
-//! Urgent data is not sent. Received urgent data stays in the stream, as with SO_OOBINLINE; it is
-//! reported, and its sender gets the update it waits for (URG-04, WIN-05).
+//! Urgent data (4.7.5, 4.7.6) has the semantics of TCP on Linux: only the last mark counts.
 
 pub(crate) mod conn;
 pub(crate) mod msg;
@@ -43,6 +42,7 @@ pub(crate) use self::{
         Violation, //
     },
     msg::Msg,
+    recv::Fetch,
     send::Token,
 };
 pub(crate) use crate::proto::{

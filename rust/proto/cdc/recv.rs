@@ -14,6 +14,33 @@ use crate::proto::{
     },
 };
 
+/// Where the last urgent byte of the stream is.
+///
+/// Out of band, the byte is consumed as soon as it is the next one: the engine has taken it out of
+/// the element when it came, and its sender waits for that (URG-05, URG-06). For the application the
+/// mark stays where it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    at: u64,
+    /// The application has fetched the byte.
+    fetched: bool,
+    /// The byte was taken out of the stream, which goes on behind it.
+    passed: bool,
+    /// The engine has been told where the byte is.
+    located: bool,
+}
+
+/// What fetching the urgent byte comes to, see `tcp_recv_urg()` of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetch {
+    /// There it is.
+    Here,
+    /// It is announced and has not come.
+    NotYet,
+    /// There is none, or it is in the stream.
+    Nothing,
+}
+
 /// The receiving direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Receiver {
@@ -35,6 +62,11 @@ pub(super) struct Receiver {
     urgent_end: Option<u64>,
     /// What the element holds can no longer be trusted.
     spoiled: bool,
+    /// Urgent data is announced and has not come (P without U).
+    pending: bool,
+    mark: Option<Mark>,
+    /// Urgent bytes are part of the stream (SO_OOBINLINE).
+    inline: bool,
     /// The peer has moved to another link and may announce once more what it announced before,
     /// starting further back.
     replaying: bool,
@@ -69,6 +101,9 @@ impl Receiver {
             requested: false,
             urgent_end: None,
             spoiled: false,
+            pending: false,
+            mark: None,
+            inline: false,
             replaying: false,
         }
     }
@@ -80,6 +115,11 @@ impl Receiver {
         } else {
             self.produced.since(self.consumed)
         }
+    }
+
+    /// The part of `target` bytes that fits into the element, at least one.
+    pub(super) fn reachable(&self, target: u32) -> u32 {
+        core::cmp::max(core::cmp::min(target, self.ring.capacity()), 1)
     }
 
     /// Where up to `max` of them are, from the one after `skip` on.
@@ -101,6 +141,115 @@ impl Receiver {
         if let Some(consumed) = self.ring.advance(self.consumed, count) {
             self.consumed = consumed;
         }
+        if count > 0 {
+            let at = self.consumed.position();
+            self.mark = self.mark.filter(|mark| mark.at >= at);
+        }
+        self.pass();
+    }
+
+    /// Takes the urgent byte out of the stream if it is the next one.
+    fn pass(&mut self) {
+        let next = self.consumed.position();
+        if self.inline || self.spoiled {
+            return;
+        }
+        if let Some(mark) = self.mark.as_mut() {
+            if mark.at == next && !mark.passed {
+                // Cannot fail: the byte was produced.
+                if let Some(consumed) = self.ring.advance(self.consumed, 1) {
+                    self.consumed = consumed;
+                    mark.passed = true;
+                }
+            }
+        }
+    }
+
+    /// Whether urgent bytes are part of the stream.
+    pub(super) fn set_inline(&mut self, inline: bool) {
+        self.inline = inline;
+        self.pass();
+    }
+
+    /// Whether the application stands at the mark (SIOCATMARK).
+    pub(super) fn is_at_mark(&self) -> bool {
+        self.mark
+            .is_some_and(|mark| mark.passed || mark.at == self.consumed.position())
+    }
+
+    /// Bytes from the one after `skip` up to the mark; `None` without one.
+    pub(super) fn until_mark(&self, skip: u32) -> Option<u32> {
+        let from = self.consumed.position().saturating_add(u64::from(skip));
+        match self.mark {
+            Some(mark) if mark.passed => (skip == 0).then_some(0),
+            Some(mark) if mark.at >= from => Some(distance(from, mark.at)),
+            _ => None,
+        }
+    }
+
+    /// The application goes on behind the mark it stands at.
+    pub(super) fn leave_mark(&mut self) {
+        self.mark = self.mark.filter(|mark| !mark.passed);
+    }
+
+    /// Where the urgent byte is in the element; said once for each mark, right after the message.
+    pub(super) fn urgent_offset(&mut self) -> Option<u32> {
+        let mark = self.mark.as_mut().filter(|mark| !mark.located)?;
+        mark.located = true;
+        // It is the last byte that came (URG-08).
+        self.ring.before(self.produced)
+    }
+
+    /// Whether the application can fetch the urgent byte; with `take` it does.
+    pub(super) fn fetch_urgent(&mut self, take: bool) -> Fetch {
+        match self.mark.as_mut() {
+            _ if self.inline => Fetch::Nothing,
+            Some(mark) if mark.fetched => Fetch::Nothing,
+            Some(mark) => {
+                mark.fetched = take;
+                Fetch::Here
+            }
+            None if self.pending => Fetch::NotYet,
+            None => Fetch::Nothing,
+        }
+    }
+
+    /// Whether poll reports POLLPRI.
+    pub(super) fn is_urgent(&self) -> bool {
+        self.mark.is_some_and(|mark| !mark.fetched)
+    }
+
+    /// Notes the urgent flags of a message whose cursor was taken in. Returns whether the application
+    /// is to be told (URG-04): once for each mark. A mark that was not reached is forgotten by a new
+    /// one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
+    fn note_urgent(&mut self, flags: msg::Flags, count: u32) -> bool {
+        if flags.urgent_present {
+            let known = core::mem::take(&mut self.pending);
+            let end = self.produced.position();
+            let Some(at) = end.checked_sub(1) else {
+                return false;
+            };
+            // Said again, or read already (URG-08).
+            if at < self.consumed.position() || self.mark.is_some_and(|mark| mark.at >= at) {
+                return false;
+            }
+            self.urgent_end = Some(end);
+            self.mark = Some(Mark {
+                at,
+                fetched: false,
+                passed: false,
+                located: false,
+            });
+            self.pass();
+            return !known;
+        }
+        if flags.urgent_pending {
+            self.mark = None;
+            return !core::mem::replace(&mut self.pending, true);
+        }
+        // URG-07.
+        self.pending &= count == 0;
+        false
     }
 
     /// The consumer cursor.
@@ -183,8 +332,9 @@ impl Receiver {
         self.ring.receive(self.produced, wire, window)
     }
 
-    /// Takes in a message whose producer cursor was checked; returns the number of new bytes.
-    pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> u32 {
+    /// Takes in a message whose producer cursor was checked; returns the number of new bytes, and
+    /// whether there is news of urgent data.
+    pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> (u32, bool) {
         let count = distance(self.produced.position(), produced.position());
         // Who goes on has caught up.
         self.replaying &= count == 0;
@@ -192,10 +342,8 @@ impl Receiver {
         self.produced = produced;
         self.blocked = flags.blocked;
         self.requested = flags.update_requested;
-        if flags.urgent_present {
-            self.urgent_end = Some(produced.position());
-        }
-        count
+        let urgent = self.note_urgent(flags, count);
+        (count, urgent)
     }
 
     /// Notes the number of a message of which only the number counts.

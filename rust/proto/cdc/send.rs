@@ -13,6 +13,10 @@
 //! `accepted` moves when the application writes, `produced` when writes are handed to the link,
 //! `freed` when the link has completed them, `acked` when the peer says what it has consumed.
 //!
+//! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark is,
+//! its message has P and U, and nothing more is written until the peer has consumed it (URG-05).
+//! While it cannot be written, a message with P alone tells that it will come.
+//!
 //! When the connection moves to another link (4.6), everything between `freed` and `produced` is
 //! written once more, to the same places, by one chain. Its message has a new number and the
 //! producer cursor that was announced last: the "combined" replay of 4.6.2 (FOV-14). A cursor never
@@ -89,6 +93,35 @@ pub(super) struct Before {
     posted: u64,
     cork_deadline: Option<Instant>,
     failover: Failover,
+    urgent: Option<Urgent>,
+    barrier: Option<Barrier>,
+}
+
+/// Urgent data that the peer must consume before more is written (URG-05).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Barrier {
+    /// The position behind it.
+    end: u64,
+    /// Number of the message that told of it.
+    number: u64,
+}
+
+/// The last byte that the application marked as urgent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Urgent {
+    /// The position behind it.
+    end: u64,
+    told: Told,
+}
+
+/// What the peer knows of urgent data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// P: it will come.
+    Pending,
+    /// P and U: it is there.
+    Present,
 }
 
 /// What is left to do of a move to another link.
@@ -132,6 +165,8 @@ pub(super) struct Sender {
     /// The application has more to come, and until when that may hold data back.
     corked: bool,
     cork_deadline: Option<Instant>,
+    urgent: Option<Urgent>,
+    barrier: Option<Barrier>,
     policy: Policy,
 }
 
@@ -157,6 +192,8 @@ impl Sender {
             flushed: 0,
             corked: false,
             cork_deadline: None,
+            urgent: None,
+            barrier: None,
             policy,
         }
     }
@@ -301,6 +338,48 @@ impl Sender {
     pub(super) fn purge(&mut self) {
         self.accepted = self.taken;
         self.cork_deadline = None;
+        let taken = self.taken.position();
+        self.urgent = self.urgent.filter(|urgent| urgent.end <= taken);
+    }
+
+    /// The last byte that was accepted is urgent, and the one that was so before is not any more.
+    pub(super) fn mark_urgent(&mut self) {
+        self.urgent = Some(Urgent {
+            end: self.accepted.position(),
+            told: Told::Nothing,
+        });
+        self.flush();
+    }
+
+    /// Whether the peer is to hear of urgent data, though no data can go (URG-03).
+    pub(super) fn is_urgent_due(&self) -> bool {
+        self.urgent.is_some_and(|urgent| match urgent.told {
+            Told::Nothing => true,
+            Told::Pending => urgent.end <= self.taken.position(),
+            Told::Present => false,
+        })
+    }
+
+    /// P and U for the message of the last chain, which counts as told by that (URG-01, URG-02). The
+    /// flags are clear in all other messages, because peers take a P that comes without data for
+    /// another byte to come.
+    pub(super) fn tell_urgent(&mut self) -> (bool, bool) {
+        let Some(urgent) = self.urgent.as_mut() else {
+            return (false, false);
+        };
+        if urgent.end > self.taken.position() {
+            urgent.told = Told::Pending;
+            return (true, false);
+        }
+        let fresh = urgent.told != Told::Present;
+        if fresh {
+            urgent.told = Told::Present;
+            self.barrier = Some(Barrier {
+                end: urgent.end,
+                number: self.posted,
+            });
+        }
+        (fresh, fresh)
     }
 
     /// Bytes that may go now; `eager` overrules the application's corking.
@@ -309,6 +388,13 @@ impl Sender {
         let mut count = core::cmp::min(unsent, self.window());
         if self.policy.max_write != 0 {
             count = core::cmp::min(count, self.policy.max_write);
+        }
+        if self.barrier.is_some() {
+            return 0;
+        }
+        if let Some(urgent) = self.urgent {
+            // The chain ends with the urgent byte.
+            return core::cmp::min(count, distance(self.taken.position(), urgent.end));
         }
         if count == 0 || eager || self.flushed > self.taken.position() {
             return count;
@@ -363,6 +449,14 @@ impl Sender {
         );
         self.posted = posted;
         self.failover.replay = false;
+        let lost = |barrier: &Barrier| barrier.number > self.completed;
+        if self.barrier.is_some_and(|barrier| lost(&barrier)) {
+            // The peer may not have heard of it. If it still matters, the chain tells once more.
+            self.barrier = None;
+            if let Some(urgent) = self.urgent.as_mut() {
+                urgent.told = Told::Nothing;
+            }
+        }
         Some((writes, n, before))
     }
 
@@ -386,6 +480,8 @@ impl Sender {
             posted: self.posted,
             cork_deadline: self.cork_deadline,
             failover: self.failover,
+            urgent: self.urgent,
+            barrier: self.barrier,
         }
     }
 
@@ -415,6 +511,8 @@ impl Sender {
         self.posted = before.posted;
         self.cork_deadline = before.cork_deadline;
         self.failover = before.failover;
+        self.urgent = before.urgent;
+        self.barrier = before.barrier;
         true
     }
 
@@ -458,6 +556,11 @@ impl Sender {
     pub(super) fn set_acked(&mut self, acked: Cursor) -> bool {
         let more = acked != self.acked;
         self.acked = acked;
+        let at = acked.position();
+        self.barrier = self.barrier.filter(|barrier| barrier.end > at);
+        self.urgent = self
+            .urgent
+            .filter(|urgent| urgent.end > at || urgent.told != Told::Present);
         more
     }
 }

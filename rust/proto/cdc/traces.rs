@@ -12,6 +12,7 @@ mod tests {
             Config,
             Conn,
             Error,
+            Fetch,
             Msg,
             Receive,
             SendError,
@@ -282,6 +283,7 @@ mod tests {
         let mut message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
         message.flags.urgent_pending = true;
         message.flags.urgent_present = true;
+        b.set_inline(true);
         let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
         assert!(events.urgent && events.readable);
         assert_eq!(b.recv_available(), 500);
@@ -289,6 +291,129 @@ mod tests {
         assert!(b.consumed(T0, 1).transmit);
         let (_, answer) = carry(&mut b, &mut a)?;
         assert_eq!(answer.consumed, wire(0, 504));
+        Ok(())
+    }
+
+    // URG-01, URG-02, URG-04..08, WIN-05, TST-023.
+    #[test]
+    fn figure_20_urgent_data_with_an_open_window() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_urgent_by_app(T0, 500);
+        a.sent_by_app(T0, 1_000);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        assert_eq!(first(&transmit), Some((0, 4, 500)));
+        let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        assert!(message.flags.urgent_pending && message.flags.urgent_present);
+        assert_eq!(message.produced, wire(0, 504));
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(events.urgent && events.readable);
+        assert_eq!(b.urgent_offset(), Some(503));
+        assert_eq!(b.urgent_offset(), None);
+        assert!(b.is_urgent() && !b.is_at_mark());
+        assert_eq!(b.recv_until_mark(0), Some(499));
+        // Nothing more is written until it is consumed, completed or not.
+        assert!(a.poll_transmit(T0).is_none());
+        a.handle_sent(T0, transmit.token);
+        assert!(a.poll_transmit(T0).is_none());
+        // The byte itself is out of band.
+        assert!(b.consumed(T0, 499).transmit);
+        assert!(b.is_at_mark());
+        assert_eq!(b.recv_available(), 0);
+        assert_eq!(b.fetch_urgent(false), Fetch::Here);
+        assert_eq!(b.fetch_urgent(true), Fetch::Here);
+        assert_eq!(b.fetch_urgent(true), Fetch::Nothing);
+        let (_, answer) = carry(&mut b, &mut a)?;
+        assert_eq!(answer.consumed, wire(0, 504));
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit), Some((500, 504, 1_000)));
+        assert!(!message.flags.urgent_pending && !message.flags.urgent_present);
+        assert!(b.is_at_mark());
+        b.leave_mark();
+        assert!(!b.is_at_mark());
+        assert_eq!(b.recv_available(), 1_000);
+        Ok(())
+    }
+
+    // URG-03, URG-05, URG-09, TST-024.
+    #[test]
+    fn figure_21_urgent_data_with_a_closed_window() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_by_app(T0, 9_996);
+        carry(&mut a, &mut b)?;
+        a.sent_urgent_by_app(T0, 500);
+        a.sent_by_app(T0, 1_000);
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        assert!(transmit.writes().is_empty());
+        let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        let flags = message.flags;
+        assert!(flags.blocked && flags.urgent_pending && !flags.urgent_present);
+        a.handle_sent(T0, transmit.token);
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(events.urgent);
+        assert_eq!(b.fetch_urgent(true), Fetch::NotYet);
+        assert!(!b.is_urgent());
+        assert!(a.poll_transmit(T0).is_none());
+        b.consumed(T0, 9_996);
+        carry(&mut b, &mut a)?;
+        let transmit = a.poll_transmit(T0).ok_or(Missing)?;
+        let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
+        assert!(message.flags.urgent_present && !message.flags.blocked);
+        // It was told of already.
+        let events = b.handle_cdc(T0, &message).map_err(|_| Missing)?;
+        assert!(!events.urgent && events.readable);
+        assert!(b.is_urgent());
+        a.handle_sent(T0, transmit.token);
+        assert!(a.poll_transmit(T0).is_none());
+        b.consumed(T0, 499);
+        carry(&mut b, &mut a)?;
+        let (_, message) = carry(&mut a, &mut b)?;
+        assert_eq!(message.flags, Default::default());
+        Ok(())
+    }
+
+    // URG-07: as in TCP only the last mark counts.
+    #[test]
+    fn a_second_mark_takes_the_place_of_the_first() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_urgent_by_app(T0, 4);
+        carry(&mut a, &mut b)?;
+        assert_eq!(b.recv_until_mark(0), Some(3));
+        a.sent_urgent_by_app(T0, 4);
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert!(transmit.writes().is_empty() && message.flags.urgent_pending);
+        assert_eq!(b.fetch_urgent(true), Fetch::NotYet);
+        assert_eq!(b.recv_until_mark(0), None);
+        b.consumed(T0, 4);
+        carry(&mut b, &mut a)?;
+        carry(&mut a, &mut b)?;
+        assert_eq!(b.recv_until_mark(0), Some(3));
+        // Two marks that were not sent yet are one.
+        a.sent_urgent_by_app(T0, 1);
+        a.sent_urgent_by_app(T0, 1);
+        settle(&mut a, &mut b);
+        b.consumed(T0, 4);
+        settle(&mut a, &mut b);
+        assert_eq!(b.recv_until_mark(0), Some(1));
+        assert_eq!(b.recv_available(), 2);
+        Ok(())
+    }
+
+    // FOV-12: the flags of a message that got lost come again.
+    #[test]
+    fn urgent_data_moves_with_the_connection() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.sent_urgent_by_app(T0, 4);
+        let lost = a.poll_transmit(T0).ok_or(Missing)?;
+        a.handle_sent_flushed(T0, lost.token);
+        assert!(a.poll_transmit(T0).is_none());
+        a.handle_link_switched(T0);
+        let (_, message) = carry(&mut a, &mut b)?;
+        assert!(message.flags.failover);
+        let (transmit, message) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit), Some((0, 4, 4)));
+        assert_eq!(message.seq, 2);
+        assert!(message.flags.urgent_present);
+        assert_eq!(b.recv_until_mark(0), Some(3));
         Ok(())
     }
 
@@ -393,7 +518,7 @@ mod tests {
         for _ in 0..40 {
             while carry(&mut a, &mut b).is_ok() {}
             let count = b.recv_available();
-            assert!(count == 0 || b.readable());
+            assert!(count == 0 || b.readable(1));
             if count == 0 {
                 break;
             }

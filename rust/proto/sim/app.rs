@@ -200,7 +200,7 @@ impl App {
             self.read_sleeps = true;
             return Events::default();
         }
-        assert!(conn.readable());
+        assert!(conn.readable(1));
         if available == 0 {
             match conn.recv_state() {
                 Receive::More => unreachable!("it would sleep"),

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Options and flags whose meaning does not end with TCP.
+ */
+
+#include <kselftest_harness.h>
+#include <linux/errqueue.h>
+#include <linux/sockios.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+
+#include "conn.h"
+
+#ifndef SO_ZEROCOPY
+#define SO_ZEROCOPY 60
+#endif
+#ifndef MSG_ZEROCOPY
+#define MSG_ZEROCOPY 0x4000000
+#endif
+
+static int last_errno(ssize_t result)
+{
+	return result < 0 ? errno : 0;
+}
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+static int count_of(int fd, unsigned long what)
+{
+	int count = -1;
+
+	return ioctl(fd, what, &count) ? -1 : count;
+}
+
+/* Waits until so much can be read, which polling would hide. */
+static void await_unread(int fd, int count)
+{
+	while (count_of(fd, SIOCINQ) < count)
+		poll(NULL, 0, 1);
+}
+
+/* The next completion of the error queue; false if there is none. */
+static bool completion(int fd, struct sock_extended_err *err)
+{
+	char control[256];
+	struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg;
+
+	if (recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
+		return false;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (!cmsg)
+		return false;
+	memcpy(err, CMSG_DATA(cmsg), sizeof(*err));
+	return true;
+}
+
+TEST_F(conn, zerocopy_is_completed)
+{
+	struct sock_extended_err err = {};
+	char *out = malloc(30000), *in = malloc(30000);
+	unsigned int done = 0;
+	int i;
+
+	fill(out, 30000, 5);
+	ASSERT_EQ(0, set_int(self->client, SOL_SOCKET, SO_ZEROCOPY, 1));
+	for (i = 0; i < 3; i++)
+		ASSERT_EQ(10000, send(self->client, out + i * 10000, 10000, MSG_ZEROCOPY));
+	ASSERT_EQ(30000, recv_all(self->server, in, 30000));
+	EXPECT_EQ(0, memcmp(in, out, 30000));
+	/* Completions come in order and may be joined. */
+	while (done < 3) {
+		ASSERT_EQ(POLLERR, await_events(self->client, 0, 5000) & POLLERR);
+		ASSERT_TRUE(completion(self->client, &err));
+		EXPECT_EQ(0, err.ee_errno);
+		EXPECT_EQ(SO_EE_ORIGIN_ZEROCOPY, err.ee_origin);
+		EXPECT_EQ(done, err.ee_info);
+		EXPECT_LE(err.ee_info, err.ee_data);
+		if (is_carried(self->kind)) {
+			EXPECT_EQ(SO_EE_CODE_ZEROCOPY_COPIED, err.ee_code);
+		}
+		done = err.ee_data + 1;
+	}
+	EXPECT_EQ(3, done);
+	EXPECT_FALSE(completion(self->client, &err));
+	EXPECT_EQ(0, await_events(self->client, 0, 0));
+	free(out);
+	free(in);
+}
+
+TEST_F(conn, zerocopy_without_the_option)
+{
+	struct sock_extended_err err;
+	char buf[4];
+
+	ASSERT_EQ(4, send(self->client, "data", 4, MSG_ZEROCOPY));
+	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_WAITALL));
+	EXPECT_FALSE(completion(self->client, &err));
+}
+
+/* A call that sends nothing promises nothing. */
+TEST_F(conn, zerocopy_that_fails)
+{
+	struct sock_extended_err err;
+
+	ASSERT_EQ(0, set_int(self->client, SOL_SOCKET, SO_ZEROCOPY, 1));
+	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
+	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_ZEROCOPY | MSG_NOSIGNAL)));
+	EXPECT_FALSE(completion(self->client, &err));
+}
+
+TEST_F(conn, poll_respects_the_low_water_mark)
+{
+	char buf[100];
+
+	ASSERT_EQ(0, set_int(self->server, SOL_SOCKET, SO_RCVLOWAT, 100));
+	memset(buf, 'x', sizeof(buf));
+	ASSERT_EQ(60, send(self->client, buf, 60, 0));
+	await_unread(self->server, 60);
+	EXPECT_EQ(0, await_events(self->server, POLLIN, 0));
+	ASSERT_EQ(40, send(self->client, buf, 40, 0));
+	EXPECT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
+	EXPECT_EQ(100, recv(self->server, buf, 100, 0));
+	/* The end of the stream is news, however little there is. */
+	ASSERT_EQ(1, send(self->client, "x", 1, 0));
+	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
+	EXPECT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
+}
+
+TEST_F(conn, nodelay_pushes_what_is_corked)
+{
+	char buf[16];
+
+	ASSERT_EQ(0, set_int(self->client, SOL_TCP, TCP_CORK, 1));
+	ASSERT_EQ(4, send(self->client, "held", 4, 0));
+	ASSERT_EQ(0, set_int(self->client, SOL_TCP, TCP_NODELAY, 1));
+	EXPECT_EQ(0, count_of(self->client, SIOCOUTQNSD));
+	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_WAITALL));
+}
+
+TEST_F(conn, uncorking_pushes)
+{
+	char buf[16];
+
+	ASSERT_EQ(0, set_int(self->client, SOL_TCP, TCP_CORK, 1));
+	ASSERT_EQ(4, send(self->client, "held", 4, 0));
+	ASSERT_EQ(0, set_int(self->client, SOL_TCP, TCP_CORK, 0));
+	EXPECT_EQ(0, count_of(self->client, SIOCOUTQNSD));
+	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_WAITALL));
+}
+
+TEST_F(conn, a_peek_goes_on_from_its_offset)
+{
+	char buf[8];
+
+	ASSERT_EQ(6, send(self->client, "abcdef", 6, 0));
+	await_unread(self->server, 6);
+	if (set_int(self->server, SOL_SOCKET, SO_PEEK_OFF, 1))
+		SKIP(return, "TCP has no SO_PEEK_OFF here");
+	EXPECT_EQ(2, recv(self->server, buf, 2, MSG_PEEK));
+	EXPECT_EQ(0, memcmp(buf, "bc", 2));
+	EXPECT_EQ(2, recv(self->server, buf, 2, MSG_PEEK));
+	EXPECT_EQ(0, memcmp(buf, "de", 2));
+	EXPECT_EQ(2, recv(self->server, buf, 2, 0));
+	EXPECT_EQ(0, memcmp(buf, "ab", 2));
+	EXPECT_EQ(1, recv(self->server, buf, 8, MSG_PEEK));
+	EXPECT_EQ('f', buf[0]);
+	EXPECT_EQ(EAGAIN, last_errno(recv(self->server, buf, 8, MSG_PEEK | MSG_DONTWAIT)));
+	EXPECT_EQ(4, recv(self->server, buf, 8, 0));
+	EXPECT_EQ(0, memcmp(buf, "cdef", 4));
+}
+
+TEST_F(conn, a_peek_waits_for_all)
+{
+	char buf[8];
+	pid_t child;
+	int status;
+
+	ASSERT_EQ(3, send(self->client, "abc", 3, 0));
+	await_unread(self->server, 3);
+	child = fork();
+	if (!child) {
+		poll(NULL, 0, 20);
+		_exit(send(self->client, "def", 3, 0) != 3);
+	}
+	EXPECT_EQ(6, recv(self->server, buf, 6, MSG_PEEK | MSG_WAITALL));
+	EXPECT_EQ(0, memcmp(buf, "abcdef", 6));
+	EXPECT_EQ(6, recv(self->server, buf, 6, 0));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+TEST_F(conn, truncation_throws_away)
+{
+	char buf[8] = "........";
+
+	ASSERT_EQ(6, send(self->client, "abcdef", 6, 0));
+	await_unread(self->server, 6);
+	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_TRUNC));
+	EXPECT_EQ(0, memcmp(buf, "........", 8));
+	EXPECT_EQ(2, recv(self->server, buf, 8, 0));
+	EXPECT_EQ(0, memcmp(buf, "ef", 2));
+}
+
+TEST_F(conn, tcp_info_tells_of_a_connection)
+{
+	struct tcp_info info = {};
+	socklen_t size = sizeof(info);
+
+	ASSERT_EQ(0, getsockopt(self->client, SOL_TCP, TCP_INFO, &info, &size));
+	EXPECT_EQ(TCP_ESTABLISHED, info.tcpi_state);
+}
+
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}
