@@ -58,7 +58,6 @@ impl Duration {
     }
 
     /// `times` as long, or the longest span there is.
-    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
     }

@@ -33,7 +33,6 @@ use crate::{
             Fail,
             Group,
             Layout,
-            LinkOffer,
             PeerLink,
             RmbId,
             Role,
@@ -57,8 +56,8 @@ use kernel::{
 /// The LLC core with its table of the peer's RMBs.
 pub(crate) type LlcGroup = Group<KVec<Entry>>;
 
-/// RMBs a peer may have (`SMCR-RMB-03`).
-const PEER_RMBS: usize = 255;
+/// RMBs each side may have (`SMCR-RMB-03`).
+const RMBS: usize = 255;
 /// Links of a group.
 const MAX_LINKS: u8 = 2;
 /// The number of the first link; the server assigns it (`SMCR-LNK-02`).
@@ -78,6 +77,11 @@ impl LinkGroup {
                 Version::V1 => MAX_LINKS,
                 Version::V2 => self.terms.max_links,
             },
+            max_conns: match self.terms.version {
+                Version::V1 => 0,
+                Version::V2 => self.terms.max_conns,
+            },
+            direct: true,
             layout: match self.terms.version {
                 Version::V1 => Layout::Linux,
                 Version::V2 => Layout::V2,
@@ -87,8 +91,11 @@ impl LinkGroup {
                 ..Timers::default()
             },
         };
-        let rows = KVec::from_elem(Entry::EMPTY, PEER_RMBS, GFP_KERNEL)?;
-        Ok(KBox::new(Group::new(&config, rows), GFP_KERNEL)?)
+        let rows = || KVec::from_elem(Entry::EMPTY, RMBS, GFP_KERNEL);
+        Ok(KBox::new(
+            Group::new(&config, rows()?, rows()?),
+            GFP_KERNEL,
+        )?)
     }
 
     /// Starts first contact: the server confirms the link, the client waits for that. Sleeps.
@@ -152,25 +159,27 @@ impl LinkGroup {
                     llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
                 }
             }
-            Action::OfferLink => {
-                // One RNIC: the offer names it again, and the client refuses a parallel link
-                // (`SMCR-LLF-12`).
-                let Some(end) = inner.end(Slot::FIRST) else {
-                    return;
-                };
-                let local = end.local();
-                let offer = LinkOffer {
-                    mac: local.mac,
-                    gid: local.gid,
-                    qpn: local.qpn,
-                    psn: end.psn,
-                    mtu: end.mtu,
-                };
+            // Groups have one link yet: no other one is offered or accepted (`SMCR-LLF-12`).
+            Action::OfferLink { slot, .. } => {
                 if let Some(llc) = inner.llc.as_mut() {
-                    llc.offer_link(now(), offer);
+                    llc.offer_link(now(), slot, None);
                 }
             }
-            Action::DropOffer => {}
+            Action::AcceptLink { slot, .. } => {
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.accept_link(now(), slot, None);
+                }
+            }
+            Action::SendLong { slot, kind } => {
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.handle_send_failed(now(), slot, kind);
+                }
+            }
+            Action::ConnectLink { .. }
+            | Action::LinkUp { .. }
+            | Action::DropLink { .. }
+            | Action::MoveConnections { .. }
+            | Action::SuggestLink => {}
             Action::Ready => {
                 self.set_phase(Phase::Ready);
                 inner.idle_since = None;

@@ -3,6 +3,7 @@
 //! What the LLC machine wants done, and how it names things and failures.
 
 use super::{
+    add::PeerOffer,
     delete_link::DeleteReason,
     link::Slot,
     msg::{Octets, ParseError}, //
@@ -32,7 +33,11 @@ pub(crate) enum Kind {
     ConfirmLinkReply,
     /// ADD LINK of the server.
     AddLink,
-    /// DELETE LINK of the server for one link.
+    /// ADD LINK CONTINUATION of the server.
+    AddLinkCont,
+    /// The client asks for a link.
+    Notice,
+    /// DELETE LINK for one link, of the server or as the notice of a client.
     DeleteLink,
     /// Its reply.
     DeleteLinkReply,
@@ -147,10 +152,61 @@ pub(crate) enum Action {
         /// The link.
         slot: Slot,
     },
-    /// Say what a second link could use; answer by `offer_link` (LLF-11). Only to a server.
-    OfferLink,
-    /// The attempt for a second link is over; what was offered is not needed any more.
-    DropOffer,
+    /// As `Send`, of a message that is longer: `write_long` gives it, before anything else happens
+    /// to the group. Only in SMC-Rv2.
+    SendLong {
+        /// The link.
+        slot: Slot,
+        /// To be given back at completion.
+        kind: Kind,
+    },
+    /// Make an end for another link, with all buffers on it, and answer by `offer_link` (LLF-11).
+    /// Only to a server.
+    OfferLink {
+        /// The link to be.
+        slot: Slot,
+        /// Only a port that no link of the group uses is good for it.
+        only_new: bool,
+    },
+    /// Make an end for another link, with all buffers on it and able to receive, and answer by
+    /// `accept_link` (LLF-15). Only to a client.
+    AcceptLink {
+        /// The link to be.
+        slot: Slot,
+        /// The other end.
+        peer: PeerOffer,
+        /// Only a port that no link of the group uses is good for it.
+        only_new: bool,
+    },
+    /// Connect the end that was offered, up to the state in which it can send, and answer by
+    /// `handle_rts` (LLF-18). Only to a server.
+    ConnectLink {
+        /// The link.
+        slot: Slot,
+        /// The other end.
+        peer: PeerOffer,
+    },
+    /// An added link is proven, connections may use it.
+    LinkUp {
+        /// The link.
+        slot: Slot,
+    },
+    /// An added link never will be proven; its end is to be freed.
+    DropLink {
+        /// The link.
+        slot: Slot,
+    },
+    /// No connection may use the link any more; at least one other is active (FOV-04, LLF-49). Its
+    /// end stays until `LinkDown`.
+    MoveConnections {
+        /// The link.
+        from: Slot,
+        /// What was sent on it still completes.
+        orderly: bool,
+    },
+    /// Look whether a port has no link of the group, and if so say it by `request_link` (TMR-18).
+    /// Only to a client.
+    SuggestLink,
     /// First contact is over, data may flow (RDV-05).
     Ready,
     /// First contact failed. The last action: tear everything down (FBK-19).
@@ -161,7 +217,7 @@ pub(crate) enum Action {
     RkeyRejected(RmbId),
     /// The peer has forgotten the buffer, it may be freed (LLF-67).
     RkeyDeleted(RmbId),
-    /// The link is dead. Its queue pair is not to be used any more.
+    /// The link is gone on both sides, as far as can be known: its end is to be freed (LLF-43).
     LinkDown {
         /// The link.
         slot: Slot,

@@ -22,7 +22,8 @@ struct Raw {
     number: u8,
     uid: U32,
     max_links: u8,
-    reserved: [u8; 9],
+    max_conns: u8,
+    reserved: [u8; 8],
 }
 
 /// CONFIRM LINK, LLC-101 to LLC-111.
@@ -44,6 +45,8 @@ pub(crate) struct ConfirmLink {
     pub(crate) uid: u32,
     /// How many links the sender supports; 0 from a client means as many as the server (LLC-110).
     pub(crate) max_links: u8,
+    /// How many connections the sender has in the group at most; only in SMC-Rv2, else 0.
+    pub(crate) max_conns: u8,
 }
 
 impl ConfirmLink {
@@ -62,6 +65,7 @@ impl ConfirmLink {
             number: LinkNum::new(raw.number),
             uid: raw.uid.get(),
             max_links: raw.max_links,
+            max_conns: raw.max_conns,
         }
     }
 
@@ -80,7 +84,8 @@ impl ConfirmLink {
             number: self.number.get(),
             uid: U32::new(self.uid),
             max_links: self.max_links,
-            reserved: [0; 9],
+            max_conns: self.max_conns,
+            reserved: [0; 8],
         })
     }
 }

@@ -93,6 +93,15 @@ impl DeleteRkey {
         })
     }
 
+    /// The reply, with a bit for each buffer that was not known.
+    pub(super) const fn reply(&self, error_mask: u8) -> Self {
+        let mut reply = *self;
+        reply.reply = true;
+        reply.negative = error_mask != 0;
+        reply.error_mask = error_mask;
+        reply
+    }
+
     /// The reply of SMC-Rv2, in which the keys are not repeated, with the number of those that
     /// were not known.
     pub(super) const fn reply_v2(&self, unknown: u8) -> Self {

@@ -8,9 +8,8 @@
 //!   start │ CONFIRM LINK ──────────────────────────▶ │ AwaitConfirm
 //! Confirming                                      MoveToRts, handle_rts
 //!         │ ◀────────────────────── CONFIRM LINK (R) │
-//!   OfferLink, offer_link                         AwaitAdd
-//!         │ ADD LINK ──────────────────────────────▶ │
-//!  Adding │ ◀─────────────────── ADD LINK (R, Z = 1) │
+//!  Second │ ADD LINK ──────────────────────────────▶ │ AwaitAdd
+//!         ┆              see `add`                   ┆ Second
 //!       Ready                                      Ready
 //! ```
 //!
@@ -21,37 +20,15 @@ use core::ops::DerefMut;
 
 use super::{
     action::{Action, Cause, Kind, Role},
-    add_link::{AddLink, Refusal},
+    add::Stage,
     confirm_link::ConfirmLink,
-    delete_link::{DeleteLink, DeleteReason},
-    flow::{Request, Verdict},
     group::Group,
     link::{Slot, State},
     msg::Message,
     phase::Phase,
     rtoken::Entry,
 };
-use crate::proto::{
-    reason::Reason,
-    time::Instant,
-    wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn},
-};
-
-/// What a second link could use on this side (LLF-11). A server with a single device names that
-/// one again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkOffer {
-    /// The port.
-    pub(crate) mac: Mac,
-    /// The port.
-    pub(crate) gid: Gid,
-    /// The queue pair.
-    pub(crate) qpn: Qpn,
-    /// The packet number it would start with.
-    pub(crate) psn: Psn,
-    /// Its largest MTU.
-    pub(crate) mtu: Mtu,
-}
+use crate::proto::{reason::Reason, time::Instant};
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Begins first contact. A server's queue pair is able to send by now (LLF-02), a client's to
@@ -78,70 +55,36 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.touch(now, Slot::FIRST);
     }
 
-    /// Takes in how moving the queue pair went (LNK-08).
+    /// Takes in how moving the queue pair of a link went (LNK-08, LLF-18).
     pub(crate) fn handle_rts(&mut self, now: Instant, slot: Slot, result: Result<(), Reason>) {
-        if !matches!(self.phase, Phase::AwaitRts { .. }) {
-            return;
-        }
-        match result {
-            Ok(()) => {
-                self.activate(slot);
-                self.phase = Phase::AwaitAdd {
-                    deadline: now.saturating_add(self.timers.first_contact),
-                    delivered: false,
-                };
-                self.send_confirm_link(slot, Kind::ConfirmLinkReply);
+        if self.adding.is_some_and(|adding| adding.slot == slot) {
+            self.on_added_rts(now, slot, result);
+        } else if matches!(self.phase, Phase::AwaitRts { .. }) {
+            match result {
+                Ok(()) => {
+                    self.activate(now, slot);
+                    self.phase = Phase::AwaitAdd {
+                        deadline: now.saturating_add(self.timers.first_contact),
+                        delivered: false,
+                    };
+                    self.send_confirm_link(slot, Kind::ConfirmLinkReply);
+                }
+                Err(reason) => self.fail(now, slot, Cause::NotReady(reason)),
             }
-            Err(reason) => self.fail(slot, Cause::NotReady(reason)),
         }
-    }
-
-    /// Takes in what a second link could use on this side (LLF-11).
-    pub(crate) fn offer_link(&mut self, now: Instant, offer: LinkOffer) {
-        let Phase::AwaitOffer { .. } = self.phase else {
-            return;
-        };
-        let Some(slot) = self.active_slot() else {
-            return;
-        };
-        let number = self.next_number();
-        self.last_number = number;
-        self.phase = Phase::Adding {
-            deadline: now.saturating_add(self.timers.first_contact),
-            number,
-        };
-        let request = AddLink {
-            reply: false,
-            refusal: None,
-            mac: offer.mac,
-            gid: offer.gid,
-            qpn: offer.qpn,
-            number,
-            mtu: Some(offer.mtu),
-            psn: offer.psn,
-        };
-        self.send(slot, &Message::AddLink(request), Kind::AddLink);
+        self.advance(now);
     }
 
     /// The link is proven, or will be by the reply that is about to be sent (LLF-01).
-    fn activate(&mut self, slot: Slot) {
+    pub(super) fn activate(&mut self, now: Instant, slot: Slot) {
         if let Some(link) = self.link_mut(slot) {
             link.state = State::Active;
+            link.since = now;
         }
-    }
-
-    /// A number no link has, and none had for as long as possible (LNK-02, AMB-35).
-    fn next_number(&self) -> LinkNum {
-        let after = |number: LinkNum| LinkNum::new(number.get().checked_add(1).unwrap_or(1));
-        let mut number = after(self.last_number);
-        while self.slot_of(number).is_some() {
-            number = after(number);
-        }
-        number
     }
 
     /// Sends CONFIRM LINK or its reply.
-    fn send_confirm_link(&mut self, slot: Slot, kind: Kind) {
+    pub(super) fn send_confirm_link(&mut self, slot: Slot, kind: Kind) {
         let Some(link) = self.link(slot) else {
             return;
         };
@@ -154,12 +97,16 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             number: link.number,
             uid: link.local.uid,
             max_links: self.max_links,
+            max_conns: self.max_conns,
         };
         self.send(slot, &Message::ConfirmLink(message), kind);
     }
 
     /// CONFIRM LINK arrived.
     pub(super) fn on_confirm_link(&mut self, now: Instant, slot: Slot, message: &ConfirmLink) {
+        if self.adding_at(slot, Stage::Confirming).is_some() {
+            return self.on_confirm_added(now, slot, message);
+        }
         let expected = match self.phase {
             Phase::Confirming { .. } => message.reply,
             Phase::Idle => self.role == Role::Client && !message.reply,
@@ -167,24 +114,15 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             _ => false,
         };
         if !expected {
-            return self.fail(slot, Cause::Unexpected("CONFIRM LINK"));
+            return self.fail(now, slot, Cause::Unexpected("CONFIRM LINK"));
         }
         let server = self.role == Role::Server;
-        let Some(link) = self.link_mut(slot) else {
-            return;
-        };
-        let peer = (link.peer.mac, link.peer.gid, link.peer.qpn);
-        let echoed = !server || link.number == message.number;
-        if peer != (message.mac, message.gid, message.qpn) || !echoed {
-            // LLF-04, ERR-30, FBK-10.
-            return self.fail(slot, Cause::Mismatch("CONFIRM LINK"));
+        if let Err(cause) = self.check_confirm_link(slot, message) {
+            return self.fail(now, slot, cause);
         }
-        if !message.no_eye_catcher {
-            // DEP-1.
-            return self.fail(slot, Cause::EyeCatcher);
+        if let Some(link) = self.link_mut(slot) {
+            link.number = message.number;
         }
-        link.peer_uid = Some(message.uid);
-        link.number = message.number;
         self.max_links = match message.max_links {
             // LLC-110: only a client may leave it to the server.
             0 if server => self.max_links,
@@ -195,13 +133,52 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             self.phase = Phase::AwaitRts { deadline };
             return self.act(Action::MoveToRts { slot });
         }
-        self.activate(slot);
+        self.activate(now, slot);
         if self.max_links < 2 {
             // LLF-23, AMB-10: the client wants no second link.
             self.become_ready();
         } else {
-            self.phase = Phase::AwaitOffer { deadline };
-            self.act(Action::OfferLink);
+            self.phase = Phase::Second;
+            self.begin_add(now);
+        }
+    }
+
+    /// Whether a CONFIRM LINK is about this link (LLF-04, ERR-30, FBK-10). Notes the peer's name
+    /// of the link.
+    fn check_confirm_link(&mut self, slot: Slot, message: &ConfirmLink) -> Result<(), Cause> {
+        // The client of a first contact does not know the number yet; else it has to be the same.
+        let learns = self.role == Role::Client && self.adding.is_none();
+        let v2 = self.layout.is_v2();
+        let Some(link) = self.link_mut(slot) else {
+            return Ok(());
+        };
+        // In SMC-Rv2 the MAC may be that of a router.
+        let same_mac = v2 || link.peer.mac == message.mac;
+        let same = same_mac && (link.peer.gid, link.peer.qpn) == (message.gid, message.qpn);
+        if !same || !(learns || link.number == message.number) {
+            return Err(Cause::Mismatch("CONFIRM LINK"));
+        }
+        if !message.no_eye_catcher {
+            // DEP-1.
+            return Err(Cause::EyeCatcher);
+        }
+        link.peer_uid = Some(message.uid);
+        Ok(())
+    }
+
+    /// CONFIRM LINK arrived on a link that is being added (LLF-05).
+    fn on_confirm_added(&mut self, now: Instant, slot: Slot, message: &ConfirmLink) {
+        let expected = message.reply == (self.role == Role::Server);
+        if !expected || self.check_confirm_link(slot, message).is_err() {
+            // ERR-30.
+            return self.drop_added(now);
+        }
+        match self.role {
+            Role::Server => self.link_is_up(now),
+            Role::Client => {
+                self.set_stage(now, Stage::AwaitRts);
+                self.act(Action::MoveToRts { slot });
+            }
         }
     }
 
@@ -219,89 +196,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// ADD LINK arrived.
-    pub(super) fn on_add_link(&mut self, now: Instant, slot: Slot, message: &AddLink) {
-        match (self.role, message.reply) {
-            (Role::Client, false) => self.refuse_link(slot, message),
-            // COL-11, and the attempt could not succeed.
-            (Role::Server, false) => {}
-            (Role::Server, true) => self.on_add_link_reply(now, slot, message),
-            (Role::Client, true) => self.fail(slot, Cause::Unexpected("ADD LINK")),
-        }
-    }
-
-    /// The server wants a second link, but this side has one device only (LLF-12, LLF-16).
-    fn refuse_link(&mut self, slot: Slot, message: &AddLink) {
-        if self.admit(Request::AddLink) != Verdict::Process {
-            return;
-        }
-        let Some(link) = self.link(slot) else {
-            return;
-        };
-        let refusal = match message.mtu {
-            Some(_) => Refusal::NoAlternatePath,
-            // ERR-31.
-            None => Refusal::InvalidMtu,
-        };
-        let reply = AddLink {
-            reply: true,
-            refusal: Some(refusal),
-            mac: link.local.mac,
-            gid: link.local.gid,
-            qpn: Qpn::new(0),
-            number: message.number,
-            mtu: None,
-            psn: Psn::new(0),
-        };
-        self.send(slot, &Message::AddLink(reply), Kind::Reply);
-        // FBK-12: from here on the connection stays with RDMA.
-        if matches!(self.phase, Phase::AwaitAdd { .. }) {
-            self.become_ready();
-        }
-    }
-
-    /// The client has answered the attempt for a second link.
-    fn on_add_link_reply(&mut self, now: Instant, slot: Slot, message: &AddLink) {
-        match (self.phase, message.refusal) {
-            // LLF-17. A client that noticed the end of the attempt may refuse after it accepted.
-            (Phase::Adding { .. } | Phase::Dropping { .. }, Some(_)) => self.conclude_attempt(),
-            // LLF-19: this side cannot take a second link up, so it never gets confirmed.
-            (Phase::Adding { number, .. }, None) => {
-                self.phase = Phase::Dropping {
-                    deadline: now.saturating_add(self.timers.reply),
-                };
-                let request = DeleteLink {
-                    reply: false,
-                    all: false,
-                    orderly: true,
-                    number,
-                    reason: DeleteReason::LostPath,
-                };
-                self.send(slot, &Message::DeleteLink(request), Kind::DeleteLink);
-            }
-            // Behind the end of an attempt, a client may answer both its messages.
-            (Phase::Ready, Some(_)) => {}
-            _ => self.fail(slot, Cause::Unexpected("ADD LINK")),
-        }
-    }
-
-    /// The client has answered the deletion of the link it accepted. Says whether it was that.
-    pub(super) fn on_attempt_deleted(&mut self) -> bool {
-        let dropping = matches!(self.phase, Phase::Dropping { .. });
-        if dropping {
-            self.conclude_attempt();
-        }
-        dropping
-    }
-
-    /// Server: there will be no second link (RDV-09).
-    fn conclude_attempt(&mut self) {
-        self.act(Action::DropOffer);
-        self.become_ready();
-    }
-
     /// First contact is over.
-    fn become_ready(&mut self) {
+    pub(super) fn become_ready(&mut self) {
         if self.phase.is_first_contact() {
             self.phase = Phase::Ready;
             self.act(Action::Ready);
@@ -316,8 +212,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         if let Some(fail) = self.phase.timeout_verdict() {
             self.finish(Action::FirstContactFailed(fail));
-        } else if let Some(cause) = self.phase.end_cause() {
-            self.finish(Action::Terminate { cause });
+        } else {
+            self.on_end_timeout(now);
         }
     }
 }
@@ -327,20 +223,26 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 mod tests {
     use super::*;
     use crate::proto::{
-        llc::action::Fail,
-        llc::testing::{
-            add_link,
-            after,
-            confirm_link,
-            deliver,
-            end,
-            new,
-            offer,
-            sent,
-            TestGroup,
-            START, //
+        llc::{
+            action::Fail,
+            add_link::{AddLink, Refusal},
+            delete_link::{DeleteLink, DeleteReason},
+            testing::{
+                add_link,
+                after,
+                confirm_link,
+                deliver,
+                end,
+                new,
+                offer,
+                sent,
+                TestGroup,
+                SECOND,
+                START, //
+            },
         },
         reason::Local,
+        wire::{LinkNum, Qpn},
     };
 
     /// What can go wrong.
@@ -352,6 +254,12 @@ mod tests {
         Garbage,
         DeleteGroup,
     }
+
+    /// What a server is asked for after the first link.
+    const OFFER: Action = Action::OfferLink {
+        slot: SECOND,
+        only_new: false,
+    };
 
     const EVENTS: [Event; 5] = [
         Event::LinkDown,
@@ -372,15 +280,7 @@ mod tests {
                     let reply = confirm_link(Role::Client);
                     deliver(&mut group, START, &Message::ConfirmLink(reply));
                 }
-                (Role::Server, 3) => group.offer_link(START, offer()),
-                (Role::Server, _) => {
-                    let accepted = AddLink {
-                        refusal: None,
-                        mtu: Some(Mtu::M1024),
-                        ..add_link(Role::Client)
-                    };
-                    deliver(&mut group, START, &Message::AddLink(accepted));
-                }
+                (Role::Server, _) => group.offer_link(START, SECOND, Some(offer())),
                 (Role::Client, 1) => {
                     let request = confirm_link(Role::Server);
                     deliver(&mut group, START, &Message::ConfirmLink(request));
@@ -397,7 +297,11 @@ mod tests {
     fn strike(group: &mut TestGroup<'_>, event: Event, kind: Kind) -> Option<Fail> {
         match event {
             Event::LinkDown => group.handle_link_down(START, Slot::FIRST),
-            Event::Timeout => group.handle_timeout(after(100)),
+            // An engine that does not answer is not the end: the client refuses the attempt.
+            Event::Timeout => {
+                group.handle_timeout(after(100));
+                group.handle_timeout(after(200));
+            }
             Event::SendFailed => group.handle_send_failed(START, Slot::FIRST, kind),
             Event::Garbage => group.handle_message(START, Slot::FIRST, &[0x3f; 44]),
             Event::DeleteGroup => {
@@ -411,7 +315,10 @@ mod tests {
                 deliver(group, START, &Message::DeleteLink(request));
             }
         }
-        let action = group.poll_action();
+        let mut action = group.poll_action();
+        while matches!(action, Some(Action::Send { .. })) {
+            action = group.poll_action();
+        }
         assert!(group.is_over());
         assert_eq!(group.poll_action(), None);
         assert_eq!(group.poll_timeout(), None);
@@ -424,7 +331,7 @@ mod tests {
     /// LLF-02, RDV-04 to RDV-06, LLF-17: the way of a server with one device.
     #[test]
     fn server_confirms_then_tries_a_second_link() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         assert_eq!(group.poll_timeout(), None);
         group.start(START);
@@ -435,16 +342,16 @@ mod tests {
 
         let reply = Message::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
-        assert_eq!(group.poll_action(), Some(Action::OfferLink));
+        assert_eq!(group.poll_action(), Some(OFFER));
         assert_eq!(group.peer_uid(Slot::FIRST), Some(0x202));
-        group.offer_link(START, offer());
+        group.offer_link(START, SECOND, Some(offer()));
         let expected = (Kind::AddLink, Message::AddLink(add_link(Role::Server)));
         assert_eq!(sent(&mut group), Some(expected));
         assert!(!group.is_ready());
 
         let refusal = Message::AddLink(add_link(Role::Client));
         deliver(&mut group, START, &refusal);
-        assert_eq!(group.poll_action(), Some(Action::DropOffer));
+        assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
         assert_eq!(group.poll_action(), Some(Action::Ready));
         assert_eq!(group.poll_action(), None);
         assert!(group.is_ready());
@@ -453,7 +360,7 @@ mod tests {
     /// LLF-03, LNK-08, LLF-12, LLF-16: the way of a client with one device.
     #[test]
     fn client_replies_then_refuses_a_second_link() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
         group.start(START);
         assert_eq!(group.poll_action(), None);
@@ -471,6 +378,17 @@ mod tests {
 
         let request = Message::AddLink(add_link(Role::Server));
         deliver(&mut group, START, &request);
+        // The same port: the link would be parallel to the first one.
+        let asked = group.poll_action();
+        assert!(matches!(
+            asked,
+            Some(Action::AcceptLink {
+                slot: SECOND,
+                only_new: true,
+                ..
+            })
+        ));
+        group.accept_link(START, SECOND, None);
         let refusal = Message::AddLink(add_link(Role::Client));
         assert_eq!(sent(&mut group), Some((Kind::Reply, refusal)));
         assert_eq!(group.poll_action(), Some(Action::Ready));
@@ -479,7 +397,7 @@ mod tests {
     /// LNK-11: the server may be faster than the client's own engine.
     #[test]
     fn confirm_link_may_precede_the_start() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
         let request = Message::ConfirmLink(confirm_link(Role::Server));
         deliver(&mut group, START, &request);
@@ -498,7 +416,6 @@ mod tests {
             (Role::Server, 1, Kind::ConfirmLink, false),
             (Role::Server, 2, Kind::TestLink, false),
             (Role::Server, 3, Kind::AddLink, false),
-            (Role::Server, 4, Kind::DeleteLink, false),
             (Role::Client, 0, Kind::Reply, true),
             (Role::Client, 1, Kind::Reply, true),
             (Role::Client, 2, Kind::ConfirmLinkReply, true),
@@ -506,7 +423,7 @@ mod tests {
         ];
         for (role, steps, kind, may_decline) in phases {
             for event in EVENTS {
-                let mut places = [Entry::EMPTY; 1];
+                let mut places = [Entry::EMPTY; 2];
                 let mut group = advanced(role, steps, &mut places);
                 let fail = strike(&mut group, event, kind);
                 // TMR-04: the one timer that resets although a Decline would be possible.
@@ -545,7 +462,7 @@ mod tests {
             ),
         ];
         for (role, steps, event, expected) in rows {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(role, steps, &mut places);
             let kind = match role {
                 Role::Server => Kind::ConfirmLink,
@@ -585,7 +502,7 @@ mod tests {
             },
         ];
         for message in bad {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Client, 0, &mut places);
             deliver(&mut group, START, &Message::ConfirmLink(message));
             let reason = if message.no_eye_catcher {
@@ -601,7 +518,7 @@ mod tests {
     /// LLC-108: the client has to echo the number.
     #[test]
     fn reply_with_another_number_is_no_confirmation() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Server, 1, &mut places);
         let reply = ConfirmLink {
             number: LinkNum::new(9),
@@ -617,18 +534,14 @@ mod tests {
     #[test]
     fn number_of_links_is_agreed_on() {
         for (client, tries) in [(0, true), (1, false), (2, true), (8, true)] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Server, 1, &mut places);
             let reply = ConfirmLink {
                 max_links: client,
                 ..confirm_link(Role::Client)
             };
             deliver(&mut group, START, &Message::ConfirmLink(reply));
-            let first = if tries {
-                Action::OfferLink
-            } else {
-                Action::Ready
-            };
+            let first = if tries { OFFER } else { Action::Ready };
             assert_eq!(group.poll_action(), Some(first));
             assert_eq!(group.max_links, if tries { 2 } else { 1 });
         }
@@ -637,7 +550,7 @@ mod tests {
     /// A server that wants one link makes no attempt, so the client does not wait for it.
     #[test]
     fn client_does_not_wait_for_what_the_server_will_not_do() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Client, 0, &mut places);
         let request = ConfirmLink {
             max_links: 1,
@@ -653,7 +566,7 @@ mod tests {
     /// ERR-31.
     #[test]
     fn reserved_mtu_is_the_reason_of_a_refusal() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Client, 3, &mut places);
         let request = AddLink {
             mtu: None,
@@ -673,7 +586,7 @@ mod tests {
     #[test]
     fn accepted_link_is_deleted() {
         for by_refusal in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Server, 3, &mut places);
             let accepted = AddLink {
                 refusal: None,
@@ -706,7 +619,7 @@ mod tests {
             for answer in &order {
                 deliver(&mut group, START, answer);
             }
-            assert_eq!(group.poll_action(), Some(Action::DropOffer));
+            assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
             assert_eq!(group.poll_action(), Some(Action::Ready));
             assert_eq!(group.poll_action(), None);
         }
@@ -715,7 +628,7 @@ mod tests {
     /// LNK-02, AMB-35.
     #[test]
     fn numbers_are_reused_as_late_as_possible() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         for expected in (2..=u8::MAX).chain(2..=3) {
             let number = group.next_number();
@@ -727,7 +640,7 @@ mod tests {
     /// A failure of the queue pair has its own reason.
     #[test]
     fn queue_pair_that_cannot_send_is_declined() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Client, 1, &mut places);
         group.handle_rts(START, Slot::FIRST, Err(Reason::ReadyLink));
         let fail = Action::FirstContactFailed(Fail::Decline(Reason::ReadyLink));

@@ -57,12 +57,21 @@ pub(super) enum Verdict {
     Ignore,
 }
 
-/// What a side in the role `role` does with `request` while `running` is going on.
-pub(super) const fn admit(role: Role, running: Running, request: Request) -> Verdict {
+/// What a side in the role `role` does with `request` while `running` is going on, `lenient` toward
+/// a peer that behaves as Linux does.
+pub(super) const fn admit(
+    role: Role,
+    running: Running,
+    request: Request,
+    lenient: bool,
+) -> Verdict {
     match (running, request) {
         // COL-10, COL-20, COL-30, LLF-81: always at once; COL-13, COL-23, COL-35, COL-04 as well.
         (_, Request::TestLink | Request::DeleteGroup) => Verdict::Process,
         (Running::Nothing, _) => Verdict::Process,
+        // Linux gives up what is refused, and takes keys in at any time itself: what a new link
+        // misses of them is announced behind the exchange (DEP-6).
+        (Running::AddLink | Running::DeleteLink, Request::Rkey) if lenient => Verdict::Process,
         // COL-14, COL-24, COL-03; DELETE RKEY is of the same class (AMB-16).
         (Running::AddLink | Running::DeleteLink, Request::Rkey) => Verdict::Refuse,
         // COL-02, AMB-15: both sides may announce buffers at the same time.
@@ -94,7 +103,12 @@ mod tests {
 
     /// Checks a row of the catalogue.
     fn row(role: Role, running: Running, request: Request, verdict: Verdict) {
-        assert_eq!(admit(role, running, request), verdict);
+        assert_eq!(admit(role, running, request, false), verdict);
+        let lenient = match verdict {
+            Verdict::Refuse => Verdict::Process,
+            other => other,
+        };
+        assert_eq!(admit(role, running, request, true), lenient);
     }
 
     /// RFC 7609, section 3.5.5.3.1.
@@ -160,7 +174,7 @@ mod tests {
                 Request::DeleteGroup,
                 Request::Rkey,
             ] {
-                assert!(admit(Role::Client, running, request) != Verdict::Queue);
+                assert!(admit(Role::Client, running, request, false) != Verdict::Queue);
                 if running == Running::Nothing {
                     row(Role::Server, running, request, Verdict::Process);
                 }

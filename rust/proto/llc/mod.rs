@@ -6,17 +6,22 @@
 //! |------------------------------------------------------------|---------------------------|
 //! | The messages                                               | [`msg`] and one file each |
 //! | The link group: inputs, outputs, timers, TEST LINK         | [`group`]                 |
-//! | CONFIRM LINK and the attempt for a second link             | `first_contact`           |
+//! | CONFIRM LINK, and what makes a group ready                 | `first_contact`           |
+//! | Adding a link: the server's part, the client's, the keys   | `add`, `accept`, `keys`   |
+//! | Which links may be beside each other                       | [`shape`]                 |
 //! | How far a group is, and what a failure then means          | `phase`                   |
-//! | DELETE LINK                                                | `teardown`                |
-//! | CONFIRM RKEY and DELETE RKEY                               | `rkey`                    |
+//! | DELETE LINK for one link, and for all                      | `links`, `teardown`       |
+//! | CONFIRM RKEY and DELETE RKEY, sent and received            | `rkey`, `rkey_recv`       |
 //! | What happens when exchanges collide                        | `flow`                    |
-//! | Where the peer's buffers are                               | [`rtoken`]                |
+//! | Where the buffers of both sides are                        | `own`, [`rtoken`]         |
 //! | What the engine is asked to do                             | [`action`]                |
 
+mod accept;
 pub(crate) mod action;
+pub(crate) mod add;
 mod add_link;
 mod add_link_cont;
+mod add_link_ext;
 mod confirm_link;
 mod confirm_rkey;
 mod confirm_rkey_cont;
@@ -25,11 +30,17 @@ mod delete_rkey;
 mod first_contact;
 mod flow;
 pub(crate) mod group;
+mod keys;
 pub(crate) mod link;
+mod links;
 pub(crate) mod msg;
+mod own;
 mod phase;
-pub(crate) mod rkey;
+mod request_add_link;
+mod rkey;
+mod rkey_recv;
 pub(crate) mod rtoken;
+pub(crate) mod shape;
 mod teardown;
 mod test_link;
 
@@ -41,9 +52,12 @@ mod sim;
 mod testing;
 
 pub(crate) use action::{Action, Fail, Kind, RmbId, Role};
+pub(crate) use add::{LinkOffer, PeerOffer};
+pub(crate) use add_link_ext::MAX_BYTES as LONG_BYTES;
 pub(crate) use delete_link::DeleteReason;
-pub(crate) use first_contact::LinkOffer;
 pub(crate) use group::{Config, Group, Timers};
-pub(crate) use link::{LocalLink, PeerLink, Slot};
+pub(crate) use link::{LocalLink, PeerLink, Port, Slot};
 pub(crate) use msg::Layout;
+pub(crate) use own::Busy;
 pub(crate) use rtoken::PeerRmbId;
+pub(crate) use shape::Shape;

@@ -14,12 +14,14 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     add_link::AddLink,
-    add_link_cont::AddLinkCont,
+    add_link_cont::{AddLinkCont, Pair},
+    add_link_ext,
     confirm_link::ConfirmLink,
     confirm_rkey::ConfirmRkey,
     confirm_rkey_cont::ConfirmRkeyCont,
     delete_link::DeleteLink,
     delete_rkey::DeleteRkey,
+    request_add_link::{self, RequestAddLink},
     test_link::TestLink, //
 };
 
@@ -32,6 +34,9 @@ pub(crate) type Octets = [u8; MESSAGE_BYTES];
 
 /// The length as it stands in octet 1.
 const LENGTH: u8 = 44;
+
+/// The same in octets 1 and 2 of SMC-Rv2.
+const LENGTH_V2: u16 = 44;
 
 /// Set in the flags of a reply (LLC-01).
 const REPLY: u8 = 0x80;
@@ -93,13 +98,6 @@ impl Layout {
     }
 
     /// The meaning of two octets.
-    #[cfg_attr(
-        not(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST)),
-        expect(
-            dead_code,
-            reason = "for the messages that go on behind the 44th octet"
-        )
-    )]
     pub(super) const fn value(self, octets: [u8; 2]) -> u16 {
         match self {
             Self::V2Little => u16::from_le_bytes(octets),
@@ -138,6 +136,8 @@ pub(crate) enum Message {
     ConfirmRkeyCont(ConfirmRkeyCont),
     /// Withdraws buffers (A.3.7).
     DeleteRkey(DeleteRkey),
+    /// Asks for another link; only in SMC-Rv2.
+    RequestAddLink(RequestAddLink),
     /// A message of unknown meaning that may be ignored, with its opcode (LLC-06).
     Optional(u8),
 }
@@ -195,6 +195,10 @@ impl Message {
             TestLink::OPCODE => Ok(Self::TestLink(TestLink::parse(&plain))),
             ConfirmRkeyCont::OPCODE => Ok(Self::ConfirmRkeyCont(ConfirmRkeyCont::parse(&plain))),
             DeleteRkey::OPCODE => DeleteRkey::parse_v2(&plain, octets.len()).map(Self::DeleteRkey),
+            RequestAddLink::OPCODE => {
+                let [_, _, _, flags, ..] = head;
+                RequestAddLink::parse(octets, flags & REPLY != 0).map(Self::RequestAddLink)
+            }
             _ => Err(ParseError::UnknownOpcode(opcode)),
         }
     }
@@ -211,12 +215,41 @@ impl Message {
             Self::TestLink(message) => message.emit(),
             Self::ConfirmRkeyCont(message) => message.emit(),
             Self::DeleteRkey(message) => message.emit(layout),
+            Self::RequestAddLink(message) => {
+                let mut buf = [0; request_add_link::MAX_BYTES];
+                message.emit(layout, &mut buf)?;
+                Octets::read_from_prefix(&buf).ok()?.0
+            }
             Self::Optional(_) => return None,
         };
         if layout.is_v2() {
-            mark_v2(&mut octets, u16::from(LENGTH), layout);
+            mark_v2(&mut octets, LENGTH_V2, layout);
         }
         Some(octets)
+    }
+
+    /// Writes a message of SMC-Rv2 whole. `None` if there is no room.
+    pub(super) fn emit_long(
+        &self,
+        layout: Layout,
+        direct: bool,
+        pairs: impl Iterator<Item = Pair>,
+        buf: &mut [u8],
+    ) -> Option<usize> {
+        let mut len = MESSAGE_BYTES;
+        match self {
+            Self::RequestAddLink(message) => return message.emit(layout, buf),
+            Self::AddLink(message) if message.refusal.is_none() => {
+                let behind = buf.get_mut(MESSAGE_BYTES..)?;
+                let more = add_link_ext::emit(direct, message.gid, pairs, layout, behind)?;
+                len = len.checked_add(more)?;
+            }
+            _ => {}
+        }
+        let head = buf.get_mut(..MESSAGE_BYTES)?;
+        head.copy_from_slice(&self.emit(layout)?);
+        mark_v2(head, u16::try_from(len).ok()?, layout);
+        Some(len)
     }
 
     /// The name the RFC gives this message.
@@ -230,6 +263,7 @@ impl Message {
             Self::TestLink(_) => "TEST LINK",
             Self::ConfirmRkeyCont(_) => "CONFIRM RKEY CONTINUATION",
             Self::DeleteRkey(_) => "DELETE RKEY",
+            Self::RequestAddLink(_) => "REQUEST ADD LINK",
             Self::Optional(_) => "optional message",
         }
     }
@@ -268,6 +302,15 @@ impl Header {
         }
     }
 
+    /// Writes the header of a message of SMC-Rv2 that is all of `buf`.
+    pub(super) fn write_v2(self, layout: Layout, buf: &mut [u8]) -> Option<()> {
+        let length = u16::try_from(buf.len()).ok()?;
+        *buf.first_mut()? = self.opcode;
+        *buf.get_mut(3)? = self.flags;
+        mark_v2(buf, length, layout);
+        Some(())
+    }
+
     /// Whether the message is a reply.
     pub(super) const fn reply(&self) -> bool {
         self.has(REPLY)
@@ -285,7 +328,6 @@ mod tests {
     use super::{
         super::{
             add_link::Refusal,
-            add_link_cont::Pair,
             confirm_rkey::Other,
             delete_link::DeleteReason, //
         },
@@ -446,6 +488,7 @@ mod tests {
             number: LinkNum::new(1),
             uid: 0x101,
             max_links: 2,
+            max_conns: 0,
         };
         assert!(is(&VEC_07, Layout::Rfc, Message::ConfirmLink(request)));
         let reply = ConfirmLink {
@@ -763,7 +806,7 @@ mod tests {
             octets[0] = opcode;
             let parsed = Message::parse(&octets, Layout::V2);
             match opcode {
-                0x21 | 0x22 | 0x24 | 0x26..=0x29 => assert!(parsed.is_ok()),
+                0x21 | 0x22 | 0x24..=0x29 => assert!(parsed.is_ok()),
                 0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
                 _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
             }
@@ -819,7 +862,7 @@ mod properties {
                 octets[1] = LENGTH;
                 octets[4] %= 10;
                 if layout.is_v2() {
-                    mark_v2(&mut octets, u16::from(LENGTH), layout);
+                    mark_v2(&mut octets, LENGTH_V2, layout);
                 }
             }
             if let Ok(message) = Message::parse(&octets, layout) {

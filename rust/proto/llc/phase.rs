@@ -3,8 +3,12 @@
 //! How far a link group is, and what a failure then means to the connection that made it, RFC 7609,
 //! sections C.2, C.3 and C.7.
 
-use super::action::{Cause, Fail, Kind};
-use crate::proto::{reason::Reason, time::Instant, wire::LinkNum};
+use super::{
+    action::{Cause, Fail, Kind},
+    delete_link::DeleteLink,
+    link::Slot, //
+};
+use crate::proto::{reason::Reason, time::Instant};
 
 /// How far a link group is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,23 +22,8 @@ pub(super) enum Phase {
         /// Whether it is known to have arrived.
         delivered: bool,
     },
-    /// Server: the engine has to say what a second link could use.
-    AwaitOffer {
-        /// When the attempt is given up.
-        deadline: Instant,
-    },
-    /// Server: ADD LINK was sent, its reply is awaited (RDV-06).
-    Adding {
-        /// TMR-14.
-        deadline: Instant,
-        /// Number of the link in it.
-        number: LinkNum,
-    },
-    /// Server: the client accepted a link that cannot be; DELETE LINK for it was sent (LLF-19).
-    Dropping {
-        /// TMR-11.
-        deadline: Instant,
-    },
+    /// The attempt for a second link is under way (RDV-06).
+    Second,
     /// Client: CONFIRM LINK is awaited.
     AwaitConfirm {
         /// TMR-04.
@@ -60,6 +49,10 @@ pub(super) enum Phase {
         deadline: Instant,
         /// Why.
         cause: Cause,
+        /// The message.
+        request: DeleteLink,
+        /// The link that carries it.
+        carrier: Slot,
     },
     /// Dead.
     Over,
@@ -75,14 +68,11 @@ impl Phase {
     pub(super) const fn deadline(self) -> Option<Instant> {
         match self {
             Self::Confirming { deadline, .. }
-            | Self::AwaitOffer { deadline }
-            | Self::Adding { deadline, .. }
-            | Self::Dropping { deadline }
             | Self::AwaitConfirm { deadline }
             | Self::AwaitRts { deadline }
             | Self::AwaitAdd { deadline, .. }
             | Self::Ending { deadline, .. } => Some(deadline),
-            Self::Idle | Self::Ready | Self::Over => None,
+            Self::Idle | Self::Second | Self::Ready | Self::Over => None,
         }
     }
 
@@ -127,10 +117,10 @@ impl Phase {
             } => Cause::SendFailed(Kind::ConfirmLinkReply),
             // TMR-13.
             Self::AwaitAdd { .. } => Cause::NoAddLink,
-            // TMR-14, TMR-11.
-            Self::AwaitOffer { .. } | Self::Adding { .. } => Cause::NoReply(Kind::AddLink),
-            Self::Dropping { .. } => Cause::NoReply(Kind::DeleteLink),
-            Self::Idle | Self::Ready | Self::Ending { .. } | Self::Over => return None,
+            // The attempt has its own timers.
+            Self::Idle | Self::Second | Self::Ready | Self::Ending { .. } | Self::Over => {
+                return None;
+            }
         };
         Some(self.verdict(cause))
     }

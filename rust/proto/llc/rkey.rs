@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Announcing and withdrawing buffers: CONFIRM RKEY and DELETE RKEY, RFC 7609, section 3.5.5.2.
+//! Announcing and withdrawing buffers of this side: CONFIRM RKEY with its continuations, and DELETE
+//! RKEY, RFC 7609, section 3.5.5.2. What is to be announced stands in [`own`](super::own).
 
 use core::ops::DerefMut;
 
@@ -9,104 +10,80 @@ use super::{
     confirm_rkey::{ConfirmRkey, Other},
     confirm_rkey_cont::ConfirmRkeyCont,
     delete_rkey::DeleteRkey,
-    flow::{Request as Class, Verdict},
     group::Group,
-    link::Slot,
+    link::{Slot, MAX_LINKS},
     msg::Message,
-    rtoken::{Entry, TableFull},
+    own::{Busy, Place, Stand},
+    rtoken::Entry,
 };
-use crate::proto::{ring::ArrayQueue, time::Instant, wire::RToken};
+use crate::proto::{time::Instant, wire::RToken};
 
-/// Most requests that wait for their turn.
-const REQUESTS: usize = 8;
+/// How often a buffer is announced that the peer refuses for now, each time after twice the wait
+/// (LLF-65). Linux says so also when it never will take it (DEP-6).
+const TRIES: u8 = 8;
 
-/// How often a buffer is announced that the peer refuses for now (LLF-65). Linux says so also
-/// when it never will take it (DEP-6).
-const TRIES: u8 = 4;
+/// How often a buffer is withdrawn that the peer says not to know: a peer also says so while the
+/// links change (AMB-16).
+const DELETE_TRIES: u8 = 3;
 
-/// Too many requests wait; the next end of one makes room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Busy;
+/// Links of which CONFIRM RKEY itself tells besides its own (LLC-608).
+const FIRST_OTHERS: u8 = 2;
 
-/// What is wanted of the peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Op {
-    /// To know a buffer.
-    Confirm,
-    /// To forget it.
-    Delete,
-}
+/// Links of which each continuation tells (LLC-806).
+const MORE_OTHERS: u8 = 3;
 
-/// A request of this side.
-#[derive(Clone, Copy, Debug)]
-struct Request {
-    op: Op,
-    id: RmbId,
-    /// Where the buffer lies on each link.
-    tokens: Entry,
-    /// How often it was sent and refused.
-    tries: u8,
-}
+/// Most links besides the one that carries the messages.
+const MAX_OTHERS: usize = MAX_LINKS - 1;
 
-/// How far the foremost request is.
+/// How far the running exchange is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not sent, or there is none.
+    /// There is none.
     Idle,
-    /// Sent on a link, waiting for the reply.
+    /// A message was sent, its reply is awaited.
     Waiting {
-        /// The link.
+        /// The buffer.
+        place: Place,
+        /// The link that carries the exchange.
         slot: Slot,
+        /// The buffer on it.
+        token: RToken,
+        /// Whether the peer is to forget the buffer.
+        delete: bool,
         /// TMR-26, TMR-28.
         deadline: Instant,
     },
-    /// Refused for now, to be sent again.
+    /// Refused for now, to be begun again.
     Pausing {
         /// When.
         until: Instant,
     },
 }
 
-/// The requests of this side, one of them under way at a time (COL-01).
+/// The exchange of this side about one of its buffers (COL-01).
 #[derive(Debug)]
 pub(super) struct Exchange {
-    queue: ArrayQueue<Request, REQUESTS>,
     state: State,
+    /// Where the buffer lies on the other links, as it was when the exchange began.
+    others: [Other; MAX_OTHERS],
+    /// How many of them there are.
+    count: u8,
+    /// How many of them were told.
+    told: u8,
+    /// The links of the exchange.
+    links: u8,
 }
 
 impl Exchange {
-    /// Makes one without requests.
+    /// Makes one that does not run.
     pub(super) const fn new() -> Self {
         Self {
-            queue: ArrayQueue::new(),
             state: State::Idle,
+            others: [Other::NONE; MAX_OTHERS],
+            count: 0,
+            told: 0,
+            links: 0,
         }
-    }
-
-    /// Enqueues the announcement of a buffer.
-    pub(super) fn confirm(&mut self, id: RmbId, tokens: &[(Slot, RToken)]) -> Result<(), Busy> {
-        self.push(Op::Confirm, id, tokens)
-    }
-
-    /// Enqueues the withdrawal of a buffer.
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-    pub(super) fn delete(&mut self, id: RmbId, tokens: &[(Slot, RToken)]) -> Result<(), Busy> {
-        self.push(Op::Delete, id, tokens)
-    }
-
-    /// Enqueues a request.
-    fn push(&mut self, op: Op, id: RmbId, tokens: &[(Slot, RToken)]) -> Result<(), Busy> {
-        let mut entry = Entry::EMPTY;
-        for (slot, token) in tokens {
-            entry.set(*slot, *token);
-        }
-        let request = Request {
-            op,
-            id,
-            tokens: entry,
-            tries: 0,
-        };
-        self.queue.push(request).map_err(|_| Busy)
     }
 
     /// Whether a reply is awaited.
@@ -123,239 +100,302 @@ impl Exchange {
         }
     }
 
-    /// Takes the foremost request out if its reply may arrive on this link now.
-    fn answered(&mut self, slot: Slot, op: Op) -> Option<Request> {
-        let here = matches!(self.state, State::Waiting { slot: link, .. } if link == slot);
-        let request = *self
-            .queue
-            .front()
-            .filter(|request| here && request.op == op)?;
-        self.state = State::Idle;
-        Some(request)
+    /// A pause is over: what it waited for has come.
+    pub(super) fn resume(&mut self) {
+        if matches!(self.state, State::Pausing { .. }) {
+            self.state = State::Idle;
+        }
+    }
+
+    /// How many links have yet to be told.
+    fn left(&self) -> u8 {
+        self.count.saturating_sub(self.told)
+    }
+
+    /// Takes the next links to tell of into the places of a message.
+    fn take(&mut self, places: &mut [Other]) {
+        let rest = self.others.iter().skip(usize::from(self.told));
+        for (place, other) in places.iter_mut().zip(rest) {
+            *place = *other;
+        }
+    }
+
+    /// The buffer of the exchange, if its reply may arrive on this link now.
+    fn answered(&self, slot: Slot, deletes: bool) -> Option<(Place, RToken)> {
+        match self.state {
+            State::Waiting {
+                place,
+                slot: link,
+                token,
+                delete,
+                ..
+            } if link == slot && delete == deletes => Some((place, token)),
+            _ => None,
+        }
     }
 }
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
-    /// Sends the next request if it is time to.
+    /// Enters a buffer of this side that the peer learns of by CLC, in first contact (LLF-35).
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when there is no room (RMB-03).
+    pub(crate) fn own_rmb(&mut self, id: RmbId, slot: Slot, token: RToken) -> Result<(), Busy> {
+        self.own.add(id, &[(slot, token)], Some(slot))
+    }
+
+    /// Enters where a buffer of this side lies on a link that is being added (LLF-11, LLF-15).
+    pub(crate) fn set_token(&mut self, id: RmbId, slot: Slot, token: RToken) {
+        if self.adding.is_some_and(|adding| adding.slot == slot) {
+            self.own.set(id, slot, token);
+        }
+    }
+
+    /// Announces a new buffer of this side on all links (LLF-60). Ends in
+    /// [`Action::RkeyConfirmed`], in [`Action::RkeyRejected`] or with the group.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when there is no room (RMB-03).
+    pub(crate) fn confirm_rkey(
+        &mut self,
+        now: Instant,
+        id: RmbId,
+        tokens: &[(Slot, RToken)],
+    ) -> Result<(), Busy> {
+        self.own.add(id, tokens, None)?;
+        self.advance(now);
+        Ok(())
+    }
+
+    /// Withdraws a buffer of this side (LLF-67). Ends in [`Action::RkeyDeleted`] or with the group.
+    /// Says whether there is one of that name.
+    pub(crate) fn delete_rkey(&mut self, now: Instant, id: RmbId) -> bool {
+        let found = self.own.withdraw(id);
+        self.advance(now);
+        found
+    }
+
+    /// The places of the active links.
+    fn active_bits(&self) -> u8 {
+        let active = self.slots().filter(|(_, link)| link.is_active());
+        active.fold(0, |bits, (slot, _)| bits | slot.bit())
+    }
+
+    /// Begins the next exchange if it is time to.
     pub(super) fn start_rkey(&mut self, now: Instant) {
         while self.rkeys.state == State::Idle && self.is_ready() {
-            if self.slots().any(|(_, link)| link.is_deleting()) {
-                // COL-03.
-                return;
-            }
-            let Some(request) = self.rkeys.queue.front().copied() else {
+            let active = self.active_bits();
+            let Some(place) = self.own.next_work(active).filter(|_| active != 0) else {
                 return;
             };
-            // LLF-72 allows any link.
-            let carrier = self.slots().find_map(|(slot, link)| {
-                let token = request.tokens.token(slot).filter(|_| link.is_active())?;
-                Some((slot, token))
-            });
-            let Some((slot, token)) = carrier else {
+            let delete = self.own.stand(place) == Stand::Withdrawn;
+            let Some((slot, token)) = self.rkey_carrier(place, delete) else {
                 // No link knows the buffer, so the peer cannot learn or have learnt of it.
-                self.end_request(match request.op {
-                    Op::Confirm => Action::RkeyRejected(request.id),
-                    Op::Delete => Action::RkeyDeleted(request.id),
-                });
+                self.end_rkey(place, delete);
                 continue;
             };
             self.rkeys.state = State::Waiting {
+                place,
                 slot,
+                token,
+                delete,
                 deadline: now.saturating_add(self.timers.reply),
             };
-            let message = match request.op {
-                Op::Confirm => Message::ConfirmRkey(self.announcement(slot, token, &request)),
-                Op::Delete => Message::DeleteRkey(DeleteRkey::request(token.rkey)),
+            let message = if delete {
+                Message::DeleteRkey(DeleteRkey::request(token.rkey))
+            } else {
+                self.announcement(place, slot, token)
             };
             self.send(slot, &message, Kind::Rkey);
         }
     }
 
-    /// The CONFIRM RKEY for a buffer, to be sent on a link. All other links fit in, because a
-    /// group has no more than three (LLF-62).
-    fn announcement(&self, slot: Slot, token: RToken, request: &Request) -> ConfirmRkey {
-        let mut others = [Other::NONE; 2];
+    /// The link for an exchange about a buffer; LLF-72 allows any. The peer can forget a buffer
+    /// only by a key it knows.
+    fn rkey_carrier(&self, place: Place, delete: bool) -> Option<(Slot, RToken)> {
+        self.slots().find_map(|(slot, link)| {
+            let usable = link.is_active() && (!delete || self.own.is_told(place, slot));
+            let token = self.own.get(place)?.token(slot);
+            Some((slot, token.filter(|_| usable)?))
+        })
+    }
+
+    /// The CONFIRM RKEY for a buffer (LLC-605).
+    fn announcement(&mut self, place: Place, slot: Slot, token: RToken) -> Message {
+        let mut others = [Other::NONE; MAX_OTHERS];
         let mut count = 0_u8;
+        let mut links = slot.bit();
+        let entry = self.own.get(place);
         let tokens = self
             .slots()
             .filter(|(other, link)| *other != slot && link.is_active())
-            .filter_map(|(other, link)| Some((link.number, request.tokens.token(other)?)));
-        for (place, (number, token)) in others.iter_mut().zip(tokens) {
-            *place = Other { number, token };
+            .filter_map(|(other, link)| Some((other, link.number, entry?.token(other)?)));
+        for (spot, (other, number, token)) in others.iter_mut().zip(tokens) {
+            *spot = Other { number, token };
+            links |= other.bit();
             count = count.saturating_add(1);
         }
-        ConfirmRkey {
+        self.rkeys.others = others;
+        self.rkeys.count = count;
+        self.rkeys.links = links;
+        self.rkeys.told = 0;
+        let mut message = ConfirmRkey {
             reply: false,
             negative: false,
             retry: false,
             count,
             token,
-            others,
-        }
+            others: [Other::NONE; 2],
+        };
+        self.rkeys.take(&mut message.others);
+        self.rkeys.told = FIRST_OTHERS;
+        Message::ConfirmRkey(message)
     }
 
-    /// The foremost request is done.
-    fn end_request(&mut self, action: Action) {
+    /// An exchange about a buffer has come to nothing: a new one cannot be used, one that was
+    /// withdrawn is forgotten, and one that is known stays so where it is.
+    fn end_rkey(&mut self, place: Place, delete: bool) {
         self.rkeys.state = State::Idle;
-        if self.rkeys.queue.pop().is_some() {
-            self.act(action);
+        let Some(id) = self.own.id(place) else {
+            return;
+        };
+        match self.own.stand(place) {
+            Stand::Unused => {}
+            Stand::Confirmed => {
+                // What is not told cannot be used, and is not tried again.
+                let all = u8::MAX;
+                let _ = self.own.set_told(place, all);
+            }
+            Stand::New => {
+                self.own.remove(place);
+                self.act(Action::RkeyRejected(id));
+            }
+            // It was withdrawn while it was announced: the peer may know of it all the same.
+            Stand::Withdrawn if !delete => {}
+            Stand::Withdrawn => {
+                self.own.remove(place);
+                self.act(Action::RkeyDeleted(id));
+            }
         }
     }
 
-    /// The timer of the foremost request.
+    /// The timer of the exchange.
     pub(super) fn on_rkey_timeout(&mut self, now: Instant) {
         match self.rkeys.state {
-            State::Waiting { slot, deadline } if deadline <= now => {
+            State::Waiting { slot, deadline, .. } if deadline <= now => {
                 // TMR-26, TMR-28.
-                self.fail(slot, Cause::NoReply(Kind::Rkey));
+                self.fail(now, slot, Cause::NoReply(Kind::Rkey));
             }
             State::Pausing { until } if until <= now => self.rkeys.state = State::Idle,
             _ => {}
         }
     }
 
-    /// A link is gone, and with it what was sent on it (LLC-10). The request is repeated on
-    /// another link by the caller's call of `start_rkey`.
+    /// A link is gone, and with it what was sent on it (LLC-10). The exchange is begun anew on
+    /// another link.
     pub(super) fn on_rkey_link_lost(&mut self, slot: Slot) {
         if matches!(self.rkeys.state, State::Waiting { slot: link, .. } if link == slot) {
             self.rkeys.state = State::Idle;
         }
     }
 
-    /// CONFIRM RKEY arrived.
-    pub(super) fn on_confirm_rkey(&mut self, now: Instant, slot: Slot, message: &ConfirmRkey) {
-        if message.reply {
-            return self.on_confirm_rkey_reply(now, slot, message);
-        }
-        self.continued = None;
-        let mut reply = ConfirmRkey {
-            reply: true,
-            negative: false,
-            retry: false,
-            ..*message
+    /// The peer has refused for now.
+    fn pause_rkey(&mut self, now: Instant, tries: u8) {
+        let factor = 1_u64.checked_shl(u32::from(tries.saturating_sub(1)));
+        let wait = self.timers.rkey_retry.saturating_mul(factor.unwrap_or(1));
+        self.rkeys.state = State::Pausing {
+            until: now.saturating_add(wait),
         };
-        if self.admit(Class::Rkey) == Verdict::Process {
-            // LLF-65, AMB-34: no room is not a matter of time.
-            reply.negative = self.learn(slot, message).is_err();
-        } else {
-            // COL-14, COL-24.
-            reply.negative = true;
-            reply.retry = true;
-        }
-        self.send(slot, &Message::ConfirmRkey(reply), Kind::Reply);
-        if !reply.negative && usize::from(message.count) <= message.others.len() {
-            self.check_keys(slot, message.token);
-        }
-    }
-
-    /// Enters a buffer of the peer.
-    fn learn(&mut self, slot: Slot, message: &ConfirmRkey) -> Result<(), TableFull> {
-        let id = self.rtokens.insert(slot, message.token)?;
-        let here = usize::from(message.count);
-        for other in message.others.iter().take(here) {
-            // A link that is not known is on its way out, or not yet in.
-            if let Some(slot) = self.slot_of(other.number) {
-                self.rtokens.set(id, slot, other.token);
-            }
-        }
-        if here > message.others.len() {
-            self.continued = Some(id);
-        }
-        Ok(())
-    }
-
-    /// A link for which the peer has not told the key of its new buffer is of no use (ERR-37).
-    fn check_keys(&mut self, slot: Slot, token: RToken) {
-        let Some(id) = self.rtokens.find(slot, token.rkey) else {
-            return;
-        };
-        for slot in Slot::all() {
-            let active = self.link(slot).is_some_and(|link| link.is_active());
-            if active && self.rtokens.get(id, slot).is_none() {
-                self.fail(slot, Cause::KeyMissing);
-            }
-        }
     }
 
     /// The peer has answered the announcement of a buffer.
-    fn on_confirm_rkey_reply(&mut self, now: Instant, slot: Slot, message: &ConfirmRkey) {
-        let Some(request) = self.rkeys.answered(slot, Op::Confirm) else {
-            return self.fail(slot, Cause::Unexpected("CONFIRM RKEY"));
+    pub(super) fn on_confirm_rkey_reply(
+        &mut self,
+        now: Instant,
+        slot: Slot,
+        message: &ConfirmRkey,
+    ) {
+        let unexpected = Cause::Unexpected("CONFIRM RKEY");
+        let first = self.rkeys.told == FIRST_OTHERS;
+        let Some((place, token)) = self.rkeys.answered(slot, false).filter(|_| first) else {
+            return self.fail(now, slot, unexpected);
         };
-        if request.tokens.token(slot) != Some(message.token) {
-            return self.fail(slot, Cause::Mismatch("CONFIRM RKEY"));
+        if token != message.token {
+            return self.fail(now, slot, Cause::Mismatch("CONFIRM RKEY"));
         }
-        let tries = request.tries.saturating_add(1);
-        if !message.negative {
-            self.end_request(Action::RkeyConfirmed(request.id));
-        } else if message.retry && tries < TRIES {
-            // The end of the peer's exchange is not always visible to this side.
-            self.rkeys.state = State::Pausing {
-                until: now.saturating_add(self.timers.rkey_retry),
-            };
-            if let Some(request) = self.rkeys.queue.front_mut() {
-                request.tries = tries;
+        self.on_announced(now, slot, place, message.negative.then_some(message.retry));
+    }
+
+    /// The peer has answered a continuation.
+    pub(super) fn on_confirm_rkey_cont_reply(
+        &mut self,
+        now: Instant,
+        slot: Slot,
+        message: &ConfirmRkeyCont,
+    ) {
+        let further = self.rkeys.told > FIRST_OTHERS;
+        let answered = self.rkeys.answered(slot, false).filter(|_| further);
+        match answered {
+            // There is no bit that says for now (LLC-804).
+            Some((place, _)) => {
+                self.on_announced(now, slot, place, message.negative.then_some(true));
             }
-        } else {
-            self.end_request(Action::RkeyRejected(request.id));
+            None => self.fail(now, slot, Cause::Unexpected("CONFIRM RKEY CONTINUATION")),
         }
     }
 
-    /// CONFIRM RKEY CONTINUATION arrived.
-    pub(super) fn on_confirm_rkey_cont(&mut self, slot: Slot, message: &ConfirmRkeyCont) {
-        if message.reply {
-            return self.fail(slot, Cause::Unexpected("CONFIRM RKEY CONTINUATION"));
-        }
-        let here = usize::from(message.left).min(message.others.len());
-        let id = self.continued;
-        if let Some(id) = id {
-            for other in message.others.iter().take(here) {
-                if let Some(slot) = self.slot_of(other.number) {
-                    self.rtokens.set(id, slot, other.token);
-                }
-            }
-        }
-        if usize::from(message.left) <= message.others.len() {
-            self.continued = None;
-        }
-        let reply = ConfirmRkeyCont {
-            reply: true,
-            negative: id.is_none(),
-            ..*message
-        };
-        self.send(slot, &Message::ConfirmRkeyCont(reply), Kind::Reply);
-    }
-
-    /// DELETE RKEY arrived.
-    pub(super) fn on_delete_rkey(&mut self, slot: Slot, message: &DeleteRkey, octets: &[u8]) {
-        if message.reply {
-            return match self.rkeys.answered(slot, Op::Delete) {
-                // LLF-70: a buffer the peer did not know is as good as forgotten.
-                Some(request) => self.end_request(Action::RkeyDeleted(request.id)),
-                None => self.fail(slot, Cause::Unexpected("DELETE RKEY")),
+    /// The peer has taken in a part of an announcement, or `refused` it, possibly only for now.
+    fn on_announced(&mut self, now: Instant, slot: Slot, place: Place, refused: Option<bool>) {
+        if let Some(retry) = refused {
+            // LLF-64: it is begun anew, with the links there are then.
+            let tries = self.own.count_refusal(place);
+            return if retry && tries < TRIES {
+                self.pause_rkey(now, tries);
+            } else {
+                self.end_rkey(place, false);
             };
         }
-        let process = self.admit(Class::Rkey) == Verdict::Process;
-        if self.layout.is_v2() {
-            let unknown = message
-                .keys()
-                .map(|(key, _)| key)
-                .chain(DeleteRkey::further_keys(octets))
-                .take(usize::from(message.count()))
-                .filter(|key| !process || !self.rtokens.remove(slot, *key))
-                .fold(0_u8, |count, _| count.saturating_add(1));
-            let reply = Message::DeleteRkey(message.reply_v2(unknown));
-            return self.send(slot, &reply, Kind::Reply);
+        if self.rkeys.left() > 0 {
+            return self.continue_announcement(now, slot);
         }
-        let mut reply = *message;
-        reply.reply = true;
-        // LLF-69, ERR-38; all of them during another exchange (AMB-16).
-        reply.error_mask = message
-            .keys()
-            .filter(|(key, _)| !process || !self.rtokens.remove(slot, *key))
-            .fold(0, |mask, (_, bit)| mask | bit);
-        reply.negative = reply.error_mask != 0;
-        self.send(slot, &Message::DeleteRkey(reply), Kind::Reply);
+        self.rkeys.state = State::Idle;
+        let links = self.rkeys.links;
+        if let (true, Some(id)) = (self.own.set_told(place, links), self.own.id(place)) {
+            self.act(Action::RkeyConfirmed(id));
+        }
+    }
+
+    /// Tells of the next links (LLF-62).
+    fn continue_announcement(&mut self, now: Instant, slot: Slot) {
+        let mut message = ConfirmRkeyCont {
+            reply: false,
+            negative: false,
+            left: self.rkeys.left(),
+            others: [Other::NONE; 3],
+        };
+        self.rkeys.take(&mut message.others);
+        self.rkeys.told = self.rkeys.told.saturating_add(MORE_OTHERS);
+        if let State::Waiting { deadline, .. } = &mut self.rkeys.state {
+            *deadline = now.saturating_add(self.timers.reply);
+        }
+        self.send(slot, &Message::ConfirmRkeyCont(message), Kind::Rkey);
+    }
+
+    /// The peer has answered the withdrawal of a buffer.
+    pub(super) fn on_delete_rkey_reply(&mut self, now: Instant, slot: Slot, message: &DeleteRkey) {
+        let Some((place, _)) = self.rkeys.answered(slot, true) else {
+            return self.fail(now, slot, Cause::Unexpected("DELETE RKEY"));
+        };
+        if message.negative {
+            let tries = self.own.count_refusal(place);
+            if tries < DELETE_TRIES {
+                return self.pause_rkey(now, tries);
+            }
+        }
+        // LLF-70: a buffer the peer did not know is as good as forgotten.
+        self.end_rkey(place, true);
     }
 }
 
@@ -366,7 +406,8 @@ mod tests {
     use crate::proto::{
         llc::{
             action::Role,
-            testing::{after, deliver, new, ready, sent, token, TestGroup, START},
+            rtoken::TableFull,
+            testing::{after, deliver, new, new_strict, ready, sent, token, TestGroup, START},
         },
         time::Duration,
         wire::{LinkNum, RKey},
@@ -404,7 +445,7 @@ mod tests {
     #[test]
     fn buffer_is_announced_and_confirmed() {
         for role in [Role::Client, Role::Server] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(role, &mut places);
             announce(&mut group, START, 5);
             assert_eq!(group.poll_timeout(), Some(after(2)));
@@ -422,52 +463,85 @@ mod tests {
     #[test]
     fn buffer_is_withdrawn() {
         for negative in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Client, &mut places);
-            let tokens = [(Slot::FIRST, token(5))];
-            assert_eq!(group.delete_rkey(START, ID, &tokens), Ok(()));
-            let mut message = DeleteRkey::request(RKey::new(5));
-            let expected = (Kind::Rkey, Message::DeleteRkey(message));
-            assert_eq!(sent(&mut group), Some(expected));
-            message.reply = true;
-            message.negative = negative;
-            message.error_mask = if negative { 0x80 } else { 0 };
-            deliver(&mut group, START, &Message::DeleteRkey(message));
+            assert_eq!(group.own_rmb(ID, Slot::FIRST, token(5)), Ok(()));
+            assert!(group.delete_rkey(START, ID));
+            let message = DeleteRkey::request(RKey::new(5));
+            let request = Some((Kind::Rkey, Message::DeleteRkey(message)));
+            assert_eq!(sent(&mut group), request);
+            let mut now = START;
+            for wait in [50, 100].into_iter().filter(|_| negative) {
+                // The peer may also say so because the links change (AMB-16).
+                deliver(&mut group, now, &Message::DeleteRkey(message.reply(0x80)));
+                assert_eq!(group.poll_action(), None);
+                now = now.saturating_add(Duration::from_millis(wait));
+                assert_eq!(group.poll_timeout(), Some(now));
+                group.handle_timeout(now);
+                assert_eq!(sent(&mut group), request);
+            }
+            let reply = message.reply(if negative { 0x80 } else { 0 });
+            deliver(&mut group, now, &Message::DeleteRkey(reply));
             assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+            assert!(!group.delete_rkey(now, ID));
         }
     }
 
-    /// COL-01: one at a time, in order.
+    /// COL-01: one at a time, in order. RMB-03.
     #[test]
     fn requests_queue_up() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 8];
         let mut group = ready(Role::Client, &mut places);
-        announce(&mut group, START, 1);
-        for rkey in 2..=8 {
+        let id = |rkey: u32| RmbId(u16::try_from(10 - rkey).unwrap_or(0));
+        for rkey in 1..=4 {
             let tokens = [(Slot::FIRST, token(rkey))];
-            assert_eq!(group.confirm_rkey(START, ID, &tokens), Ok(()));
-            assert_eq!(group.poll_action(), None);
+            let id = id(rkey);
+            assert_eq!(group.confirm_rkey(START, id, &tokens), Ok(()));
         }
-        let tokens = [(Slot::FIRST, token(9))];
-        assert_eq!(group.confirm_rkey(START, ID, &tokens), Err(Busy));
-        for rkey in 1..=8 {
+        assert_eq!(group.confirm_rkey(START, RmbId(1), &[]), Err(Busy));
+        for rkey in 1..=4 {
+            expect_announcement(&mut group, rkey);
             let reply = ConfirmRkey {
                 reply: true,
                 ..announcement(rkey)
             };
             deliver(&mut group, START, &Message::ConfirmRkey(reply));
-            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
-            if rkey < 8 {
-                expect_announcement(&mut group, rkey + 1);
-            }
+            let id = id(rkey);
+            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(id)));
         }
         assert_eq!(group.poll_action(), None);
+    }
+
+    /// A buffer that is not wanted any more while it is announced is withdrawn behind that.
+    #[test]
+    fn announced_buffer_can_be_withdrawn() {
+        for refused in [false, true] {
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = ready(Role::Client, &mut places);
+            announce(&mut group, START, 1);
+            assert!(group.delete_rkey(START, ID));
+            assert_eq!(group.poll_action(), None);
+            let reply = ConfirmRkey {
+                reply: true,
+                negative: refused,
+                ..announcement(1)
+            };
+            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            if !refused {
+                let message = DeleteRkey::request(RKey::new(1));
+                let expected = (Kind::Rkey, Message::DeleteRkey(message));
+                assert_eq!(sent(&mut group), Some(expected));
+                deliver(&mut group, START, &Message::DeleteRkey(message.reply(0)));
+            }
+            assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+            assert_eq!(group.poll_action(), None);
+        }
     }
 
     /// COL-03: not before first contact is over.
     #[test]
     fn requests_wait_for_first_contact() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
         group.start(START);
         let tokens = [(Slot::FIRST, token(9))];
@@ -478,7 +552,7 @@ mod tests {
     /// LLF-64, LLF-65, DEP-6: repeated as long as the peer says so, but not for ever.
     #[test]
     fn refused_buffer_is_announced_again() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         announce(&mut group, START, 5);
         let refusal = ConfirmRkey {
@@ -488,10 +562,10 @@ mod tests {
             ..announcement(5)
         };
         let mut now = START;
-        for _ in 1..TRIES {
+        for tries in 1..TRIES {
             deliver(&mut group, now, &Message::ConfirmRkey(refusal));
             assert_eq!(group.poll_action(), None);
-            now = now.saturating_add(Duration::from_millis(50));
+            now = now.saturating_add(Duration::from_millis(25 << tries));
             assert_eq!(group.poll_timeout(), Some(now));
             group.handle_timeout(now);
             expect_announcement(&mut group, 5);
@@ -513,16 +587,15 @@ mod tests {
     #[test]
     fn missing_reply_is_the_end_of_the_link() {
         for delete in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
-            let tokens = [(Slot::FIRST, token(5))];
-            let queued = if delete {
-                group.delete_rkey(START, ID, &tokens)
+            if delete {
+                assert_eq!(group.own_rmb(ID, Slot::FIRST, token(5)), Ok(()));
+                assert!(group.delete_rkey(START, ID));
+                assert!(sent(&mut group).is_some());
             } else {
-                group.confirm_rkey(START, ID, &tokens)
-            };
-            assert_eq!(queued, Ok(()));
-            assert!(sent(&mut group).is_some());
+                announce(&mut group, START, 5);
+            }
             group.handle_timeout(after(2));
             let (slot, cause) = (Slot::FIRST, Cause::NoReply(Kind::Rkey));
             assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
@@ -534,7 +607,7 @@ mod tests {
     #[test]
     fn wrong_reply_is_the_end_of_the_link() {
         for pending in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
             if pending {
                 announce(&mut group, START, 5);
@@ -551,7 +624,7 @@ mod tests {
     /// LLF-71, LLF-69, ERR-38, RMB-03: what the peer announces is known until it is withdrawn.
     #[test]
     fn buffers_of_the_peer_are_known() {
-        let mut places = [Entry::EMPTY; 2];
+        let mut places = [Entry::EMPTY; 4];
         let mut group = ready(Role::Server, &mut places);
         for (rkey, negative) in [(1, false), (2, false), (3, true), (1, false)] {
             deliver(&mut group, START, &Message::ConfirmRkey(announcement(rkey)));
@@ -573,11 +646,7 @@ mod tests {
         for mask in [0, 0x80] {
             let request = DeleteRkey::request(RKey::new(2));
             deliver(&mut group, START, &Message::DeleteRkey(request));
-            let mut reply = request;
-            reply.reply = true;
-            reply.negative = mask != 0;
-            reply.error_mask = mask;
-            let expected = (Kind::Reply, Message::DeleteRkey(reply));
+            let expected = (Kind::Reply, Message::DeleteRkey(request.reply(mask)));
             assert_eq!(sent(&mut group), Some(expected));
         }
         assert!(group.peer_rmb(Slot::FIRST, token(3)).is_ok());
@@ -587,8 +656,8 @@ mod tests {
     #[test]
     fn keys_wait_for_the_configuration() {
         use crate::proto::llc::testing::confirm_link;
-        let mut places = [Entry::EMPTY; 1];
-        let mut group = new(Role::Server, &mut places);
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = new_strict(Role::Server, &mut places);
         group.start(START);
         let reply = Message::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
@@ -604,18 +673,14 @@ mod tests {
         assert_eq!(sent(&mut group), Some(expected));
         let request = DeleteRkey::request(RKey::new(1));
         deliver(&mut group, START, &Message::DeleteRkey(request));
-        let mut reply = request;
-        reply.reply = true;
-        reply.negative = true;
-        reply.error_mask = 0x80;
-        let expected = (Kind::Reply, Message::DeleteRkey(reply));
+        let expected = (Kind::Reply, Message::DeleteRkey(request.reply(0x80)));
         assert_eq!(sent(&mut group), Some(expected));
     }
 
     /// LLF-62, AMB-12, AMB-13: tokens of links this side does not have are passed over.
     #[test]
     fn continuation_belongs_to_an_announcement() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         let more = ConfirmRkeyCont {
             reply: false,
@@ -651,11 +716,11 @@ mod tests {
     /// A request for a buffer that lies on no link ends at once.
     #[test]
     fn buffer_without_a_link_is_rejected() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         assert_eq!(group.confirm_rkey(START, ID, &[]), Ok(()));
         assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
-        assert_eq!(group.delete_rkey(START, ID, &[]), Ok(()));
-        assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+        assert!(!group.delete_rkey(START, ID));
+        assert_eq!(group.poll_action(), None);
     }
 }

@@ -8,44 +8,66 @@
 
 use core::ops::DerefMut;
 
-use super::link::{Slot, MAX_LINKS};
+use super::{
+    link::{Slot, MAX_LINKS},
+    own::Mark, //
+};
 use crate::proto::wire::{RKey, RToken};
 
 /// Most buffers a peer has in one link group (RMB-03).
-const MAX_RMBS: usize = 255;
+pub(super) const MAX_RMBS: usize = 255;
 
-/// One of the peer's buffers: a number below 255 that no other one has at the same time.
+/// One of the peer's buffers. It means nothing any more when the buffer is gone, even if another
+/// one has its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PeerRmbId(u8);
+pub(crate) struct PeerRmbId {
+    place: u8,
+    generation: u32,
+}
 
 /// The peer has more buffers than there is room for (RMB-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableFull;
 
-/// A place for one buffer of the peer.
+/// A place for one buffer, of the peer or of this side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Where it starts, by link.
     vaddrs: [u64; MAX_LINKS],
-    /// Its keys, by link; `None` where it is not known, everywhere in an unused place.
-    keys: [Option<RKey>; MAX_LINKS],
+    /// Its keys, by link.
+    keys: [RKey; MAX_LINKS],
+    /// The links for which these are known; none in an unused place of the peer's table.
+    known: u8,
+    /// What else is known of a buffer of this side.
+    pub(super) mark: Mark,
 }
 
 impl Entry {
     /// A place that is not used.
     pub(crate) const EMPTY: Self = Self {
         vaddrs: [0; MAX_LINKS],
-        keys: [None; MAX_LINKS],
+        keys: [RKey::new(0); MAX_LINKS],
+        known: 0,
+        mark: Mark::UNUSED,
     };
 
     /// The key on a link.
     fn key(&self, slot: Slot) -> Option<RKey> {
-        self.keys.get(slot.index()).copied().flatten()
+        let known = self.known & slot.bit() != 0;
+        self.keys.get(slot.index()).copied().filter(|_| known)
     }
 
-    /// Whether the place is not used.
+    /// The name of the peer's buffer in this place.
+    const fn peer_id(&self, place: u8) -> PeerRmbId {
+        PeerRmbId {
+            place,
+            generation: self.mark.order(),
+        }
+    }
+
+    /// Whether it is known on no link.
     fn is_empty(&self) -> bool {
-        self.keys.iter().all(Option::is_none)
+        self.known == 0
     }
 
     /// Where the buffer lies on a link.
@@ -63,8 +85,19 @@ impl Entry {
             self.keys.get_mut(slot.index()),
         ) {
             *vaddr = token.vaddr;
-            *key = Some(token.rkey);
+            *key = token.rkey;
+            self.known |= slot.bit();
         }
+    }
+
+    /// The links on which it is known where it lies.
+    pub(super) const fn known(&self) -> u8 {
+        self.known
+    }
+
+    /// Drops where the buffer lies on a link.
+    pub(super) fn forget(&mut self, slot: Slot) {
+        self.known &= !slot.bit();
     }
 }
 
@@ -83,9 +116,16 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     /// The places in use with their names.
     fn used(&self) -> impl Iterator<Item = (PeerRmbId, &Entry)> {
         (0..=u8::MAX)
-            .map(PeerRmbId)
             .zip(self.entries.iter())
             .filter(|(_, entry)| !entry.is_empty())
+            .map(|(place, entry)| (entry.peer_id(place), entry))
+    }
+
+    /// A buffer that is still there.
+    fn entry_mut(&mut self, id: PeerRmbId) -> Option<&mut Entry> {
+        self.entries
+            .get_mut(usize::from(id.place))
+            .filter(|entry| entry.peer_id(id.place) == id)
     }
 
     /// The buffer that has `rkey` on a link. Keys are unique on a link (AMB-49).
@@ -97,7 +137,8 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
 
     /// Where a buffer lies on a link.
     pub(super) fn get(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
-        self.entries.get(usize::from(id.0))?.token(slot)
+        let entry = self.entries.get(usize::from(id.place))?;
+        entry.token(slot).filter(|_| entry.peer_id(id.place) == id)
     }
 
     /// Enters a buffer by its token on one link, or the new address of one that is known.
@@ -106,23 +147,24 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     ///
     /// `TableFull` if it is unknown and there is no room.
     pub(super) fn insert(&mut self, slot: Slot, token: RToken) -> Result<PeerRmbId, TableFull> {
-        let known = self.find(slot, token.rkey);
-        let free = || {
-            (0..=u8::MAX)
-                .map(PeerRmbId)
-                .zip(self.entries.iter())
-                .take(MAX_RMBS)
-                .find(|(_, entry)| entry.is_empty())
-                .map(|(id, _)| id)
-        };
-        let id = known.or_else(free).ok_or(TableFull)?;
-        self.set(id, slot, token);
-        Ok(id)
+        if let Some(id) = self.find(slot, token.rkey) {
+            self.set(id, slot, token);
+            return Ok(id);
+        }
+        let places = (0..=u8::MAX).zip(self.entries.iter_mut()).take(MAX_RMBS);
+        for (place, entry) in places {
+            if entry.is_empty() {
+                entry.mark.renew();
+                entry.set(slot, token);
+                return Ok(entry.peer_id(place));
+            }
+        }
+        Err(TableFull)
     }
 
     /// Enters where a buffer lies on a further link.
     pub(super) fn set(&mut self, id: PeerRmbId, slot: Slot, token: RToken) {
-        if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
+        if let Some(entry) = self.entry_mut(id) {
             entry.set(slot, token);
         }
     }
@@ -130,21 +172,20 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     /// Drops the buffer that has `rkey` on a link, on all links (LLF-69). Says whether there was
     /// one.
     pub(super) fn remove(&mut self, slot: Slot, rkey: RKey) -> bool {
-        let Some(id) = self.find(slot, rkey) else {
-            return false;
-        };
-        if let Some(entry) = self.entries.get_mut(usize::from(id.0)) {
-            *entry = Entry::EMPTY;
+        let id = self.find(slot, rkey);
+        match id.and_then(|id| self.entry_mut(id)) {
+            Some(entry) => {
+                entry.known = 0;
+                true
+            }
+            None => false,
         }
-        true
     }
 
     /// Drops all that is known of a link that is gone.
     pub(super) fn forget_link(&mut self, slot: Slot) {
         for entry in self.entries.iter_mut() {
-            if let Some(key) = entry.keys.get_mut(slot.index()) {
-                *key = None;
-            }
+            entry.forget(slot);
         }
     }
 }
@@ -163,7 +204,7 @@ mod tests {
     }
 
     /// The link that is not the first.
-    const SECOND: Slot = match Slot::new(1) {
+    const SECOND: Slot = match Slot::new(1, 1) {
         Some(slot) => slot,
         None => Slot::FIRST,
     };
@@ -198,6 +239,23 @@ mod tests {
             table.forget_link(Slot::FIRST);
             assert_eq!(table.get(id, Slot::FIRST), None);
             assert_eq!(table.find(SECOND, RKey::new(9)), Some(id));
+        }
+    }
+
+    /// What was said of a buffer that is gone is not taken for the next one in its place.
+    #[test]
+    fn names_are_not_used_again() {
+        let mut places = [Entry::EMPTY; 1];
+        let mut table = Table::new(&mut places[..]);
+        let first = table.insert(Slot::FIRST, token(1, 0x1000));
+        assert!(table.remove(Slot::FIRST, RKey::new(1)));
+        let second = table.insert(Slot::FIRST, token(1, 0x1000));
+        assert!(first.is_ok() && second.is_ok() && first != second);
+        if let (Ok(first), Ok(second)) = (first, second) {
+            table.set(first, SECOND, token(2, 0));
+            assert_eq!(table.get(second, SECOND), None);
+            assert_eq!(table.get(first, Slot::FIRST), None);
+            assert_eq!(table.get(second, Slot::FIRST), Some(token(1, 0x1000)));
         }
     }
 

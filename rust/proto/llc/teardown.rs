@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of links and of the link group: DELETE LINK, RFC 7609, sections 3.5.4 and 3.5.5.1.
+//! The end of the link group: DELETE LINK for all links, RFC 7609, section 3.5.4.
 
 use core::ops::DerefMut;
 
 use super::{
     action::{Action, Cause, Kind, Role},
     delete_link::{DeleteLink, DeleteReason},
-    flow::{Request, Verdict},
     group::Group,
-    link::{Slot, State},
+    link::Slot,
     msg::Message,
     phase::Phase,
     rtoken::Entry,
@@ -26,13 +25,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         orderly: bool,
         cause: Cause,
     ) {
-        let Some(slot) = self.active_slot() else {
-            return self.finish(Action::Terminate { cause });
-        };
-        self.phase = Phase::Ending {
-            deadline: now.saturating_add(self.timers.reply),
-            cause,
-        };
         let request = DeleteLink {
             reply: false,
             all: true,
@@ -40,7 +32,57 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             number: LinkNum::new(0),
             reason,
         };
-        self.send(slot, &Message::DeleteLink(request), Kind::DeleteGroup);
+        self.send_end(now, request, cause);
+    }
+
+    /// Sends DELETE LINK for the group on some link.
+    fn send_end(&mut self, now: Instant, request: DeleteLink, cause: Cause) {
+        let working = || self.slots().find(|(_, link)| link.works());
+        let carrier = self.active_slot().or_else(|| Some(working()?.0));
+        let Some(carrier) = carrier else {
+            return self.finish(Action::Terminate { cause });
+        };
+        self.phase = Phase::Ending {
+            deadline: now.saturating_add(self.timers.reply),
+            cause,
+            request,
+            carrier,
+        };
+        self.send(carrier, &Message::DeleteLink(request), Kind::DeleteGroup);
+    }
+
+    /// A link has failed while the group ends: if it carried the message, that is sent once more
+    /// (TMR-23).
+    pub(super) fn resend_end(&mut self, now: Instant) {
+        let Phase::Ending {
+            cause,
+            request,
+            carrier,
+            ..
+        } = self.phase
+        else {
+            return;
+        };
+        if !self.link(carrier).is_some_and(|link| link.works()) {
+            self.send_end(now, request, cause);
+        }
+    }
+
+    /// The timer of the end.
+    pub(super) fn on_end_timeout(&mut self, now: Instant) {
+        let Phase::Ending { cause, carrier, .. } = self.phase else {
+            return;
+        };
+        let other = self
+            .slots()
+            .any(|(slot, link)| slot != carrier && link.works());
+        if self.role == Role::Client && other {
+            // TMR-23.
+            self.fail(now, carrier, Cause::NoReply(Kind::DeleteGroup));
+        } else {
+            // TMR-24.
+            self.finish(Action::Terminate { cause });
+        }
     }
 
     /// DELETE LINK for the group has arrived at the peer.
@@ -54,23 +96,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// DELETE LINK arrived.
     pub(super) fn on_delete_link(&mut self, now: Instant, slot: Slot, message: &DeleteLink) {
         if message.reply {
-            self.on_delete_reply(slot);
+            self.on_delete_reply(now, message);
         } else if message.all {
             self.on_delete_group(now, slot, message);
         } else if !matches!(self.phase, Phase::Ending { .. }) {
             self.on_delete_one(now, slot, message);
-        }
-    }
-
-    /// The client has answered DELETE LINK for one link. A reply to nothing may be the second
-    /// answer to an attempt for a link and means nothing else either (LLF-42, AMB-14).
-    fn on_delete_reply(&mut self, slot: Slot) {
-        if self.on_attempt_deleted() {
-            return;
-        }
-        let state = self.link(slot).map(|link| link.state);
-        if let (Role::Server, Some(State::Deleting { cause, .. })) = (self.role, state) {
-            self.drop_link(slot, cause);
         }
     }
 
@@ -79,7 +109,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let cause = Cause::PeerDeleted(message.reason);
         if self.phase.is_first_contact() {
             // COL-13.
-            return self.fail(slot, cause);
+            return self.fail(now, slot, cause);
         }
         match (self.role, self.phase.end_cause()) {
             // LLF-44: at once; or it is what this side asked for.
@@ -90,63 +120,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             (Role::Server, None) => self.end_group(now, message.reason, message.orderly, cause),
             // The own DELETE LINK is on its way already.
             (Role::Server, Some(_)) => {}
-        }
-    }
-
-    /// The peer ends one link, or, as a client, wants it to end.
-    fn on_delete_one(&mut self, now: Instant, slot: Slot, message: &DeleteLink) {
-        match self.admit(Request::DeleteLink) {
-            Verdict::Process => {}
-            // COL-12, COL-22, COL-33; a failure of the link will show by itself.
-            Verdict::Queue => return self.delay(slot, *message),
-            Verdict::Refuse | Verdict::Ignore => return,
-        }
-        let cause = Cause::PeerDeleted(message.reason);
-        let Some(target) = self.slot_of(message.number) else {
-            // ERR-35, ERR-36.
-            let reply = DeleteLink {
-                reply: true,
-                reason: DeleteReason::UnknownLink,
-                ..*message
-            };
-            return self.send(slot, &Message::DeleteLink(reply), Kind::Reply);
-        };
-        if self.phase.is_first_contact() {
-            return self.fail(target, cause);
-        }
-        if self.link(target).is_some_and(|link| link.is_deleting()) {
-            return;
-        }
-        let deadline = now.saturating_add(self.timers.reply);
-        if let Some(link) = self.link_mut(target) {
-            link.state = State::Deleting { deadline, cause };
-        }
-        let (answer, kind) = match self.role {
-            // LLF-42: always positive. The link goes when the reply is delivered.
-            Role::Client => (
-                DeleteLink {
-                    reply: true,
-                    reason: DeleteReason::Other(0),
-                    ..*message
-                },
-                Kind::DeleteLinkReply,
-            ),
-            // LLF-41: not a reply but the real request. The link goes when the client replied.
-            Role::Server => (*message, Kind::DeleteLink),
-        };
-        self.send(slot, &Message::DeleteLink(answer), kind);
-    }
-
-    /// The reply to DELETE LINK has left or never will (LLF-43).
-    pub(super) fn on_delete_reply_delivered(&mut self, slot: Slot) {
-        // The reply went over the link of the request, which may be another than the deleted one.
-        let deleting = self
-            .slots()
-            .filter(|(_, link)| link.is_deleting())
-            .min_by_key(|(candidate, _)| *candidate != slot)
-            .map(|(slot, link)| (slot, link.state));
-        if let Some((slot, State::Deleting { cause, .. })) = deleting {
-            self.drop_link(slot, cause);
         }
     }
 }
@@ -188,7 +161,7 @@ mod tests {
     /// LGR-23, LLF-44, TMR-24.
     #[test]
     fn server_ends_when_the_peer_has_been_told() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         group.terminate(START, DeleteReason::Operator, true);
         let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
@@ -204,7 +177,7 @@ mod tests {
     /// LLF-45, TMR-23: the client asks and waits for the server's own DELETE LINK.
     #[test]
     fn client_ends_when_the_server_agrees() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         group.terminate(START, DeleteReason::Operator, true);
         let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
@@ -220,7 +193,7 @@ mod tests {
     fn end_does_not_depend_on_the_peer() {
         for role in [Role::Client, Role::Server] {
             for fails in [false, true] {
-                let mut places = [Entry::EMPTY; 1];
+                let mut places = [Entry::EMPTY; 2];
                 let mut group = ready(role, &mut places);
                 group.terminate(START, DeleteReason::Operator, true);
                 assert!(sent(&mut group).is_some());
@@ -239,7 +212,7 @@ mod tests {
     /// LLF-44.
     #[test]
     fn client_complies_at_once() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         deliver(&mut group, START, &Message::DeleteLink(ALL));
         assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
@@ -249,7 +222,7 @@ mod tests {
     /// LLF-45.
     #[test]
     fn server_ends_the_group_for_the_client() {
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         deliver(&mut group, START, &Message::DeleteLink(ALL));
         let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
@@ -266,7 +239,7 @@ mod tests {
     fn client_deletes_its_link_when_the_reply_is_delivered() {
         let slot = Slot::FIRST;
         for lost in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Client, &mut places);
             deliver(&mut group, START, &Message::DeleteLink(ONE));
             let reply = DeleteLink {
@@ -293,7 +266,7 @@ mod tests {
     fn server_deletes_the_link_the_client_named() {
         let slot = Slot::FIRST;
         for silent in [false, true] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
             deliver(&mut group, START, &Message::DeleteLink(ONE));
             let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
@@ -316,7 +289,7 @@ mod tests {
     #[test]
     fn unknown_link_is_reported() {
         for role in [Role::Client, Role::Server] {
-            let mut places = [Entry::EMPTY; 1];
+            let mut places = [Entry::EMPTY; 2];
             let mut group = ready(role, &mut places);
             let request = DeleteLink {
                 number: LinkNum::new(9),
@@ -337,19 +310,19 @@ mod tests {
     /// COL-12: what the client wants during the attempt for a second link waits for its end.
     #[test]
     fn notice_waits_for_the_end_of_first_contact() {
-        use crate::proto::llc::testing::{add_link, confirm_link, offer};
-        let mut places = [Entry::EMPTY; 1];
+        use crate::proto::llc::testing::{add_link, confirm_link, offer, SECOND};
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         group.start(START);
         let reply = Message::ConfirmLink(confirm_link(other(Role::Server)));
         deliver(&mut group, START, &reply);
-        group.offer_link(START, offer());
+        group.offer_link(START, SECOND, Some(offer()));
         while group.poll_action().is_some() {}
         deliver(&mut group, START, &Message::DeleteLink(ONE));
         assert_eq!(group.poll_action(), None);
         let refusal = Message::AddLink(add_link(Role::Client));
         deliver(&mut group, START, &refusal);
-        assert_eq!(group.poll_action(), Some(Action::DropOffer));
+        assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
         assert_eq!(group.poll_action(), Some(Action::Ready));
         let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
         assert_eq!(sent(&mut group), Some(expected));
@@ -359,7 +332,7 @@ mod tests {
     #[test]
     fn ending_first_contact_fails_it() {
         use crate::proto::{llc::action::Fail, reason::Reason};
-        let mut places = [Entry::EMPTY; 1];
+        let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
         group.start(START);
         group.terminate(START, DeleteReason::Operator, true);

@@ -5,8 +5,8 @@
 
 use super::{
     action::{Action, Kind, Role},
+    add::LinkOffer,
     confirm_link::ConfirmLink,
-    first_contact::LinkOffer,
     group::{Config, Group, Timers},
     link::{LocalLink, PeerLink, Slot},
     msg::{Layout, Message},
@@ -19,6 +19,12 @@ use crate::proto::{
 
 /// A link group whose storage is the test's.
 pub(super) type TestGroup<'a> = Group<&'a mut [Entry]>;
+
+/// The place of the second link, if no other was tried before.
+pub(super) const SECOND: Slot = match Slot::new(1, 1) {
+    Some(slot) => slot,
+    None => Slot::FIRST,
+};
 
 /// When tests begin.
 pub(super) const START: Instant = Instant::from_nanos(1_000_000_000_000);
@@ -79,6 +85,8 @@ pub(super) fn config(role: Role) -> Config {
             Role::Server => FIRST_NUMBER,
         },
         max_links: 2,
+        max_conns: 0,
+        direct: true,
         layout: Layout::Linux,
         timers: Timers::default(),
     }
@@ -96,41 +104,60 @@ pub(super) fn confirm_link(role: Role) -> ConfirmLink {
         number: FIRST_NUMBER,
         uid: end.uid,
         max_links: 2,
+        max_conns: 0,
     }
 }
 
 /// What a server with one device offers for a second link.
 pub(super) fn offer() -> LinkOffer {
-    let end = end(Role::Server);
     LinkOffer {
-        mac: end.mac,
-        gid: end.gid,
-        qpn: Qpn::new(9),
+        local: LocalLink {
+            qpn: Qpn::new(9),
+            ..end(Role::Server)
+        },
         psn: Psn::new(0x777),
         mtu: Mtu::M1024,
     }
 }
 
-/// Gives a message of the peer to a group.
+/// Gives a message of the peer to a group, on the first link.
 pub(super) fn deliver(group: &mut TestGroup<'_>, now: Instant, message: &Message) {
-    if let Some(octets) = message.emit(Layout::Linux) {
-        group.handle_message(now, Slot::FIRST, &octets);
+    deliver_on(group, now, Slot::FIRST, message);
+}
+
+/// Gives a message of the peer to a group.
+pub(super) fn deliver_on(group: &mut TestGroup<'_>, now: Instant, slot: Slot, message: &Message) {
+    if let Some(octets) = message.emit(group.layout) {
+        group.handle_message(now, slot, &octets);
     }
 }
 
 /// The next action, if it is to send a message.
 pub(super) fn sent(group: &mut TestGroup<'_>) -> Option<(Kind, Message)> {
+    sent_on(group).map(|(_, kind, message)| (kind, message))
+}
+
+/// The same with the link.
+pub(super) fn sent_on(group: &mut TestGroup<'_>) -> Option<(Slot, Kind, Message)> {
     match group.poll_action() {
-        Some(Action::Send { msg, kind, .. }) => {
-            Some((kind, Message::parse(&msg, Layout::Linux).ok()?))
+        Some(Action::Send { slot, msg, kind }) => {
+            Some((slot, kind, Message::parse(&msg, group.layout).ok()?))
         }
         _ => None,
     }
 }
 
-/// A group before its start.
+/// A group before its start, with the same room for the buffers of both sides.
 pub(super) fn new(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
-    Group::new(&config(role), places)
+    let (peer, own) = places.split_at_mut(places.len() / 2);
+    Group::new(&config(role), peer, own)
+}
+
+/// The same toward a peer that does as the RFC says.
+pub(super) fn new_strict(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
+    let mut group = new(role, places);
+    group.layout = Layout::Rfc;
+    group
 }
 
 /// A group of which first contact is over and no action is left, at [`START`].
@@ -141,8 +168,11 @@ pub(super) fn ready(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
     deliver(&mut group, START, &confirm);
     group.handle_rts(START, Slot::FIRST, Ok(()));
     group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply);
-    group.offer_link(START, offer());
+    group.offer_link(START, SECOND, Some(offer()));
     deliver(&mut group, START, &Message::AddLink(add_link(other(role))));
+    group.accept_link(START, SECOND, None);
+    // A client would look for another link in time.
+    group.retry_at = None;
     while group.poll_action().is_some() {}
     group
 }
@@ -155,7 +185,7 @@ pub(super) fn add_link(role: Role) -> super::add_link::AddLink {
         refusal: client.then_some(super::add_link::Refusal::NoAlternatePath),
         mac: end(role).mac,
         gid: end(role).gid,
-        qpn: if client { Qpn::new(0) } else { offer.qpn },
+        qpn: if client { Qpn::new(0) } else { offer.local.qpn },
         number: LinkNum::new(2),
         mtu: (!client).then_some(offer.mtu),
         psn: if client { Psn::new(0) } else { offer.psn },

@@ -25,7 +25,9 @@ use crate::proto::{
         Layout,
         LocalLink,
         PeerLink,
-        Role, //
+        RmbId,
+        Role,
+        Slot, //
     },
     time::Instant,
     wire::{
@@ -172,11 +174,22 @@ impl Host {
             },
             number: LinkNum::new(u8::from(server)),
             max_links: 2,
+            max_conns: 0,
+            direct: true,
             layout: Layout::Linux,
             timers: llc::Timers::default(),
         };
-        self.group = Some(Group::new(&config, vec![Entry::EMPTY; 255]));
+        let rows = || vec![Entry::EMPTY; 255];
+        self.group = Some(Group::new(&config, rows(), rows()));
+        self.tell_first_rmb();
         self.connected = true;
+    }
+
+    /// Tells the link group, once there is one, of the buffer that Accept or Confirm announces.
+    pub(super) fn tell_first_rmb(&mut self) {
+        if let (Some(group), Some(rmb)) = (self.group.as_mut(), self.rmbs.first()) {
+            assert!(group.own_rmb(RmbId(0), Slot::FIRST, rmb.token).is_ok());
+        }
     }
 
     /// A free element of a buffer; makes a buffer if there is none.

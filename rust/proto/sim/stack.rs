@@ -55,7 +55,6 @@ use crate::proto::{
         Action,
         DeleteReason,
         Fail,
-        LinkOffer,
         RmbId,
         Slot, //
     },
@@ -420,6 +419,7 @@ impl World {
         if first_contact {
             // Accept and Confirm announce it.
             host.rmbs[rmb].usable = true;
+            host.tell_first_rmb();
         } else if !host.rmbs[rmb].usable {
             host.ends[c].awaits_rmb = Some(rmb);
             if element == 0 {
@@ -549,13 +549,7 @@ impl World {
         for (number, rmb) in host.rmbs.iter_mut().enumerate() {
             let idle = rmb.usable && !rmb.deleting && rmb.used == [false; ELEMENTS];
             if idle && unlucky && host.ready {
-                let tokens = [(Slot::FIRST, rmb.token)];
-                if group
-                    .delete_rkey(now, RmbId(number as u16), &tokens)
-                    .is_ok()
-                {
-                    rmb.deleting = true;
-                }
+                rmb.deleting = group.delete_rkey(now, RmbId(number as u16));
             }
         }
     }
@@ -645,17 +639,19 @@ impl World {
                 host.out.push_back(Packet::Send(msg, Done::Llc(kind)));
             }
             Action::MoveToRts { .. } => host.rts = true,
-            Action::OfferLink => {
-                let offer = LinkOffer {
-                    mac: mac(side),
-                    gid: gid(side),
-                    qpn: Qpn::new(99),
-                    psn: Psn::new(1),
-                    mtu: Mtu::M1024,
-                };
-                host.group.as_mut().unwrap().offer_link(now, offer);
+            // One port on each side: there is no other link.
+            Action::OfferLink { slot, .. } => {
+                host.group.as_mut().unwrap().offer_link(now, slot, None);
             }
-            Action::DropOffer => {}
+            Action::AcceptLink { slot, .. } => {
+                host.group.as_mut().unwrap().accept_link(now, slot, None);
+            }
+            Action::SuggestLink => {}
+            Action::SendLong { .. }
+            | Action::ConnectLink { .. }
+            | Action::LinkUp { .. }
+            | Action::DropLink { .. }
+            | Action::MoveConnections { .. } => unreachable!("there is one link"),
             Action::Ready => {
                 host.ready = true;
                 host.tell_llc(now, LlcOutcome::Ready);

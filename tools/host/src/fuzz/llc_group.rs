@@ -14,6 +14,7 @@ use crate::proto::{
         link::{
             LocalLink,
             PeerLink,
+            Port,
             Slot, //
         },
         msg::Message,
@@ -66,9 +67,36 @@ fn config(role: Role) -> Config {
         },
         number: LinkNum::new(1),
         max_links: 2,
+        max_conns: 0,
+        direct: true,
         layout: LAYOUT,
         timers: Timers::default(),
     }
+}
+
+/// An end for another link, on one of some ports, or none.
+fn offer<S>(group: &mut Group<S>, slot: Slot, input: &mut Input<'_>) -> Option<LinkOffer>
+where
+    S: core::ops::DerefMut<Target = [Entry]>,
+{
+    let port = input.byte();
+    for id in 0..=u8::MAX {
+        let token = RToken {
+            rkey: RKey::new(u32::from(id) | 0x100),
+            vaddr: 0x2000,
+        };
+        group.set_token(RmbId(u16::from(id)), slot, token);
+    }
+    (port % 8 != 0).then_some(LinkOffer {
+        local: LocalLink {
+            mac: Mac::new([port % 4; 6]),
+            gid: GID,
+            qpn: Qpn::new(9),
+            uid: 2,
+        },
+        psn: Psn::new(1),
+        mtu: Mtu::M1024,
+    })
 }
 
 /// Any sequence of events.
@@ -79,8 +107,10 @@ pub fn llc_group(octets: &[u8]) {
     } else {
         Role::Client
     };
-    let mut places = [Entry::EMPTY; 4];
-    let mut group = Group::new(&config(role), &mut places[..]);
+    let (mut theirs, mut own) = ([Entry::EMPTY; 4], [Entry::EMPTY; 4]);
+    let mut group = Group::new(&config(role), &mut theirs[..], &mut own[..]);
+    // The link that messages come from and go to: the first, or the latest.
+    let mut latest = Slot::FIRST;
     let mut now = Instant::from_nanos(1);
     let mut over = false;
     // What was sent last: the peer may answer it by its echo.
@@ -91,13 +121,15 @@ pub fn llc_group(octets: &[u8]) {
         match input.byte() % 16 {
             0..=2 => {
                 let octets: [u8; 44] = input.array();
-                group.handle_message(now, Slot::FIRST, &octets);
+                let slot = if input.bool() { latest } else { Slot::FIRST };
+                group.handle_message(now, slot, &octets);
             }
             3..=5 => {
                 // The reply to what was sent, or the same as a request.
                 let (mut octets, _) = last;
                 octets[3] ^= input.byte();
-                group.handle_message(now, Slot::FIRST, &octets);
+                let slot = if input.bool() { latest } else { Slot::FIRST };
+                group.handle_message(now, slot, &octets);
             }
             6..=9 => {
                 let action = group.poll_action();
@@ -107,27 +139,28 @@ pub fn llc_group(octets: &[u8]) {
                         assert!(Message::parse(&msg, LAYOUT).is_ok());
                         last = (msg, kind);
                     }
-                    Some(Action::MoveToRts { slot }) => {
+                    Some(Action::MoveToRts { slot } | Action::ConnectLink { slot, .. }) => {
                         let ok = input.byte() % 4 != 0;
                         let result = ok.then_some(()).ok_or(Reason::ReadyLink);
                         group.handle_rts(now, slot, result);
                     }
-                    Some(Action::OfferLink) => group.offer_link(
-                        now,
-                        LinkOffer {
-                            mac: MAC,
-                            gid: GID,
-                            qpn: Qpn::new(9),
-                            psn: Psn::new(1),
-                            mtu: Mtu::M1024,
-                        },
-                    ),
+                    Some(Action::OfferLink { slot, .. }) => {
+                        latest = slot;
+                        let offer = offer(&mut group, slot, &mut input);
+                        group.offer_link(now, slot, offer);
+                    }
+                    Some(Action::AcceptLink { slot, .. }) => {
+                        latest = slot;
+                        let offer = offer(&mut group, slot, &mut input);
+                        group.accept_link(now, slot, offer);
+                    }
                     Some(Action::FirstContactFailed(_) | Action::Terminate { .. }) => over = true,
                     _ => {}
                 }
             }
-            10 => group.handle_sent(now, Slot::FIRST, last.1),
-            11 if input.byte() == 0 => group.handle_send_failed(now, Slot::FIRST, last.1),
+            10 => group.handle_sent(now, latest, last.1),
+            11 if input.byte() < 8 => group.handle_send_failed(now, latest, last.1),
+            11 if input.byte() < 8 => group.handle_link_down(now, Slot::FIRST),
             12 => {
                 now = now.saturating_add(Duration::from_millis(u64::from(input.short())));
                 group.handle_timeout(now);
@@ -138,16 +171,17 @@ pub fn llc_group(octets: &[u8]) {
                     vaddr: 0x1000,
                 };
                 let id = RmbId(u16::from(input.byte()));
-                let _busy = if input.bool() {
-                    group.confirm_rkey(now, id, &[(Slot::FIRST, token)])
+                if input.bool() {
+                    let _busy = group.confirm_rkey(now, id, &[(Slot::FIRST, token)]);
                 } else {
-                    group.delete_rkey(now, id, &[(Slot::FIRST, token)])
-                };
+                    let _found = group.delete_rkey(now, id);
+                }
                 if let Ok(known) = group.peer_rmb(Slot::FIRST, token) {
                     assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
                 }
             }
-            14 => group.test_link(now, Slot::FIRST, input.array()),
+            14 if input.bool() => group.test_link(now, latest, input.array()),
+            14 => group.request_link(now, &[Port { mac: MAC, gid: GID }]),
             15 if input.byte() == 0 => {
                 let reason = DeleteReason::Operator;
                 group.terminate(now, reason, input.bool());
