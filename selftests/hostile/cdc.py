@@ -270,6 +270,7 @@ def wrong_length(pair, value):
 
 def early(stage, _):
     """CDC messages for a connection whose handshake is not over: the last one counts, if it fits."""
+    # RDV-27, TST-113.
     for changes, want in (({}, "smc"), ({"produced": 1 << 31}, "violation")):
         arena = Arena(stage, "server")
         beside = arena.connection()
@@ -294,6 +295,7 @@ def early(stage, _):
 
 def foreign_memory(pair, rkey, address):
     """A write to what is not ours kills the link, and changes nothing."""
+    # RMB-07, SEC-08, TST-148.
     conn = pair.conn
     where = {"own": conn.base(), "before": conn.theirs["address"] - 4096, "zero": 0,
              "end": (1 << 64) - 8, "beyond": conn.theirs["address"] + (64 << 20)}[address]

@@ -128,6 +128,7 @@ def tcp_is_reset(stage, _):
 
 def tcp_says_something(stage, _):
     """Octets on the TCP connection that should be idle end the connection."""
+    # TCR-03, TST-143.
     arena = Arena(stage, "server")
     conn, sock = arena.connection()
     carries(conn, sock)

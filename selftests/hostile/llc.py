@@ -69,6 +69,7 @@ def expected(kind, reply, field, value):
 
 def each_value(kind, reply, role):
     """All values of all fields of a message."""
+    # GEN-12, TST-124, TST-125.
     def test(stage, _):
         arena, wrong, conn = Arena(stage, role), [], None
         for field, _, _ in messages.LLC[kind]:

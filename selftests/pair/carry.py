@@ -105,6 +105,7 @@ class Parallel(PairTest):
 
 class Sequence(PairTest):
     """300 connections one after the other."""
+    # LGR-22, RDV-20.
 
     count = 300
 

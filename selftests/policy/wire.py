@@ -185,7 +185,7 @@ def tcp_rests(family):
 
 def subsequent_contact(family):
     """The second connection: the same Proposal, no new link, and no LLC message at all."""
-    # CLC-122, TCP-20, RDV-20, RDV-21, RDV-25, RDV-29, CLC-323, TST-009.
+    # CLC-122, TCP-20, RDV-20, RDV-21, RDV-25, RDV-29, CLC-222, CLC-323, LGR-18, TST-114.
     lab.netns("up")
     with Wire() as wire:
         one = pair(family)
@@ -217,6 +217,7 @@ def subsequent_contact(family):
 
 def new_buffers(family):
     """A buffer that is not known yet is confirmed before a CLC message names it."""
+    # CLC-226.
     # RDV-22, RDV-23, RDV-30, LLF-60, TST-013.
     lab.netns("up")
     with Wire() as wire:

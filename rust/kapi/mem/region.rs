@@ -115,6 +115,7 @@ impl PeerMemory {
 mod tests {
     use super::*;
 
+    // RMB-01.
     #[test]
     fn sizes_that_are_no_power_of_two_pages_are_refused() {
         assert!(PeerMemory::new(0, PAGE_SIZE).is_err());
@@ -123,6 +124,7 @@ mod tests {
         assert!(PeerMemory::new(2, usize::MAX / 2 + 1).is_err());
     }
 
+    // RMB-01, RMB-15.
     #[test]
     fn elements_start_zeroed_and_are_separate() -> Result {
         let mem = PeerMemory::new(3, 4 * PAGE_SIZE)?;

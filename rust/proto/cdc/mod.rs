@@ -27,6 +27,8 @@
 pub(crate) mod conn;
 pub(crate) mod msg;
 mod recv;
+#[cfg(test)]
+mod scaled;
 mod send;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
