@@ -128,6 +128,7 @@ pub fn run(args: &DriveArgs) -> Result<()> {
             rounds: args.rounds,
             seconds: args.seconds,
             quick: args.quick,
+            wire: args.topology == Topology::Wire,
         },
         server_only: args.topology == Topology::Wire
             && env::var("GUEST").is_ok_and(|guest| guest == "b"),

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The gate: ratios of a run beside those that are committed. Times of different runs are never
-//! compared, as they depend on the machine.
+//! The gate: ratios of a run beside those that are committed, and counts for a message. Times of
+//! different runs are never compared, as they depend on the machine.
 
 use crate::{
+    counters::Transport,
     stats::Summary,
     table::Results, //
 };
@@ -15,6 +16,12 @@ use std::collections::BTreeMap;
 
 /// By how much a ratio may be worse than the committed one if the baseline does not say.
 const TOLERANCE: f64 = 0.25;
+
+/// Workloads whose counts do not depend on the load of the machine: nothing is coalesced in them.
+const STEADY: [&str; 4] = ["/pingpong:64", "/pingpong:4096", "/crr:8", "/first"];
+
+/// What is counted of ours.
+const COUNTS: [&str; 4] = ["smc.tx_writes", "smc.tx_cdc", "smc.tx_posts", "smc.tx_cqes"];
 
 /// A committed ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +41,25 @@ pub struct Baseline {
     pub tolerance: f64,
     /// By the row's name and the other transport's, as `namespaces/65535/pingpong:64 /c`.
     pub ratios: BTreeMap<String, Entry>,
+    /// Counts of ours for a message, as `namespaces/65535/pingpong:64 smc.tx_cqes`.
+    pub counts: BTreeMap<String, f64>,
+}
+
+/// The counts of a run that can be compared with those of another.
+fn steady_counts(results: &Results) -> BTreeMap<String, f64> {
+    let mut counts = BTreeMap::new();
+    for (workload, counters) in &results.counts {
+        if !STEADY.iter().any(|name| workload.ends_with(name)) {
+            continue;
+        }
+        for counter in COUNTS {
+            let by_transport = counters.get(counter);
+            if let Some(count) = by_transport.and_then(|by| by.get(Transport::Ours.name())) {
+                counts.insert(format!("{workload} {counter}"), *count);
+            }
+        }
+    }
+    counts
 }
 
 impl Baseline {
@@ -55,10 +81,11 @@ impl Baseline {
         Self {
             tolerance: TOLERANCE,
             ratios,
+            counts: steady_counts(results),
         }
     }
 
-    /// What of `results` is worse than this, one line for each; and how many ratios were compared.
+    /// What of `results` is worse than this, one line for each; and how many figures were compared.
     pub fn compare(&self, results: &Results) -> (usize, Vec<String>) {
         let mut compared = 0;
         let mut worse = Vec::new();
@@ -80,6 +107,18 @@ impl Baseline {
                         now.median, entry.ratio
                     ));
                 }
+            }
+        }
+        for (name, now) in steady_counts(results) {
+            let Some(count) = self.counts.get(&name) else {
+                continue;
+            };
+            compared += 1;
+            let bound = count * (1.0 + self.tolerance);
+            if now > bound {
+                worse.push(format!(
+                    "{name}: {now:.3} for a message is more than {count:.3}; the bound is {bound:.3}"
+                ));
             }
         }
         (compared, worse)
@@ -133,6 +172,22 @@ mod tests {
         assert_eq!(rates.compare(&results(1.7, false)).1.len(), 0);
         assert_eq!(rates.compare(&results(1.5, false)).1.len(), 1);
         assert_eq!(rates.compare(&results(9.0, false)).1.len(), 0);
+    }
+
+    #[test]
+    fn more_for_a_message_is_found() {
+        let counted = |count: f64| {
+            let by: BTreeMap<String, f64> = [("ours".to_string(), count)].into();
+            let counters = [("smc.tx_cqes".to_string(), by)].into();
+            Results {
+                counts: [("namespaces/65535/pingpong:64".to_string(), counters)].into(),
+                ..Results::default()
+            }
+        };
+        let baseline = Baseline::of(&counted(2.0));
+        assert_eq!(baseline.compare(&counted(2.1)), (1, vec![]));
+        assert_eq!(baseline.compare(&counted(0.5)), (1, vec![]));
+        assert_eq!(baseline.compare(&counted(3.0)).1.len(), 1);
     }
 
     #[test]

@@ -25,13 +25,16 @@ pub struct Plan {
     pub seconds: f64,
     /// Whether it has to be over soon.
     pub quick: bool,
+    /// Whether the ends are two kernels.
+    pub wire: bool,
 }
 
 impl Plan {
     /// The workloads of a round. What depends on a fresh module comes first; connections that do
     /// nothing are counted before buffers of others lie around.
     pub fn workloads(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
-        let full = mtu == LARGE_MTU;
+        // Two kernels have one MTU only.
+        let full = mtu == LARGE_MTU || (self.wire && !self.quick);
         let mut plan = Vec::new();
         let sizes = |quick: &[u32], more: &[u32]| {
             let mut sizes = quick.to_vec();
@@ -123,6 +126,7 @@ mod tests {
                 rounds: 3,
                 seconds: 1.0,
                 quick,
+                wire: false,
             };
             for mtu in [LARGE_MTU, SMALL_MTU] {
                 let c = plan.workloads(Transport::C, mtu);
@@ -133,6 +137,13 @@ mod tests {
                 assert!(raw.contains(&Workload::Bulk(65536)));
             }
             assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 5);
+            let wire = Plan {
+                wire: true,
+                ..plan.clone()
+            };
+            let crr = Workload::Connects(8);
+            let planned = wire.workloads(Transport::C, SMALL_MTU);
+            assert_eq!(planned.contains(&crr), !quick);
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
         }
     }
