@@ -44,13 +44,19 @@ impl Plan {
             }
             sizes
         };
+        let bulk = if full {
+            sizes(&[64, 4096, 65536, 1 << 20], &[256, 1024, 16384, 262144])
+        } else {
+            vec![65536, 1 << 20]
+        };
+        let pingpong = if full {
+            sizes(&[1, 64, 4096, 65536], &[1024, 16384])
+        } else {
+            vec![64, 4096]
+        };
         if transport == Transport::Raw {
-            for size in sizes(&[64, 4096, 65536, 1 << 20], &[256, 1024, 16384, 262144]) {
-                plan.push(Workload::Bulk(size));
-            }
-            for size in sizes(&[1, 64, 4096, 65536], &[1024, 16384]) {
-                plan.push(Workload::PingPong(size));
-            }
+            plan.extend(bulk.into_iter().map(Workload::Bulk));
+            plan.extend(pingpong.into_iter().map(Workload::PingPong));
             plan.push(Workload::PollPong(64));
             return plan;
         }
@@ -59,11 +65,6 @@ impl Plan {
             let idle = if self.quick { 100 } else { 1000 };
             plan.push(Workload::Idle(idle));
         }
-        let bulk = if full {
-            sizes(&[64, 4096, 65536, 1 << 20], &[256, 1024, 16384, 262144])
-        } else {
-            vec![65536, 1 << 20]
-        };
         plan.extend(bulk.into_iter().map(Workload::Bulk));
         let both = if full {
             sizes(&[65536], &[4096, 1 << 20])
@@ -71,11 +72,6 @@ impl Plan {
             vec![65536]
         };
         plan.extend(both.into_iter().map(Workload::Both));
-        let pingpong = if full {
-            sizes(&[1, 64, 4096, 65536], &[1024, 16384])
-        } else {
-            vec![64, 4096]
-        };
         plan.extend(pingpong.into_iter().map(Workload::PingPong));
         if !full {
             return plan;
