@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 const TOLERANCE: f64 = 0.25;
 
 /// Workloads whose counts do not depend on the load of the machine: nothing is coalesced in them.
-const STEADY: [&str; 4] = ["/pingpong:64", "/pingpong:4096", "/crr:8", "/first"];
+const STEADY: [&str; 3] = ["/pingpong:64", "/pingpong:4096", "/crr:8"];
 
 /// What is counted of ours.
 const COUNTS: [&str; 4] = ["smc.tx_writes", "smc.tx_cdc", "smc.tx_posts", "smc.tx_cqes"];
