@@ -146,12 +146,14 @@ class LingerZero(Case):
     def server(self, listening):
         """Sees the end: an error, or from the C side, which does not reset, the end of data."""
         with self.accept(listening) as sock:
+            self.meet("accepted")
             found = error_name(sock.recv, 100)
             equal(found in ("ECONNRESET", b""), True, "end is %r" % found)
 
     def client(self):
         """Closes."""
         sock = self.connect()
+        self.meet("accepted")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         sock.close()
 
