@@ -47,6 +47,8 @@ mod test_link;
 #[cfg(test)]
 mod abuse;
 #[cfg(test)]
+mod scenarios;
+#[cfg(test)]
 mod sim;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod testing;
