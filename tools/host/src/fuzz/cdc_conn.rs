@@ -34,7 +34,7 @@ fn check(segment: Segment, origin: u32, size: u32) {
 pub fn cdc_conn(octets: &[u8]) {
     let mut input = Input::new(octets);
     let shape = input.byte();
-    let size = |shift: u8| SIZES[usize::from(shape >> shift & 3)];
+    let size = |shift: u8| SIZES[usize::from((shape >> shift) & 3)];
     let config = Config {
         token: AlertToken::new(1),
         sndbuf: size(0),

@@ -53,7 +53,7 @@ fn pattern(at: u64) -> u8 {
 
 impl Side {
     fn new(shape: u8, token: u32) -> Option<Self> {
-        let size = |shift: u8| SIZES[usize::from(shape >> shift & 3)];
+        let size = |shift: u8| SIZES[usize::from((shape >> shift) & 3)];
         let (local, peer) = if token == 1 { (2, 4) } else { (4, 2) };
         let conn = Conn::new(&Config {
             token: AlertToken::new(token),
