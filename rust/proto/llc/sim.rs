@@ -338,6 +338,9 @@ impl World {
             self.perform(side, action);
         }
         self.peers[side].check();
+        // It may have become the spare one of two asymmetric links: nothing is safe then.
+        self.disturbed |=
+            self.peers[side].group.is_ready() && self.peers[side].device.at(Slot::FIRST).is_none();
         if let Some(deadline) = self.peers[side].group.poll_timeout() {
             if timer {
                 // Else the engine's timer would run for ever.
