@@ -262,6 +262,7 @@ pub(crate) fn judge_synack(options: &[u8], nonce: Nonce) -> Result<(), Reason> {
 }
 
 /// Whether the server agreed to SMC with this SYN-ACK.
+#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) fn synack_agrees(options: &[u8], nonce: Nonce) -> bool {
     judge_synack(options, nonce).is_ok()
 }

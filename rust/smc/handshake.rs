@@ -272,7 +272,10 @@ impl Connection {
             _ => {}
         }
         if !this.sk.peer_agreed() {
-            this.settle(Reason::PeerNoSmc);
+            this.settle(match this.sk.peer_echoes() {
+                true => Reason::Local(Local::OptionEchoed),
+                false => Reason::PeerNoSmc,
+            });
             return;
         }
         match Handshake::client(this) {

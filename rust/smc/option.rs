@@ -6,12 +6,19 @@
 
 use crate::{
     kapi::net::option::{
+        Answer,
         OptionPolicy,
         Verdict, //
     },
-    proto::tcpopt::{
-        self,
-        Nonce, //
+    proto::{
+        reason::{
+            Local,
+            Reason, //
+        },
+        tcpopt::{
+            self,
+            Nonce, //
+        },
     },
 };
 
@@ -45,8 +52,12 @@ impl OptionPolicy for SmcPolicy {
         translate(tcpopt::decide_synack_out(syn_options, options))
     }
 
-    fn synack_in(nonce: u32, options: &[u8]) -> bool {
-        tcpopt::synack_agrees(options, Nonce::new(nonce))
+    fn synack_in(nonce: u32, options: &[u8]) -> Answer {
+        match tcpopt::judge_synack(options, Nonce::new(nonce)) {
+            Ok(()) => Answer::Agreed,
+            Err(Reason::Local(Local::OptionEchoed)) => Answer::Echo,
+            Err(_) => Answer::Silent,
+        }
     }
 
     fn syn_agrees(syn_options: &[u8]) -> bool {

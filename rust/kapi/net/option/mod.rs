@@ -38,6 +38,8 @@ use kernel::{
 const ENABLED: u32 = 1;
 /// The peer's SYN-ACK agreed.
 const AGREED: u32 = 2;
+/// The SYN-ACK repeated what the SYN had, of which nothing follows.
+const ECHOED: u32 = 4;
 
 /// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats it
 /// like 1, which keeps the headers from the network header on.
@@ -57,6 +59,17 @@ pub(crate) enum Verdict {
     },
 }
 
+/// What a SYN-ACK says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Yes.
+    Agreed,
+    /// Nothing.
+    Silent,
+    /// What the SYN had, whatever it was.
+    Echo,
+}
+
 /// Decides about the option. The options given are what follows the fixed part of the TCP header.
 ///
 /// All functions run in softirq and only compute.
@@ -67,8 +80,8 @@ pub(crate) trait OptionPolicy: Send + Sync + 'static {
     /// A SYN-ACK with the given options answers a SYN.
     fn synack_out(syn_options: &[u8], options: &[u8]) -> Verdict;
 
-    /// Whether the options of a SYN-ACK agree with the SYN of that nonce.
-    fn synack_in(nonce: u32, options: &[u8]) -> bool;
+    /// What the options of a SYN-ACK say to the SYN of that nonce.
+    fn synack_in(nonce: u32, options: &[u8]) -> Answer;
 
     /// Whether a SYN asks for agreement, so that [`Self::synack_out`] adds the option if it fits.
     fn syn_agrees(syn_options: &[u8]) -> bool;
@@ -78,7 +91,7 @@ pub(crate) trait OptionPolicy: Send + Sync + 'static {
 struct Policy {
     syn_out: fn(u32, &[u8]) -> Verdict,
     synack_out: fn(&[u8], &[u8]) -> Verdict,
-    synack_in: fn(u32, &[u8]) -> bool,
+    synack_in: fn(u32, &[u8]) -> Answer,
     syn_agrees: fn(&[u8]) -> bool,
 }
 
@@ -243,7 +256,7 @@ impl Sock {
             if att.is_null() {
                 0
             } else {
-                // `Acquire` pairs with the release in `set_agreed`.
+                // `Acquire` pairs with the release in `set_answer`.
                 // SAFETY: The attachment is freed after a grace period.
                 unsafe { (*att).option.load(Ordering::Acquire) }
             }
@@ -266,6 +279,15 @@ impl Sock {
             .is_some_and(|o| len != 0 && (policy.syn_agrees)(o))
     }
 
+    /// Whether a client's SYN-ACK only repeated what the SYN had. Process context.
+    pub(crate) fn peer_echoes(&self) -> bool {
+        let _guard = rcu::read_lock();
+        let att = Attachment::of(self.as_raw());
+        // `Acquire` pairs with the release in `set_answer`.
+        // SAFETY: The attachment is freed after a grace period.
+        !att.is_null() && unsafe { (*att).option.load(Ordering::Acquire) } & ECHOED != 0
+    }
+
     /// Frees the copy of the SYN, unless the user of the listener wants it. May sleep.
     pub(crate) fn drop_saved_syn(&self) {
         if self.save_syn() != SAVE_SYN_OURS {
@@ -286,11 +308,14 @@ fn is_enabled(option: &AtomicU32) -> bool {
 }
 
 /// Remembers what the peer's SYN-ACK said.
-fn set_agreed(option: &AtomicU32, agreed: bool) {
-    // `Release` pairs with the load in `peer_agreed`.
-    if agreed {
-        option.fetch_or(AGREED, Ordering::Release);
-    } else {
-        option.fetch_and(!AGREED, Ordering::Release);
-    }
+fn set_answer(option: &AtomicU32, answer: Answer) {
+    let word = match answer {
+        Answer::Agreed => AGREED,
+        Answer::Silent => 0,
+        Answer::Echo => ECHOED,
+    };
+    let rest = option.load(Ordering::Relaxed) & !(AGREED | ECHOED);
+    // `Release` pairs with the loads in `peer_agreed` and `peer_echoes`. Nobody else changes the
+    // word while the sock waits for a SYN-ACK, one of which is handled at a time.
+    option.store(rest | word, Ordering::Release);
 }

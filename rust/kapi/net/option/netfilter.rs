@@ -29,7 +29,7 @@ use super::{
     },
     is_enabled,
     policy,
-    set_agreed,
+    set_answer,
     Policy,
     Verdict, //
 };
@@ -378,6 +378,6 @@ unsafe fn synack_in(
         }
         let nonce = (*att).nonce.load(core::sync::atomic::Ordering::Relaxed);
         let options = header.get(HEADER..).unwrap_or(&[]);
-        set_agreed(&(*att).option, (policy.synack_in)(nonce, options));
+        set_answer(&(*att).option, (policy.synack_in)(nonce, options));
     }
 }
