@@ -81,6 +81,7 @@ def what_has_no_meaning(role):
 
 def element_in_use(role):
     """An element of the peer that another connection writes to: the old connection is over."""
+    # RMB-22, TST-132.
     def test(stage, _):
         arena = Arena(stage, role)
         (old, old_sock), beside = arena.connection(), arena.connection()
@@ -132,6 +133,7 @@ def data_before_confirm(stage, _):
 
 def first_contact_again(stage, _):
     """A server that makes a second link group for a peer it knows: both work, side by side."""
+    # RDV-41, LGR-21, TST-115.
     arena = Arena(stage, "client")
     first = arena.connection()
     conn, sock = arena.peer.new(), connecting(arena.listener.address())
@@ -146,6 +148,7 @@ def first_contact_again(stage, _):
 def forgotten_link(stage, _):
     """The peer has lost its queue pair without a word, and declines out of sync: the server finds out
     that the link is dead, and the next contact is a first one."""
+    # TST-117.
     arena = Arena(stage, "server")
     conn, sock = arena.connection()
     sock.close()

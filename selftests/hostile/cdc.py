@@ -150,6 +150,7 @@ def window_is_kept(pair):
 
 def unknown_token(pair):
     """Tokens of nobody, of the neighbour, of a connection that is over."""
+    # CDC-37, CDC-40.
     conn = pair.conn
     theirs = conn.theirs["token"]
     for token in odd_values(32, theirs):
@@ -335,6 +336,7 @@ def other_operation(pair, opcode, body, dropped=False):
 
 def beyond_the_cursor(pair):
     """Octets that no cursor announces are never read, by nobody."""
+    # RMB-16.
     conn = pair.conn
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], b"\xee" * conn.size())
     conn.write(b"this only")

@@ -48,6 +48,7 @@ def is_refused():
 
 def refused_with_a_connection():
     """Either end holds it."""
+    # TST-155.
     client, server = pair()
     is_smc(client, server)
     is_refused()

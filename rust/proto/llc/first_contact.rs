@@ -329,6 +329,7 @@ mod tests {
     }
 
     /// LLF-02, RDV-04 to RDV-06, LLF-17: the way of a server with one device.
+    // FBK-11, RDV-08.
     #[test]
     fn server_confirms_then_tries_a_second_link() {
         let mut places = [Entry::EMPTY; 2];
@@ -358,6 +359,7 @@ mod tests {
     }
 
     /// LLF-03, LNK-08, LLF-12, LLF-16: the way of a client with one device.
+    // FBK-12, TST-007.
     #[test]
     fn client_replies_then_refuses_a_second_link() {
         let mut places = [Entry::EMPTY; 2];
@@ -408,6 +410,7 @@ mod tests {
 
     /// CLC-413, TMR-03 to TMR-06, TMR-10, TMR-13, TMR-14, FBK-07 to FBK-09, FBK-14, FBK-16: every
     /// phase with every event.
+    // TST-033, TST-106, TMR-02.
     #[test]
     fn failures_decline_until_the_own_confirm_link_has_arrived() {
         let phases = [
@@ -531,6 +534,7 @@ mod tests {
     }
 
     /// LGR-12, LLC-110, AMB-10: pairs of server and client limits.
+    // LGR-10, LGR-11, AMB-10, TST-118.
     #[test]
     fn number_of_links_is_agreed_on() {
         for (client, tries) in [(0, true), (1, false), (2, true), (8, true)] {
@@ -626,6 +630,7 @@ mod tests {
     }
 
     /// LNK-02, AMB-35.
+    // TST-119.
     #[test]
     fn numbers_are_reused_as_late_as_possible() {
         let mut places = [Entry::EMPTY; 2];

@@ -112,6 +112,7 @@ mod tests {
     }
 
     /// RFC 7609, section 3.5.5.3.1.
+    // TST-122, COL-04.
     #[test]
     fn collisions_with_add_link() {
         let (server, running) = (Role::Server, Running::AddLink);
@@ -125,6 +126,7 @@ mod tests {
     }
 
     /// RFC 7609, section 3.5.5.3.2.
+    // TST-122.
     #[test]
     fn collisions_with_delete_link() {
         let (server, running) = (Role::Server, Running::DeleteLink);
@@ -143,6 +145,7 @@ mod tests {
     }
 
     /// RFC 7609, section 3.5.5.3.3.
+    // TST-122.
     #[test]
     fn collisions_with_confirm_rkey() {
         let (server, client, running) = (Role::Server, Role::Client, Running::Rkey);

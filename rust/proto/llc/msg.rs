@@ -477,6 +477,7 @@ mod tests {
     }
 
     /// LLC-101 to LLC-111.
+    // TST-031.
     #[test]
     fn confirm_link_vectors() {
         let request = ConfirmLink {
@@ -517,6 +518,7 @@ mod tests {
     }
 
     /// LLC-201 to LLC-213.
+    // TST-031.
     #[test]
     fn add_link_vectors() {
         let request = AddLink {
@@ -574,6 +576,7 @@ mod tests {
     }
 
     /// LLC-301 to LLC-313.
+    // TST-031.
     #[test]
     fn add_link_cont_vector() {
         let message = AddLinkCont {
@@ -595,6 +598,7 @@ mod tests {
     }
 
     /// LLC-401 to LLC-407.
+    // TST-031.
     #[test]
     fn delete_link_vectors() {
         let one = DeleteLink {
@@ -633,6 +637,7 @@ mod tests {
     }
 
     /// LLC-601 to LLC-613.
+    // TST-031.
     #[test]
     fn confirm_rkey_vectors() {
         let request = ConfirmRkey {
@@ -654,6 +659,7 @@ mod tests {
     }
 
     /// LLC-701 to LLC-706.
+    // TST-031.
     #[test]
     fn test_link_vector() {
         let message = TestLink {
@@ -664,6 +670,7 @@ mod tests {
     }
 
     /// LLC-801 to LLC-808, AMB-13.
+    // TST-031.
     #[test]
     fn confirm_rkey_cont_vector() {
         let message = ConfirmRkeyCont {
@@ -680,6 +687,7 @@ mod tests {
     }
 
     /// LLC-901 to LLC-909.
+    // TST-014, TST-031.
     #[test]
     fn delete_rkey_vector() {
         let message = delete_rkey(&VEC_19);
@@ -734,6 +742,7 @@ mod tests {
     }
 
     /// LLC-06 to LLC-08, ERR-40, AMB-04.
+    // GEN-12, TST-125.
     #[test]
     fn every_opcode_is_classified() {
         let mut octets = padded(&[0, 44, 0, 0, 1, 1]);

@@ -460,6 +460,7 @@ mod tests {
     }
 
     /// LLF-67, LLF-70: also if the peer did not know it.
+    // TST-014.
     #[test]
     fn buffer_is_withdrawn() {
         for negative in [false, true] {

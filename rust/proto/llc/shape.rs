@@ -267,6 +267,7 @@ mod tests {
     }
 
     /// LGR-05, LGR-14, LLF-21, LLF-52, AMB-48.
+    // LGR-05, LGR-13, LGR-14, ERR-32.
     #[test]
     fn links_that_may_be_beside_each_other() {
         let rows: [(&[(u8, u8)], Verdict); 13] = [
@@ -301,6 +302,7 @@ mod tests {
         assert!(Ends::new(one, one, true) != Ends::new(other, other, true));
     }
 
+    // LGR-09.
     #[test]
     fn no_more_links_than_places() {
         let mut all = links(&[

@@ -746,6 +746,7 @@ fn run(seed: u64) -> BTreeMap<String, u32> {
 /// FOV-04, FOV-05, LLF-22, LLF-49, LLF-71, LLC-10, LGR-08, LGR-13, LGR-14, LLF-52, RMB-20, RMB-21,
 /// COL-01 to COL-04, TMR-31, FOV-19, AMB-50: whatever happens, both sides come to the same links
 /// and buffers.
+// TST-120, TST-123, TST-151, TMR-01, LLF-22, RDV-09.
 #[test]
 fn two_peers_agree() {
     let number = |name| std::env::var(name).ok()?.parse::<u64>().ok();

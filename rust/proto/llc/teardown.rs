@@ -159,6 +159,7 @@ mod tests {
     const OWN: Cause = Cause::Ended(DeleteReason::Operator);
 
     /// LGR-23, LLF-44, TMR-24.
+    // TST-121, CLS-32.
     #[test]
     fn server_ends_when_the_peer_has_been_told() {
         let mut places = [Entry::EMPTY; 2];
@@ -189,6 +190,7 @@ mod tests {
     }
 
     /// TMR-23, TMR-24: the end comes without the peer, too.
+    // TST-121.
     #[test]
     fn end_does_not_depend_on_the_peer() {
         for role in [Role::Client, Role::Server] {
@@ -220,6 +222,7 @@ mod tests {
     }
 
     /// LLF-45.
+    // TST-121.
     #[test]
     fn server_ends_the_group_for_the_client() {
         let mut places = [Entry::EMPTY; 2];
