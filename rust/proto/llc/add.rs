@@ -146,7 +146,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 .slots()
                 .filter(|(_, link)| link.is_active())
                 .map(|(slot, link)| (slot.serial(), slot, self.ends(&link.local, &link.peer)))
-                .filter(|(serial, ..)| last.map_or(true, |last| *serial > last))
+                .filter(|(serial, ..)| last.is_none_or(|last| *serial > last))
                 .min_by_key(|(serial, ..)| *serial);
             let Some((serial, slot, ends)) = next else {
                 break;

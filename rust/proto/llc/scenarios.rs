@@ -21,6 +21,9 @@ use crate::proto::{
     wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
 };
 
+/// Whether a message of a side, by opcode and whether it is a reply, is meant.
+type Filter = fn(usize, u8, bool) -> bool;
+
 const CLIENT: usize = 0;
 const SERVER: usize = 1;
 /// Octet 0 of the messages.
@@ -748,7 +751,7 @@ fn server_gets_no_confirmation_of_a_later_link() {
 #[test]
 fn silence_in_the_middle_of_adding_a_link() {
     // Who falls silent with what, and on which side it shows.
-    let cases: [(fn(usize, u8, bool) -> bool, usize, Kind); 4] = [
+    let cases: [(Filter, usize, Kind); 4] = [
         (
             |from, kind, _| (from, kind) == (CLIENT, ADD),
             SERVER,
@@ -855,7 +858,7 @@ fn client_waits_in_vain_for_the_second_link_of_first_contact() {
 // TMR-20, FBK-11, FBK-12, FBK-14.
 #[test]
 fn silence_about_the_keys_in_first_contact_is_the_end() {
-    let cases: [(fn(usize, u8, bool) -> bool, usize); 2] = [
+    let cases: [(Filter, usize); 2] = [
         (|from, kind, _| (from, kind) == (SERVER, CONT), CLIENT),
         (|from, kind, _| (from, kind) == (CLIENT, CONT), SERVER),
     ];

@@ -226,6 +226,9 @@ mod tests {
     use super::*;
     use crate::proto::wire::{Gid, Mac};
 
+    /// The ports that links connect, by their numbers.
+    type Ports = &'static [(u8, u8)];
+
     /// A port by its number.
     const fn port(number: u8) -> Port {
         Port {
@@ -251,7 +254,7 @@ mod tests {
     /// LGR-04, LGR-13, TST-004, TST-005.
     #[test]
     fn shapes_are_those_of_the_rfc() {
-        let rows: [(&[(u8, u8)], Shape, usize); 7] = [
+        let rows: [(Ports, Shape, usize); 7] = [
             (&[], Shape::None, 0),
             (&[(1, 1)], Shape::Single, 1),
             (&[(1, 1), (2, 2)], Shape::Symmetric, 2),
@@ -270,7 +273,7 @@ mod tests {
     // LGR-05, LGR-13, LGR-14, ERR-32.
     #[test]
     fn links_that_may_be_beside_each_other() {
-        let rows: [(&[(u8, u8)], Verdict); 13] = [
+        let rows: [(Ports, Verdict); 13] = [
             (&[(1, 1)], Verdict::Fine),
             (&[(1, 1), (1, 1)], Verdict::Unfit),
             (&[(1, 1), (1, 2)], Verdict::Fine),

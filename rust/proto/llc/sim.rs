@@ -363,7 +363,7 @@ impl World {
             .device
             .at(slot)
             .map(|end| (end.dead, end.deaf));
-        let sender_gone = sender.map_or(true, |(dead, _)| dead);
+        let sender_gone = sender.is_none_or(|(dead, _)| dead);
         let receiver = self.peers[side].device.by_qpn(qpn);
         let to = receiver
             .filter(|end| !end.dead && end.peer == Some(from) && end.stand >= Stand::Receives);
