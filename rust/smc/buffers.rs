@@ -107,7 +107,7 @@ impl Inner {
         rmbs.find_map(|rmb| {
             let mut ends = self.ends.iter().flatten().filter(|end| end.registers);
             let end = ends.find(|end| !rmb.is_active(end.slot))?;
-            Some((rmb.clone(), end))
+            Some((rmb.clone(), &**end))
         })
     }
 }

@@ -46,6 +46,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
+    /// Whether the port still has the address. Sleeps.
+    pub(crate) fn is_current(&self) -> bool {
+        self.device.has_gid(self.port, &self.gid)
+    }
+
     /// The MAC address of the path.
     pub(crate) fn mac(&self) -> Mac {
         Mac::new(self.gid.mac)
@@ -88,6 +93,27 @@ impl Engine {
             })
         })
     }
+
+    /// Finds a port for another link of a group: in the network of `path`, and not one that
+    /// `taken` names (`SMCR-LLF-10`, `SMCR-LLF-14`, `SMCR-LLF-20`). Sleeps.
+    pub(crate) fn find_other(
+        &self,
+        net_cookie: u64,
+        path: &Path,
+        taken: impl Fn(&Arc<Device>, u32) -> bool,
+    ) -> Option<Path> {
+        let devices = self.devices.lock();
+        devices.iter().find_map(|device| {
+            let (port, gid) =
+                device.find_neighbour(&path.gid, net_cookie, |port| taken(device, port))?;
+            Some(Path {
+                device: device.clone(),
+                port,
+                gid,
+                vlan: path.vlan,
+            })
+        })
+    }
 }
 
 /// Our client of the verbs core. Its data of a device is the device.
@@ -108,6 +134,7 @@ impl ClientOps for SmcClient {
         let engine = engine().ok_or(ENODEV)?;
         let data = Arc::new(SmcDevice(device.clone()), GFP_KERNEL)?;
         engine.devices.lock().push(device.clone(), GFP_KERNEL)?;
+        LinkGroup::suggest_all(&engine);
         Ok(data)
     }
 
@@ -117,19 +144,19 @@ impl ClientOps for SmcClient {
             .devices
             .lock()
             .retain(|known| !Arc::ptr_eq(known, &data.0));
-        LinkGroup::terminate_all(&engine, |group| group.is_on(&data.0));
+        LinkGroup::leave_device(&engine, &data.0);
     }
 
     fn event(data: &SmcDevice, event: Event) {
         let Some(engine) = engine() else { return };
         match event {
-            // Not fatal by itself: the queue pair retries for a while, as TCP does. A test of the
-            // link tells.
-            Event::PortError(port) => {
-                LinkGroup::test_port(&engine, &data.0, port);
-            }
+            Event::PortError(port) => LinkGroup::doubt_port(&engine, &data.0, port),
             Event::DeviceFatal => LinkGroup::fail_device(&engine, &data.0),
-            Event::PortActive(_) | Event::GidChange(_) => {}
+            Event::PortActive(_) => LinkGroup::suggest_all(&engine),
+            Event::GidChange(port) => {
+                LinkGroup::check_addresses(&engine, &data.0, port);
+                LinkGroup::suggest_all(&engine);
+            }
         }
     }
 }

@@ -82,13 +82,15 @@ pub(crate) struct End {
     pub(super) registers: bool,
     /// LLC knows that the link is dead.
     pub(super) failed: bool,
+    /// The queue pair has ended, and all that was posted has come back.
+    pub(super) closed: bool,
     /// LLC messages that found no send slot.
     unsent: ArrayQueue<(Kind, [u8; 44]), 8>,
 }
 
 impl End {
     /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`). Sleeps.
-    pub(super) fn new(group: &Arc<LinkGroup>, slot: Slot, path: &Path) -> Result<Self> {
+    pub(super) fn new(group: &Arc<LinkGroup>, slot: Slot, path: &Path) -> Result<KBox<Self>> {
         let pd = Pd::new(&path.device)?;
         let config = ChannelConfig {
             port: path.port,
@@ -96,23 +98,28 @@ impl End {
             send_slots: SEND_SLOTS,
             recv_slots: RECV_SLOTS,
         };
+        let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let link = Link::new(group, slot, &path.device)?;
         let channel = Channel::new(&pd, &config, link.clone())?;
-        Ok(Self {
-            slot,
-            uid: group.engine.next_link_id(),
-            path: path.clone(),
-            psn: Psn::new(crate::kapi::module::random_u32()),
-            mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),
-            peer: None,
-            channel,
-            link,
-            pd,
-            sends: false,
-            registers: false,
-            failed: false,
-            unsent: ArrayQueue::new(),
-        })
+        Ok(KBox::write(
+            place,
+            Self {
+                slot,
+                uid: group.engine.next_link_id(),
+                path: path.clone(),
+                psn: Psn::new(crate::kapi::module::random_u32()),
+                mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),
+                peer: None,
+                channel,
+                link,
+                pd,
+                sends: false,
+                registers: false,
+                failed: false,
+                closed: false,
+                unsent: ArrayQueue::new(),
+            },
+        ))
     }
 
     /// Number of the queue pair.
@@ -198,7 +205,7 @@ impl End {
 
     /// Ends the queue pair: all that was posted comes back, and the peer writes no more by this
     /// link. Then takes the registrations back. Sleeps.
-    pub(super) fn close(self, rmbs: &[Arc<Rmb>]) {
+    pub(super) fn close(&self, rmbs: &[Arc<Rmb>]) {
         self.channel.shutdown();
         for rmb in rmbs {
             rmb.unmap(self.slot);

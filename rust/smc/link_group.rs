@@ -30,6 +30,7 @@ use super::{
         Route,
         Seat, //
     },
+    sysctl::Settings,
     tokens::{
         Tokens,
         MAX_CONNECTIONS, //
@@ -174,6 +175,10 @@ pub(crate) struct LinkGroup {
     pub(super) work: Deferred<LinkGroup, LLC>,
     #[pin]
     pub(super) register_work: Deferred<LinkGroup, REGISTER>,
+    /// A port may have become usable.
+    pub(super) suggested: Atomic<bool>,
+    /// What the administrator of the namespace wants.
+    pub(super) settings: Arc<Settings>,
     #[pin]
     dead: Completion,
 }
@@ -181,7 +186,7 @@ pub(crate) struct LinkGroup {
 /// What process context works on, under the group's mutex.
 pub(crate) struct Inner {
     /// Our ends of the links, by slot.
-    pub(super) ends: [Option<End>; MAX_LINKS],
+    pub(super) ends: [Option<KBox<End>>; MAX_LINKS],
     /// LLC side; exists once the peer's link is known.
     pub(super) llc: Option<KBox<LlcGroup>>,
     pub(super) rmbs: KVec<Arc<Rmb>>,
@@ -213,7 +218,7 @@ impl Inner {
     pub(super) fn end(&self, slot: Slot) -> Option<&End> {
         self.ends
             .get(slot.index())?
-            .as_ref()
+            .as_deref()
             .filter(|end| end.slot == slot)
     }
 
@@ -221,7 +226,7 @@ impl Inner {
     pub(super) fn end_mut(&mut self, slot: Slot) -> Option<&mut End> {
         self.ends
             .get_mut(slot.index())?
-            .as_mut()
+            .as_deref_mut()
             .filter(|end| end.slot == slot)
     }
 
@@ -263,13 +268,20 @@ impl Inner {
         core::iter::from_fn(move || links.pop())
     }
 
+    /// Whether connections may write by a link.
+    pub(super) fn is_usable(&self, slot: Slot) -> bool {
+        let llc = self.llc.as_ref();
+        self.end(slot).is_some_and(|end| !end.failed) && llc.is_some_and(|llc| llc.is_active(slot))
+    }
+
     /// The link that the fewest connections write by.
     pub(super) fn least_used(&self) -> Option<&End> {
         self.ends
             .iter()
             .flatten()
-            .filter(|end| end.sends)
+            .filter(|end| self.is_usable(end.slot))
             .min_by_key(|end| end.link.seats())
+            .map(|end| &**end)
     }
 }
 
@@ -339,6 +351,8 @@ impl LinkGroup {
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),
                 work <- new_deferred!("rdma_sock_group_work"),
                 register_work <- new_deferred!("rdma_sock_group_register"),
+                suggested: Atomic::new(false),
+                settings: engine.settings(key.net)?,
                 dead <- Completion::new(),
             }),
             GFP_KERNEL,
@@ -524,7 +538,7 @@ impl LinkGroup {
     pub(crate) fn link_of_peer(&self, gid: Gid, mac: Mac, qpn: Qpn) -> Option<Slot> {
         let any_mac = self.terms.version == Version::V2;
         let inner = self.inner.lock();
-        let mut ends = inner.ends.iter().flatten().filter(|end| end.sends);
+        let mut ends = inner.ends.iter().flatten();
         ends.find(|end| {
             end.peer.as_ref().is_some_and(|peer| {
                 peer.gid == gid && (any_mac || peer.mac == mac) && peer.qpn == qpn
@@ -555,7 +569,11 @@ impl LinkGroup {
         if self.role == Role::Server {
             end.start_sending()?;
         }
-        let llc = self.new_llc(end, peer)?;
+        let mut llc = self.new_llc(end, peer)?;
+        for rmb in inner.rmbs.iter() {
+            let token = rmb.token(Slot::FIRST).ok_or(ENODEV)?;
+            llc.own_rmb(rmb.id, Slot::FIRST, token).map_err(|_| EBUSY)?;
+        }
         inner.llc = Some(llc);
         Ok(())
     }
@@ -577,14 +595,19 @@ impl LinkGroup {
         end.map(Local::of)
     }
 
-    /// The way to an element of the peer over a link. Sleeps.
+    /// The way to an element of the peer over a link, or over another if that has died. Sleeps.
     pub(crate) fn route(
         &self,
         slot: Slot,
         buffer: &Arc<SendBuffer>,
         element: &PeerElement,
     ) -> Result<Route> {
-        self.inner.lock().route(slot, buffer, element)
+        let inner = self.inner.lock();
+        let slot = match inner.is_usable(slot) {
+            true => slot,
+            false => inner.least_used().ok_or(ENODEV)?.slot,
+        };
+        inner.route(slot, buffer, element)
     }
 
     /// Aborts the connection that still writes to an element of the peer, if there is one
@@ -669,7 +692,7 @@ impl LinkGroup {
         Self::dismantle(this, &mut inner);
     }
 
-    fn matching(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) -> KVec<Arc<Self>> {
+    pub(super) fn matching(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) -> KVec<Arc<Self>> {
         let groups = engine.groups.lock();
         let mut picked = KVec::new();
         for group in groups.iter().filter(|group| pick(group)) {
@@ -704,17 +727,6 @@ impl LinkGroup {
             for group in groups {
                 let mut inner = group.inner.lock();
                 Self::dismantle(&group, &mut inner);
-            }
-        }
-    }
-
-    /// Lets the links on that port be tested now. Sleeps.
-    pub(crate) fn test_port(engine: &Engine, device: &Arc<Device>, number: u32) {
-        for group in Self::matching(engine, |group| group.is_on_port(device, number)) {
-            let inner = group.inner.lock();
-            let mut ends = inner.ends.iter().flatten();
-            while let Some(end) = ends.find(|end| end.is_on_port(device, number)) {
-                end.link.test();
             }
         }
     }

@@ -50,7 +50,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// The LLC core with its table of the peer's RMBs.
@@ -81,13 +84,13 @@ impl LinkGroup {
                 Version::V1 => 0,
                 Version::V2 => self.terms.max_conns,
             },
-            direct: true,
             layout: match self.terms.version {
                 Version::V1 => Layout::Linux,
                 Version::V2 => Layout::V2,
             },
+            direct: self.terms.direct,
             timers: Timers {
-                idle_test: self.engine.settings(self.key.net)?.testlink_time(),
+                idle_test: self.settings.testlink_time(),
                 ..Timers::default()
             },
         };
@@ -114,7 +117,7 @@ impl LinkGroup {
         inner.founder = Some(founder.clone());
         inner.started = true;
         inner.llc.as_mut().ok_or(ENODEV)?.start(now());
-        this.drive(&mut inner);
+        Self::drive(this, &mut inner);
         Self::conclude(this, &mut inner);
         // The peer may have been quicker.
         this.work.kick(this, &this.engine.queue);
@@ -122,28 +125,30 @@ impl LinkGroup {
     }
 
     /// Performs what the core asks for, until it asks for nothing more. Called after every input.
-    fn drive(&self, inner: &mut Inner) {
-        while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
-            self.perform(inner, action);
-        }
+    fn drive(this: &Arc<Self>, inner: &mut Inner) {
+        Self::perform_all(this, inner);
         for slot in inner.slots() {
-            self.post_unsent(inner, slot);
+            Self::post_unsent(this, inner, slot);
+        }
+    }
+
+    fn perform_all(this: &Arc<Self>, inner: &mut Inner) {
+        while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
+            Self::perform(this, inner, action);
         }
     }
 
     /// Posts what waits for a send slot of a link.
-    fn post_unsent(&self, inner: &mut Inner, slot: Slot) {
+    fn post_unsent(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         while let Some(kind) = inner.end_mut(slot).and_then(End::post_unsent) {
             if let Some(llc) = inner.llc.as_mut() {
                 llc.handle_send_failed(now(), slot, kind);
             }
-            while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
-                self.perform(inner, action);
-            }
+            Self::perform_all(this, inner);
         }
     }
 
-    fn perform(&self, inner: &mut Inner, action: Action) {
+    fn perform(this: &Arc<Self>, inner: &mut Inner, action: Action) {
         match action {
             Action::Send { msg, kind, slot } => {
                 let queued = inner.end_mut(slot).is_some_and(|end| end.queue(kind, msg));
@@ -153,35 +158,47 @@ impl LinkGroup {
                     }
                 }
             }
-            Action::MoveToRts { slot } => {
-                let result = Self::move_to_rts(inner, slot);
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
-                }
-            }
-            // Groups have one link yet: no other one is offered or accepted (`SMCR-LLF-12`).
-            Action::OfferLink { slot, .. } => {
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.offer_link(now(), slot, None);
-                }
-            }
-            Action::AcceptLink { slot, .. } => {
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.accept_link(now(), slot, None);
-                }
-            }
             Action::SendLong { slot, kind } => {
                 if let Some(llc) = inner.llc.as_mut() {
                     llc.handle_send_failed(now(), slot, kind);
                 }
             }
-            Action::ConnectLink { .. }
-            | Action::LinkUp { .. }
-            | Action::DropLink { .. }
-            | Action::MoveConnections { .. }
-            | Action::SuggestLink => {}
+            Action::MoveToRts { slot } => {
+                let result = inner.start_end(slot);
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
+                }
+            }
+            Action::OfferLink { slot, only_new } => {
+                let offer = Self::add_end(this, inner, slot, only_new, None);
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.offer_link(now(), slot, offer);
+                }
+            }
+            Action::AcceptLink {
+                slot,
+                peer,
+                only_new,
+            } => {
+                let offer = Self::add_end(this, inner, slot, only_new, Some(&peer));
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.accept_link(now(), slot, offer);
+                }
+            }
+            Action::ConnectLink { slot, peer } => {
+                let result = inner.connect_end(slot, &peer);
+                if let Some(llc) = inner.llc.as_mut() {
+                    llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
+                }
+            }
+            Action::LinkUp { slot } => Self::link_up(this, inner, slot),
+            Action::DropLink { slot } => this.drop_end(inner, slot),
+            Action::MoveConnections { from, orderly } => {
+                this.move_connections(inner, from, orderly);
+            }
+            Action::SuggestLink => this.suggest_link(inner, now()),
             Action::Ready => {
-                self.set_phase(Phase::Ready);
+                this.set_phase(Phase::Ready);
                 inner.idle_since = None;
                 if let Some(founder) = inner.founder.take() {
                     founder.llc_outcome(LlcOutcome::Ready);
@@ -206,22 +223,14 @@ impl LinkGroup {
             }
             Action::RkeyDeleted(id) => inner.forget_rmb(id),
             Action::LinkDown { slot, cause } => {
-                pr_warn!("link group {:#x}: link down: {}\n", self.id, cause.name());
-                if let Some(end) = inner.end(slot) {
-                    end.channel.fail();
-                }
+                pr_warn!("link group {:#x}: link down: {}\n", this.id, cause.name());
+                this.drop_end(inner, slot);
             }
             Action::Terminate { cause } => {
-                pr_info!("link group {:#x}: ended: {}\n", self.id, cause.name());
+                pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
                 inner.over = true;
             }
         }
-    }
-
-    fn move_to_rts(inner: &mut Inner, slot: Slot) -> Result {
-        inner.end_mut(slot).ok_or(ENODEV)?.start_sending()?;
-        let end = inner.end(slot).ok_or(ENODEV)?;
-        end.activate(&inner.rmbs)
     }
 
     fn rmb_known(inner: &mut Inner, id: RmbId, known: Known) {
@@ -238,7 +247,7 @@ impl LinkGroup {
     }
 
     /// Ends the group if the core said so, else arms its timer.
-    fn conclude(this: &Arc<Self>, inner: &mut Inner) {
+    pub(super) fn conclude(this: &Arc<Self>, inner: &mut Inner) {
         if inner.over {
             Self::dismantle(this, inner);
             return;
@@ -285,7 +294,7 @@ impl LinkGroup {
             Some(llc) => llc.terminate(now(), DeleteReason::Operator, true),
             None => inner.over = true,
         }
-        this.drive(&mut inner);
+        Self::drive(this, &mut inner);
         Self::conclude(this, &mut inner);
     }
 }
@@ -298,7 +307,11 @@ impl Run<LLC> for LinkGroup {
         }
         let now = now();
         for slot in inner.slots() {
-            this.hear(&mut inner, now, slot);
+            Self::hear(&this, &mut inner, now, slot);
+        }
+        if this.suggested.xchg(false, Relaxed) {
+            this.suggest_link(&mut inner, now);
+            Self::drive(&this, &mut inner);
         }
         if inner.started {
             if let Some(llc) = inner.llc.as_mut() {
@@ -306,7 +319,7 @@ impl Run<LLC> for LinkGroup {
             }
         }
         this.check_idle(&mut inner, now);
-        this.drive(&mut inner);
+        Self::drive(&this, &mut inner);
         let links = inner.links();
         Self::conclude(&this, &mut inner);
         drop(inner);
@@ -319,7 +332,7 @@ impl Run<LLC> for LinkGroup {
 
 impl LinkGroup {
     /// Passes on what softirq left on a link.
-    fn hear(&self, inner: &mut Inner, now: Instant, slot: Slot) {
+    fn hear(this: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
         };
@@ -349,7 +362,7 @@ impl LinkGroup {
             } else {
                 llc.handle_send_failed(now, slot, kind);
             }
-            self.drive(inner);
+            Self::drive(this, inner);
         }
         loop {
             let received = link.inbox.lock().received.pop();
@@ -357,22 +370,22 @@ impl LinkGroup {
                 break;
             };
             llc.handle_message(now, slot, &msg);
-            self.drive(inner);
+            Self::drive(this, inner);
         }
         let Some(llc) = inner.llc.as_mut() else {
             return;
         };
         if test {
             llc.test_link(now, slot, [0; 16]);
-            self.drive(inner);
+            Self::drive(this, inner);
         }
         if broken {
-            self.lose_link(inner, now, slot);
+            Self::lose_link(this, inner, now, slot);
         }
     }
 
-    /// A link is dead, whatever showed it: tells the core, once.
-    fn lose_link(&self, inner: &mut Inner, now: Instant, slot: Slot) {
+    /// A link is dead, whatever showed it: stops its connections and tells the core, once. Sleeps.
+    pub(super) fn lose_link(this: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
         let Some(end) = inner.end_mut(slot) else {
             return;
         };
@@ -380,9 +393,10 @@ impl LinkGroup {
             return;
         }
         end.registers = false;
+        this.stop_connections(slot);
         if let Some(llc) = inner.llc.as_mut() {
             llc.handle_link_down(now, slot);
         }
-        self.drive(inner);
+        Self::drive(this, inner);
     }
 }

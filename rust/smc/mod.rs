@@ -33,6 +33,7 @@ mod handshake;
 mod late;
 mod link;
 mod link_group;
+mod links;
 mod listen;
 mod llc;
 mod offer;

@@ -459,11 +459,10 @@ impl Offer {
                     Some(msg) => Connection::receive_cdc(connection, &msg),
                     None => Connection::transmit(connection),
                 }
-                // The group may have died while nobody could tell the connection.
-                let dead =
-                    connection.look(|data| data.group.phase() == super::link_group::Phase::Dead);
-                if dead == Some(true) {
-                    Connection::link_lost(connection);
+                // The group, or the link, may have died while nobody could tell the connection.
+                let group = connection.look(|data| data.group.clone());
+                if let Some(group) = group {
+                    group.settle(connection);
                 }
                 Ok(())
             }

@@ -13,7 +13,10 @@ use super::{
     eid::Ueids,
     end::End,
     engine,
-    link_group::LinkGroup, //
+    link_group::{
+        LinkGroup,
+        Phase, //
+    },
 };
 use crate::{
     kapi::{
@@ -259,7 +262,11 @@ impl SeqShow for Links {
             for end in inner.ends.iter().flatten() {
                 seq_print!(m, "lgr={:#x} role={}", group.id, role);
                 print_end(m, end);
-                seq_print!(m, " state={}", group.phase().name());
+                let state = match group.phase() {
+                    Phase::Ready if !inner.is_usable(end.slot) => "inactive",
+                    phase => phase.name(),
+                };
+                seq_print!(m, " state={}", state);
                 seq_print!(m, " conns={} rmbs={}", end.link.seats(), inner.rmbs.len());
                 let counters = end.channel.counters();
                 seq_print!(m, " qpn={:#x} posts={}", end.channel.qpn(), counters.posts);
@@ -270,10 +277,25 @@ impl SeqShow for Links {
                     seq_print!(m, " peer_qpn={:#x} peer_gid=", peer.qpn.get());
                     print_ip6(m, &peer.gid.get());
                 }
-                seq_print!(m, " link={} uid={:#x}\n", end.slot.index(), end.uid);
+                let llc = inner.llc.as_ref();
+                let number = llc.and_then(|llc| llc.number(end.slot));
+                let number = number.map_or(0, |number| number.get());
+                let shape = llc.map_or("none", |llc| llc.kind().name());
+                seq_print!(m, " link={} uid={:#x} type=", number, end.uid);
+                print_words(m, shape);
+                seq_print!(m, "\n");
             }
         }
         Ok(())
+    }
+}
+
+/// Prints words as one field: fields are separated by spaces.
+fn print_words(m: &SeqFile, words: &str) {
+    let mut dash = "";
+    for word in words.split(' ') {
+        seq_print!(m, "{}{}", dash, word);
+        dash = "-";
     }
 }
 

@@ -33,6 +33,9 @@ use kernel::{
 /// Longest name of a device, with the terminating nul.
 const NAME_BYTES: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
+/// How many IPv6 prefixes of a network device are looked at.
+const MAX_PREFIXES: usize = 8;
+
 /// How often a removal that has to wait says so.
 const REPORT_MS: u32 = 10_000;
 
@@ -359,16 +362,8 @@ impl Device {
     /// Finds an address of `port` that belongs to the network device `ifindex`. Sleeps.
     pub(crate) fn gid_for(&self, port: u32, ifindex: u32, want: &GidWant) -> Option<LocalGid> {
         let (_, mtu_code) = self.query_port(port).ok()?;
-        let entries = self
-            .with(|raw| {
-                // SAFETY: The driver is there and the port exists.
-                Ok(unsafe { bindings::rdma_sock_helper_ib_gid_tbl_len(raw, port) })
-            })
-            .ok()?;
-        // Work requests name an entry by one octet.
-        let entries = u8::try_from(entries).unwrap_or(u8::MAX);
         let mut best: Option<LocalGid> = None;
-        for index in 0..entries {
+        for index in 0..self.gid_entries(port) {
             let Some((mut gid, netdev)) = self.gid_entry(port, index) else {
                 continue;
             };
@@ -396,14 +391,69 @@ impl Device {
             .find_map(|port| Some((port, self.gid_for(port, ifindex, want)?)))
     }
 
+    /// Finds an address of an active RoCE port whose network device is in the same IP subnet, and in
+    /// the same VLAN, as `anchor`, an address of another port. Ports that `taken` names are left
+    /// out. Sleeps.
+    pub(crate) fn find_neighbour(
+        &self,
+        anchor: &LocalGid,
+        net_cookie: u64,
+        taken: impl Fn(u32) -> bool,
+    ) -> Option<(u32, LocalGid)> {
+        let usable = |port: &u32| !taken(*port) && self.is_roce(*port) && self.port_active(*port);
+        (1..=self.phys_ports()).filter(usable).find_map(|port| {
+            let (_, mtu_code) = self.query_port(port).ok()?;
+            (0..self.gid_entries(port)).find_map(|index| {
+                let (mut gid, netdev) =
+                    // SAFETY: The device is valid in this RCU read section.
+                    self.gid_entry_of(port, index, |ndev| unsafe { reaches(ndev, &anchor.gid) })?;
+                let fits = netdev.net_cookie == net_cookie
+                    && gid.vlan == anchor.vlan
+                    && gid.roce_v2 == anchor.roce_v2
+                    && is_ipv4(&gid.gid) == is_ipv4(&anchor.gid)
+                    && !is_link_local(&gid.gid);
+                gid.mtu_code = mtu_code;
+                fits.then_some((port, gid))
+            })
+        })
+    }
+
+    /// Whether a port still has this address at its place. Sleeps.
+    pub(crate) fn has_gid(&self, port: u32, gid: &LocalGid) -> bool {
+        let entry = self.gid_entry(port, gid.index);
+        entry.is_some_and(|(known, _)| known.gid == gid.gid && known.roce_v2 == gid.roce_v2)
+    }
+
+    /// Length of the GID table of a port, as far as work requests can name its entries.
+    fn gid_entries(&self, port: u32) -> u8 {
+        let entries = self.with(|raw| {
+            self.check_port(port)?;
+            // SAFETY: The driver is there and the port exists.
+            Ok(unsafe { bindings::rdma_sock_helper_ib_gid_tbl_len(raw, port) })
+        });
+        // Work requests name an entry by one octet.
+        u8::try_from(entries.unwrap_or(0)).unwrap_or(u8::MAX)
+    }
+
     /// Reads an entry of the GID table if it is in use and belongs to a network device.
     fn gid_entry(&self, port: u32, index: u8) -> Option<(LocalGid, NetdevId)> {
+        self.gid_entry_of(port, index, |_| true)
+    }
+
+    /// As [`Self::gid_entry`], if `wanted` agrees with the network device, which it is shown in an
+    /// RCU read section.
+    fn gid_entry_of(
+        &self,
+        port: u32,
+        index: u8,
+        wanted: impl FnOnce(*mut bindings::net_device) -> bool,
+    ) -> Option<(LocalGid, NetdevId)> {
         self.with(|raw| {
             // SAFETY: The driver is there and the port exists.
             let attr = unsafe { bindings::rdma_get_gid_attr(raw, port, index.into()) };
             let attr = from_err_ptr(attr.cast_mut())?;
             // SAFETY: We were given a reference.
-            let entry = unsafe { read_gid(raw, attr, index) };
+            let entry = unsafe { read_gid(raw, attr, index, wanted) };
             // SAFETY: This gives the reference back.
             unsafe { bindings::rdma_put_gid_attr(attr) };
             entry
@@ -481,6 +531,50 @@ unsafe fn read_name(raw: NonNull<bindings::ib_device>) -> DeviceName {
     name
 }
 
+/// Is this GID made of an IPv4 address?
+fn is_ipv4(gid: &[u8; 16]) -> bool {
+    gid.starts_with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
+}
+
+/// Is this GID good on one link only, like those that are made of a MAC address?
+fn is_link_local(gid: &[u8; 16]) -> bool {
+    gid.starts_with(&[0xfe, 0x80])
+}
+
+/// Is the address of a GID in a subnet of the network device?
+///
+/// # Safety
+///
+/// `ndev` is valid, in an RCU read section.
+unsafe fn reaches(ndev: *mut bindings::net_device, gid: &[u8; 16]) -> bool {
+    if is_ipv4(gid) {
+        let [.., a, b, c, d] = *gid;
+        let (mut subnet, mut len) = (0u32, 0);
+        let addr = u32::from_ne_bytes([a, b, c, d]);
+        // SAFETY: By this function's contract; both results are valid for writes.
+        return unsafe {
+            bindings::rdma_sock_helper_ipv4_prefix(ndev, addr, &mut subnet, &mut len) == 0
+        };
+    }
+    let (mut prefixes, mut lens) = ([[0u8; 16]; MAX_PREFIXES], [0u8; MAX_PREFIXES]);
+    // SAFETY: By this function's contract; both arrays have the given room.
+    let count = unsafe {
+        bindings::rdma_sock_helper_ipv6_prefixes(
+            ndev,
+            prefixes.as_mut_ptr().cast(),
+            lens.as_mut_ptr(),
+            MAX_PREFIXES as u32,
+        )
+    };
+    let count = usize::try_from(count).unwrap_or(0);
+    let addr = u128::from_be_bytes(*gid);
+    prefixes.iter().zip(lens).take(count).any(|(prefix, len)| {
+        let shift = 128u32.saturating_sub(len.into());
+        let differs = addr ^ u128::from_be_bytes(*prefix);
+        len != 0 && differs.checked_shr(shift).unwrap_or(0) == 0
+    })
+}
+
 /// Names a network device, if its namespace may use this RDMA device: in the exclusive mode of RDMA
 /// namespaces that is not so by itself.
 ///
@@ -513,11 +607,15 @@ unsafe fn read_gid(
     raw: *mut bindings::ib_device,
     attr: *const bindings::ib_gid_attr,
     index: u8,
+    wanted: impl FnOnce(*mut bindings::net_device) -> bool,
 ) -> Result<(LocalGid, NetdevId)> {
     let netdev = {
         let _guard = rcu::read_lock();
         // SAFETY: The entry is valid, and the read lock is held.
         let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(attr) })?;
+        if !wanted(ndev) {
+            return Err(ENOENT);
+        }
         // SAFETY: Valid while the read lock is held.
         unsafe { netdev_id(raw, ndev)? }
     };

@@ -384,7 +384,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The number of a link on the wire.
-    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn number(&self, slot: Slot) -> Option<LinkNum> {
         self.link(slot).map(|link| link.number)
     }

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Links of a group come and go: which port another link uses, what its end needs, and which link
+//! a connection writes by.
+//!
+//! Source: RFC 7609 sections 2.2, 2.3, 3.5.1.6, 3.5.5.1 (`SMCR-LGR-04..10`, `SMCR-LLF-10..26`,
+//! `SMCR-FOV-01..06`). Whether a link is added or deleted is decided in `proto::llc`.
+//!
+//! A connection leaves a dead link in three steps (`SMCR-FOV-06`): it stops posting
+//! (`Connection::link_down`), the queue pair ends, by which all that was posted comes back, and it
+//! goes on by another link (`Connection::reroute`). It leaves a link that works when all that was
+//! posted has completed (`Connection::migrate`).
+
+use super::{
+    connection::Connection,
+    device::Path,
+    link_group::{
+        Inner,
+        LinkGroup,
+        Phase, //
+    },
+    now,
+    route::Route,
+    tokens::MAX_CONNECTIONS,
+    Engine, //
+};
+use crate::{
+    kapi::rdma::device::Device,
+    proto::{
+        llc::{
+            LinkOffer,
+            PeerOffer,
+            Port,
+            Slot, //
+        },
+        time::Instant,
+        wire::Gid, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+impl Inner {
+    /// The best way for a connection, other than by the link `avoid`. Sleeps.
+    fn best_route(&self, connection: &Connection, avoid: Option<Slot>) -> Option<Route> {
+        let (element, buffer) = connection.look(|data| {
+            let hold = data.hold.as_ref()?;
+            Some((data.peer_element, hold.sendbuf.clone()))
+        })??;
+        // The least used link; another only if the peer's buffer cannot be reached by it.
+        let mut refused = 0u32;
+        loop {
+            let end = self
+                .ends
+                .iter()
+                .flatten()
+                .filter(|end| Some(end.slot) != avoid && self.is_usable(end.slot))
+                .filter(|end| refused & bit(end.slot) == 0)
+                .min_by_key(|end| end.link.seats())?;
+            match self.route(end.slot, &buffer, &element) {
+                Ok(route) => return Some(route),
+                Err(_) => refused |= bit(end.slot),
+            }
+        }
+    }
+
+    /// Whether some link carries connections.
+    fn has_usable(&self) -> bool {
+        self.slots().any(|slot| self.is_usable(slot))
+    }
+}
+
+/// The place of a link as a bit.
+fn bit(slot: Slot) -> u32 {
+    let index = u32::try_from(slot.index()).unwrap_or(u32::MAX);
+    1u32.checked_shl(index).unwrap_or(0)
+}
+
+/// The link a connection writes by. Any context.
+fn slot_of(connection: &Connection) -> Option<Slot> {
+    connection.look(|data| data.hold.as_ref().map(|hold| hold.route.slot()))?
+}
+
+impl LinkGroup {
+    /// Runs `f` for each connection.
+    fn for_each_connection(&self, mut f: impl FnMut(&Arc<Connection>)) {
+        for n in 0..MAX_CONNECTIONS {
+            let connection = self.tokens.lock().at(n);
+            if let Some(connection) = connection {
+                f(&connection);
+            }
+        }
+    }
+
+    /// A port that no link of the group uses yet, in the network of the group. Sleeps.
+    fn unused_port(&self, inner: &Inner) -> Option<Path> {
+        self.engine
+            .find_other(self.key.net, &self.path, |device, port| {
+                let mut ends = inner.ends.iter().flatten();
+                ends.any(|end| end.is_on_port(device, port))
+            })
+    }
+
+    /// Makes an end for another link, with a key for each RMB; towards `peer`, if that is known.
+    /// Sleeps.
+    pub(super) fn add_end(
+        this: &Arc<Self>,
+        inner: &mut Inner,
+        slot: Slot,
+        only_new: bool,
+        peer: Option<&PeerOffer>,
+    ) -> Option<LinkOffer> {
+        // Of the ports in use that of the newest link: if one of the links is asymmetric it is this
+        // one, which a symmetric one is to replace (`SMCR-LGR-08`).
+        let path = this.unused_port(inner).or_else(|| {
+            let ends = inner.ends.iter().flatten().filter(|end| !end.failed);
+            let newest = ends.max_by_key(|end| end.uid).filter(|_| !only_new)?;
+            Some(newest.path.clone())
+        })?;
+        Self::open_end(this, inner, slot, &path).ok()?;
+        let offer = inner.prepare_end(slot, peer);
+        if offer.is_err() {
+            this.close_end(inner, slot);
+        }
+        offer.ok()
+    }
+
+    /// An added link is proven: it takes its share of the connections (`SMCR-FOV-03`). Sleeps.
+    pub(super) fn link_up(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+        let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
+            return;
+        };
+        pr_info!(
+            "link group {:#x}: link up on {}\n",
+            this.id,
+            link.device.name().as_str()
+        );
+        // Those whose link died while there was no other.
+        this.rehome(inner);
+        let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();
+        let live = this.tokens.lock().live();
+        let share = live.checked_div(usable).unwrap_or(0);
+        this.for_each_connection(|connection| {
+            let from = slot_of(connection).filter(|from| *from != slot);
+            let Some(from) = from.and_then(|from| inner.end(from)) else {
+                return;
+            };
+            let seats = |seats: i32| usize::try_from(seats).unwrap_or(0);
+            if seats(link.seats()) >= share || seats(from.link.seats()) <= share {
+                return;
+            }
+            let parts = connection.look(|data| {
+                let hold = data.hold.as_ref()?;
+                Some((data.peer_element, hold.sendbuf.clone()))
+            });
+            if let Some(Some((element, buffer))) = parts {
+                if let Ok(route) = inner.route(slot, &buffer, &element) {
+                    Connection::migrate(connection, route);
+                }
+            }
+        });
+        // RMBs that were made meanwhile may have to be registered on it.
+        this.register_work.kick(this, &this.engine.queue);
+    }
+
+    /// No connection shall write by a link any more (`SMCR-LLF-49`, `SMCR-FOV-04`). Sleeps.
+    pub(super) fn move_connections(&self, inner: &mut Inner, from: Slot, orderly: bool) {
+        if !orderly {
+            self.end_link(inner, from);
+            return;
+        }
+        self.for_each_connection(|connection| {
+            if slot_of(connection) != Some(from) {
+                return;
+            }
+            // Whoever has no other way stays to the end of the link.
+            if let Some(route) = inner.best_route(connection, Some(from)) {
+                Connection::migrate(connection, route);
+            }
+        });
+    }
+
+    /// Nothing can be sent by a link any more: its connections stop. Sleeps.
+    pub(super) fn stop_connections(&self, slot: Slot) {
+        self.for_each_connection(|connection| {
+            Connection::link_down(connection, slot);
+        });
+    }
+
+    /// Ends the queue pair of a link, and lets its connections go on by others. Sleeps.
+    fn end_link(&self, inner: &mut Inner, slot: Slot) {
+        if let Some(end) = inner.end_mut(slot) {
+            end.failed = true;
+            end.registers = false;
+            let channel = end.channel.clone();
+            self.stop_connections(slot);
+            channel.shutdown();
+            if let Some(end) = inner.end_mut(slot) {
+                end.closed = true;
+            }
+            self.rehome(inner);
+        }
+    }
+
+    /// A link is gone. Sleeps.
+    pub(super) fn drop_end(&self, inner: &mut Inner, slot: Slot) {
+        self.end_link(inner, slot);
+        self.close_end(inner, slot);
+    }
+
+    /// Connections whose link has ended go on by another, if there is one. Sleeps.
+    fn rehome(&self, inner: &Inner) {
+        if !inner.has_usable() {
+            return;
+        }
+        self.for_each_connection(|connection| self.rehome_one(inner, connection));
+    }
+
+    /// As [`Self::rehome`], of one connection.
+    fn rehome_one(&self, inner: &Inner, connection: &Arc<Connection>) {
+        let Some(slot) = slot_of(connection) else {
+            return;
+        };
+        // Before its queue pair has ended, something may still be on its way.
+        if inner.end(slot).is_some_and(|end| !end.closed) {
+            return;
+        }
+        match inner.best_route(connection, None) {
+            Some(route) => Connection::reroute(connection, route),
+            // A link that does not know the peer's buffer is of no use to it (`SMCR-ERR-37`).
+            None => Connection::link_lost(connection),
+        }
+    }
+
+    /// A connection has become active: if its link has died meanwhile, it goes by another. Sleeps.
+    pub(crate) fn settle(&self, connection: &Arc<Connection>) {
+        let inner = self.inner.lock();
+        if self.phase() == Phase::Dead {
+            Connection::link_lost(connection);
+            return;
+        }
+        let slot = slot_of(connection);
+        let gone = slot.is_some_and(|slot| inner.end(slot).is_none_or(|end| end.failed));
+        if let (true, Some(slot)) = (gone, slot) {
+            Connection::link_down(connection, slot);
+            if inner.has_usable() {
+                self.rehome_one(&inner, connection);
+            }
+        }
+    }
+
+    /// Tells the core of a port that could carry another link (`SMCR-LLF-24`, `SMCR-TMR-30`).
+    /// Sleeps.
+    pub(super) fn suggest_link(&self, inner: &mut Inner, now: Instant) {
+        if self.phase() != Phase::Ready {
+            return;
+        }
+        let Some(path) = self.unused_port(inner) else {
+            return;
+        };
+        let port = Port {
+            mac: path.mac(),
+            gid: Gid::new(path.gid.gid),
+        };
+        if let Some(llc) = inner.llc.as_mut() {
+            llc.request_link(now, &[port]);
+        }
+    }
+
+    /// A port may have become usable: groups look whether it is good for another link. Sleeps.
+    pub(crate) fn suggest_all(engine: &Engine) {
+        for group in Self::matching(engine, |group| group.phase() == Phase::Ready) {
+            group.suggested.store(true, Relaxed);
+            Self::kick(&group);
+        }
+    }
+
+    /// Something is wrong with a port: a link on it is given up at once if there is another, and
+    /// tested if there is none. Sleeps.
+    pub(crate) fn doubt_port(engine: &Engine, device: &Arc<Device>, number: u32) {
+        for group in Self::matching(engine, |group| group.is_on_port(device, number)) {
+            let inner = group.inner.lock();
+            let is_there = |slot| {
+                let end = inner.end(slot);
+                end.is_some_and(|end| end.is_on_port(device, number))
+            };
+            let other = inner
+                .slots()
+                .any(|slot| !is_there(slot) && inner.is_usable(slot));
+            for slot in inner.slots().filter(|slot| is_there(*slot)) {
+                match inner.end(slot) {
+                    Some(end) if other => end.link.broke(),
+                    Some(end) => end.link.test(),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The addresses of a port have changed: links that use one that is gone are in doubt. Sleeps.
+    pub(crate) fn check_addresses(engine: &Engine, device: &Arc<Device>, number: u32) {
+        let lost = |group: &LinkGroup| {
+            let inner = group.inner.lock();
+            let mut ends = inner.ends.iter().flatten();
+            ends.any(|end| end.is_on_port(device, number) && !end.path.is_current())
+        };
+        let on_port = Self::matching(engine, |group| group.is_on_port(device, number));
+        if on_port.iter().any(|group| lost(group)) {
+            Self::doubt_port(engine, device, number);
+        }
+    }
+
+    /// A device goes away: links on it end. Groups with another link go on, the others tell the
+    /// peer that they end. On return nothing of any group is on the device. Sleeps.
+    pub(crate) fn leave_device(engine: &Engine, device: &Arc<Device>) {
+        let groups = Self::matching(engine, |group| group.is_on(device));
+        for group in groups.iter() {
+            if !Self::leave_links(group, device) {
+                Self::say_goodbye(group);
+            }
+        }
+        for group in groups.iter().filter(|group| group.is_on(device)) {
+            group.wait_dead();
+        }
+        Self::terminate_all(engine, |group| group.is_on(device));
+    }
+
+    /// Ends the links on a device, if there is another. Returns whether there was. Sleeps.
+    fn leave_links(this: &Arc<Self>, device: &Arc<Device>) -> bool {
+        let mut inner = this.inner.lock();
+        let is_there = |inner: &Inner, slot| inner.end(slot).is_some_and(|end| end.is_on(device));
+        let other = inner
+            .slots()
+            .any(|slot| !is_there(&inner, slot) && inner.is_usable(slot));
+        if !other {
+            return false;
+        }
+        for slot in inner.slots() {
+            if is_there(&inner, slot) {
+                Self::lose_link(this, &mut inner, now(), slot);
+                // Whatever the peer says to that, the device cannot wait for it.
+                this.drop_end(&mut inner, slot);
+            }
+        }
+        Self::conclude(this, &mut inner);
+        true
+    }
+}
+
+impl Inner {
+    /// Maps the RMBs for a new end, tells the core of their keys, and connects it to `peer`.
+    fn prepare_end(&mut self, slot: Slot, peer: Option<&PeerOffer>) -> Result<LinkOffer> {
+        let Inner {
+            ends, rmbs, llc, ..
+        } = self;
+        let end = ends.get_mut(slot.index()).and_then(Option::as_deref_mut);
+        let end = end.ok_or(ENODEV)?;
+        let llc = llc.as_mut().ok_or(ENODEV)?;
+        for rmb in rmbs.iter() {
+            end.map(rmb)?;
+            llc.set_token(rmb.id, slot, rmb.token(slot).ok_or(ENOENT)?);
+        }
+        if let Some(peer) = peer {
+            end.connect(&peer.link, peer.psn, end.mtu.smaller(peer.mtu))?;
+        }
+        Ok(LinkOffer {
+            local: end.local(),
+            psn: end.psn,
+            mtu: end.mtu,
+        })
+    }
+
+    /// Connects an end that was offered, and lets it send (`SMCR-LLF-18`). Sleeps.
+    pub(super) fn connect_end(&mut self, slot: Slot, peer: &PeerOffer) -> Result {
+        let end = self.end_mut(slot).ok_or(ENODEV)?;
+        end.connect(&peer.link, peer.psn, end.mtu.smaller(peer.mtu))?;
+        self.start_end(slot)
+    }
+
+    /// Lets an end send, and the peer use the RMBs by it. Sleeps.
+    pub(super) fn start_end(&mut self, slot: Slot) -> Result {
+        self.end_mut(slot).ok_or(ENODEV)?.start_sending()?;
+        self.end(slot).ok_or(ENODEV)?.activate(&self.rmbs)
+    }
+}

@@ -1,0 +1,126 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Links of a group come up, are shared by connections, and come back (SMCR-LGR-02, SMCR-LGR-04,
+SMCR-LGR-07, SMCR-LLF-10, SMCR-LLF-13, SMCR-LLF-14, SMCR-LLF-20, SMCR-LLF-24, SMCR-FOV-01..03,
+SMCR-LNK-01, SMCR-RMB-20)."""
+
+import sys
+
+import lab
+import two
+from ktap import equal
+from lab import all_gone, exchange, is_smc, pair
+from two import (await_gone, await_links, await_that, device_of, hosts, links, remove, used, wires,
+                 Load)
+
+
+def one_pair():
+    """A connection that has moved something."""
+    client, server = pair()
+    is_smc(client, server)
+    exchange(client, server)
+    return client, server
+
+
+def close(*pairs):
+    """Closes connections and waits for their end."""
+    for ends in pairs:
+        for sock in ends:
+            sock.close()
+    all_gone()
+
+
+def symmetric():
+    """TST-004: with two devices on both sides each is the end of a link."""
+    hosts()
+    ends = one_pair()
+    await_links("a1", "a2", "b1", "b2")
+    for side in "ab":
+        lines = links(side)
+        equal(len({line["lgr"] for line in lines}), 1, "link groups")
+        equal(len({line["link"] for line in lines}), 2, "numbers of links")
+        equal(len({line["uid"] for line in lines}), 2, "names of links")
+        equal({line["type"] for line in lines}, {"symmetric"}, "type")
+    # Both sides mean the same by a number.
+    numbers = {device_of(line): line["link"] for side in "ab" for line in links(side)}
+    for device in "12":
+        equal(numbers["a" + device], numbers["b" + device], "number")
+    close(ends)
+
+
+def single():
+    """TST-005: with one device on both sides there is one link, and connections go on."""
+    hosts("a1", "b1")
+    ends = one_pair()
+    await_links("a1", "b1")
+    equal(links("a")[0]["type"], "single", "type")
+    close(ends)
+
+
+def asymmetric(*devices):
+    """One side has one device only: both links end there."""
+    hosts(*devices)
+    ends = one_pair()
+    await_that(lambda: all(len(links(side)) == 2 for side in "ab"), "two links")
+    equal({links(side)[0]["type"] for side in "ab"}, {"asymmetric-local", "asymmetric-peer"}, "type")
+    more = [one_pair() for _ in range(3)]
+    for side in "ab":
+        equal({int(line["conns"]) for line in links(side)}, {2}, "connections by link of " + side)
+    close(ends, *more)
+
+
+def asymmetric_at_the_client():
+    """TST-006: the client has one device."""
+    asymmetric("a1", "b1", "b2")
+
+
+def asymmetric_at_the_server():
+    """TST-007: the server has one device."""
+    asymmetric("a1", "a2", "b1")
+
+
+def connections_share_the_links():
+    """Each link gets its share of new connections, and of the traffic."""
+    hosts()
+    ends = [one_pair()]
+    await_links("a1", "a2", "b1", "b2")
+    ends += [one_pair() for _ in range(7)]
+    for side in "ab":
+        shares = [int(line["conns"]) for line in links(side)]
+        equal(sorted(shares), [4, 4], "connections by link of " + side)
+        equal(all(int(line["write_bytes"]) > 0 for line in links(side)), True, "traffic")
+    close(*ends)
+
+
+def second_device_arrives_at_the_server():
+    """SMCR-LLF-20: the server adds a link on its own account, here in place of none."""
+    hosts("a1", "b1")
+    with Load() as load:
+        await_links("a1", "b1")
+        wires("add", "a2")
+        wires("add", "b2")
+        await_links("a1", "a2", "b1", "b2")
+        load.flows("data with two links")
+        for side in "ab":
+            equal(len(set(used(side))), 2, "devices in use by " + side)
+
+
+def recovery():
+    """A device comes back: its link does, too, and carries connections again."""
+    hosts()
+    with Load() as load:
+        await_links("a1", "a2", "b1", "b2")
+        remove("a2")
+        await_gone("a2")
+        load.flows("data without the device")
+        equal(set(used("a")), {"a1"}, "devices in use")
+        wires("add", "a2")
+        await_links("a1", "a2", "b1", "b2")
+        load.flows("data with two links")
+        for side in "ab":
+            equal(len(set(used(side))), 2, "devices in use by " + side)
+
+
+if __name__ == "__main__":
+    sys.exit(two.main([symmetric, single, asymmetric_at_the_client, asymmetric_at_the_server,
+                       connections_share_the_links, second_device_arrives_at_the_server, recovery]))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Two hosts with up to two RDMA devices each, what their link groups look like, and streams whose
+every octet is checked."""
+
+import atexit
+import hashlib
+import os
+import pathlib
+import subprocess
+
+import ktap
+import lab
+from lab import Child
+
+HERE = pathlib.Path(__file__).resolve().parent
+BLOCK = 16384
+# How long a move to another link may take: a dead one is found by a test that waits for 2 s.
+SECONDS = 40
+
+
+def wires(*words):
+    """wires.sh."""
+    done = subprocess.run([HERE / "wires.sh", *words], check=False)
+    if done.returncode != 0:
+        raise AssertionError("wires.sh %s failed" % " ".join(words))
+
+
+def need():
+    """Ends the program as skipped where these tests cannot run."""
+    lab.need_module()
+    atexit.register(wires, "down")
+
+
+def hosts(*devices):
+    """Two hosts anew, with these RDMA devices."""
+    wires("up")
+    for device in devices or ("a1", "a2", "b1", "b2"):
+        wires("add", device)
+
+
+def remove(device):
+    """The RDMA device goes away."""
+    lab.command("rdma", "link", "delete", "rs_" + device)
+
+
+def links(side):
+    """The links of that side that connections may use."""
+    return [line for line in lab.records(side, "links") if line["state"] == "active"]
+
+
+def device_of(line):
+    """The short name of the device of a record: a1, and so on."""
+    return line["dev"][-2:]
+
+
+def await_that(condition, what):
+    """Waits for a state of the links, and shows them if it does not come."""
+    try:
+        lab.until(condition, what, SECONDS)
+    except AssertionError:
+        for side in "ab":
+            for line in lab.proc(side, "links").splitlines():
+                print("# %s: %s" % (side, line))
+        raise
+
+
+def await_links(*devices):
+    """Waits until there is just one link on each of these devices and none elsewhere."""
+    def there():
+        found = [device_of(line) for side in "ab" for line in links(side)]
+        return sorted(found) == sorted(devices)
+    await_that(there, "links on " + " ".join(devices))
+
+
+def await_gone(device):
+    """Waits until no link uses the device and there is one without it on both sides."""
+    def gone():
+        return all(links(side) and device not in map(device_of, lab.records(side, "links"))
+                   for side in "ab")
+    await_that(gone, "end of links on " + device)
+
+
+def written(side, *but):
+    """Octets that the links of one side have written, without those on some devices."""
+    return sum(int(line["write_bytes"]) for line in lab.records(side, "links")
+               if device_of(line) not in but)
+
+
+def used(side):
+    """Which devices the connections of that side write by."""
+    return [device_of(line) for line in lab.records(side, "conns")
+            if line["mode"] == "smc" and "dev" in line]
+
+
+def block(number):
+    """A piece of a stream."""
+    return hashlib.shake_128(b"%d" % number).digest(BLOCK)
+
+
+def send_blocks(sock, first, more):
+    """Sends pieces as long as `more` says so; their number."""
+    number = first
+    while more(number):
+        sock.sendall(block(number))
+        number += 1
+    return number
+
+
+def check_stream(sock, at_least=0):
+    """Receives a stream to its end and compares each octet."""
+    number = 0
+    while True:
+        data = lab.receive(sock, BLOCK)
+        if not data:
+            break
+        if data != block(number)[:len(data)]:
+            raise AssertionError("piece %d of the stream is wrong" % number)
+        if len(data) < BLOCK:
+            raise AssertionError("piece %d of the stream is cut" % number)
+        number += 1
+    if number < at_least:
+        raise AssertionError("only %d pieces" % number)
+
+
+class Stream:
+    """A connection with endless traffic in one direction."""
+
+    def __init__(self, forth=True):
+        client, server = lab.pair()
+        lab.is_smc(client, server)
+        source, sink = (client, server) if forth else (server, client)
+        source.settimeout(SECONDS)
+        sink.settimeout(SECONDS)
+        stop, self.running = os.pipe()
+
+        def write():
+            sink.close()
+            os.close(self.running)
+            os.set_blocking(stop, False)
+
+            def more(_):
+                try:
+                    os.read(stop, 1)
+                except BlockingIOError:
+                    return True
+                return False
+            send_blocks(source, 0, more)
+            source.close()
+
+        def read():
+            source.close()
+            os.close(self.running)
+            check_stream(sink, 1)
+            sink.close()
+
+        self.reader = Child(read)
+        self.writer = Child(write)
+        os.close(stop)
+        client.close()
+        server.close()
+
+    def end(self):
+        """Ends it; fails if one octet was lost, doubled or changed."""
+        os.write(self.running, b"x")
+        os.close(self.running)
+        self.writer.ends_well(SECONDS)
+        self.reader.ends_well(SECONDS)
+
+
+class Load:
+    """Streams in both directions. They end well with the block that uses them."""
+
+    def __init__(self, count=4):
+        self.count = count
+        self.streams = []
+
+    def __enter__(self):
+        self.streams = [Stream(number % 2 == 0) for number in range(self.count)]
+        self.flows("the first data")
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is None:
+            for stream in self.streams:
+                stream.end()
+            lab.all_gone()
+        else:
+            for stream in self.streams:
+                stream.writer.give_up()
+                stream.reader.give_up()
+
+    def flows(self, what):
+        """Waits until both sides have moved some more."""
+        before = {side: lab.counter(side, "tx_bytes") for side in "ab"}
+        lab.until(lambda: all(lab.counter(side, "tx_bytes") > before[side] + 1000000
+                              for side in "ab"), what, SECONDS)
+
+
+def main(tests):
+    """Runs the tests and cleans up."""
+    need()
+    return ktap.run(tests)

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0
+#
+# wires.sh up       make the namespaces rs-a and rs-b with two network devices each, in one network
+# wires.sh add DEV  make the soft-RoCE device of a network device: rs_a1 of va1, and so on
+# wires.sh down     remove everything
+#
+# rs-a has 10.9.0.1 on va1 and 10.9.0.3 on va2, rs-b has 10.9.0.2 on vb1 and 10.9.0.4 on vb2. Each of
+# the four has a wire to rs-r, which forwards between them and answers ARP for all, as a switch would.
+set -eu
+
+fail() {
+	echo "# wires.sh: $*" >&2
+	exit 1
+}
+
+down() {
+	for device in a1 a2 b1 b2; do
+		rdma link delete rs_$device 2>/dev/null || true
+	done
+	for name in rs-a rs-b rs-r; do
+		ip netns delete $name 2>/dev/null || true
+	done
+}
+
+has_gid() {
+	grep -qsx "$2" "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null
+}
+
+number_of() {
+	case $1 in
+	a1) echo 1 ;;
+	b1) echo 2 ;;
+	a2) echo 3 ;;
+	b2) echo 4 ;;
+	*) fail "no device $1" ;;
+	esac
+}
+
+# The list of addresses of an RDMA device follows the network device with a delay, and there is
+# nothing to wait on.
+add() {
+	number=$(number_of "$1")
+	ip netns exec "rs-${1%?}" rdma link add "rs_$1" type rxe netdev "v$1"
+	tries=0
+	until has_gid "rs_$1" "0000:0000:0000:0000:0000:ffff:0a09:000$number"; do
+		tries=$((tries + 1))
+		[ $tries -lt 500 ] || fail "rs_$1 does not get its address"
+		sleep 0.01
+	done
+}
+
+up() {
+	down
+	[ -d /sys/module/rdma_rxe ] || modprobe rdma_rxe
+	for name in rs-a rs-b rs-r; do
+		ip netns add $name
+		ip -n $name link set lo up
+		ip netns exec $name sysctl -qw net.ipv4.conf.all.rp_filter=0 \
+			net.ipv4.conf.default.rp_filter=0 net.ipv4.conf.all.arp_ignore=1 \
+			net.ipv4.conf.all.arp_announce=2 net.ipv6.conf.default.disable_ipv6=1
+	done
+	ip netns exec rs-r sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.default.proxy_arp=1 \
+		net.ipv4.conf.all.arp_ignore=0 \
+		net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
+	for device in a1 b1 a2 b2; do
+		side=${device%?}
+		number=$(number_of $device)
+		ip link add v$device netns rs-$side type veth peer name r$device netns rs-r
+		ip -n rs-$side address add 10.9.0.$number/24 dev v$device
+		ip -n rs-$side link set v$device up
+		ip -n rs-r link set r$device up
+		ip netns exec rs-r sysctl -qw net.ipv4.neigh.r$device.proxy_delay=0
+		ip -n rs-r route add 10.9.0.$number/32 dev r$device
+	done
+}
+
+case ${1-} in
+up | down) "$1" ;;
+add) add "$2" ;;
+*) fail "up, add DEV or down?" ;;
+esac
