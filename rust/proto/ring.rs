@@ -60,11 +60,6 @@ impl<T, const N: usize> ArrayQueue<T, N> {
         self.slots.get(self.head)?.as_ref()
     }
 
-    /// The oldest item, to change it in place.
-    pub(crate) fn front_mut(&mut self) -> Option<&mut T> {
-        self.slots.get_mut(self.head)?.as_mut()
-    }
-
     /// Whether there is no item.
     pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
@@ -120,18 +115,5 @@ mod tests {
         assert_eq!(queue.push(1), Err(1));
         assert_eq!(queue.pop(), None);
         assert!(queue.front().is_none());
-    }
-
-    #[test]
-    fn front_can_be_changed_in_place() {
-        let mut queue = ArrayQueue::<u32, 2>::new();
-        assert_eq!(queue.push(1), Ok(()));
-        if let Some(item) = queue.front_mut() {
-            *item = 5;
-        }
-        assert_eq!(queue.front(), Some(&5));
-        assert_eq!(queue.pop(), Some(5));
-        assert_eq!(queue.pop(), None);
-        assert!(queue.is_empty());
     }
 }
