@@ -125,21 +125,27 @@ def closing(how, device):
     exchange(*exchange_once)
     await_links(*ALL)
     ends = [pair() for _ in range(4)]
+
+    def keep_only(mine):
+        """A process that has another's socket would keep it open."""
+        for sock in [sock for both in ends for sock in both]:
+            if sock is not mine:
+                sock.close()
     readers = []
     for client, server in ends:
         client.settimeout(SECONDS)
         server.settimeout(SECONDS)
 
-        def read(client=client, server=server):
-            client.close()
+        def read(server=server):
+            keep_only(server)
             # Let some of it wait.
             time.sleep(0.3)
             check_stream(server, 60)
         readers.append(Child(read))
-        server.close()
     writers = []
     for client, _ in ends:
         def write(client=client):
+            keep_only(client)
             send_blocks(client, 0, lambda number: number < 60)
             how(client)
             # The end of the other side.
@@ -147,7 +153,7 @@ def closing(how, device):
                 equal(client.recv(1), b"", "end")
                 client.close()
         writers.append(Child(write))
-        client.close()
+    keep_only(None)
     time.sleep(0.1)
     remove(device)
     for child in writers + readers:
