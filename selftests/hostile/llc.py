@@ -192,7 +192,11 @@ def first_contact(kind, changes, want):
             conn.group.confirm_link(True)
             conn.group.refuse_link(conn.group.hear(ADD_LINK, 0), changes)
         got = stage.became(conn)
-        equal(got in want.split("|"), True, "outcome %s" % got)
+        wanted = want.split("|")
+        if kind == CONFIRM_LINK and "reset" in wanted:
+            # Until our own CONFIRM LINK is known to have arrived, a Decline will do (CLC-413).
+            wanted.append("tcp 7f000004")
+        equal(got in wanted, True, "outcome %s" % got)
     return test
 
 
