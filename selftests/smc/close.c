@@ -436,7 +436,7 @@ TEST_F(conn, killed_process_ends_the_stream)
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 }
 
-/* Connections that were closed take leave of their peers before they are gone; nothing tells when. */
+/* Closed connections take leave of their peers before they are gone; nothing tells when. */
 static long long active_conns(enum side side, long long wanted)
 {
 	long long end = now_ms() + 10000;
