@@ -53,25 +53,31 @@ def confirm_of_another_link(stage, _):
     first[1].close()
 
 
+def joined(stage, arena, conn, changes):
+    """Lets the peer's connection join the group of its arena, its last word changed: our socket."""
+    if arena.role == "server":
+        conn.connect(stage.port)
+        conn.propose()
+        conn.accepted(arena.group)
+        conn.confirm(changes)
+        sock, _ = stage.listening.accept()
+    else:
+        sock = connecting(arena.listener.address())
+        conn.proposed(arena.listener)
+        conn.accept(changes, arena.group)
+        conn.confirmed()
+        equal(settled(sock), "none", "connect")
+    sock.settimeout(20)
+    return sock
+
+
 def what_has_no_meaning(role):
     """Fields that mean something in first contact only."""
     def test(stage, _):
         arena = Arena(stage, role)
         first = arena.connection()
         conn = arena.peer.new()
-        if role == "server":
-            conn.connect(stage.port)
-            conn.propose()
-            conn.accepted(arena.group)
-            conn.confirm(MEANINGLESS)
-            sock, _ = stage.listening.accept()
-        else:
-            sock = connecting(arena.listener.address())
-            conn.proposed(arena.listener)
-            conn.accept(MEANINGLESS, arena.group)
-            conn.confirmed()
-            equal(settled(sock), "none", "connect")
-        sock.settimeout(20)
+        sock = joined(stage, arena, conn, MEANINGLESS)
         carries(conn, sock)
         carries(*first)
         sock.close()
@@ -89,19 +95,7 @@ def element_in_use(role):
         conn = arena.peer.new()
         taken = {"rkey": old.memory.rkey, "address": old.memory.address, "index": 1}
         conn.memory = old.memory
-        if role == "server":
-            conn.connect(stage.port)
-            conn.propose()
-            conn.accepted(arena.group)
-            conn.confirm(taken)
-            sock, _ = stage.listening.accept()
-        else:
-            sock = connecting(arena.listener.address())
-            conn.proposed(arena.listener)
-            conn.accept(taken, arena.group)
-            conn.confirmed()
-            equal(settled(sock), "none", "connect")
-        sock.settimeout(20)
+        sock = joined(stage, arena, conn, taken)
         is_over(old_sock)
         carries(conn, sock)
         carries(*beside)

@@ -746,9 +746,8 @@ fn one_way_streams_arrive_although_the_writer_is_gone() {
     });
 }
 
-// CLS-14, CLS-30, ABT-08, TST-026, TST-027.
-#[test]
-fn any_two_ends_come_to_an_end() {
+/// Two ends of all that there are, so that none waits for the other for ever.
+pub(super) fn any_two_ends(rng: &mut Rng) -> [End; 2] {
     const ALL: [End; 6] = [
         End::HalfClose,
         End::CloseAfterPeer,
@@ -757,13 +756,18 @@ fn any_two_ends_come_to_an_end() {
         End::CloseEarly,
         End::Abort,
     ];
+    let mut ends = [rng.pick(&ALL), rng.pick(&ALL)];
+    if ends == [End::CloseAfterPeer; 2] {
+        ends[0] = End::HalfClose;
+    }
+    ends
+}
+
+// CLS-14, CLS-30, ABT-08, TST-026, TST-027.
+#[test]
+fn any_two_ends_come_to_an_end() {
     for_seeds(1_500, |seed| {
-        let mut rng = Rng::new(!seed);
-        let mut ends = [rng.pick(&ALL), rng.pick(&ALL)];
-        if ends == [End::CloseAfterPeer; 2] {
-            // They would wait for each other for ever.
-            ends[0] = End::HalfClose;
-        }
+        let ends = any_two_ends(&mut Rng::new(!seed));
         let world = run(seed, ends, Trouble::None);
         for side in &world.sides {
             assert!(!side.conn.is_forced(), "{}", world.log());

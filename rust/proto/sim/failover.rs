@@ -5,6 +5,7 @@
 use super::{
     app::End,
     conn::{
+        any_two_ends,
         run,
         Trouble,
         ORDERLY, //
@@ -41,20 +42,9 @@ fn nothing_is_lost_when_links_die() {
 // FOV-04, FOV-12, ABT-01, CLS-52, CLS-53: C and A that were on their way when a link died arrive, too.
 #[test]
 fn any_two_ends_come_to_an_end_when_links_die() {
-    const ALL: [End; 6] = [
-        End::HalfClose,
-        End::CloseAfterPeer,
-        End::CloseWhenWritten,
-        End::ShutdownBoth,
-        End::CloseEarly,
-        End::Abort,
-    ];
     for_seeds(500, |seed| {
         let mut rng = Rng::new(!seed);
-        let mut ends = [rng.pick(&ALL), rng.pick(&ALL)];
-        if ends == [End::CloseAfterPeer; 2] {
-            ends[0] = End::HalfClose;
-        }
+        let ends = any_two_ends(&mut rng);
         let count = rng.range(1, 12);
         let world = run(seed, ends, Trouble::Failover(count));
         for side in &world.sides {
