@@ -22,7 +22,7 @@ import uml
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 KINDS = {"lab": uml, "debug": uml, "stock": qemu}
-TIMEOUT = {"lab": 300, "debug": 1200, "stock": 900}
+TIMEOUT = {"lab": 300, "stock": 900}
 MODULES = ("ours", "csmc", "none")
 
 
@@ -50,7 +50,8 @@ def parse(argv):
                    help="make the soft-RoCE device rxe0 on net0 (default: if a module is loaded)")
     p.add_argument("--modprobe", metavar="NAME", action="append", default=[])
     p.add_argument("--keep-module", action="store_true", help="do not unload modules at the end")
-    p.add_argument("--timeout", type=float, metavar="SECONDS")
+    p.add_argument("--timeout", type=float, metavar="SECONDS",
+                   help="time limit; a debug kernel gets four times as much")
     p.add_argument("--out", type=pathlib.Path, metavar="DIR",
                    help="the host's folder behind /out (of pairs: DIR/a and DIR/b)")
     p.add_argument("--name", help="the log folder is build/logs/NAME instead of one by date")
@@ -75,7 +76,8 @@ def parse(argv):
             p.error("one guest needs its command after --")
         args.commands = {"a": words[0] if len(words) == 1 else shlex.join(words)}
     args.modules = {"a": args.module_a or args.module, "b": args.module_b or args.module}
-    args.timeout = args.timeout or TIMEOUT[args.kind]
+    args.timeout = (args.timeout or TIMEOUT[args.kind.replace("debug", "lab")]) * (
+        4 if args.kind == "debug" else 1)
     return args
 
 

@@ -17,7 +17,7 @@ from ktap import equal
 from messages import ABORT, CLOSED, DONE
 
 # Longer than any timer of an established connection that has something to do.
-BOUND = 75
+BOUND = 75 * lab.SLOW
 
 WAYS = {"silent": "dead", "invalid_request": roce.NAK_INVALID, "access_error": roce.NAK_ACCESS,
         "operational_error": roce.NAK_OPERATIONAL}

@@ -24,7 +24,7 @@ NO_CONFIRM, NO_ADD = "aborted_reason_02010000", "aborted_reason_02020000"
 SILENT = "fallback_reason_03010000"
 DECLINED = "fallback_reason_02010000"
 # No wait of a handshake is longer, sum of all.
-BOUND = 40
+BOUND = 40 * lab.SLOW
 
 
 # The steps of a client, up to where it stops.
