@@ -38,9 +38,11 @@ use crate::{
             Action,
             Assembler,
             Bytes,
+            Endpoint,
             LlcOutcome,
             Machine,
             Outcome,
+            Proposal,
             Request,
             Timers, //
         },
@@ -78,8 +80,18 @@ pub(crate) struct Handshake {
     out: Option<(Bytes, usize)>,
     /// What was reserved for the peer.
     offer: Option<Offer>,
-    /// A preparation that waits for the link group.
-    parked: Option<Request>,
+    /// What to prepare for, while that is not done: it may wait for the link group.
+    request: Option<Request>,
+}
+
+/// An [`Action`] whose bulk the [`Handshake`] holds: the kernel's stack is small, and TCP, the
+/// routing tables and a device's driver are called from here.
+enum Step {
+    Send,
+    Prepare,
+    Connect(Endpoint),
+    StartLlc,
+    Done(Outcome),
 }
 
 impl Handshake {
@@ -90,7 +102,7 @@ impl Handshake {
                 assembler: Assembler::new(),
                 out: None,
                 offer: None,
-                parked: None,
+                request: None,
             },
             GFP_KERNEL,
         )?)
@@ -98,13 +110,23 @@ impl Handshake {
 
     /// The client's side, to begin when TCP is established. Sleeps.
     fn client(connection: &Arc<Connection>) -> Result<KBox<Self>> {
-        let now = now();
-        let timers = Timers::DEFAULT;
-        let machine = match offer::proposal(connection) {
-            Ok(proposal) => Client::new(now, timers, proposal),
-            Err(reason) => Client::declining(now, timers, connection.net.peer_id(None), reason),
-        };
-        Self::new(Machine::Client(machine))
+        match offer::proposal(connection) {
+            Ok(proposal) => Self::proposing(&proposal),
+            Err(reason) => Self::declining(connection, reason),
+        }
+    }
+
+    #[inline(never)]
+    fn proposing(proposal: &Proposal) -> Result<KBox<Self>> {
+        let client = Client::new(now(), Timers::DEFAULT, *proposal);
+        Self::new(Machine::Client(client))
+    }
+
+    #[inline(never)]
+    fn declining(connection: &Connection, reason: Reason) -> Result<KBox<Self>> {
+        let peer_id = connection.net.peer_id(None);
+        let client = Client::declining(now(), Timers::DEFAULT, peer_id, reason);
+        Self::new(Machine::Client(client))
     }
 
     /// The server's side. Sleeps.
@@ -148,8 +170,7 @@ impl Handshake {
                 true
             }
             Ok(count) => {
-                let made = self.assembler.filled(count);
-                self.machine.handle_octets(now, made);
+                self.received(count);
                 true
             }
             Err(error) if error == EAGAIN => false,
@@ -176,36 +197,79 @@ impl Handshake {
         }
     }
 
-    /// Prepares our end; parks the request when the link group must do something first.
-    fn prepare(&mut self, connection: &Arc<Connection>, request: Request) {
-        let answer = match offer::prepare(connection, &request) {
+    /// `count` octets have come into the assembler.
+    #[inline(never)]
+    fn received(&mut self, count: usize) {
+        let made = self.assembler.filled(count);
+        self.machine.handle_octets(now(), made);
+    }
+
+    /// Prepares our end; the request stays when the link group must do something first.
+    #[inline(never)]
+    fn prepare(&mut self, connection: &Arc<Connection>) {
+        let Some(request) = self.request.as_ref() else {
+            return;
+        };
+        let result = match offer::prepare(connection, request) {
             // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
             Ok(Some(offer)) if offer.group.phase() == Phase::Dead => {
                 offer.release(connection, Release::Declined);
                 Err(Reason::NoActiveLink)
             }
-            Ok(Some(offer)) => Ok(self.offer.insert(offer).prepared),
-            Ok(None) => {
-                self.parked = Some(request);
-                return;
+            Ok(Some(offer)) => {
+                self.offer = Some(offer);
+                Ok(())
             }
+            Ok(None) => return,
             Err(reason) => Err(reason),
         };
-        self.machine.handle_prepared(now(), answer);
+        self.request = None;
+        self.prepared(result);
     }
 
-    fn perform(&mut self, connection: &Arc<Connection>, action: Action) -> Option<Outcome> {
-        match action {
-            Action::Send(bytes) => self.out = Some((bytes, 0)),
-            Action::Prepare(request) => self.prepare(connection, request),
-            Action::Connect(confirm) => {
-                let result = match self.offer.as_mut() {
-                    Some(offer) => offer.connect(&confirm.endpoint),
-                    None => Err(Reason::Internal),
-                };
-                self.machine.handle_connected(now(), result);
+    /// Our end is ready, or cannot be.
+    #[inline(never)]
+    fn prepared(&mut self, result: Result<(), Reason>) {
+        let offer = self.offer.as_ref().ok_or(Reason::Internal);
+        let prepared = result.and(offer).map(|offer| *offer.prepared);
+        self.machine.handle_prepared(now(), prepared);
+    }
+
+    /// The peer's end is known.
+    #[inline(never)]
+    fn connect(&mut self, peer: &Endpoint) {
+        let result = match self.offer.as_mut() {
+            Some(offer) => offer.connect(peer),
+            None => Err(Reason::Internal),
+        };
+        self.machine.handle_connected(now(), result);
+    }
+
+    /// What to do next.
+    #[inline(never)]
+    fn next(&mut self) -> Option<Step> {
+        Some(match self.machine.poll_action()? {
+            Action::Send(bytes) => {
+                self.out = Some((bytes, 0));
+                Step::Send
             }
-            Action::StartLlc => {
+            Action::Prepare(request) => {
+                self.request = Some(request);
+                Step::Prepare
+            }
+            Action::Connect(confirm) => Step::Connect(confirm.endpoint),
+            Action::StartLlc => Step::StartLlc,
+            Action::Done(outcome) => Step::Done(outcome),
+        })
+    }
+
+    fn perform(&mut self, connection: &Arc<Connection>, step: Step) -> Option<Outcome> {
+        match step {
+            // Done by `flush`.
+            Step::Send => {}
+            Step::Prepare => self.prepare(connection),
+            Step::Connect(peer) => self.connect(&peer),
+            Step::StartLlc => {
                 let started = match self.offer.as_ref() {
                     Some(offer) => LinkGroup::start_llc(&offer.group, connection),
                     None => Err(EINVAL),
@@ -215,16 +279,14 @@ impl Handshake {
                     self.machine.handle_llc(now(), outcome);
                 }
             }
-            Action::Done(outcome) => return Some(outcome),
+            Step::Done(outcome) => return Some(outcome),
         }
         None
     }
 
     /// Goes on as far as possible. Returns how it ended, if it did.
     fn advance(&mut self, connection: &Arc<Connection>) -> Option<Outcome> {
-        if let Some(request) = self.parked.take() {
-            self.prepare(connection, request);
-        }
+        self.prepare(connection);
         loop {
             if self.flush(connection).is_err() {
                 self.out = None;
@@ -245,8 +307,8 @@ impl Handshake {
             if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
                 self.machine.handle_timeout(now());
             }
-            if let Some(action) = self.machine.poll_action() {
-                if let Some(outcome) = self.perform(connection, action) {
+            if let Some(step) = self.next() {
+                if let Some(outcome) = self.perform(connection, step) {
                     return Some(outcome);
                 }
                 continue;
@@ -259,15 +321,17 @@ impl Handshake {
 }
 
 impl Connection {
-    /// TCP may have come up: begins the handshake, or falls back. Sleeps.
-    fn tcp_connected(this: &Arc<Self>) {
+    /// TCP may have come up: begins the handshake, or falls back. Returns whether there is a
+    /// handshake to go on with. Sleeps.
+    #[inline(never)]
+    fn tcp_connected(this: &Arc<Self>) -> bool {
         match this.sk.tcp_state() {
-            TcpState::SynSent | TcpState::SynRecv => return,
+            TcpState::SynSent | TcpState::SynRecv => return false,
             TcpState::Close => {
                 if this.change_mode(Mode::Connecting, Mode::Tcp) {
                     this.sk.wake_state();
                 }
-                return;
+                return false;
             }
             _ => {}
         }
@@ -276,19 +340,18 @@ impl Connection {
                 true => Reason::Local(Local::OptionEchoed),
                 false => Reason::PeerNoSmc,
             });
-            return;
+            return false;
         }
         match Handshake::client(this) {
             Ok(handshake) => {
                 *this.handshake.lock() = Some(handshake);
-                if this.change_mode(Mode::Connecting, Mode::Negotiating) {
-                    Self::step(this);
-                }
+                this.change_mode(Mode::Connecting, Mode::Negotiating)
             }
             // The peer waits for a message and will give up; without memory there is no better way.
             Err(_) => {
                 this.set_mode(Mode::Tcp);
                 this.sk.abort(ENOMEM);
+                false
             }
         }
     }
@@ -310,6 +373,7 @@ impl Connection {
     }
 
     /// Goes on with the handshake. Sleeps.
+    #[inline(never)]
     fn step(this: &Arc<Self>) {
         let (handshake, outcome) = {
             let mut guard = this.handshake.lock();
@@ -326,12 +390,13 @@ impl Connection {
             };
             (guard.take(), outcome)
         };
-        let Some(handshake) = handshake else { return };
-        let Handshake {
-            assembler, offer, ..
-        } = KBox::into_inner(handshake);
+        let Some(mut handshake) = handshake else {
+            return;
+        };
+        let offer = handshake.offer.take();
         // Part of a crossing message has been consumed: the stream cannot be handed to the user.
-        let torn = assembler.is_started() && matches!(outcome, Outcome::Fallback { .. });
+        let torn = handshake.assembler.is_started() && matches!(outcome, Outcome::Fallback { .. });
+        drop(handshake);
         let outcome = if torn {
             Outcome::Abort(Reason::Local(Local::ClcProtocol))
         } else {
@@ -341,6 +406,7 @@ impl Connection {
     }
 
     /// The handshake is over.
+    #[inline(never)]
     fn conclude(this: &Arc<Self>, offer: Option<Offer>, outcome: Outcome) {
         match (outcome, offer) {
             (Outcome::Smc, Some(offer)) => match offer.activate(this) {
@@ -353,8 +419,8 @@ impl Connection {
             (
                 Outcome::Fallback {
                     reason,
-                    by_peer,
                     out_of_sync,
+                    ..
                 },
                 offer,
             ) => {
@@ -365,7 +431,6 @@ impl Connection {
                     };
                     offer.release(this, how);
                 }
-                let _ = by_peer;
                 this.fall_back(reason);
                 Self::hand_over(this);
             }
@@ -419,7 +484,7 @@ impl Connection {
         this.handshake_work.cancel_sync();
         let handshake = this.handshake.lock().take();
         let broken_off = handshake.is_some();
-        if let Some(offer) = handshake.and_then(|handshake| KBox::into_inner(handshake).offer) {
+        if let Some(offer) = handshake.and_then(|mut handshake| handshake.offer.take()) {
             offer.release(this, Release::Broken);
         }
         broken_off
@@ -429,7 +494,11 @@ impl Connection {
 impl Run<HANDSHAKE> for Connection {
     fn run(this: Arc<Self>) {
         match this.mode() {
-            Mode::Connecting => Connection::tcp_connected(&this),
+            Mode::Connecting => {
+                if Connection::tcp_connected(&this) {
+                    Connection::step(&this);
+                }
+            }
             Mode::Negotiating => Connection::step(&this),
             Mode::Smc => Connection::watch_tcp(&this),
             Mode::Listening => listen::take_children(&this),

@@ -318,6 +318,7 @@ pub(crate) enum Join {
 
 impl LinkGroup {
     /// Makes an empty group in [`Phase::Forming`]. Sleeps.
+    #[inline(never)]
     fn new(
         engine: &Arc<Engine>,
         role: Role,
@@ -548,6 +549,7 @@ impl LinkGroup {
     }
 
     /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
+    #[inline(never)]
     pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Local)> {
         let mut inner = this.inner.lock();
         if this.phase() != Phase::Forming {
@@ -562,6 +564,7 @@ impl LinkGroup {
 
     /// Connects the first link to the peer's: RTR, and RTS too for a server
     /// (`SMCR-LNK-06..08`). Sleeps.
+    #[inline(never)]
     pub(crate) fn connect(&self, peer: &PeerLink, peer_psn: Psn, mtu: Mtu) -> Result {
         let mut inner = self.inner.lock();
         let end = inner.end_mut(Slot::FIRST).ok_or(ENODEV)?;
@@ -569,6 +572,14 @@ impl LinkGroup {
         if self.role == Role::Server {
             end.start_sending()?;
         }
+        self.begin_llc(&mut inner, peer)
+    }
+
+    /// Makes the protocol machine of a group whose first link is connected. Apart from
+    /// [`Self::connect`], as it is large and a device's driver wants the stack.
+    #[inline(never)]
+    fn begin_llc(&self, inner: &mut Inner, peer: &PeerLink) -> Result {
+        let end = inner.end(Slot::FIRST).ok_or(ENODEV)?;
         let mut llc = self.new_llc(end, peer)?;
         for rmb in inner.rmbs.iter() {
             let token = rmb.token(Slot::FIRST).ok_or(ENODEV)?;
@@ -612,6 +623,7 @@ impl LinkGroup {
 
     /// Aborts the connection that still writes to an element of the peer, if there is one
     /// (`SMCR-RMB-24`). Sleeps.
+    #[inline(never)]
     pub(crate) fn evict(&self, rmb: PeerRmbId, index: RmbeIndex) {
         for n in 0..MAX_CONNECTIONS {
             let connection = self.tokens.lock().at(n);

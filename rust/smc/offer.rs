@@ -89,8 +89,8 @@ const ORIGIN: u32 = 0;
 /// What is reserved for a connection until the handshake ends.
 pub(crate) struct Offer {
     pub(crate) group: Arc<LinkGroup>,
-    /// What the peer is told.
-    pub(crate) prepared: Prepared,
+    /// What the peer is told. Boxed, as offers are handed around on a small stack.
+    pub(crate) prepared: KBox<Prepared>,
     /// Where packets to the peer go first.
     hop: NextHop,
     /// The place on the link that both sides name in CLC.
@@ -243,6 +243,7 @@ pub(crate) fn prepare(
     Ok(Some(offer))
 }
 
+#[inline(never)]
 fn server_place(
     connection: &Arc<Connection>,
     proposal: &Proposal,
@@ -269,6 +270,7 @@ fn server_place(
     }
 }
 
+#[inline(never)]
 fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
     let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
@@ -344,6 +346,7 @@ fn next_place(
     }
 }
 
+#[inline(never)]
 fn make_offer(
     connection: &Arc<Connection>,
     place: Place,
@@ -386,13 +389,19 @@ fn make_offer(
         vaddr: rtoken.vaddr,
         psn: local.psn,
     };
+    let prepared = Prepared {
+        endpoint,
+        first_contact,
+        v2,
+    };
+    let Ok(prepared) = KBox::new(prepared, GFP_KERNEL) else {
+        drop(group.tokens.lock().remove(token));
+        rmbe.retire();
+        return Err(Reason::Memory);
+    };
     let mut offer = Offer {
         group,
-        prepared: Prepared {
-            endpoint,
-            first_contact,
-            v2,
-        },
+        prepared,
         hop: choice.hop,
         seat: local.seat,
         rmbe,

@@ -150,6 +150,7 @@ impl Qp {
     }
 
     /// From RESET to INIT: receive requests may be posted. Sleeps.
+    #[inline(never)]
     pub(super) fn to_init(&self, port: u32) -> Result {
         let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
@@ -169,6 +170,7 @@ impl Qp {
     }
 
     /// From INIT to RTR: messages are received. Sleeps.
+    #[inline(never)]
     pub(super) fn to_rtr(&self, port: u32, gid_index: u8, peer: &Peer) -> Result {
         let mut ah = bindings::rdma_ah_attr {
             type_: bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE,
@@ -208,6 +210,7 @@ impl Qp {
     }
 
     /// From RTR to RTS: send requests may be posted. Sleeps.
+    #[inline(never)]
     pub(super) fn to_rts(&self, sq_psn: u32) -> Result {
         let mut attr = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_RTS,
@@ -230,6 +233,7 @@ impl Qp {
     }
 
     /// To the error state: all requests are flushed. Sleeps.
+    #[inline(never)]
     pub(super) fn to_error(&self) -> Result {
         let mut attr = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_ERR,
