@@ -24,6 +24,15 @@ use crate::{
                 LocalGid, //
             },
         },
+        sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+        work::{
+            new_deferred,
+            Deferred,
+            Run, //
+        },
     },
     proto::wire::Mac, //
 };
@@ -119,8 +128,53 @@ impl Engine {
 /// Our client of the verbs core. Its data of a device is the device.
 pub(crate) struct SmcClient;
 
+/// What has happened to a device and was not looked at yet.
+#[derive(Clone, Copy, Default)]
+struct News {
+    /// Ports that failed, and ports with other addresses: one bit each.
+    failed: u64,
+    changed: u64,
+    /// The device does not work any more.
+    fatal: bool,
+}
+
 /// What the client keeps per device.
-pub(crate) struct SmcDevice(Arc<Device>);
+#[pin_data]
+pub(crate) struct SmcDevice {
+    device: Arc<Device>,
+    engine: Arc<Engine>,
+    #[pin]
+    news: SpinLockBh<News>,
+    #[pin]
+    work: Deferred<SmcDevice>,
+}
+
+/// The bit of a port. All of the ports whose numbers are too large share one.
+const fn bit(port: u32) -> u64 {
+    match 1u64.checked_shl(port) {
+        Some(bit) => bit,
+        None => 1 << 63,
+    }
+}
+
+impl Run<0> for SmcDevice {
+    fn run(this: Arc<Self>) {
+        let news = core::mem::take(&mut *this.news.lock());
+        let (engine, device) = (&this.engine, &this.device);
+        if news.fatal {
+            LinkGroup::fail_device(engine, device);
+        }
+        for port in 1..=device.phys_ports() {
+            if news.failed & bit(port) != 0 {
+                LinkGroup::doubt_port(engine, device, port);
+            }
+            if news.changed & bit(port) != 0 {
+                LinkGroup::check_addresses(engine, device, port);
+            }
+        }
+        LinkGroup::suggest_all(engine);
+    }
+}
 
 impl ClientOps for SmcClient {
     type Data = SmcDevice;
@@ -132,31 +186,42 @@ impl ClientOps for SmcClient {
 
     fn add(device: &Arc<Device>) -> Result<Arc<SmcDevice>> {
         let engine = engine().ok_or(ENODEV)?;
-        let data = Arc::new(SmcDevice(device.clone()), GFP_KERNEL)?;
+        let data = Arc::pin_init(
+            pin_init!(SmcDevice {
+                device: device.clone(),
+                engine,
+                news <- new_spinlock_bh!(News::default(), "rdma_sock_device_news"),
+                work <- new_deferred!("rdma_sock_device_work"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let engine = &data.engine;
         engine.devices.lock().push(device.clone(), GFP_KERNEL)?;
-        LinkGroup::suggest_all(&engine);
+        LinkGroup::suggest_all(engine);
         Ok(data)
     }
 
     fn remove(data: Arc<SmcDevice>) {
-        let Some(engine) = engine() else { return };
+        data.work.cancel_sync();
+        let (engine, device) = (&data.engine, &data.device);
         engine
             .devices
             .lock()
-            .retain(|known| !Arc::ptr_eq(known, &data.0));
-        LinkGroup::leave_device(&engine, &data.0);
+            .retain(|known| !Arc::ptr_eq(known, device));
+        LinkGroup::leave_device(engine, device);
     }
 
-    fn event(data: &SmcDevice, event: Event) {
-        let Some(engine) = engine() else { return };
-        match event {
-            Event::PortError(port) => LinkGroup::doubt_port(&engine, &data.0, port),
-            Event::DeviceFatal => LinkGroup::fail_device(&engine, &data.0),
-            Event::PortActive(_) => LinkGroup::suggest_all(&engine),
-            Event::GidChange(port) => {
-                LinkGroup::check_addresses(&engine, &data.0, port);
-                LinkGroup::suggest_all(&engine);
+    fn event(data: &Arc<SmcDevice>, event: Event) {
+        {
+            let mut news = data.news.lock();
+            match event {
+                Event::PortError(port) => news.failed |= bit(port),
+                Event::GidChange(port) => news.changed |= bit(port),
+                Event::DeviceFatal => news.fatal = true,
+                // A link may be added, which is tried after any news.
+                Event::PortActive(_) => {}
             }
         }
+        data.work.kick(data, &data.engine.queue);
     }
 }

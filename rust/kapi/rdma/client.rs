@@ -60,8 +60,11 @@ pub(crate) trait ClientOps: 'static {
     /// device left: its removal waits for them.
     fn remove(data: Arc<Self::Data>);
 
-    /// Something happened to the device. In process context, never after `remove` began.
-    fn event(data: &Self::Data, event: Event);
+    /// Something happened to the device. Never after `remove` began.
+    ///
+    /// In process context, but the verbs core holds locks that are taken below the routing netlink
+    /// lock and others, which whoever asks a device anything may take: only notes what to do.
+    fn event(data: &Arc<Self::Data>, event: Event);
 }
 
 /// Where the client of a [`ClientOps`] is found.

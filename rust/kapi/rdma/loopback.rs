@@ -256,7 +256,7 @@ impl ClientOps for TestClient {
         bench.close();
     }
 
-    fn event(_bench: &Bench, _event: Event) {}
+    fn event(_bench: &Arc<Bench>, _event: Event) {}
 }
 
 /// Runs `f` on the first device that is called [`DOOMED`], or not. Skips the test if there is none.
