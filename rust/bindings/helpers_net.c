@@ -374,6 +374,19 @@ bool rdma_sock_helper_zerocopy(const struct socket *sock)
 	return test_bit(SOCK_SUPPORT_ZC, &sock->flags);
 }
 
+void rdma_sock_helper_set_own_options(struct socket *sock)
+{
+	set_bit(SOCK_CUSTOM_SOCKOPT, &sock->flags);
+}
+
+/* @value points to a sockptr_t. */
+int rdma_sock_helper_sock_setsockopt(struct socket *sock, int name,
+				     const void *value, unsigned int len)
+{
+	return sock_setsockopt(sock, SOL_SOCKET, name,
+			       *(const sockptr_t *)value, len);
+}
+
 void rdma_sock_helper_set_nospace(struct socket *sock)
 {
 	set_bit(SOCK_NOSPACE, &sock->flags);
@@ -419,6 +432,14 @@ bool rdma_sock_helper_tcp_nodelay(const struct sock *sk)
 bool rdma_sock_helper_tcp_corked(const struct sock *sk)
 {
 	return tcp_sk(sk)->nonagle & TCP_NAGLE_CORK;
+}
+
+/* In milliseconds, 0 without SO_KEEPALIVE. */
+u32 rdma_sock_helper_tcp_keepalive(const struct sock *sk)
+{
+	if (!sock_flag(sk, SOCK_KEEPOPEN))
+		return 0;
+	return jiffies_to_msecs(keepalive_time_when(tcp_sk(sk)));
 }
 
 bool rdma_sock_helper_tcp_repair(const struct sock *sk)

@@ -88,6 +88,9 @@ void rdma_sock_helper_inet_accept_graft(struct socket *listener,
 void rdma_sock_helper_set_inode_uid(struct socket *sock, const struct sock *sk);
 void rdma_sock_helper_set_zerocopy(struct socket *sock, bool on);
 bool rdma_sock_helper_zerocopy(const struct socket *sock);
+void rdma_sock_helper_set_own_options(struct socket *sock);
+int rdma_sock_helper_sock_setsockopt(struct socket *sock, int name,
+				     const void *value, unsigned int len);
 void rdma_sock_helper_set_nospace(struct socket *sock);
 struct module *rdma_sock_helper_this_module(void);
 
@@ -97,6 +100,7 @@ void rdma_sock_helper_tcp_shutdown_send(struct sock *sk);
 bool rdma_sock_helper_tcp_signed(const struct sock *sk);
 bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
+u32 rdma_sock_helper_tcp_keepalive(const struct sock *sk);
 bool rdma_sock_helper_tcp_repair(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);

@@ -65,6 +65,11 @@ unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs)
 	return nsecs_to_jiffies(nsecs);
 }
 
+s64 rdma_sock_helper_ktime_get_coarse(void)
+{
+	return ktime_to_ns(ktime_get_coarse());
+}
+
 void rdma_sock_helper_synchronize_rcu(void)
 {
 	synchronize_rcu();

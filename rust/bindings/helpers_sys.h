@@ -34,6 +34,9 @@ void rdma_sock_helper_hostname(char *name, size_t size);
 /* linux/jiffies.h */
 unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs);
 
+/* linux/timekeeping.h */
+s64 rdma_sock_helper_ktime_get_coarse(void);
+
 /* linux/rcupdate.h */
 void rdma_sock_helper_synchronize_rcu(void);
 

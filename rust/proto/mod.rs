@@ -15,6 +15,7 @@
 //! | LLC messages and flows on a link                 | 3.3, 3.5, A.3   | [`llc`]         |
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
+//! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
 //! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
 //!
 //! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
@@ -26,6 +27,7 @@ pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
 pub(crate) mod cursor;
+pub(crate) mod keepalive;
 #[cfg_attr(
     not(test),
     expect(

@@ -316,10 +316,11 @@ impl Run<CLOSING> for Connection {
             // A peer that does not answer may be gone with its link.
             let silent = (tcp != done && core.is_forced()).then(|| data.group.clone());
             let released = core.is_released();
+            let idle = data.keepalive.handle_timeout(now);
             let outcome = (tcp, tcp != done, error, released, silent);
-            ((outcome, violation), events)
+            ((outcome, violation, idle), events)
         });
-        let Some(((tcp, changed, error, released, silent), violation)) = state else {
+        let Some(((tcp, changed, error, released, silent), violation, idle)) = state else {
             return;
         };
         if let Some(violation) = violation {
@@ -335,6 +336,9 @@ impl Run<CLOSING> for Connection {
         }
         if let Some(group) = silent {
             group.test_links();
+        }
+        if let Some(idle) = idle {
+            Connection::check_link(&this, idle);
         }
         // Once TCP is closed its sock has had the error; before, this comes by again.
         if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {

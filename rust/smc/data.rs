@@ -41,7 +41,12 @@ use crate::{
             Tcp,
             Violation, //
         },
-        time::Instant,
+        keepalive::Keepalive,
+        time::{
+            earliest,
+            Duration,
+            Instant, //
+        },
         wire::AlertToken, //
     },
 };
@@ -104,6 +109,8 @@ pub(crate) struct Data {
     pub(crate) element: usize,
     /// Where the peer's element is, whichever link leads there.
     pub(crate) peer_element: PeerElement,
+    /// When to look whether the peer is still there.
+    pub(crate) keepalive: Keepalive,
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,
     pub(crate) counters: Counters,
@@ -197,7 +204,7 @@ impl Data {
 
     /// The delay to arm the timer with, if it must fire earlier than it is armed for.
     fn rearm(&mut self, now: Instant) -> Option<u64> {
-        let at = self.core.poll_timeout()?;
+        let at = earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())?;
         if self.armed.is_some_and(|armed| armed <= at) {
             return None;
         }
@@ -286,6 +293,7 @@ impl Connection {
         let inline = this.sk.urgent_inline();
         let violation = Self::with_core(this, |data, now| {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
+            data.keepalive.touch(now);
             data.core.set_inline(inline);
             let result = data.core.handle_cdc(now, msg);
             data.keep_urgent();
@@ -312,6 +320,7 @@ impl Connection {
     pub(crate) fn sent(this: &Arc<Self>, token: cdc::Token, good: bool) {
         let moves = Self::with_core(this, |data, now| {
             let events = if good {
+                data.keepalive.touch(now);
                 data.core.handle_sent(now, token)
             } else {
                 data.core.handle_sent_flushed(now, token)
@@ -320,6 +329,35 @@ impl Connection {
         });
         if moves == Some(true) {
             this.work.kick(this, &this.engine.queue);
+        }
+    }
+
+    /// Takes in what the socket wants of keepalive: at the start, and when an option has changed
+    /// (`SMCR-KAL-01`). Any context.
+    pub(crate) fn set_keepalive(this: &Arc<Self>) {
+        let idle = this.sk.keepalive_ms().map(u64::from);
+        let _ = Self::with_core(this, |data, now| {
+            data.keepalive.set(now, idle.map(Duration::from_millis));
+            ((), Events::default())
+        });
+    }
+
+    /// The connection has been idle for so long: has its link tested, unless that has been in use
+    /// (`SMCR-KAL-02`). Sleeps.
+    pub(super) fn check_link(this: &Arc<Self>, idle: Duration) {
+        let place = this.look(|data| {
+            let slot = data.hold.as_ref().map(|hold| hold.route.slot());
+            slot.map(|slot| (data.group.clone(), slot))
+        });
+        let Some(Some((group, slot))) = place else {
+            return;
+        };
+        let seen = LinkGroup::test_if_idle(&group, slot, idle);
+        if let Some(seen) = seen {
+            let _ = Self::with_core(this, |data, _| {
+                data.keepalive.touch(seen);
+                ((), Events::default())
+            });
         }
     }
 

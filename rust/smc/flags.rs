@@ -26,10 +26,14 @@ pub(crate) const SIOCOUTQNSD: u32 = 0x894b;
 /// Whether the urgent mark is next (`SIOCATMARK`).
 pub(crate) const SIOCATMARK: u32 = 0x8905;
 
+/// `SO_KEEPALIVE`.
+pub(crate) const SO_KEEPALIVE: i32 = 9;
 /// `TCP_NODELAY`.
 pub(crate) const TCP_NODELAY: i32 = 1;
 /// `TCP_CORK`.
 pub(crate) const TCP_CORK: i32 = 3;
+/// `TCP_KEEPIDLE`.
+pub(crate) const TCP_KEEPIDLE: i32 = 4;
 
 /// `AF_UNSPEC`, which asks `connect` to dissolve a connection.
 pub(crate) const AF_UNSPEC: u16 = 0;

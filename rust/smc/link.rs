@@ -24,6 +24,7 @@ use crate::{
             new_spinlock_bh,
             SpinLockBh, //
         },
+        time::coarse_now_ns,
     },
     proto::{
         cdc,
@@ -31,7 +32,8 @@ use crate::{
             Kind,
             Slot, //
         },
-        ring::ArrayQueue, //
+        ring::ArrayQueue,
+        time::Instant, //
     },
 };
 use kernel::{
@@ -66,8 +68,6 @@ pub(crate) struct Inbox {
     pub(crate) broken: bool,
     /// Somebody wants the link tested.
     pub(crate) test: bool,
-    /// Something arrived since the work item looked.
-    pub(crate) active: bool,
 }
 
 impl Inbox {
@@ -77,7 +77,6 @@ impl Inbox {
             sent: ArrayQueue::new(),
             broken: false,
             test: false,
-            active: false,
         }
     }
 }
@@ -91,6 +90,8 @@ pub(crate) struct Link {
     pub(crate) device: Arc<Device>,
     #[pin]
     pub(super) inbox: SpinLockBh<Inbox>,
+    /// When something arrived last, by the coarse clock (`SMCR-KAL-01`).
+    seen: Atomic<u64>,
     /// An LLC message has found no send slot.
     pub(super) llc_waits: Atomic<bool>,
     /// How many connections have a [`Seat`](super::route::Seat).
@@ -110,6 +111,7 @@ impl Link {
                 place,
                 device: device.clone(),
                 inbox <- new_spinlock_bh!(Inbox::new(), "rdma_sock_link_inbox"),
+                seen: Atomic::new(0u64),
                 llc_waits: Atomic::new(false),
                 seats: Atomic::new(0i32),
             }),
@@ -124,6 +126,11 @@ impl Link {
 
     fn kick(&self) {
         LinkGroup::kick(&self.group);
+    }
+
+    /// When something arrived last. Any context.
+    pub(super) fn seen(&self) -> Instant {
+        Instant::from_nanos(self.seen.load(Relaxed))
     }
 
     /// How many connections write by it, or will. Any context.
@@ -162,7 +169,6 @@ impl Link {
     fn receive_llc(&self, msg: &[u8]) {
         {
             let mut inbox = self.inbox.lock();
-            inbox.active = true;
             // A message of another length, or a peer that floods, breaks its own link
             // (`SMCR-ERR-41`).
             let queued = <[u8; 44]>::try_from(msg)
@@ -207,6 +213,7 @@ impl ChannelOps for Link {
     }
 
     fn on_received(&self, msg: &[u8]) {
+        self.seen.store(coarse_now_ns(), Relaxed);
         match msg.first() {
             Some(&CDC_TYPE) => self.receive_cdc(msg),
             _ => self.receive_llc(msg),

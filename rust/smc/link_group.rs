@@ -548,6 +548,11 @@ impl LinkGroup {
         .map(|end| end.slot)
     }
 
+    /// Whether connections may write by a link. Sleeps.
+    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+        self.inner.lock().is_usable(slot)
+    }
+
     /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
     #[inline(never)]
     pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Local)> {

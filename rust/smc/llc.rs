@@ -336,21 +336,18 @@ impl LinkGroup {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
         };
-        let (broken, test, active) = {
+        let (broken, test) = {
             let mut inbox = link.inbox.lock();
             let test = core::mem::take(&mut inbox.test);
-            let active = core::mem::take(&mut inbox.active);
-            (inbox.broken, test, active)
+            (inbox.broken, test)
         };
         // Until the founder has said its last word in CLC, messages wait in the inbox.
         if !inner.started {
             inner.over |= broken;
             return;
         }
-        if active {
-            if let Some(llc) = inner.llc.as_mut() {
-                llc.touch(now, slot);
-            }
+        if let Some(llc) = inner.llc.as_mut() {
+            llc.touch(link.seen(), slot);
         }
         loop {
             let sent = link.inbox.lock().sent.pop();
@@ -382,6 +379,20 @@ impl LinkGroup {
         if broken {
             Self::lose_link(this, inner, now, slot);
         }
+    }
+
+    /// Tests a link if nothing has arrived on it for `idle`; `None` if it is gone. A link on which
+    /// something has arrived is seen to work, whichever connection that was for (`SMCR-KAL-02`,
+    /// `SMCR-KAL-03`). Sleeps.
+    pub(super) fn test_if_idle(this: &Arc<Self>, slot: Slot, idle: Duration) -> Option<Instant> {
+        let mut inner = this.inner.lock();
+        let seen = inner.end(slot)?.link.seen();
+        let llc = inner.llc.as_mut()?;
+        llc.touch(seen, slot);
+        let seen = llc.test_if_idle(now(), slot, idle);
+        Self::drive(this, &mut inner);
+        Self::conclude(this, &mut inner);
+        seen
     }
 
     /// A link is dead, whatever showed it: stops its connections and tells the core, once. Sleeps.

@@ -62,6 +62,7 @@ use crate::{
             Proposal,
             Request, //
         },
+        keepalive::Keepalive,
         llc::{
             PeerLink,
             PeerRmbId,
@@ -428,7 +429,7 @@ impl Offer {
     /// and learns where to write. Sleeps.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
         let group = &self.group;
-        let slot = self.seat.link().slot();
+        let mut slot = self.seat.link().slot();
         if self.is_first_contact() {
             let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
             let link = PeerLink {
@@ -442,8 +443,13 @@ impl Offer {
             group
                 .connect(&link, peer.psn, peer.path_mtu(own))
                 .map_err(|_| Reason::ReadyLink)?;
-        } else if group.link_of_peer(peer.gid, peer.mac, peer.qpn) != Some(slot) {
-            return Err(Reason::NoActiveLink);
+        } else {
+            // A client may have chosen another link than we did; each side writes by its own
+            // (`SMCR-CLC-320`, `SMCR-CLC-321`).
+            let named = group.link_of_peer(peer.gid, peer.mac, peer.qpn);
+            slot = named
+                .filter(|named| *named == slot || group.is_active(*named))
+                .ok_or(Reason::NoActiveLink)?;
         }
         let rmb = group.peer_rmb(slot, peer.rtoken());
         let rmb = rmb.ok_or(Reason::RtokenTable)?;
@@ -467,6 +473,10 @@ impl Offer {
                 match early {
                     Some(msg) => Connection::receive_cdc(connection, &msg),
                     None => Connection::transmit(connection),
+                }
+                // Whoever changes the option from now on finds the data.
+                if connection.sk.keepalive_ms().is_some() {
+                    Connection::set_keepalive(connection);
                 }
                 // The group, or the link, may have died while nobody could tell the connection.
                 let group = connection.look(|data| data.group.clone());
@@ -528,6 +538,7 @@ impl Offer {
                 sendbuf: self.sendbuf,
             }),
             peer_element,
+            keepalive: Keepalive::default(),
             armed: None,
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,

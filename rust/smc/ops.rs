@@ -45,6 +45,7 @@ use crate::{
             sockopt::{
                 put_user_int,
                 SetOpt,
+                SOL_SOCKET,
                 SOL_TCP, //
             },
         },
@@ -400,6 +401,11 @@ impl SocketOps for SmcOps {
     fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
         let (level, name) = (opt.level, opt.name);
         sock.inet_setsockopt(opt)?;
+        if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE) = (level, name) {
+            if let Some(connection) = context(sock) {
+                Connection::set_keepalive(&connection);
+            }
+        }
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
             if let Some(connection) = context(sock) {
                 let sk = sock.sk();

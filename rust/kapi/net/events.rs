@@ -245,7 +245,8 @@ impl Attachment {
         }
     }
 
-    /// Puts the entry on the queue of `socket`.
+    /// Puts the entry on the queue of `socket`, whose options of the level `SOL_SOCKET` come to its
+    /// own operations from now on.
     ///
     /// # Safety
     ///
@@ -255,6 +256,7 @@ impl Attachment {
         unsafe {
             if !*(*this).queued.get() {
                 *(*this).queued.get() = true;
+                bindings::rdma_sock_helper_set_own_options(socket.cast());
                 kernel::bindings::add_wait_queue_priority(
                     &raw mut (*socket).wq.wait,
                     (*this).entry.get(),

@@ -104,7 +104,7 @@ pub(crate) trait SocketOps: Sized + Send + Sync + 'static {
         sock.inet_shutdown(how)
     }
 
-    /// setsockopt(), except the level `SOL_SOCKET`, which the kernel handles.
+    /// setsockopt(). Of a socket without a context the kernel handles the level `SOL_SOCKET`.
     fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
         sock.inet_setsockopt(opt)
     }

@@ -197,6 +197,14 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_urg_inline(self.as_raw()) }
     }
 
+    /// How long the connection may be idle before the peer is asked whether it lives, in milliseconds
+    /// (SO_KEEPALIVE with TCP_KEEPIDLE); `None` if nobody wants that. Any context.
+    pub(crate) fn keepalive_ms(&self) -> Option<u32> {
+        // SAFETY: By the type invariants the sock is valid.
+        let idle = unsafe { bindings::rdma_sock_helper_tcp_keepalive(self.as_raw()) };
+        (idle != 0).then_some(idle)
+    }
+
     /// Tells the owner of the socket of urgent data (SIGURG), as TCP does. Any context except
     /// [`super::events::TcpEvents`] callbacks.
     pub(crate) fn signal_urgent(&self) {

@@ -13,6 +13,8 @@ use kernel::{
     prelude::*, //
 };
 
+/// Options of all sockets.
+pub(crate) const SOL_SOCKET: i32 = 1;
 /// Options of TCP.
 pub(crate) const SOL_TCP: i32 = 6;
 
@@ -78,10 +80,21 @@ pub(crate) fn put_user_int(to: usize, value: i32) -> Result {
 impl Socket {
     /// setsockopt() of TCP, all levels.
     pub(crate) fn inet_setsockopt(&self, opt: &mut SetOpt) -> Result {
-        // SOL_SOCKET options come here only in kernels that let a family have its own.
-        let op = self.inet().setsockopt.ok_or(EOPNOTSUPP)?;
         // SAFETY: `SetOpt` holds what the caller gave.
         let value = unsafe { core::ptr::read(&opt.value) };
+        if opt.level == SOL_SOCKET {
+            // It comes here because the socket has `SOCK_CUSTOM_SOCKOPT`.
+            // SAFETY: The socket is valid, the value is the caller's.
+            return to_result(unsafe {
+                bindings::rdma_sock_helper_sock_setsockopt(
+                    self.as_raw().cast(),
+                    opt.name,
+                    (&raw const value).cast(),
+                    opt.len,
+                )
+            });
+        }
+        let op = self.inet().setsockopt.ok_or(EOPNOTSUPP)?;
         // SAFETY: The socket is valid, the value is the caller's.
         to_result(unsafe { op(self.as_raw(), opt.level, opt.name, value, opt.len) })
     }

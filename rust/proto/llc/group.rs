@@ -200,6 +200,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return;
         };
         let (pending, works) = (link.is_pending(), link.works());
+        let given_up = self.role == Role::Client && link.is_given_up() && message.is_request();
         match message {
             // LLC-06.
             Message::Optional(_) => {}
@@ -207,8 +208,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             // LLF-01: nothing else flows on a link that is not proven.
             _ if pending => self.fail(now, slot, Cause::Unexpected(message.name())),
             Message::DeleteLink(delete) => self.on_delete_link(now, slot, delete),
-            // ERR-33.
-            _ if !works => {}
+            // ERR-33: the server will learn, or has learnt, that the link goes.
+            _ if !works || given_up => {}
             Message::TestLink(test) => self.on_test_link(now, slot, test),
             // The group is about to end, and the peer knows or will know.
             _ if self.is_ending() => {}
@@ -329,6 +330,21 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             }
             _ => {}
         }
+    }
+
+    /// Tests a link on which nothing has arrived for `idle` (KAL-02). Gives when something did;
+    /// `None` if there is no such link.
+    pub(crate) fn test_if_idle(
+        &mut self,
+        now: Instant,
+        slot: Slot,
+        idle: Duration,
+    ) -> Option<Instant> {
+        let seen = self.link(slot)?.last_seen;
+        if seen.saturating_add(idle) <= now {
+            self.test_link(now, slot, [0; 16]);
+        }
+        Some(seen)
     }
 
     /// The buffer of the peer that an SMC Accept or Confirm names by its token on a link. One that
@@ -688,6 +704,29 @@ mod tests {
         }
         assert_eq!(group.poll_action(), None);
         assert_eq!(group.poll_timeout(), Some(after(81)));
+    }
+
+    /// KAL-01, KAL-02: what a connection asks for depends on when the link was last seen to work.
+    #[test]
+    fn link_is_tested_for_an_idle_connection() {
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = ready(Role::Client, &mut places);
+        let idle = Duration::from_secs(5);
+        group.touch(after(3), Slot::FIRST);
+        for (now, tested) in [(4, false), (7, false), (8, true), (9, false)] {
+            let seen = group.test_if_idle(after(now), Slot::FIRST, idle);
+            assert_eq!(seen, Some(after(3)));
+            assert_eq!(sent(&mut group).is_some(), tested);
+        }
+        // The reply is a sign of life.
+        deliver(&mut group, after(9), &test(true, [0; 16]));
+        assert_eq!(group.poll_action(), None);
+        let seen = group.test_if_idle(after(13), Slot::FIRST, idle);
+        assert_eq!(seen, Some(after(9)));
+        assert_eq!(group.poll_action(), None);
+        // A link that is not there has nothing to tell.
+        let gone = group.test_if_idle(after(13), crate::proto::llc::testing::SECOND, idle);
+        assert_eq!(gone, None);
     }
 
     /// LLF-82, TMR-27.

@@ -235,6 +235,17 @@ impl Link {
         matches!(self.state, State::Leaving { .. })
     }
 
+    /// Whether its end was asked for, and not by the peer.
+    pub(super) const fn is_given_up(&self) -> bool {
+        matches!(
+            self.state,
+            State::Leaving {
+                stage: Leave::Asked { .. },
+                ..
+            }
+        )
+    }
+
     /// Whether messages still get through.
     pub(super) const fn works(&self) -> bool {
         match self.state {

@@ -252,6 +252,22 @@ impl Message {
         Some(len)
     }
 
+    /// Whether it wants something, rather than being an answer.
+    pub(super) const fn is_request(&self) -> bool {
+        !match self {
+            Self::ConfirmLink(message) => message.reply,
+            Self::AddLink(message) => message.reply,
+            Self::AddLinkCont(message) => message.reply,
+            Self::DeleteLink(message) => message.reply,
+            Self::ConfirmRkey(message) => message.reply,
+            Self::ConfirmRkeyCont(message) => message.reply,
+            Self::DeleteRkey(message) => message.reply,
+            Self::TestLink(message) => message.reply,
+            Self::RequestAddLink(message) => message.reply,
+            Self::Optional(_) => false,
+        }
+    }
+
     /// The name the RFC gives this message.
     pub(crate) const fn name(&self) -> &'static str {
         match self {

@@ -3,6 +3,8 @@
 //! Two link groups that talk to each other step by step: the flows of RFC 7609, section 3.5 and
 //! appendix C, one by one, with every message in view.
 
+mod failures;
+
 use std::collections::VecDeque;
 
 use super::{
