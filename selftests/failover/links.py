@@ -93,7 +93,8 @@ def connections_share_the_links():
 
 
 def second_device_arrives_at_the_server():
-    """SMCR-LLF-20: the server adds a link on its own account, here in place of none."""
+    """SMCR-LLF-20, TST-131: the server adds a link on its own account, here in place of none, under load
+    that goes on and then uses both."""
     hosts("a1", "b1")
     with Load() as load:
         await_links("a1", "b1")

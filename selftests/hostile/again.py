@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Subsequent contact with a peer that names links and elements that are not its own to give.
 
-Covers SMCR-CLC-223..227, CLC-320, CLC-322, RMB-24, ERR-42, ERR-43, RDV-27, TST-107, TST-111, TST-115.
+Covers SMCR-CLC-223..227, CLC-320..322, RMB-24, ERR-42, ERR-43, RDV-27, TST-107, TST-111, TST-115.
 """
 
 import sys
@@ -11,9 +11,11 @@ import lab
 import scene
 from arena import Arena, carries, is_over
 from ktap import equal
-from messages import DECLINE
-from peer import connecting, settled
+from messages import ADD_LINK, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, llc
+from peer import GID, OTHER_GID, connecting, settled
+from raw import MAC, OTHER_MAC
 
+TABLE_FULL = "09990001"
 MEANINGLESS = {"psn": 5, "reserved": 255, "reserved2": 255, "mtu": 15}
 
 
@@ -171,12 +173,78 @@ def forgotten_link(stage, _):
     carries(anew, stage.arrived(anew))
 
 
+def link_of_its_own_choice(stage, peer):
+    """A client whose Confirm names another link of the group than the Accept: each direction goes by the
+    link that its sender has chosen."""
+    # CLC-320, CLC-321, FOV-02, TST-112.
+    conn = peer.new()
+    conn.connect(stage.port)
+    conn.propose()
+    conn.accepted()
+    conn.confirm()
+    group = conn.group
+    group.number = group.hear(CONFIRM_LINK, 0)["number"]
+    group.confirm_link(True)
+    group.take_link(group.hear(ADD_LINK, 0), conn.theirs["address"])
+    first, _ = stage.listening.accept()
+    lab.until(lambda: any(line.get("peer_qpn") == hex(group.other_qp.qpn) and
+                          line["state"] == "active" for line in lab.records("b", "links")),
+              "a second link")
+    seen = set()
+    for _ in range(4):
+        late = peer.new()
+        late.connect(stage.port)
+        late.propose()
+        late.accepted(group)
+        equal(late.first, False, "first contact")
+        theirs, own = group.qp, group.other_qp
+        if late.answer["qpn"] != theirs.other:
+            theirs, own = own, theirs
+        seen.add(own is group.qp)
+        late.announce(2)
+        gid, mac = (OTHER_GID, OTHER_MAC) if own is group.other_qp else (GID, MAC)
+        late.confirm({"qpn": own.qpn, "gid": gid, "mac": mac})
+        sock, _ = stage.listening.accept()
+        sock.settimeout(20)
+        equal(lab.mode("b", sock)[0], "smc", "mode")
+        heard = {qp: qp.heard for qp in (group.qp, group.other_qp)}
+        late.write_by(own)
+        carries(late, sock)
+        equal(theirs.heard > heard[theirs], True, "the kernel writes by the link it chose")
+        equal(own.heard, heard[own], "it does not write by the peer's link")
+        stage.accepted[late.tcp.port] = sock
+    equal(seen, {True, False}, "the kernel uses both links")
+    first.close()
+
+
+def one_buffer_too_many(stage, _):
+    """All 255 buffers of the peer are known, and its Accept names one more: the connection goes by TCP,
+    and the others go on."""
+    # RMB-03, FBK-17, TST-152.
+    arena = Arena(stage, "client")
+    first = arena.connection()
+    for number in range(254):
+        arena.group.say(llc(CONFIRM_RKEY, rkey=0x100000 + number, address=number << 20))
+        equal(arena.group.hear(CONFIRM_RKEY, 1)["flags"], 0, "answer %d" % number)
+    conn, sock = arena.peer.new(), connecting(arena.listener.address())
+    conn.proposed(arena.listener)
+    conn.accept(group=arena.group)
+    equal(conn.heard()["type"], DECLINE, "answer")
+    equal(settled(sock), "none", "connect")
+    equal("%s %08x" % lab.mode("b", sock), "tcp " + TABLE_FULL, "mode")
+    sock.close()
+    carries(*first)
+    first[1].close()
+
+
 CASES = [("accept_of_another_link", accept_of_another_link),
          ("confirm_of_another_link", confirm_of_another_link),
          ("server.what_has_no_meaning", what_has_no_meaning("server")),
          ("client.what_has_no_meaning", what_has_no_meaning("client")),
          ("server.element_in_use", element_in_use("server")),
          ("client.element_in_use", element_in_use("client")),
+         ("link_of_its_own_choice", link_of_its_own_choice),
+         ("one_buffer_too_many", one_buffer_too_many),
          ("data_before_confirm", data_before_confirm), ("first_contact_again", first_contact_again),
          ("forgotten_link", forgotten_link)]
 

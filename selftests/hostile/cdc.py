@@ -355,6 +355,29 @@ def beyond_the_cursor(pair):
     pair.both_go_on()
 
 
+def nothing_of_others(pair):
+    """An element that is used again holds nothing of the connection before, even if the peer announces
+    what it has not written."""
+    # SEC-09, RMB-15, TST-134.
+    conn, secret = pair.conn, b"secret of somebody" * 100
+    conn.write(secret)
+    equal(lab.receive(pair.sock, len(secret)) == secret, True, "data")
+    # More than was announced, up to the end of the element.
+    conn.group.qp.write(conn.base() + len(secret), conn.theirs["rkey"], b"\xee" * 5000)
+    conn.group.qp.quiet()
+    place = conn.theirs["rkey"], conn.base()
+    pair.sock.close()
+    conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
+    conn.tell(state_flags=DONE | CLOSED)
+    lab.until(lambda: lab.counter("b", "active_conns") == 2, "the connection is left")
+    pair.conn, pair.sock = pair.arena.connection()
+    equal((pair.conn.theirs["rkey"], pair.conn.base()), place, "element")
+    pair.conn.sent += 6000
+    pair.conn.tell()
+    equal(lab.receive(pair.sock, 6000) == bytes(6000), True, "an element that was wiped")
+    pair.both_go_on()
+
+
 def changed_behind(pair):
     """Data that changes after it was announced is some data, of the announced length."""
     conn = pair.conn
@@ -386,7 +409,7 @@ def cases():
         yield from both_roles(field, with_pair(cursor, field, [CONSUMER]))
     for function in (backwards, full_and_more, window_is_kept, unknown_token, old_numbers, numbers_wrap,
                      reserved, flags, failover, data_after_the_end, data_with_the_end, after_the_close,
-                     abort_with_nonsense, beyond_the_cursor, changed_behind):
+                     abort_with_nonsense, beyond_the_cursor, nothing_of_others, changed_behind):
         yield from both_roles(function.__name__, with_pair(function))
     for value in (0, 43, 45, 255):
         yield from both_roles("wrong_length_%d" % value, with_pair(wrong_length, value))

@@ -14,7 +14,7 @@ import roce
 import scene
 from arena import ERRORS, Arena, carries, ended
 from ktap import equal
-from messages import ABORT, CLOSED, DONE
+from messages import ABORT, CLOSED, DONE, TEST_LINK
 
 # Longer than any timer of an established connection that has something to do.
 BOUND = 75 * lab.SLOW
@@ -89,6 +89,34 @@ def dies(moment, behave):
         for _ in steps:
             pass
         got = ended(sock, BOUND)
+        equal(got in ERRORS, True, "end: %s" % got)
+        sock.close()
+    return test
+
+
+def keepalive_finds_out(role):
+    """With SO_KEEPALIVE an idle connection learns of a dead peer by itself, and its link was tested for
+    that, as often as TCP_KEEPIDLE says."""
+    # KAL-01, KAL-02, KAL-04, KAL-05.
+    def test(stage, _):
+        arena = Arena(stage, role)
+        conn, sock = arena.connection()
+        carries(conn, sock)
+        tests = []
+        incoming = conn.group.qp.on_message
+
+        def listen(octets):
+            if octets[0] == TEST_LINK:
+                tests.append(octets)
+            incoming(octets)
+        conn.group.qp.on_message = listen
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        conn.host.wait(lambda: len(tests) >= 3, "tests of the link")
+        carries(conn, sock)
+        conn.group.qp.behave = "dead"
+        # Long before the link would be tested without the option.
+        got = ended(sock, 60 if scene.SLOW else 20)
         equal(got in ERRORS, True, "end: %s" % got)
         sock.close()
     return test
@@ -178,6 +206,8 @@ def cases():
     for moment in (while_idle, while_sending, with_the_window_closed, while_receiving, half_closed):
         for name, behave in WAYS.items():
             yield "%s.%s" % (moment.__name__, name), dies(moment, behave)
+    for role in ("server", "client"):
+        yield role + ".keepalive_finds_out", keepalive_finds_out(role)
     for name, behave in WAYS.items():
         yield "while_closing." + name, dies_while_closing(behave)
     for function in (never_closes, tcp_is_reset, tcp_says_something, tcp_ends_alone,

@@ -17,10 +17,12 @@ import lab
 import messages
 import raw
 import roce
-from messages import (ACCEPT, ADD_LINK, CDC, CONFIRM, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK,
+from ktap import equal
+from messages import (ACCEPT, ADD_LINK, ADD_LINK_CONT, CDC, CONFIRM, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK,
                       DELETE_RKEY, PROPOSAL, TEST_LINK, clc, llc)
 
 GID = bytes(10) + b"\xff\xff" + socket.inet_aton(raw.IP)
+OTHER_GID = bytes(10) + b"\xff\xff" + socket.inet_aton(raw.OTHER_IP)
 # Elements have 16 KiB << code.
 SIZE_CODE = 0
 SIZE = 16384
@@ -40,10 +42,11 @@ def changed(message, changes):
 
 
 class Group:
-    """A link group with its one link."""
+    """A link group with its one link, or two."""
 
     def __init__(self, peer):
         self.peer, self.host, self.qp = peer, peer.host, roce.Qp(peer.host)
+        self.other_qp, self.their_keys, self.their_address = None, {}, 0
         self.psn = self.qp.psn
         self.inbox, self.connections = collections.deque(), {}
         self.number, self.their_rmbs = 1, []
@@ -122,6 +125,28 @@ class Group:
         self.say(llc(ADD_LINK, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=2, mtu=MTU_CODE,
                      psn=self.psn), changes)
 
+    def take_link(self, request, their_address):
+        """Takes the second link that the kernel offers, at an RNIC of its own. There the one buffer of the
+        peer has the same key; that of the kernel, which is known by its address on the first link, has
+        another."""
+        self.their_address = their_address
+        memory = next(iter(self.qp.memories.values()))
+        self.other_qp = roce.Qp(self.host, (raw.OTHER_IP, raw.OTHER_MAC))
+        self.other_qp.on_message = self.incoming
+        self.other_qp.memories = self.qp.memories
+        self.other_qp.connect(request["qpn"], request["psn"])
+        end = {"mac": raw.OTHER_MAC, "gid": OTHER_GID, "qpn": self.other_qp.qpn,
+               "number": request["number"]}
+        self.say(llc(ADD_LINK, True, mtu=MTU_CODE, psn=self.other_qp.psn, **end))
+        keys = self.hear(ADD_LINK_CONT, 0)
+        equal(keys["count"], 1, "buffers of the kernel")
+        self.their_keys = {keys["rkey"]: (keys["new_rkey"], keys["address"])}
+        self.say(llc(ADD_LINK_CONT, True, number=request["number"], count=1, rkey=memory.rkey,
+                     new_rkey=memory.rkey, address=memory.address))
+        self.hear(CONFIRM_LINK, 0)
+        self.other_qp.send(bytes(llc(CONFIRM_LINK, True, uid=self.other_qp.qpn, links=2, flags=PLAIN,
+                                     **end)))
+
     def lives(self):
         """Fails unless the kernel still answers on the link."""
         data = os.urandom(16)
@@ -137,8 +162,10 @@ class Group:
             self.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
 
     def vanish(self):
-        """The queue pair is gone without a word."""
+        """The queue pairs are gone without a word."""
         self.qp.destroy()
+        if self.other_qp is not None:
+            self.other_qp.destroy()
 
 
 class Connection:
@@ -150,6 +177,8 @@ class Connection:
         self.first = True
         self.token = peer.new_number()
         self.memory = roce.Memory(peer.new_number(), peer.new_number() << 20, SIZE)
+        # The link that it writes by, if that is not the group's first.
+        self.qp = None
         self.seq = self.sent = self.read = 0
         self.produced, self.consumed, self.cdc = (0, 0), (0, 0), []
 
@@ -186,6 +215,22 @@ class Connection:
         if self.first:
             self.group.qp.connect(message["qpn"], message["psn"])
 
+    def announce(self, number):
+        """Says that its buffer lies on the link of that number, too, by the same key."""
+        key = {"rkey": self.memory.rkey, "address": self.memory.address}
+        self.group.say(llc(CONFIRM_RKEY, count=1, number2=number, rkey2=key["rkey"],
+                           address2=key["address"], **key))
+        equal(self.group.hear(CONFIRM_RKEY, 1)["flags"], 0, "answer to CONFIRM RKEY")
+
+    def write_by(self, qp):
+        """From now on it writes by that link, to the same buffer of the kernel."""
+        self.qp, known = qp, self.group.their_keys
+        if qp is not self.group.qp:
+            self.theirs["rkey"], self.theirs["address"] = known[self.theirs["rkey"]]
+        else:
+            old, = [rkey for rkey, (new, _) in known.items() if new == self.theirs["rkey"]]
+            self.theirs["rkey"], self.theirs["address"] = old, self.group.their_address
+
     # Data.
 
     def size(self):
@@ -212,7 +257,7 @@ class Connection:
     def tell(self, changes=None, **values):
         """Sends a CDC message."""
         for piece in changed(self.message(**values), changes):
-            self.group.qp.send(piece)
+            (self.qp or self.group.qp).send(piece)
 
     def write(self, data, tell=True, **values):
         """Sends data that there is room for."""
@@ -220,7 +265,7 @@ class Connection:
         while at < len(data):
             place = (self.sent + at) % self.size()
             piece = data[at:at + self.size() - place]
-            self.group.qp.write(self.base() + place, self.theirs["rkey"], piece)
+            (self.qp or self.group.qp).write(self.base() + place, self.theirs["rkey"], piece)
             at += len(piece)
         self.sent += len(data)
         if tell:

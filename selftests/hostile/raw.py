@@ -18,6 +18,8 @@ import time
 import lab
 
 IP, MAC = "10.9.0.66", bytes.fromhex("020000000066")
+# A second device of the host, for RoCE only.
+OTHER_IP, OTHER_MAC = "10.9.0.67", bytes.fromhex("020000000067")
 ROCE_PORT = 4791
 ETH_P_ALL = 3
 SO_ATTACH_FILTER = 26
@@ -38,12 +40,12 @@ def checksum(data):
     return ~total & 0xffff
 
 
-def only_for(mac):
-    """A classic BPF program that lets frames to that address pass."""
+def only_for(mac, other):
+    """A classic BPF program that lets frames to either address pass; they differ in the end only."""
     high, low = struct.unpack("!IH", mac)
     program = b"".join(struct.pack("=HBBI", *step) for step in (
-        (0x20, 0, 0, 0), (0x15, 0, 3, high), (0x28, 0, 0, 4), (0x15, 0, 1, low),
-        (0x06, 0, 0, 0xffff), (0x06, 0, 0, 0)))
+        (0x20, 0, 0, 0), (0x15, 0, 4, high), (0x28, 0, 0, 4), (0x15, 1, 0, low),
+        (0x15, 0, 1, struct.unpack("!H", other[4:])[0]), (0x06, 0, 0, 0xffff), (0x06, 0, 0, 0)))
     return program
 
 
@@ -59,12 +61,13 @@ class Host(threading.Thread):
         self.packet_id, self.fault, self.ended = 0, None, False
         link, = json.loads(lab.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
         self.theirs = bytes.fromhex(link["address"].replace(":", ""))
-        lab.command("ip", "-n", "rs-b", "neigh", "replace", IP, "lladdr", MAC.hex(":"), "dev", "vb",
-                    "nud", "permanent")
+        for ip, mac in ((IP, MAC), (OTHER_IP, OTHER_MAC)):
+            lab.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
+                        "nud", "permanent")
         with lab.inside("a"):
             self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
             self.raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
-            program = only_for(MAC)
+            program = only_for(MAC, OTHER_MAC)
             buffer = ctypes.create_string_buffer(program, len(program))
             self.raw.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack(
                 "@HL", len(program) // 8, ctypes.addressof(buffer)))
@@ -147,11 +150,11 @@ class Host(threading.Thread):
         self.raw.send(MAC_HEADER % (self.theirs, MAC) + self.ip_header(protocol, len(payload)) +
                       payload)
 
-    def ip_header(self, protocol, size):
+    def ip_header(self, protocol, size, source=IP):
         """The header of a packet with a payload of that size."""
         self.packet_id = self.packet_id + 1 & 0xffff
         head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + size, self.packet_id, 0x4000, 64, protocol, 0,
-                           socket.inet_aton(IP), socket.inet_aton(lab.HOSTS[socket.AF_INET]["b"]))
+                           socket.inet_aton(source), socket.inet_aton(lab.HOSTS[socket.AF_INET]["b"]))
         return head[:10] + struct.pack("!H", checksum(head)) + head[12:]
 
     def new_port(self):

@@ -56,13 +56,16 @@ class Qp:
     """A queue pair. `behave` says what happens to requests: "well" acknowledges, "dead" says nothing
     at all, a number is the syndrome that each is answered with."""
 
-    def __init__(self, host):
+    def __init__(self, host, address=(raw.IP, raw.MAC)):
         self.host, self.qpn = host, host.new_qpn()
+        self.ip, self.mac = address
         self.psn = self.expected = 0x1000
         self.other = None
         self.memories, self.inbox, self.parts = {}, collections.deque(), b""
         self.flying, self.behave, self.refused = [], "well", None
         self.sent_at, self.messages, self.target = 0, 0, None
+        # Whole messages that came.
+        self.heard = 0
         self.on_message = self.inbox.append
         with host.lock:
             host.qps[self.qpn] = self
@@ -78,8 +81,8 @@ class Qp:
         bth = struct.pack("!BBHII", opcode, pad << 4, 0xffff, self.other, ask << 31 | psn)
         rest = bth + body + bytes(pad)
         udp = struct.pack("!HHHH", 0xc123, raw.ROCE_PORT, 8 + len(rest) + 4, 0)
-        ip = self.host.ip_header(socket.IPPROTO_UDP, len(udp) + len(rest) + 4)
-        self.host.raw.send(raw.MAC_HEADER % (self.host.theirs, raw.MAC) + ip + udp + rest +
+        ip = self.host.ip_header(socket.IPPROTO_UDP, len(udp) + len(rest) + 4, self.ip)
+        self.host.raw.send(raw.MAC_HEADER % (self.host.theirs, self.mac) + ip + udp + rest +
                            icrc(ip, udp, rest))
 
     def is_usable(self):
@@ -194,6 +197,7 @@ class Qp:
         if opcode in LASTS:
             message, self.parts = self.parts, b""
             self.messages = self.messages + 1 & MASK
+            self.heard += 1
         if bth[8] & 0x80:
             self.reply(psn, ACK)
         if opcode in LASTS:
