@@ -39,7 +39,6 @@ impl Data {
     }
 }
 
-#[allow(dead_code, reason = "for link groups with more than one link")]
 impl Connection {
     /// A link has failed or is about to go. If the connection sends on it, it posts nothing more;
     /// for its user this is but a pause. Returns whether it is concerned. Process context.

@@ -414,7 +414,15 @@ impl Connection {
                     this.net.count_smc(this.side);
                     Self::hand_over(this);
                 }
-                Err(_) => Self::fail(this),
+                Err(error) => {
+                    // The peer believes that it is on: there is no word left but a reset.
+                    let reason = match error == ENOMEM {
+                        true => Reason::Memory,
+                        false => Reason::NoActiveLink,
+                    };
+                    this.net.count_abort(this.side, reason);
+                    Self::fail(this);
+                }
             },
             (
                 Outcome::Fallback {

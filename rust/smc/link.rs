@@ -169,6 +169,10 @@ impl Link {
     fn receive_llc(&self, msg: &[u8]) {
         {
             let mut inbox = self.inbox.lock();
+            // What comes behind the end is not answered any more, whenever the work item looks.
+            if inbox.broken {
+                return;
+            }
             // A message of another length, or a peer that floods, breaks its own link
             // (`SMCR-ERR-41`).
             let queued = <[u8; 44]>::try_from(msg)

@@ -30,6 +30,7 @@ use super::{
         Route,
         Seat, //
     },
+    stats::NetState,
     sysctl::Settings,
     tokens::{
         Tokens,
@@ -179,6 +180,8 @@ pub(crate) struct LinkGroup {
     pub(super) suggested: Atomic<bool>,
     /// What the administrator of the namespace wants.
     pub(super) settings: Arc<Settings>,
+    /// Where it is counted.
+    pub(super) net: Arc<NetState>,
     #[pin]
     dead: Completion,
 }
@@ -354,6 +357,7 @@ impl LinkGroup {
                 register_work <- new_deferred!("rdma_sock_group_register"),
                 suggested: Atomic::new(false),
                 settings: engine.settings(key.net)?,
+                net: engine.net_state(key.net)?,
                 dead <- Completion::new(),
             }),
             GFP_KERNEL,

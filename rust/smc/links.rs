@@ -135,11 +135,14 @@ impl LinkGroup {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
         };
-        pr_info!(
-            "link group {:#x}: link up on {}\n",
-            this.id,
-            link.device.name().as_str()
-        );
+        // A peer may have links come and go.
+        if this.engine.may_log(now()) {
+            pr_info!(
+                "link group {:#x}: link up on {}\n",
+                this.id,
+                link.device.name().as_str()
+            );
+        }
         // Those whose link died while there was no other.
         this.rehome(inner);
         let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();

@@ -223,11 +223,17 @@ impl LinkGroup {
             }
             Action::RkeyDeleted(id) => inner.forget_rmb(id),
             Action::LinkDown { slot, cause } => {
-                pr_warn!("link group {:#x}: link down: {}\n", this.id, cause.name());
+                this.net.count_link_down(cause.name());
+                if this.engine.may_log(now()) {
+                    pr_warn!("link group {:#x}: link down: {}\n", this.id, cause.name());
+                }
                 this.drop_end(inner, slot);
             }
             Action::Terminate { cause } => {
-                pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
+                this.net.count_group_ended();
+                if this.engine.may_log(now()) {
+                    pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
+                }
                 inner.over = true;
             }
         }

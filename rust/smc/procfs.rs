@@ -17,6 +17,7 @@ use super::{
         LinkGroup,
         Phase, //
     },
+    stats::Totals,
 };
 use crate::{
     kapi::{
@@ -68,8 +69,8 @@ impl SeqShow for Stat {
         let engine = engine().ok_or(ENODEV)?;
         let state = engine.find_net(net);
         let (totals, active) = match state {
-            Some(state) => state.totals(),
-            None => Default::default(),
+            Some(state) => state.totals()?,
+            None => (Totals::none()?, 0),
         };
         let groups = groups_of(&engine, net)?;
         let mut posts = 0u64;
@@ -110,6 +111,12 @@ impl SeqShow for Stat {
         for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
             seq_print!(m, "violation_");
             print_joined(m, rule, "_");
+            seq_print!(m, " {}\n", count);
+        }
+        seq_print!(m, "groups_ended {}\n", totals.groups_ended);
+        for (cause, count) in totals.links_down.iter().filter(|(_, count)| *count != 0) {
+            seq_print!(m, "link_down_");
+            print_joined(m, cause, "_");
             seq_print!(m, " {}\n", count);
         }
         Ok(())

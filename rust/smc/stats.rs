@@ -53,6 +53,9 @@ const MAX_ABORT_REASONS: usize = 16;
 /// Rules that are counted one by one; as many as there are names.
 const MAX_VIOLATIONS: usize = 8;
 
+/// Causes of the end of links that are counted one by one; as many as there are names.
+const MAX_LINK_CAUSES: usize = 16;
+
 /// The engine's side of a network namespace.
 #[pin_data]
 pub(crate) struct NetState {
@@ -69,7 +72,7 @@ pub(crate) struct NetState {
 }
 
 /// Counts of what is over, and of events.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Totals {
     /// Handshakes that ended in SMC-R: as client, as server.
     pub(crate) smc: [u64; 2],
@@ -87,6 +90,17 @@ pub(crate) struct Totals {
     pub(crate) abort_reasons: [(u32, u64); MAX_ABORT_REASONS],
     /// Rules that peers broke on connections, with their counts.
     pub(crate) violations: [(&'static str, u64); MAX_VIOLATIONS],
+    /// Why links went down, with their counts.
+    pub(crate) links_down: [(&'static str, u64); MAX_LINK_CAUSES],
+    /// Link groups that ended.
+    pub(crate) groups_ended: u64,
+}
+
+impl Totals {
+    /// Nothing counted yet; not on the stack, for which it is too large. Sleeps.
+    pub(crate) fn none() -> Result<KBox<Self>> {
+        Ok(KBox::new(Self::default(), GFP_KERNEL)?)
+    }
 }
 
 const fn index(side: Side) -> usize {
@@ -223,16 +237,28 @@ impl NetState {
         bump_named(&mut self.totals.lock().violations, rule);
     }
 
+    /// Counts a link that went down. Any context.
+    pub(crate) fn count_link_down(&self, cause: &'static str) {
+        bump_named(&mut self.totals.lock().links_down, cause);
+    }
+
+    /// Counts a link group that ended. Any context.
+    pub(crate) fn count_group_ended(&self) {
+        let mut totals = self.totals.lock();
+        totals.groups_ended = totals.groups_ended.wrapping_add(1);
+    }
+
     /// Adds what a connection that is over has moved.
     pub(crate) fn add(&self, counters: &Counters) {
         self.totals.lock().data.add(counters);
     }
 
     /// Everything counted, with the connections that live. Sleeps.
-    pub(crate) fn totals(&self) -> (Totals, usize) {
+    pub(crate) fn totals(&self) -> Result<(KBox<Totals>, usize)> {
+        let mut totals = Totals::none()?;
         // The list lock keeps a connection from being counted twice or not at all.
         let connections = self.connections.lock();
-        let mut totals = self.totals.lock().clone();
+        *totals = *self.totals.lock();
         let mut active = 0usize;
         for connection in connections.iter() {
             totals.data.add(&connection.counters());
@@ -242,6 +268,6 @@ impl NetState {
                 active = active.saturating_add(1);
             }
         }
-        (totals, active)
+        Ok((totals, active))
     }
 }

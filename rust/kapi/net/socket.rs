@@ -339,7 +339,15 @@ impl Drop for Shell {
         unsafe {
             let sk = (*self.raw).sk;
             if !sk.is_null() {
-                Attachment::remove(Sock::from_raw(sk.cast()), self.raw);
+                let sk = Sock::from_raw(sk.cast());
+                Attachment::remove(sk, self.raw);
+                let guard = sk.lock();
+                // No program waits for this close: a connection that was never accepted has SO_LINGER
+                // of its listener, and who closed another has lingered before.
+                if sk.linger().is_some_and(|time| time != 0) {
+                    bindings::rdma_sock_helper_sock_no_linger(sk.as_raw());
+                }
+                drop(guard);
             }
             kb::sock_release(self.raw);
         }
@@ -386,10 +394,6 @@ impl Closing<'_> {
         let sk = self.sk().to_ref();
         let from = self.as_raw();
         let guard = sk.lock();
-        if sk.linger().is_some_and(|time| time != 0) {
-            // SAFETY: The sock is valid and locked.
-            unsafe { bindings::rdma_sock_helper_sock_no_linger(sk.as_raw()) };
-        }
         // SAFETY: The sock is locked; the new socket has none; by the type invariants no other call
         // is running on the old one.
         unsafe {
