@@ -74,7 +74,8 @@ def joined(stage, arena, conn, changes):
 
 
 def what_has_no_meaning(role):
-    """Fields that mean something in first contact only."""
+    """Fields that mean something in first contact only, or nothing at all."""
+    # CLC-221, CLC-312.
     def test(stage, _):
         arena = Arena(stage, role)
         first = arena.connection()

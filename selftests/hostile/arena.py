@@ -30,8 +30,9 @@ class Arena:
             self.peer = self.stage.another_peer()
         conn = self.peer.new()
         if self.role == "server":
-            conn.as_client(self.stage.port, self.group)
-            sock, _ = self.stage.listening.accept()
+            with self.stage.lock:
+                conn.as_client(self.stage.port, self.group)
+                sock, _ = self.stage.listening.accept()
         else:
             sock = connecting(self.listener.address())
             conn.as_server(self.listener, self.group)

@@ -130,7 +130,7 @@ def dies_while_closing(behave):
         carries(conn, sock)
         conn.group.qp.behave = behave
         sock.close()
-        lab.until(lambda: lab.counter("b", "active_conns") == 1, "the connection is left", 90)
+        lab.until(lambda: stage.is_over(conn), "the connection is left", 90)
     return test
 
 
@@ -140,7 +140,7 @@ def never_closes(stage, _):
     conn, sock = arena.connection()
     sock.close()
     conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
-    lab.until(lambda: lab.counter("b", "active_conns") == 1, "the connection is left", 100)
+    lab.until(lambda: stage.is_over(conn), "the connection is left", 100)
 
 
 def tcp_is_reset(stage, _):
@@ -185,7 +185,7 @@ def abort_is_not_answered(stage, _):
     conn.host.wait(lambda: conn.saw(state=ABORT), "abort")
     for _ in range(20):
         conn.write(b"more")
-    lab.until(lambda: lab.counter("b", "active_conns") == 1, "the connection is left", 30)
+    lab.until(lambda: stage.is_over(conn), "the connection is left", 30)
 
 
 def many_at_once(stage, _):
@@ -216,4 +216,5 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    # What one peer does is nobody else's business, so that all of them can wait at the same time.
+    sys.exit(scene.run([], list(cases())))

@@ -159,13 +159,15 @@ class Host(threading.Thread):
 
     def new_port(self):
         """A port nobody uses."""
-        self.next_port += 1
-        return self.next_port
+        with self.lock:
+            self.next_port += 1
+            return self.next_port
 
     def new_qpn(self):
         """A queue pair number nobody uses."""
-        self.next_qpn += 1
-        return self.next_qpn
+        with self.lock:
+            self.next_qpn += 1
+            return self.next_qpn
 
 
 MAC_HEADER = b"%b%b\x08\x00"

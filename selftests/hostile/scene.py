@@ -4,11 +4,13 @@ be true at the end of every act."""
 
 import atexit
 import contextlib
+import copy
 import mmap
 import os
 import socket
 import struct
 import sys
+import threading
 
 import ktap
 import lab
@@ -90,11 +92,25 @@ class Scene:
         self.listening.settimeout(raw.SECONDS)
         self.port = self.listening.getsockname()[1]
         self.before, self.accepted, self.peers = {}, {}, []
+        # Held by who makes a connection to the listener and accepts it.
+        self.lock = threading.RLock()
 
     def another_peer(self):
         """A peer nobody has seen before, until the end of the test."""
-        self.peers.append(Peer(self.host))
+        with self.lock:
+            self.peers.append(Peer(self.host))
         return self.peers[-1]
+
+    def part(self):
+        """The same scene with peers of its own, for a test that runs beside others."""
+        part = copy.copy(self)
+        part.peers = []
+        return part
+
+    def is_over(self, conn):
+        """Whether nothing is left of a connection that a peer has made to us."""
+        peer = "%s:%d" % (raw.IP, conn.tcp.port)
+        return all(line.get("peer") != peer for line in lab.records("b", "conns"))
 
     def begin(self):
         """From here on counters count."""
@@ -186,6 +202,40 @@ class Scene:
         run.name = name
         return run
 
+    def all_at_once(self, cases):
+        """Tests that mostly wait and get along: they begin with the first of them, each on a thread, and
+        are told one by one."""
+        errors, threads = {}, {}
+
+        def go(name, function):
+            part = self.part()
+            try:
+                function(part, None)
+            except Exception as error:  # pylint: disable=broad-except
+                errors[name] = error
+            finally:
+                part.dismiss()
+
+        def told(name):
+            def run():
+                if not threads:
+                    self.begin()
+                    for other, function in cases:
+                        threads[other] = threading.Thread(target=go, args=(other, function))
+                        threads[other].start()
+                threads[name].join()
+                self.bystander.goes_on()
+                if self.host.fault is not None:
+                    raise self.host.fault
+                if name in errors:
+                    raise errors[name]
+                if not any(thread.is_alive() for thread in threads.values()):
+                    self.let_go()
+                    lab.until(lambda: lab.counter("b", "active_conns") == 1, "connections are left", 90)
+            run.name = name
+            return run
+        return [told(name) for name, _ in cases]
+
     def last(self):
         """Nothing is left: the module can be unloaded, and works when it is loaded again."""
         self.bystander.goes_on()
@@ -203,11 +253,15 @@ class Scene:
         lab.all_gone()
 
 
-def run(cases):
-    """Runs named functions of (scene, peer); the exit status."""
+def run(cases, beside=()):
+    """Runs named functions of (scene, peer), first all of `beside` at the same time, which count
+    nothing and have no peer given; the exit status."""
+    def chosen(cases):
+        return [(name, function) for name, function in cases
+                if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     stage = Scene()
-    tests = [stage.test(function, name) for name, function in cases
-             if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
+    tests = stage.all_at_once(chosen(beside))
+    tests += [stage.test(function, name) for name, function in chosen(cases)]
 
     def nothing_is_left():
         stage.last()

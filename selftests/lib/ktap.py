@@ -3,9 +3,12 @@
 
 import os
 import sys
+import time
 import traceback
 
 SKIP = 4
+# A test that takes longer says how long.
+LONG = 5
 
 
 class Skip(Exception):
@@ -26,6 +29,7 @@ def run(tests):
     failed = 0
     for number, test in enumerate(tests, 1):
         name = getattr(test, "name", None) or test.__name__
+        begin = time.monotonic()
         try:
             test()
             line = "ok %d %s" % (number, name)
@@ -36,6 +40,9 @@ def run(tests):
                 print("# " + text)
             line = "not ok %d %s" % (number, name)
             failed += 1
+        took = time.monotonic() - begin
+        if took > LONG:
+            print("# the next took %d s" % took)
         print(line)
         sys.stdout.flush()
     return 1 if failed else 0
