@@ -23,6 +23,25 @@ CLC = {
     DECLINE: HEAD + [("diagnosis", 16, 4), ("reserved", 20, 4), ("trailer", 24, 4)],
 }
 
+# Version 2: what the client offers with one identifier, and what both sides add on first contact.
+LATER = [("eye", 0, 4), ("type", 4, 1), ("length", 5, 2), ("version", 7, (4, 4)),
+         ("later", 7, (2, 2)), ("earlier", 7, (0, 2)), ("peer", 8, 8)]
+ADDED = [("eid", 64, 32), ("reserved3", 96, 8), ("direct", 104, 1), ("os", 105, (4, 4)),
+         ("release", 105, (0, 4)), ("reserved4", 106, 2), ("host", 108, 32), ("conns", 140, 1),
+         ("links", 141, 1), ("features", 142, 2), ("vendor", 144, 4), ("reserved5", 148, 8)]
+CLC2 = {
+    PROPOSAL: LATER + [("gid", 16, 16), ("mac", 32, 6), ("offset", 38, 2), ("ism_gid", 40, 8),
+                       ("ism_chid", 48, 2), ("extension", 50, 2), ("vendor", 52, 8),
+                       ("reserved", 60, 20), ("eids", 80, 1), ("ism_gids", 81, 1),
+                       ("reserved2", 82, 1), ("release", 83, (4, 4)), ("reserved3", 83, (0, 4)),
+                       ("reserved4", 84, 2), ("smcd", 86, 2), ("gid2", 88, 16), ("conns", 104, 1),
+                       ("links", 105, 1), ("features", 106, 2), ("reserved5", 108, 12),
+                       ("eid", 120, 32), ("trailer", 152, 4)],
+    ACCEPT: HEAD + END[:-1] + ADDED + [("trailer", 156, 4)],
+    CONFIRM: HEAD + END[:-1] + ADDED + [("gids", 156, 1), ("reserved6", 157, 3), ("own_gid", 160, 16),
+                                        ("trailer", 176, 4)],
+}
+
 LLC_HEAD = [("type", 0, 1), ("length", 1, 1), ("code", 2, 1), ("reply", 3, (7, 1)),
             ("flags", 3, (0, 7))]
 LLC = {
@@ -103,13 +122,13 @@ class Message:
         return self.field(name)[3]
 
 
-def clc(kind, peer, **values):
-    """A CLC message of version 1."""
-    fields = CLC[kind]
+def clc(kind, peer, version=1, **values):
+    """A CLC message of version 1 or 2."""
+    fields = (CLC if version == 1 else CLC2)[kind]
     length = max(first + size for _, first, size in fields if not isinstance(size, tuple))
     message = Message(fields, bytes(length))
-    return message.change({"eye": EYE, "type": kind, "length": length, "version": 1, "peer": peer,
-                           "trailer": EYE, **values})
+    return message.change({"eye": EYE, "type": kind, "length": length, "version": version,
+                           "peer": peer, "trailer": EYE, **values})
 
 
 def read_clc(octets):
