@@ -613,6 +613,32 @@ mod tests {
         assert!(is(&VEC_11, Layout::Rfc, Message::AddLinkCont(message)));
     }
 
+    /// LLC-306 to LLC-313: where both pairs lie.
+    #[test]
+    fn add_link_cont_with_two_pairs() {
+        let octets = padded(&[
+            3, 44, 0, 0, 2, 7, 0, 0, // Two of seven.
+            1, 2, 3, 4, 5, 6, 7, 8, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17,
+            0x18, // The first.
+            0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36,
+            0x37, 0x38, // The second.
+        ]);
+        let pair = |reference, rkey, vaddr| Pair {
+            reference: RKey::new(reference),
+            token: token(rkey, vaddr),
+        };
+        let message = AddLinkCont {
+            reply: false,
+            number: LinkNum::new(2),
+            left: 7,
+            pairs: [
+                pair(0x0102_0304, 0x0506_0708, 0x1112_1314_1516_1718),
+                pair(0x2122_2324, 0x2526_2728, 0x3132_3334_3536_3738),
+            ],
+        };
+        assert!(is(&octets, Layout::Rfc, Message::AddLinkCont(message)));
+    }
+
     /// LLC-401 to LLC-407.
     // TST-031.
     #[test]

@@ -506,7 +506,7 @@ fn asymmetric_link_until_the_missing_device_comes() {
     }
 }
 
-// TST-015, TST-016, LLF-30..34, LLF-36, TMR-30.
+// TST-015, TST-016, LLC-306, LLF-30..34, LLF-36, TMR-30.
 #[test]
 fn continuations_tell_of_all_buffers() {
     // Buffers of server and client; the numbers in requests and replies.

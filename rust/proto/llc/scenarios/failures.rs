@@ -266,3 +266,66 @@ fn a_buffer_is_the_same_on_every_link() {
         }
     }
 }
+
+// LLF-27: nobody waits for an answer to the client's notice.
+#[test]
+fn silence_about_a_notice_is_no_error() {
+    let mut pair = Pair::ready([1, 1], [2, 2]);
+    pair.deaf = |from, kind, reply| from == CLIENT && kind == ADD && !reply;
+    let before = pair.seen.len();
+    pair.add_port(CLIENT);
+    assert_eq!(pair.said(before), [(CLIENT, ADD, false)]);
+    pair.pass(30);
+    for side in &pair.sides {
+        assert!(side.group.is_ready());
+        assert_eq!(side.active(), 1);
+    }
+    assert_eq!(causes(&pair, CLIENT), []);
+    // Meanwhile the client does what it likes.
+    pair.add_rmb(CLIENT);
+    pair.all_known();
+}
+
+// COL-34, LLF-64: the client's CONFIRM RKEY crosses the server's DELETE LINK. The client does as it
+// is told, gets a refusal, and comes back when the links have settled.
+#[test]
+fn announcement_crosses_the_end_of_a_link() {
+    // Toward a peer that does as the RFC says; Linux would give up what is refused.
+    let mut pair = Pair::new([2, 2], [2, 2], Layout::Rfc);
+    pair.start();
+    pair.settle();
+    let before = pair.seen.len();
+    let slot = second(&pair, SERVER);
+    pair.input(SERVER, |group, now| {
+        group.delete_link(now, slot, DeleteReason::Operator, true);
+    });
+    let ends = pair.sides[CLIENT].ends.clone();
+    let tokens: Vec<_> = ends
+        .iter()
+        .map(|end| (end.slot, token(CLIENT, 1, end.qpn)))
+        .collect();
+    pair.sides[CLIENT].rmbs.push(1);
+    pair.input(CLIENT, |group, now| {
+        assert_eq!(group.confirm_rkey(now, RmbId(1), &tokens), Ok(()));
+    });
+    // Both are on their way.
+    let crossing = [(SERVER, DELETE, false), (CLIENT, RKEY, false)];
+    assert_eq!(pair.said(before), crossing);
+    pair.pass(5);
+    let said = pair.said(before);
+    assert!(said.contains(&(CLIENT, DELETE, true)), "{said:?}");
+    let keys = pair.seen[before..].iter().filter(|seen| seen.kind == RKEY);
+    let keys: Vec<_> = keys
+        .map(|seen| (seen.from, seen.reply, seen.octets[3] & 0x20 != 0))
+        .collect();
+    let wanted = [
+        (CLIENT, false, false),
+        (SERVER, true, true),
+        (CLIENT, false, false),
+        (SERVER, true, false),
+    ];
+    assert_eq!(keys.get(..4), Some(&wanted[..]), "{said:?}");
+    let confirmed = |action: &Action| *action == Action::RkeyConfirmed(RmbId(1));
+    assert!(pair.sides[CLIENT].did(confirmed));
+    pair.all_known();
+}
