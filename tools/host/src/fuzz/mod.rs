@@ -8,6 +8,7 @@ mod clc_handshake;
 mod conn_pair;
 mod input;
 mod llc_group;
+mod llc_pair;
 mod messages;
 #[cfg(test)]
 mod replay;
@@ -17,6 +18,7 @@ pub use self::{
     clc_handshake::clc_handshake,
     conn_pair::conn_pair,
     llc_group::llc_group,
+    llc_pair::llc_pair,
     messages::{
         cdc_message,
         clc_message,

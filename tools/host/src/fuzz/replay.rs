@@ -117,5 +117,6 @@ replays! {
     conn_pair
     llc_group
     llc_message
+    llc_pair
     tcp_option
 }
