@@ -201,6 +201,8 @@ impl RToken {
 }
 
 /// Size of an element of a remote memory buffer, as a power of two from 16 KiB (CLC-209).
+///
+/// Elements of ours are of the sizes of RFC 7609. Those of a peer that speaks version 2 may be larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BufSize(u8);
 
@@ -213,6 +215,16 @@ impl BufSize {
     /// Reads a code; `None` for one of the values 6 to 15, which the RFC reserves.
     pub(crate) const fn from_code(code: u8) -> Option<Self> {
         if code <= Self::MAX.0 {
+            Some(Self(code))
+        } else {
+            None
+        }
+    }
+
+    /// Reads a code of version 2, where Linux has elements of up to 512 MiB (DEP-5); `None` for what
+    /// is no code.
+    pub(crate) const fn from_long_code(code: u8) -> Option<Self> {
+        if code <= 15 {
             Some(Self(code))
         } else {
             None
@@ -236,7 +248,7 @@ impl BufSize {
 
     /// The size in bytes.
     pub(crate) const fn bytes(self) -> u32 {
-        // Cannot lose bits: the code is at most 5.
+        // Cannot lose bits: the code is at most 15.
         (16 << 10) << self.0
     }
 }
@@ -319,6 +331,15 @@ mod tests {
     // RMB-11, WIN-12.
     #[test]
     fn buffer_size_is_rounded_up() {
+        assert_eq!(
+            BufSize::from_long_code(6).map(BufSize::bytes),
+            Some(1 << 20)
+        );
+        assert_eq!(
+            BufSize::from_long_code(15).map(BufSize::bytes),
+            Some(512 << 20)
+        );
+        assert!(BufSize::from_long_code(16).is_none());
         assert_eq!(BufSize::for_bytes(0), BufSize::MIN);
         assert_eq!(BufSize::for_bytes(16 * 1024).code(), 0);
         assert_eq!(BufSize::for_bytes(16 * 1024 + 1).code(), 1);

@@ -77,7 +77,11 @@ impl Answer {
         let (end, rest) = body
             .split_at_checked(Endpoint::LEN)
             .ok_or(ProtocolError::Size)?;
-        let endpoint = Endpoint::parse(end);
+        let version = match header.version {
+            header::VERSION_2 => Version::V2,
+            _ => Version::V1,
+        };
+        let endpoint = Endpoint::parse(end, version);
         let v2 = match header.version {
             header::VERSION if rest.is_empty() => None,
             header::VERSION => return Err(ProtocolError::Size.into()),
@@ -379,6 +383,24 @@ mod tests {
         len += 4;
         octets[6] = len.to_be_bytes()[7];
         (octets, len)
+    }
+
+    // DEP-5: Linux has elements beyond those of the RFC.
+    #[test]
+    fn version_2_has_larger_buffers() {
+        for code in 0..=15 {
+            for kind in [2, 3] {
+                let (mut octets, len) = version_2(kind, false, [0; 3], 0);
+                octets[50] = (code << 4) | 3;
+                let size = match Message::parse(&octets[..len]) {
+                    Ok(Message::Accept(answer) | Message::Confirm(answer)) => {
+                        Some(answer.endpoint.buf_size.bytes())
+                    }
+                    _ => None,
+                };
+                assert_eq!(size, Some((16 << 10) << code));
+            }
+        }
     }
 
     /// What `version_2` means.
