@@ -5,6 +5,7 @@
 Covers SMCR-DEP-1, DEP-5, DEP-12, CLS-01, CLS-02, CLS-10, ABT-01.
 """
 
+import pathlib
 import random
 import select
 import socket
@@ -18,6 +19,7 @@ from stage import OURS, Case, both_ways, carried, error_name, receive_number, se
 
 SEED = 7609
 MIB = 1 << 20
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
 class Bulk(Case):
@@ -159,39 +161,61 @@ class LingerZero(Case):
 
 
 class Buffers(Case):
-    """Buffers from 16 KiB to 512 KiB, of different size on both sides."""
+    """Buffers from 16 KiB to 1 MiB, asked for by SO_RCVBUF and SO_SNDBUF, of different size on both
+    sides. Ours have 512 KiB at most."""
 
-    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10]
+    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20]
     bound = 240
 
-    def configure(self, sock):
-        self.set(sock, self.sizes[0])
-
-    @staticmethod
-    def set(sock, size):
-        """Before connect or listen."""
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
+    def sized_socket(self, size):
+        """A socket with buffers of that size, which is more than everybody may ask for."""
+        sock = self.new_socket()
+        sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, size)
+        sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, size)
+        return sock
 
     def server(self, listening):
         """Server."""
-        for size in reversed(self.sizes):
-            self.set(listening, size)
-            self.meet("set.%d" % size)
-            with self.accept(listening) as sock:
-                both_ways(sock, "s", "c", 2 * MIB)
-                self.meet("done.%d" % size)
+        listening.close()
+        for number, size in enumerate(reversed(self.sizes)):
+            with self.sized_socket(size) as sized:
+                self.listen(sized)
+                self.meet("set.%d" % number)
+                with self.accept(sized) as sock:
+                    self.carry(sock, number, "s", "c")
 
     def client(self):
         """Client."""
-        for mine, theirs in zip(self.sizes, reversed(self.sizes)):
-            self.meet("set.%d" % theirs)
-            sock = self.new_socket()
-            self.set(sock, mine)
-            with self.connect(sock):
-                both_ways(sock, "c", "s", 2 * MIB)
-                equal(carried() >= 1, True, "carried by SMC")
-                self.meet("done.%d" % theirs)
+        for number, size in enumerate(self.sizes):
+            self.meet("set.%d" % number)
+            with self.connect(self.sized_socket(size)) as sock:
+                self.carry(sock, number, "c", "s")
+
+    def carry(self, sock, number, mine, theirs):
+        """Much more than the buffers hold."""
+        both_ways(sock, mine, theirs, 3 * MIB)
+        equal(carried(), 1, "carried by SMC")
+        self.meet("done.%d" % number)
+
+
+class Defaults(Buffers):
+    """The same by sysctls, for sockets that do not ask. They have the same names on both sides."""
+
+    def sized_socket(self, size):
+        self.write(size)
+        return self.new_socket()
+
+    @staticmethod
+    def write(size):
+        """Sets both sizes."""
+        for name in ("wmem", "rmem"):
+            pathlib.Path("/proc/sys/net/smc", name).write_text("%d\n" % size, encoding="ascii")
+
+    def run(self):
+        try:
+            super().run()
+        finally:
+            self.write(65536)
 
 
 class Epoll(Case):
@@ -271,4 +295,4 @@ class Numbers(Case):
 
 if __name__ == "__main__":
     sys.exit(stage.run([Bulk, PingPong, Numbers, ClientHalfClose, ServerHalfClose, Abort, LingerZero,
-                        Buffers, Epoll]))
+                        Buffers, Defaults, Epoll]))

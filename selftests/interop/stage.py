@@ -45,6 +45,11 @@ def need_both():
     theirs = sync("interop.who", "ours" if OURS else "c" if csmc.is_loaded() else "none")
     if {theirs, "ours" if OURS else "c"} != {"ours", "c"}:
         ktap.skip_all("needs our module in one guest and the kernel's in the other")
+    await_address()
+
+
+def await_address():
+    """The RDMA device knows the address of this guest."""
     own = ADDRESSES[GUEST].split(".")
     gid = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in own)
     lab.until(lambda: gid in lab.command("sh", "-c", "cat /sys/class/infiniband/*/ports/1/gids/* "
@@ -181,8 +186,11 @@ class Case:
         """Waits for the other side."""
         return sync("%s.%s" % (self.name, moment), data)
 
-    def configure(self, sock):
-        """Called with the listening socket before it listens."""
+    def listen(self, sock):
+        """Makes a socket listen where the client expects it."""
+        sock.bind((ADDRESSES[GUEST], self.port))
+        sock.listen(1024)
+        return sock
 
     def run(self):
         """This side of the case."""
@@ -194,10 +202,7 @@ class Case:
         try:
             set_ueids(self.ueids["ours" if OURS else "c"])
             if self.role == "server":
-                listening = self.new_socket()
-                self.configure(listening)
-                listening.bind((ADDRESSES[GUEST], self.port))
-                listening.listen(1024)
+                listening = self.listen(self.new_socket())
             self.meet("begin")
             try:
                 if self.role == "server":

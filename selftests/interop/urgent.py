@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Urgent data between our module and the kernel's C implementation.
+
+Covers SMCR-URG-01, URG-03, URG-05, URG-10.
+"""
+
+import fcntl
+import select
+import socket
+import struct
+import sys
+import termios
+
+import lab
+import stage
+from ktap import equal
+from lab import receive
+from stage import OURS, Case, both_ways, carried
+
+SIOCATMARK = 0x8905
+
+
+def at_mark(sock):
+    """Whether the urgent mark is next."""
+    answer = fcntl.ioctl(sock, SIOCATMARK, bytes(4))
+    return struct.unpack("=i", answer)[0] == 1
+
+
+def unread(sock):
+    """SIOCINQ."""
+    return struct.unpack("=i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
+
+
+def urgent_byte(sock):
+    """The byte that was told of. It may still be on its way, and there may be nothing else to
+    read, which is what a Python socket with a timeout would wait for."""
+    found = []
+
+    def arrived():
+        try:
+            found.append(sock.recv(1, socket.MSG_OOB))
+        except BlockingIOError:
+            pass
+        return found
+
+    sock.setblocking(False)
+    lab.until(arrived, "urgent byte")
+    sock.settimeout(lab.BOUND)
+    return found[0]
+
+
+def await_urgent(sock):
+    """Waits for EPOLLPRI."""
+    poller = select.poll()
+    poller.register(sock, select.POLLPRI)
+    events = poller.poll(lab.BOUND * 1000)
+    equal(bool(events and events[0][1] & select.POLLPRI), True, "urgent data is told of")
+
+
+class OutOfBand(Case):
+    """One urgent byte amid others, both ways, one side after the other, several times.
+
+    It is read before what is before it, as the C side does not skip one in its very place.
+    """
+
+    rounds = 5
+
+    def prepare(self, sock):
+        """Before anything is sent."""
+
+    def speak(self, sock, number):
+        """Sends 1000 bytes, the urgent one, and 500 more."""
+        sock.sendall(lab.known("before%d" % number, 1000))
+        equal(sock.send(b"%d" % (number % 10), socket.MSG_OOB), 1, "urgent byte sent")
+        sock.sendall(lab.known("after%d" % number, 500))
+        equal(sock.recv(2), b"ok", "answer")
+
+    def hear(self, sock, number):
+        """Gets the urgent byte first, then the others without it."""
+        await_urgent(sock)
+        equal(urgent_byte(sock), b"%d" % (number % 10), "urgent byte")
+        equal(receive(sock, 1000) == lab.known("before%d" % number, 1000), True, "data before")
+        if OURS:
+            # The C side has skipped it with what was before it.
+            equal(at_mark(sock), True, "at the mark")
+        equal(receive(sock, 500) == lab.known("after%d" % number, 500), True, "data after")
+        equal(at_mark(sock), False, "at the mark afterwards")
+        sock.sendall(b"ok")
+
+    def go(self, sock, speaks):
+        """One side."""
+        self.prepare(sock)
+        self.meet("prepared")
+        for number in range(2 * self.rounds):
+            if speaks == bool(number % 2):
+                self.speak(sock, number)
+            else:
+                self.hear(sock, number)
+        equal(carried() >= 1, True, "carried by SMC")
+        self.meet("told")
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock, True)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock, False)
+
+
+class Inline(OutOfBand):
+    """The same with SO_OOBINLINE: the byte is in its place in the stream, and reading stops before
+    it."""
+
+    def prepare(self, sock):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+
+    def hear(self, sock, number):
+        """Reads up to the mark, then on."""
+        await_urgent(sock)
+        equal(receive(sock, 1000) == lab.known("before%d" % number, 1000), True, "data before")
+        equal(at_mark(sock), True, "at the mark")
+        want = b"%d" % (number % 10) + lab.known("after%d" % number, 500)
+        equal(receive(sock, 501) == want, True, "urgent byte and data after")
+        sock.sendall(b"ok")
+
+
+class FirstAndLast(Case):
+    """Urgent bytes at the very beginning of the stream and at its very end, with nothing unread
+    before them. Our side hears, as the C side does not skip such a byte."""
+
+    def go(self, sock):
+        """One side."""
+        if OURS:
+            self.hear(sock)
+        else:
+            self.speak(sock)
+
+    @staticmethod
+    def hear(sock):
+        """Reads each in its place."""
+        await_urgent(sock)
+        equal(urgent_byte(sock), b"f", "first")
+        sock.sendall(b"1")
+        equal(receive(sock, 3), b"mid", "in between")
+        await_urgent(sock)
+        equal(urgent_byte(sock), b"l", "last")
+        equal(unread(sock), 0, "unread")
+        sock.sendall(b"2")
+        equal(sock.recv(1), b"", "end")
+
+    @staticmethod
+    def speak(sock):
+        """Sends each when the one before was read."""
+        equal(sock.send(b"f", socket.MSG_OOB), 1, "urgent byte sent")
+        equal(receive(sock, 1), b"1", "answer")
+        sock.sendall(b"mid")
+        equal(sock.send(b"l", socket.MSG_OOB), 1, "urgent byte sent")
+        equal(receive(sock, 1), b"2", "answer")
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock)
+
+
+class AmidBulk(Case):
+    """Urgent bytes while much data goes both ways do no harm to it."""
+
+    size = 2 << 20
+
+    def go(self, sock, mine, theirs):
+        """One side; urgent bytes are in line, so that the stream is known whatever was last."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
+        self.meet("inline")
+        data = lab.known(mine, self.size)
+
+        def send():
+            for start in range(0, self.size, 65536):
+                part = data[start:start + 65536]
+                sock.sendall(part[:-1])
+                sock.send(part[-1:], socket.MSG_OOB)
+        child = lab.Child(send)
+        equal(receive(sock, self.size) == lab.known(theirs, self.size), True, "data")
+        child.ends_well()
+        both_ways(sock, mine + "x", theirs + "x", 10000)
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock, "s", "c")
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock, "c", "s")
+
+
+if __name__ == "__main__":
+    sys.exit(stage.run([OutOfBand, Inline, FirstAndLast, AmidBulk]))
