@@ -31,7 +31,7 @@ def close(*pairs):
 
 
 def symmetric():
-    """TST-004: with two devices on both sides each is the end of a link."""
+    """TST-004, LNK-03: with two devices on both sides each is the end of a link, with a name of its own."""
     hosts()
     ends = one_pair()
     await_links("a1", "a2", "b1", "b2")
