@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Urgent data between our module and the kernel's C implementation.
 
-Covers SMCR-URG-01, URG-03, URG-05, URG-10.
+Covers SMCR-URG-01, URG-03, URG-05.
 """
 
 import fcntl
