@@ -56,7 +56,7 @@ use kernel::{
 };
 
 /// Send slots that data leaves to LLC messages, which must get through on a busy link.
-const LLC_SLOTS: usize = 2;
+pub(super) const LLC_SLOTS: usize = 2;
 
 /// A place for a write that is not used.
 const NO_WRITE: Write = Write {

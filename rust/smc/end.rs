@@ -51,10 +51,13 @@ use kernel::{
     },
 };
 
-/// Send slots of a link. Every CDC and LLC message takes one.
-const SEND_SLOTS: u16 = 32;
-/// Receive slots: enough for a peer with as many send slots as common implementations have.
-const RECV_SLOTS: u16 = 128;
+/// Send slots for LLC messages, on top of those for data, which leaves them to LLC.
+const LLC_SLOTS: u16 = 2;
+
+const _: () = assert!(LLC_SLOTS as usize == super::data::LLC_SLOTS);
+
+/// A device that has fewer slots than the administrator wants has at least so many.
+const LEAST_SLOTS: u16 = 16;
 
 /// Our end of a link.
 pub(crate) struct End {
@@ -72,6 +75,9 @@ pub(crate) struct End {
     pub(crate) peer: Option<PeerLink>,
     /// The queue pair.
     pub(crate) channel: Arc<Channel<Link>>,
+    /// How many messages of connections can be on their way, and how many messages can arrive before
+    /// any is handled.
+    pub(crate) slots: (u16, u16),
     /// What completions do.
     pub(super) link: Arc<Link>,
     /// The protection domain: no two links share one.
@@ -92,15 +98,31 @@ impl End {
     /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`). Sleeps.
     pub(super) fn new(group: &Arc<LinkGroup>, slot: Slot, path: &Path) -> Result<KBox<Self>> {
         let pd = Pd::new(&path.device)?;
-        let config = ChannelConfig {
+        let mut config = ChannelConfig {
             port: path.port,
             gid_index: path.gid.index,
-            send_slots: SEND_SLOTS,
-            recv_slots: RECV_SLOTS,
+            send_slots: group.settings.send_slots().saturating_add(LLC_SLOTS),
+            recv_slots: group.settings.recv_slots(),
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let link = Link::new(group, slot, &path.device)?;
-        let channel = Channel::new(&pd, &config, link.clone())?;
+        let channel = loop {
+            match Channel::new(&pd, &config, link.clone()) {
+                // More than the device has.
+                Err(error)
+                    if (error == EINVAL || error == ENOMEM)
+                        && config.send_slots.max(config.recv_slots) > LEAST_SLOTS =>
+                {
+                    config.send_slots = config
+                        .send_slots
+                        .min(LEAST_SLOTS.max(config.send_slots / 2));
+                    config.recv_slots = config
+                        .recv_slots
+                        .min(LEAST_SLOTS.max(config.recv_slots / 2));
+                }
+                other => break other?,
+            }
+        };
         Ok(KBox::write(
             place,
             Self {
@@ -111,6 +133,10 @@ impl End {
                 mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),
                 peer: None,
                 channel,
+                slots: (
+                    config.send_slots.saturating_sub(LLC_SLOTS),
+                    config.recv_slots,
+                ),
                 link,
                 pd,
                 sends: false,

@@ -31,6 +31,7 @@ use crate::{
             LinkOffer,
             PeerOffer,
             Port,
+            Role,
             Slot, //
         },
         time::Instant,
@@ -115,6 +116,10 @@ impl LinkGroup {
         only_new: bool,
         peer: Option<&PeerOffer>,
     ) -> Option<LinkOffer> {
+        // The administrator wants no other.
+        if this.terms.max_links < 2 {
+            return None;
+        }
         // Of the ports in use that of the newest link: if one of the links is asymmetric it is this
         // one, which a symmetric one is to replace (`SMCR-LGR-08`).
         let path = this.unused_port(inner).or_else(|| {
@@ -169,6 +174,11 @@ impl LinkGroup {
         });
         // RMBs that were made meanwhile may have to be registered on it.
         this.register_work.kick(this, &this.engine.queue);
+        // There may be ports for more, one after the other (`SMCR-LLF-20`).
+        if this.role == Role::Server && this.terms.max_links > 2 {
+            this.suggested.store(true, Relaxed);
+            Self::kick(this);
+        }
     }
 
     /// No connection shall write by a link any more (`SMCR-LLF-49`, `SMCR-FOV-04`). Sleeps.

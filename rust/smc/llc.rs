@@ -61,8 +61,9 @@ pub(crate) type LlcGroup = Group<KVec<Entry>>;
 
 /// RMBs each side may have (`SMCR-RMB-03`).
 const RMBS: usize = 255;
-/// Links of a group.
-const MAX_LINKS: u8 = 2;
+/// A peer waits for the attempt to add a second link, unless fewer were agreed on before
+/// (`SMCR-LLC-110`).
+const LEAST_LINKS: u8 = 2;
 /// The number of the first link; the server assigns it (`SMCR-LNK-02`).
 const FIRST_LINK: LinkNum = LinkNum::new(1);
 /// How long a server keeps a group without connections (`SMCR-LGR-22`).
@@ -76,9 +77,9 @@ impl LinkGroup {
             local: first.local(),
             peer: *peer,
             number: FIRST_LINK,
-            max_links: match self.terms.version {
-                Version::V1 => MAX_LINKS,
-                Version::V2 => self.terms.max_links,
+            max_links: match self.terms.has_limits() {
+                true => self.terms.max_links,
+                false => self.terms.max_links.max(LEAST_LINKS),
             },
             max_conns: match self.terms.version {
                 Version::V1 => 0,

@@ -309,4 +309,6 @@ fn print_words(m: &SeqFile, words: &str) {
 fn print_end(m: &SeqFile, end: &End) {
     seq_print!(m, " dev={}", end.path.device.name().as_str());
     seq_print!(m, " port={}", end.path.port);
+    let (send, recv) = end.slots;
+    seq_print!(m, " send_wr={} recv_wr={}", send, recv);
 }

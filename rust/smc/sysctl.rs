@@ -22,6 +22,7 @@ use crate::{
         },
     },
     proto::{
+        clc::Limits,
         time::Duration,
         wire::BufSize, //
     },
@@ -83,10 +84,24 @@ settings! {
     wmem: c"wmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Octets of the receive buffer of a socket without SO_RCVBUF.
     rmem: c"rmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
+    /// Most links of a link group, not counting an asymmetric one (`SMCR-LGR-10`).
+    max_links: c"smcr_max_links_per_lgr" = 2, 1, LINKS;
+    /// Most connections of a link group.
+    max_conns: c"smcr_max_conns_per_lgr" = 255, 16, 255;
+    /// Messages that can be on their way on a link.
+    max_send_wr: c"smcr_max_send_wr" = 32, 2, MAX_WRS;
+    /// Messages that can arrive on a link before any is handled.
+    max_recv_wr: c"smcr_max_recv_wr" = 128, 2, MAX_WRS;
 }
 
 /// The least buffer that the protocol knows.
 const MIN_BUFFER: i32 = 16 << 10;
+
+/// The most links that a group has places for.
+const LINKS: i32 = 8;
+
+/// The most messages of a link in either direction.
+const MAX_WRS: i32 = 2048;
 
 impl Settings {
     /// Octets of payload that may wait for more while earlier data is under way.
@@ -108,10 +123,33 @@ impl Settings {
     pub(crate) fn rmem(&self) -> u32 {
         size(&self.rmem)
     }
+
+    /// What this side wants of a new link group.
+    pub(crate) fn limits(&self) -> Limits {
+        let number = |value: &Atomic<i32>| u8::try_from(value.load(Relaxed)).unwrap_or(1);
+        Limits {
+            max_conns: number(&self.max_conns),
+            max_links: number(&self.max_links),
+        }
+    }
+
+    /// How many messages of a new link can be on their way.
+    pub(crate) fn send_slots(&self) -> u16 {
+        slots(&self.max_send_wr)
+    }
+
+    /// How many messages of a new link can arrive before any is handled.
+    pub(crate) fn recv_slots(&self) -> u16 {
+        slots(&self.max_recv_wr)
+    }
 }
 
 fn size(value: &Atomic<i32>) -> u32 {
     u32::try_from(value.load(Relaxed)).unwrap_or(BufSize::MIN.bytes())
+}
+
+fn slots(value: &Atomic<i32>) -> u16 {
+    u16::try_from(value.load(Relaxed)).unwrap_or(1)
 }
 
 /// What the engine keeps of a namespace from its beginning.

@@ -56,10 +56,14 @@ pub(super) struct Choice {
 
 /// What this side wants of a link group.
 fn limits(connection: &Connection) -> Limits {
-    let _ = connection;
+    connection.net.settings.limits()
+}
+
+/// The same, of version 2.
+fn limits_v2(connection: &Connection) -> Limits {
     Limits {
-        max_conns: 255,
         max_links: MAX_LINKS,
+        ..limits(connection)
     }
 }
 
@@ -101,7 +105,7 @@ pub(super) fn extension(connection: &Connection, path: &Path) -> Option<Extensio
     let Limits {
         max_conns,
         max_links,
-    } = limits(connection);
+    } = limits_v2(connection);
     Some(Extension {
         gid,
         release: RELEASE,
@@ -123,7 +127,7 @@ pub(super) fn choose(
         let ours = extension(connection, path).ok_or(Reason::NoUeid)?;
         let eid = offer.eids.common(&ours.eids).ok_or(Reason::NoUeid)?;
         let hop = hop(connection, path, offer.gid)?;
-        let terms = Terms::of_offer(offer, limits(connection), hop == NextHop::Host)?;
+        let terms = Terms::of_offer(offer, limits_v2(connection), hop == NextHop::Host)?;
         Ok(Choice {
             terms,
             eid: Some(eid),
@@ -168,12 +172,12 @@ pub(super) fn accept(
         None => (
             Terms {
                 version: Version::V2,
-                ..Terms::v1(limits(connection))
+                ..Terms::v1(limits_v2(connection))
             },
             NextHop::Host,
         ),
         Some(first) if first.direct => {
-            let terms = Terms::of_accept(first, limits(connection))?;
+            let terms = Terms::of_accept(first, limits_v2(connection))?;
             (terms, NextHop::Host)
         }
         Some(first) => {
@@ -182,7 +186,7 @@ pub(super) fn accept(
                 // The server goes through a gateway, and this side would not.
                 return Err(Reason::NoIndirectRoute);
             }
-            (Terms::of_accept(first, limits(connection))?, hop)
+            (Terms::of_accept(first, limits_v2(connection))?, hop)
         }
     };
     Ok(Choice {

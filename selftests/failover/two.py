@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Two hosts with up to two RDMA devices each, what their link groups look like, and streams whose
+"""Two hosts with up to four RDMA devices each, what their link groups look like, and streams whose
 every octet is checked."""
 
 import atexit
@@ -36,6 +36,13 @@ def hosts(*devices):
     wires("up")
     for device in devices or ("a1", "a2", "b1", "b2"):
         wires("add", device)
+
+
+def allow(side, number):
+    """A side wants no more links than that in its next link groups."""
+    with lab.inside(side):
+        file = pathlib.Path("/proc/sys/net/smc/smcr_max_links_per_lgr")
+        file.write_text("%d\n" % number, encoding="ascii")
 
 
 def remove(device):

@@ -1,13 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# wires.sh up       make the namespaces rs-a and rs-b with two network devices each, in one network
+# wires.sh up       make the namespaces rs-a and rs-b with four network devices each, in one network
 # wires.sh add DEV  make the soft-RoCE device of a network device: rs_a1 of va1, and so on
 # wires.sh down     remove everything
 #
-# rs-a has 10.9.0.1 on va1 and 10.9.0.3 on va2, rs-b has 10.9.0.2 on vb1 and 10.9.0.4 on vb2. Each of
-# the four has a wire to rs-r, which forwards between them and answers ARP for all, as a switch would.
+# rs-a has 10.9.0.1 on va1, 10.9.0.3 on va2 and so on, rs-b has 10.9.0.2 on vb1, 10.9.0.4 on vb2 and so
+# on. Each of them has a wire to rs-r, which forwards between them and answers ARP for all, as a switch
+# would.
 set -eu
+
+devices="a1 b1 a2 b2 a3 b3 a4 b4"
 
 fail() {
 	echo "# wires.sh: $*" >&2
@@ -15,7 +18,7 @@ fail() {
 }
 
 down() {
-	for device in a1 a2 b1 b2; do
+	for device in $devices; do
 		rdma link delete rs_$device 2>/dev/null || true
 	done
 	for name in rs-a rs-b rs-r; do
@@ -29,10 +32,8 @@ has_gid() {
 
 number_of() {
 	case $1 in
-	a1) echo 1 ;;
-	b1) echo 2 ;;
-	a2) echo 3 ;;
-	b2) echo 4 ;;
+	a[1-4]) echo $((${1#a} * 2 - 1)) ;;
+	b[1-4]) echo $((${1#b} * 2)) ;;
 	*) fail "no device $1" ;;
 	esac
 }
@@ -63,7 +64,7 @@ up() {
 	ip netns exec rs-r sysctl -qw net.ipv4.ip_forward=1 net.ipv4.conf.default.proxy_arp=1 \
 		net.ipv4.conf.all.arp_ignore=0 \
 		net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
-	for device in a1 b1 a2 b2; do
+	for device in $devices; do
 		side=${device%?}
 		number=$(number_of $device)
 		ip link add v$device netns rs-$side type veth peer name r$device netns rs-r

@@ -16,10 +16,14 @@ import lab
 from ktap import equal, fails
 from lab import all_gone, is_smc, pair
 
-DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 65536, "rmem": 65536}
+DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 65536, "rmem": 65536,
+            "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 32,
+            "smcr_max_recv_wr": 128}
 FOLDER = pathlib.Path("/proc/sys/net/smc")
 RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483647),
-          "wmem": (16384, 1073741823), "rmem": (16384, 1073741823)}
+          "wmem": (16384, 1073741823), "rmem": (16384, 1073741823),
+          "smcr_max_links_per_lgr": (1, 8), "smcr_max_conns_per_lgr": (16, 255),
+          "smcr_max_send_wr": (2, 2048), "smcr_max_recv_wr": (2, 2048)}
 
 
 def read(side, name):
@@ -58,7 +62,7 @@ def namespaces_have_their_own():
     """Neither the other side nor a namespace made afterwards sees a change."""
     lab.netns("up")
     for name in DEFAULTS:
-        write("a", name, 20000)
+        write("a", name, RANGES[name][0])
         equal(read("b", name), DEFAULTS[name], name + " at b")
         equal(read(None, name), DEFAULTS[name], name + " at home")
     lab.command("ip", "netns", "add", "rs-other")
@@ -142,6 +146,44 @@ def idle_links_are_tested():
     all_gone()
 
 
+def groups_hold_so_many_connections():
+    """A server puts further connections into another link group."""
+    lab.netns("up")
+    write("b", "smcr_max_conns_per_lgr", 16)
+    ends = [pair() for _ in range(20)]
+    for client, server in ends:
+        is_smc(client, server)
+    for side in "ab":
+        shares = sorted(int(line["conns"]) for line in lab.records(side, "links"))
+        equal(shares, [4, 16], "connections by link of " + side)
+    for sock in sum(ends, ()):
+        sock.close()
+    all_gone()
+
+
+def links_carry_so_many_messages():
+    """A new link has the slots that were set, and connections get along with few."""
+    lab.netns("up")
+    write("a", "smcr_max_send_wr", 2)
+    write("b", "smcr_max_send_wr", 4)
+    write("b", "smcr_max_recv_wr", 2048)
+    ends = [pair() for _ in range(8)]
+    for client, server in ends:
+        is_smc(client, server)
+    for side, slots in ("a", ("2", "128")), ("b", ("4", "2048")):
+        for line in lab.records(side, "links"):
+            equal((line["send_wr"], line["recv_wr"]), slots, "slots of " + side)
+    for client, server in ends:
+        client.sendall(b"x" * 50000)
+        server.sendall(b"y" * 50000)
+    for client, server in ends:
+        equal(lab.receive(client, 50000), b"y" * 50000, "received by the client")
+        equal(lab.receive(server, 50000), b"x" * 50000, "received by the server")
+    for sock in sum(ends, ()):
+        sock.close()
+    all_gone()
+
+
 def small_data_waits_or_not():
     """With 0 each piece of data goes by itself; otherwise pieces may wait for the one before."""
     # WIN-09, WIN-10, TST-137.
@@ -194,6 +236,7 @@ def main():
     lab.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
                      sizes_of_the_socket_come_first, idle_links_are_tested,
+                     groups_hold_so_many_connections, links_carry_so_many_messages,
                      small_data_waits_or_not, gone_with_the_module])
 
 

@@ -67,6 +67,11 @@ impl Terms {
         }
     }
 
+    /// Whether both sides agreed on the limits. If not, they are what this side wants.
+    pub(crate) const fn has_limits(&self) -> bool {
+        matches!(self.version, Version::V2) && self.release >= LIMITS_RELEASE
+    }
+
     /// What the server takes of the offer of a client that it reaches directly or not.
     ///
     /// # Errors
