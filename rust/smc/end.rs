@@ -12,6 +12,7 @@ use super::{
     device::Path,
     link::{
         Link,
+        LlcMessage,
         Tag, //
     },
     link_group::LinkGroup,
@@ -29,6 +30,7 @@ use crate::{
     },
     proto::{
         llc::{
+            self,
             Kind,
             LocalLink,
             PeerLink,
@@ -50,6 +52,11 @@ use kernel::{
         Arc, //
     },
 };
+
+/// Octets that a message of version 2 may have; its length is limited to that.
+const LONG_BYTES: u16 = 8192;
+
+const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
 
 /// Send slots for LLC messages, on top of those for data, which leaves them to LLC.
 const LLC_SLOTS: u16 = 2;
@@ -91,7 +98,7 @@ pub(crate) struct End {
     /// The queue pair has ended, and all that was posted has come back.
     pub(super) closed: bool,
     /// LLC messages that found no send slot.
-    unsent: ArrayQueue<(Kind, [u8; 44]), 8>,
+    unsent: ArrayQueue<(Kind, LlcMessage), 8>,
 }
 
 impl End {
@@ -103,6 +110,10 @@ impl End {
             gid_index: path.gid.index,
             send_slots: group.settings.send_slots().saturating_add(LLC_SLOTS),
             recv_slots: group.settings.recv_slots(),
+            long_bytes: match group.has_long_messages() {
+                true => LONG_BYTES,
+                false => 0,
+            },
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let link = Link::new(group, slot, &path.device)?;
@@ -208,7 +219,7 @@ impl End {
     }
 
     /// Queues an LLC message behind those that wait for a send slot. `false` if there are too many.
-    pub(super) fn queue(&mut self, kind: Kind, msg: [u8; 44]) -> bool {
+    pub(super) fn queue(&mut self, kind: Kind, msg: LlcMessage) -> bool {
         self.unsent.push((kind, msg)).is_ok()
     }
 
@@ -217,11 +228,20 @@ impl End {
         // Set before the search, so that a slot that comes back meanwhile is noticed.
         let waits = &self.link.llc_waits;
         waits.store(!self.unsent.is_empty(), Relaxed);
-        while let Some(&(kind, msg)) = self.unsent.front() {
+        while let Some((kind, msg)) = self.unsent.front() {
+            let kind = *kind;
             // `on_slot_free` continues.
             let slot = Channel::try_reserve(&self.channel, 0)?;
-            let _ = self.unsent.pop();
-            if slot.post(Tag::Llc(kind), None, &[], &msg).is_err() {
+            let posted = match msg {
+                LlcMessage::Short(msg) => slot.post(Tag::Llc(kind), None, &[], msg),
+                LlcMessage::Long(msg) => slot.post_long(Tag::Llc(kind), msg),
+            };
+            match posted {
+                // The end of the long message that is on its way continues.
+                Err((error, _)) if error == EBUSY => return None,
+                _ => drop(self.unsent.pop()),
+            }
+            if posted.is_err() {
                 return Some(kind);
             }
         }

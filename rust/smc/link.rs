@@ -58,10 +58,26 @@ pub(crate) enum Tag {
     Llc(Kind),
 }
 
+/// An LLC message. Those of version 1 have 44 octets, and most of version 2.
+pub(crate) enum LlcMessage {
+    Short([u8; 44]),
+    Long(KVec<u8>),
+}
+
+impl LlcMessage {
+    /// Its octets.
+    pub(crate) fn octets(&self) -> &[u8] {
+        match self {
+            Self::Short(octets) => octets,
+            Self::Long(octets) => octets,
+        }
+    }
+}
+
 /// What softirq leaves for the group's work item.
 pub(crate) struct Inbox {
     /// LLC messages in order of arrival.
-    pub(crate) received: ArrayQueue<[u8; 44], 32>,
+    pub(crate) received: ArrayQueue<LlcMessage, 32>,
     /// LLC sends that completed, and whether well.
     pub(crate) sent: ArrayQueue<(Kind, bool), 32>,
     /// The link is dead.
@@ -166,23 +182,32 @@ impl Link {
         }
     }
 
-    fn receive_llc(&self, msg: &[u8]) {
+    fn receive_llc(&self, msg: Option<LlcMessage>) {
         {
             let mut inbox = self.inbox.lock();
             // What comes behind the end is not answered any more, whenever the work item looks.
             if inbox.broken {
                 return;
             }
-            // A message of another length, or a peer that floods, breaks its own link
+            // A message that is too short, or a peer that floods, breaks its own link
             // (`SMCR-ERR-41`).
-            let queued = <[u8; 44]>::try_from(msg)
-                .map_err(|_| ())
-                .and_then(|msg| inbox.received.push(msg).map_err(|_| ()));
-            if queued.is_err() {
-                inbox.broken = true;
-            }
+            let queued = msg.is_some_and(|msg| inbox.received.push(msg).is_ok());
+            inbox.broken |= !queued;
         }
         self.kick();
+    }
+
+    /// An LLC message out of the buffer it arrived in.
+    fn llc_message(&self, msg: &[u8]) -> Option<LlcMessage> {
+        if let Ok(msg) = <[u8; 44]>::try_from(msg) {
+            return Some(LlcMessage::Short(msg));
+        }
+        if !self.group.has_long_messages() || msg.len() < 44 {
+            return None;
+        }
+        let mut copy = KVec::with_capacity(msg.len(), GFP_ATOMIC).ok()?;
+        copy.extend_from_slice(msg, GFP_ATOMIC).ok()?;
+        Some(LlcMessage::Long(copy))
     }
 
     fn receive_cdc(&self, msg: &[u8]) {
@@ -220,7 +245,16 @@ impl ChannelOps for Link {
         self.seen.store(coarse_now_ns(), Relaxed);
         match msg.first() {
             Some(&CDC_TYPE) => self.receive_cdc(msg),
-            _ => self.receive_llc(msg),
+            _ => self.receive_llc(self.llc_message(msg)),
+        }
+    }
+
+    fn on_received_long(&self, msg: KVec<u8>) {
+        self.seen.store(coarse_now_ns(), Relaxed);
+        match msg.first() {
+            // No CDC message is that long.
+            Some(&CDC_TYPE) => self.broke(),
+            _ => self.receive_llc(Some(LlcMessage::Long(msg))),
         }
     }
 

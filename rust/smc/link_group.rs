@@ -493,6 +493,11 @@ impl LinkGroup {
         }
     }
 
+    /// Whether LLC messages may be longer than 44 octets. Any context.
+    pub(super) fn has_long_messages(&self) -> bool {
+        self.terms.version == Version::V2
+    }
+
     /// Whether another connection may join. Any context.
     fn has_room(&self) -> bool {
         let tokens = self.tokens.lock();

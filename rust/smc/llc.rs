@@ -6,6 +6,7 @@
 
 use super::{
     end::End,
+    link::LlcMessage,
     link_group::{
         Inner,
         LinkGroup,
@@ -32,12 +33,14 @@ use crate::{
             DeleteReason,
             Fail,
             Group,
+            Kind,
             Layout,
             PeerLink,
             RmbId,
             Role,
             Slot,
-            Timers, //
+            Timers,
+            LONG_BYTES, //
         },
         reason::Reason,
         time::{
@@ -68,6 +71,16 @@ const LEAST_LINKS: u8 = 2;
 const FIRST_LINK: LinkNum = LinkNum::new(1);
 /// How long a server keeps a group without connections (`SMCR-LGR-22`).
 const IDLE_TIME: Duration = Duration::from_secs(600);
+
+/// Takes the long message out of the core, if it still wants to send one. Sleeps.
+fn write_long(llc: &mut LlcGroup) -> Result<Option<KVec<u8>>> {
+    let mut msg = KVec::from_elem(0, LONG_BYTES, GFP_KERNEL)?;
+    let Some(len) = llc.write_long(&mut msg) else {
+        return Ok(None);
+    };
+    msg.truncate(len);
+    Ok(Some(msg))
+}
 
 impl LinkGroup {
     /// Makes the LLC core for a link whose other end is known. Sleeps.
@@ -152,16 +165,17 @@ impl LinkGroup {
     fn perform(this: &Arc<Self>, inner: &mut Inner, action: Action) {
         match action {
             Action::Send { msg, kind, slot } => {
-                let queued = inner.end_mut(slot).is_some_and(|end| end.queue(kind, msg));
-                if !queued {
-                    if let Some(llc) = inner.llc.as_mut() {
-                        llc.handle_send_failed(now(), slot, kind);
-                    }
-                }
+                Self::queue(inner, slot, kind, Some(LlcMessage::Short(msg)));
             }
             Action::SendLong { slot, kind } => {
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.handle_send_failed(now(), slot, kind);
+                let Some(llc) = inner.llc.as_mut() else {
+                    return;
+                };
+                match write_long(llc) {
+                    Ok(Some(msg)) => Self::queue(inner, slot, kind, Some(LlcMessage::Long(msg))),
+                    // It is not needed any more.
+                    Ok(None) => {}
+                    Err(_) => Self::queue(inner, slot, kind, None),
                 }
             }
             Action::MoveToRts { slot } => {
@@ -236,6 +250,19 @@ impl LinkGroup {
                     pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
                 }
                 inner.over = true;
+            }
+        }
+    }
+
+    /// Queues a message on a link, if there could be one and there is room.
+    fn queue(inner: &mut Inner, slot: Slot, kind: Kind, msg: Option<LlcMessage>) {
+        let queued = match (inner.end_mut(slot), msg) {
+            (Some(end), Some(msg)) => end.queue(kind, msg),
+            _ => false,
+        };
+        if !queued {
+            if let Some(llc) = inner.llc.as_mut() {
+                llc.handle_send_failed(now(), slot, kind);
             }
         }
     }
@@ -373,7 +400,7 @@ impl LinkGroup {
             let (Some(msg), Some(llc)) = (received, inner.llc.as_mut()) else {
                 break;
             };
-            llc.handle_message(now, slot, &msg);
+            llc.handle_message(now, slot, msg.octets());
             Self::drive(this, inner);
         }
         let Some(llc) = inner.llc.as_mut() else {

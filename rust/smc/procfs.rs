@@ -33,6 +33,7 @@ use crate::{
         rdma::device::PortState,
     },
     proto::{
+        clc::Version,
         llc::Role,
         reason::Reason, //
     },
@@ -267,7 +268,11 @@ impl SeqShow for Links {
             };
             let inner = group.inner.lock();
             for end in inner.ends.iter().flatten() {
-                seq_print!(m, "lgr={:#x} role={}", group.id, role);
+                let version = match group.key.version {
+                    Version::V1 => 1,
+                    Version::V2 => 2,
+                };
+                seq_print!(m, "lgr={:#x} role={} version={}", group.id, role, version);
                 print_end(m, end);
                 let state = match group.phase() {
                     Phase::Ready if !inner.is_usable(end.slot) => "inactive",

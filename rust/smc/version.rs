@@ -59,17 +59,6 @@ fn limits(connection: &Connection) -> Limits {
     connection.net.settings.limits()
 }
 
-/// The same, of version 2.
-fn limits_v2(connection: &Connection) -> Limits {
-    Limits {
-        max_links: MAX_LINKS,
-        ..limits(connection)
-    }
-}
-
-/// Links of a group of version 2.
-const MAX_LINKS: u8 = 1;
-
 /// Whether a GID can be the address of a port in version 2.
 fn is_routable(gid: Gid) -> bool {
     !matches!(gid.get(), [0xfe, second, ..] if second & 0xc0 == 0x80)
@@ -105,7 +94,7 @@ pub(super) fn extension(connection: &Connection, path: &Path) -> Option<Extensio
     let Limits {
         max_conns,
         max_links,
-    } = limits_v2(connection);
+    } = limits(connection);
     Some(Extension {
         gid,
         release: RELEASE,
@@ -127,7 +116,7 @@ pub(super) fn choose(
         let ours = extension(connection, path).ok_or(Reason::NoUeid)?;
         let eid = offer.eids.common(&ours.eids).ok_or(Reason::NoUeid)?;
         let hop = hop(connection, path, offer.gid)?;
-        let terms = Terms::of_offer(offer, limits_v2(connection), hop == NextHop::Host)?;
+        let terms = Terms::of_offer(offer, limits(connection), hop == NextHop::Host)?;
         Ok(Choice {
             terms,
             eid: Some(eid),
@@ -172,12 +161,12 @@ pub(super) fn accept(
         None => (
             Terms {
                 version: Version::V2,
-                ..Terms::v1(limits_v2(connection))
+                ..Terms::v1(limits(connection))
             },
             NextHop::Host,
         ),
         Some(first) if first.direct => {
-            let terms = Terms::of_accept(first, limits_v2(connection))?;
+            let terms = Terms::of_accept(first, limits(connection))?;
             (terms, NextHop::Host)
         }
         Some(first) => {
@@ -186,7 +175,7 @@ pub(super) fn accept(
                 // The server goes through a gateway, and this side would not.
                 return Err(Reason::NoIndirectRoute);
             }
-            (Terms::of_accept(first, limits_v2(connection))?, hop)
+            (Terms::of_accept(first, limits(connection))?, hop)
         }
     };
     Ok(Choice {

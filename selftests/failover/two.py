@@ -33,8 +33,9 @@ def need():
 
 def hosts(*devices):
     """Two hosts anew, with these RDMA devices."""
-    wires("up")
-    for device in devices or ("a1", "a2", "b1", "b2"):
+    devices = devices or ("a1", "a2", "b1", "b2")
+    wires("up", max("2", *(name[1:] for name in devices)))
+    for device in devices:
         wires("add", device)
 
 

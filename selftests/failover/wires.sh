@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# wires.sh up       make the namespaces rs-a and rs-b with four network devices each, in one network
+# wires.sh up [N]   make the namespaces rs-a and rs-b with N network devices each, 2 by default and at
+#                   most 4, in one network
 # wires.sh add DEV  make the soft-RoCE device of a network device: rs_a1 of va1, and so on
 # wires.sh down     remove everything
 #
@@ -65,6 +66,7 @@ up() {
 		net.ipv4.conf.all.arp_ignore=0 \
 		net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.default.send_redirects=0
 	for device in $devices; do
+		[ "${device#?}" -le "$1" ] || continue
 		side=${device%?}
 		number=$(number_of $device)
 		ip link add v$device netns rs-$side type veth peer name r$device netns rs-r
@@ -77,7 +79,8 @@ up() {
 }
 
 case ${1-} in
-up | down) "$1" ;;
+up) up "${2-2}" ;;
+down) down ;;
 add) add "$2" ;;
 *) fail "up, add DEV or down?" ;;
 esac

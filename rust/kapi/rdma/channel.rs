@@ -90,6 +90,9 @@ pub(crate) trait ChannelOps: Send + Sync + 'static {
     /// A message arrived; it is a private copy of at most 64 octets.
     fn on_received(&self, msg: &[u8]);
 
+    /// A longer message arrived, on a channel that takes them.
+    fn on_received_long(&self, msg: KVec<u8>);
+
     /// There is a free slot, after one was wanted in vain: its message has completed.
     fn on_slot_free(&self);
 
@@ -113,6 +116,9 @@ pub(crate) struct Config {
     pub(crate) send_slots: u16,
     /// Messages that can arrive before any is handled. The peer must not have more on their way.
     pub(crate) recv_slots: u16,
+    /// Octets of the longest message, if there are some of more than 44 to be sent, or of more than
+    /// 64 to be received; else 0.
+    pub(crate) long_bytes: u16,
 }
 
 /// What a channel did so far.
@@ -229,6 +235,7 @@ impl<T: ChannelOps> Channel<T> {
             send: u32::from(config.send_slots) * WRS_PER_SLOT + EXTRA_WRS,
             recv: u32::from(recvs) + EXTRA_WRS,
             inline: MESSAGE_LEN,
+            recv_sges: 1 + u32::from(config.long_bytes != 0),
         };
         if config.send_slots == 0
             || config.recv_slots == 0
@@ -258,7 +265,7 @@ impl<T: ChannelOps> Channel<T> {
                 qpn: SetOnce::new(),
                 verbs <- new_mutex!(None, "rdma_sock_channel"),
                 send <- new_spinlock_irq!(
-                    SendQueue { path: None, free, posted: 0, wanted: false },
+                    SendQueue { path: None, free, posted: 0, wanted: false, long_out: false },
                     "rdma_sock_send_queue"
                 ),
                 recv <- new_spinlock_irq!(
@@ -297,9 +304,10 @@ impl<T: ChannelOps> Channel<T> {
     /// Makes the new queue pair ready for posting.
     fn open(&self, pd: &Pd, qp: Arc<Qp>) -> Result {
         let lkey = pd.lkey();
+        let long = usize::from(self.config.long_bytes);
         let send = SendPath {
             qp: qp.clone(),
-            messages: Messages::for_sending(&self.device, self.send_slots.len())?,
+            messages: Messages::for_sending(&self.device, self.send_slots.len(), long)?,
         };
         for slot in &self.send_slots {
             // SAFETY: The slots do not move any more, and nobody else uses them before the path is
@@ -308,7 +316,7 @@ impl<T: ChannelOps> Channel<T> {
         }
         let recv = RecvPath {
             qp: qp.clone(),
-            messages: Messages::for_receiving(&self.device, self.recv_slots.len())?,
+            messages: Messages::for_receiving(&self.device, self.recv_slots.len(), long)?,
         };
         for slot in &self.recv_slots {
             // SAFETY: As above.

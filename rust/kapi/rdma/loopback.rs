@@ -61,6 +61,8 @@ const PATIENCE_MS: u32 = 20_000;
 const PSN: u32 = 0x00ab_cdef;
 /// Slots of the channels.
 const SLOTS: u16 = 8;
+/// Longest message.
+const LONG: u16 = 5000;
 /// Messages that are remembered.
 const HISTORY: usize = 64;
 
@@ -145,6 +147,10 @@ impl ChannelOps for Probe {
         });
     }
 
+    fn on_received_long(&self, msg: KVec<u8>) {
+        self.on_received(&msg);
+    }
+
     fn on_slot_free(&self) {
         self.note(|seen| seen.slot_free += 1);
     }
@@ -199,6 +205,7 @@ impl Bench {
             gid_index: self.gid.index,
             send_slots: SLOTS,
             recv_slots: 3 * SLOTS,
+            long_bytes: LONG,
         };
         Channel::new(pd, &config, probe.clone())
     }
@@ -321,6 +328,45 @@ macro_rules! unless_skipped {
 #[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_loopback)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_messages_go_one_by_one() -> Result {
+        let result = with_loop(|_, _, channel, probe| {
+            let long = KVec::from_elem(7, usize::from(LONG), GFP_KERNEL)?;
+            for round in 1..=3 {
+                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                slot.post_long(1, &long).map_err(|(error, _)| error)?;
+                // The first may be over already.
+                if let Some(slot) = Channel::try_reserve(channel, 0) {
+                    if let Err((error, tag)) = slot.post_long(2, &long) {
+                        assert_eq!((error, tag), (EBUSY, 2));
+                    }
+                }
+                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                slot.post(3, None, &[], &[9; 44])
+                    .map_err(|(error, _)| error)?;
+                // The short one comes last, and with its own octets.
+                probe.wait(|seen| {
+                    let shorts = seen.sent.iter().filter(|(tag, _)| *tag == 3).count();
+                    shorts == round && seen.octets == 44 && seen.received >= 2 * round
+                })?;
+                let seen = probe.seen.lock();
+                assert_eq!(seen.last, [9; 44]);
+                assert!(seen.sent.iter().all(|(_, result)| result.is_ok()));
+            }
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            slot.post_long(1, &long).map_err(|(error, _)| error)?;
+            probe.wait(|seen| seen.octets == usize::from(LONG) && seen.last == [7; 44])?;
+            // Beyond what the channel was made for.
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let longer = KVec::from_elem(7, usize::from(u16::MAX), GFP_KERNEL)?;
+            let posted = slot.post_long(4, &longer);
+            assert!(matches!(posted, Err((EBUSY | EMSGSIZE, 4))));
+            Ok(())
+        });
+        unless_skipped!(result);
+        Ok(())
+    }
 
     #[test]
     fn writes_land_before_their_message() -> Result {
@@ -569,6 +615,7 @@ mod tests {
                     gid_index: bench.gid.index,
                     send_slots,
                     recv_slots,
+                    long_bytes: 0,
                 };
                 let channel = Channel::new(&pd, &config, probe.clone());
                 match channel {

@@ -10,6 +10,8 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+mod long;
+
 use super::{
     channel::{
         Channel,
@@ -70,23 +72,43 @@ pub(super) struct Messages {
     // Unmapped before the memory is freed: fields are dropped in order.
     mapping: Mapping,
     block: Block,
+    /// Buffers of slots.
+    slots: usize,
+    /// Octets behind them for a long message.
+    long: usize,
 }
 
 impl Messages {
+    /// Room for all of that.
+    fn block(slots: usize, long: usize) -> Result<Block> {
+        let short = slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?;
+        Block::new(short.checked_add(long).ok_or(EINVAL)?)
+    }
+
     /// Buffers that the device reads. Sleeps.
-    pub(super) fn for_sending(dev: &Arc<Device>, slots: usize) -> Result<Self> {
-        let block = Block::new(slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?)?;
+    pub(super) fn for_sending(dev: &Arc<Device>, slots: usize, long: usize) -> Result<Self> {
+        let block = Self::block(slots, long)?;
         // SAFETY: The block is that memory, and the mapping is dropped first.
         let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
-        Ok(Self { mapping, block })
+        Ok(Self {
+            mapping,
+            block,
+            slots,
+            long,
+        })
     }
 
     /// Buffers that the device writes. Sleeps.
-    pub(super) fn for_receiving(dev: &Arc<Device>, slots: usize) -> Result<Self> {
-        let block = Block::new(slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?)?;
+    pub(super) fn for_receiving(dev: &Arc<Device>, slots: usize, long: usize) -> Result<Self> {
+        let block = Self::block(slots, long)?;
         // SAFETY: The block is that memory, and the mapping is dropped first.
         let mapping = unsafe { Mapping::from_device(dev, block.addr(), block.len())? };
-        Ok(Self { mapping, block })
+        Ok(Self {
+            mapping,
+            block,
+            slots,
+            long,
+        })
     }
 
     /// Address of a buffer for the device.
@@ -133,6 +155,8 @@ pub(super) struct SendQueue {
     pub(super) posted: usize,
     /// Somebody did not get a slot.
     pub(super) wanted: bool,
+    /// A long message is on its way.
+    pub(super) long_out: bool,
 }
 
 impl SendQueue {
@@ -179,6 +203,10 @@ pub(super) struct SendSlot<T: ChannelOps> {
     write_sges: [bindings::ib_sge; MAX_WRITES],
     send: bindings::ib_send_wr,
     send_sge: bindings::ib_sge,
+    /// Address of the buffer and flags of `send`, for messages that fit it.
+    short: (u64, i32),
+    /// The message is the long one.
+    long: bool,
     channel: *const Channel<T>,
     index: u16,
     tag: Option<T::Tag>,
@@ -189,7 +217,8 @@ pub(super) struct SendSlot<T: ChannelOps> {
 pub(super) struct RecvSlot<T: ChannelOps> {
     received: bindings::ib_cqe,
     recv: bindings::ib_recv_wr,
-    sge: bindings::ib_sge,
+    /// The buffer, and the room for the rest of a long message, if there is any.
+    sges: [bindings::ib_sge; 2],
     channel: *const Channel<T>,
     index: u16,
 }
@@ -208,6 +237,8 @@ impl<T: ChannelOps> SendSlot<T> {
             write_sges: Default::default(),
             send: Default::default(),
             send_sge: Default::default(),
+            short: Default::default(),
+            long: false,
             channel: null_mut(),
             index,
             tag: None,
@@ -262,6 +293,7 @@ impl<T: ChannelOps> SendSlot<T> {
                 length: MESSAGE_LEN,
                 lkey,
             };
+            (*this).short = ((*this).send_sge.addr, flags);
         }
         Ok(())
     }
@@ -349,7 +381,7 @@ impl<T: ChannelOps> RecvSlot<T> {
                 done: Some(received_raw::<T>),
             },
             recv: Default::default(),
-            sge: Default::default(),
+            sges: Default::default(),
             channel: null_mut(),
             index,
         })
@@ -369,13 +401,15 @@ impl<T: ChannelOps> RecvSlot<T> {
         // SAFETY: `this` is valid and ours alone by this function's contract.
         unsafe {
             (*this).channel = channel;
-            (*this).sge = bindings::ib_sge {
+            let first = bindings::ib_sge {
                 addr: path.messages.dma_addr((*this).index)?,
                 length: u32::try_from(BUFFER_BYTES).map_err(|_| EINVAL)?,
                 lkey,
             };
-            (*this).recv.num_sge = 1;
-            (*this).recv.sg_list = &raw mut (*this).sge;
+            let rest = path.messages.long_sge(lkey)?;
+            (*this).recv.num_sge = 1 + i32::from(rest.is_some());
+            (*this).sges = [first, rest.unwrap_or_default()];
+            (*this).recv.sg_list = (&raw mut (*this).sges).cast();
             (*this).recv.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).received);
         }
         Ok(())
@@ -419,9 +453,16 @@ impl<T: ChannelOps> Channel<T> {
     /// A send slot came to its end.
     fn on_slot_done(&self, ops: &T, slot: *mut SendSlot<T>, result: Result<(), WcStatus>) {
         // SAFETY: The request is complete, so the slot is ours until it is given back.
-        let (index, (tag, source)) = unsafe { ((*slot).index, SendSlot::take(slot)) };
+        let (index, long, (tag, source)) = unsafe {
+            (
+                (*slot).index,
+                SendSlot::end_long(slot),
+                SendSlot::take(slot),
+            )
+        };
         let wanted = {
             let mut queue = self.send.lock();
+            queue.long_out &= !long;
             queue.posted = queue.posted.saturating_sub(1);
             queue.give_back(index)
         };
@@ -623,11 +664,23 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
         return;
     }
 
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut long = match len > BUFFER_BYTES {
+        true => KVec::from_elem(0, len, GFP_ATOMIC).map_err(Error::from),
+        false => Ok(KVec::new()),
+    };
     let mut queue = channel.recv.lock();
     let Some(path) = &queue.path else {
         return;
     };
-    let message = path.messages.take(index);
+    let message = match &mut long {
+        Ok(long) if !long.is_empty() => path
+            .messages
+            .take_long(index, long)
+            .map(|()| [0; BUFFER_BYTES]),
+        Ok(_) => path.messages.take(index),
+        Err(error) => Err(*error),
+    };
     let fits = queue.idle.push_within_capacity(index).is_ok();
     let posted = if fits && queue.idle.len() < queue.batch {
         Ok(())
@@ -636,10 +689,16 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
     };
     drop(queue);
 
-    if let Ok(message) = &message {
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
-        channel.counters.on_receive();
-        ops.on_received(message.get(..len).unwrap_or(message));
+    match (&message, long) {
+        (Ok(_), Ok(long)) if !long.is_empty() => {
+            channel.counters.on_receive();
+            ops.on_received_long(long);
+        }
+        (Ok(message), _) => {
+            channel.counters.on_receive();
+            ops.on_received(message.get(..len).unwrap_or(message));
+        }
+        (Err(_), _) => {}
     }
     if message.is_err() || posted.is_err() {
         channel.on_failed(ops, WcStatus::GENERAL);

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Link groups of SMC-Rv2 with several links: their keys travel in messages of more than 44 octets
+(SMCR-LLF-10, SMCR-LLF-20, SMCR-LLF-24, SMCR-FOV-01..06, SMCR-RMB-20)."""
+
+import pathlib
+import socket
+import sys
+
+import lab
+import two
+from ktap import equal
+from lab import all_gone, exchange, is_smc
+from two import allow, await_gone, await_links, device_of, hosts, links, remove, wires, Load
+
+ALL = [side + number for number in "1234" for side in "ab"]
+FEW = ["a1", "b1", "a2", "b2"]
+UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
+
+
+def version_2(*devices, most=2):
+    """Hosts with a name in common."""
+    hosts(*devices)
+    for side in "ab":
+        with lab.inside(side):
+            UEIDS.write_text("LAB.ONE", encoding="ascii")
+        allow(side, most)
+
+
+def one_pair(rcvbuf=None):
+    """A connection that has moved something."""
+    with lab.listener("b") as listening:
+        client = lab.new_socket("a")
+        if rcvbuf:
+            for sock in client, listening:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        client.settimeout(lab.BOUND)
+        client.connect(listening.getsockname())
+        server, _ = listening.accept()
+        server.settimeout(lab.BOUND)
+    is_smc(client, server)
+    exchange(client, server)
+    return client, server
+
+
+def close(*pairs):
+    """Closes connections and waits for their end."""
+    for ends in pairs:
+        for sock in ends:
+            sock.close()
+    all_gone()
+
+
+def are_second():
+    """All links are of version 2."""
+    for side in "ab":
+        equal({line["version"] for line in links(side)}, {"2"}, "version at " + side)
+
+
+def two_links():
+    """The second link comes in first contact."""
+    version_2(*FEW)
+    ends = [one_pair()]
+    await_links(*FEW)
+    are_second()
+    ends += [one_pair() for _ in range(5)]
+    for side in "ab":
+        shares = [int(line["conns"]) for line in links(side)]
+        equal(shares, [3, 3], "connections by link of " + side)
+        equal({line["type"] for line in links(side)}, {"symmetric"}, "type")
+    close(*ends)
+
+
+def one_device_at_a_side():
+    """Both links end at the same port of one side."""
+    for devices in ("a1", "b1", "b2"), ("a1", "a2", "b1"):
+        version_2(*devices)
+        ends = one_pair()
+        two.await_that(lambda: all(len(links(side)) == 2 for side in "ab"), "two links")
+        are_second()
+        close(ends)
+
+
+def no_other_device():
+    """An attempt that comes to nothing leaves a link that works."""
+    version_2("a1", "b1")
+    ends = one_pair()
+    await_links("a1", "b1")
+    are_second()
+    close(ends)
+
+
+def one_link_is_agreed_on():
+    """A side that wants one link gets no other."""
+    version_2(*FEW)
+    allow("a", 1)
+    ends = one_pair()
+    await_links("a1", "b1")
+    are_second()
+    close(ends)
+
+
+def later_link_knows_all_buffers():
+    """A link that comes later is told of every buffer: connections with each go on by it alone."""
+    version_2("a1", "b1")
+    ends = [one_pair(16384 << step) for step in range(5)]
+    await_links("a1", "b1")
+    wires("add", "a2")
+    wires("add", "b2")
+    await_links(*FEW)
+    are_second()
+    for side in "ab":
+        equal(min(int(line["rmbs"]) for line in links(side)) >= 4, True, "buffers of " + side)
+    for device in "a1", "b1":
+        remove(device)
+        await_gone(device)
+    for client, server in ends:
+        exchange(client, server)
+        exchange(server, client)
+    ends.append(one_pair())
+    close(*ends)
+
+
+def devices_go_under_load():
+    """Two of four links end, and come back."""
+    version_2(*ALL, most=4)
+    with Load(8) as load:
+        await_links(*ALL)
+        are_second()
+        link_of = {device_of(line): line["link"] for line in links("a")}
+        others = [device_of(line) for line in links("b")
+                  if line["link"] not in (link_of["a1"], link_of["a2"])]
+        gone = ["a2", others[0]]
+        for device in gone:
+            remove(device)
+        for device in gone:
+            await_gone(device)
+        load.flows("data with what is left")
+        for device in gone:
+            wires("add", device)
+        await_links(*ALL)
+        load.flows("data with all links")
+
+
+if __name__ == "__main__":
+    sys.exit(two.main([two_links, one_device_at_a_side, no_other_device, one_link_is_agreed_on,
+                       later_link_knows_all_buffers, devices_go_under_load]))
