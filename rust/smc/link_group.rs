@@ -162,6 +162,8 @@ pub(crate) struct LinkGroup {
     pub(crate) path: Path,
     /// What was agreed on in first contact.
     pub(crate) terms: Terms,
+    /// The address at the other end of the founder's TCP connection.
+    from: [u8; 16],
     pub(super) engine: Arc<Engine>,
     phase: Atomic<u32>,
     #[pin]
@@ -328,6 +330,7 @@ impl LinkGroup {
         key: Key,
         path: Path,
         terms: Terms,
+        from: [u8; 16],
     ) -> Result<Arc<Self>> {
         let tokens = Tokens::new()?;
         Arc::pin_init(
@@ -337,6 +340,7 @@ impl LinkGroup {
                 key,
                 path,
                 terms,
+                from,
                 engine: engine.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
                 inner <- new_mutex!(Inner {
@@ -445,6 +449,10 @@ impl LinkGroup {
     }
 
     /// Finds the server group for a Proposal, or enters a new one, atomically. Sleeps.
+    ///
+    /// One that is being formed is waited for only if it is with the same host: whose name the peer
+    /// says is its own nobody has proven yet, and a liar that stalls would stop the one whose name
+    /// it took.
     pub(crate) fn join(
         engine: &Arc<Engine>,
         key: Key,
@@ -452,17 +460,24 @@ impl LinkGroup {
         terms: Terms,
         waiter: &Arc<Connection>,
     ) -> Result<Join> {
+        let from = waiter.sk.peer_addr().ip_mapped();
         let mut fresh = None;
         loop {
             let found = {
                 let mut groups = engine.groups.lock();
-                let found = groups.iter().find(|group| {
-                    group.role == Role::Server
+                let mut fitting = groups.iter().filter(|group| {
+                    let joins = match group.phase() {
+                        Phase::Ready => true,
+                        Phase::Forming => group.from == from,
+                        Phase::Dead => false,
+                    };
+                    joins
+                        && group.role == Role::Server
                         && group.key == key
                         && group.is_on_port(&path.device, path.port)
-                        && group.phase() != Phase::Dead
                         && group.has_room()
                 });
+                let found = fitting.next();
                 match (found, fresh.take()) {
                     (Some(group), _) => Some(group.clone()),
                     (None, Some(fresh)) => {
@@ -474,7 +489,14 @@ impl LinkGroup {
             };
             let Some(found) = found else {
                 // Made without the lock; then looked again.
-                fresh = Some(Self::new(engine, Role::Server, key, path.clone(), terms)?);
+                fresh = Some(Self::new(
+                    engine,
+                    Role::Server,
+                    key,
+                    path.clone(),
+                    terms,
+                    from,
+                )?);
                 continue;
             };
             let mut inner = found.inner.lock();
@@ -510,8 +532,9 @@ impl LinkGroup {
         key: Key,
         path: &Path,
         terms: Terms,
+        from: [u8; 16],
     ) -> Result<Arc<Self>> {
-        let group = Self::new(engine, Role::Client, key, path.clone(), terms)?;
+        let group = Self::new(engine, Role::Client, key, path.clone(), terms, from)?;
         engine.groups.lock().push(group.clone(), GFP_KERNEL)?;
         Ok(group)
     }

@@ -290,7 +290,8 @@ fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<
         if let Some((stale, _)) = known {
             LinkGroup::abandon(&stale);
         }
-        let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms);
+        let from = sk.peer_addr().ip_mapped();
+        let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
         return first_place(connection, group, choice).map(Some);
     }
