@@ -28,14 +28,6 @@ pub(crate) mod clc;
 pub(crate) mod close;
 pub(crate) mod cursor;
 pub(crate) mod keepalive;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the engine does not use all of several links yet"
-    )
-)]
 pub(crate) mod llc;
 pub(crate) mod reason;
 pub(crate) mod ring;

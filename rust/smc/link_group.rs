@@ -208,6 +208,8 @@ pub(crate) struct Inner {
     pub(super) refused_at: Option<Instant>,
     /// The core has ended the group; it is dismantled when the core has been drained.
     pub(super) over: bool,
+    /// Not before then.
+    pub(super) linger: Option<Instant>,
 }
 
 impl Inner {
@@ -354,6 +356,7 @@ impl LinkGroup {
                     started: false,
                     refused_at: None,
                     over: false,
+                    linger: None,
                 }, "rdma_sock_group"),
                 ports <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_group_ports"),
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),

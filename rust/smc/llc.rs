@@ -69,6 +69,10 @@ const RMBS: usize = 255;
 const LEAST_LINKS: u8 = 2;
 /// The number of the first link; the server assigns it (`SMCR-LNK-02`).
 const FIRST_LINK: LinkNum = LinkNum::new(1);
+/// How long a client's queue pairs outlive the word that the group is over. A device may
+/// acknowledge a message only after it has shown it, and without that the server would not know
+/// that its word has arrived.
+const LINGER_TIME: Duration = Duration::from_millis(10);
 /// How long a server keeps a group without connections (`SMCR-LGR-22`).
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
@@ -250,6 +254,10 @@ impl LinkGroup {
                     pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
                 }
                 inner.over = true;
+                if this.role == Role::Client {
+                    this.tokens.lock().close();
+                    inner.linger = Some(now().saturating_add(LINGER_TIME));
+                }
             }
         }
     }
@@ -283,7 +291,14 @@ impl LinkGroup {
     /// Ends the group if the core said so, else arms its timer.
     pub(super) fn conclude(this: &Arc<Self>, inner: &mut Inner) {
         if inner.over {
-            Self::dismantle(this, inner);
+            let left = inner.linger.map(|until| until.saturating_since(now()));
+            match left.filter(|left| *left > Duration::ZERO) {
+                Some(left) => {
+                    let delay = jiffies_from_ns(left.as_nanos());
+                    this.work.arm(this, &this.engine.queue, delay);
+                }
+                None => Self::dismantle(this, inner),
+            }
             return;
         }
         let idle = inner

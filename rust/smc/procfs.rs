@@ -293,7 +293,9 @@ impl SeqShow for Links {
                 let number = llc.and_then(|llc| llc.number(end.slot));
                 let number = number.map_or(0, |number| number.get());
                 let shape = llc.map_or("none", |llc| llc.kind().name());
-                seq_print!(m, " link={} uid={:#x} type=", number, end.uid);
+                let peer_uid = llc.and_then(|llc| llc.peer_uid(end.slot)).unwrap_or(0);
+                seq_print!(m, " link={} uid={:#x}", number, end.uid);
+                seq_print!(m, " peer_uid={:#x} type=", peer_uid);
                 print_words(m, shape);
                 seq_print!(m, "\n");
             }

@@ -89,7 +89,7 @@ settings! {
     /// Most connections of a link group.
     max_conns: c"smcr_max_conns_per_lgr" = 255, 16, 255;
     /// Messages that can be on their way on a link.
-    max_send_wr: c"smcr_max_send_wr" = 32, 2, MAX_WRS;
+    max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
     max_recv_wr: c"smcr_max_recv_wr" = 128, 2, MAX_WRS;
 }

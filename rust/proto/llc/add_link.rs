@@ -102,6 +102,11 @@ impl AddLink {
     /// Octet 0 (LLC-201).
     pub(super) const OPCODE: u8 = 2;
 
+    /// Whether the flags of the header say that it refuses a link.
+    pub(super) const fn is_refusal(flags: u8) -> bool {
+        flags & REJECTED != 0
+    }
+
     /// Reads one.
     pub(super) fn parse(octets: &Octets, layout: Layout) -> Self {
         let (header, mac, end) = match layout {

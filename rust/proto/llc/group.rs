@@ -26,7 +26,7 @@ use super::{
 use crate::proto::{
     ring::ArrayQueue,
     time::{earliest, Duration, Instant},
-    wire::{LinkNum, Qpn, RToken},
+    wire::{LinkNum, RToken},
 };
 
 /// Most actions that wait to be taken out. One input causes at most a handful for each link.
@@ -386,26 +386,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         active.map(|(slot, _)| slot)
     }
 
-    /// The active link whose end at the peer is this queue pair.
-    pub(crate) fn link_by_peer_qpn(&self, qpn: Qpn) -> Option<Slot> {
-        let found = self
-            .slots()
-            .find(|(_, link)| link.is_active() && link.peer.qpn == qpn);
-        found.map(|(slot, _)| slot)
-    }
-
-    /// The peer's end of a link.
-    pub(crate) fn peer_end(&self, slot: Slot) -> Option<PeerLink> {
-        self.link(slot).map(|link| link.peer)
-    }
-
     /// The number of a link on the wire.
     pub(crate) fn number(&self, slot: Slot) -> Option<LinkNum> {
         self.link(slot).map(|link| link.number)
     }
 
     /// The peer's name of a link, for people.
-    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn peer_uid(&self, slot: Slot) -> Option<u32> {
         self.link(slot)?.peer_uid
     }

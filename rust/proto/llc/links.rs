@@ -25,6 +25,13 @@ const NOTICES: u8 = 3;
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Takes in that this side wants a link to go (LLF-48). The group goes with its last link.
+    #[cfg_attr(
+        not(test),
+        expect(
+            dead_code,
+            reason = "the engine gives up links only when they have failed"
+        )
+    )]
     pub(crate) fn delete_link(
         &mut self,
         now: Instant,

@@ -60,6 +60,4 @@ pub(crate) use delete_link::DeleteReason;
 pub(crate) use group::{Config, Group, Timers};
 pub(crate) use link::{LocalLink, PeerLink, Port, Slot};
 pub(crate) use msg::Layout;
-pub(crate) use own::Busy;
 pub(crate) use rtoken::PeerRmbId;
-pub(crate) use shape::Shape;

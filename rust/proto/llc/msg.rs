@@ -75,14 +75,17 @@ impl Layout {
     }
 
     /// The layout to answer a message with: in SMC-Rv2 its length shows the order of octets that
-    /// the peer uses.
+    /// the peer uses, if it is the length of the message.
     pub(super) fn shown_by(self, octets: &[u8]) -> Self {
         match (self, octets) {
             (Self::V2 | Self::V2Little, [_, a, b, ..]) => {
-                if usize::from(u16::from_be_bytes([*a, *b])) == octets.len() {
+                let fits = |stated: u16| usize::from(stated) == octets.len();
+                if fits(u16::from_be_bytes([*a, *b])) {
                     Self::V2
-                } else {
+                } else if fits(u16::from_le_bytes([*a, *b])) {
                     Self::V2Little
+                } else {
+                    self
                 }
             }
             _ => self,
@@ -178,9 +181,14 @@ impl Message {
     /// Reads a message of SMC-Rv2, whose length may be in either order of octets.
     fn parse_v2(octets: &[u8], opcode: u8) -> Result<Self, ParseError> {
         let (head, _) = Octets::read_from_prefix(octets).map_err(|_| ParseError::Length)?;
-        let [_, a, b, ..] = head;
+        let [_, a, b, flags, ..] = head;
         let fits = |stated: u16| usize::from(stated) == octets.len();
-        if !fits(u16::from_be_bytes([a, b])) && !fits(u16::from_le_bytes([a, b])) {
+        // Linux refuses with the first octets of the request: their length is that of all of it, and
+        // the reason is written over one half of an octet of that.
+        let refuses = opcode ^ V2 == AddLink::OPCODE
+            && AddLink::is_refusal(flags)
+            && octets.len() == MESSAGE_BYTES;
+        if !fits(u16::from_be_bytes([a, b])) && !fits(u16::from_le_bytes([a, b])) && !refuses {
             return Err(ParseError::Length);
         }
         // The reason of a refused ADD LINK has no place beside the length.
@@ -861,6 +869,38 @@ mod tests {
                 0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
                 _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
             }
+        }
+    }
+
+    /// SMC-Rv2: Linux refuses a link with the start of the request, in whose length it puts a reason.
+    // LLF-16, DEP-2.
+    #[test]
+    fn refusal_of_linux_has_another_length() {
+        // The request had 88 octets; 1 is the reason.
+        let head = [0x22, 0x58, 0x01, 0xc0, 2, 0, 0, 0, 0, 1];
+        let refusal = padded(&head);
+        for layout in [Layout::V2, Layout::V2Little] {
+            let message = Message::parse(&refusal, layout);
+            assert!(matches!(
+                message,
+                Ok(Message::AddLink(AddLink {
+                    reply: true,
+                    refusal: Some(_),
+                    ..
+                }))
+            ));
+            // It shows nothing of the order of octets.
+            assert_eq!(layout.shown_by(&refusal), layout);
+            // Nobody else may do so.
+            for (at, value) in [(0, 0x21), (3, 0x80)] {
+                let mut other = refusal;
+                if let Some(octet) = other.get_mut(at) {
+                    *octet = value;
+                }
+                assert_eq!(Message::parse(&other, layout), Err(ParseError::Length));
+            }
+            let longer: [u8; 60] = core::array::from_fn(|at| refusal.get(at).copied().unwrap_or(0));
+            assert_eq!(Message::parse(&longer, layout), Err(ParseError::Length));
         }
     }
 
