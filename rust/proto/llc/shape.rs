@@ -126,6 +126,7 @@ impl Links {
     }
 
     /// How many there are.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(super) const fn len(&self) -> usize {
         self.len
     }
