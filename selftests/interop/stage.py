@@ -79,7 +79,8 @@ def groups():
         for line in lab.records(None, "links"):
             if line["state"] != "active":
                 continue
-            group = found.setdefault(line["lgr"], [line["role"], int(line["conns"]), []])
+            group = found.setdefault(line["lgr"], [line["role"], 0, []])
+            group[1] += int(line["conns"])
             if "peer_gid" in line:
                 group[2].append(ipv4(line["peer_gid"]))
         return sorted((role, conns, tuple(sorted(peers))) for role, conns, peers in found.values())

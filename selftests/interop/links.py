@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Several links between our module, which has two devices, and the kernel's C implementation, which has
+one: they come up in first contact, and where ours is the server connections move when one goes, and it
+comes back. A C server that is told of the end of a link waits for all that it has sent on it, and on
+soft-RoCE, whose attempts have no end, for ever.
+
+Covers SMCR-LGR-07, LLF-13, LLF-14, LLF-20, LLF-24, FOV-01, FOV-04.
+"""
+
+import atexit
+import socket
+import sys
+import threading
+
+import csmc
+import lab
+import stage
+from ktap import equal
+from stage import ADDRESSES, GUEST, OURS, Case
+
+SIZE = 65536
+SECOND = "192.168.77.11"
+GIDS = "/sys/class/infiniband/%s/ports/1/gids"
+
+
+def shell(text):
+    """A command line."""
+    return lab.command("sh", "-c", text)
+
+
+def device(name, netdev, address):
+    """Makes a soft-RoCE device and waits until it knows its address."""
+    lab.command("rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
+    parts = [int(part) for part in address.split(".")]
+    gid = "ffff:%02x%02x:%02x%02x" % tuple(parts)
+    lab.until(lambda: gid in lab.command("sh", "-c", "cat %s/* 2>/dev/null" % (GIDS % name),
+                                         check=False), "address of " + name)
+
+
+def take_down():
+    """As it was."""
+    shell("rdma link delete rxe1; ip link delete mv0")
+
+
+def second_device():
+    """Our side gets another interface in the same network, with an RDMA device."""
+    shell("modprobe macvlan && ip link add mv0 link net0 type macvlan mode bridge")
+    atexit.register(take_down)
+    shell("for dev in all net0 mv0; do sysctl -qw net.ipv4.conf.$dev.rp_filter=0 "
+          "net.ipv4.conf.$dev.arp_ignore=1 net.ipv4.conf.$dev.arp_announce=2; done")
+    shell("ip addr add %s/24 dev mv0 && ip link set mv0 up" % SECOND)
+    device("rxe1", "mv0", SECOND)
+
+
+def devices():
+    """Where the links of the group that carries the connection end."""
+    lines = [line for line in lab.records(None, "links") if line["state"] == "active"]
+    used = {line["lgr"] for line in lines if line["conns"] != "0"}
+    return sorted(line["dev"] for line in lines if line["lgr"] in used)
+
+
+class Traffic:
+    """Numbered blocks in both directions at the same time."""
+
+    def __init__(self, sock):
+        self.sock, self.stop = sock, threading.Event()
+        self.sent = self.got = 0
+        self.fault = None
+        self.threads = [threading.Thread(target=self.guarded, args=(work,))
+                        for work in (self.send, self.receive)]
+        for thread in self.threads:
+            thread.start()
+
+    def guarded(self, work):
+        """A thread."""
+        try:
+            work()
+        except (OSError, AssertionError) as error:
+            self.fault = error
+
+    @staticmethod
+    def block(number):
+        """A piece of the stream."""
+        return (b"%08d" % number) * (SIZE // 8)
+
+    def send(self):
+        """Until told to stop."""
+        while not self.stop.is_set():
+            self.sock.sendall(self.block(self.sent))
+            self.sent += 1
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def receive(self):
+        """Until the peer stops."""
+        while data := lab.receive(self.sock, SIZE):
+            equal(data == self.block(self.got), True, "block %d" % self.got)
+            self.got += 1
+
+    def flows(self, what):
+        """Waits until some more has come."""
+        before = self.got
+        lab.until(lambda: self.got > before + 20 or self.fault, what, lab.BOUND)
+        equal(self.fault, None, what)
+
+    def end(self):
+        """Both have come to their end."""
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(lab.BOUND)
+        equal(self.fault, None, "traffic")
+
+
+class TwoDevices(Case):
+    """Each carries a link."""
+
+    bound = 240
+
+    def go(self, sock):
+        """One side."""
+        traffic = Traffic(sock)
+        traffic.flows("data with two links")
+        if OURS:
+            lab.until(lambda: devices() == ["rxe0", "rxe1"], "two links")
+        self.meet("two")
+        if not OURS:
+            equal(len(csmc.Family().links()) >= 2, True, "links of the C side")
+            equal({link["state"] for link in csmc.Family().links()}, {3}, "states")
+        self.meet("seen")
+        if (self.role == "server") == OURS:
+            self.lose(traffic)
+        traffic.end()
+        theirs = self.meet("count", str(traffic.sent))
+        equal(traffic.got, int(theirs), "blocks")
+
+    def lose(self, traffic):
+        """A device goes under load, and comes back."""
+        if OURS:
+            lab.command("rdma", "link", "delete", "rxe0")
+            equal("rxe0" in devices(), False, "a link on the device is left")
+        self.meet("gone")
+        traffic.flows("data with one link")
+        self.meet("flows")
+        if OURS:
+            device("rxe0", "net0", ADDRESSES[GUEST])
+            lab.until(lambda: devices() == ["rxe0", "rxe1"], "two links again")
+        self.meet("again")
+        traffic.flows("data with two links again")
+        self.meet("over")
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock)
+
+
+if __name__ == "__main__":
+    stage.need_both()
+    if OURS:
+        second_device()
+    sys.exit(stage.run([TwoDevices]))
