@@ -18,6 +18,7 @@
 mod abuse;
 mod app;
 mod conn;
+mod ends;
 mod failover;
 mod host;
 mod stack;

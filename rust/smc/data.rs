@@ -165,7 +165,8 @@ impl Data {
             }
             let writes = writes.get(..count).unwrap_or_default();
             let tag = Tag::Cdc(connection.clone(), transmit.token);
-            match slot.post(tag, Some(&route.source), writes, &transmit.cdc) {
+            let signal = transmit.signal;
+            match slot.post(tag, Some(&route.source), writes, &transmit.cdc, signal) {
                 Ok(()) => {
                     let counters = &mut self.counters;
                     counters.tx_cdc = counters.tx_cdc.wrapping_add(1);

@@ -233,7 +233,7 @@ impl End {
             // `on_slot_free` continues.
             let slot = Channel::try_reserve(&self.channel, 0)?;
             let posted = match msg {
-                LlcMessage::Short(msg) => slot.post(Tag::Llc(kind), None, &[], msg),
+                LlcMessage::Short(msg) => slot.post(Tag::Llc(kind), None, &[], msg, true),
                 LlcMessage::Long(msg) => slot.post_long(Tag::Llc(kind), msg),
             };
             match posted {

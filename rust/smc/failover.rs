@@ -85,7 +85,7 @@ impl Connection {
             let Some(hold) = data.hold.as_mut() else {
                 return (Some(Next::Route(route)), Events::default());
             };
-            data.core.handle_link_paused();
+            data.core.handle_link_leaving();
             (hold.next.replace(Next::Route(route)), Events::default())
         });
         drop(old);

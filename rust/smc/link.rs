@@ -241,6 +241,15 @@ impl ChannelOps for Link {
         }
     }
 
+    fn supersedes(later: &Tag, earlier: &Tag) -> bool {
+        match (later, earlier) {
+            (Tag::Cdc(one, later), Tag::Cdc(other, earlier)) => {
+                Arc::ptr_eq(one, other) && later.supersedes(*earlier)
+            }
+            _ => false,
+        }
+    }
+
     fn on_received(&self, msg: &[u8]) {
         self.seen.store(coarse_now_ns(), Relaxed);
         match msg.first() {

@@ -353,7 +353,11 @@ impl SocketOps for SmcOps {
                     before.unwrap_or(data.core.recv_available())
                 })
             }
-            SIOCOUTQ => connection.look(|data| data.core.outstanding()),
+            // Who asks until there is nothing must not ask in vain.
+            SIOCOUTQ => Connection::with_core(&connection, |data, now| {
+                let count = data.core.outstanding();
+                (count, data.core.want_completion(now))
+            }),
             SIOCOUTQNSD => connection.look(|data| data.core.unsent()),
             SIOCATMARK => connection.look(|data| u32::from(data.core.is_at_mark())),
             _ => return sock.inet_ioctl(cmd, arg),

@@ -33,6 +33,7 @@ use super::{
     },
     slot::{
         Messages,
+        Posted,
         RecvPath,
         RecvQueue,
         RecvSlot,
@@ -84,8 +85,13 @@ pub(crate) trait ChannelOps: Send + Sync + 'static {
     /// What is known of a message that was posted.
     type Tag: Send + 'static;
 
-    /// The message of `tag`, and the writes in front of it, are done: the peer's device has them.
+    /// The message of `tag`, and the writes in front of it, are done: the peer's device has them, or
+    /// it is not known whether it has. Tags come in the order of their messages, except at the end.
     fn on_sent(&self, tag: Self::Tag, result: Result<(), WcStatus>);
+
+    /// Whether [`Self::on_sent`] need not be called for `earlier`, because it will be for `later` with
+    /// the same result. Any context.
+    fn supersedes(later: &Self::Tag, earlier: &Self::Tag) -> bool;
 
     /// A message arrived; it is a private copy of at most 64 octets.
     fn on_received(&self, msg: &[u8]);
@@ -258,6 +264,7 @@ impl<T: ChannelOps> Channel<T> {
         }
 
         // INVARIANT: There is no queue pair yet.
+        let posted = Posted::new(config.send_slots.into())?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 device: device.clone(),
@@ -265,7 +272,7 @@ impl<T: ChannelOps> Channel<T> {
                 qpn: SetOnce::new(),
                 verbs <- new_mutex!(None, "rdma_sock_channel"),
                 send <- new_spinlock_irq!(
-                    SendQueue { path: None, free, posted: 0, wanted: false, long_out: false },
+                    SendQueue { path: None, free, posted, wanted: false, long_out: false },
                     "rdma_sock_send_queue"
                 ),
                 recv <- new_spinlock_irq!(
@@ -463,7 +470,7 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Ends the channel. Sleeps; not to be called by a callback.
     ///
-    /// All tags come back through [`ChannelOps::on_sent`], then nothing is called any more, the queue
+    /// All tags come back through [`ChannelOps::on_sent`] or were superseded, then nothing is called any more, the queue
     /// pair is gone and the reference to the operations is given up. Can be called again; a second
     /// caller waits for the first.
     pub(crate) fn shutdown(&self) {

@@ -132,9 +132,13 @@ impl ChannelOps for Probe {
         self.note(|seen| drop(seen.sent.push_within_capacity((tag, result))));
         if let (Ok(()), Some((channel, source, write))) = (result, self.endless.as_ref()) {
             if let Some(slot) = Channel::try_reserve(channel, 0) {
-                let _ = slot.post(tag, Some(source), &[*write], &[1; 44]);
+                let _ = slot.post(tag, Some(source), &[*write], &[1; 44], true);
             }
         }
+    }
+
+    fn supersedes(_later: &u32, _earlier: &u32) -> bool {
+        false
     }
 
     fn on_received(&self, msg: &[u8]) {
@@ -343,7 +347,7 @@ mod tests {
                     }
                 }
                 let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-                slot.post(3, None, &[], &[9; 44])
+                slot.post(3, None, &[], &[9; 44], true)
                     .map_err(|(error, _)| error)?;
                 // The short one comes last, and with its own octets.
                 probe.wait(|seen| {
@@ -396,7 +400,7 @@ mod tests {
                 write(5003, 3000, 1, 0)?,
             ];
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-            slot.post(77, Some(&source), &writes, &[0x5a; 44])
+            slot.post(77, Some(&source), &writes, &[0x5a; 44], true)
                 .map_err(|(err, _)| err)?;
             probe.wait(|seen| seen.received == 1 && seen.sent.len() == 1)?;
 
@@ -434,7 +438,7 @@ mod tests {
             }
             let refused = Channel::try_reserve(channel, 0).is_none();
             for (tag, slot) in (100u32..).zip(slots.drain_all()) {
-                slot.post(tag, None, &[], &[0; 44])
+                slot.post(tag, None, &[], &[0; 44], true)
                     .map_err(|(err, _)| err)?;
             }
             let all = usize::from(SLOTS);
@@ -455,6 +459,38 @@ mod tests {
         assert_eq!(tags, usize::from(SLOTS));
         assert!(refused);
         assert_eq!(announced, 1);
+        Ok(())
+    }
+
+    #[test]
+    fn one_completion_gives_back_all_slots_before() -> Result {
+        let (quiet, tags, cqes) = unless_skipped!(with_loop(|_, _, channel, probe| {
+            // Half of the slots need not tell.
+            for tag in 0..u32::from(SLOTS) / 2 {
+                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                slot.post(tag, None, &[], &[0; 44], false)
+                    .map_err(|(err, _)| err)?;
+            }
+            let half = usize::from(SLOTS) / 2;
+            probe.wait(|seen| seen.received == half)?;
+            let quiet = probe.seen.lock().sent.is_empty();
+            // The next does, though it is not asked to.
+            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            slot.post(u32::from(SLOTS) / 2, None, &[], &[0; 44], false)
+                .map_err(|(err, _)| err)?;
+            probe.wait(|seen| seen.sent.len() == half + 1)?;
+            let seen = probe.seen.lock();
+            let tags = (0..)
+                .zip(&seen.sent)
+                .filter(|(n, sent)| **sent == (*n, Ok(())))
+                .count();
+            drop(seen);
+            let counters = channel.counters();
+            Ok((quiet, tags, counters.cqes - counters.recvs))
+        }));
+        assert!(quiet);
+        assert_eq!(tags, usize::from(SLOTS) / 2 + 1);
+        assert_eq!(cqes, 1);
         Ok(())
     }
 
@@ -496,11 +532,11 @@ mod tests {
             let mut refused = 0;
             for writes in bad {
                 let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-                let result = slot.post(5, Some(&source), writes, &[0; 44]);
+                let result = slot.post(5, Some(&source), writes, &[0; 44], true);
                 refused += usize::from(matches!(result, Err((EINVAL, 5))));
             }
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-            let result = slot.post(5, None, &[write(0, 1)], &[0; 44]);
+            let result = slot.post(5, None, &[write(0, 1)], &[0; 44], true);
             refused += usize::from(matches!(result, Err((EINVAL, 5))));
             Ok(refused)
         }));
@@ -521,7 +557,7 @@ mod tests {
                 raddr: mr.iova(0)?,
             };
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-            slot.post(9, Some(&source), &[write], &[0; 44])
+            slot.post(9, Some(&source), &[write], &[0; 44], true)
                 .map_err(|(err, _)| err)?;
             probe.wait(|seen| !seen.broken.is_empty() && seen.sent.len() == 1)?;
             channel.shutdown();
@@ -544,7 +580,7 @@ mod tests {
             let kept = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
             for tag in 1..u32::from(SLOTS) {
                 let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
-                slot.post(tag, None, &[], &[0; 44])
+                slot.post(tag, None, &[], &[0; 44], true)
                     .map_err(|(err, _)| err)?;
             }
             let before = probe.seen.lock().sent.len();
@@ -558,7 +594,7 @@ mod tests {
                 .count();
             let broken = seen.broken.len();
             drop(seen);
-            let late = kept.post(50, None, &[], &[0; 44]);
+            let late = kept.post(50, None, &[], &[0; 44], true);
             let late = matches!(late, Err((ESHUTDOWN, 50)));
             Ok((
                 before,
@@ -668,7 +704,7 @@ mod tests {
                 .populate((channel.clone(), source.clone(), write));
             for tag in 0..u32::from(SLOTS) {
                 let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
-                slot.post(tag, Some(&source), &[write], &[0; 44])
+                slot.post(tag, Some(&source), &[write], &[0; 44], true)
                     .map_err(|(err, _)| err)?;
             }
             probe.wait(|seen| seen.received > 100)?;

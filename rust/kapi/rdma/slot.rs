@@ -3,8 +3,9 @@
 //! The work requests of a channel: what is posted, and what happens when it completes.
 //!
 //! A send slot is a chain of up to [`MAX_WRITES`] RDMA writes and the message that tells of them,
-//! posted at once. Only the message is signalled: requests complete in order, so when it is done,
-//! all are. A receive slot is a buffer for one message.
+//! posted at once. Only the message is ever signalled: requests complete in order, so when it is
+//! done, all are. For the same reason not every message is: a completion stands for all slots that
+//! were posted before, which come back in that order. A receive slot is a buffer for one message.
 //!
 //! A slot has one owner at a time: the free list of the channel, a [`Slot`] handle, or the device.
 //!
@@ -48,6 +49,10 @@ pub(super) const MESSAGE_BYTES: usize = 44;
 pub(crate) const MAX_WRITES: usize = 3;
 /// Requests of a send slot.
 pub(super) const WRS_PER_SLOT: u32 = 4;
+/// Slots that are posted in a row without one that tells of its completion, at most.
+const MAX_QUIET: usize = 16;
+/// Slots whose users are told at once.
+const TOLD_AT_ONCE: usize = 8;
 /// [`MESSAGE_BYTES`] as in work requests.
 pub(super) const MESSAGE_LEN: u32 = 44;
 
@@ -145,6 +150,60 @@ pub(super) struct SendPath {
     pub(super) messages: Messages,
 }
 
+/// Slots that the device owns, in the order in which they were posted: a ring.
+pub(super) struct Posted {
+    ring: KVec<u16>,
+    head: usize,
+    count: usize,
+    /// How many of them will tell of their completion.
+    signalled: usize,
+    /// How many were posted since the last that will, or did.
+    quiet: usize,
+}
+
+impl Posted {
+    /// For up to `slots`. May sleep.
+    pub(super) fn new(slots: usize) -> Result<Self> {
+        Ok(Self {
+            ring: KVec::from_elem(0, slots, GFP_KERNEL)?,
+            head: 0,
+            count: 0,
+            signalled: 0,
+            quiet: 0,
+        })
+    }
+
+    /// Whether the next slot must tell of its completion for the sake of those before it. So there
+    /// are never more than half of the slots posted of which nobody will tell.
+    fn must_signal(&self) -> bool {
+        self.quiet >= core::cmp::min(self.ring.len() / 2, MAX_QUIET)
+    }
+
+    fn push(&mut self, index: u16, signal: bool) {
+        let at = self.head.wrapping_add(self.count) % self.ring.len();
+        if let Some(place) = self.ring.get_mut(at) {
+            *place = index;
+            self.count += 1;
+        }
+        if signal {
+            self.signalled += 1;
+            self.quiet = 0;
+        } else {
+            self.quiet += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<u16> {
+        if self.count == 0 {
+            return None;
+        }
+        let index = self.ring.get(self.head).copied()?;
+        self.head = (self.head + 1) % self.ring.len();
+        self.count -= 1;
+        Some(index)
+    }
+}
+
 /// The sending side of a channel, under its lock.
 pub(super) struct SendQueue {
     /// Nothing is posted when it is not there.
@@ -152,7 +211,7 @@ pub(super) struct SendQueue {
     /// Slots nobody owns. Never grows beyond its capacity.
     pub(super) free: KVec<u16>,
     /// Slots that the device owns.
-    pub(super) posted: usize,
+    pub(super) posted: Posted,
     /// Somebody did not get a slot.
     pub(super) wanted: bool,
     /// A long message is on its way.
@@ -161,20 +220,20 @@ pub(super) struct SendQueue {
 
 impl SendQueue {
     /// Takes a slot back that was not posted. Says whether somebody wants to know: when slots are
-    /// posted, the next of them that completes will tell.
+    /// posted that tell of their completion, the next of them will do.
     fn give_back_unused(&mut self, index: u16) -> bool {
-        if self.posted == 0 {
-            return self.give_back(index);
-        }
-        let fits = self.free.push_within_capacity(index).is_ok();
-        debug_assert!(fits);
-        false
+        self.give_back(index);
+        self.posted.signalled == 0 && self.is_news()
     }
 
-    /// Takes a slot back. Says whether somebody wants to know.
-    fn give_back(&mut self, index: u16) -> bool {
+    /// Takes a slot back.
+    fn give_back(&mut self, index: u16) {
         let fits = self.free.push_within_capacity(index).is_ok();
         debug_assert!(fits);
+    }
+
+    /// Whether somebody wants to know of a slot that came back; said once.
+    fn is_news(&mut self) -> bool {
         core::mem::take(&mut self.wanted) && self.path.is_some()
     }
 }
@@ -211,6 +270,8 @@ pub(super) struct SendSlot<T: ChannelOps> {
     index: u16,
     tag: Option<T::Tag>,
     source: Option<Arc<SendMapping>>,
+    /// The message tells of its completion.
+    signal: bool,
 }
 
 /// Work request of a receive slot.
@@ -243,6 +304,7 @@ impl<T: ChannelOps> SendSlot<T> {
             index,
             tag: None,
             source: None,
+            signal: false,
         })
     }
 
@@ -258,8 +320,7 @@ impl<T: ChannelOps> SendSlot<T> {
         lkey: u32,
     ) -> Result {
         let inline = path.qp.can_inline(MESSAGE_LEN);
-        let mut flags =
-            bindings::ib_send_flags_IB_SEND_SIGNALED | bindings::ib_send_flags_IB_SEND_SOLICITED;
+        let mut flags = bindings::ib_send_flags_IB_SEND_SOLICITED;
         if inline {
             flags |= bindings::ib_send_flags_IB_SEND_INLINE;
         }
@@ -339,16 +400,23 @@ impl<T: ChannelOps> SendSlot<T> {
         Ok(next)
     }
 
-    /// Makes the slot keep what belongs to its requests.
+    /// Makes the slot keep what belongs to its requests, and its message tell of its completion or
+    /// not. A message that fails tells in any case.
     ///
     /// # Safety
     ///
     /// The caller owns the slot `this`.
-    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendMapping>>) {
+    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendMapping>>, signal: bool) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe {
             (*this).tag = Some(tag);
             (*this).source = source;
+            (*this).signal = signal;
+            if signal {
+                (*this).send.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
+            } else {
+                (*this).send.send_flags &= !bindings::ib_send_flags_IB_SEND_SIGNALED;
+            }
         }
     }
 
@@ -450,25 +518,56 @@ impl<T: ChannelOps> Channel<T> {
         Ok(())
     }
 
-    /// A send slot came to its end.
-    fn on_slot_done(&self, ops: &T, slot: *mut SendSlot<T>, result: Result<(), WcStatus>) {
-        // SAFETY: The request is complete, so the slot is ours until it is given back.
-        let (index, long, (tag, source)) = unsafe {
-            (
-                (*slot).index,
-                SendSlot::end_long(slot),
-                SendSlot::take(slot),
-            )
-        };
-        let wanted = {
-            let mut queue = self.send.lock();
-            queue.long_out &= !long;
-            queue.posted = queue.posted.saturating_sub(1);
-            queue.give_back(index)
-        };
-        drop(source);
-        if let Some(tag) = tag {
-            ops.on_sent(tag, result);
+    /// The message of the slot `last` came to its end, and with it all that were posted before. They
+    /// succeeded if it did. If it failed, those before it that did not tell have most likely
+    /// succeeded; but what came back when is then of no use to anybody, so they share its result.
+    fn on_slot_done(&self, ops: &T, last: u16, result: Result<(), WcStatus>) {
+        let mut over = false;
+        let mut wanted = false;
+        while !over {
+            let mut kept = [const { None }; TOLD_AT_ONCE];
+            {
+                let mut queue = self.send.lock();
+                for place in &mut kept {
+                    let Some(index) = queue.posted.pop() else {
+                        over = true;
+                        break;
+                    };
+                    if let Some(slot) = self.send_slot(index) {
+                        // SAFETY: Requests complete in order, so those of this slot, too, are
+                        // complete: it is ours until it is given back.
+                        let (signal, long) = unsafe {
+                            *place = Some(SendSlot::take(slot));
+                            ((*slot).signal, SendSlot::end_long(slot))
+                        };
+                        queue.long_out &= !long;
+                        if signal {
+                            queue.posted.signalled = queue.posted.signalled.saturating_sub(1);
+                        }
+                    }
+                    queue.give_back(index);
+                    if index == last {
+                        over = true;
+                        break;
+                    }
+                }
+                wanted |= queue.is_news();
+            }
+            for at in 0..kept.len() {
+                let (told, later) = kept.split_at_mut(at + 1);
+                let Some((tag, _source)) = told.last_mut().and_then(Option::take) else {
+                    continue;
+                };
+                let Some(tag) = tag else { continue };
+                let said = later.iter().flatten().any(|(later, _)| {
+                    later
+                        .as_ref()
+                        .is_some_and(|later| T::supersedes(later, &tag))
+                });
+                if !said {
+                    ops.on_sent(tag, result);
+                }
+            }
         }
         if wanted {
             ops.on_slot_free();
@@ -479,7 +578,7 @@ impl<T: ChannelOps> Channel<T> {
 /// A send slot in the hands of the one who may use it. Dropping it gives the slot back.
 ///
 /// Dropping it, or a failing [`Self::post`], calls [`ChannelOps::on_slot_unused`] if somebody waits for a
-/// slot and no other slot is on its way.
+/// slot and no other slot is on its way of which the device will tell.
 pub(crate) struct Slot<T: ChannelOps> {
     channel: Arc<Channel<T>>,
     index: u16,
@@ -509,8 +608,9 @@ impl<T: ChannelOps> Slot<T> {
 
     /// Posts writes from `source`, at most [`MAX_WRITES`], and a message that arrives after them.
     ///
-    /// `tag` comes back through [`ChannelOps::on_sent`], and `source` is kept until then. Any
-    /// context, also with interrupts off.
+    /// `tag` comes back through [`ChannelOps::on_sent`], and `source` is kept until then. Without
+    /// `signal` that may be as late as the end of a later message, if there is one. Any context, also
+    /// with interrupts off.
     ///
     /// # Errors
     ///
@@ -523,6 +623,7 @@ impl<T: ChannelOps> Slot<T> {
         source: Option<&Arc<SendMapping>>,
         writes: &[Write],
         msg: &[u8; MESSAGE_BYTES],
+        signal: bool,
     ) -> Result<(), (Error, T::Tag)> {
         let Some(slot) = self.channel.send_slot(self.index) else {
             return Err((EINVAL, tag));
@@ -542,8 +643,9 @@ impl<T: ChannelOps> Slot<T> {
         if let Err(err) = path.messages.put(self.index, msg) {
             return Err((err, tag));
         }
+        let signal = signal || queue.wanted || queue.posted.must_signal();
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
-        unsafe { SendSlot::keep(slot, tag, source) };
+        unsafe { SendSlot::keep(slot, tag, source, signal) };
         // SAFETY: A chain of built requests with handlers. The slot is part of the channel and the
         // message of the path, which both outlive the queue pair (see `Channel::shutdown`); the slot
         // keeps the source until its handler ran.
@@ -558,8 +660,9 @@ impl<T: ChannelOps> Slot<T> {
             Ok(()) => None,
         };
         self.owned = matches!(result, Err((_, false)));
-        if !self.owned {
-            queue.posted += 1;
+        // A slot without a message on its way does not come back before the end.
+        if result.is_ok() {
+            queue.posted.push(self.index, signal);
         }
         drop(queue);
 
@@ -604,13 +707,13 @@ unsafe extern "C" fn sent_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mut
     // SAFETY: The slot is part of the channel, which lives until its completion queues are freed. The
     // field does not change after `build`.
     let channel = unsafe { &*(*slot).channel };
-    // SAFETY: We are a handler of the channel's completion queue.
-    let ops = unsafe { channel.ops_in_handler() };
+    // SAFETY: We are a handler of the channel's completion queue. The index does not change.
+    let (ops, index) = unsafe { (channel.ops_in_handler(), (*slot).index) };
     channel.counters.on_completion();
     if let Err(status) = result {
         channel.on_failed(ops, status);
     }
-    channel.on_slot_done(ops, slot, result);
+    channel.on_slot_done(ops, index, result);
 }
 
 /// `ib_cqe::done` of writes, which only complete when they fail.

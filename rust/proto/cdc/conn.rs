@@ -150,6 +150,9 @@ pub(crate) struct Transmit {
     pub(crate) cdc: [u8; msg::LEN],
     /// To be given back on completion.
     pub(crate) token: Token,
+    /// Whether the link must tell of the completion by itself. Otherwise it may tell with that of any
+    /// later chain.
+    pub(crate) signal: bool,
     before: (Before, Cursor, Close),
 }
 
@@ -328,6 +331,11 @@ impl Conn {
         if self.tx.is_paused() || self.close.is_lost() {
             return None;
         }
+        if self.tx.is_leaving() {
+            // After C or A there is nothing more to say, and both ask for a completion.
+            let due = self.tx.is_completion_due() && !self.close.is_silent();
+            return due.then_some(Plan::Chain(0, None));
+        }
         // Also after C or A, if they may have been lost.
         if self.tx.is_replay_due() || !self.close.is_silent() {
             if self.tx.is_validation_due() {
@@ -349,8 +357,10 @@ impl Conn {
         let count = self.tx.sendable(eager);
         let notice = self.close.due(count == self.tx.unsent());
         // A peer that writes no more has no use for space.
-        let update = !self.close.peer_is_done() && self.rx.is_update_due(self.tx.is_in_flight());
-        if count > 0 || notice.is_some() || update || self.tx.is_urgent_due() {
+        let update =
+            !self.close.peer_is_done() && self.rx.is_update_due(self.tx.is_completion_coming());
+        let other = self.tx.is_urgent_due() || self.tx.is_completion_due();
+        if count > 0 || notice.is_some() || update || other {
             Some(Plan::Chain(count, notice))
         } else {
             None
@@ -366,7 +376,13 @@ impl Conn {
             Plan::Validate => return Some(self.transmit_validation()),
             Plan::Replay => self.tx.retake()?,
             Plan::Chain(count, notice) => {
-                let taken = self.tx.take(count)?;
+                // The end waits for its message, and a peer that is blocked gets small updates at
+                // the pace of completions.
+                let signal = notice.is_some()
+                    || self.rx.is_blocked()
+                    || self.tx.is_urgent_due()
+                    || self.tx.is_completion_due();
+                let taken = self.tx.take(count, signal)?;
                 if let Some(notice) = notice {
                     self.close.handle_announced(now, notice);
                 }
@@ -398,6 +414,7 @@ impl Conn {
             n,
             cdc: message.emit(),
             token: self.tx.token(sent.abort),
+            signal: self.tx.is_signalled(),
             before: (before, reported, close),
         })
     }
@@ -420,6 +437,7 @@ impl Conn {
             n: 0,
             cdc: message.emit(),
             token,
+            signal: true,
             before: (before, self.rx.reported(), self.close),
         }
     }
@@ -438,8 +456,9 @@ impl Conn {
         undone
     }
 
-    /// A chain was completed, and with it, by the order of the link, all before it. Each chain must
-    /// be completed in the end, be it by a later one: data and the end of an abort wait for it.
+    /// A chain was completed, and with it, by the order of the link, all before it. Each chain with
+    /// [`Transmit::signal`] must be completed in the end, be it by a later one: data and the end of an
+    /// abort wait for it. When the others come back does not matter.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) -> Events {
         let before = self.outlook();
         let Some(writable) = self.tx.complete(token) else {
@@ -465,6 +484,21 @@ impl Conn {
     /// The link is dead or about to go: nothing is sent until [`Self::handle_link_switched`].
     pub(crate) fn handle_link_paused(&mut self) {
         self.tx.pause();
+    }
+
+    /// The connection is about to go on over another link, though this one works: nothing is sent
+    /// but what makes this one give back what it has.
+    pub(crate) fn handle_link_leaving(&mut self) {
+        self.tx.leave();
+    }
+
+    /// Somebody wants to know when everything has arrived, and looks at [`Self::outstanding`].
+    pub(crate) fn want_completion(&mut self, now: Instant) -> Events {
+        self.tx.want_completion();
+        Events {
+            transmit: self.wants_transmit(now),
+            ..Events::default()
+        }
     }
 
     /// Whether the link has work requests of this connection.
@@ -588,16 +622,18 @@ impl Conn {
             self.close.handle_notices(now, notices, false);
             return Ok(self.outcome(now, before));
         }
-        let (mut count, mut urgent) = (0, false);
+        let (mut count, mut urgent, mut roomy) = (0, false, false);
         match (
             self.rx.check_produced(message.produced),
             self.tx.check_acked(message.consumed),
         ) {
             (Some(produced), Some(acked)) => {
                 (count, urgent) = self.rx.take_in(message.seq, produced, flags);
-                if self.tx.set_acked(acked) {
+                let (progress, writable) = self.tx.set_acked(acked);
+                if progress {
                     self.close.progress(now);
                 }
+                roomy = writable;
             }
             // Whoever aborts need not have its cursors in order.
             _ if flags.abort => self.rx.set_seq(message.seq),
@@ -617,6 +653,7 @@ impl Conn {
             .handle_notices(now, notices, self.tx.unsent() > 0);
         let mut events = self.outcome(now, before);
         events.readable |= count > 0 || was_done != self.close.peer_is_done();
+        events.writable |= roomy;
         events.urgent = urgent;
         Ok(events)
     }

@@ -18,6 +18,7 @@
 //! |---------------------------------------------|------------|
 //! | Octets of the message                       | [`msg`]    |
 //! | Positions, window and corking when sending  | [`send`]   |
+//! | Which chains ask for a completion           | [`signals`]|
 //! | Positions and updates when receiving        | [`recv`]   |
 //! | The connection: both directions and its end | [`conn`]   |
 //! | The RFC's examples as tests                 | `traces`   |
@@ -30,6 +31,7 @@ mod recv;
 #[cfg(test)]
 mod scaled;
 mod send;
+mod signals;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod traces;

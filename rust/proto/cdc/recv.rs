@@ -272,6 +272,11 @@ impl Receiver {
         self.spoiled = true;
     }
 
+    /// Whether the peer can write no more.
+    pub(super) const fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+
     /// Whether the peer waits for us to consume something.
     pub(super) fn is_stalling(&self) -> bool {
         self.blocked && self.available() > 0

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! `accepted` moves when the application writes, `produced` when writes are handed to the link,
-//! `freed` when the link has completed them, `acked` when the peer says what it has consumed.
+//! `freed` when the link has completed them or the peer has consumed them, `acked` when the peer
+//! says what it has consumed. Which chains ask for a completion: [`signals`](super::signals).
 //!
 //! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark is,
 //! its message has P and U, and nothing more is written until the peer has consumed it (URG-05).
@@ -23,6 +24,7 @@
 //! goes back, and what the peer had received already is the same once more.
 
 use crate::proto::{
+    cdc::signals::Signals,
     cursor::{
         distance,
         Cursor,
@@ -85,6 +87,27 @@ impl Token {
     }
 }
 
+impl Token {
+    /// Whether the fate of this chain, told to its connection, says everything that the same fate of
+    /// `earlier` would. Both are of one connection.
+    pub(crate) const fn supersedes(self, earlier: Self) -> bool {
+        !self.validation
+            && self.moves == earlier.moves
+            && self.index >= earlier.index
+            && (self.abort || !earlier.abort)
+    }
+}
+
+/// Whether chains may be handed to the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    Open,
+    /// The connection leaves a link that works: only what makes chains come back.
+    Leaving,
+    /// The link is dead or about to go.
+    Shut,
+}
+
 /// The state to go back to if a chain could not be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Before {
@@ -95,6 +118,8 @@ pub(super) struct Before {
     failover: Failover,
     urgent: Option<Urgent>,
     barrier: Option<Barrier>,
+    signals: Signals,
+    heard: bool,
 }
 
 /// Urgent data that the peer must consume before more is written (URG-05).
@@ -155,9 +180,13 @@ pub(super) struct Sender {
     posted: u64,
     returned: u64,
     completed: u64,
-    /// Nothing may be handed to the link: it is dead or about to go.
-    paused: bool,
+    signals: Signals,
+    /// A message of the peer came since the last chain.
+    heard: bool,
+    gate: Gate,
     failover: Failover,
+    /// Number of the last chain that repeated others.
+    repeated: u64,
     /// How often the connection has moved, modulo 2^32.
     moves: u32,
     /// Nothing before this position waits for more.
@@ -183,11 +212,14 @@ impl Sender {
             posted: 0,
             returned: 0,
             completed: 0,
-            paused: false,
+            signals: Signals::new(),
+            heard: false,
+            gate: Gate::Open,
             failover: Failover {
                 validate: false,
                 replay: false,
             },
+            repeated: 0,
             moves: 0,
             flushed: 0,
             corked: false,
@@ -213,7 +245,7 @@ impl Sender {
         self.accepted.since(self.taken)
     }
 
-    /// Bytes the link has not completed.
+    /// Bytes that may not have arrived.
     pub(super) fn uncompleted(&self) -> u32 {
         self.accepted.since(self.freed)
     }
@@ -235,8 +267,37 @@ impl Sender {
     }
 
     /// Whether nothing may be handed to the link.
-    pub(super) const fn is_paused(&self) -> bool {
-        self.paused
+    pub(super) fn is_paused(&self) -> bool {
+        self.gate == Gate::Shut
+    }
+
+    /// Whether only a message may go that makes chains come back.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.gate == Gate::Leaving
+    }
+
+    /// Whether a completion will come by itself.
+    pub(super) const fn is_completion_coming(&self) -> bool {
+        self.signals.are_coming(self.returned)
+    }
+
+    /// Whether a message is due for the sake of its completion: somebody waits for chains that
+    /// were posted without asking for one.
+    pub(super) fn is_completion_due(&self) -> bool {
+        let wanted = self.signals.is_wanted() || self.gate == Gate::Leaving;
+        wanted && self.is_in_flight() && !self.is_completion_coming()
+    }
+
+    /// Whether the last chain asks for a completion.
+    pub(super) const fn is_signalled(&self) -> bool {
+        self.signals.is_last(self.posted)
+    }
+
+    /// Somebody waits until the link has completed what it has.
+    pub(super) fn want_completion(&mut self) {
+        if self.is_in_flight() {
+            self.signals.want();
+        }
     }
 
     /// Whether a validation message is due (FOV-08).
@@ -251,13 +312,20 @@ impl Sender {
 
     /// Nothing is handed to the link until [`Self::switch`].
     pub(super) fn pause(&mut self) {
-        self.paused = true;
+        self.gate = Gate::Shut;
+    }
+
+    /// The same, except for what makes the link complete what it has.
+    pub(super) fn leave(&mut self) {
+        if self.gate == Gate::Open {
+            self.gate = Gate::Leaving;
+        }
     }
 
     /// The connection goes on over another link; whatever the old one did with chains that did not
     /// come back is unknown, and it does nothing any more.
     pub(super) fn switch(&mut self) {
-        self.paused = false;
+        self.gate = Gate::Open;
         self.moves = self.moves.wrapping_add(1);
         self.returned = self.posted;
         self.failover = Failover {
@@ -300,6 +368,9 @@ impl Sender {
 
     /// The application put `count` bytes there; more than there is room for are not taken.
     pub(super) fn accept(&mut self, now: Instant, count: u32) {
+        if self.is_completion_coming() && self.acked != self.produced {
+            self.signals.note_ahead();
+        }
         let count = core::cmp::min(count, self.room());
         // Cannot fail: the room is at most the capacity.
         if let Some(accepted) = self.ring.advance(self.accepted, count) {
@@ -404,18 +475,27 @@ impl Sender {
         if self.corked && unsent < core::cmp::max(enough, 1) {
             return 0;
         }
-        // Waits for a completion, unless the peer has consumed everything: then the link is idle
-        // and its completion merely late.
-        if self.is_in_flight() && count < enough && self.acked != self.produced {
+        // Waits for a completion, if one is coming; unless it is the first since the peer, having
+        // consumed everything, sent a message: then the link is idle, its completion merely late,
+        // and the peer perhaps waits for an answer.
+        let answer = self.heard && self.acked == self.produced;
+        if self.is_completion_coming() && count < enough && !answer {
             return 0;
         }
         count
     }
 
     /// Takes `count` bytes, which [`Self::sendable`] allowed, and the number of the next chain.
-    /// Returns the writes, how many there are, and what undoes it all.
-    pub(super) fn take(&mut self, count: u32) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
+    /// Returns the writes, how many there are, and what undoes it all. The chain asks for a
+    /// completion if the caller wants one, or this direction needs one.
+    pub(super) fn take(
+        &mut self,
+        count: u32,
+        signal: bool,
+    ) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
         let before = self.before();
+        let alone = self.acked == self.produced || !self.is_in_flight();
+        let patient = self.policy.cork_bytes != 0 && self.flushed <= self.taken.position();
         let taken = self.ring.advance(self.taken, count)?;
         let produced = self.peer.advance(self.produced, count)?;
         let posted = self.posted.checked_add(1)?;
@@ -426,8 +506,23 @@ impl Sender {
         self.taken = taken;
         self.produced = produced;
         self.posted = posted;
+        self.heard = false;
         if count > 0 {
             self.cork_deadline = None;
+            self.signals.note_data(alone);
+        }
+        let (end, freed) = (taken.position(), self.freed.position());
+        let needed = signal
+            // What is left must not wait for the peer alone.
+            || self.unsent() > 0
+            || self.window() == 0
+            // What comes next may want to wait for this.
+            || (count > 0 && patient && self.signals.is_pace_due())
+            || self.signals.is_wanted()
+            // Less never keeps a writer waiting: see `signals`.
+            || (count > 0 && self.signals.unsure(freed, end) >= self.ring.capacity() / 8);
+        if needed {
+            self.signals.ask(self.posted, end);
         }
         Some((writes, n, before))
     }
@@ -448,6 +543,9 @@ impl Sender {
             self.peer.segments(produced, count),
         );
         self.posted = posted;
+        self.repeated = posted;
+        self.heard = false;
+        self.signals.ask(posted, self.taken.position());
         self.failover.replay = false;
         let lost = |barrier: &Barrier| barrier.number > self.completed;
         if self.barrier.is_some_and(|barrier| lost(&barrier)) {
@@ -482,6 +580,8 @@ impl Sender {
             failover: self.failover,
             urgent: self.urgent,
             barrier: self.barrier,
+            signals: self.signals,
+            heard: self.heard,
         }
     }
 
@@ -513,6 +613,8 @@ impl Sender {
         self.failover = before.failover;
         self.urgent = before.urgent;
         self.barrier = before.barrier;
+        self.signals = before.signals;
+        self.heard = before.heard;
         true
     }
 
@@ -531,6 +633,9 @@ impl Sender {
         self.returned = token.index;
         self.completed = token.index;
         self.free(token.covers);
+        if !self.is_in_flight() {
+            self.signals.settle();
+        }
         Some(!was_roomy && self.is_roomy())
     }
 
@@ -540,7 +645,7 @@ impl Sender {
         if token.moves != self.moves {
             return;
         }
-        self.paused = true;
+        self.gate = Gate::Shut;
         if !token.validation && token.index > self.returned && token.index <= self.posted {
             self.returned = token.index;
         }
@@ -552,16 +657,30 @@ impl Sender {
             .receive(self.acked, wire, self.produced.since(self.acked))
     }
 
-    /// Notes a cursor that was checked; returns whether it brought space.
-    pub(super) fn set_acked(&mut self, acked: Cursor) -> bool {
+    /// Notes a cursor that was checked; returns whether it brought space, and whether the send ring
+    /// became roomy by it.
+    ///
+    /// What the peer has consumed has arrived, by the writes in front of the message that told of it:
+    /// the link delivers each request once and in order. If it reads the send ring once more, as an
+    /// acknowledgement was lost, the peer's device drops that as a duplicate. So the ring may be used
+    /// again as if the completion had come. A peer that lies about it gets wrong bytes of this
+    /// connection in place of right ones; the memory stays ours and mapped until the request is done.
+    /// A repeated chain is different: bytes that the peer has got over the old link are still to be
+    /// written over the new one. Until that is completed the ring stays as it is.
+    pub(super) fn set_acked(&mut self, acked: Cursor) -> (bool, bool) {
         let more = acked != self.acked;
+        let was_roomy = self.is_roomy();
         self.acked = acked;
+        self.heard = true;
         let at = acked.position();
+        if !self.failover.replay && self.repeated <= self.completed {
+            self.free(at);
+        }
         self.barrier = self.barrier.filter(|barrier| barrier.end > at);
         self.urgent = self
             .urgent
             .filter(|urgent| urgent.end > at || urgent.told != Told::Present);
-        more
+        (more, !was_roomy && self.is_roomy())
     }
 }
 

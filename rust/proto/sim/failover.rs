@@ -4,10 +4,10 @@
 
 use super::{
     app::End,
-    conn::{
+    conn::Trouble,
+    ends::{
         any_two_ends,
         run,
-        Trouble,
         ORDERLY, //
     },
     for_seeds,

@@ -134,7 +134,7 @@ impl<T: ChannelOps> Slot<T> {
             SendSlot::chain(slot, &self.channel.device, None, &[])
         };
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
-        unsafe { SendSlot::keep(slot, tag, None) };
+        unsafe { SendSlot::keep(slot, tag, None, true) };
         let posted = chain.and_then(|chain| {
             let path = queue.path.as_ref().ok_or(ESHUTDOWN)?;
             // SAFETY: A built request with a handler. The slot is part of the channel and the message
@@ -144,7 +144,7 @@ impl<T: ChannelOps> Slot<T> {
         match posted {
             Ok(()) => {
                 self.owned = false;
-                queue.posted += 1;
+                queue.posted.push(self.index, true);
                 drop(queue);
                 self.channel.counters.on_post(&[]);
                 Ok(())

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which chains ask for a completion (CDC-32).
+//!
+//! A completion costs an interrupt, and most say nothing new: the peer's next message acknowledges
+//! the data, and a later completion stands for all earlier ones. So a chain asks for one only if
+//! somebody waits for it:
+//!
+//! - the end of the connection: messages that announce D, C or A;
+//! - data that the application wrote and that does not fit: what is left, or the next piece, may
+//!   have to wait for the link rather than for the peer;
+//! - a writer: at most an eighth of the send ring is posted without. At most half a ring is held
+//!   back for more to come, so that three eighths are free in any case, which is more than the third
+//!   that makes a socket writable;
+//! - small pieces that are collected while another is on its way: nothing is held back unless a
+//!   completion is coming. A writer that runs ahead of completions asks for each. One that does not
+//!   is trusted: with each chain that had nothing on its way before it, one more may follow before
+//!   another asks in order to find out;
+//! - the repetition after a move, on which the send ring depends;
+//! - the move itself, and programs that ask what is on its way: they find out later. Then a message
+//!   without news goes, for the sake of its completion.
+//!
+//! The link asks for one now and then by itself, to get its slots back.
+
+/// With less trust each chain asks.
+const CALM: u8 = 2;
+/// The most trust: so many data chains less one may follow a first before another asks.
+const TRUST: u8 = 9;
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signals {
+    /// Number of the last chain that asked, and where its data ends.
+    last: u64,
+    end: u64,
+    /// How sure it is that the writer does not run ahead, up to [`TRUST`].
+    trust: u8,
+    /// It did since the last data chain, which so carries what was held back.
+    ahead: bool,
+    /// Data chains since one asked, or since one had nothing on its way before it.
+    quiet: u8,
+    /// Somebody waits for chains that did not ask.
+    wanted: bool,
+}
+
+impl Signals {
+    pub(super) const fn new() -> Self {
+        Self {
+            last: 0,
+            end: 0,
+            trust: CALM.saturating_sub(1),
+            ahead: false,
+            quiet: 0,
+            wanted: false,
+        }
+    }
+
+    /// The chain `number`, whose data ends at `end`, asks.
+    pub(super) fn ask(&mut self, number: u64, end: u64) {
+        self.last = number;
+        self.end = end;
+        self.quiet = 0;
+        self.wanted = false;
+    }
+
+    /// Whether a chain after `returned` has asked.
+    pub(super) const fn are_coming(&self, returned: u64) -> bool {
+        self.last > returned
+    }
+
+    /// Whether the chain `number` is the last that asked.
+    pub(super) const fn is_last(&self, number: u64) -> bool {
+        self.last == number
+    }
+
+    /// Somebody waits for all chains so far.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// All have come back.
+    pub(super) fn settle(&mut self) {
+        self.wanted = false;
+    }
+
+    /// Whether somebody waits.
+    pub(super) const fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// The application writes before a completion that is coming, or an answer, has come.
+    pub(super) fn note_ahead(&mut self) {
+        self.trust = 0;
+        self.ahead = true;
+    }
+
+    /// A chain carries data; `alone` says that nothing was on its way for sure.
+    pub(super) fn note_data(&mut self, alone: bool) {
+        let ahead = core::mem::take(&mut self.ahead);
+        if !alone {
+            self.quiet = self.quiet.saturating_add(1);
+            return;
+        }
+        self.quiet = 0;
+        if !ahead {
+            self.trust = core::cmp::min(self.trust.saturating_add(1), TRUST);
+        }
+    }
+
+    /// Whether the next piece may have to wait for the chain just noted.
+    pub(super) const fn is_pace_due(&self) -> bool {
+        self.trust < CALM || self.quiet.saturating_add(1) >= self.trust
+    }
+
+    /// Bytes before `end` that no completion will free, if `freed` is what is free already.
+    pub(super) fn unsure(&self, freed: u64, end: u64) -> u32 {
+        crate::proto::cursor::distance(core::cmp::max(self.end, freed), end)
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    reason = "this is a test: to panic is how it fails"
+)]
+mod tests {
+    use crate::proto::{
+        cdc::{
+            Config,
+            Conn,
+            Msg,
+            Timers,
+            Transmit, //
+        },
+        time::Instant,
+        wire::AlertToken,
+    };
+
+    const NOW: Instant = Instant::from_nanos(1);
+    const RING: u32 = 64 << 10;
+
+    fn conn() -> Conn {
+        let config = Config {
+            token: AlertToken::new(1),
+            sndbuf: RING,
+            local_rmbe: RING,
+            peer_rmbe: RING,
+            origin: 0,
+            cork_bytes: Config::CORK_BYTES,
+            max_write: Config::MAX_WRITE,
+            timers: Timers::DEFAULT,
+        };
+        Conn::new(&config).unwrap()
+    }
+
+    fn send(from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {
+        from.sent_by_app(NOW, count);
+        let transmit = from.poll_transmit(NOW).unwrap();
+        deliver(to, &transmit);
+        transmit
+    }
+
+    fn deliver(to: &mut Conn, transmit: &Transmit) {
+        let message = Msg::parse(&transmit.cdc).unwrap();
+        to.handle_cdc(NOW, &message).unwrap();
+        to.consumed(NOW, to.recv_available());
+    }
+
+    // CDC-32.
+    #[test]
+    fn answers_take_the_place_of_completions() {
+        let (mut a, mut b) = (conn(), conn());
+        for _ in 0..100 {
+            assert!(!send(&mut a, &mut b, 4_096).signal);
+            assert!(!send(&mut b, &mut a, 4_096).signal);
+            // What the peer has consumed has arrived.
+            assert_eq!((a.send_room(), a.outstanding()), (RING, 0));
+        }
+    }
+
+    // WIN-09, WIN-10.
+    #[test]
+    fn a_writer_that_runs_ahead_is_held_back_by_completions() {
+        let (mut a, mut b) = (conn(), conn());
+        assert!(!send(&mut a, &mut b, 64).signal);
+        let second = send(&mut a, &mut b, 64);
+        assert!(second.signal);
+        assert!(!a.sent_by_app(NOW, 64).transmit);
+        assert!(a.handle_sent(NOW, second.token).transmit);
+        let rest = a.poll_transmit(NOW).unwrap();
+        assert!(rest.signal);
+        deliver(&mut b, &rest);
+        // Once it is known, the first of the next burst asks already.
+        for _ in 0..10 {
+            send(&mut b, &mut a, 64);
+            let first = send(&mut a, &mut b, 64);
+            assert!(first.signal && !a.sent_by_app(NOW, 64).transmit);
+            a.handle_sent(NOW, first.token);
+            let rest = a.poll_transmit(NOW).unwrap();
+            assert!(rest.signal);
+            deliver(&mut b, &rest);
+        }
+        // Until there are bursts no more.
+        send(&mut b, &mut a, 64);
+        assert!(send(&mut a, &mut b, 64).signal);
+        for _ in 0..10 {
+            send(&mut b, &mut a, 64);
+            assert!(!send(&mut a, &mut b, 64).signal);
+        }
+    }
+
+    // CDC-32: one way, but never ahead of completions.
+    #[test]
+    fn a_writer_that_takes_its_time_is_trusted() {
+        let (mut a, mut b) = (conn(), conn());
+        let mut asked = 0;
+        for _ in 0..400 {
+            let transmit = send(&mut a, &mut b, 16);
+            if transmit.signal {
+                asked += 1;
+                a.handle_sent(NOW, transmit.token);
+            }
+        }
+        assert!(asked <= 50, "{asked}");
+    }
+
+    #[test]
+    fn whoever_wants_to_know_gets_a_message_for_it() {
+        let (mut a, mut b) = (conn(), conn());
+        assert!(!a.want_completion(NOW).transmit);
+        assert!(!send(&mut a, &mut b, 64).signal);
+        assert_eq!(a.outstanding(), 64);
+        assert!(a.want_completion(NOW).transmit);
+        let message = a.poll_transmit(NOW).unwrap();
+        assert!(message.signal && message.writes().is_empty());
+        assert!(!a.want_completion(NOW).transmit);
+        a.handle_sent(NOW, message.token);
+        assert_eq!(a.outstanding(), 0);
+        assert!(!a.want_completion(NOW).transmit);
+    }
+
+    // FOV-03, FOV-06.
+    #[test]
+    fn whoever_leaves_a_link_gets_a_message_for_it() {
+        let (mut a, mut b) = (conn(), conn());
+        assert!(!send(&mut a, &mut b, 64).signal);
+        a.handle_link_leaving();
+        a.sent_by_app(NOW, 64);
+        let message = a.poll_transmit(NOW).unwrap();
+        assert!(message.signal && message.writes().is_empty());
+        assert!(a.poll_transmit(NOW).is_none());
+        a.handle_sent(NOW, message.token);
+        assert!(!a.is_in_flight() && !a.wants_transmit(NOW));
+        a.handle_link_switched(NOW);
+        let validation = a.poll_transmit(NOW).unwrap();
+        assert!(validation.token.is_validation());
+        assert_eq!(a.poll_transmit(NOW).unwrap().writes().len(), 1);
+    }
+
+    // WIN-09: a third of the ring is free in any case.
+    #[test]
+    fn a_writer_never_waits_for_what_did_not_ask() {
+        for piece in [1, 100, 1_000, 5_000, 8_191, 8_192, 30_000] {
+            let (mut a, mut b) = (conn(), conn());
+            let mut quiet = 0;
+            for _ in 0..RING / 2 / piece {
+                a.sent_by_app(NOW, piece);
+                a.flush();
+                let transmit = a.poll_transmit(NOW).unwrap();
+                deliver(&mut b, &transmit);
+                quiet = if transmit.signal { 0 } else { quiet + piece };
+                assert!(quiet < RING / 8);
+            }
+        }
+    }
+
+    // FOV-12, FOV-14: what is repeated stays as it is, though the peer has consumed it.
+    #[test]
+    fn the_ring_is_kept_until_a_repetition_is_done() {
+        let (mut a, mut b) = (conn(), conn());
+        let lost = send(&mut a, &mut b, 4_096);
+        a.handle_sent_flushed(NOW, lost.token);
+        a.handle_link_switched(NOW);
+        assert!(a.poll_transmit(NOW).unwrap().token.is_validation());
+        let again = a.poll_transmit(NOW).unwrap();
+        assert!(again.signal && again.writes().len() == 1);
+        send(&mut b, &mut a, 64);
+        assert_eq!(a.outstanding(), 4_096);
+        a.handle_sent(NOW, again.token);
+        assert_eq!(a.outstanding(), 0);
+    }
+
+    // FOV-06, FOV-07.
+    #[test]
+    fn later_chains_stand_for_earlier_ones_of_the_same_link() {
+        let (mut a, mut b) = (conn(), conn());
+        let one = send(&mut a, &mut b, 64).token;
+        let two = send(&mut a, &mut b, 64).token;
+        assert!(two.supersedes(one) && !one.supersedes(two));
+        a.handle_sent_flushed(NOW, two);
+        a.handle_link_switched(NOW);
+        let validation = a.poll_transmit(NOW).unwrap().token;
+        let again = a.poll_transmit(NOW).unwrap().token;
+        assert!(!validation.supersedes(two) && !again.supersedes(two));
+        assert!(again.supersedes(validation));
+    }
+}
