@@ -203,6 +203,22 @@ impl Data {
         }
     }
 
+    /// Where received data lies: up to two pieces of the element of at most `max` bytes together,
+    /// `skip` bytes behind the first unread one. They may be read.
+    pub(super) fn received(&self, skip: u32, max: u32) -> [Segment; 2] {
+        let segments = self.core.recv_segments(skip, max);
+        if let Some(hold) = self.hold.as_ref() {
+            for segment in segments.iter() {
+                if let (Ok(offset), Ok(len)) =
+                    (usize::try_from(segment.off), usize::try_from(segment.len))
+                {
+                    hold.rmbe.sync_for_cpu(offset, len);
+                }
+            }
+        }
+        segments
+    }
+
     /// The delay to arm the timer with, if it must fire earlier than it is armed for.
     fn rearm(&mut self, now: Instant) -> Option<u64> {
         let at = earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())?;
@@ -375,35 +391,5 @@ impl Connection {
             ((), events)
         });
         this.kick_handshake();
-    }
-
-    /// Where received data lies: the memory, the element, and up to two pieces of at most `max`
-    /// bytes together, `skip` bytes behind the first unread one. Any context.
-    pub(crate) fn received(
-        &self,
-        skip: u32,
-        max: u32,
-    ) -> Option<(Arc<PeerMemory>, usize, [Segment; 2])> {
-        self.look(|data| {
-            let segments = data.core.recv_segments(skip, max);
-            if let Some(hold) = data.hold.as_ref() {
-                for segment in segments.iter() {
-                    if let (Ok(offset), Ok(len)) =
-                        (usize::try_from(segment.off), usize::try_from(segment.len))
-                    {
-                        hold.rmbe.sync_for_cpu(offset, len);
-                    }
-                }
-            }
-            (data.memory.clone(), data.element, segments)
-        })
-    }
-
-    /// Where data to be sent is copied to. `None` when the link is gone. Any context.
-    pub(crate) fn send_space(&self, want: u32) -> Option<(Arc<SendBuffer>, [Segment; 2])> {
-        let slot = self.data.lock();
-        let data = slot.data.as_ref()?;
-        let sendbuf = data.hold.as_ref()?.sendbuf.clone();
-        Some((sendbuf, data.core.send_segments(want)))
     }
 }

@@ -15,14 +15,18 @@ use super::{
     },
 };
 use crate::{
-    kapi::net::{
-        msg::RecvMsg,
-        socket::Socket, //
+    kapi::{
+        mem::region::PeerMemory,
+        net::{
+            msg::RecvMsg,
+            socket::Socket, //
+        },
     },
     proto::cdc::{
         Events,
         Fetch,
-        Receive, //
+        Receive,
+        Segment, //
     },
 };
 use kernel::{
@@ -32,7 +36,9 @@ use kernel::{
 
 /// What a reader finds behind the `skip` bytes it has peeked at.
 enum Outlook {
-    Data(u32),
+    Data(Found),
+    /// SO_OOBINLINE has changed.
+    Unsettled,
     /// The urgent mark, where a read ends that has something.
     Mark,
     Nothing,
@@ -40,16 +46,36 @@ enum Outlook {
     Failed(Error),
 }
 
-/// What there is for a read that has nothing yet (`first`) or something, and takes it or does not.
-fn outlook(connection: &Connection, skip: u32, first: bool, peek: bool) -> Outlook {
+/// Received data: how much of an element of that memory, and where.
+struct Found {
+    memory: Arc<PeerMemory>,
+    element: usize,
+    segments: [Segment; 2],
+    count: u32,
+}
+
+/// How a read is done.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// It does not take what it reads.
+    peek: bool,
+    /// Urgent bytes are part of the stream.
+    inline: bool,
+}
+
+/// What there is for a read of up to `want` bytes that has nothing yet (`first`) or something.
+fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Manner) -> Outlook {
     let mut slot = connection.data.lock();
     let Some(data) = slot.data.as_mut() else {
         return Outlook::Eof;
     };
+    if data.core.is_inline() != how.inline {
+        return Outlook::Unsettled;
+    }
     let mut available = data.core.recv_available().saturating_sub(skip);
     match data.core.recv_until_mark(skip) {
         Some(0) if !first => return Outlook::Mark,
-        Some(0) if !peek => data.core.leave_mark(),
+        Some(0) if !how.peek => data.core.leave_mark(),
         Some(0) | None => {}
         Some(before) => available = available.min(before),
     }
@@ -64,7 +90,15 @@ fn outlook(connection: &Connection, skip: u32, first: bool, peek: bool) -> Outlo
                 Ok(()) => Outlook::Eof,
             },
         },
-        available => Outlook::Data(available),
+        available => {
+            let count = available.min(want);
+            Outlook::Data(Found {
+                memory: data.memory.clone(),
+                element: data.element,
+                segments: data.received(skip, count),
+                count,
+            })
+        }
     }
 }
 
@@ -100,7 +134,6 @@ pub(crate) fn recv(
     let mut copied = 0usize;
     msg.clear_name();
     let mut guard = sk.lock();
-    settle_inline(sock, connection);
     let start = if peek { sk.peek_offset(flags) } else { 0 };
     let result = loop {
         if copied >= len {
@@ -111,8 +144,17 @@ pub(crate) fn recv(
         } else {
             0
         };
-        let available = match outlook(connection, skip, copied == 0, peek) {
-            Outlook::Data(available) => available,
+        let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
+        let how = Manner {
+            peek,
+            inline: sk.urgent_inline(),
+        };
+        let found = match outlook(connection, skip, rest, copied == 0, how) {
+            Outlook::Data(found) => found,
+            Outlook::Unsettled => {
+                settle_inline(connection, how.inline);
+                continue;
+            }
             Outlook::Mark => break Ok(()),
             Outlook::Nothing => {
                 if copied >= target {
@@ -131,12 +173,10 @@ pub(crate) fn recv(
             Outlook::Eof => break Ok(()),
             Outlook::Failed(error) => break Err(error),
         };
-        let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
-        let want = available.min(rest);
         let count = if flags & MSG_TRUNC != 0 {
-            Ok(want)
+            Ok(found.count)
         } else {
-            drain(connection, skip, want, msg)
+            drain(&found, msg)
         };
         let count = match count {
             Ok(count) => count,
@@ -148,11 +188,16 @@ pub(crate) fn recv(
             sk.peeked(octets);
         } else {
             sk.unpeeked(octets);
-            let _ = Connection::with_core(connection, |data, now| {
+            let left = Connection::with_core(connection, |data, now| {
                 let bytes = &mut data.counters.rx_bytes;
                 *bytes = bytes.wrapping_add(u64::from(count));
-                ((), data.core.consumed(now, count))
+                let events = data.core.consumed(now, count);
+                (data.core.recv_available(), events)
             });
+            // Without more there is nothing to find but the end, which is for the next call.
+            if copied >= target && left == Some(0) {
+                break Ok(());
+            }
         }
     };
     drop(guard);
@@ -163,8 +208,7 @@ pub(crate) fn recv(
 }
 
 /// Lets the core know of SO_OOBINLINE, which may have changed at any time.
-fn settle_inline(sock: &Socket, connection: &Arc<Connection>) {
-    let inline = sock.sk().urgent_inline();
+fn settle_inline(connection: &Arc<Connection>, inline: bool) {
     let _ = Connection::with_core(connection, |data, _| {
         data.core.set_inline(inline);
         ((), Events::default())
@@ -179,7 +223,7 @@ fn recv_urgent(
 ) -> Result<usize> {
     let flags = msg.flags();
     let guard = sock.sk().lock();
-    settle_inline(sock, connection);
+    settle_inline(connection, sock.sk().urgent_inline());
     let (fetch, byte, open) = {
         let mut slot = connection.data.lock();
         let data = slot.data.as_mut().ok_or(EINVAL)?;
@@ -209,13 +253,13 @@ fn recv_urgent(
 }
 
 /// Copies received data to the user; returns how much. Not less than one byte.
-fn drain(connection: &Connection, skip: u32, want: u32, msg: &mut RecvMsg<'_>) -> Result<u32> {
-    let (memory, element, segments) = connection.received(skip, want).ok_or(ECONNRESET)?;
+fn drain(found: &Found, msg: &mut RecvMsg<'_>) -> Result<u32> {
     let mut copied = 0u32;
-    for segment in segments.iter().filter(|segment| segment.len != 0) {
+    for segment in found.segments.iter().filter(|segment| segment.len != 0) {
         let offset = usize::try_from(segment.off)?;
         let len = usize::try_from(segment.len)?;
-        let count = match memory.copy_to_iter(element, offset, len, msg.iter()) {
+        let element = found.element;
+        let count = match found.memory.copy_to_iter(element, offset, len, msg.iter()) {
             Ok(count) => count,
             Err(error) if copied == 0 => return Err(error),
             Err(_) => break,

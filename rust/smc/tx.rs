@@ -13,14 +13,20 @@ use super::{
     },
 };
 use crate::{
-    kapi::net::{
-        msg::{
-            SendMsg,
-            Zerocopy, //
+    kapi::{
+        mem::sendbuf::SendBuffer,
+        net::{
+            msg::{
+                SendMsg,
+                Zerocopy, //
+            },
+            socket::Socket, //
         },
-        socket::Socket, //
     },
-    proto::cdc::SendError, //
+    proto::cdc::{
+        Segment,
+        SendError, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -29,20 +35,23 @@ use kernel::{
 
 /// What a writer finds.
 enum Outlook {
-    Room(u32),
+    /// Where to copy data to.
+    Room(Arc<SendBuffer>, [Segment; 2]),
     Full,
     Broken,
 }
 
-fn outlook(connection: &Connection) -> Outlook {
+/// What there is for a writer that wants to put `want` bytes, at least one.
+fn outlook(connection: &Connection, want: u32) -> Outlook {
     let slot = connection.data.lock();
     let Some(data) = slot.data.as_ref() else {
         return Outlook::Broken;
     };
     match data.core.can_send() {
-        Ok(()) => match data.core.send_room() {
-            0 => Outlook::Full,
-            room => Outlook::Room(room),
+        Ok(()) if data.core.send_room() == 0 => Outlook::Full,
+        Ok(()) => match data.hold.as_ref() {
+            Some(hold) => Outlook::Room(hold.sendbuf.clone(), data.core.send_segments(want)),
+            None => Outlook::Broken,
         },
         Err(SendError::Failed) if !data.shown => Outlook::Full,
         Err(SendError::Pipe | SendError::Failed) => Outlook::Broken,
@@ -85,8 +94,9 @@ pub(crate) fn send(
         if sent >= total {
             break Ok(());
         }
-        let room = match outlook(connection) {
-            Outlook::Room(room) => room,
+        let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
+        let (buffer, segments) = match outlook(connection, rest) {
+            Outlook::Room(buffer, segments) => (buffer, segments),
             Outlook::Full => {
                 if timeo == 0 {
                     break Err(EAGAIN);
@@ -101,8 +111,7 @@ pub(crate) fn send(
             // The error of the sock, if there is one, comes before this.
             Outlook::Broken => break Err(EPIPE),
         };
-        let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
-        let copied = match fill(connection, room.min(rest), msg) {
+        let copied = match fill(&buffer, &segments, msg) {
             Ok(copied) => copied,
             Err(error) => break Err(error),
         };
@@ -139,8 +148,7 @@ pub(crate) fn send(
 }
 
 /// Copies user data to where the send ring is free; returns how much. Not less than one byte.
-fn fill(connection: &Connection, want: u32, msg: &mut SendMsg<'_>) -> Result<u32> {
-    let (buffer, segments) = connection.send_space(want).ok_or(EPIPE)?;
+fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> Result<u32> {
     let mut copied = 0u32;
     for segment in segments.iter().filter(|segment| segment.len != 0) {
         let offset = usize::try_from(segment.off)?;

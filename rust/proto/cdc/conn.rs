@@ -694,6 +694,11 @@ impl Conn {
         self.rx.set_inline(inline);
     }
 
+    /// What [`Self::set_inline`] said last.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.rx.is_inline()
+    }
+
     /// Whether the reader stands at the urgent mark (SIOCATMARK). Reads of some bytes end there.
     pub(crate) fn is_at_mark(&self) -> bool {
         self.rx.is_at_mark()

@@ -171,6 +171,11 @@ impl Receiver {
         self.pass();
     }
 
+    /// Whether they are.
+    pub(super) const fn is_inline(&self) -> bool {
+        self.inline
+    }
+
     /// Whether the application stands at the mark (SIOCATMARK).
     pub(super) fn is_at_mark(&self) -> bool {
         self.mark
