@@ -6,13 +6,15 @@ Covers SMCR-LGR-10, LGR-22, RDV-20.
 """
 
 import resource
+import socket
 import sys
 import threading
 
+import lab
 import stage
 from ktap import equal
 from lab import known, receive
-from stage import Case, carried, groups
+from stage import ADDRESSES, GUEST, Case, carried, groups
 
 SIZE = 3000
 
@@ -89,5 +91,64 @@ class Many(Case):
             sock.close()
 
 
+class Mixed(Case):
+    """One listening socket, three kinds of clients at the same time: SMC from the other kernel, TCP
+    from the other kernel, TCP from its own."""
+
+    each = 8
+
+    def server(self, listening):
+        """Echoes to all until each has ended."""
+        near = [socket.create_connection((ADDRESSES[GUEST], self.port), timeout=lab.BOUND)
+                for _ in range(self.each)]
+        self.meet("near")
+        socks = [self.accept(listening) for _ in range(3 * self.each)]
+        child = lab.Child(lambda: self.ask(near))
+        for sock in near:
+            sock.close()
+        echoes = [threading.Thread(target=self.echo, args=(sock,)) for sock in socks]
+        for echo in echoes:
+            echo.start()
+        self.meet("connected")
+        equal(carried(), self.each, "carried by SMC")
+        self.meet("counted")
+        for echo in echoes:
+            echo.join()
+        child.ends_well()
+
+    @staticmethod
+    def echo(sock):
+        """Until the end."""
+        with sock:
+            while data := sock.recv(65536):
+                sock.sendall(data)
+
+    @staticmethod
+    def ask(socks):
+        """Sends on each in turn and compares."""
+        for number in range(20):
+            data = known(number, 9000)
+            for sock in socks:
+                sock.sendall(data)
+            for sock in socks:
+                equal(receive(sock, len(data)) == data, True, "echo %d" % number)
+
+    def client(self):
+        """Asks by both kinds."""
+        self.meet("near")
+        socks = []
+        for _ in range(self.each):
+            socks.append(self.connect())
+            socks.append(self.connect(lab.new_socket(None, socket.AF_INET, False)))
+        for sock in socks:
+            sock.settimeout(lab.BOUND)
+        self.meet("connected")
+        equal(carried(), self.each, "carried by SMC")
+        self.meet("counted")
+        self.ask(socks)
+        for sock in socks:
+            sock.close()
+
+
 if __name__ == "__main__":
-    sys.exit(stage.run([Short, Many]))
+    sys.exit(stage.run([Mixed, Short, Many]))

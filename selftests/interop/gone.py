@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""One of the two implementations goes away under traffic: the other is told in bounded time, and
+connections work again when the first is back.
+
+Covers SMCR-CLS-33, KAL-05.
+"""
+
+import errno
+import pathlib
+import socket
+import subprocess
+import sys
+
+import lab
+import stage
+from ktap import equal
+from lab import Child, error_of, known, receive
+from stage import Case, LAB, OURS, both_ways, carried
+
+# By retransmission, by a test of the link, or by what TCP says.
+SECONDS = 100
+PARAMETERS = []
+
+SILENCE = """
+table netdev silence {
+	chain in {
+		type filter hook ingress device net0 priority 0; policy drop;
+	}
+	chain out {
+		type filter hook egress device net0 priority 0; policy drop;
+	}
+}
+"""
+
+
+def be_silent():
+    """No frame leaves or enters this kernel."""
+    subprocess.run(["nft", "-f", "-"], input=SILENCE, text=True, check=True)
+
+
+def speak():
+    """Frames pass again."""
+    lab.command("nft", "delete", "table", "netdev", "silence")
+
+
+def until_error(sock):
+    """Sends until an error, which has to be one of the connection."""
+    sock.settimeout(SECONDS)
+    error = "none"
+    while error == "none":
+        error = error_of(sock.sendall, known("x", 50000))
+    equal(error in ("late", "EAGAIN"), False, "no error in %d s" % SECONDS)
+
+
+def read_to_the_end(sock):
+    """Reads until an error or the end of data; which of them."""
+    sock.settimeout(SECONDS)
+    try:
+        while sock.recv(65536):
+            pass
+    except TimeoutError as error:
+        equal(bool(error.errno), True, "an error in %d s" % SECONDS)
+    except OSError:
+        pass
+    else:
+        return "end"
+    return "error"
+
+
+def module_goes():
+    """The module of this side is removed as soon as nothing uses it."""
+    names = ["rdma_sock"] if OURS else ["smc_diag", "smc"]
+    for name in names:
+        lab.until(lambda name=name: users(name) == 0, "%s is in use" % name)
+        lab.command("rmmod", name)
+
+
+def users(name):
+    """The reference count of a module."""
+    with open("/sys/module/%s/refcnt" % name, encoding="ascii") as refcnt:
+        return int(refcnt.read())
+
+
+def module_comes():
+    """It is loaded again."""
+    if OURS:
+        lab.command("insmod", str(lab.module_file()), *PARAMETERS)
+    else:
+        lab.command("modprobe", "-a", "smc", "smc_diag")
+    stage.set_ueids([LAB])
+    test_soon()
+
+
+def test_soon(seconds=1):
+    """Idle links are tested soon; both have a file of the same name."""
+    pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text("%d\n" % seconds,
+                                                                    encoding="ascii")
+
+
+def device_goes():
+    """The RDMA device of this side goes. On the C side that is over when programs have closed what
+    it carried."""
+    return subprocess.Popen(["rdma", "link", "delete", "rxe0"])
+
+
+def is_gone(removal):
+    """The device has gone."""
+    equal(removal.wait(lab.BOUND), 0, "status of the removal")
+
+
+def device_comes():
+    """It is there again."""
+    lab.command("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "net0")
+    stage.await_address()
+
+
+class Gone(Case):
+    """What these cases have in common: two connections, one with data, one idle; then new ones."""
+
+    bound = 300
+    victim = ""
+    # Whether the victim's connections are closed in order.
+    orderly = False
+
+    def is_victim(self):
+        """Whether this side is the one that goes."""
+        return OURS == (self.victim == "ours")
+
+    def two(self, listening):
+        """Two connections."""
+        if listening:
+            return self.accept(listening), self.accept(listening)
+        return self.connect(), self.connect()
+
+    def connect_again(self):
+        """A connection. The C side drops a CONFIRM LINK that is faster than its own preparations
+        for it; its program is told after 5 s, and tries again."""
+        for _ in range(4):
+            try:
+                return self.connect()
+            except OSError as error:
+                # A reset, or what the C side makes of its own timer.
+                if OURS or error.errno not in (errno.ECONNRESET, errno.EPROTO):
+                    raise
+        return self.connect()
+
+    def afterwards(self, listening):
+        """New connections go by SMC."""
+        with (self.accept(listening) if listening else self.connect_again()) as sock:
+            both_ways(sock, "n" + self.role, "n" + ("client" if listening else "server"), 300000)
+            equal(carried(), 1, "carried by SMC")
+            self.meet("after")
+
+    def survive(self, busy, idle):
+        """Both connections end, with an error. The C side may show the end of data in its place."""
+        writer = Child(lambda: until_error(busy))
+        reader = Child(lambda: equal(read_to_the_end(idle) == "error" or not OURS or self.orderly,
+                                     True, "an error"))
+        writer.ends_well(SECONDS + 5)
+        reader.ends_well(SECONDS + 5)
+        busy.close()
+        idle.close()
+
+    def server(self, listening):
+        """Server."""
+        self.go(listening)
+
+    def client(self):
+        """Client."""
+        self.go(None)
+
+    def run(self):
+        super().run()
+        test_soon(30)
+
+    def go(self, listening):
+        """One side."""
+        test_soon()
+        self.meet("set")
+        busy, idle = self.two(listening)
+        equal(carried() >= 2, True, "carried by SMC")
+        self.meet("both")
+        if self.is_victim():
+            receive(busy, 300000)
+            # A listening socket would keep the module; the client comes back to another one.
+            self.die(busy, idle, listening)
+        else:
+            self.survive(busy, idle)
+            self.meet("told")
+            self.be_alone()
+        if listening:
+            listening.close()
+            listening = self.listen(self.new_socket())
+        self.meet("back")
+        self.afterwards(listening)
+        if listening:
+            listening.close()
+
+    def be_alone(self):
+        """What the survivor does before the other is back."""
+
+    def die(self, busy, idle, listening):
+        """This side goes and comes back."""
+        raise NotImplementedError
+
+
+class OursReboots(Gone):
+    """Our side falls silent, forgets everything, and comes back as if its kernel were new."""
+
+    victim = "ours"
+
+    def die(self, busy, idle, listening):
+        be_silent()
+        try:
+            removal = device_goes()
+            for sock in (busy, idle, listening):
+                if sock:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                    sock.close()
+            is_gone(removal)
+            module_goes()
+            self.meet("told")
+            module_comes()
+        finally:
+            speak()
+        device_comes()
+
+
+class TheirsReboots(OursReboots):
+    """The same for the C side."""
+
+    victim = "c"
+
+
+class OurModuleGoes(Gone):
+    """The module is refused to go under traffic, and goes when the connections are closed; the
+    link group, which stays for later ones, ends on both sides."""
+
+    victim = "ours"
+    orderly = True
+
+    def die(self, busy, idle, listening):
+        name = "rdma_sock" if OURS else "smc"
+        equal("in use" in lab.command("rmmod", name, check=False), True, "rmmod with connections")
+        busy.close()
+        idle.close()
+        if listening:
+            listening.close()
+        module_goes()
+        self.meet("told")
+        self.meet("alone")
+        module_comes()
+
+    def be_alone(self):
+        lab.until(lambda: not stage.groups(), "link groups are left")
+        self.meet("alone")
+
+
+class TheirModuleGoes(OurModuleGoes):
+    """The same for the C side."""
+
+    victim = "c"
+
+
+def main():
+    """All cases."""
+    if OURS:
+        PARAMETERS.extend(lab.module_parameters())
+    with lab.no_autoload():
+        return stage.run([OurModuleGoes, TheirModuleGoes, OursReboots, TheirsReboots])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
