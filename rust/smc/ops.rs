@@ -496,6 +496,10 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
     let error = sk.err() != 0;
     let queued = sk.has_error_queue();
     let target = u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1);
+    if error {
+        // A reset sets the error and then the state, as one for whoever has the lock.
+        drop(sk.lock());
+    }
     let closed = sk.tcp_state() == TcpState::Close;
     let looked = connection.look(|data| {
         let core = &data.core;
