@@ -35,22 +35,28 @@ pub(super) const ORDERLY: [[End; 2]; 4] = [
     [End::HalfClose, End::CloseWhenWritten],
 ];
 
+/// Checks that both applications have read all that the other wrote, to its end, and that nothing had
+/// to be forced or waited for.
+pub(super) fn ended_in_order(world: &World) {
+    let [a, b] = &world.sides;
+    assert_eq!(a.app.read, b.app.to_write, "{}", world.log());
+    assert_eq!(b.app.read, a.app.to_write, "{}", world.log());
+    for side in [a, b] {
+        assert_eq!(side.app.error, None);
+        assert!(side.app.saw_eof);
+        assert_eq!(side.tcp_out, Tcp::Fin);
+        assert!(!side.conn.is_forced());
+    }
+    assert!(!world.waited, "waited for a deadline: {}", world.log());
+}
+
 // CLS-03, CLS-04, CLS-14, CDC-35, CDC-53, WIN-09, WIN-11, TST-003, TST-026.
 #[test]
 fn orderly_ends_deliver_everything() {
     for_seeds(600, |seed| {
         let ends = Rng::new(seed).pick(&ORDERLY[..3]);
         let world = run(seed, ends, Trouble::None);
-        let [a, b] = &world.sides;
-        assert_eq!(a.app.read, b.app.to_write, "{}", world.log());
-        assert_eq!(b.app.read, a.app.to_write, "{}", world.log());
-        for side in [a, b] {
-            assert_eq!(side.app.error, None);
-            assert!(side.app.saw_eof);
-            assert_eq!(side.tcp_out, Tcp::Fin);
-            assert!(!side.conn.is_forced());
-        }
-        assert!(!world.waited, "waited for a deadline: {}", world.log());
+        ended_in_order(&world);
     });
 }
 

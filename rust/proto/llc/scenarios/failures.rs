@@ -119,20 +119,26 @@ fn client_ignores_commands_on_a_link_it_gave_up() {
     }
 }
 
-// ERR-34, AMB-25: more keys than were announced are a protocol error, which is an outage of the link
-// that carried them.
-#[test]
-fn more_keys_than_announced_are_an_outage() {
+/// A second link is being added by a server that has told of its keys, of which the client has heard
+/// nothing: its first continuation. The server has so many buffers besides its first.
+fn unheard_continuation(rmbs: usize) -> (Pair, Seen) {
     let mut pair = Pair::ready([1, 1], [2, 2]);
-    for _ in 0..4 {
+    for _ in 0..rmbs {
         pair.add_rmb(SERVER);
     }
     pair.sides[CLIENT].ports += 1;
-    // The server's continuations are heard by nobody.
     pair.deaf = |from, kind, _| from == SERVER && kind == CONT;
     pair.add_port(SERVER);
     let asked = pair.seen.iter().rfind(|seen| seen.kind == CONT);
     let asked = *asked.expect("the server tells of its keys");
+    (pair, asked)
+}
+
+// ERR-34, AMB-25: more keys than were announced are a protocol error, which is an outage of the link
+// that carried them.
+#[test]
+fn more_keys_than_announced_are_an_outage() {
+    let (mut pair, asked) = unheard_continuation(4);
     assert_eq!((asked.from, asked.octets[5]), (SERVER, 5));
     let number = LinkNum::new(asked.octets[4]);
     let said = |left| {
@@ -159,15 +165,7 @@ fn more_keys_than_announced_are_an_outage() {
 // on the new link, and all others are.
 #[test]
 fn fewer_keys_than_announced_are_borne_with() {
-    let mut pair = Pair::ready([1, 1], [2, 2]);
-    for _ in 0..2 {
-        pair.add_rmb(SERVER);
-    }
-    pair.sides[CLIENT].ports += 1;
-    pair.deaf = |from, kind, _| from == SERVER && kind == CONT;
-    pair.add_port(SERVER);
-    let asked = pair.seen.iter().rfind(|seen| seen.kind == CONT);
-    let asked = *asked.expect("the server tells of its keys");
+    let (mut pair, asked) = unheard_continuation(2);
     let new = second(&pair, SERVER);
     let qpn = pair.sides[SERVER].end(new).expect("it is there").qpn;
     // The first message as it was, the second without the last key.
