@@ -9,25 +9,8 @@ import sys
 import lab
 import two
 from ktap import equal
-from lab import all_gone, exchange, is_smc, pair
-from two import (await_gone, await_links, await_that, device_of, hosts, links, remove, used, wires,
-                 Load)
-
-
-def one_pair():
-    """A connection that has moved something."""
-    client, server = pair()
-    is_smc(client, server)
-    exchange(client, server)
-    return client, server
-
-
-def close(*pairs):
-    """Closes connections and waits for their end."""
-    for ends in pairs:
-        for sock in ends:
-            sock.close()
-    all_gone()
+from two import (await_gone, await_links, await_that, close, device_of, hosts, links, one_pair, remove,
+                 used, wires, Load)
 
 
 def symmetric():

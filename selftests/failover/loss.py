@@ -11,9 +11,9 @@ import time
 import lab
 import two
 from ktap import equal
-from lab import Child, all_gone, command, error_of, exchange, is_smc, pair
-from two import (await_gone, await_links, block, check_stream, hosts, links, remove, send_blocks, used,
-                 wires, written, BLOCK, Load, SECONDS)
+from lab import Child, all_gone, command, error_of, exchange, pair
+from two import (await_gone, await_links, block, check_stream, close, hosts, links, one_pair, remove,
+                 send_blocks, used, wires, written, BLOCK, Load, SECONDS)
 
 ALL = ("a1", "a2", "b1", "b2")
 
@@ -81,9 +81,7 @@ def one_after_the_other():
 def while_the_window_is_closed():
     """The reader does not read, so that everything is full; then it does."""
     hosts()
-    client, server = pair()
-    is_smc(client, server)
-    exchange(client, server)
+    client, server = one_pair()
     await_links(*ALL)
     # The connection was made on the first link.
     source, sink = client, server
@@ -121,8 +119,7 @@ def while_the_window_is_closed():
 def closing(how, device):
     """The connection is being closed with data on the way when the link goes."""
     hosts()
-    exchange_once = pair()
-    exchange(*exchange_once)
+    exchange_once = one_pair()
     await_links(*ALL)
     ends = [pair() for _ in range(4)]
 
@@ -158,9 +155,7 @@ def closing(how, device):
     remove(device)
     for child in writers + readers:
         child.ends_well(SECONDS)
-    for sock in exchange_once:
-        sock.close()
-    all_gone()
+    close(exchange_once)
 
 
 def while_closing():
@@ -189,9 +184,7 @@ def first_link_goes_while_another_is_added():
     nobody hangs, and nothing is wrong in the data."""
     for number in range(3):
         hosts("a1", "b1")
-        client, server = pair()
-        is_smc(client, server)
-        exchange(client, server)
+        client, server = one_pair()
         wires("add", "b2")
         wires("add", "a2")
         time.sleep(0.2 * number)
@@ -227,9 +220,7 @@ def first_link_goes_while_another_is_added():
 def last_link_dies():
     """First one link, then the other: now connections are reset, at once, and nobody hangs."""
     hosts()
-    client, server = pair()
-    is_smc(client, server)
-    exchange(client, server)
+    client, server = one_pair()
     await_links(*ALL)
     remove("a1")
     exchange(client, server)
@@ -244,9 +235,7 @@ def last_link_dies():
     for child in children:
         child.ends_well(SECONDS)
     equal(links("a"), [], "links")
-    client.close()
-    server.close()
-    all_gone()
+    close((client, server))
 
 
 if __name__ == "__main__":

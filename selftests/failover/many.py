@@ -8,8 +8,9 @@ import sys
 import lab
 import two
 from ktap import equal
-from lab import all_gone, exchange, is_smc, pair
-from two import allow, await_gone, await_links, device_of, hosts, links, remove, wires, Load
+from lab import exchange
+from two import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
+                 Load)
 
 ALL = [side + number for number in "1234" for side in "ab"]
 
@@ -20,22 +21,6 @@ def many(here, there, *devices):
     allow("a", here)
     allow("b", there)
     return one_pair()
-
-
-def one_pair():
-    """A connection that has moved something."""
-    client, server = pair()
-    is_smc(client, server)
-    exchange(client, server)
-    return client, server
-
-
-def close(*pairs):
-    """Closes connections and waits for their end."""
-    for ends in pairs:
-        for sock in ends:
-            sock.close()
-    all_gone()
 
 
 def four_links():

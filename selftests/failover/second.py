@@ -4,14 +4,14 @@
 (SMCR-LLF-10, SMCR-LLF-20, SMCR-LLF-24, SMCR-FOV-01..06, SMCR-RMB-20)."""
 
 import pathlib
-import socket
 import sys
 
 import lab
 import two
 from ktap import equal
-from lab import all_gone, exchange, is_smc
-from two import allow, await_gone, await_links, device_of, hosts, links, remove, wires, Load
+from lab import exchange
+from two import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
+                 Load)
 
 ALL = [side + number for number in "1234" for side in "ab"]
 FEW = ["a1", "b1", "a2", "b2"]
@@ -25,30 +25,6 @@ def version_2(*devices, most=2):
         with lab.inside(side):
             UEIDS.write_text("LAB.ONE", encoding="ascii")
         allow(side, most)
-
-
-def one_pair(rcvbuf=None):
-    """A connection that has moved something."""
-    with lab.listener("b") as listening:
-        client = lab.new_socket("a")
-        if rcvbuf:
-            for sock in client, listening:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
-        client.settimeout(lab.BOUND)
-        client.connect(listening.getsockname())
-        server, _ = listening.accept()
-        server.settimeout(lab.BOUND)
-    is_smc(client, server)
-    exchange(client, server)
-    return client, server
-
-
-def close(*pairs):
-    """Closes connections and waits for their end."""
-    for ends in pairs:
-        for sock in ends:
-            sock.close()
-    all_gone()
 
 
 def are_second():

@@ -46,6 +46,22 @@ def allow(side, number):
         file.write_text("%d\n" % number, encoding="ascii")
 
 
+def one_pair(rcvbuf=None):
+    """A connection that has moved something."""
+    client, server = lab.pair(rcvbuf=rcvbuf)
+    lab.is_smc(client, server)
+    lab.exchange(client, server)
+    return client, server
+
+
+def close(*pairs):
+    """Closes connections and waits for their end."""
+    for ends in pairs:
+        for sock in ends:
+            sock.close()
+    lab.all_gone()
+
+
 def remove(device):
     """The RDMA device goes away."""
     lab.command("rdma", "link", "delete", "rs_" + device)

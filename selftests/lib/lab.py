@@ -98,10 +98,14 @@ def listener(side="b", family=socket.AF_INET, smc=True, backlog=256):
     return sock
 
 
-def pair(family=socket.AF_INET, smc=(True, True), source=None):
-    """Two ends of a connection from a to b; `source` is the client's address."""
+def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
+    """Two ends of a connection from a to b; `source` is the client's address, `rcvbuf` the size of both
+    receive buffers if they are to have another one."""
     with listener("b", family, smc[1]) as listening:
         client = new_socket("a", family, smc[0])
+        if rcvbuf:
+            for sock in client, listening:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         if source:
             client.bind((source, 0))
         client.settimeout(BOUND)
