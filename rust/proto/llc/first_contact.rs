@@ -48,6 +48,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 self.phase = Phase::Confirming {
                     deadline: now.saturating_add(self.timers.first_contact),
                     delivered: false,
+                    repeat_at: Some(now.saturating_add(self.timers.repeat_confirm)),
                 };
                 self.send_confirm_link(Slot::FIRST, Kind::ConfirmLink);
             }
@@ -107,6 +108,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.adding_at(slot, Stage::Confirming).is_some() {
             return self.on_confirm_added(now, slot, message);
         }
+        if self.is_repeated(slot, message) {
+            return;
+        }
         let expected = match self.phase {
             Phase::Confirming { .. } => message.reply,
             Phase::Idle => self.role == Role::Client && !message.reply,
@@ -141,6 +145,19 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             self.phase = Phase::Second;
             self.begin_add(now);
         }
+    }
+
+    /// Whether this is the CONFIRM LINK once more that a client is answering, or has answered, and
+    /// whose server did not want to wait for the reply.
+    fn is_repeated(&self, slot: Slot, message: &ConfirmLink) -> bool {
+        let answered = matches!(self.phase, Phase::AwaitRts { .. } | Phase::AwaitAdd { .. });
+        answered
+            && !message.reply
+            && self.link(slot).is_some_and(|link| {
+                link.number == message.number
+                    && link.peer_uid == Some(message.uid)
+                    && (link.peer.gid, link.peer.qpn) == (message.gid, message.qpn)
+            })
     }
 
     /// Whether a CONFIRM LINK is about this link (LLF-04, ERR-30, FBK-10). Notes the peer's name
@@ -208,12 +225,24 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_phase_timeout(&mut self, now: Instant) {
         match self.phase.deadline() {
             Some(deadline) if deadline <= now => {}
-            _ => return,
+            _ => return self.on_repeat_timeout(now),
         }
         if let Some(fail) = self.phase.timeout_verdict() {
             self.finish(Action::FirstContactFailed(fail));
         } else {
             self.on_end_timeout(now);
+        }
+    }
+
+    /// No reply has come to a server's CONFIRM LINK. Linux drops one that arrives between its Confirm
+    /// and the moment it begins to wait.
+    fn on_repeat_timeout(&mut self, now: Instant) {
+        let Phase::Confirming { repeat_at, .. } = &mut self.phase else {
+            return;
+        };
+        if repeat_at.is_some_and(|at| at <= now) {
+            *repeat_at = None;
+            self.send_confirm_link(Slot::FIRST, Kind::ConfirmLink);
         }
     }
 }
@@ -339,7 +368,7 @@ mod tests {
         let confirm = confirm_link(Role::Server);
         let expected = (Kind::ConfirmLink, Message::ConfirmLink(confirm));
         assert_eq!(sent(&mut group), Some(expected));
-        assert_eq!(group.poll_timeout(), Some(after(5)));
+        assert_eq!(group.poll_timeout(), Some(after(2)));
 
         let reply = Message::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
@@ -394,6 +423,57 @@ mod tests {
         let refusal = Message::AddLink(add_link(Role::Client));
         assert_eq!(sent(&mut group), Some((Kind::Reply, refusal)));
         assert_eq!(group.poll_action(), Some(Action::Ready));
+    }
+
+    /// A client whose engine was not ready may have dropped it: once, and not at the end of the time.
+    #[test]
+    fn confirm_link_is_repeated_once() {
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = advanced(Role::Server, 1, &mut places);
+        group.handle_timeout(after(1));
+        assert_eq!(group.poll_action(), None);
+        group.handle_timeout(after(2));
+        let confirm = Message::ConfirmLink(confirm_link(Role::Server));
+        assert_eq!(sent(&mut group), Some((Kind::ConfirmLink, confirm)));
+        assert_eq!(group.poll_timeout(), Some(after(5)));
+        group.handle_timeout(after(4));
+        assert_eq!(group.poll_action(), None);
+        deliver(
+            &mut group,
+            after(4),
+            &Message::ConfirmLink(confirm_link(Role::Client)),
+        );
+        assert_eq!(group.poll_action(), Some(OFFER));
+    }
+
+    /// Nobody need wait for the end of the time who has given up repeating.
+    #[test]
+    fn late_timer_is_the_end_and_no_repetition() {
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = advanced(Role::Server, 1, &mut places);
+        let fail = strike(&mut group, Event::Timeout, Kind::ConfirmLink);
+        assert_eq!(fail, Some(Fail::Abort(Reason::TimeoutConfirmLink)));
+    }
+
+    /// The same once more does no harm to a client; another one is the end.
+    #[test]
+    fn repeated_confirm_link_is_passed_over() {
+        let good = confirm_link(Role::Server);
+        for steps in 1..=3 {
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = advanced(Role::Client, steps, &mut places);
+            deliver(&mut group, START, &Message::ConfirmLink(good));
+            assert_eq!(group.poll_action(), None);
+            let other = ConfirmLink {
+                uid: good.uid.wrapping_add(1),
+                ..good
+            };
+            deliver(&mut group, START, &Message::ConfirmLink(other));
+            assert!(matches!(
+                group.poll_action(),
+                Some(Action::FirstContactFailed(_))
+            ));
+        }
     }
 
     /// LNK-11: the server may be faster than the client's own engine.

@@ -41,6 +41,9 @@ const DELAYED: usize = 2;
 pub(crate) struct Timers {
     /// For each answer of the peer in first contact (TMR-02).
     pub(crate) first_contact: Duration,
+    /// After this time without a reply a server sends CONFIRM LINK once more: a client whose own
+    /// engine was not ready yet may have dropped it. Less than half of [`Self::first_contact`].
+    pub(crate) repeat_confirm: Duration,
     /// For the server's CONFIRM LINK after SMC Confirm. Longer than the server waits, so that a
     /// Decline of the server arrives before the client gives up (TMR-04).
     pub(crate) client_confirm: Duration,
@@ -61,6 +64,7 @@ impl Default for Timers {
     fn default() -> Self {
         Self {
             first_contact: Duration::from_secs(5),
+            repeat_confirm: Duration::from_secs(2),
             client_confirm: Duration::from_secs(10),
             reply: Duration::from_secs(2),
             idle_test: Duration::from_secs(30),
@@ -291,6 +295,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         let idle = self.idle_test();
         let own = earliest(self.phase.deadline(), self.rkeys.deadline());
+        let own = earliest(own, self.phase.repeat_at());
         let own = earliest(own, self.adding.map(|adding| adding.deadline));
         let own = earliest(own, self.retry_at);
         self.links

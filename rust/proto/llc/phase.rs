@@ -21,6 +21,8 @@ pub(super) enum Phase {
         deadline: Instant,
         /// Whether it is known to have arrived.
         delivered: bool,
+        /// When it is sent once more; `None` if it was.
+        repeat_at: Option<Instant>,
     },
     /// The attempt for a second link is under way (RDV-06).
     Second,
@@ -62,6 +64,14 @@ impl Phase {
     /// Whether first contact is not over, one way or another.
     pub(super) const fn is_first_contact(self) -> bool {
         !matches!(self, Self::Ready | Self::Ending { .. } | Self::Over)
+    }
+
+    /// When there is something to do before that.
+    pub(super) const fn repeat_at(self) -> Option<Instant> {
+        match self {
+            Self::Confirming { repeat_at, .. } => repeat_at,
+            _ => None,
+        }
     }
 
     /// When waiting ends.
