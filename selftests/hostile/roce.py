@@ -179,7 +179,9 @@ class Qp:
             self.acknowledged(psn, body[0])
             return
         if isinstance(self.behave, int):
-            self.reply(psn, self.behave)
+            # A refusal acknowledges what came before it.
+            if psn == self.expected:
+                self.reply(psn, self.behave)
             return
         if psn != self.expected:
             late = (self.expected - psn & MASK) < MASK // 2

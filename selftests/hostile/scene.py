@@ -167,6 +167,11 @@ class Scene:
             sock.close()
         self.accepted.clear()
 
+    def is_alone(self):
+        """Whether only the bystander's connection is left. What the listener gets late goes, too."""
+        self.let_go()
+        return lab.counter("b", "active_conns") == 1
+
     def dismiss(self):
         """The peers leave; those whom nobody listens to just vanish."""
         queue_pairs = []
@@ -198,7 +203,7 @@ class Scene:
                 self.let_go()
                 self.dismiss()
             # What remains is the bystander: its two ends and the listener.
-            lab.until(lambda: lab.counter("b", "active_conns") == 1, "connections are left", 90)
+            lab.until(self.is_alone, "connections are left", 90)
         run.name = name
         return run
 
@@ -231,7 +236,7 @@ class Scene:
                     raise errors[name]
                 if not any(thread.is_alive() for thread in threads.values()):
                     self.let_go()
-                    lab.until(lambda: lab.counter("b", "active_conns") == 1, "connections are left", 90)
+                    lab.until(self.is_alone, "connections are left", 90)
             run.name = name
             return run
         return [told(name) for name, _ in cases]
