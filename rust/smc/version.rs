@@ -20,7 +20,8 @@ use crate::{
             netdev::Egress,
             route::{
                 next_hop,
-                NextHop, //
+                NextHop,
+                Way, //
             },
         },
     },
@@ -64,8 +65,7 @@ fn is_routable(gid: Gid) -> bool {
     !matches!(gid.get(), [0xfe, second, ..] if second & 0xc0 == 0x80)
 }
 
-/// The next hop to a peer's port. Where the peer's address is not IPv4, both are ours, and in one
-/// subnet.
+/// The next hop to a peer's port.
 fn hop(connection: &Connection, path: &Path, to: Gid) -> Result<NextHop, Reason> {
     let v4 = |gid: [u8; 16]| {
         let addr = Addr::V6 {
@@ -75,13 +75,12 @@ fn hop(connection: &Connection, path: &Path, to: Gid) -> Result<NextHop, Reason>
         };
         addr.as_v4()
     };
-    match (v4(path.gid.gid), v4(to.get())) {
-        (Some(from), Some(to)) => {
-            next_hop(&connection.sk.net(), from, to).map_err(|_| Reason::NoRoute)
-        }
-        (None, None) if is_routable(to) => Ok(NextHop::Host),
-        _ => Err(Reason::NoRoute),
-    }
+    let way = match (v4(path.gid.gid), v4(to.get())) {
+        (Some(from), Some(to)) => Way::V4(from, to),
+        (None, None) if is_routable(to) => Way::V6(path.gid.gid, to.get()),
+        _ => return Err(Reason::NoRoute),
+    };
+    next_hop(&connection.sk.net(), way).map_err(|_| Reason::NoRoute)
 }
 
 /// This side's offer of version 2, if it can make one. Sleeps.

@@ -135,7 +135,8 @@ def read_clc(octets):
     """A CLC message that the kernel sent."""
     if octets[:4] != EYE or octets[-4:] != EYE or octets[4] not in CLC:
         raise AssertionError("no CLC message: %s" % octets.hex())
-    return Message(CLC[octets[4]], octets)
+    later = octets[7] >> 4 == 2 and octets[4] in (ACCEPT, CONFIRM)
+    return Message((CLC2 if later else CLC)[octets[4]], octets)
 
 
 def llc(kind, reply=False, **values):

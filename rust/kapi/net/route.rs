@@ -3,6 +3,7 @@
 //! Routes: whether a gateway is on the way to a host, and which.
 //!
 //! C headers: [`include/net/route.h`](srctree/include/net/route.h),
+//! [`include/net/ip6_route.h`](srctree/include/net/ip6_route.h),
 //! [`include/net/neighbour.h`](srctree/include/net/neighbour.h)
 
 use super::netns::NetRef;
@@ -21,24 +22,45 @@ pub(crate) enum NextHop {
     Gateway([u8; 6]),
 }
 
-/// The next hop on the way from one IPv4 address to another. May sleep.
+/// Addresses of one family, as they are sent.
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// From one IPv4 address to another.
+    V4([u8; 4], [u8; 4]),
+    /// From one IPv6 address to another, which is no link-local one.
+    V6([u8; 16], [u8; 16]),
+}
+
+/// The next hop on the way from one address to another. May sleep.
 ///
 /// # Errors
 ///
 /// `EAGAIN` when the address of the gateway is not known yet; it has been asked for. Another error
 /// when there is no route.
-pub(crate) fn next_hop(net: &NetRef, from: [u8; 4], to: [u8; 4]) -> Result<NextHop> {
+pub(crate) fn next_hop(net: &NetRef, way: Way) -> Result<NextHop> {
     let (mut mac, mut gateway) = ([0; 6], false);
-    // SAFETY: The namespace is valid, and both results are valid for writes; only addresses
-    // of six octets are written.
-    let ret = unsafe {
-        bindings::rdma_sock_helper_next_hop(
-            net.as_raw(),
-            u32::from_ne_bytes(from),
-            u32::from_ne_bytes(to),
-            mac.as_mut_ptr(),
-            &mut gateway,
-        )
+    let ret = match way {
+        // SAFETY: The namespace is valid, and both results are valid for writes; only addresses
+        // of six octets are written.
+        Way::V4(from, to) => unsafe {
+            bindings::rdma_sock_helper_next_hop(
+                net.as_raw(),
+                u32::from_ne_bytes(from),
+                u32::from_ne_bytes(to),
+                mac.as_mut_ptr(),
+                &mut gateway,
+            )
+        },
+        // SAFETY: As above; both addresses are 16 octets that are valid for reads.
+        Way::V6(from, to) => unsafe {
+            bindings::rdma_sock_helper_next_hop6(
+                net.as_raw(),
+                from.as_ptr(),
+                to.as_ptr(),
+                mac.as_mut_ptr(),
+                &mut gateway,
+            )
+        },
     };
     to_result(ret)?;
     Ok(match gateway {

@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""SMC-Rv2 over IPv4 and IPv6, between hosts of one subnet and through a router."""
+
+import contextlib
+import pathlib
+import socket
+import sys
+
+import ktap
+import lab
+from decline import PREFIX, Watch, stays_tcp
+from ktap import equal
+from lab import command
+from messages import ACCEPT, CONFIRM, PROPOSAL
+from sniff import Wire
+from topology import await_gid, connect, ip
+
+UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
+# Each side's two addresses beyond the router, and those of the router's ends.
+FAR = {"a": ("10.9.1.1", "fd09:1::1"), "b": ("10.9.2.2", "fd09:2::2")}
+NEAR = {"a": ("10.9.1.254", "fd09:1::fe"), "b": ("10.9.2.254", "fd09:2::fe")}
+FAMILIES = socket.AF_INET, socket.AF_INET6
+
+
+def name_both(name="LAB.ROUTER"):
+    """Gives both sides an identifier."""
+    for side in "ab":
+        with lab.inside(side):
+            UEIDS.write_text(name, encoding="ascii")
+
+
+@contextlib.contextmanager
+def router():
+    """A router is between both sides, which have RDMA devices."""
+    lab.netns("up", NO_RDMA="a b")
+    command("ip", "netns", "add", "rs-r")
+    try:
+        ip("r", "link", "set", "lo", "up")
+        ip("a", "link", "delete", "va")
+        for side in "ab":
+            command("ip", "link", "add", "v" + side, "netns", "rs-" + side, "type", "veth", "peer",
+                    "name", "r" + side, "netns", "rs-r")
+            for host, name, addresses in ((side, "v" + side, FAR), ("r", "r" + side, NEAR)):
+                four, six = addresses[side]
+                ip(host, "address", "add", four + "/24", "dev", name)
+                ip(host, "address", "add", six + "/64", "dev", name, "nodad")
+                ip(host, "link", "set", name, "up")
+            ip(side, "route", "add", "default", "via", NEAR[side][0])
+            ip(side, "-6", "route", "add", "default", "via", NEAR[side][1])
+        command("ip", "netns", "exec", "rs-r", "sysctl", "-qw", "net.ipv4.ip_forward=1",
+                "net.ipv6.conf.all.forwarding=1")
+        for side in "ab":
+            command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
+                    "rxe", "netdev", "v" + side)
+            for address in FAR[side]:
+                await_gid("rs_" + side, address)
+        yield
+    finally:
+        command("ip", "netns", "delete", "rs-r")
+
+
+def is_version_2(wire, client, direct):
+    """How the connection was agreed: version 2, with a gateway on the way or without one."""
+    said = [message for _, message in wire.clc(client)]
+    equal([message["type"] for message in said], [PROPOSAL, ACCEPT, CONFIRM], "CLC messages")
+    for message in said[1:]:
+        equal((message["version"], message["first"]), (2, 1), "version, first contact")
+        equal(message["direct"] >> 7, direct, "no gateway on the way")
+
+
+def agree(source, host, family, direct):
+    """A first contact, and a second connection in the same group."""
+    with Wire() as wire:
+        client, server = connect(source, host, family)
+        is_version_2(wire, client, direct)
+    lab.is_smc(client, server)
+    lab.exchange(client, server)
+    more = connect(source, host, family)
+    equal({line["version"] for line in lab.records("a", "links")}, {"2"}, "version")
+    equal(lab.counter("a", "link_groups"), 1, "link groups")
+    lab.is_smc(*more)
+    lab.exchange(*more)
+    for sock in (client, server, *more):
+        sock.close()
+    lab.all_gone()
+
+
+def in_one_subnet():
+    """Nothing is between the hosts."""
+    for family, (source, host) in zip(FAMILIES, (("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2"))):
+        lab.netns("up")
+        name_both()
+        agree(source, host, family, 1)
+
+
+def through_a_router():
+    """The other host is in another subnet: only version 2 can do that."""
+    for number, family in enumerate(FAMILIES):
+        with router():
+            name_both()
+            agree(FAR["a"][number], FAR["b"][number], family, 0)
+
+
+def through_a_router_without_a_name():
+    """Version 1 cannot."""
+    # CLC-124, CLC-126.
+    with router():
+        for number, family in enumerate(FAMILIES):
+            watch = Watch()
+            stays_tcp(*connect(FAR["a"][number], FAR["b"][number], family), (PREFIX, PREFIX), watch)
+
+
+def both_families_at_once():
+    """The two addresses of a port are two link groups."""
+    with router():
+        name_both()
+        pairs = [connect(FAR["a"][number], FAR["b"][number], family)
+                 for number, family in enumerate(FAMILIES)]
+        equal(lab.counter("a", "link_groups"), 2, "link groups")
+        for both in pairs:
+            lab.is_smc(*both)
+            lab.exchange(*both)
+        for sock in (sock for both in pairs for sock in both):
+            sock.close()
+        lab.all_gone()
+
+
+if __name__ == "__main__":
+    lab.need_module()
+    sys.exit(ktap.run([in_one_subnet, through_a_router, through_a_router_without_a_name,
+                       both_families_at_once]))
