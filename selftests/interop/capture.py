@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""What our side and the kernel's C implementation say to each other is captured and given to tshark, whose
+dissector of SMC-R was written by others: it must know all of it, and find nothing malformed."""
+
+import contextlib
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+import ktap
+import lab
+import stage
+from ktap import equal
+from stage import Case, OURS, both_ways
+from urgent import await_urgent, urgent_byte
+
+# As tshark names what must have been seen.
+NAMES = ("[SMC-Rv2-Proposal]", "[SMC-Rv2-Accept]", "[SMC-Rv2-Confirm]", "CDC Message")
+# The C side writes the length of LLC messages in its host's byte order, in which tshark knows none. Where
+# it is the server all are like that; a server of ours begins with the right one.
+OF_OURS = ("Confirm Link",)
+
+
+@contextlib.contextmanager
+def captured(file):
+    """Writes what passes the network device to a file."""
+    words = ["tcpdump", "-i", "net0", "-B", "65536", "-U", "-Z", "root", "-w", str(file),
+             "tcp or udp port 4791"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if "listening on" in line:
+                break
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.stderr.read()
+
+
+def frames(file, *words):
+    """What tshark makes of a capture, a line per frame."""
+    # Without the option it takes what queue pairs send for remote procedure calls.
+    text = lab.command("tshark", "-n", "-r", str(file), "--disable-protocol", "rpcordma", *words)
+    return [line for line in text.splitlines() if not line.startswith("Running as user")]
+
+
+class Decoded(Case):
+    """First contact, data, urgent data, and the end of connections of both kinds."""
+
+    def talk(self, make):
+        """One side of three connections."""
+        for number in range(3):
+            with make() as sock:
+                both_ways(sock, "d" + self.role, "d" + ("client" if self.role == "server" else "server"),
+                          1 + number * 70000)
+                if self.role == "client":
+                    sock.send(b"!", socket.MSG_OOB)
+                else:
+                    await_urgent(sock)
+                    equal(urgent_byte(sock), b"!", "urgent data")
+                self.meet("talked.%d" % number)
+        self.meet("over")
+
+    def go(self, make):
+        """Both sides; ours looks at the wire."""
+        if not OURS:
+            self.meet("captured")
+            return self.talk(make)
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "wire.pcap")
+            with captured(file):
+                self.meet("captured")
+                self.talk(make)
+            text = "\n".join(frames(file))
+            names = NAMES + OF_OURS if self.role == "server" else NAMES
+            equal([name for name in names if name not in text], [], "what was not seen")
+            equal(frames(file, "-Y", "_ws.malformed"), [], "malformed frames")
+        return None
+
+    def server(self, listening):
+        """Server."""
+        self.go(lambda: self.accept(listening))
+
+    def client(self):
+        """Client."""
+        self.go(self.connect)
+
+
+if __name__ == "__main__":
+    if not shutil.which("tshark"):
+        ktap.skip_all("there is no tshark")
+    sys.exit(stage.run([Decoded]))
