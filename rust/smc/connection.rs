@@ -262,11 +262,11 @@ impl Connection {
 
     /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.
     fn release_data(this: &Arc<Self>) {
-        let data = this.data.lock().data.take();
-        let Some(mut data) = data else { return };
+        let Some(mut data) = this.net.end(|| this.data.lock().data.take()) else {
+            return;
+        };
         let known = data.group.tokens.lock().remove(data.token);
         drop(known);
-        this.net.add(&data.counters);
         if let Some(hold) = data.hold.take() {
             if !data.core.is_forced() {
                 hold.rmbe.retire();

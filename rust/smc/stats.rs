@@ -10,7 +10,10 @@ use super::{
         Mode,
         Side, //
     },
-    data::Counters,
+    data::{
+        Counters,
+        Data, //
+    },
     device::Path,
     sysctl::Settings,
     Engine, //
@@ -248,9 +251,13 @@ impl NetState {
         totals.groups_ended = totals.groups_ended.wrapping_add(1);
     }
 
-    /// Adds what a connection that is over has moved.
-    pub(crate) fn add(&self, counters: &Counters) {
-        self.totals.lock().data.add(counters);
+    /// Takes the data of a connection that is over, and adds what it has moved. Sleeps.
+    pub(crate) fn end(&self, take: impl FnOnce() -> Option<KBox<Data>>) -> Option<KBox<Data>> {
+        // With the list locked nobody counts in between.
+        let _list = self.connections.lock();
+        let data = take()?;
+        self.totals.lock().data.add(&data.counters);
+        Some(data)
     }
 
     /// Everything counted, with the connections that live. Sleeps.

@@ -119,7 +119,7 @@ def full_and_more(pair):
 
 def is_over_with_data(sock, data):
     """Ends by an error. What came before may be read, but no other octet."""
-    sock.settimeout(20)
+    sock.settimeout(lab.BOUND)
     got = b""
     try:
         while more := sock.recv(65536):

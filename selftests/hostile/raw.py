@@ -27,7 +27,7 @@ SO_RCVBUFFORCE = 33
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 SMC_OPTION = bytes.fromhex("fe06e2d4c3d90101")
 # How long a peer waits for what must come.
-SECONDS = 20
+SECONDS = 20 * lab.SLOW
 
 
 def checksum(data):

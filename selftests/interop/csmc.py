@@ -15,6 +15,8 @@ EID_BYTES = 32
 
 GET_GROUPS, GET_LINKS, GET_STATS, GET_FALLBACKS = 2, 3, 7, 8
 DUMP_UEID, ADD_UEID, REMOVE_UEID, FLUSH_UEID = 9, 10, 11, 12
+# Of the family SMC_PNETID.
+ADD_NETWORK = 2
 
 # Attributes with their names and kinds.
 V2_COMMON = {0: ("version", "u8"), 1: ("release", "u8"), 2: ("os", "u8"), 3: ("eid", "text"),
@@ -131,6 +133,17 @@ class Family:
             except OSError as error:
                 if error.errno != errno.EEXIST:
                     raise
+
+
+def join(network, netdev=None, device=None):
+    """A network device, or the first port of an RDMA device, is in that physical network."""
+    family = Family("SMC_PNETID")
+    data = attribute(1, network.encode() + b"\0")
+    if netdev:
+        data += attribute(2, netdev.encode() + b"\0")
+    if device:
+        data += attribute(3, device.encode() + b"\0") + attribute(4, b"\1")
+    family.ask(family.number, ADD_NETWORK, data)
 
 
 def is_loaded():

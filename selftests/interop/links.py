@@ -43,14 +43,14 @@ def take_down():
     shell("rdma link delete rxe1; ip link delete mv0")
 
 
-def second_device():
-    """Our side gets another interface in the same network, with an RDMA device."""
+def second_device(address=SECOND):
+    """This side gets another interface in the same network, with an RDMA device."""
     shell("modprobe macvlan && ip link add mv0 link net0 type macvlan mode bridge")
     atexit.register(take_down)
     shell("for dev in all net0 mv0; do sysctl -qw net.ipv4.conf.$dev.rp_filter=0 "
           "net.ipv4.conf.$dev.arp_ignore=1 net.ipv4.conf.$dev.arp_announce=2; done")
-    shell("ip addr add %s/24 dev mv0 && ip link set mv0 up" % SECOND)
-    device("rxe1", "mv0", SECOND)
+    shell("ip addr add %s/24 dev mv0 && ip link set mv0 up" % address)
+    device("rxe1", "mv0", address)
 
 
 def devices():

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Both sides have two RDMA devices, and one of the kernel's C implementation goes under load: the
+connection goes on by the other, wherever it came from.
+
+Covers SMCR-LLF-13, LLF-20, FOV-01, FOV-18.
+"""
+
+import sys
+
+import csmc
+import lab
+import links
+import stage
+from ktap import equal
+from links import Traffic
+from stage import ADDRESSES, GUEST, OURS, Case
+
+NETWORK = "LABNET"
+
+
+def theirs():
+    """The devices that the links of the C side are on, whatever their groups."""
+    return sorted({link["device"] for link in csmc.Family().links()})
+
+
+class Loses(Case):
+    """The C side loses a device, which comes back."""
+
+    bound = 240
+
+    def go(self, sock):
+        """One side."""
+        traffic = Traffic(sock)
+        traffic.flows("data with two links")
+        look = links.devices if OURS else theirs
+        lab.until(lambda: look() == ["rxe0", "rxe1"], "two links")
+        self.meet("two")
+        if not OURS:
+            lab.command("rdma", "link", "delete", "rxe0")
+        self.meet("gone")
+        traffic.flows("data by the other device")
+        if not OURS:
+            # There may be two links again: from one device of this side to both of the other.
+            equal(theirs(), ["rxe1"], "devices that are left")
+        self.meet("moved")
+        if not OURS:
+            links.device("rxe0", "net0", ADDRESSES[GUEST])
+        traffic.flows("data until the end")
+        self.meet("flows")
+        traffic.end()
+        equal(traffic.got, int(self.meet("count", str(traffic.sent))), "blocks")
+
+    def server(self, listening):
+        """Server."""
+        with self.accept(listening) as sock:
+            self.go(sock)
+
+    def client(self):
+        """Client."""
+        with self.connect() as sock:
+            self.go(sock)
+
+
+def prepare():
+    """Two devices; the C side begins anew, and is told that both are in one network."""
+    if OURS:
+        links.second_device()
+        return
+    lab.command("modprobe", "-r", "smc_diag", "smc", check=False)
+    lab.command("modprobe", "smc")
+    links.second_device("192.168.77.12")
+    csmc.join(NETWORK, netdev="net0")
+    for name in "rxe0", "rxe1":
+        csmc.join(NETWORK, device=name)
+
+
+if __name__ == "__main__":
+    stage.need_both()
+    prepare()
+    sys.exit(stage.run([Loses]))
