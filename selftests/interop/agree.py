@@ -13,25 +13,16 @@ import lab
 import stage
 from ktap import equal
 from lab import known, receive
-from stage import (Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried, fallbacks)
+from stage import (Alike, Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried,
+                   fallbacks)
 
 TEST_SECONDS = 1
 
 
-class Terms(Case):
+class Terms(Alike):
     """Both sides mean the same version, release and identifier, and know who the other is."""
 
-    def server(self, listening):
-        """Server."""
-        with self.accept(listening) as sock:
-            self.look(sock)
-
-    def client(self):
-        """Client."""
-        with self.connect() as sock:
-            self.look(sock)
-
-    def look(self, sock):
+    def go(self, sock):
         """The C side tells."""
         both_ways(sock, "x", "x", 1000)
         role = "server" if self.role == "server" else "client"

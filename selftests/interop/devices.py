@@ -14,7 +14,7 @@ import links
 import stage
 from ktap import equal
 from links import Traffic
-from stage import ADDRESSES, GUEST, OURS, Case
+from stage import ADDRESSES, GUEST, OURS, Alike
 
 NETWORK = "LABNET"
 
@@ -24,7 +24,7 @@ def theirs():
     return sorted({link["device"] for link in csmc.Family().links()})
 
 
-class Loses(Case):
+class Loses(Alike):
     """The C side loses a device, which comes back."""
 
     bound = 240
@@ -50,16 +50,6 @@ class Loses(Case):
         self.meet("flows")
         traffic.end()
         equal(traffic.got, int(self.meet("count", str(traffic.sent))), "blocks")
-
-    def server(self, listening):
-        """Server."""
-        with self.accept(listening) as sock:
-            self.go(sock)
-
-    def client(self):
-        """Client."""
-        with self.connect() as sock:
-            self.go(sock)
 
 
 def prepare():

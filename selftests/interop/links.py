@@ -17,7 +17,7 @@ import csmc
 import lab
 import stage
 from ktap import equal
-from stage import ADDRESSES, GUEST, OURS, Case
+from stage import ADDRESSES, GUEST, OURS, Alike
 
 SIZE = 65536
 SECOND = "192.168.77.11"
@@ -111,7 +111,7 @@ class Traffic:
         equal(self.fault, None, "traffic")
 
 
-class TwoDevices(Case):
+class TwoDevices(Alike):
     """Each carries a link."""
 
     bound = 240
@@ -147,16 +147,6 @@ class TwoDevices(Case):
         self.meet("again")
         traffic.flows("data with two links again")
         self.meet("over")
-
-    def server(self, listening):
-        """Server."""
-        with self.accept(listening) as sock:
-            self.go(sock)
-
-    def client(self):
-        """Client."""
-        with self.connect() as sock:
-            self.go(sock)
 
 
 if __name__ == "__main__":

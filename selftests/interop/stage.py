@@ -219,6 +219,20 @@ class Case:
             signal.alarm(0)
 
 
+class Alike(Case):
+    """A case in which both sides do the same with the connection: `go(self, sock)`."""
+
+    def server(self, listening):
+        """Accepts."""
+        with self.accept(listening) as sock:
+            self.go(sock)  # pylint: disable=no-member
+
+    def client(self):
+        """Connects."""
+        with self.connect() as sock:
+            self.go(sock)  # pylint: disable=no-member
+
+
 def run(cases):
     """Runs each case in both directions; the exit status."""
     need_both()

@@ -16,7 +16,7 @@ import lab
 import stage
 from ktap import equal
 from lab import receive
-from stage import OURS, Case, both_ways, carried
+from stage import OURS, Alike, Case, both_ways, carried
 
 SIOCATMARK = 0x8905
 
@@ -128,7 +128,7 @@ class Inline(OutOfBand):
         sock.sendall(b"ok")
 
 
-class FirstAndLast(Case):
+class FirstAndLast(Alike):
     """Urgent bytes at the very beginning of the stream and at its very end, with nothing unread
     before them. Our side hears, as the C side does not skip such a byte."""
 
@@ -160,16 +160,6 @@ class FirstAndLast(Case):
         sock.sendall(b"mid")
         equal(sock.send(b"l", socket.MSG_OOB), 1, "urgent byte sent")
         equal(receive(sock, 1), b"2", "answer")
-
-    def server(self, listening):
-        """Server."""
-        with self.accept(listening) as sock:
-            self.go(sock)
-
-    def client(self):
-        """Client."""
-        with self.connect() as sock:
-            self.go(sock)
 
 
 class AmidBulk(Case):
