@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+import csmc
 import ktap
 import lab
 import stage
@@ -94,4 +95,7 @@ class Decoded(Case):
 if __name__ == "__main__":
     if not shutil.which("tshark"):
         ktap.skip_all("there is no tshark")
+    if not OURS:
+        # So that there is a first contact.
+        csmc.begin_anew()
     sys.exit(stage.run([Decoded]))

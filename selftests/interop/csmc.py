@@ -7,6 +7,8 @@ import os
 import socket
 import struct
 
+import lab
+
 NETLINK_GENERIC = 16
 GENL_CONTROLLER, GET_FAMILY = 16, 3
 NLMSG_ERROR, NLMSG_DONE = 2, 3
@@ -149,6 +151,22 @@ def join(network, netdev=None, device=None):
 def is_loaded():
     """Whether this kernel runs the C implementation."""
     return os.path.isdir("/sys/module/smc")
+
+
+def begin_anew():
+    """The C side forgets its link groups and its buffers. It takes a buffer that it has used before for
+    registered on links that were added since, and tells the peer of a key that is not valid."""
+    lab.until(lambda: users("smc") == 0, "smc is in use")
+    for name in "smc_diag", "smc":
+        if os.path.isdir("/sys/module/" + name):
+            lab.command("rmmod", name)
+    lab.command("modprobe", "smc")
+
+
+def users(module):
+    """The reference count of a module, without those of other modules."""
+    with open("/sys/module/%s/refcnt" % module, encoding="ascii") as refcnt:
+        return int(refcnt.read()) - len(os.listdir("/sys/module/%s/holders" % module))
 
 
 if __name__ == "__main__":

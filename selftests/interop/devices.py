@@ -57,8 +57,7 @@ def prepare():
     if OURS:
         links.second_device()
         return
-    lab.command("modprobe", "-r", "smc_diag", "smc", check=False)
-    lab.command("modprobe", "smc")
+    csmc.begin_anew()
     links.second_device("192.168.77.12")
     csmc.join(NETWORK, netdev="net0")
     for name in "rxe0", "rxe1":

@@ -153,4 +153,6 @@ if __name__ == "__main__":
     stage.need_both()
     if OURS:
         second_device()
+    else:
+        csmc.begin_anew()
     sys.exit(stage.run([TwoDevices]))
