@@ -3,7 +3,6 @@
 """Link groups of SMC-Rv2 with several links: their keys travel in messages of more than 44 octets
 (SMCR-LLF-10, SMCR-LLF-20, SMCR-LLF-24, SMCR-FOV-01..06, SMCR-RMB-20)."""
 
-import pathlib
 import sys
 
 import lab
@@ -15,15 +14,13 @@ from two import (allow, await_gone, await_links, close, device_of, hosts, links,
 
 ALL = [side + number for number in "1234" for side in "ab"]
 FEW = ["a1", "b1", "a2", "b2"]
-UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
 
 
 def version_2(*devices, most=2):
     """Hosts with a name in common."""
     hosts(*devices)
+    lab.name_both()
     for side in "ab":
-        with lab.inside(side):
-            UEIDS.write_text("LAB.ONE", encoding="ascii")
         allow(side, most)
 
 

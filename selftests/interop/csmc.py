@@ -153,20 +153,24 @@ def is_loaded():
     return os.path.isdir("/sys/module/smc")
 
 
+def unload():
+    """The C implementation goes as soon as nothing uses it."""
+    for name in "smc_diag", "smc":
+        if os.path.isdir("/sys/module/" + name):
+            lab.until(lambda name=name: lab.module_users(name) == 0, "%s is in use" % name)
+            lab.command("rmmod", name)
+
+
+def load():
+    """It comes."""
+    lab.command("modprobe", "-a", "smc", "smc_diag")
+
+
 def begin_anew():
     """The C side forgets its link groups and its buffers. It takes a buffer that it has used before for
     registered on links that were added since, and tells the peer of a key that is not valid."""
-    lab.until(lambda: users("smc") == 0, "smc is in use")
-    for name in "smc_diag", "smc":
-        if os.path.isdir("/sys/module/" + name):
-            lab.command("rmmod", name)
-    lab.command("modprobe", "smc")
-
-
-def users(module):
-    """The reference count of a module, without those of other modules."""
-    with open("/sys/module/%s/refcnt" % module, encoding="ascii") as refcnt:
-        return int(refcnt.read()) - len(os.listdir("/sys/module/%s/holders" % module))
+    unload()
+    load()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 
+import csmc
 import lab
 import stage
 from ktap import equal
@@ -69,16 +70,11 @@ def read_to_the_end(sock):
 
 def module_goes():
     """The module of this side is removed as soon as nothing uses it."""
-    names = ["rdma_sock"] if OURS else ["smc_diag", "smc"]
-    for name in names:
-        lab.until(lambda name=name: users(name) == 0, "%s is in use" % name)
-        lab.command("rmmod", name)
-
-
-def users(name):
-    """The reference count of a module."""
-    with open("/sys/module/%s/refcnt" % name, encoding="ascii") as refcnt:
-        return int(refcnt.read())
+    if OURS:
+        lab.until(lambda: lab.module_users() == 0, "rdma_sock is in use")
+        lab.command("rmmod", "rdma_sock")
+    else:
+        csmc.unload()
 
 
 def module_comes():
@@ -86,7 +82,7 @@ def module_comes():
     if OURS:
         lab.command("insmod", str(lab.module_file()), *PARAMETERS)
     else:
-        lab.command("modprobe", "-a", "smc", "smc_diag")
+        csmc.load()
     stage.set_ueids([LAB])
     test_soon()
 

@@ -195,10 +195,12 @@ class Case:
 
     def run(self):
         """This side of the case."""
+        bound = self.bound * lab.SLOW
+
         def late(*_):
-            raise AssertionError("not over in %d s" % (self.bound * lab.SLOW))
+            raise AssertionError("not over in %d s" % bound)
         signal.signal(signal.SIGALRM, late)
-        signal.alarm(self.bound * lab.SLOW)
+        signal.alarm(bound)
         listening = None
         try:
             set_ueids(self.ueids["ours" if OURS else "c"])

@@ -3,7 +3,6 @@
 """SMC-Rv2 over IPv4 and IPv6, between hosts of one subnet and through a router."""
 
 import contextlib
-import pathlib
 import socket
 import sys
 
@@ -14,20 +13,12 @@ from ktap import equal
 from lab import command
 from messages import ACCEPT, CONFIRM, PROPOSAL
 from sniff import Wire
-from topology import await_gid, connect, ip
+from topology import add_rdma, await_gid, connect, ip
 
-UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
 # Each side's two addresses beyond the router, and those of the router's ends.
 FAR = {"a": ("10.9.1.1", "fd09:1::1"), "b": ("10.9.2.2", "fd09:2::2")}
 NEAR = {"a": ("10.9.1.254", "fd09:1::fe"), "b": ("10.9.2.254", "fd09:2::fe")}
 FAMILIES = socket.AF_INET, socket.AF_INET6
-
-
-def name_both(name="LAB.ROUTER"):
-    """Gives both sides an identifier."""
-    for side in "ab":
-        with lab.inside(side):
-            UEIDS.write_text(name, encoding="ascii")
 
 
 @contextlib.contextmanager
@@ -51,10 +42,9 @@ def router():
         command("ip", "netns", "exec", "rs-r", "sysctl", "-qw", "net.ipv4.ip_forward=1",
                 "net.ipv6.conf.all.forwarding=1")
         for side in "ab":
-            command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
-                    "rxe", "netdev", "v" + side)
-            for address in FAR[side]:
-                await_gid("rs_" + side, address)
+            four, six = FAR[side]
+            add_rdma(side, "v" + side, four)
+            await_gid("rs_" + side, six)
         yield
     finally:
         command("ip", "netns", "delete", "rs-r")
@@ -90,7 +80,7 @@ def in_one_subnet():
     """Nothing is between the hosts."""
     for family, (source, host) in zip(FAMILIES, (("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2"))):
         lab.netns("up")
-        name_both()
+        lab.name_both()
         agree(source, host, family, 1)
 
 
@@ -98,7 +88,7 @@ def through_a_router():
     """The other host is in another subnet: only version 2 can do that."""
     for number, family in enumerate(FAMILIES):
         with router():
-            name_both()
+            lab.name_both()
             agree(FAR["a"][number], FAR["b"][number], family, 0)
 
 
@@ -114,7 +104,7 @@ def through_a_router_without_a_name():
 def both_families_at_once():
     """The two addresses of a port are two link groups."""
     with router():
-        name_both()
+        lab.name_both()
         pairs = [connect(FAR["a"][number], FAR["b"][number], family)
                  for number, family in enumerate(FAMILIES)]
         equal(lab.counter("a", "link_groups"), 2, "link groups")
