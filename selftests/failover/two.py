@@ -15,7 +15,7 @@ from lab import Child
 HERE = pathlib.Path(__file__).resolve().parent
 BLOCK = 16384
 # How long a move to another link may take: a dead one is found by a test that waits for 2 s.
-SECONDS = 40
+SECONDS = 40 * lab.SLOW
 
 
 def wires(*words):
