@@ -75,6 +75,12 @@ def connections_share_the_links():
     close(*ends)
 
 
+def await_both_used():
+    """Waits until connections of both sides write by two devices: each moves when all it has sent is
+    known to have arrived."""
+    await_that(lambda: all(len(set(used(side))) == 2 for side in "ab"), "two devices in use")
+
+
 def second_device_arrives_at_the_server():
     """SMCR-LLF-20, TST-131: the server adds a link on its own account, here in place of none, under load
     that goes on and then uses both."""
@@ -85,8 +91,7 @@ def second_device_arrives_at_the_server():
         wires("add", "b2")
         await_links("a1", "a2", "b1", "b2")
         load.flows("data with two links")
-        for side in "ab":
-            equal(len(set(used(side))), 2, "devices in use by " + side)
+        await_both_used()
 
 
 def recovery():
@@ -101,8 +106,7 @@ def recovery():
         wires("add", "a2")
         await_links("a1", "a2", "b1", "b2")
         load.flows("data with two links")
-        for side in "ab":
-            equal(len(set(used(side))), 2, "devices in use by " + side)
+        await_both_used()
 
 
 if __name__ == "__main__":

@@ -104,7 +104,7 @@ def fields(kind):
         # Later versions mean other messages.
         if field == "version":
             values = [0]
-        yield field, values[:3] if scene.SLOW else values
+        yield field, values[:3] if scene.FEW else values
 
 
 def fits(got, want):
@@ -183,7 +183,7 @@ def cut(kind):
     """A message that ends anywhere: the TCP connection ends, or nothing more comes."""
     def test(stage, _):
         tries, said = [], 0
-        for length in range(0, SIZES[kind], 16 if scene.SLOW else 5):
+        for length in range(0, SIZES[kind], 16 if scene.FEW else 5):
             for ends in (True, False):
                 make = try_proposal if kind == PROPOSAL else try_confirm
                 conn, outcome = make(stage, lambda octets, n=length: octets[:n])

@@ -113,7 +113,7 @@ def fields(kind, honest):
     for field, _, _ in messages.CLC2[kind]:
         message = messages.clc(kind, b"\0" * 8, 2, **honest)
         values = odd_values(message.width(field), message[field])
-        yield field, values[:3] if scene.SLOW else values
+        yield field, values[:3] if scene.FEW else values
 
 
 def try_proposal(stage, changes):
@@ -212,7 +212,7 @@ def cut(make, size, want):
     def test(stage, _):
         offers()
         for outcome in [make(stage, lambda octets, n=n: octets[:n])
-                        for n in range(8, size, 64 if scene.SLOW else 16)]:
+                        for n in range(8, size, 64 if scene.FEW else 16)]:
             got = outcome()
             equal(got.split()[0] in want, True, "outcome %s" % got)
     return test

@@ -116,7 +116,7 @@ def keepalive_finds_out(role):
         carries(conn, sock)
         conn.group.qp.behave = "dead"
         # Long before the link would be tested without the option.
-        got = ended(sock, 60 if scene.SLOW else 20)
+        got = ended(sock, 60 if scene.FEW else 20)
         equal(got in ERRORS, True, "end: %s" % got)
         sock.close()
     return test

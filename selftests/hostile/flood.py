@@ -18,7 +18,7 @@ from messages import (CONFIRM_RKEY, CONFIRM_RKEY_CONT, DELETE_LINK, DELETE_RKEY,
 from peer import connecting, settled
 from raw import SMC_OPTION, SYN, Listener, Tcp
 
-COUNT = 100 if scene.SLOW else 1000
+COUNT = 100 if scene.FEW else 1000
 
 
 def of_llc(kind, **values):
@@ -96,7 +96,7 @@ def of_unknown_tokens(stage, _):
 def of_bad_cursors(stage, _):
     """One connection after the other is thrown away by a lie."""
     arena = Arena(stage, "server")
-    for _ in range(10 if scene.SLOW else 60):
+    for _ in range(10 if scene.FEW else 60):
         conn, sock = arena.connection()
         conn.tell({"produced": 0xffffffff})
         is_over(sock)
@@ -107,7 +107,7 @@ def of_bad_cursors(stage, _):
 def of_proposals(stage, _):
     """Many stacks say Proposal and nothing more. Newcomers are served meanwhile."""
     conns = []
-    for _ in range(10 if scene.SLOW else 60):
+    for _ in range(10 if scene.FEW else 60):
         conn = stage.another_peer().new()
         conn.connect(stage.port)
         conn.propose()
@@ -126,7 +126,7 @@ def of_proposals(stage, _):
 def of_proposals_of_one(stage, peer):
     """One stack says many Proposals at once, and nothing more: its later ones wait for the first."""
     conns = []
-    for _ in range(10 if scene.SLOW else 60):
+    for _ in range(10 if scene.FEW else 60):
         conn = peer.new()
         conn.connect(stage.port)
         conn.propose()
@@ -158,7 +158,7 @@ def of_connections(stage, _):
 def of_groups(stage, _):
     """A stack that makes a link group for each connection: the server has to say F, not the peer."""
     conns = []
-    for _ in range(5 if scene.SLOW else 20):
+    for _ in range(5 if scene.FEW else 20):
         conn = stage.another_peer().new().as_client(stage.port)
         sock, _ = stage.listening.accept()
         stage.accepted[conn.tcp.port] = sock
@@ -170,7 +170,7 @@ def of_groups(stage, _):
 def of_servers(stage, _):
     """A server that answers each of our connections by first contact of another stack."""
     conns = []
-    for _ in range(5 if scene.SLOW else 20):
+    for _ in range(5 if scene.FEW else 20):
         listener = Listener(stage.host)
         sock = connecting(listener.address())
         conn = stage.another_peer().new().as_server(listener)
@@ -185,7 +185,7 @@ def of_garbage(stage, _):
     """Octets by the thousand, on TCP and on the link."""
     data = lab.known("garbage", 44 * 400)
     arena = Arena(stage, "server")
-    for at in range(0, 44 * (40 if scene.SLOW else 400), 44):
+    for at in range(0, 44 * (40 if scene.FEW else 400), 44):
         conn, sock = arena.connection()
         conn.group.qp.send(data[at:at + 44])
         if arena.outcome(conn, 40) == "dead":

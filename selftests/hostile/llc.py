@@ -75,7 +75,7 @@ def each_value(kind, reply, role):
         for field, _, _ in messages.LLC[kind]:
             message = messages.llc(kind)
             values = odd_values(message.width(field), message[field])
-            for value in values[:2] if scene.SLOW else values:
+            for value in values[:2] if scene.FEW else values:
                 if conn is None:
                     conn, sock = arena.connection()
                 conn.group.say(honest(kind, conn, reply), {field: value})
@@ -99,7 +99,7 @@ def sizes(role):
     def test(stage, _):
         arena = Arena(stage, role)
         for kind in (TEST_LINK, messages.CDC):
-            for size in (1, 43, 45, 200) if not scene.SLOW else (43, 45):
+            for size in (1, 43, 45, 200) if not scene.FEW else (43, 45):
                 conn, sock = arena.connection()
                 octets = bytes(llc(TEST_LINK) if kind == TEST_LINK else conn.message())
                 conn.group.qp.send((octets * 5)[:size])

@@ -20,8 +20,8 @@ from peer import Peer
 
 # A bystander that takes longer for a round has been disturbed.
 ROUND = 20
-# With all its checkers a kernel is ten times slower: there a part of the values has to do.
-SLOW = os.path.exists("/sys/kernel/debug/kmemleak")
+# In a kernel full of checkers a part of the values has to do.
+FEW = lab.SLOW > 1
 
 
 class Bystander:
