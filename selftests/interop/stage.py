@@ -9,7 +9,6 @@ enterprise identifiers, after it they compare what they think of their link grou
 import errno
 import os
 import pathlib
-import signal
 import socket
 import struct
 import subprocess
@@ -195,14 +194,8 @@ class Case:
 
     def run(self):
         """This side of the case."""
-        bound = self.bound * lab.SLOW
-
-        def late(*_):
-            raise AssertionError("not over in %d s" % bound)
-        signal.signal(signal.SIGALRM, late)
-        signal.alarm(bound)
         listening = None
-        try:
+        with lab.bounded(self.bound):
             set_ueids(self.ueids["ours" if OURS else "c"])
             if self.role == "server":
                 listening = self.listen(self.new_socket())
@@ -217,8 +210,6 @@ class Case:
                     listening.close()
                 self.meet("end")
             agree(self.name)
-        finally:
-            signal.alarm(0)
 
 
 class Alike(Case):

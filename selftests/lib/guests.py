@@ -57,6 +57,8 @@ class PairTest:
     family = socket.AF_INET
     port = 0
     before = {}
+    # Seconds for a test. When one side fails, the other may wait for it in vain.
+    bound = 200
 
     def new_socket(self):
         """A socket of ours, or a plain one if the test is about TCP on this side."""
@@ -82,7 +84,9 @@ class PairTest:
         return counters().get(name, 0) - self.before.get(name, 0)
 
     def sent_by_rdma(self, size):
-        """Fails unless exactly so much was sent by RDMA from this side."""
+        """Fails unless exactly so much is sent by RDMA from this side. What was written may still wait
+        for the peer's window."""
+        lab.until(lambda: self.grown("tx_bytes") >= size, "bytes sent by RDMA")
         ktap.equal(self.grown("tx_bytes"), size, "bytes sent by RDMA")
 
     def prepare(self):
@@ -130,7 +134,8 @@ def run(classes, families=(socket.AF_INET, socket.AF_INET6)):
             test.name = "%s.%s" % (version, cls.__name__)
 
             def one(test=test):
-                test.run()
+                with lab.bounded(test.bound):
+                    test.run()
             one.name = test.name
             tests.append(one)
     sync(os.path.basename(sys.argv[0]))

@@ -246,6 +246,21 @@ def until(condition, what, seconds=BOUND):
         time.sleep(0.02)
 
 
+@contextlib.contextmanager
+def bounded(seconds):
+    """What is done in this block fails if it takes longer, whatever it waits for."""
+    seconds *= SLOW
+
+    def late(*_):
+        raise AssertionError("not over in %d s" % seconds)
+    signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
 def module_file():
     """The module's file in the checkout, for the kernel that runs; None if it is not there."""
     for folder in ("lab", "debug", "stock", "kdir"):
