@@ -10,6 +10,7 @@
 #include <linux/seq_file_net.h>
 #include <linux/uaccess.h>
 #include <net/addrconf.h>
+#include <net/busy_poll.h>
 #include <net/dst.h>
 #include <net/inet6_hashtables.h>
 #include <net/inet_common.h>
@@ -148,6 +149,26 @@ long rdma_sock_helper_rcvtimeo(const struct sock *sk, bool noblock)
 int rdma_sock_helper_rcvlowat(const struct sock *sk, bool waitall, int len)
 {
 	return sock_rcvlowat(sk, waitall, len);
+}
+
+bool rdma_sock_helper_can_busy_loop(struct sock *sk)
+{
+	return sk_can_busy_loop(sk);
+}
+
+unsigned long rdma_sock_helper_busy_loop_start(void)
+{
+	return busy_loop_current_time();
+}
+
+bool rdma_sock_helper_busy_loop_turn(struct sock *sk, unsigned long start)
+{
+	if (sk_busy_loop_timeout(sk, start) || signal_pending(current))
+		return false;
+	/* Whoever has something to do comes first. */
+	cond_resched();
+	cpu_relax();
+	return true;
 }
 
 int rdma_sock_helper_intr_errno(long timeo)

@@ -159,6 +159,8 @@ pub(crate) struct Connection {
     /// The data path. See `data.rs`.
     #[pin]
     pub(crate) data: SpinLockBh<DataSlot>,
+    /// Grows whenever a reader may find something new.
+    pub(super) news: Atomic<u32>,
     #[pin]
     pub(super) work: Deferred<Connection, CLOSING>,
     /// The socket, while no file has it: before accept, and after close.
@@ -195,6 +197,7 @@ impl Connection {
                     DataSlot { early: None, data: None },
                     "rdma_sock_data",
                 ),
+                news: Atomic::new(0u32),
                 work <- new_deferred!("rdma_sock_connection_work"),
                 shell <- new_mutex!(None, "rdma_sock_shell"),
                 accepts <- new_mutex!(AcceptQueue::new(), "rdma_sock_accepts"),

@@ -52,7 +52,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// Send slots that data leaves to LLC messages, which must get through on a busy link.
@@ -279,6 +282,9 @@ impl Connection {
 
     /// Wakes whom the events concern.
     fn announce(&self, this: &Arc<Self>, events: Events) {
+        if events.readable || events.error || events.closing {
+            self.news.add(1u32, Relaxed);
+        }
         if events.urgent {
             self.sk.signal_urgent();
         }

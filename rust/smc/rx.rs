@@ -31,7 +31,10 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// What a reader finds behind the `skip` bytes it has peeked at.
@@ -116,6 +119,17 @@ fn may_go_on(connection: &Connection, skip: u32) -> bool {
         .unwrap_or(true)
 }
 
+/// Waits without sleeping, if the socket wants that (SO_BUSY_POLL). Sleeps only for others.
+fn busy_wait(sock: &Socket, connection: &Connection) {
+    let mut seen = None;
+    sock.busy_wait(|| {
+        // The lock is for those who have something to say.
+        let news = connection.news.load(Relaxed);
+        let changed = seen.replace(news) != Some(news);
+        changed && may_go_on(connection, 0)
+    });
+}
+
 /// recvmsg in SMC mode. Sleeps.
 pub(crate) fn recv(
     sock: &Socket,
@@ -133,6 +147,9 @@ pub(crate) fn recv(
     let target = sk.rcvlowat(flags & MSG_WAITALL != 0, len);
     let mut copied = 0usize;
     msg.clear_name();
+    if timeo != 0 {
+        busy_wait(sock, connection);
+    }
     let mut guard = sk.lock();
     let start = if peek { sk.peek_offset(flags) } else { 0 };
     let result = loop {

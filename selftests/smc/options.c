@@ -8,11 +8,15 @@
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 
 #include "conn.h"
 
 #ifndef SO_ZEROCOPY
 #define SO_ZEROCOPY 60
+#endif
+#ifndef SO_BUSY_POLL
+#define SO_BUSY_POLL 46
 #endif
 #ifndef MSG_ZEROCOPY
 #define MSG_ZEROCOPY 0x4000000
@@ -203,6 +207,36 @@ TEST_F(conn, truncation_throws_away)
 	EXPECT_EQ(0, memcmp(buf, "........", 8));
 	EXPECT_EQ(2, recv(self->server, buf, 8, 0));
 	EXPECT_EQ(0, memcmp(buf, "ef", 2));
+}
+
+TEST_F(conn, a_reader_that_polls_busily_does_not_sleep)
+{
+	struct rusage before, after;
+	pid_t child;
+	int status;
+	char c;
+
+	if (set_int(self->server, SOL_SOCKET, SO_BUSY_POLL, 2000000))
+		SKIP(return, "TCP has no SO_BUSY_POLL here");
+	child = fork();
+	if (!child) {
+		for (int i = 0; i < 50; i++) {
+			poll(NULL, 0, 2);
+			if (send(self->client, "x", 1, 0) != 1)
+				_exit(1);
+		}
+		_exit(shutdown(self->client, SHUT_WR));
+	}
+	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &before));
+	for (int i = 0; i < 50; i++)
+		ASSERT_EQ(1, recv(self->server, &c, 1, 0));
+	EXPECT_EQ(0, recv(self->server, &c, 1, 0));
+	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &after));
+	/* That of TCP on the devices of this test cannot be polled. */
+	if (is_carried(self->kind))
+		EXPECT_GT(20, after.ru_nvcsw - before.ru_nvcsw);
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_EQ(0, status);
 }
 
 TEST_F(conn, tcp_info_tells_of_a_connection)
