@@ -7,6 +7,7 @@
 #include <linux/inetdevice.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
+#include <linux/sched/stat.h>
 #include <linux/seq_file_net.h>
 #include <linux/uaccess.h>
 #include <net/addrconf.h>
@@ -161,14 +162,15 @@ unsigned long rdma_sock_helper_busy_loop_start(void)
 	return busy_loop_current_time();
 }
 
-bool rdma_sock_helper_busy_loop_turn(struct sock *sk, unsigned long start)
+bool rdma_sock_helper_busy_loop_end(struct sock *sk, unsigned long start)
 {
-	if (sk_busy_loop_timeout(sk, start) || signal_pending(current))
-		return false;
-	/* Whoever has something to do comes first. */
-	cond_resched();
+	return sk_busy_loop_timeout(sk, start) || signal_pending(current);
+}
+
+bool rdma_sock_helper_is_alone(void)
+{
 	cpu_relax();
-	return true;
+	return single_task_running();
 }
 
 int rdma_sock_helper_intr_errno(long timeo)

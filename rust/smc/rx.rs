@@ -119,7 +119,7 @@ fn may_go_on(connection: &Connection, skip: u32) -> bool {
         .unwrap_or(true)
 }
 
-/// Waits without sleeping, if the socket wants that (SO_BUSY_POLL). Sleeps only for others.
+/// Waits without sleeping, if the socket wants that (SO_BUSY_POLL).
 fn busy_wait(sock: &Socket, connection: &Connection) {
     let mut seen = None;
     sock.busy_wait(|| {

@@ -143,7 +143,7 @@ impl Socket {
 
     /// Looks for `cond` again and again for as long as the socket wants that (SO_BUSY_POLL), which
     /// saves the time to be woken; without the option not even once. Ends earlier for a signal.
-    /// Process context, without the lock of the sock.
+    /// Process context, without locks.
     pub(crate) fn busy_wait(&self, mut cond: impl FnMut() -> bool) {
         let sk = self.sk().as_raw();
         // SAFETY: By the type invariants the sock is valid.
@@ -153,9 +153,16 @@ impl Socket {
         // SAFETY: Always safe to call.
         let start = unsafe { bindings::rdma_sock_helper_busy_loop_start() };
         while !cond() {
-            // SAFETY: The sock is valid, and this may sleep.
-            if !unsafe { bindings::rdma_sock_helper_busy_loop_turn(sk, start) } {
+            // SAFETY: The sock is valid.
+            if unsafe { bindings::rdma_sock_helper_busy_loop_end(sk, start) } {
                 break;
+            }
+            // Another that has something to do comes first, at once and not at the end of a time
+            // slice: it may be the driver that works on what is waited for.
+            // SAFETY: Always safe to call.
+            if !unsafe { bindings::rdma_sock_helper_is_alone() } {
+                // SAFETY: Process context; nothing is locked.
+                unsafe { kb::yield_() };
             }
         }
     }

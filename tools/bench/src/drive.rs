@@ -62,6 +62,12 @@ use std::{
 /// Where the server listens.
 const PORT: u16 = 7001;
 
+/// How long new sockets poll busily before they sleep, in microseconds.
+const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
+
+/// For it, in [`Workload::PollPong`]: longer than any round trip.
+const BUSY_MICROS: &str = "10000";
+
 /// Command line of the driver.
 #[derive(Args)]
 pub struct DriveArgs {
@@ -248,8 +254,7 @@ impl Driver<'_> {
             _ => {
                 // Raw verbs and sockets cannot do the same.
                 let fits = |workload: &Workload| match workload {
-                    Workload::Bulk(_) | Workload::PingPong(_) => true,
-                    Workload::PollPong(_) => transport == Transport::Raw,
+                    Workload::Bulk(_) | Workload::PingPong(_) | Workload::PollPong(_) => true,
                     _ => transport != Transport::Raw,
                 };
                 wanted.iter().copied().filter(fits).collect()
@@ -276,7 +281,7 @@ impl Driver<'_> {
     ) -> Result<()> {
         let name = format!("{mtu}-{round}-{}", transport.name());
         self.load(transport)?;
-        let server = if self.args.topology == Topology::Namespaces || self.server_only {
+        let mut server = if self.args.topology == Topology::Namespaces || self.server_only {
             Some(self.serve(transport)?)
         } else {
             None
@@ -287,9 +292,23 @@ impl Driver<'_> {
                 wire::install(&self.lab.near)?;
             }
             for &workload in workloads {
+                let polls = matches!(workload, Workload::PollPong(_))
+                    && transport != Transport::Raw
+                    && server.is_some();
+                if polls {
+                    // Sockets take the setting when they are made.
+                    drop(server.take());
+                    fs::write(BUSY_READ, BUSY_MICROS)?;
+                    server = Some(self.serve(transport)?);
+                }
                 let sample = self
                     .measure(transport, mtu, round, workload, server.as_ref())
                     .with_context(|| workload.to_string())?;
+                if polls {
+                    drop(server.take());
+                    fs::write(BUSY_READ, "0")?;
+                    server = Some(self.serve(transport)?);
+                }
                 self.say(&format!(
                     "mtu {mtu} round {round} {:4} {:18} {:12.1} {}{}",
                     sample.transport,

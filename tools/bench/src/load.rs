@@ -87,12 +87,13 @@ pub fn run(args: &LoadArgs) -> Result<()> {
         Workload::Bulk(size) => client.stream(size, Push::Default, true),
         Workload::Stream { size, push } => client.stream(size, push, false),
         Workload::Both(size) => client.both(size),
-        Workload::PingPong(size) => client.echo(size, 1, Push::Default, true),
+        Workload::PingPong(size) | Workload::PollPong(size) => {
+            client.echo(size, 1, Push::Default, true)
+        }
         Workload::Pipe { size, depth, push } => client.echo(size, depth, push, false),
         Workload::Requests(count) => client.requests(count),
         Workload::Connects(clients) => client.connects(clients),
         Workload::Idle(count) => client.idle(count, &mut held),
-        Workload::PollPong(_) => bail!("sockets do not poll the device"),
     }
     .with_context(|| args.workload.to_string())?;
     outcome.cpu = process_time("self") - before;

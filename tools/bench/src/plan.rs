@@ -76,6 +76,9 @@ impl Plan {
         if !full {
             return plan;
         }
+        if !self.wire {
+            plan.push(Workload::PollPong(64));
+        }
         for push in [Push::Default, Push::NoDelay, Push::Cork] {
             if push != Push::Default {
                 plan.push(Workload::Stream { size: 64, push });

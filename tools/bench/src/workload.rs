@@ -45,7 +45,7 @@ pub enum Workload {
     Both(u32),
     /// One message there and back, again and again.
     PingPong(u32),
-    /// The same, with the receiver asking the device instead of sleeping. Raw verbs only.
+    /// The same, with receivers that do not sleep: `SO_BUSY_POLL`, or raw verbs that ask the device.
     PollPong(u32),
     /// Messages one way, not waiting for anything.
     Stream {
