@@ -22,6 +22,10 @@ use crate::{
         LARGE_MTU,
         SMALL_MTU, //
     },
+    programs::{
+        self,
+        Program, //
+    },
     wire,
     workload::Workload,
 };
@@ -101,7 +105,7 @@ pub struct DriveArgs {
 }
 
 /// One measurement.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// [`Topology::name`].
     pub topology: String,
@@ -153,6 +157,20 @@ struct Driver<'a> {
     /// Of two kernels, this one has the server.
     server_only: bool,
     start: Instant,
+}
+
+/// What is counted at one time.
+struct Snapshot {
+    near: Counters,
+    far: Counters,
+    machine: Counters,
+}
+
+/// What a workload gave, and what was counted around it.
+struct Run {
+    outcome: Outcome,
+    before: Snapshot,
+    after: Snapshot,
 }
 
 /// A server process; ends with this value.
@@ -230,6 +248,7 @@ impl Driver<'_> {
             [] => &Transport::ALL,
             given => given,
         };
+        self.check_programs(transports, mtus)?;
         for &mtu in mtus {
             self.lab.up(mtu)?;
             for round in 0..=self.plan.rounds {
@@ -245,6 +264,30 @@ impl Driver<'_> {
         Ok(())
     }
 
+    /// Whether all programs of the run are there, and what they need.
+    fn check_programs(&self, transports: &[Transport], mtus: &[u32]) -> Result<()> {
+        let mut planned = Vec::new();
+        for &transport in transports {
+            for &mtu in mtus {
+                for workload in self.workloads(transport, mtu, 1) {
+                    if let Workload::Program(program) = workload {
+                        planned.push(program);
+                        self.preload(transport)?;
+                    }
+                }
+            }
+        }
+        programs::check(&planned)
+    }
+
+    /// What makes programs use a transport.
+    fn preload(&self, transport: Transport) -> Result<Option<PathBuf>> {
+        match transport {
+            Transport::C | Transport::Ours => programs::preload_library().map(Some),
+            Transport::Tcp | Transport::Raw => Ok(None),
+        }
+    }
+
     fn workloads(&self, transport: Transport, mtu: u32, round: u32) -> Vec<Workload> {
         let wanted = &self.args.workload;
         match round {
@@ -254,7 +297,10 @@ impl Driver<'_> {
             _ => {
                 // Raw verbs and sockets cannot do the same.
                 let fits = |workload: &Workload| match workload {
-                    Workload::Bulk(_) | Workload::PingPong(_) | Workload::PollPong(_) => true,
+Workload::Bulk(_) | Workload::PingPong(_) | Workload::PollPong(_) => true,
+                    Workload::Program(_) => {
+                        transport != Transport::Raw && self.args.topology == Topology::Namespaces
+                    }
                     _ => transport != Transport::Raw,
                 };
                 wanted.iter().copied().filter(fits).collect()
@@ -397,6 +443,21 @@ impl Driver<'_> {
         Ok(found)
     }
 
+    /// What is counted now.
+    fn snapshot(&self, transport: Transport, round: u32, server_cpu: f64) -> Result<Snapshot> {
+        let far = match self.args.topology {
+            Topology::Namespaces => counters::of_end(&self.lab.far, transport)?,
+            Topology::Wire => Counters::new(),
+        };
+        let mut machine = counters::of_machine()?;
+        machine.insert("server.cpu".into(), server_cpu);
+        Ok(Snapshot {
+            near: self.count(&self.lab.near, transport, round)?,
+            far,
+            machine,
+        })
+    }
+
     fn measure(
         &self,
         transport: Transport,
@@ -405,25 +466,47 @@ impl Driver<'_> {
         workload: Workload,
         server: Option<&Server>,
     ) -> Result<Sample> {
-        let both = self.args.topology == Topology::Namespaces;
-        let far = || match both {
-            true => counters::of_end(&self.lab.far, transport),
-            false => Ok(Counters::new()),
+        let mut sample = Sample {
+            topology: self.args.topology.name().into(),
+            mtu,
+            round,
+            transport: transport.name().into(),
+            workload: workload.to_string(),
+            ..Sample::default()
         };
-        let machine = || -> Result<Counters> {
-            let mut found = counters::of_machine()?;
-            found.insert("server.cpu".into(), server.map_or(0.0, Server::cpu));
-            Ok(found)
+        let run = match workload {
+            Workload::Program(program) => self.run_program(transport, round, program),
+            _ => Ok(self.run_client(transport, round, workload, server)?),
         };
+        match run {
+            Ok(run) => {
+                sample.near = counters::delta(&run.before.near, &run.after.near);
+                sample.far = counters::delta(&run.before.far, &run.after.far);
+                sample.machine = counters::delta(&run.before.machine, &run.after.machine);
+                let doubt = counters::proves(transport, &run.outcome, &sample.near).err();
+                sample.doubt = doubt.unwrap_or_default();
+                sample.outcome = run.outcome;
+            }
+            // Only this figure is lost if a program does not get on with a transport.
+            Err(error) => sample.doubt = format!("{error:#}"),
+        }
+        Ok(sample)
+    }
+
+    /// One workload of the load generator.
+    fn run_client(
+        &self,
+        transport: Transport,
+        round: u32,
+        workload: Workload,
+        server: Option<&Server>,
+    ) -> Result<Run> {
+        let cpu = || server.map_or(0.0, Server::cpu);
         let memory = match workload {
             Workload::Idle(_) => free_memory()?,
             _ => 0.0,
         };
-        let before = (
-            self.count(&self.lab.near, transport, round)?,
-            far()?,
-            machine()?,
-        );
+        let before = self.snapshot(transport, round, cpu())?;
         let (mut outcome, used) = self.lab.near.within(|| {
             let mut command = self.client(transport, workload)?;
             let mut child = command
@@ -446,27 +529,28 @@ impl Driver<'_> {
             let outcome: Outcome = serde_json::from_str(&line).context("the client's answer")?;
             Ok((outcome, used))
         })?;
-        let after = (
-            self.count(&self.lab.near, transport, round)?,
-            far()?,
-            machine()?,
-        );
+        let after = self.snapshot(transport, round, cpu())?;
         if let Workload::Idle(count) = workload {
             outcome.value = used / f64::from(count);
         }
-        let near = counters::delta(&before.0, &after.0);
-        let doubt = counters::proves(transport, &outcome, &near).err();
-        Ok(Sample {
-            topology: self.args.topology.name().into(),
-            mtu,
-            round,
-            transport: transport.name().into(),
-            workload: workload.to_string(),
+        Ok(Run {
             outcome,
-            doubt: doubt.unwrap_or_default(),
-            near,
-            far: counters::delta(&before.1, &after.1),
-            machine: counters::delta(&before.2, &after.2),
+            before,
+            after,
+        })
+    }
+
+    /// One of programs that are not ours, with a server of its own.
+    fn run_program(&self, transport: Transport, round: u32, program: Program) -> Result<Run> {
+        let preload = self.preload(transport)?;
+        let server = programs::Server::start(program, &self.lab.far, preload)?;
+        let before = self.snapshot(transport, round, server.cpu())?;
+        let outcome = programs::run(&server, &self.lab.near, self.plan.seconds)?;
+        let after = self.snapshot(transport, round, server.cpu())?;
+        Ok(Run {
+            outcome,
+            before,
+            after,
         })
     }
 }

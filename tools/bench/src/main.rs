@@ -3,9 +3,9 @@
 //! Measures this project's sockets beside those of the C implementation, TCP, and raw verbs.
 //!
 //! `serve` and `load` are the two ends of a load generator; `raw-serve` and `raw-load` the same on
-//! verbs. `drive` runs everything in a guest, and leaves a line of JSON for each measurement. On the
-//! host, `report` makes a table, a file and plots of them, and `check` compares with what is
-//! committed. See `Documentation/performance/index.rst`.
+//! verbs. `drive` runs everything in a guest, programs that are not ours as well, and leaves a line
+//! of JSON for each measurement. On the host, `report` makes a table, a file and plots of them, and
+//! `check` compares with what is committed. See `Documentation/performance/index.rst`.
 
 mod counters;
 mod drive;
@@ -17,6 +17,7 @@ mod load;
 mod outcome;
 mod plan;
 mod plot;
+mod programs;
 mod report;
 mod server;
 mod sock;

@@ -4,6 +4,7 @@
 
 use crate::{
     counters::Transport,
+    programs::Program,
     workload::{
         Push,
         Workload, //
@@ -91,7 +92,34 @@ impl Plan {
         }
         plan.extend([1, 16, 64, 200, 400].map(Workload::Requests));
         plan.extend([1, 8, 32].map(Workload::Connects));
+        if !self.wire {
+            plan.extend(self.programs().into_iter().map(Workload::Program));
+        }
         plan
+    }
+
+    /// Programs that are not ours, at least a second each.
+    fn programs(&self) -> Vec<Program> {
+        if self.quick {
+            return vec![
+                Program::RedisGet(200),
+                Program::WrkClose(32),
+                Program::Iperf3,
+            ];
+        }
+        vec![
+            Program::RedisGet(16),
+            Program::RedisGet(200),
+            Program::RedisSet(16),
+            Program::RedisSet(200),
+            Program::Wrk(16),
+            Program::Wrk(200),
+            Program::WrkClose(8),
+            Program::WrkClose(32),
+            Program::Iperf3,
+            Program::Sockperf(64),
+            Program::Sockperf(4096),
+        ]
     }
 
     /// Those whose packets are counted, in a round that is not measured.
@@ -134,6 +162,9 @@ mod tests {
                 assert_eq!(c.first(), Some(&Workload::First));
                 let raw = plan.workloads(Transport::Raw, mtu);
                 assert!(raw.contains(&Workload::Bulk(65536)));
+                let programs = |workload: &Workload| matches!(workload, Workload::Program(_));
+                assert_eq!(c.iter().any(programs), mtu == LARGE_MTU);
+                assert!(!raw.iter().any(programs));
             }
             assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 5);
             let wire = Plan {
@@ -143,6 +174,7 @@ mod tests {
             let crr = Workload::Connects(8);
             let planned = wire.workloads(Transport::C, SMALL_MTU);
             assert_eq!(planned.contains(&crr), !quick);
+            assert!(!planned.contains(&Workload::Program(Program::Iperf3)));
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
         }
     }

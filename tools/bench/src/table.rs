@@ -56,7 +56,7 @@ impl Metric {
         match (self, workload) {
             (Self::Value, _) => workload.unit(),
             (Self::P99, _) => "us",
-            (Self::Cpu, Workload::Bulk(_) | Workload::Both(_)) => "s/GiB",
+            (Self::Cpu, _) if workload.moves_data() => "s/GiB",
             (Self::Cpu, _) => "s/100k",
         }
     }
@@ -76,7 +76,7 @@ impl Metric {
             Self::P99 => outcome.p99,
             Self::Cpu => {
                 let work = match workload {
-                    Workload::Bulk(_) | Workload::Both(_) => {
+                    _ if workload.moves_data() => {
                         (outcome.sent + outcome.received) as f64 / f64::from(1 << 30)
                     }
                     Workload::First | Workload::Idle(_) => return None,

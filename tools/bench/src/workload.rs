@@ -2,6 +2,7 @@
 
 //! The kinds of load, and their names: `pingpong:64`, `rr:200`, `stream:64:cork`.
 
+use crate::programs::Program;
 use anyhow::{
     bail,
     Context,
@@ -69,6 +70,8 @@ pub enum Workload {
     Connects(u32),
     /// This many connections that do nothing.
     Idle(u32),
+    /// Programs that are not ours.
+    Program(Program),
 }
 
 /// Octets of a request and of a response in [`Workload::Requests`] and [`Workload::Connects`].
@@ -96,7 +99,13 @@ impl Workload {
             Self::Requests(_) => "req/s",
             Self::Connects(_) => "conn/s",
             Self::Idle(_) => "KiB/conn",
+            Self::Program(program) => program.unit(),
         }
+    }
+
+    /// Whether its work is octets, and not messages.
+    pub fn moves_data(self) -> bool {
+        self.unit() == "MiB/s"
     }
 
     /// Which way its value is better.
@@ -125,6 +134,10 @@ impl Workload {
             Self::Requests(conns) => of("Requests, by connections", conns),
             Self::Connects(clients) => of("Connection rate, by clients", clients),
             Self::Idle(conns) => of("Memory, by idle connections", conns),
+            Self::Program(program) => {
+                let (name, x) = program.axis();
+                of(name, x)
+            }
         }
     }
 }
@@ -144,6 +157,7 @@ impl fmt::Display for Workload {
             Self::Requests(conns) => write!(f, "rr:{conns}"),
             Self::Connects(clients) => write!(f, "crr:{clients}"),
             Self::Idle(conns) => write!(f, "idle:{conns}"),
+            Self::Program(program) => program.fmt(f),
         }
     }
 }
@@ -182,7 +196,10 @@ impl FromStr for Workload {
             ("rr", &[conns]) => Self::Requests(conns),
             ("crr", &[clients]) => Self::Connects(clients),
             ("idle", &[conns]) => Self::Idle(conns),
-            _ => bail!("{text} is no workload"),
+            _ => match Program::of(kind, &numbers) {
+                Some(program) => Self::Program(program),
+                None => bail!("{text} is no workload"),
+            },
         };
         Ok(known)
     }
@@ -207,6 +224,12 @@ mod tests {
             "rr:400",
             "crr:8",
             "idle:100",
+            "redis-get:200",
+            "redis-set:200",
+            "wrk:200",
+            "wrk-close:32",
+            "iperf3",
+            "sockperf:64",
         ] {
             let workload: Workload = name.parse().unwrap();
             assert_eq!(workload.to_string(), name);
@@ -225,6 +248,10 @@ mod tests {
             "rr:8:cork",
             "first:1",
             "cork",
+            "wrk",
+            "wrk:8:nodelay",
+            "iperf3:1",
+            "sockperf:13",
         ] {
             assert!(name.parse::<Workload>().is_err(), "{name}");
         }
@@ -236,5 +263,8 @@ mod tests {
         assert_eq!(Workload::Idle(1).better(), Better::Lower);
         assert_eq!(Workload::Bulk(1).better(), Better::Higher);
         assert_eq!(Workload::Connects(1).better(), Better::Higher);
+        let sockperf = Workload::Program(Program::Sockperf(64));
+        assert_eq!(sockperf.better(), Better::Lower);
+        assert!(Workload::Program(Program::Iperf3).moves_data());
     }
 }
