@@ -247,6 +247,18 @@ impl Lab {
         Ok(())
     }
 
+    /// Does something while there are no RDMA devices.
+    pub fn without_rdma<T>(&self, f: impl FnOnce() -> Result<T>) -> Result<T> {
+        for end in self.here() {
+            end.remove_rdma();
+        }
+        let result = f();
+        for end in self.here() {
+            end.add_rdma()?;
+        }
+        result
+    }
+
     /// Takes everything down.
     pub fn down(&self) {
         for end in self.here() {
