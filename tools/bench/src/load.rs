@@ -94,7 +94,7 @@ pub fn run(args: &LoadArgs) -> Result<()> {
         Workload::Requests(count) => client.requests(count),
         Workload::Connects(clients) => client.connects(clients),
         Workload::Idle(count) => client.idle(count, &mut held),
-Workload::Program(_) => bail!("programs are started by the driver"),
+        Workload::Program(_) => bail!("programs are started by the driver"),
     }
     .with_context(|| args.workload.to_string())?;
     outcome.cpu = process_time("self") - before;
