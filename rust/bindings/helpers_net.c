@@ -410,6 +410,14 @@ int rdma_sock_helper_sock_setsockopt(struct socket *sock, int name,
 			       *(const sockptr_t *)value, len);
 }
 
+/* @from points to a sockptr_t. */
+int rdma_sock_helper_sockptr_int(int *to, const void *from, unsigned int len)
+{
+	if (len < sizeof(*to))
+		return -EINVAL;
+	return copy_from_sockptr(to, *(const sockptr_t *)from, sizeof(*to)) ? -EFAULT : 0;
+}
+
 void rdma_sock_helper_set_nospace(struct socket *sock)
 {
 	set_bit(SOCK_NOSPACE, &sock->flags);
@@ -522,6 +530,13 @@ bool rdma_sock_helper_syn_smc(const struct sock *sk)
 	return READ_ONCE(tcp_sk(sk)->syn_smc);
 #else
 	return false;
+#endif
+}
+
+void rdma_sock_helper_set_hs_congested(struct sock *sk, bool (*congested)(const struct sock *sk))
+{
+#if IS_ENABLED(CONFIG_SMC)
+	tcp_sk(sk)->smc_hs_congested = congested;
 #endif
 }
 

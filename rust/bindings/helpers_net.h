@@ -95,6 +95,7 @@ bool rdma_sock_helper_zerocopy(const struct socket *sock);
 void rdma_sock_helper_set_own_options(struct socket *sock);
 int rdma_sock_helper_sock_setsockopt(struct socket *sock, int name,
 				     const void *value, unsigned int len);
+int rdma_sock_helper_sockptr_int(int *to, const void *from, unsigned int len);
 void rdma_sock_helper_set_nospace(struct socket *sock);
 struct module *rdma_sock_helper_this_module(void);
 
@@ -118,6 +119,7 @@ bool rdma_sock_helper_has_syn_smc(void);
 bool rdma_sock_helper_syn_smc(const struct sock *sk);
 bool rdma_sock_helper_rx_smc(const struct sock *sk);
 void rdma_sock_helper_set_syn_smc(struct sock *sk, bool on);
+void rdma_sock_helper_set_hs_congested(struct sock *sk, bool (*congested)(const struct sock *sk));
 void rdma_sock_helper_have_smc(bool on);
 void rdma_sock_helper_local_addr(const struct sock *sk, u8 *ip, __be16 *port,
 				 u32 *scope);

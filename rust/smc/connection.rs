@@ -166,6 +166,8 @@ pub(crate) struct Connection {
     /// The socket, while no file has it: before accept, and after close.
     #[pin]
     pub(super) shell: Mutex<Option<Shell>>,
+    /// As a listener it offers SMC-R to nobody while many handshakes are under way.
+    pub(super) limits: Atomic<bool>,
     /// Connections ready for accept, of a listener.
     #[pin]
     pub(super) accepts: Mutex<AcceptQueue>,
@@ -180,6 +182,7 @@ impl Connection {
     pub(crate) fn new(engine: &Arc<Engine>, sk: ARef<Sock>, side: Side) -> Result<Arc<Self>> {
         let net = engine.net_state(sk.net_cookie())?;
         let module = ModuleRef::new().ok_or(ENODEV)?;
+        let limits = net.settings.limits_handshakes();
         let connection = Arc::pin_init(
             pin_init!(Self {
                 sk,
@@ -200,6 +203,7 @@ impl Connection {
                 news: Atomic::new(0u32),
                 work <- new_deferred!("rdma_sock_connection_work"),
                 shell <- new_mutex!(None, "rdma_sock_shell"),
+                limits: Atomic::new(limits),
                 accepts <- new_mutex!(AcceptQueue::new(), "rdma_sock_accepts"),
                 listener <- new_spinlock_bh!(None, "rdma_sock_listener"),
                 _module: module,

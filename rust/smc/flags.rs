@@ -35,5 +35,8 @@ pub(crate) const TCP_CORK: i32 = 3;
 /// `TCP_KEEPIDLE`.
 pub(crate) const TCP_KEEPIDLE: i32 = 4;
 
+/// Whether a listener limits its handshakes (`SMC_LIMIT_HS`).
+pub(crate) const SMC_LIMIT_HS: i32 = 1;
+
 /// `AF_UNSPEC`, which asks `connect` to dissolve a connection.
 pub(crate) const AF_UNSPEC: u16 = 0;

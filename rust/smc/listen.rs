@@ -15,11 +15,17 @@ use crate::{
         net::socket::Shell,
         time::jiffies_from_ns, //
     },
-    proto::reason::Reason, //
+    proto::{
+        reason::Reason,
+        tcpopt, //
+    },
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// When to look again after a child could not be taken for lack of memory.
@@ -51,16 +57,33 @@ impl AcceptQueue {
     fn forget(&mut self, child: &Arc<Connection>) {
         self.pending.retain(|known| !Arc::ptr_eq(known, child));
     }
+
+    /// Lets `listener`, whose queue this is, offer SMC-R or not, now that the queue has changed.
+    fn adjust_offer(&self, listener: &Connection) {
+        let limits = listener.limits.load(Relaxed);
+        let congested = limits && tcpopt::is_congested(self.pending.len(), backlog(listener));
+        listener.sk.withhold_option(congested);
+    }
+}
+
+/// How many connections may wait for accept. Any context.
+fn backlog(listener: &Connection) -> usize {
+    usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX)
+}
+
+/// Sets whether a listener limits its handshakes, now or once it listens. Sleeps.
+pub(crate) fn limit(listener: &Connection, on: bool) {
+    listener.limits.store(on, Relaxed);
+    listener.accepts.lock().adjust_offer(listener);
 }
 
 /// Takes children from TCP's queue as long as there is room in ours; what finds none stays with
 /// TCP and counts against its backlog. Runs on the workqueue.
 pub(crate) fn take_children(listener: &Arc<Connection>) {
     loop {
-        let backlog = usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX);
         {
             let queue = listener.accepts.lock();
-            if queue.closed || queue.len() > backlog {
+            if queue.closed || queue.len() > backlog(listener) {
                 return;
             }
         }
@@ -97,6 +120,7 @@ fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
         }
         queue.ready.reserve(1, GFP_KERNEL)?;
         queue.pending.push(child.clone(), GFP_KERNEL)?;
+        queue.adjust_offer(listener);
         Ok(())
     });
     let result = result.and_then(|()| {
@@ -120,6 +144,7 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
     let queued = listener.as_ref().is_some_and(|listener| {
         let mut queue = listener.accepts.lock();
         queue.forget(child);
+        queue.adjust_offer(listener);
         !queue.closed && queue.ready.push(child.clone(), GFP_KERNEL).is_ok()
     });
     match listener {
@@ -132,7 +157,10 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
 pub(crate) fn discard(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {
-        listener.accepts.lock().forget(child);
+        let mut queue = listener.accepts.lock();
+        queue.forget(child);
+        queue.adjust_offer(&listener);
+        drop(queue);
         // There is room again.
         listener.kick_handshake();
     }

@@ -44,7 +44,9 @@ use crate::{
             },
             sockopt::{
                 put_user_int,
+                GetOpt,
                 SetOpt,
+                SOL_SMC,
                 SOL_SOCKET,
                 SOL_TCP, //
             },
@@ -404,6 +406,15 @@ impl SocketOps for SmcOps {
 
     fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
         let (level, name) = (opt.level, opt.name);
+        if level == SOL_SMC {
+            if name != SMC_LIMIT_HS {
+                return Err(ENOPROTOOPT);
+            }
+            let on = opt.read_int()? != 0;
+            let connection = context_or_new(sock, Side::Client).ok_or(ENOMEM)?;
+            listen::limit(&connection, on);
+            return Ok(());
+        }
         sock.inet_setsockopt(opt)?;
         if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE) = (level, name) {
             if let Some(connection) = context(sock) {
@@ -420,6 +431,17 @@ impl SocketOps for SmcOps {
             }
         }
         Ok(())
+    }
+
+    fn getsockopt(sock: &Socket, opt: &mut GetOpt) -> Result {
+        if opt.level != SOL_SMC {
+            return sock.inet_getsockopt(opt);
+        }
+        if opt.name != SMC_LIMIT_HS {
+            return Err(EOPNOTSUPP);
+        }
+        let connection = context_or_new(sock, Side::Client).ok_or(ENOMEM)?;
+        opt.write_int(connection.limits.load(Relaxed).into())
     }
 
     fn sendmsg(sock: &Socket, msg: &mut SendMsg<'_>) -> Result<usize> {

@@ -181,9 +181,9 @@ impl SeqShow for Connections {
 
 fn print_connection(m: &SeqFile, connection: &Connection) {
     let mode = connection.mode();
-    let role = match connection.side {
-        Side::Client => "client",
-        Side::Server => "server",
+    let role = match (connection.side, mode) {
+        (Side::Server, _) | (_, Mode::Listening) => "server",
+        (Side::Client, _) => "client",
     };
     let state = connection
         .look(|data| data.core.state().name())

@@ -88,6 +88,8 @@ settings! {
     max_links: c"smcr_max_links_per_lgr" = 2, 1, LINKS;
     /// Most connections of a link group.
     max_conns: c"smcr_max_conns_per_lgr" = 255, 16, 255;
+    /// Whether new sockets limit the handshakes of those that listen.
+    limit_handshakes: c"limit_smc_hs" = 0, 0, 1;
     /// Messages that can be on their way on a link.
     max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
@@ -131,6 +133,11 @@ impl Settings {
             max_conns: number(&self.max_conns),
             max_links: number(&self.max_links),
         }
+    }
+
+    /// Whether a new socket limits its handshakes.
+    pub(crate) fn limits_handshakes(&self) -> bool {
+        self.limit_handshakes.load(Relaxed) != 0
     }
 
     /// How many messages of a new link can be on their way.

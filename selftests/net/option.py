@@ -15,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 
 import ktap
 from ktap import Skip, equal, fails
@@ -25,6 +26,9 @@ IPPROTO_SMC = 256
 TCP_FASTOPEN_CONNECT = 30
 TCP_FASTOPEN = 23
 TCP_MD5SIG = 14
+SOL_SMC = 286
+SMC_LIMIT_HS = 1
+LIMIT = "/proc/sys/net/smc/limit_smc_hs"
 # "SMCR" in EBCDIC begins every message of the handshake that follows an agreement.
 EYE_CATCHER = bytes.fromhex("e2d4c3d9")
 # Window scale 7, which a SYN-ACK of a peer with options has.
@@ -286,6 +290,69 @@ def flood_leaves_nothing(link, version):
         child.close()
 
 
+def syn_to(link, version, server, port):
+    """A SYN with the option from that port; the peer, and whether the SYN-ACK has the option, too."""
+    peer = Peer(link, version, port)
+    peer.other_port = server.getsockname()[1]
+    peer.send(SYN, MSS + SMC_PADDED)
+    return peer, peer.receive(SYN | ACK).experiments() == [SMC]
+
+
+def handshakes_are_limited(link, version):
+    # Peers that agree and then say nothing keep a handshake under way.
+    with listener(version) as server:
+        equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 0, "the option at first")
+        server.setsockopt(SOL_SMC, SMC_LIMIT_HS, 1)
+        equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 1, "the option")
+        waiting, peer, offered = [], None, True
+        while offered and len(waiting) < 16:
+            peer, offered = syn_to(link, version, server, 4300 + len(waiting))
+            peer.send(ACK)
+            waiting += [peer] * offered
+        # More than half of the backlog, and those that do not count yet.
+        equal(offered, False, "still offered to the last of %d" % len(waiting))
+        equal(len(waiting) > 8, True, "handshakes: %d" % len(waiting))
+        # Whom it is not offered to need not wait for them.
+        peer.send(ACK | PSH, data=b"at once")
+        child, _ = server.accept()
+        equal(child.recv(100), b"at once", "data")
+        peer.send(RST | ACK)
+        child.close()
+        # One that does not limit offers it always.
+        with listener(version) as other:
+            last, offered = syn_to(link, version, other, 4330)
+            equal(offered, True, "offered by another")
+            last.send(RST | ACK)
+        for peer in waiting[4:]:
+            peer.send(RST | ACK)
+        port, offered, end = 4340, False, time.monotonic() + 20
+        while not offered and time.monotonic() < end:
+            last, offered = syn_to(link, version, server, port)
+            last.send(RST | ACK)
+            port += 1
+        equal(offered, True, "offered again")
+        for peer in waiting[:4]:
+            peer.send(RST | ACK)
+
+
+def limit_is_inherited(link, version):
+    # The default of new sockets, by namespace.
+    del link
+    with open(LIMIT, "w", encoding="ascii") as file:
+        file.write("1")
+    try:
+        with listener(version) as server:
+            equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 1, "the option")
+    finally:
+        with open(LIMIT, "w", encoding="ascii") as file:
+            file.write("0")
+    with listener(version) as server:
+        equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 0, "the option")
+        fails(errno.ENOPROTOOPT, server.setsockopt, SOL_SMC, 2, 1)
+        fails(errno.EOPNOTSUPP, server.getsockopt, SOL_SMC, 2)
+        fails(errno.EINVAL, server.setsockopt, SOL_SMC, SMC_LIMIT_HS, b"1")
+
+
 def fast_open(link, version):
     # AMB-37, TST-102.
     peer, sock = Peer(link, version, 4016), make(version)
@@ -343,8 +410,8 @@ def two_of_ours(link, version):
 TESTS = [syn_has_option, plain_sockets_are_left_alone, repeated_syn_is_the_same,
          agreement_starts_the_handshake, peer_without_option, peer_that_echoes,
          syn_ack_for_something_else, simultaneous_open, refused_connection, server_answers,
-         server_repeats, server_without_agreement, cookies, flood_leaves_nothing, fast_open, signed,
-         two_of_ours]
+         server_repeats, server_without_agreement, cookies, flood_leaves_nothing, handshakes_are_limited,
+         limit_is_inherited, fast_open, signed, two_of_ours]
 
 
 def main():

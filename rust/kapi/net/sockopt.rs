@@ -17,6 +17,8 @@ use kernel::{
 pub(crate) const SOL_SOCKET: i32 = 1;
 /// Options of TCP.
 pub(crate) const SOL_TCP: i32 = 6;
+/// Options of SMC.
+pub(crate) const SOL_SMC: i32 = 286;
 
 /// One setsockopt() call.
 ///
@@ -32,7 +34,21 @@ pub(crate) struct SetOpt {
     pub(super) len: u32,
 }
 
-impl SetOpt {}
+impl SetOpt {
+    /// The value as an `int`. Process context.
+    pub(crate) fn read_int(&self) -> Result<i32> {
+        let mut value = 0;
+        // SAFETY: By the type invariants the value is the caller's, and checked by the function.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_sockptr_int(
+                &mut value,
+                (&raw const self.value).cast(),
+                self.len,
+            )
+        })?;
+        Ok(value)
+    }
+}
 
 /// One getsockopt() call.
 ///

@@ -40,6 +40,8 @@ const ENABLED: u32 = 1;
 const AGREED: u32 = 2;
 /// The SYN-ACK repeated what the SYN had, of which nothing follows.
 const ECHOED: u32 = 4;
+/// The listener offers the option to nobody new at the moment.
+const WITHHELD: u32 = 8;
 
 /// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats it
 /// like 1, which keeps the headers from the network header on.
@@ -197,8 +199,12 @@ impl Socket {
             if policy().is_some() {
                 save_syn(&guard, SAVE_SYN_OURS);
             } else {
-                // SAFETY: The sock is valid and locked.
-                unsafe { bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), true) };
+                // SAFETY: The sock is valid and locked. The function stays as long as the module,
+                // which our sockets hold; of the children of a listener it is not called.
+                unsafe {
+                    bindings::rdma_sock_helper_set_hs_congested(guard.as_raw(), Some(withholds));
+                    bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), true);
+                }
             }
         });
     }
@@ -210,7 +216,10 @@ impl Socket {
             option.store(0, Ordering::Relaxed);
             save_syn(&guard, 0);
             // SAFETY: The sock is valid and locked.
-            unsafe { bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), false) };
+            unsafe {
+                bindings::rdma_sock_helper_set_syn_smc(guard.as_raw(), false);
+                bindings::rdma_sock_helper_set_hs_congested(guard.as_raw(), None);
+            }
         });
     }
 
@@ -288,6 +297,24 @@ impl Sock {
         !att.is_null() && unsafe { (*att).option.load(Ordering::Acquire) } & ECHOED != 0
     }
 
+    /// Lets a listener withhold the option from new connections, or offer it again. A SYN that has
+    /// been answered stays with its answer. Any context.
+    pub(crate) fn withhold_option(&self, on: bool) {
+        let _guard = rcu::read_lock();
+        let att = Attachment::of(self.as_raw());
+        if att.is_null() {
+            return;
+        }
+        // SAFETY: The attachment is freed after a grace period.
+        let option = unsafe { &(*att).option };
+        // Nothing is ordered by it.
+        if on {
+            option.fetch_or(WITHHELD, Ordering::Relaxed);
+        } else {
+            option.fetch_and(!WITHHELD, Ordering::Relaxed);
+        }
+    }
+
     /// Frees the copy of the SYN, unless the user of the listener wants it. May sleep.
     pub(crate) fn drop_saved_syn(&self) {
         if self.save_syn() != SAVE_SYN_OURS {
@@ -305,6 +332,22 @@ impl Sock {
 /// Whether the option is wanted on segments of the sock with this word.
 fn is_enabled(option: &AtomicU32) -> bool {
     option.load(Ordering::Relaxed) & ENABLED != 0
+}
+
+/// Whether the listener with this word withholds the option.
+fn is_withheld(option: &AtomicU32) -> bool {
+    option.load(Ordering::Relaxed) & WITHHELD != 0
+}
+
+/// Whether a listener withholds the option, for TCP. Once for each SYN.
+///
+/// # Safety
+///
+/// Called by TCP with a listener of ours, in an RCU read section.
+unsafe extern "C" fn withholds(sk: *const bindings::sock) -> bool {
+    let att = Attachment::of(sk.cast_mut());
+    // SAFETY: The attachment is freed after a grace period.
+    !att.is_null() && is_withheld(unsafe { &(*att).option })
 }
 
 /// Remembers what the peer's SYN-ACK said.

@@ -28,6 +28,7 @@ use super::{
         },
     },
     is_enabled,
+    is_withheld,
     policy,
     set_answer,
     Policy,
@@ -220,9 +221,12 @@ unsafe fn synack_out(
     // sent for the first time, and a copy taken over is not freed before the user has the connection.
     unsafe {
         let listener = bindings::rdma_sock_helper_rsk_listener(sk);
-        if listener.is_null() || ours(listener).is_none() {
+        if listener.is_null() {
             return ACCEPT;
         }
+        let Some(att) = ours(listener) else {
+            return ACCEPT;
+        };
         let saved = bindings::rdma_sock_helper_rsk_saved_syn(sk);
         if saved.is_null() {
             return ACCEPT;
@@ -241,7 +245,12 @@ unsafe fn synack_out(
         // the option was sent.
         let mark = syn.add(URGENT_AT);
         let options = header.get(HEADER..).unwrap_or(&[]);
-        match (policy.synack_out)(syn_options, options) {
+        let verdict = if is_withheld(&(*att).option) && ptr::read_volatile(mark) == 0 {
+            Verdict::Leave
+        } else {
+            (policy.synack_out)(syn_options, options)
+        };
+        match verdict {
             Verdict::Add { bytes, len } => {
                 let verdict = append(skb, pf, bytes.get(..len).unwrap_or(&[]));
                 if verdict == ACCEPT {
