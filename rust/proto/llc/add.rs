@@ -529,8 +529,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             // TMR-15, TMR-16, TMR-19, TMR-21, TMR-25. A Linux server may end an attempt without a
             // word, and a Linux client may not answer.
             (_, Stage::Requested | Stage::Keys | Stage::Dropping) => {
-                self.give_up(now);
-                self.suspect(now, adding.carrier, cause);
+                let until = self.more_time(now, adding.carrier);
+                match (until.filter(|_| !self.is_lenient()), &mut self.adding) {
+                    (Some(until), Some(adding)) => adding.deadline = until,
+                    _ => {
+                        self.give_up(now);
+                        self.suspect(now, adding.carrier, cause);
+                    }
+                }
             }
         }
     }

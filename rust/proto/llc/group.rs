@@ -49,6 +49,8 @@ pub(crate) struct Timers {
     pub(crate) client_confirm: Duration,
     /// For any other reply.
     pub(crate) reply: Duration,
+    /// For that reply if other things keep arriving on the link, in addition.
+    pub(crate) patience: Duration,
     /// Until a link on which nothing arrives is tested; zero for never (KAL-02).
     pub(crate) idle_test: Duration,
     /// Until a buffer that the peer refused for now is announced again (LLF-65), each time twice as
@@ -67,6 +69,7 @@ impl Default for Timers {
             repeat_confirm: Duration::from_secs(2),
             client_confirm: Duration::from_secs(10),
             reply: Duration::from_secs(2),
+            patience: Duration::from_secs(30),
             idle_test: Duration::from_secs(30),
             rkey_retry: Duration::from_millis(50),
             add_retry: Duration::from_secs(60),
@@ -191,6 +194,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         match Message::parse(octets, self.layout) {
             Ok(message) => {
                 self.layout = self.layout.shown_by(octets);
+                if !message.is_request() {
+                    if let Some(link) = self.link_mut(slot) {
+                        link.late = None;
+                    }
+                }
                 self.dispatch(now, slot, &message, octets);
             }
             Err(error) => self.fail(now, slot, Cause::Malformed(error)),
@@ -594,13 +602,30 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if link.is_leaving() {
             self.on_leave_timeout(now, slot);
         } else if link.test.is_some_and(|test| test.deadline <= now) {
-            self.fail(now, slot, Cause::NoReply(Kind::TestLink));
+            let until = self.more_time(now, slot);
+            let test = self.link_mut(slot).and_then(|link| link.test.as_mut());
+            match (until, test) {
+                (Some(until), Some(test)) => test.deadline = until,
+                _ => self.fail(now, slot, Cause::NoReply(Kind::TestLink)),
+            }
         } else if link.idle_deadline(idle).is_some_and(|due| due <= now) {
             self.tests = self.tests.wrapping_add(1);
             let [a, b, c, d, e, f, g, h] = self.tests.to_be_bytes();
             let user_data = [a, b, c, d, e, f, g, h, 0, 0, 0, 0, 0, 0, 0, 0];
             self.test_link(now, slot, user_data);
         }
+    }
+
+    /// The reply to what was sent on a link is late: until when to wait on. A link on which other
+    /// things arrive has not failed, its peer is busy; that is believed for a while. `None` if it is
+    /// time to draw the consequences (TMR-15..28).
+    pub(super) fn more_time(&mut self, now: Instant, slot: Slot) -> Option<Instant> {
+        let (reply, patience) = (self.timers.reply, self.timers.patience);
+        let link = self.link_mut(slot)?;
+        let since = *link.late.get_or_insert(now);
+        let silent = link.last_seen.saturating_add(reply);
+        let until = core::cmp::min(silent, since.saturating_add(patience));
+        (until > now).then_some(until)
     }
 
     /// Ends the group: tells the peer if possible, then [`Action::Terminate`] (LGR-23). Before
@@ -732,6 +757,39 @@ mod tests {
         assert_eq!(group.poll_action(), None);
         group.handle_timeout(after(2));
         ended(&mut group, Cause::NoReply(Kind::TestLink));
+    }
+
+    /// KAL-03: a peer whose data arrives is there, however late it answers; but not for ever.
+    #[test]
+    fn a_busy_peer_gets_more_time() {
+        for answers in [false, true] {
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = ready(Role::Server, &mut places);
+            group.test_link(START, Slot::FIRST, DATA);
+            assert!(sent(&mut group).is_some());
+            for second in 1..=31 {
+                group.touch(after(second), Slot::FIRST);
+                group.handle_timeout(after(second));
+                assert_eq!(group.poll_action(), None);
+                assert!(group.poll_timeout() > Some(after(second)));
+            }
+            if answers {
+                deliver(&mut group, after(31), &test(true, DATA));
+                group.handle_timeout(after(32));
+                assert_eq!(group.poll_action(), None);
+                // The next one starts from the beginning.
+                group.test_link(after(40), Slot::FIRST, DATA);
+                assert!(sent(&mut group).is_some());
+                group.touch(after(41), Slot::FIRST);
+                group.handle_timeout(after(42));
+                assert_eq!(group.poll_action(), None);
+                group.handle_timeout(after(43));
+            } else {
+                group.touch(after(32), Slot::FIRST);
+                group.handle_timeout(after(32));
+            }
+            ended(&mut group, Cause::NoReply(Kind::TestLink));
+        }
     }
 
     /// ERR-39.

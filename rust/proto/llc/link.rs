@@ -196,6 +196,8 @@ pub(super) struct Link {
     pub(super) last_seen: Instant,
     /// The test that is running.
     pub(super) test: Option<Test>,
+    /// Since when a reply has been late on it.
+    pub(super) late: Option<Instant>,
     /// Its connections were told to leave it.
     pub(super) moved: bool,
     /// How often a client has asked for its end.
@@ -215,6 +217,7 @@ impl Link {
             since: Instant::from_nanos(0),
             last_seen: Instant::from_nanos(0),
             test: None,
+            late: None,
             moved: false,
             notices: 0,
         }

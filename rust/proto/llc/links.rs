@@ -251,10 +251,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let deadline = now.saturating_add(self.timers.reply);
         if let Some(link) = self.link_mut(slot) {
             link.notices = link.notices.saturating_add(1);
-            if let State::Leaving { stage, .. } = &mut link.state {
-                *stage = Leave::Asked { carrier, deadline };
-            }
         }
+        self.set_leave(slot, Leave::Asked { carrier, deadline });
         let request = DeleteLink {
             reply: false,
             all: false,
@@ -326,14 +324,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                     self.leave(now, target, cause, message.reason, message.orderly);
                 }
                 let deadline = now.saturating_add(self.timers.reply);
-                if let Some(link) = self.link_mut(target) {
-                    if let State::Leaving { stage, .. } = &mut link.state {
-                        *stage = Leave::Replied {
-                            carrier: slot,
-                            deadline,
-                        };
-                    }
-                }
+                let carrier = slot;
+                self.set_leave(target, Leave::Replied { carrier, deadline });
             }
         }
     }
@@ -389,6 +381,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
+    /// A link that is on its way out goes on to another stage.
+    fn set_leave(&mut self, slot: Slot, next: Leave) {
+        if let Some(State::Leaving { stage, .. }) = self.link_mut(slot).map(|link| &mut link.state)
+        {
+            *stage = next;
+        }
+    }
+
     /// The timer of a link on its way out.
     pub(super) fn on_leave_timeout(&mut self, now: Instant, slot: Slot) {
         let Some(link) = self.link(slot) else {
@@ -400,15 +400,18 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         match stage {
             Leave::Asked { carrier, deadline } if deadline <= now => {
+                if !lenient {
+                    if let Some(deadline) = self.more_time(now, carrier) {
+                        return self.set_leave(slot, Leave::Asked { carrier, deadline });
+                    }
+                }
                 // TMR-22, TMR-25: the link that carried it has failed as well. Linux may lose a
                 // notice (DEP-14), so that it is repeated.
                 let again = self.role == Role::Client && notices < NOTICES;
                 if carrier == slot || (lenient && !again) {
                     self.drop_link(now, slot);
-                } else if let Some(State::Leaving { stage, .. }) =
-                    self.link_mut(slot).map(|link| &mut link.state)
-                {
-                    *stage = Leave::Queued;
+                } else {
+                    self.set_leave(slot, Leave::Queued);
                 }
                 if carrier != slot {
                     self.suspect(now, carrier, Cause::NoReply(Kind::DeleteLink));

@@ -289,8 +289,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_rkey_timeout(&mut self, now: Instant) {
         match self.rkeys.state {
             State::Waiting { slot, deadline, .. } if deadline <= now => {
-                // TMR-26, TMR-28.
-                self.fail(now, slot, Cause::NoReply(Kind::Rkey));
+                let until = self.more_time(now, slot);
+                match (until, &mut self.rkeys.state) {
+                    (Some(until), State::Waiting { deadline, .. }) => *deadline = until,
+                    // TMR-26, TMR-28.
+                    _ => self.fail(now, slot, Cause::NoReply(Kind::Rkey)),
+                }
             }
             State::Pausing { until } if until <= now => self.rkeys.state = State::Idle,
             _ => {}
@@ -606,6 +610,24 @@ mod tests {
             assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
             assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
         }
+    }
+
+    /// A peer whose data arrives is only busy.
+    #[test]
+    fn late_reply_is_in_time_if_the_peer_is_busy() {
+        let mut places = [Entry::EMPTY; 2];
+        let mut group = ready(Role::Server, &mut places);
+        announce(&mut group, START, 5);
+        group.touch(after(1), Slot::FIRST);
+        group.handle_timeout(after(2));
+        assert_eq!(group.poll_action(), None);
+        assert_eq!(group.poll_timeout(), Some(after(3)));
+        let reply = ConfirmRkey {
+            reply: true,
+            ..announcement(5)
+        };
+        deliver(&mut group, after(2), &Message::ConfirmRkey(reply));
+        assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
     }
 
     /// ERR-41: a reply to nothing, and one to something else.
