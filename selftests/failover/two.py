@@ -7,6 +7,7 @@ import hashlib
 import os
 import pathlib
 import subprocess
+import time
 
 import ktap
 import lab
@@ -16,6 +17,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 BLOCK = 16384
 # How long a move to another link may take: a dead one is found by a test that waits for 2 s.
 SECONDS = 40 * lab.SLOW
+# Between two pieces of a stream: a kernel full of checkers would do nothing else.
+PAUSE = 0.05 if lab.SLOW > 1 else 0
 
 
 def wires(*words):
@@ -127,6 +130,8 @@ def send_blocks(sock, first, more):
     while more(number):
         sock.sendall(block(number))
         number += 1
+        if PAUSE:
+            time.sleep(PAUSE)
     return number
 
 
