@@ -30,6 +30,13 @@ class Loses(Alike):
 
     bound = 240
 
+    def run(self):
+        """This side of the case. A C server offers another link only by devices that it has had from
+        the beginning, or much later."""
+        if not OURS:
+            begin_anew()
+        super().run()
+
     def go(self, sock):
         """One side."""
         traffic = Traffic(sock)
@@ -57,13 +64,9 @@ class Loses(Alike):
         traffic.flows("data until the end")
 
 
-def prepare():
-    """Two devices; the C side begins anew, and is told that both are in one network."""
-    if OURS:
-        links.second_device()
-        return
+def begin_anew():
+    """The C side begins anew, and is told that both devices are in one network."""
     csmc.begin_anew()
-    links.second_device("192.168.77.12")
     csmc.join(NETWORK, netdev="net0")
     for name in "rxe0", "rxe1":
         csmc.join(NETWORK, device=name)
@@ -71,5 +74,5 @@ def prepare():
 
 if __name__ == "__main__":
     stage.need_both()
-    prepare()
+    links.second_device(links.SECOND if OURS else "192.168.77.12")
     sys.exit(stage.run([Loses]))
