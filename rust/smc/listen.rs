@@ -54,8 +54,10 @@ impl AcceptQueue {
         self.ready.len().saturating_add(self.pending.len())
     }
 
-    fn forget(&mut self, child: &Arc<Connection>) {
+    /// The handshake of a child of `listener`, whose queue this is, is over.
+    fn forget(&mut self, listener: &Connection, child: &Arc<Connection>) {
         self.pending.retain(|known| !Arc::ptr_eq(known, child));
+        self.adjust_offer(listener);
     }
 
     /// Lets `listener`, whose queue this is, offer SMC-R or not, now that the queue has changed.
@@ -143,8 +145,7 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     let queued = listener.as_ref().is_some_and(|listener| {
         let mut queue = listener.accepts.lock();
-        queue.forget(child);
-        queue.adjust_offer(listener);
+        queue.forget(listener, child);
         !queue.closed && queue.ready.push(child.clone(), GFP_KERNEL).is_ok()
     });
     match listener {
@@ -157,10 +158,7 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
 pub(crate) fn discard(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {
-        let mut queue = listener.accepts.lock();
-        queue.forget(child);
-        queue.adjust_offer(&listener);
-        drop(queue);
+        listener.accepts.lock().forget(&listener, child);
         // There is room again.
         listener.kick_handshake();
     }
