@@ -44,8 +44,11 @@ def take_down():
 
 
 def second_device(address=SECOND):
-    """This side gets another interface in the same network, with an RDMA device."""
-    shell("modprobe macvlan && ip link add mv0 link net0 type macvlan mode bridge")
+    """This side gets another interface in the same network, with an RDMA device. Its hardware address
+    is always the same: the other side may remember it from an interface of an earlier test."""
+    parts = tuple(int(part) for part in address.split("."))
+    shell("modprobe macvlan && ip link add mv0 link net0 address 02:00:%02x:%02x:%02x:%02x "
+          "type macvlan mode bridge" % parts)
     atexit.register(take_down)
     shell("for dev in all net0 mv0; do sysctl -qw net.ipv4.conf.$dev.rp_filter=0 "
           "net.ipv4.conf.$dev.arp_ignore=1 net.ipv4.conf.$dev.arp_announce=2; done")
