@@ -9,6 +9,7 @@ the kselftest runner does; time stamps of the kernel log are ignored.
 """
 
 import argparse
+import collections
 import dataclasses
 import pathlib
 import re
@@ -22,6 +23,8 @@ LINE = re.compile(r"""^(?P<prefix>(?:\#\ |\ )*)
       | (?P<bail>Bail\ out!.*)$ )""", re.X)
 SKIP = re.compile(r"#\s*SKIP\b", re.I)
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+# How much of what a test printed is repeated when it failed.
+SAID_LINES = 24
 
 
 @dataclasses.dataclass
@@ -59,6 +62,8 @@ class Document:
         self.totals = totals
         self.blocks = []
         self.seen = False
+        # What was printed since the result before.
+        self.said = collections.deque(maxlen=SAID_LINES)
 
     def complain(self, text):
         """A failure in this document."""
@@ -68,6 +73,7 @@ class Document:
         """One line of the file."""
         m = LINE.match(STAMP.sub("", line.rstrip()))
         if not m:
+            self.said.append(line.rstrip())
             return
         depth = len(m["prefix"])
         if m["version"]:
@@ -102,9 +108,14 @@ class Document:
         if m["number"] is not None and int(m["number"]) != block.results:
             self.complain(f"result {m['number']} where {block.results} was due: {what}")
         since, block.parts_since = block.parts_since, None
+        self.count(m, what, since)
+        self.said.clear()
+
+    def count(self, m, what, since):
+        """A result, of a test with parts if `since` is given."""
         if m["result"] == "not ok":
             if since is None or self.totals.failed == since:
-                self.complain(f"not ok: {what}")
+                self.complain("\n    ".join([f"not ok: {what}", *self.said]))
         elif since is None:
             if SKIP.search(what):
                 self.totals.skipped += 1

@@ -56,6 +56,11 @@ class Ktap(unittest.TestCase):
         self.assertEqual(counted("hello\n"), (0, 1, 0))
         self.assertEqual(counted("TAP version 13\n1..0\n"), (0, 1, 0))
 
+    def test_failure_says_what_the_test_said(self):
+        totals = ktap.Totals()
+        ktap.count("test", "TAP version 13\n1..2\n# before\nok 1 a\n# why\nnot ok 2 b\n", totals)
+        self.assertEqual(totals.complaints, ["test: not ok: b\n    # why"])
+
     def test_skipped_document(self):
         self.assertEqual(counted("TAP version 13\n1..0 # SKIP no RDMA\n"), (0, 0, 1))
 
