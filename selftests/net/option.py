@@ -84,6 +84,19 @@ def is_plain(peer, sock, data=b"plain data, and nothing before it"):
     equal(sock.recv(100), b"answer", "what the program receives")
 
 
+def syn_to(link, version, server, port, options=MSS + SMC_PADDED):
+    """A peer that has sent a SYN from that port."""
+    peer = Peer(link, version, port)
+    peer.other_port = server.getsockname()[1]
+    peer.send(SYN, options)
+    return peer
+
+
+def is_offered(peer):
+    """Whether the SYN-ACK has the option."""
+    return peer.receive(SYN | ACK).experiments() == [SMC]
+
+
 def backend(has_decoy=None, found=[]):  # pylint: disable=dangerous-default-value
     """Which back end is in use. A kernel without its own leaves no choice; else a SYN tells."""
     if not found:
@@ -112,9 +125,7 @@ def plain_sockets_are_left_alone(link, version):
     equal(begin(peer, sock).experiments(), [], "options of a plain socket")
     sock.close()
     with listener(version, protocol=0) as server:
-        peer = Peer(link, version, 4003)
-        peer.other_port = server.getsockname()[1]
-        peer.send(SYN, MSS + SMC_PADDED)
+        peer = syn_to(link, version, server, 4003)
         equal(peer.receive(SYN | ACK).experiments(), [], "options of a plain listener")
         peer.send(RST | ACK)
 
@@ -209,9 +220,7 @@ def server_answers(link, version):
                                # TCP Fast Open asks for a cookie. (The kernel offers both.)
                                (MSS + SMC_PADDED + bytes.fromhex("22020101"),
                                 int(backend() == "kernel"))):
-            peer = Peer(link, version, 4011)
-            peer.other_port = server.getsockname()[1]
-            peer.send(SYN, options)
+            peer = syn_to(link, version, server, 4011, options)
             answer = peer.receive(SYN | ACK)
             equal(answer.experiments(), [SMC] * count, "answer to " + options.hex())
             peer.send(RST | ACK)
@@ -219,9 +228,7 @@ def server_answers(link, version):
 
 def server_repeats(link, version):
     with listener(version) as server:
-        peer = Peer(link, version, 4012)
-        peer.other_port = server.getsockname()[1]
-        peer.send(SYN, MSS + SMC_PADDED)
+        peer = syn_to(link, version, server, 4012)
         first = peer.receive(SYN | ACK)
         second = peer.receive(SYN | ACK)
         equal(second.experiments(), first.experiments(), "options")
@@ -232,9 +239,7 @@ def server_repeats(link, version):
 def server_without_agreement(link, version):
     # TCP-12, TCP-17.
     with listener(version) as server:
-        peer = Peer(link, version, 4013)
-        peer.other_port = server.getsockname()[1]
-        peer.send(SYN, MSS)
+        peer = syn_to(link, version, server, 4013, MSS)
         peer.receive(SYN | ACK)
         peer.send(ACK)
         peer.send(ACK | PSH, data=b"from the first octet on")
@@ -255,9 +260,7 @@ def cookies(link, version):
         file.write("2")
     try:
         with listener(version) as server:
-            peer = Peer(link, version, 4014)
-            peer.other_port = server.getsockname()[1]
-            peer.send(SYN, MSS + SMC_PADDED)
+            peer = syn_to(link, version, server, 4014)
             equal(peer.receive(SYN | ACK).experiments(), [], "options with a cookie")
             peer.send(ACK)
             peer.send(ACK | PSH, data=b"hello")
@@ -273,14 +276,10 @@ def cookies(link, version):
 def flood_leaves_nothing(link, version):
     with listener(version) as server:
         for port in range(20000, 22000):
-            peer = Peer(link, version, port)
-            peer.other_port = server.getsockname()[1]
-            peer.send(SYN, MSS + SMC_PADDED)
+            peer = syn_to(link, version, server, port)
             link.drain()
         # One more still gets through, with a cookie or without.
-        peer = Peer(link, version, 4015)
-        peer.other_port = server.getsockname()[1]
-        peer.send(SYN, MSS)
+        peer = syn_to(link, version, server, 4015, MSS)
         peer.receive(SYN | ACK)
         peer.send(ACK)
         peer.send(ACK | PSH, data=b"alive")
@@ -288,14 +287,6 @@ def flood_leaves_nothing(link, version):
         equal(child.recv(100), b"alive", "data")
         peer.send(RST | ACK)
         child.close()
-
-
-def syn_to(link, version, server, port):
-    """A SYN with the option from that port; the peer, and whether the SYN-ACK has the option, too."""
-    peer = Peer(link, version, port)
-    peer.other_port = server.getsockname()[1]
-    peer.send(SYN, MSS + SMC_PADDED)
-    return peer, peer.receive(SYN | ACK).experiments() == [SMC]
 
 
 def await_handshakes(count):
@@ -316,7 +307,8 @@ def handshakes_are_limited(link, version):
         equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 1, "the option")
         waiting, peer, offered = [], None, True
         while offered and len(waiting) < 16:
-            peer, offered = syn_to(link, version, server, 4300 + len(waiting))
+            peer = syn_to(link, version, server, 4300 + len(waiting))
+            offered = is_offered(peer)
             peer.send(ACK)
             if offered:
                 waiting.append(peer)
@@ -331,14 +323,15 @@ def handshakes_are_limited(link, version):
         child.close()
         # One that does not limit offers it always.
         with listener(version) as other:
-            last, offered = syn_to(link, version, other, 4330)
-            equal(offered, True, "offered by another")
+            last = syn_to(link, version, other, 4330)
+            equal(is_offered(last), True, "offered by another")
             last.send(RST | ACK)
         for peer in waiting[4:]:
             peer.send(RST | ACK)
         port, offered, end = 4340, False, time.monotonic() + 20
         while not offered and time.monotonic() < end:
-            last, offered = syn_to(link, version, server, port)
+            last = syn_to(link, version, server, port)
+            offered = is_offered(last)
             last.send(RST | ACK)
             port += 1
         equal(offered, True, "offered again")
