@@ -9,6 +9,12 @@
 
 use crate::proto::{
     cdc::{
+        events::{
+            Events,
+            Receive,
+            SendError,
+            Violation, //
+        },
         msg::{
             self,
             Flags,
@@ -28,6 +34,7 @@ use crate::proto::{
             WriteSeg,
             MAX_WRITES, //
         },
+        validation::Validation,
     },
     close::{
         Close,
@@ -81,66 +88,6 @@ impl Config {
     pub(crate) const MAX_WRITE: u32 = 128 << 10;
 }
 
-/// What an input changed; each flag calls for an action of the engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Events {
-    /// Wake readers: data, the end of the stream, or an error.
-    pub(crate) readable: bool,
-    /// Wake writers: enough space, or an error.
-    pub(crate) writable: bool,
-    /// Urgent data came or is announced (URG-04).
-    pub(crate) urgent: bool,
-    /// [`Conn::poll_transmit`] has something.
-    pub(crate) transmit: bool,
-    /// State, [`Conn::tcp`], [`Conn::is_released`] or, after a shutdown or close,
-    /// [`Conn::is_drained`] may have changed.
-    pub(crate) closing: bool,
-    /// There is a new error to take.
-    pub(crate) error: bool,
-}
-
-/// A rule of the protocol that the peer broke. The connection is aborting by then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Violation {
-    /// An impossible producer cursor, or data after the end of data (CDC-38).
-    Producer,
-    /// An impossible consumer cursor (CDC-38).
-    Consumer,
-    /// What the old link said to have delivered is not there (FOV-10).
-    FailoverLoss,
-}
-
-impl Violation {
-    /// A name for people.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Producer => "impossible producer cursor",
-            Self::Consumer => "impossible consumer cursor",
-            Self::FailoverLoss => "data lost by failover",
-        }
-    }
-}
-
-/// Why nothing can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SendError {
-    /// This side was shut for writing, or the error was reported already: `EPIPE`.
-    Pipe,
-    /// [`Conn::error`] says why.
-    Failed,
-}
-
-/// What a reader without data is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Receive {
-    /// Wait.
-    More,
-    /// Return 0: the stream is at its end.
-    Eof,
-    /// [`Conn::error`] says why there is no more.
-    Failed,
-}
-
 /// Writes and the CDC message behind them, to be posted in this order as one chain (CDC-32).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmit {
@@ -160,62 +107,6 @@ impl Transmit {
     /// The writes, in order.
     pub(crate) fn writes(&self) -> &[WriteSeg] {
         self.writes.get(..self.n).unwrap_or(&[])
-    }
-}
-
-impl Events {
-    /// What both say.
-    const fn with(self, other: Self) -> Self {
-        Self {
-            readable: self.readable || other.readable,
-            writable: self.writable || other.writable,
-            urgent: self.urgent || other.urgent,
-            transmit: self.transmit || other.transmit,
-            closing: self.closing || other.closing,
-            error: self.error || other.error,
-        }
-    }
-}
-
-/// A validation message that told of more than was there (FOV-10).
-///
-/// The RFC would reset at once. But the two links have their own queues of completions, and what the
-/// old one has delivered may wait in its queue while the new one's is looked at. So there is a short
-/// time for it to come by; what the peer sends next is held back meanwhile.
-#[derive(Clone, Copy, Debug)]
-struct Validation {
-    /// The number that must be reached.
-    number: u16,
-    /// The number that must be reached then: the peer has moved once more, and the message of that
-    /// number has not come by.
-    then: Option<u16>,
-    /// The newest message beyond `number`.
-    held: Option<Msg>,
-    deadline: Instant,
-}
-
-impl Validation {
-    /// Holds a message back if it is beyond the number. Returns whether it is.
-    fn hold(&mut self, message: &Msg) -> bool {
-        if order(self.number, message.seq) == Order::Old {
-            return false;
-        }
-        if self.then == Some(message.seq) {
-            self.then = None;
-        }
-        let newest = self.held.map_or(self.number, |held| held.seq);
-        if order(newest, message.seq) == Order::New {
-            self.held = Some(*message);
-        }
-        true
-    }
-
-    /// The peer has moved once more.
-    fn extend(&mut self, number: u16) {
-        let seen = self.held.map_or(self.number, |held| held.seq);
-        if order(seen, number) == Order::New {
-            self.then = Some(number);
-        }
     }
 }
 

@@ -14,24 +14,28 @@
 //!        handle_sent() ----+   <------------------ CDC(consumed)
 //! ```
 //!
-//! | What                                        | File       |
-//! |---------------------------------------------|------------|
-//! | Octets of the message                       | [`msg`]    |
-//! | Positions, window and corking when sending  | [`send`]   |
-//! | Which chains ask for a completion           | [`signals`]|
-//! | Positions and updates when receiving        | [`recv`]   |
-//! | The connection: both directions and its end | [`conn`]   |
-//! | The RFC's examples as tests                 | `traces`   |
+//! | What                                        | File         |
+//! |---------------------------------------------|--------------|
+//! | Octets of the message                       | [`msg`]      |
+//! | Positions, window and corking when sending  | [`send`]     |
+//! | Which chains ask for a completion           | [`signals`]  |
+//! | Positions and updates when receiving        | [`recv`]     |
+//! | The connection: both directions and its end | [`conn`]     |
+//! | What it tells the engine                    | [`events`]   |
+//! | The first message after a move              | `validation` |
+//! | The RFC's examples as tests                 | `traces`     |
 //!
 //! Urgent data (4.7.5, 4.7.6) has the semantics of TCP on Linux: only the last mark counts.
 
 pub(crate) mod conn;
+mod events;
 pub(crate) mod msg;
 mod recv;
 #[cfg(test)]
 mod scaled;
 mod send;
 mod signals;
+mod validation;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod traces;
@@ -39,7 +43,9 @@ mod traces;
 pub(crate) use self::{
     conn::{
         Config,
-        Conn,
+        Conn, //
+    },
+    events::{
         Events,
         Receive,
         SendError,

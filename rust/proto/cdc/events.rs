@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a connection tells the engine.
+
+#[cfg(doc)]
+use super::conn::Conn;
+
+/// What an input changed; each flag calls for an action of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Events {
+    /// Wake readers: data, the end of the stream, or an error.
+    pub(crate) readable: bool,
+    /// Wake writers: enough space, or an error.
+    pub(crate) writable: bool,
+    /// Urgent data came or is announced (URG-04).
+    pub(crate) urgent: bool,
+    /// [`Conn::poll_transmit`] has something.
+    pub(crate) transmit: bool,
+    /// State, [`Conn::tcp`], [`Conn::is_released`] or, after a shutdown or close,
+    /// [`Conn::is_drained`] may have changed.
+    pub(crate) closing: bool,
+    /// There is a new error to take.
+    pub(crate) error: bool,
+}
+
+impl Events {
+    /// What both say.
+    pub(super) const fn with(self, other: Self) -> Self {
+        Self {
+            readable: self.readable || other.readable,
+            writable: self.writable || other.writable,
+            urgent: self.urgent || other.urgent,
+            transmit: self.transmit || other.transmit,
+            closing: self.closing || other.closing,
+            error: self.error || other.error,
+        }
+    }
+}
+
+/// A rule of the protocol that the peer broke. The connection is aborting by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// An impossible producer cursor, or data after the end of data (CDC-38).
+    Producer,
+    /// An impossible consumer cursor (CDC-38).
+    Consumer,
+    /// What the old link said to have delivered is not there (FOV-10).
+    FailoverLoss,
+}
+
+impl Violation {
+    /// A name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Producer => "impossible producer cursor",
+            Self::Consumer => "impossible consumer cursor",
+            Self::FailoverLoss => "data lost by failover",
+        }
+    }
+}
+
+/// Why nothing can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SendError {
+    /// This side was shut for writing, or the error was reported already: `EPIPE`.
+    Pipe,
+    /// [`Conn::error`] says why.
+    Failed,
+}
+
+/// What a reader without data is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receive {
+    /// Wait.
+    More,
+    /// Return 0: the stream is at its end.
+    Eof,
+    /// [`Conn::error`] says why there is no more.
+    Failed,
+}
