@@ -88,6 +88,11 @@ impl Inner {
         Ok(rmb)
     }
 
+    /// Whether elements begin with an eye catcher (`SMCR-RMB-12`, `SMCR-DEP-1`).
+    pub(super) fn has_eye_catchers(&self) -> bool {
+        self.llc.as_ref().is_some_and(|llc| llc.has_eye_catchers())
+    }
+
     /// An RMB came to nothing, or the peer has forgotten it. Sleeps.
     pub(super) fn forget_rmb(&mut self, id: RmbId) {
         for end in self.ends.iter().flatten() {
@@ -139,6 +144,9 @@ impl LinkGroup {
             }
         }
         if let Some(rmbe) = found {
+            if inner.has_eye_catchers() {
+                rmbe.mark()?;
+            }
             return Ok(Taken::Now(rmbe));
         }
         let refused = inner

@@ -16,7 +16,10 @@ use super::{
     link_group::LinkGroup,
     now,
     offer::PeerElement,
-    rmb::Rmbe,
+    rmb::{
+        Rmbe,
+        EYE_CATCHER, //
+    },
     route::Route, //
 };
 use crate::{
@@ -110,6 +113,8 @@ pub(crate) struct Data {
     pub(crate) hold: Option<Hold>,
     pub(crate) memory: Arc<PeerMemory>,
     pub(crate) element: usize,
+    /// The element begins with an eye catcher.
+    pub(crate) eye_catcher: bool,
     /// Where the peer's element is, whichever link leads there.
     pub(crate) peer_element: PeerElement,
     /// When to look whether the peer is still there.
@@ -204,6 +209,18 @@ impl Data {
         if self.memory.read(self.element, offset, &mut byte).is_ok() {
             [self.urgent_byte] = byte;
         }
+    }
+
+    /// Whether the eye catcher is still what it was, if there is one (`SMCR-RMB-13`).
+    fn is_intact(&self) -> bool {
+        if !self.eye_catcher {
+            return true;
+        }
+        let mut octets = [0; EYE_CATCHER.len()];
+        if let Some(hold) = self.hold.as_ref() {
+            hold.rmbe.sync_for_cpu(0, octets.len());
+        }
+        self.memory.read(self.element, 0, &mut octets).is_ok() && octets == EYE_CATCHER
     }
 
     /// Where received data lies: up to two pieces of the element of at most `max` bytes together,
@@ -318,6 +335,9 @@ impl Connection {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
             data.keepalive.touch(now);
             data.core.set_inline(inline);
+            if !data.is_intact() {
+                return judge(data.core.handle_eye_catcher_lost(now));
+            }
             let result = data.core.handle_cdc(now, msg);
             data.keep_urgent();
             judge(result)

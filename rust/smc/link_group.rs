@@ -588,6 +588,12 @@ impl LinkGroup {
         self.inner.lock().is_usable(slot)
     }
 
+    /// Whether elements begin with an eye catcher, which both sides know when first contact is over
+    /// (`SMCR-RMB-12`, `SMCR-DEP-1`). Sleeps.
+    pub(crate) fn has_eye_catchers(&self) -> bool {
+        self.inner.lock().has_eye_catchers()
+    }
+
     /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
     #[inline(never)]
     pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Local)> {

@@ -23,7 +23,10 @@ use super::{
         Local, //
     },
     now, policy,
-    rmb::Rmbe,
+    rmb::{
+        Rmbe,
+        EYE_CATCHER_BYTES, //
+    },
     route::Seat,
     version::{
         self,
@@ -83,9 +86,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// Deployed peers and we use no eye catchers, so cursors start at 0 (`SMCR-DEP-1`).
-const ORIGIN: u32 = 0;
 
 /// What is reserved for a connection until the handshake ends.
 pub(crate) struct Offer {
@@ -508,12 +508,22 @@ impl Offer {
             Ok(route) => route,
             Err(error) => return Err((self, error)),
         };
+        let eye_catcher = self.group.has_eye_catchers();
+        if eye_catcher && self.prepared.first_contact {
+            // The peer has known the element since before it said so, but leaves the place alone.
+            if let Err(error) = self.rmbe.mark() {
+                return Err((self, error));
+            }
+        }
         let config = CdcConfig {
             token: peer.alert_token,
             sndbuf: u32::try_from(self.sendbuf.len()).unwrap_or(0),
             local_rmbe: self.prepared.endpoint.buf_size.bytes(),
             peer_rmbe: peer.buf_size.bytes(),
-            origin: ORIGIN,
+            origin: match eye_catcher {
+                true => EYE_CATCHER_BYTES,
+                false => 0,
+            },
             cork_bytes,
             max_write: CdcConfig::MAX_WRITE,
             timers: CdcTimers::DEFAULT,
@@ -532,6 +542,7 @@ impl Offer {
             group: self.group,
             memory,
             element,
+            eye_catcher,
             hold: Some(Hold {
                 route,
                 next: None,

@@ -49,6 +49,12 @@ use kernel::{
     sync::Arc, //
 };
 
+/// What elements begin with if the peer's do, and how much that is (`SMCR-RMB-12`).
+pub(super) const EYE_CATCHER: [u8; 4] = *b"RMBE";
+pub(super) const EYE_CATCHER_BYTES: u32 = 4;
+
+const _: () = assert!(EYE_CATCHER.len() == EYE_CATCHER_BYTES as usize);
+
 /// Elements of the first RMB of a link group.
 pub(crate) const FIRST_ELEMENTS: usize = 8;
 /// Elements of every further one.
@@ -176,6 +182,14 @@ impl Rmb {
         self.for_each_region(|region| region.sync_for_device(element, 0, len))
     }
 
+    /// Puts the eye catcher in front of an element, also for the devices (`SMCR-RMB-15`). Any context.
+    fn mark(&self, element: usize) -> Result {
+        let len = EYE_CATCHER.len();
+        self.for_each_region(|region| region.sync_for_cpu(element, 0, len))?;
+        self.memory.write(element, 0, &EYE_CATCHER)?;
+        self.for_each_region(|region| region.sync_for_device(element, 0, len))
+    }
+
     /// What the peer knows of the RMB. Any context.
     pub(crate) fn known(&self) -> Known {
         self.slots.lock().known
@@ -259,6 +273,11 @@ impl Rmbe {
         let _ = self
             .rmb
             .for_each_region(|region| region.sync_for_cpu(self.element, offset, len));
+    }
+
+    /// Puts the eye catcher in front, where the peer never writes. Any context.
+    pub(crate) fn mark(&self) -> Result {
+        self.rmb.mark(self.element)
     }
 
     /// Gives the element back for the next connection. The content is wiped first, so that a peer

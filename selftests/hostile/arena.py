@@ -17,10 +17,11 @@ ERRORS = ("ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT")
 
 
 class Arena:
-    """`role` is what our side is: "server" or "client"."""
+    """`role` is what our side is: "server" or "client". With an `origin` of 4 elements have eye
+    catchers."""
 
-    def __init__(self, stage, role):
-        self.stage, self.role = stage, role
+    def __init__(self, stage, role, origin=0):
+        self.stage, self.role, self.origin = stage, role, origin
         self.peer = self.group = None
         self.listener = raw.Listener(stage.host)
 
@@ -28,6 +29,7 @@ class Arena:
         """A connection of the peer and our socket; on the same link as before if that lives."""
         if self.group is None:
             self.peer = self.stage.another_peer()
+            self.peer.origin = self.origin
         conn = self.peer.new()
         if self.role == "server":
             with self.stage.lock:

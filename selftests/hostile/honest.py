@@ -20,8 +20,8 @@ def both_ways(conn, sock, size=60000):
     at = 0
     while at < size:
         piece = there[at:at + 5000]
-        conn.host.wait(lambda: conn.sent - (conn.consumed[0] * conn.size() + conn.consumed[1]) <=
-                       conn.size() - 5000, "room")
+        conn.host.wait(lambda: conn.sent - conn.position(conn.consumed) <= conn.room() - 5000,
+                       "room")
         conn.write(piece)
         at += len(piece)
     child.ends_well()

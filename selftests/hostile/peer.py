@@ -27,6 +27,8 @@ OTHER_GID = bytes(10) + b"\xff\xff" + socket.inet_aton(raw.OTHER_IP)
 SIZE_CODE = 0
 SIZE = 16384
 MTU_CODE = 3
+# What is in front of an element that has some.
+EYE_CATCHER = b"mine"
 # Both flags that say "no eye catchers".
 PLAIN = 3
 REFUSED, NO_PATH = 0x40, 1
@@ -113,7 +115,7 @@ class Group:
     def confirm_link(self, reply, changes=None):
         """Says CONFIRM LINK."""
         self.say(llc(CONFIRM_LINK, reply, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=self.number,
-                     uid=self.qp.qpn, links=2, flags=PLAIN), changes)
+                     uid=self.qp.qpn, links=2, flags=self.peer.flags()), changes)
 
     def refuse_link(self, request, changes=None):
         """Refuses an ADD LINK: there is no other path."""
@@ -177,10 +179,12 @@ class Connection:
         self.first = True
         self.token = peer.new_number()
         self.memory = roce.Memory(peer.new_number(), peer.new_number() << 20, SIZE)
+        self.memory.octets[:peer.origin] = EYE_CATCHER[:peer.origin]
         # The link that it writes by, if that is not the group's first.
         self.qp = None
         self.seq = self.sent = self.read = 0
-        self.produced, self.consumed, self.cdc = (0, 0), (0, 0), []
+        self.produced = self.consumed = 0, peer.origin
+        self.cdc = []
 
     def clc(self, kind, changes=None, **values):
         """Sends a CLC message."""
@@ -241,10 +245,19 @@ class Connection:
         """Where the kernel's element begins."""
         return self.theirs["address"] + (self.theirs["index"] - 1) * self.size()
 
+    def room(self, size=None):
+        """Octets of an element, of the kernel's if no size is given, that carry data."""
+        return (size or self.size()) - self.peer.origin
+
     def cursor(self, position, size=None):
         """A cursor: wraps and offset."""
-        size = size or self.size()
-        return position // size & 0xffff, position % size
+        room = self.room(size)
+        return position // room & 0xffff, self.peer.origin + position % room
+
+    def position(self, cursor, size=None):
+        """What a cursor stands for, if it is not too far along."""
+        wraps, offset = cursor
+        return wraps * self.room(size) + offset - self.peer.origin
 
     def message(self, **values):
         """The CDC message that is due."""
@@ -263,7 +276,7 @@ class Connection:
         """Sends data that there is room for."""
         at = 0
         while at < len(data):
-            place = (self.sent + at) % self.size()
+            _, place = self.cursor(self.sent + at)
             piece = data[at:at + self.size() - place]
             (self.qp or self.group.qp).write(self.base() + place, self.theirs["rkey"], piece)
             at += len(piece)
@@ -279,14 +292,14 @@ class Connection:
 
     def available(self):
         """Octets that the kernel has sent and that were not taken."""
-        return self.produced[0] * SIZE + self.produced[1] - self.read
+        return self.position(self.produced, SIZE) - self.read
 
     def take(self, size, tell=True):
         """Exactly so many octets of what the kernel sends."""
         data = b""
         while len(data) < size:
             self.host.wait(lambda: self.available() > 0, "data by RDMA")
-            place = self.read % SIZE
+            _, place = self.cursor(self.read, SIZE)
             count = min(self.available(), size - len(data), SIZE - place)
             data += bytes(self.memory.octets[place:place + count])
             self.read += count
@@ -397,6 +410,12 @@ class Peer:
         self.host, self.groups, self.connections = host, [], []
         self.ident = struct.pack("!H", Peer.count) + raw.MAC
         self.number = Peer.count << 12
+        # Where data begins in elements: behind an eye catcher, if that is 4.
+        self.origin = 0
+
+    def flags(self):
+        """What it says in CONFIRM LINK of eye catchers."""
+        return 0 if self.origin else PLAIN
 
     def new_number(self):
         """A number nobody uses."""

@@ -97,8 +97,7 @@ impl PeerMemory {
         self.block(element)?.read(off, buf)
     }
 
-    /// Copies in from private memory. Any context.
-    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    /// Copies in from private memory; for small pieces. Any context.
     pub(crate) fn write(&self, element: usize, off: usize, data: &[u8]) -> Result {
         self.block(element)?.write(off, data)
     }

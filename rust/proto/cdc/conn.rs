@@ -559,6 +559,16 @@ impl Conn {
         Err(violation)
     }
 
+    /// The eye catcher of our element has been written over (RMB-14, ABT-01): what else was is not
+    /// known.
+    ///
+    /// # Errors
+    ///
+    /// Always; the connection is aborting.
+    pub(crate) fn handle_eye_catcher_lost(&mut self, now: Instant) -> Result<Events, Violation> {
+        self.violate(now, Violation::EyeCatcher)
+    }
+
     /// Bytes the application can read.
     pub(crate) fn recv_available(&self) -> u32 {
         self.rx.available()

@@ -44,6 +44,8 @@ pub(crate) enum Violation {
     Producer,
     /// An impossible consumer cursor (CDC-38).
     Consumer,
+    /// The element's first octets are not the eye catcher any more (RMB-14).
+    EyeCatcher,
     /// What the old link said to have delivered is not there (FOV-10).
     FailoverLoss,
 }
@@ -54,6 +56,7 @@ impl Violation {
         match self {
             Self::Producer => "impossible producer cursor",
             Self::Consumer => "impossible consumer cursor",
+            Self::EyeCatcher => "eye catcher destroyed",
             Self::FailoverLoss => "data lost by failover",
         }
     }

@@ -72,8 +72,6 @@ pub(crate) enum Cause {
     Mismatch(&'static str),
     /// The peer announced a buffer, but not for this link (ERR-37).
     KeyMissing,
-    /// Elements of the peer have eye catchers, which this side does not use (DEP-1).
-    EyeCatcher,
     /// The queue pair could not be made ready.
     NotReady(Reason),
     /// The peer ended it.
@@ -97,7 +95,6 @@ impl Cause {
             Self::Unexpected(_) => "unexpected message",
             Self::Mismatch(_) => "message contradicts what is known",
             Self::KeyMissing => "key missing for the link",
-            Self::EyeCatcher => "peer uses eye catchers",
             Self::NotReady(_) => "queue pair not ready",
             Self::PeerDeleted(_) => "ended by the peer",
             Self::Ended(_) => "ended",
@@ -118,7 +115,6 @@ impl Cause {
             Self::Malformed(_) | Self::Unexpected(_) | Self::Mismatch(_) | Self::KeyMissing => {
                 Reason::Local(Local::LinkProtocol)
             }
-            Self::EyeCatcher => Reason::RmbeEyeCatcher,
             Self::NotReady(reason) => reason,
             Self::Overflow => Reason::Internal,
         }

@@ -91,7 +91,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         let message = ConfirmLink {
             reply: kind == Kind::ConfirmLinkReply,
-            no_eye_catcher: true,
+            no_eye_catcher: !self.eye_catchers,
             mac: link.local.mac,
             gid: link.local.gid,
             qpn: link.local.qpn,
@@ -175,11 +175,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if !same || !(learns || link.number == message.number) {
             return Err(Cause::Mismatch("CONFIRM LINK"));
         }
-        if !message.no_eye_catcher {
-            // DEP-1.
-            return Err(Cause::EyeCatcher);
-        }
         link.peer_uid = Some(message.uid);
+        if self.adding.is_none() {
+            // Said of the first link, it holds for the group (DEP-1).
+            self.eye_catchers = !message.no_eye_catcher;
+        }
         Ok(())
     }
 
@@ -579,22 +579,43 @@ mod tests {
                 reply: true,
                 ..good
             },
-            ConfirmLink {
-                no_eye_catcher: false,
-                ..good
-            },
         ];
         for message in bad {
             let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Client, 0, &mut places);
             deliver(&mut group, START, &Message::ConfirmLink(message));
-            let reason = if message.no_eye_catcher {
-                Reason::Local(Local::LinkProtocol)
-            } else {
-                Reason::RmbeEyeCatcher
-            };
+            let reason = Reason::Local(Local::LinkProtocol);
             let fail = Action::FirstContactFailed(Fail::Decline(reason));
             assert_eq!(group.poll_action(), Some(fail));
+        }
+    }
+
+    /// DEP-1, RMB-12: a peer that does not say that it has none has eye catchers, and the client says
+    /// the same.
+    #[test]
+    fn peer_decides_about_eye_catchers() {
+        for plain in [true, false] {
+            let message = |role| ConfirmLink {
+                no_eye_catcher: plain,
+                ..confirm_link(role)
+            };
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = advanced(Role::Server, 1, &mut places);
+            deliver(
+                &mut group,
+                START,
+                &Message::ConfirmLink(message(Role::Client)),
+            );
+            assert_eq!(group.has_eye_catchers(), !plain);
+
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = advanced(Role::Client, 0, &mut places);
+            deliver(
+                &mut group,
+                START,
+                &Message::ConfirmLink(message(Role::Server)),
+            );
+            assert_eq!(group.has_eye_catchers(), !plain);
         }
     }
 

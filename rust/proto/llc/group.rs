@@ -111,6 +111,8 @@ pub(crate) struct Group<S> {
     /// (LGR-11).
     pub(super) max_links: u8,
     pub(super) max_conns: u8,
+    /// The peer's CONFIRM LINK did not say that there are none (DEP-1).
+    pub(super) eye_catchers: bool,
     pub(super) phase: Phase,
     /// The number of the link that was assigned last (LNK-02).
     pub(super) last_number: LinkNum,
@@ -162,6 +164,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             timers: config.timers,
             max_links: config.max_links,
             max_conns: config.max_conns,
+            eye_catchers: false,
             phase: Phase::Idle,
             last_number: config.number,
             links,
@@ -383,6 +386,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Whether the group is dead.
     pub(crate) const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Over)
+    }
+
+    /// Whether elements of either side begin with an eye catcher, and cursors behind it (RMB-12,
+    /// DEP-1). Known when first contact is over.
+    pub(crate) const fn has_eye_catchers(&self) -> bool {
+        self.eye_catchers
     }
 
     /// Whether connections may use a link.

@@ -1,0 +1,88 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""A peer whose elements begin with an eye catcher, as the RFC has it: it says in CONFIRM LINK that it does,
+or rather does not say that it does not. Data begins behind the eye catcher on both sides, and who
+destroys ours loses the connection.
+
+Covers SMCR-RMB-10, RMB-12..16, CDC-07, CDC-57, DEP-1, TST-133.
+"""
+
+import sys
+
+import honest
+import lab
+import scene
+from arena import Arena, carries, is_over
+from ktap import equal
+from peer import EYE_CATCHER
+
+BYTES = 4
+DESTROYED = "violation_eye_catcher_destroyed"
+
+
+def untouched(peer):
+    """Fails unless the eye catchers of the peer are there."""
+    for conn in peer.connections:
+        equal(bytes(conn.memory.octets[:BYTES]), EYE_CATCHER, "eye catcher of the peer")
+
+
+def carried(role):
+    """Several elements full of data go both ways, by two connections of a link."""
+    def test(stage, peer):
+        peer.origin = BYTES
+        role(stage, peer)
+        equal(len(peer.connections), 2, "connections")
+        untouched(peer)
+        stage.counts(**{DESTROYED: 0})
+    return test
+
+
+def full(role):
+    """All of an element but the eye catcher can be written before anything is read."""
+    def test(stage, _):
+        arena = Arena(stage, role, BYTES)
+        conn, sock = arena.connection()
+        for number in range(3):
+            data = lab.known("full %d" % number, conn.size() - BYTES)
+            conn.write(data)
+            equal(lab.receive(sock, len(data)) == data, True, "a full element")
+            conn.host.wait(lambda: conn.position(conn.consumed) == conn.sent, "it is consumed")
+        carries(conn, sock)
+        untouched(arena.peer)
+        sock.close()
+    return test
+
+
+def destroyed(role, offset, size):
+    """The peer writes over a part of the eye catcher: that connection is reset, at its next message,
+    the other one on the link is not."""
+    def test(stage, _):
+        arena = Arena(stage, role, BYTES)
+        conn, sock = arena.connection()
+        beside = arena.connection()
+        carries(conn, sock)
+        conn.group.qp.write(conn.base() + offset, conn.theirs["rkey"], bytes(size))
+        conn.write(b"never to be seen")
+        is_over(sock)
+        carries(*beside)
+        stage.counts(**{DESTROYED: 1})
+        for end in sock, beside[1]:
+            end.close()
+        # Who gets the element next finds an eye catcher again.
+        another, last = arena.connection()
+        carries(another, last)
+        last.close()
+    return test
+
+
+def cases():
+    """All of it."""
+    for name, role in ("server", honest.client), ("client", honest.server):
+        yield "%s.carried" % name, carried(role)
+        yield "%s.full" % name, full(name)
+        for offset, size in (0, BYTES), (0, 1), (BYTES - 1, 1):
+            yield "%s.destroyed_%d_%d" % (name, offset, size), destroyed(name, offset, size)
+
+
+if __name__ == "__main__":
+    sys.exit(scene.run(list(cases())))
