@@ -123,10 +123,18 @@ class Gone(Case):
         return OURS == (self.victim == "ours")
 
     def two(self, listening):
-        """Two connections."""
+        """Two connections. Their first octet says which is which: a C server may show the second first,
+        as each is handled by a work item of its own."""
         if listening:
-            return self.accept(listening), self.accept(listening)
-        return self.connect(), self.connect()
+            found = {}
+            for _ in range(2):
+                sock = self.accept(listening)
+                found[receive(sock, 1)] = sock
+            return found[b"b"], found[b"i"]
+        busy, idle = self.connect(), self.connect()
+        busy.sendall(b"b")
+        idle.sendall(b"i")
+        return busy, idle
 
     def afterwards(self, listening):
         """New connections go by SMC."""

@@ -594,27 +594,20 @@ mod tests {
     /// the same.
     #[test]
     fn peer_decides_about_eye_catchers() {
-        for plain in [true, false] {
-            let message = |role| ConfirmLink {
+        let ours = [
+            (Role::Server, 1, Role::Client),
+            (Role::Client, 0, Role::Server),
+        ];
+        for ((role, steps, other), plain) in
+            ours.into_iter().flat_map(|of| [(of, true), (of, false)])
+        {
+            let mut places = [Entry::EMPTY; 2];
+            let mut group = advanced(role, steps, &mut places);
+            let message = ConfirmLink {
                 no_eye_catcher: plain,
-                ..confirm_link(role)
+                ..confirm_link(other)
             };
-            let mut places = [Entry::EMPTY; 2];
-            let mut group = advanced(Role::Server, 1, &mut places);
-            deliver(
-                &mut group,
-                START,
-                &Message::ConfirmLink(message(Role::Client)),
-            );
-            assert_eq!(group.has_eye_catchers(), !plain);
-
-            let mut places = [Entry::EMPTY; 2];
-            let mut group = advanced(Role::Client, 0, &mut places);
-            deliver(
-                &mut group,
-                START,
-                &Message::ConfirmLink(message(Role::Server)),
-            );
+            deliver(&mut group, START, &Message::ConfirmLink(message));
             assert_eq!(group.has_eye_catchers(), !plain);
         }
     }
