@@ -84,6 +84,11 @@ impl DeleteRkey {
         self.count
     }
 
+    /// Whether all keys are within the first 44 octets. A reply of SMC-Rv2 has none.
+    pub(super) fn is_short(&self) -> bool {
+        self.reply || usize::from(self.count) <= INLINE_KEYS
+    }
+
     /// The keys behind the 44th octet of a message of SMC-Rv2.
     pub(super) fn further_keys(octets: &[u8]) -> impl Iterator<Item = RKey> + '_ {
         let behind = octets.get(MESSAGE_BYTES..).unwrap_or_default();

@@ -21,7 +21,7 @@ use super::{
     confirm_rkey_cont::ConfirmRkeyCont,
     delete_link::DeleteLink,
     delete_rkey::DeleteRkey,
-    request_add_link::{self, RequestAddLink},
+    request_add_link::RequestAddLink,
     test_link::TestLink, //
 };
 
@@ -211,8 +211,9 @@ impl Message {
         }
     }
 
-    /// Writes the message, of one that goes on behind the 44th octet the part before. `None` for
-    /// an optional one, which this side never sends.
+    /// Writes the message, of an ADD LINK that goes on behind the 44th octet the part before. `None`
+    /// for a REQUEST ADD LINK or DELETE RKEY that has more than 44, and for an optional one, which
+    /// this side never sends.
     pub(crate) fn emit(&self, layout: Layout) -> Option<Octets> {
         let mut octets = match self {
             Self::ConfirmLink(message) => message.emit(),
@@ -222,13 +223,13 @@ impl Message {
             Self::ConfirmRkey(message) => message.emit(),
             Self::TestLink(message) => message.emit(),
             Self::ConfirmRkeyCont(message) => message.emit(),
-            Self::DeleteRkey(message) => message.emit(layout),
+            Self::DeleteRkey(message) if message.is_short() => message.emit(layout),
             Self::RequestAddLink(message) => {
-                let mut buf = [0; request_add_link::MAX_BYTES];
+                let mut buf = [0; MESSAGE_BYTES];
                 message.emit(layout, &mut buf)?;
-                Octets::read_from_prefix(&buf).ok()?.0
+                buf
             }
-            Self::Optional(_) => return None,
+            Self::DeleteRkey(_) | Self::Optional(_) => return None,
         };
         if layout.is_v2() {
             mark_v2(&mut octets, LENGTH_V2, layout);

@@ -20,9 +20,6 @@ const HEAD_BYTES: usize = 28;
 /// Octets of a GID.
 const GID_BYTES: usize = 16;
 
-/// Octets of the longest message.
-pub(super) const MAX_BYTES: usize = 156;
-
 /// REQUEST ADD LINK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestAddLink {
@@ -107,7 +104,7 @@ mod tests {
             for layout in [Layout::V2, Layout::V2Little] {
                 let gids = (0..count).map(|last| Gid::new([last; 16]));
                 let request = RequestAddLink::request(gids);
-                let mut buf = [0xff; MAX_BYTES];
+                let mut buf = [0xff; 28 + 16 * MAX_GIDS];
                 let len = request.emit(layout, &mut buf);
                 let expected = core::cmp::max(28 + 16 * usize::from(count.min(8)), 44);
                 assert_eq!(len, Some(expected));
@@ -115,6 +112,9 @@ mod tests {
                 let parsed = Message::parse(octets, layout);
                 assert_eq!(parsed, Ok(Message::RequestAddLink(request)));
                 assert_eq!(Layout::V2.shown_by(octets), layout);
+                // As a short message only what is whole then.
+                let short = Message::RequestAddLink(request).emit(layout);
+                assert_eq!(short.is_some(), expected == MESSAGE_BYTES);
             }
         }
         let mut small = [0; 43];
