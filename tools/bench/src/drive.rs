@@ -297,7 +297,10 @@ impl Driver<'_> {
             _ => {
                 // Raw verbs and sockets cannot do the same.
                 let fits = |workload: &Workload| match workload {
-                    Workload::Bulk(_) | Workload::PingPong(_) | Workload::PollPong(_) => true,
+                    Workload::Bulk(_)
+                    | Workload::PingPong(_)
+                    | Workload::PollPong(_)
+                    | Workload::Requests(_) => true,
                     Workload::Program(_) => {
                         transport != Transport::Raw && self.args.topology == Topology::Namespaces
                     }

@@ -3,14 +3,15 @@
 //! The client of the load generator: runs one workload and says what came of it.
 
 use crate::{
+    clients,
     counters::process_time,
+    duplex,
     hello::{
         Hello,
         Mode,
         LEN, //
     },
     outcome::Outcome,
-    server::drain,
     sock::{
         self,
         Family, //
@@ -44,7 +45,6 @@ use std::{
         SocketAddr,
         TcpStream, //
     },
-    thread,
     time::{
         Duration,
         Instant, //
@@ -54,9 +54,9 @@ use std::{
 /// Round trips before those that are measured.
 const WARM_UP: u32 = 20;
 
-/// Command line of the client.
+/// Whom to talk to, in a command line.
 #[derive(Args)]
-pub struct LoadArgs {
+pub struct ToArgs {
     /// The sockets to use.
     #[arg(long, value_enum)]
     family: Family,
@@ -66,6 +66,24 @@ pub struct LoadArgs {
     /// How long to run.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+}
+
+impl ToArgs {
+    /// The client.
+    pub fn client(&self) -> Result<Client> {
+        Ok(Client {
+            family: self.family,
+            peer: self.peer,
+            time: Duration::try_from_secs_f64(self.seconds).context("--seconds")?,
+        })
+    }
+}
+
+/// Command line of the client.
+#[derive(Args)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    to: ToArgs,
     /// first, bulk:SIZE, both:SIZE, pingpong:SIZE, stream:SIZE[:nodelay|:cork],
     /// pipe:SIZE:DEPTH[:nodelay|:cork], rr:CONNECTIONS, crr:CLIENTS, idle:CONNECTIONS
     workload: Workload,
@@ -75,11 +93,7 @@ pub struct LoadArgs {
 /// stand, and they are kept until standard input ends.
 pub fn run(args: &LoadArgs) -> Result<()> {
     sock::many_files()?;
-    let client = Client {
-        family: args.family,
-        peer: args.peer,
-        time: Duration::try_from_secs_f64(args.seconds).context("--seconds")?,
-    };
+    let client = args.to.client()?;
     let before = process_time("self");
     let mut held = Vec::new();
     let mut outcome = match args.workload {
@@ -92,12 +106,12 @@ pub fn run(args: &LoadArgs) -> Result<()> {
         }
         Workload::Pipe { size, depth, push } => client.echo(size, depth, push, false),
         Workload::Requests(count) => client.requests(count),
-        Workload::Connects(clients) => client.connects(clients),
+        Workload::Connects(count) => clients::connects(&client, count),
         Workload::Idle(count) => client.idle(count, &mut held),
         Workload::Program(_) => bail!("programs are started by the driver"),
     }
     .with_context(|| args.workload.to_string())?;
-    outcome.cpu = process_time("self") - before;
+    outcome.cpu += process_time("self") - before;
     println!("{}", serde_json::to_string(&outcome)?);
     if !held.is_empty() {
         io::copy(&mut io::stdin(), &mut io::sink())?;
@@ -105,15 +119,19 @@ pub fn run(args: &LoadArgs) -> Result<()> {
     Ok(())
 }
 
-fn micros(time: Duration) -> f64 {
+/// The same time in microseconds.
+pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
 /// Whom to talk to, how, and how long.
-struct Client {
-    family: Family,
-    peer: SocketAddr,
-    time: Duration,
+pub struct Client {
+    /// The sockets to use.
+    pub family: Family,
+    /// The server.
+    pub peer: SocketAddr,
+    /// How long to run.
+    pub time: Duration,
 }
 
 impl Client {
@@ -122,7 +140,7 @@ impl Client {
     }
 
     /// One request and its response on a new connection.
-    fn ask(&self) -> Result<TcpStream> {
+    pub fn ask(&self) -> Result<TcpStream> {
         let mut stream = self.dial()?;
         stream.write_all(&Hello::of(Mode::Request, 1).to_bytes())?;
         stream.read_exact(&mut [0; LEN])?;
@@ -194,23 +212,13 @@ impl Client {
     fn both(&self, size: u32) -> Result<Outcome> {
         let mut stream = self.dial()?;
         stream.write_all(&Hello::of(Mode::Both, size).to_bytes())?;
-        let mut reading = stream.try_clone()?;
-        let data = vec![0x5a; size as usize];
-        let mut messages = 0u64;
         let start = Instant::now();
-        let reader = thread::spawn(move || drain(&mut reading));
-        while start.elapsed() < self.time {
-            stream.write_all(&data)?;
-            messages += 1;
-        }
-        stream.shutdown(Shutdown::Write)?;
-        let received = reader.join().ok().context("the reader panicked")??;
+        let (sent, received) = duplex::run(&stream, size, |_| start.elapsed() >= self.time)?;
         let seconds = start.elapsed().as_secs_f64();
-        let sent = messages * u64::from(size);
         Ok(Outcome {
             value: (sent + received) as f64 / f64::from(1 << 20) / seconds,
             connections: 1,
-            messages,
+            messages: sent / u64::from(size),
             sent: sent + LEN as u64,
             received,
             seconds,
@@ -337,48 +345,6 @@ impl Client {
             messages: all,
             sent: all * REQUEST as u64,
             received: all * REQUEST as u64,
-            seconds,
-            ..Outcome::default()
-        };
-        outcome.set_times(&mut times);
-        Ok(outcome)
-    }
-
-    /// Clients that connect, ask once and close.
-    fn connects(&self, clients: u32) -> Result<Outcome> {
-        let start = Instant::now();
-        let results: Vec<Result<Vec<f64>>> = thread::scope(|scope| {
-            let threads: Vec<_> = (0..clients)
-                .map(|_| {
-                    scope.spawn(|| {
-                        let mut times = Vec::new();
-                        // Each has its turn, however short the time is.
-                        while times.is_empty() || start.elapsed() < self.time {
-                            let begin = Instant::now();
-                            drop(self.ask()?);
-                            times.push(micros(begin.elapsed()));
-                        }
-                        Ok(times)
-                    })
-                })
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().ok().context("a client panicked")?)
-                .collect()
-        });
-        let seconds = start.elapsed().as_secs_f64();
-        let mut times = Vec::new();
-        for result in results {
-            times.extend(result?);
-        }
-        let count = times.len() as u64;
-        let mut outcome = Outcome {
-            value: count as f64 / seconds,
-            connections: count,
-            messages: count,
-            sent: count * REQUEST as u64,
-            received: count * REQUEST as u64,
             seconds,
             ..Outcome::default()
         };

@@ -7,8 +7,10 @@
 //! of JSON for each measurement. On the host, `report` makes a table, a file and plots of them, and
 //! `check` compares with what is committed. See `Documentation/performance/index.rst`.
 
+mod clients;
 mod counters;
 mod drive;
+mod duplex;
 mod gate;
 mod genl;
 mod hello;
@@ -38,6 +40,9 @@ enum Bench {
     Serve(server::ServeArgs),
     /// The client of the load generator
     Load(load::LoadArgs),
+    /// One of several clients, for `load`
+    #[command(hide = true)]
+    Ask(load::ToArgs),
     /// The server on raw verbs
     RawServe(verbs::ServeArgs),
     /// The client on raw verbs
@@ -54,6 +59,7 @@ fn main() -> Result<()> {
     match Bench::parse() {
         Bench::Serve(args) => server::run(&args),
         Bench::Load(args) => load::run(&args),
+        Bench::Ask(args) => clients::ask(&args.client()?),
         Bench::RawServe(args) => verbs::serve(&args),
         Bench::RawLoad(args) => verbs::load(&args),
         Bench::Drive(args) => drive::run(&args),

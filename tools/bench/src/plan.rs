@@ -17,6 +17,9 @@ pub const LARGE_MTU: u32 = 65535;
 /// That of Ethernet; soft-RoCE makes packets of 1024 octets of it.
 pub const SMALL_MTU: u32 = 1500;
 
+/// Connections with a request under way each.
+const REQUESTS: [u32; 5] = [1, 16, 64, 200, 400];
+
 /// A choice of workloads and times.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -59,11 +62,14 @@ impl Plan {
             plan.extend(bulk.into_iter().map(Workload::Bulk));
             plan.extend(pingpong.into_iter().map(Workload::PingPong));
             plan.push(Workload::PollPong(64));
+            if full {
+                plan.extend(REQUESTS.map(Workload::Requests));
+            }
             return plan;
         }
         plan.push(Workload::First);
         if full {
-            let idle = if self.quick { 100 } else { 1000 };
+            let idle = if self.quick { 200 } else { 1000 };
             plan.push(Workload::Idle(idle));
         }
         plan.extend(bulk.into_iter().map(Workload::Bulk));
@@ -90,7 +96,7 @@ impl Plan {
                 push,
             });
         }
-        plan.extend([1, 16, 64, 200, 400].map(Workload::Requests));
+        plan.extend(REQUESTS.map(Workload::Requests));
         plan.extend([1, 8, 32].map(Workload::Connects));
         if !self.wire {
             plan.extend(self.programs().into_iter().map(Workload::Program));

@@ -4,6 +4,7 @@
 //! connection of another kind gets a thread of its own.
 
 use crate::{
+    duplex,
     hello::{
         Hello,
         Mode,
@@ -33,21 +34,12 @@ use std::{
         Write, //
     },
     net::{
-        Shutdown,
         SocketAddr,
         TcpListener,
         TcpStream, //
     },
     os::fd::AsRawFd,
-    process,
-    sync::{
-        atomic::{
-            AtomicBool,
-            Ordering::Relaxed, //
-        },
-        Arc,
-    },
-    thread,
+    process, thread,
 };
 
 /// Octets that a reader asks for at once.
@@ -191,7 +183,7 @@ fn attend(stream: TcpStream, hello: Hello) -> Result<()> {
     }
     match hello.mode {
         Mode::Sink => sink(stream),
-        Mode::Both => both(stream, hello.size),
+        Mode::Both => both(&stream, hello.size),
         Mode::Echo => echo(stream, hello),
         Mode::Request => Ok(()),
     }
@@ -215,24 +207,8 @@ fn sink(mut stream: TcpStream) -> Result<()> {
     Ok(())
 }
 
-fn both(mut stream: TcpStream, size: u32) -> Result<()> {
-    let over = Arc::new(AtomicBool::new(false));
-    let writer = {
-        let over = over.clone();
-        let mut stream = stream.try_clone()?;
-        thread::spawn(move || -> io::Result<()> {
-            let data = vec![0x5a; size as usize];
-            while !over.load(Relaxed) {
-                stream.write_all(&data)?;
-            }
-            stream.shutdown(Shutdown::Write)
-        })
-    };
-    let result = drain(&mut stream);
-    over.store(true, Relaxed);
-    // A writer that panicked has written nothing wrong.
-    let _ = writer.join();
-    result?;
+fn both(stream: &TcpStream, size: u32) -> Result<()> {
+    duplex::run(stream, size, |over| over)?;
     Ok(())
 }
 

@@ -44,6 +44,17 @@ pub enum Family {
     SmcProto,
 }
 
+impl Family {
+    /// Its name in a command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Smc => "smc",
+            Self::SmcProto => "smc-proto",
+        }
+    }
+}
+
 fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
     let inet = if addr.is_ipv4() {
         AddressFamily::INET

@@ -375,6 +375,41 @@ impl Endpoint {
         check(result, "ibv_post_send")
     }
 
+    /// Posts a write of the buffer's `len` octets at `offset` to the peer's start, and a message of
+    /// the first `message` of them behind it, at once.
+    pub fn post_pair(
+        &self,
+        peer: &Address,
+        offset: usize,
+        len: usize,
+        message: usize,
+        signaled: bool,
+    ) -> Result<()> {
+        let mut data = self.sge(offset, len)?;
+        let mut told = self.sge(offset, message)?;
+        // SAFETY: All zeros is a work request.
+        let mut send: ibv_send_wr = unsafe { mem::zeroed() };
+        send.sg_list = &mut told;
+        send.num_sge = 1;
+        send.send_flags = if signaled { IBV_SEND_SIGNALED } else { 0 };
+        send.opcode = IBV_WR_SEND;
+        // SAFETY: As above.
+        let mut write: ibv_send_wr = unsafe { mem::zeroed() };
+        write.sg_list = &mut data;
+        write.num_sge = 1;
+        write.opcode = IBV_WR_RDMA_WRITE;
+        write.wr.rdma.remote_addr = peer.addr;
+        write.wr.rdma.rkey = peer.rkey;
+        write.next = &mut send;
+        let mut bad = ptr::null_mut();
+        // SAFETY: The context is open.
+        let post = unsafe { self.context.as_ref() }.ops.post_send;
+        let post = post.context("post_send")?;
+        // SAFETY: As for `post`, with both requests.
+        let result = unsafe { post(self.qp.as_ptr(), &mut write, &mut bad) };
+        check(result, "ibv_post_send")
+    }
+
     /// Gives a message of at most `len` octets a place at the buffer's start.
     pub fn post_receive(&self, len: usize) -> Result<()> {
         let mut sge = self.sge(0, len)?;

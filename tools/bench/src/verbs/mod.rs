@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Raw verbs: what the device can do without anything above it. A reliable connection between two
-//! programs, bandwidth by RDMA write, round trips by send (sleeping) and by RDMA write (polling).
+//! programs, bandwidth by RDMA write, round trips by send (sleeping) and by RDMA write (polling), and
+//! requests and responses as SMC-R puts them on the wire: a write and a message that tells of it.
 
 mod ffi;
 
 use crate::{
     counters::process_time,
     outcome::Outcome,
-    workload::Workload, //
+    workload::{
+        Workload,
+        REQUEST, //
+    },
 };
 use anyhow::{
     bail,
@@ -51,6 +55,12 @@ const DEPTH: u32 = 64;
 /// One of so many work requests asks for a completion.
 const SIGNAL: u32 = 16;
 
+/// Requests that are under way at most: each takes two work requests.
+const WINDOW: u32 = DEPTH / 2 - SIGNAL / 2;
+
+/// Octets of the message behind a write, as in SMC-R.
+const TOLD: usize = 44;
+
 /// Round trips before those that are measured.
 const WARM_UP: u32 = 20;
 
@@ -81,7 +91,7 @@ pub struct LoadArgs {
     /// How long to run.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// bulk:SIZE, pingpong:SIZE, pollpong:SIZE
+    /// bulk:SIZE, pingpong:SIZE, pollpong:SIZE, rr:REQUESTS
     workload: Workload,
 }
 
@@ -90,6 +100,7 @@ fn size_of(workload: Workload) -> Result<usize> {
         Workload::Bulk(size) | Workload::PingPong(size) | Workload::PollPong(size) => {
             Ok(size as usize)
         }
+        Workload::Requests(_) => Ok(REQUEST),
         other => bail!("{other} needs sockets"),
     }
 }
@@ -161,8 +172,9 @@ impl Peer {
         size: usize,
         mut control: BufReader<TcpStream>,
     ) -> Result<Self> {
-        end.post_receive(size)?;
-        end.post_receive(size)?;
+        for _ in 0..WINDOW {
+            end.post_receive(size)?;
+        }
         writeln!(control.get_mut(), "ready")?;
         let mut line = String::new();
         control.read_line(&mut line)?;
@@ -201,6 +213,19 @@ impl Peer {
     fn send(&mut self, what: u8) -> Result<()> {
         self.end.set_octet(self.size, what)?;
         self.post(Op::Send).map(drop)
+    }
+
+    /// A request or a response as SMC-R has it.
+    fn pair(&mut self) -> Result<()> {
+        self.unsignaled += 2;
+        let signaled = self.unsignaled >= SIGNAL;
+        if signaled {
+            self.unsignaled = 0;
+        }
+        let Self {
+            end, other, size, ..
+        } = self;
+        end.post_pair(other, *size, *size, TOLD.min(*size), signaled)
     }
 
     /// Writes into the peer's memory, with a mark as the last octet.
@@ -250,6 +275,13 @@ fn attend(mut peer: Peer, workload: Workload) -> Result<()> {
                 break;
             }
         },
+        Workload::Requests(_) => loop {
+            if peer.receive()? {
+                peer.send(MORE)?;
+                break;
+            }
+            peer.pair()?;
+        },
         Workload::PollPong(_) => {
             // The client's number of round trips comes first, as nothing in memory says the last.
             let mut line = String::new();
@@ -279,6 +311,7 @@ pub fn load(args: &LoadArgs) -> Result<()> {
         Workload::Bulk(_) => bulk(peer, time),
         Workload::PingPong(_) => pingpong(peer, time),
         Workload::PollPong(_) => pollpong(peer, time),
+        Workload::Requests(count) => requests(peer, count, time),
         other => bail!("{other} needs sockets"),
     }?;
     outcome.connections = 1;
@@ -324,6 +357,37 @@ fn bulk(mut peer: Peer, time: Duration) -> Result<Outcome> {
         value: sent as f64 / f64::from(1 << 20) / seconds,
         messages,
         sent,
+        seconds,
+        ..Outcome::default()
+    })
+}
+
+/// Requests and responses, so many at a time as can be on a queue pair.
+fn requests(mut peer: Peer, count: u32, time: Duration) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut under_way = count.min(WINDOW);
+    for _ in 0..under_way {
+        peer.pair()?;
+    }
+    let mut messages = 0u64;
+    while under_way > 0 {
+        peer.receive()?;
+        messages += 1;
+        if start.elapsed() < time {
+            peer.pair()?;
+        } else {
+            under_way -= 1;
+        }
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    peer.send(LAST)?;
+    peer.receive()?;
+    let octets = messages * peer.size as u64;
+    Ok(Outcome {
+        value: messages as f64 / seconds,
+        messages,
+        sent: octets,
+        received: octets,
         seconds,
         ..Outcome::default()
     })
