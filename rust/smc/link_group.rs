@@ -20,6 +20,7 @@ use super::{
     link::Link,
     llc::LlcGroup,
     offer::PeerElement,
+    retired::Retired,
     rmb::{
         Known,
         Rmb,
@@ -97,6 +98,11 @@ use kernel::{
 pub(crate) const LLC: u64 = 0;
 /// Work item of registrations of RMBs.
 pub(crate) const REGISTER: u64 = 1;
+/// Work item of ends that have left.
+pub(crate) const CLOSE: u64 = 2;
+
+/// Places for [`Port`]s: those of the links, and as many of ends that have left.
+const PORTS: usize = 2 * MAX_LINKS;
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +149,9 @@ pub(crate) struct Key {
     pub(crate) suggested: Option<Gid>,
 }
 
-/// A port that a group uses.
+/// A port that a link of a group uses, or one that has left.
 struct Port {
+    slot: Slot,
     device: Arc<Device>,
     number: u32,
 }
@@ -168,16 +175,21 @@ pub(crate) struct LinkGroup {
     phase: Atomic<u32>,
     #[pin]
     pub(super) inner: Mutex<Inner>,
-    /// Where the links are, by slot. An entry is made before anything is made on the device, and
-    /// goes when all of it is gone, so that the removal of a device finds every user.
+    /// Where the links are. An entry is made before anything is made on the device, and goes when
+    /// all of it is gone, so that the removal of a device finds every user.
     #[pin]
-    ports: SpinLockBh<[Option<Port>; MAX_LINKS]>,
+    ports: SpinLockBh<[Option<Port>; PORTS]>,
+    /// Ends that have left, but not their devices. A leaf lock.
+    #[pin]
+    pub(super) retired: Mutex<KVec<Retired>>,
     #[pin]
     pub(super) tokens: SpinLockBh<Tokens>,
     #[pin]
     pub(super) work: Deferred<LinkGroup, LLC>,
     #[pin]
     pub(super) register_work: Deferred<LinkGroup, REGISTER>,
+    #[pin]
+    pub(super) close_work: Deferred<LinkGroup, CLOSE>,
     /// A port may have become usable.
     pub(super) suggested: Atomic<bool>,
     /// What the administrator of the namespace wants.
@@ -358,10 +370,12 @@ impl LinkGroup {
                     over: false,
                     linger: None,
                 }, "rdma_sock_group"),
-                ports <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_group_ports"),
+                ports <- new_spinlock_bh!([const { None }; PORTS], "rdma_sock_group_ports"),
+                retired <- new_mutex!(KVec::new(), "rdma_sock_group_retired"),
                 tokens <- new_spinlock_bh!(tokens, "rdma_sock_group_tokens"),
                 work <- new_deferred!("rdma_sock_group_work"),
                 register_work <- new_deferred!("rdma_sock_group_register"),
+                close_work <- new_deferred!("rdma_sock_group_close"),
                 suggested: Atomic::new(false),
                 settings: engine.settings(key.net)?,
                 net: engine.net_state(key.net)?,
@@ -408,22 +422,32 @@ impl LinkGroup {
             .any(|port| Arc::ptr_eq(&port.device, device) && port.number == number)
     }
 
-    /// Enters where a link is, or that it is gone.
-    fn set_port(&self, slot: Slot, port: Option<Port>) {
-        let old = match self.ports.lock().get_mut(slot.index()) {
-            Some(place) => core::mem::replace(place, port),
-            None => None,
+    /// Enters where a link is, or that it is gone. `false` if there is no place left.
+    pub(super) fn set_port(&self, slot: Slot, path: Option<&Path>) -> bool {
+        let port = path.map(|path| Port {
+            slot,
+            device: path.device.clone(),
+            number: path.port,
+        });
+        let mut ports = self.ports.lock();
+        let wanted = |known: &&mut Option<Port>| match (&port, known) {
+            (Some(_), known) => known.is_none(),
+            (None, known) => known.as_ref().is_some_and(|known| known.slot == slot),
         };
+        let old = match ports.iter_mut().find(wanted) {
+            Some(place) => core::mem::replace(place, port),
+            None => return false,
+        };
+        drop(ports);
         drop(old);
+        true
     }
 
     /// Makes our end of a link. Sleeps.
     pub(super) fn open_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
-        let port = Port {
-            device: path.device.clone(),
-            number: path.port,
-        };
-        this.set_port(slot, Some(port));
+        if !this.set_port(slot, Some(path)) {
+            return Err(EBUSY);
+        }
         let made = End::new(this, slot, path);
         match (made, inner.ends.get_mut(slot.index())) {
             (Ok(end), Some(place)) => {
@@ -432,6 +456,7 @@ impl LinkGroup {
             }
             (Ok(end), None) => {
                 end.close(&[]);
+                this.set_port(slot, None);
                 Err(EINVAL)
             }
             (Err(error), _) => {
@@ -732,6 +757,7 @@ impl LinkGroup {
         for slot in inner.slots() {
             this.close_end(inner, slot);
         }
+        this.close_retired();
         inner.rmbs.clear();
         this.work.cancel();
         this.register_work.cancel();

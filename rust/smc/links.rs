@@ -221,9 +221,13 @@ impl LinkGroup {
     }
 
     /// A link is gone. Sleeps.
-    pub(super) fn drop_end(&self, inner: &mut Inner, slot: Slot) {
-        self.end_link(inner, slot);
-        self.close_end(inner, slot);
+    pub(super) fn drop_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+        let unused = inner.end(slot).is_some_and(|end| end.link.seats() == 0);
+        if unused && Self::retire_end(this, inner, slot.index()) {
+            return;
+        }
+        this.end_link(inner, slot);
+        this.close_end(inner, slot);
     }
 
     /// Connections whose link has ended go on by another, if there is one. Sleeps.
@@ -357,9 +361,10 @@ impl LinkGroup {
             if is_there(&inner, slot) {
                 Self::lose_link(this, &mut inner, now(), slot);
                 // Whatever the peer says to that, the device cannot wait for it.
-                this.drop_end(&mut inner, slot);
+                Self::drop_end(this, &mut inner, slot);
             }
         }
+        this.close_retired();
         Self::conclude(this, &mut inner);
         true
     }

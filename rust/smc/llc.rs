@@ -211,7 +211,7 @@ impl LinkGroup {
                 }
             }
             Action::LinkUp { slot } => Self::link_up(this, inner, slot),
-            Action::DropLink { slot } => this.drop_end(inner, slot),
+            Action::DropLink { slot } => Self::drop_end(this, inner, slot),
             Action::MoveConnections { from, orderly } => {
                 this.move_connections(inner, from, orderly);
             }
@@ -246,7 +246,7 @@ impl LinkGroup {
                 if this.engine.may_log(now()) {
                     pr_warn!("link group {:#x}: link down: {}\n", this.id, cause.name());
                 }
-                this.drop_end(inner, slot);
+                Self::drop_end(this, inner, slot);
             }
             Action::Terminate { cause } => {
                 this.net.count_group_ended();

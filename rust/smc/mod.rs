@@ -41,6 +41,7 @@ mod ops;
 mod option;
 mod policy;
 mod procfs;
+mod retired;
 mod rmb;
 mod route;
 mod rx;

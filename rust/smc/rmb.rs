@@ -140,12 +140,13 @@ impl Rmb {
 
     /// Takes the registration for a link back; on return nobody writes by it any more. Sleeps.
     pub(crate) fn unmap(&self, slot: Slot) {
-        let old = self
-            .regions
-            .lock()
-            .get_mut(slot.index())
-            .and_then(Option::take);
-        drop(old);
+        drop(self.take_region(slot));
+    }
+
+    /// The same, left to the caller, who drops the registration in process context.
+    pub(crate) fn take_region(&self, slot: Slot) -> Option<Arc<Mr>> {
+        let mut regions = self.regions.lock();
+        regions.get_mut(slot.index()).and_then(Option::take)
     }
 
     /// The registration for a link. The caller drops it in process context.
@@ -173,21 +174,19 @@ impl Rmb {
         regions.iter().flatten().try_for_each(|region| f(region))
     }
 
-    /// Zeroes an element, also for the devices. Any context.
-    fn clear(&self, element: usize) -> Result {
-        let len = self.memory.element_bytes();
-        // The CPU must not keep older octets of a device, nor a device wait for the zeroes.
+    /// Changes the first `len` octets of an element by `f`, also for the devices. Any context.
+    fn change(&self, element: usize, len: usize, f: impl FnOnce(&PeerMemory) -> Result) -> Result {
+        // The CPU must not keep older octets of a device, nor a device wait for the new ones.
         self.for_each_region(|region| region.sync_for_cpu(element, 0, len))?;
-        self.memory.zero(element)?;
+        f(&self.memory)?;
         self.for_each_region(|region| region.sync_for_device(element, 0, len))
     }
 
-    /// Puts the eye catcher in front of an element, also for the devices (`SMCR-RMB-15`). Any context.
-    fn mark(&self, element: usize) -> Result {
-        let len = EYE_CATCHER.len();
-        self.for_each_region(|region| region.sync_for_cpu(element, 0, len))?;
-        self.memory.write(element, 0, &EYE_CATCHER)?;
-        self.for_each_region(|region| region.sync_for_device(element, 0, len))
+    /// Zeroes an element. Any context.
+    fn clear(&self, element: usize) -> Result {
+        self.change(element, self.memory.element_bytes(), |memory| {
+            memory.zero(element)
+        })
     }
 
     /// What the peer knows of the RMB. Any context.
@@ -275,13 +274,16 @@ impl Rmbe {
             .for_each_region(|region| region.sync_for_cpu(self.element, offset, len));
     }
 
-    /// Puts the eye catcher in front, where the peer never writes. Any context.
+    /// Puts the eye catcher in front, where the peer never writes (`SMCR-RMB-15`). Any context.
     pub(crate) fn mark(&self) -> Result {
-        self.rmb.mark(self.element)
+        self.rmb.change(self.element, EYE_CATCHER.len(), |memory| {
+            memory.write(self.element, 0, &EYE_CATCHER)
+        })
     }
 
-    /// Gives the element back for the next connection. The content is wiped first, so that a peer
-    /// which advances its cursor without writing shows nobody's old data (`SMCR-SEC-09`).
+    /// Gives the element back for the next connection. All of it is wiped first, also where the peer
+    /// wrote without telling of it, so that a peer which advances its cursor without writing shows
+    /// nobody's old data (`SMCR-SEC-09`).
     pub(crate) fn retire(mut self) {
         self.retired = self.rmb.clear(self.element).is_ok();
     }

@@ -216,8 +216,9 @@ def cases():
     for field, value, want in (
             ("reply", 0, "reset"), ("mac", 1, "reset"), ("gid", 1, "reset"), ("qpn", 1, "reset"),
             ("number", 99, "reset"), ("length", 43, "reset"),
-            ("type", 0x0f, "reset"), ("flags", 0, "smc"), ("uid", 0, "smc"), ("reserved", 1, "smc"), ("links", 0, "smc"),
-            ("links", 1, "smc"), ("links", 255, "smc")):
+            ("type", 0x0f, "reset"), ("flags", 0, "smc"), ("uid", 0, "smc"),
+            ("reserved", 1, "smc"), ("links", 0, "smc"), ("links", 1, "smc"),
+            ("links", 255, "smc")):
         yield "first.confirm_link.%s_%#x" % (field, value), \
             first_contact(CONFIRM_LINK, {field: value}, want)
     for field, value, want in (

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Ends that are of no use any more, while their queue pairs end.
+//!
+//! That takes a grace period and more, which nobody should wait for who wants something of the
+//! group: first contact with a peer that has one port ends with an end that nobody wants. So ends
+//! without connections leave the group at once, and the device in a work item of their own.
+
+use super::{
+    end::End,
+    link_group::{
+        Inner,
+        LinkGroup,
+        CLOSE, //
+    },
+};
+use crate::kapi::{
+    rdma::mr::Mr,
+    work::Run, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// An end that has left its group, with the registrations that peers used by it.
+pub(super) struct Retired {
+    end: KBox<End>,
+    regions: KVec<Arc<Mr>>,
+}
+
+impl Retired {
+    /// Ends the queue pair, and takes the registrations back. Sleeps.
+    fn close(self, group: &LinkGroup) {
+        self.end.close(&[]);
+        drop(self.regions);
+        group.set_port(self.end.slot, None);
+    }
+}
+
+impl LinkGroup {
+    /// Lets an end leave the group that no connection writes by. `false` if there is no memory for
+    /// that, or no such end. Sleeps.
+    pub(super) fn retire_end(this: &Arc<Self>, inner: &mut Inner, place: usize) -> bool {
+        let regions = KVec::with_capacity(inner.rmbs.len(), GFP_KERNEL);
+        let mut retired = this.retired.lock();
+        let (Ok(mut regions), Ok(())) = (regions, retired.reserve(1, GFP_KERNEL)) else {
+            return false;
+        };
+        let Some(end) = inner.ends.get_mut(place).and_then(Option::take) else {
+            return false;
+        };
+        for rmb in inner.rmbs.iter() {
+            if let Some(region) = rmb.take_region(end.slot) {
+                let _ = regions.push_within_capacity(region);
+            }
+        }
+        let _ = retired.push_within_capacity(Retired { end, regions });
+        drop(retired);
+        this.close_work.kick(this, &this.engine.queue);
+        true
+    }
+
+    /// Waits until nothing is left on any device of the ends that have left. Sleeps.
+    pub(super) fn close_retired(&self) {
+        self.close_work.cancel_sync();
+        self.close_next_retired();
+    }
+
+    /// Closes what there is, one after the other.
+    fn close_next_retired(&self) {
+        loop {
+            let next = self.retired.lock().pop();
+            let Some(retired) = next else { break };
+            retired.close(self);
+        }
+    }
+}
+
+impl Run<CLOSE> for LinkGroup {
+    fn run(this: Arc<Self>) {
+        this.close_next_retired();
+    }
+}
