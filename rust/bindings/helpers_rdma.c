@@ -171,10 +171,10 @@ void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, u
 	sg_dma_len(sg) = len;
 }
 
-struct page *rdma_sock_helper_alloc_block(unsigned int order)
+struct page *rdma_sock_helper_alloc_block(unsigned int order, bool zero)
 {
 	return alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY | __GFP_COMP |
-			   __GFP_ZERO, order);
+			   (zero ? __GFP_ZERO : 0), order);
 }
 
 void *rdma_sock_helper_page_address(struct page *page)

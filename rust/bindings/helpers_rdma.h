@@ -58,7 +58,7 @@ void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, u
 				    u64 dma_addr);
 
 /* linux/gfp.h, linux/mm.h */
-struct page *rdma_sock_helper_alloc_block(unsigned int order);
+struct page *rdma_sock_helper_alloc_block(unsigned int order, bool zero);
 void *rdma_sock_helper_page_address(struct page *page);
 
 #endif /* RDMA_SOCK_HELPERS_RDMA_H */

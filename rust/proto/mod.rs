@@ -16,6 +16,7 @@
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
 //! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
+//! | Sizes of buffers that nobody asked for           | 4.2             | [`share`]       |
 //! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
 //!
 //! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
@@ -31,6 +32,7 @@ pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod reason;
 pub(crate) mod ring;
+pub(crate) mod share;
 pub(crate) mod tcpopt;
 pub(crate) mod time;
 pub(crate) mod wire;

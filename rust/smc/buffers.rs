@@ -21,8 +21,7 @@ use super::{
     rmb::{
         Known,
         Rmb,
-        Rmbe,
-        MORE_ELEMENTS, //
+        Rmbe, //
     },
 };
 use crate::{
@@ -32,6 +31,7 @@ use crate::{
     },
     proto::{
         llc::RmbId,
+        share,
         time::{
             Duration,
             Instant, //
@@ -48,6 +48,28 @@ use kernel::{
 const MAX_RMBS: usize = 255;
 /// How long connections decline instead of offering another RMB to a peer that refused one.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// The size that a buffer shall have.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted {
+    /// The user has said so.
+    Exactly(BufSize),
+    /// This, or less for one of many connections.
+    Default(BufSize),
+}
+
+impl Wanted {
+    /// Rounds what the user set, which the socket layer stores doubled, or else `default`.
+    pub(crate) fn of(user: Option<usize>, default: u32) -> Self {
+        match user {
+            Some(doubled) => {
+                let bytes = u32::try_from(doubled / 2).unwrap_or(u32::MAX);
+                Self::Exactly(BufSize::for_bytes(bytes))
+            }
+            None => Self::Default(BufSize::for_bytes(default)),
+        }
+    }
+}
 
 /// What a handshake gets when it asks for a receive buffer.
 pub(crate) enum Taken {
@@ -118,10 +140,20 @@ impl Inner {
 }
 
 impl LinkGroup {
+    /// The size of a buffer for another connection. Any context.
+    pub(crate) fn buffer_size(&self, wanted: Wanted) -> BufSize {
+        match wanted {
+            Wanted::Default(size) if self.settings.shares_buffers() => {
+                share::size(size, self.tokens.lock().live())
+            }
+            Wanted::Default(size) | Wanted::Exactly(size) => size,
+        }
+    }
+
     /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
     pub(crate) fn take_rmbe(
         this: &Arc<Self>,
-        size: BufSize,
+        wanted: Wanted,
         waiter: &Arc<Connection>,
         now: Instant,
     ) -> Result<Taken> {
@@ -129,20 +161,18 @@ impl LinkGroup {
         if this.phase() != Phase::Ready {
             return Err(ENODEV);
         }
-        let fitting = inner.rmbs.iter().filter(|rmb| rmb.size == size);
-        let mut announcing = false;
-        let mut found = None;
-        for rmb in fitting {
-            match rmb.known() {
-                Known::Confirmed => {
-                    found = Rmb::take(rmb);
-                    if found.is_some() {
-                        break;
-                    }
-                }
-                Known::Registering | Known::Announcing => announcing = true,
-            }
-        }
+        let size = this.buffer_size(wanted);
+        let confirmed = |rmb: &&Arc<Rmb>| rmb.known() == Known::Confirmed;
+        let fits = |rmb: &&Arc<Rmb>| rmb.size == size;
+        // What fits best; else, before another RMB is made, what is free already.
+        let more = |rmb: &&Arc<Rmb>| match wanted {
+            Wanted::Default(most) => rmb.size > size && rmb.size <= most,
+            Wanted::Exactly(_) => false,
+        };
+        let rmbs = || inner.rmbs.iter().filter(confirmed);
+        let found = rmbs().filter(fits).find_map(Rmb::take);
+        let found = found.or_else(|| rmbs().filter(more).find_map(Rmb::take));
+        let announcing = inner.rmbs.iter().filter(fits).any(|rmb| !confirmed(&rmb));
         if let Some(rmbe) = found {
             if inner.has_eye_catchers() {
                 rmbe.mark()?;
@@ -156,7 +186,8 @@ impl LinkGroup {
             return Err(ENOSPC);
         }
         if !announcing {
-            inner.add_rmb(size, MORE_ELEMENTS, Known::Registering)?;
+            let elements = share::elements(size, this.tokens.lock().live());
+            inner.add_rmb(size, elements, Known::Registering)?;
             this.register_work.kick(this, &this.engine.queue);
         }
         inner.add_waiter(waiter)?;

@@ -24,8 +24,7 @@ use super::{
     rmb::{
         Known,
         Rmb,
-        Rmbe,
-        FIRST_ELEMENTS, //
+        Rmbe, //
     },
     route::{
         Route,
@@ -65,6 +64,7 @@ use crate::{
             Slot, //
         },
         ring::ArrayQueue,
+        share,
         time::Instant,
         wire::{
             BufSize,
@@ -627,7 +627,7 @@ impl LinkGroup {
             return Err(ENODEV);
         }
         Self::open_end(this, &mut inner, Slot::FIRST, &this.path)?;
-        let rmb = inner.add_rmb(size, FIRST_ELEMENTS, Known::Confirmed)?;
+        let rmb = inner.add_rmb(size, share::elements(size, 0), Known::Confirmed)?;
         let rmbe = Rmb::take(&rmb).ok_or(ENOMEM)?;
         let local = inner.end(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
         Ok((rmbe, local))

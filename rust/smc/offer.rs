@@ -6,7 +6,10 @@
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 
 use super::{
-    buffers::Taken,
+    buffers::{
+        Taken,
+        Wanted, //
+    },
     connection::{
         Connection,
         Mode, //
@@ -186,20 +189,14 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
     })
 }
 
-/// Rounds a buffer size: what the user set, which the socket layer stores doubled, or `default`.
-fn buffer_size(user: Option<usize>, default: u32) -> BufSize {
-    let bytes = user.map(|doubled| u32::try_from(doubled / 2).unwrap_or(u32::MAX));
-    BufSize::for_bytes(bytes.unwrap_or(default))
-}
-
 /// The size of the receive buffer a connection is to have.
-fn receive_size(connection: &Connection) -> BufSize {
-    buffer_size(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
+fn receive_size(connection: &Connection) -> Wanted {
+    Wanted::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
-fn make_sendbuf(connection: &Connection) -> Result<Arc<SendBuffer>> {
-    let size = buffer_size(connection.sk.sndbuf_user(), connection.net.settings.wmem());
-    let mut bytes = usize::try_from(size.bytes())?;
+fn make_sendbuf(connection: &Connection, group: &LinkGroup) -> Result<Arc<SendBuffer>> {
+    let wanted = Wanted::of(connection.sk.sndbuf_user(), connection.net.settings.wmem());
+    let mut bytes = usize::try_from(group.buffer_size(wanted).bytes())?;
     let least = usize::try_from(BufSize::MIN.bytes())?;
     loop {
         match SendBuffer::new(bytes) {
@@ -305,7 +302,7 @@ fn first_place(
     group: Arc<LinkGroup>,
     choice: Choice,
 ) -> Result<Place, Reason> {
-    let size = receive_size(connection);
+    let size = group.buffer_size(receive_size(connection));
     match LinkGroup::bring_up(&group, size) {
         Ok((rmbe, local)) => Ok(Place {
             group,
@@ -328,8 +325,8 @@ fn next_place(
     slot: Option<Slot>,
     choice: Choice,
 ) -> Result<Option<Place>, Reason> {
-    let size = receive_size(connection);
-    let taken = LinkGroup::take_rmbe(&group, size, connection, now());
+    let wanted = receive_size(connection);
+    let taken = LinkGroup::take_rmbe(&group, wanted, connection, now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
             let Some(local) = group.local(slot) else {
@@ -362,7 +359,7 @@ fn make_offer(
         choice,
     } = place;
     let v2 = version::addition(&choice, &group.path, first_contact);
-    let Ok(sendbuf) = make_sendbuf(connection) else {
+    let Ok(sendbuf) = make_sendbuf(connection, &group) else {
         rmbe.retire();
         return Err(Reason::Memory);
     };

@@ -55,10 +55,6 @@ pub(super) const EYE_CATCHER_BYTES: u32 = 4;
 
 const _: () = assert!(EYE_CATCHER.len() == EYE_CATCHER_BYTES as usize);
 
-/// Elements of the first RMB of a link group.
-pub(crate) const FIRST_ELEMENTS: usize = 8;
-/// Elements of every further one.
-pub(crate) const MORE_ELEMENTS: usize = 32;
 /// No RMB has more (`SMCR-RMB-02`).
 const MAX_ELEMENTS: usize = 64;
 

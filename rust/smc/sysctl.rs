@@ -81,15 +81,17 @@ settings! {
     /// Seconds of silence before a link is tested, 0 for never (`SMCR-KAL-02`).
     testlink_time: c"smcr_testlink_time" = 30, 0, i32::MAX;
     /// Octets of the send buffer of a socket without SO_SNDBUF.
-    wmem: c"wmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
+    wmem: c"wmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Octets of the receive buffer of a socket without SO_RCVBUF.
-    rmem: c"rmem" = 64 << 10, MIN_BUFFER, i32::MAX / 2;
+    rmem: c"rmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Most links of a link group, not counting an asymmetric one (`SMCR-LGR-10`).
     max_links: c"smcr_max_links_per_lgr" = 2, 1, LINKS;
     /// Most connections of a link group.
     max_conns: c"smcr_max_conns_per_lgr" = 255, 16, 255;
     /// Whether new sockets limit the handshakes of those that listen.
     limit_handshakes: c"limit_smc_hs" = 0, 0, 1;
+    /// Whether these two become less for connections that have many beside them.
+    share_buffers: c"smcr_share_buffers" = 1, 0, 1;
     /// Messages that can be on their way on a link.
     max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
@@ -124,6 +126,11 @@ impl Settings {
     /// Octets of the receive buffer of a socket that asks for none.
     pub(crate) fn rmem(&self) -> u32 {
         size(&self.rmem)
+    }
+
+    /// Whether these two become less for connections that have many beside them.
+    pub(crate) fn shares_buffers(&self) -> bool {
+        self.share_buffers.load(Relaxed) != 0
     }
 
     /// What this side wants of a new link group.

@@ -16,15 +16,15 @@ import lab
 from ktap import equal, fails
 from lab import all_gone, is_smc, pair
 
-DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 65536, "rmem": 65536,
+DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 131072, "rmem": 131072,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
-            "smcr_max_recv_wr": 128, "limit_smc_hs": 0}
+            "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_share_buffers": 1}
 FOLDER = pathlib.Path("/proc/sys/net/smc")
 RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483647),
           "wmem": (16384, 1073741823), "rmem": (16384, 1073741823),
           "smcr_max_links_per_lgr": (1, 8), "smcr_max_conns_per_lgr": (16, 255),
           "smcr_max_send_wr": (2, 2048), "smcr_max_recv_wr": (2, 2048),
-          "limit_smc_hs": (0, 1)}
+          "limit_smc_hs": (0, 1), "smcr_share_buffers": (0, 1)}
 
 
 def read(side, name):
@@ -87,8 +87,15 @@ def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
+    takes(client, server, (sndbuf or wmem) + (rcvbuf or rmem))
+    client.close()
+    server.close()
+    all_gone()
+
+
+def takes(client, server, want):
+    """The connection takes so much, and nothing more."""
     is_smc(client, server)
-    want = (sndbuf or wmem) + (rcvbuf or rmem)
     # A writer that blocks is woken when a third of its buffer is free, as with TCP; that may be more
     # than the element takes. One that does not block finds every octet.
     client.setblocking(False)
@@ -105,8 +112,30 @@ def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
     fails(errno.EAGAIN, client.send, b"x")
     server.settimeout(lab.BOUND)
     equal(len(lab.receive(server, want)), want, "received")
-    client.close()
-    server.close()
+
+
+def many_share():
+    """The more connections a link group has, the less each gets that comes next, unless it has said
+    how much it wants, or the administrator does not want that."""
+    lab.netns("up")
+    whole = DEFAULTS["wmem"]
+    ends = []
+
+    def next_takes(part, **options):
+        ends.append(pair(**options))
+        takes(*ends[-1], whole // part + options.get("rcvbuf", whole // part))
+
+    for others in range(70):
+        if others in (0, 3, 4, 15, 16, 63, 64, 69):
+            next_takes(1 + (others >= 4) + 2 * (others >= 16) + 4 * (others >= 64))
+        else:
+            ends.append(pair())
+    next_takes(8, rcvbuf=65536)
+    for side in "a", "b":
+        write(side, "smcr_share_buffers", 0)
+    next_takes(1)
+    for end in sum(ends, ()):
+        end.close()
     all_gone()
 
 
@@ -229,14 +258,14 @@ def gone_with_the_module():
             equal(os.path.exists(FOLDER), False, "%s exists" % FOLDER)
     finally:
         lab.command("insmod", str(file), *words)
-    equal(read("a", "wmem"), 65536, "wmem")
+    equal(read("a", "wmem"), DEFAULTS["wmem"], "wmem")
 
 
 def main():
     """All tests."""
     lab.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
-                     sizes_of_the_socket_come_first, idle_links_are_tested,
+                     sizes_of_the_socket_come_first, many_share, idle_links_are_tested,
                      groups_hold_so_many_connections, links_carry_so_many_messages,
                      small_data_waits_or_not, gone_with_the_module])
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A physically contiguous block of zeroed memory that is only copied into and out of.
+//! A physically contiguous block of memory that is only copied into and out of.
 //!
 //! C headers: [`include/linux/gfp.h`](srctree/include/linux/gfp.h),
 //! [`include/linux/uio.h`](srctree/include/linux/uio.h)
@@ -38,9 +38,19 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Allocates a block of at least `bytes` octets. Does not try hard: may fail where a smaller
-    /// block would not. May sleep.
-    pub(in crate::kapi) fn new(bytes: usize) -> Result<Self> {
+    /// Allocates a block of at least `bytes` octets, all zero. Does not try hard: may fail where a
+    /// smaller block would not. May sleep.
+    pub(in crate::kapi) fn zeroed(bytes: usize) -> Result<Self> {
+        Self::allocate(bytes, true)
+    }
+
+    /// The same with whatever was there before, for memory of which nothing is shown to anybody
+    /// before it was written. May sleep.
+    pub(in crate::kapi) fn unset(bytes: usize) -> Result<Self> {
+        Self::allocate(bytes, false)
+    }
+
+    fn allocate(bytes: usize, zero: bool) -> Result<Self> {
         if bytes == 0 {
             return Err(EINVAL);
         }
@@ -50,7 +60,7 @@ impl Block {
             .ok_or(ENOMEM)?
             .trailing_zeros();
         // SAFETY: No requirements. An order that is too large makes it fail.
-        let page = unsafe { bindings::rdma_sock_helper_alloc_block(order) };
+        let page = unsafe { bindings::rdma_sock_helper_alloc_block(order, zero) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         // SAFETY: `page` was just allocated. It is not from high memory, so it has an address.
         let addr = unsafe { bindings::rdma_sock_helper_page_address(page.as_ptr()) };

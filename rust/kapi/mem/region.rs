@@ -34,7 +34,7 @@ impl PeerMemory {
         elements.checked_mul(element_bytes).ok_or(EINVAL)?;
         let mut blocks = KVec::with_capacity(elements, GFP_KERNEL)?;
         for _ in 0..elements {
-            blocks.push(Block::new(element_bytes)?, GFP_KERNEL)?;
+            blocks.push(Block::zeroed(element_bytes)?, GFP_KERNEL)?;
         }
         // INVARIANT: `element_bytes` is a power of two of whole pages, so the blocks are not larger.
         Ok(Arc::new(

@@ -28,7 +28,7 @@ impl SendBuffer {
     ///
     /// `ENOMEM` early, so that the caller may ask for less.
     pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
-        let block = Block::new(len)?;
+        let block = Block::unset(len)?;
         Ok(Arc::new(Self { block, len }, GFP_KERNEL)?)
     }
 

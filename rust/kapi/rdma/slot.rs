@@ -87,7 +87,7 @@ impl Messages {
     /// Room for all of that.
     fn block(slots: usize, long: usize) -> Result<Block> {
         let short = slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?;
-        Block::new(short.checked_add(long).ok_or(EINVAL)?)
+        Block::zeroed(short.checked_add(long).ok_or(EINVAL)?)
     }
 
     /// Buffers that the device reads. Sleeps.

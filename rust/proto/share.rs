@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How large the buffers of a connection are that asks for no size.
+//!
+//! A connection that is one of few gets the whole default: with less, a bulk transfer stands still
+//! while the word of consumed data comes back. One of many gets less, as together they have enough
+//! under way, and most of many are idle. RMBs grow in number of elements as elements get smaller, so
+//! that one takes about as much memory as the next, and a new one is seldom needed.
+
+use crate::proto::wire::BufSize;
+
+/// The most memory of an RMB that has several elements.
+const RMB_BYTES: u32 = 1 << 20;
+
+/// A step: it ends before so many connections, halves the default so often, and its RMBs have so
+/// many elements.
+struct Step {
+    before: usize,
+    halvings: u8,
+    elements: u32,
+}
+
+const STEPS: [Step; 3] = [
+    Step {
+        before: 4,
+        halvings: 0,
+        elements: 4,
+    },
+    Step {
+        before: 16,
+        halvings: 1,
+        elements: 12,
+    },
+    Step {
+        before: 64,
+        halvings: 2,
+        elements: 24,
+    },
+];
+
+/// For all further ones.
+const REST: Step = Step {
+    before: usize::MAX,
+    halvings: 3,
+    elements: 48,
+};
+
+/// The step of a connection that has `others` beside it in its link group.
+fn step(others: usize) -> &'static Step {
+    let found = STEPS.iter().find(|step| others < step.before);
+    found.unwrap_or(&REST)
+}
+
+/// The size of a buffer whose default is `size`, beside so many connections.
+pub(crate) fn size(size: BufSize, others: usize) -> BufSize {
+    let halvings = step(others).halvings;
+    let bytes = size.bytes().checked_shr(halvings.into()).unwrap_or(0);
+    BufSize::for_bytes(bytes)
+}
+
+/// How many elements of a size the next RMB gets, beside so many connections.
+pub(crate) fn elements(size: BufSize, others: usize) -> usize {
+    let most = RMB_BYTES.checked_div(size.bytes()).unwrap_or(1);
+    let elements = core::cmp::min(step(others).elements, core::cmp::max(most, 1));
+    usize::try_from(elements).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEFAULT: BufSize = BufSize::for_bytes(128 << 10);
+
+    #[test]
+    fn many_get_less_each_but_no_less_than_there_is() {
+        let sizes =
+            [0, 3, 4, 15, 16, 63, 64, 254].map(|others| size(DEFAULT, others).bytes() >> 10);
+        assert_eq!(sizes, [128, 128, 64, 64, 32, 32, 16, 16]);
+        assert_eq!(size(BufSize::MIN, 200), BufSize::MIN);
+        assert_eq!(size(BufSize::MAX, 200).bytes(), 64 << 10);
+    }
+
+    #[test]
+    fn rmbs_are_of_bounded_size() {
+        for code in 0..=5 {
+            let size = BufSize::from_code(code).unwrap_or(BufSize::MIN);
+            for others in 0..300 {
+                let elements = elements(size, others);
+                let bytes = elements as u64 * u64::from(size.bytes());
+                assert!((1..=48).contains(&elements) && bytes <= u64::from(RMB_BYTES));
+            }
+        }
+        assert_eq!(elements(DEFAULT, 0), 4);
+    }
+
+    // 255 connections of a group together have less than a quarter of what the default would be.
+    #[test]
+    fn a_full_group_is_bounded() {
+        let sum: u32 = (0..255).map(|others| size(DEFAULT, others).bytes()).sum();
+        assert!(sum < 255 * DEFAULT.bytes() / 4, "{sum}");
+    }
+}
