@@ -2,6 +2,7 @@
 
 //! Safe abstractions over the kernel: the only place with unsafe Rust, and knowing no protocol.
 
+pub(crate) mod alarm;
 pub(crate) mod mem;
 pub(crate) mod module;
 pub(crate) mod net;

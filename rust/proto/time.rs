@@ -37,9 +37,13 @@ impl Duration {
     pub(crate) const ZERO: Self = Self(0);
 
     /// Makes one of nanoseconds.
-    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
+    }
+
+    /// Makes one of microseconds; too many give the longest span there is.
+    pub(crate) const fn from_micros(micros: u64) -> Self {
+        Self(micros.saturating_mul(1_000))
     }
 
     /// Makes one of milliseconds; too many give the longest span there is.

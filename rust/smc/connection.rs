@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     kapi::{
+        alarm::Alarm,
         module::ModuleRef,
         net::{
             events::{
@@ -163,6 +164,9 @@ pub(crate) struct Connection {
     pub(super) news: Atomic<u32>,
     #[pin]
     pub(super) work: Deferred<Connection, CLOSING>,
+    /// Ends the gathering of small pieces.
+    #[pin]
+    pub(super) alarm: Alarm<Connection>,
     /// The socket, while no file has it: before accept, and after close.
     #[pin]
     pub(super) shell: Mutex<Option<Shell>>,
@@ -202,6 +206,7 @@ impl Connection {
                 ),
                 news: Atomic::new(0u32),
                 work <- new_deferred!("rdma_sock_connection_work"),
+                alarm <- Alarm::new(),
                 shell <- new_mutex!(None, "rdma_sock_shell"),
                 limits: Atomic::new(limits),
                 accepts <- new_mutex!(AcceptQueue::new(), "rdma_sock_accepts"),

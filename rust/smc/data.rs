@@ -24,6 +24,7 @@ use super::{
 };
 use crate::{
     kapi::{
+        alarm::Ring,
         mem::{
             region::PeerMemory,
             sendbuf::SendBuffer, //
@@ -268,6 +269,12 @@ pub(super) fn judge(result: Result<Events, Violation>) -> (Option<Violation>, Ev
     }
 }
 
+impl Ring for Connection {
+    fn ring(this: &Arc<Self>) {
+        let _ = Self::with_core(this, |data, now| ((), data.core.handle_gathered(now)));
+    }
+}
+
 impl Connection {
     /// Runs `f` on the core and does all that follows from it. `None` when there is no SMC side
     /// (any more). Any context.
@@ -281,6 +288,9 @@ impl Connection {
             let data = slot.data.as_mut()?;
             let (result, events) = f(data, now);
             data.pump(this, now);
+            if let Some(at) = data.core.poll_gathered() {
+                this.alarm.arm(this, at.saturating_since(now).as_nanos());
+            }
             if let Some(delay) = data.rearm(now) {
                 // With the lock held: the timer is what `armed` says.
                 let queue = &this.engine.queue;

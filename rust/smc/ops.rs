@@ -337,6 +337,7 @@ impl SocketOps for SmcOps {
             Mode::Smc => {
                 table.wait(sock);
                 sock.set_nospace();
+                tx::end_gathering(&connection);
                 poll_smc(sock, &connection)
             }
         }

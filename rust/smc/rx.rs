@@ -13,6 +13,7 @@ use super::{
         MSG_TRUNC,
         MSG_WAITALL, //
     },
+    tx, //
 };
 use crate::{
     kapi::{
@@ -177,6 +178,7 @@ pub(crate) fn recv(
                 if copied >= target {
                     break Ok(());
                 }
+                tx::end_gathering(connection);
                 if timeo == 0 {
                     break Err(EAGAIN);
                 }

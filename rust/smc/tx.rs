@@ -79,7 +79,7 @@ pub(crate) fn send(
     let urgent = msg.flags() & MSG_OOB != 0;
     let corked = msg.flags() & MSG_MORE != 0 || sk.corked();
     // Who wants no Nagle gets none (`SMCR-WIN-10`).
-    let eager = sk.nodelay() && !corked;
+    let nodelay = sk.nodelay();
     let mut marked = !urgent;
     let mut timeo = sk.sndtimeo(msg.nonblock());
     let total = msg.len();
@@ -119,15 +119,13 @@ pub(crate) fn send(
         let _ = Connection::with_core(connection, |data, now| {
             let core = &mut data.core;
             core.set_corked(corked);
+            core.set_nodelay(nodelay);
             let events = if urgent && sent >= total {
                 marked = true;
                 core.sent_urgent_by_app(now, copied)
             } else {
                 core.sent_by_app(now, copied)
             };
-            if eager {
-                core.flush();
-            }
             ((), events)
         });
     };
@@ -167,6 +165,17 @@ fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> 
         return Err(EFAULT);
     }
     Ok(copied)
+}
+
+/// Lets go of small pieces that are gathered: the application turns to reading. Any context.
+pub(crate) fn end_gathering(connection: &Arc<Connection>) {
+    let gathers = connection.look(|data| data.core.poll_gathered().is_some());
+    if gathers == Some(true) {
+        let _ = Connection::with_core(connection, |data, _| {
+            data.core.end_gathering();
+            ((), crate::proto::cdc::Events::default())
+        });
+    }
 }
 
 /// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still

@@ -207,6 +207,35 @@ impl Conn {
         self.tx.set_corked(corked);
     }
 
+    /// What the application writes shall not be delayed (TCP_NODELAY), or may be: for the next write.
+    pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
+        self.tx.set_nodelay(nodelay);
+    }
+
+    /// When to call [`Self::handle_gathered`], which is a matter of microseconds: small pieces are
+    /// being gathered.
+    pub(crate) fn poll_gathered(&self) -> Option<Instant> {
+        self.tx.gathered_until()
+    }
+
+    /// Small pieces have been gathered for long enough, if it is that late.
+    pub(crate) fn handle_gathered(&mut self, now: Instant) -> Events {
+        if self.tx.gathered_until().is_some_and(|at| at <= now) {
+            self.tx.end_gathering();
+        }
+        Events {
+            transmit: self.wants_transmit(now),
+            ..Events::default()
+        }
+    }
+
+    /// The application turns to reading: small pieces go.
+    pub(crate) fn end_gathering(&mut self) {
+        if self.tx.gathered_until().is_some() {
+            self.tx.flush();
+        }
+    }
+
     /// Nothing written so far waits for more data or for completions.
     pub(crate) fn flush(&mut self) {
         self.tx.flush();
@@ -245,7 +274,7 @@ impl Conn {
         }
         let eager = !self.close.is_open_for_sending()
             || self.tx.cork_deadline().is_some_and(|at| at <= now);
-        let count = self.tx.sendable(eager);
+        let count = self.tx.sendable(now, eager);
         let notice = self.close.due(count == self.tx.unsent());
         // A peer that writes no more has no use for space.
         let update =
@@ -273,7 +302,7 @@ impl Conn {
                     || self.rx.is_blocked()
                     || self.tx.is_urgent_due()
                     || self.tx.is_completion_due();
-                let taken = self.tx.take(count, signal)?;
+                let taken = self.tx.take(now, count, signal)?;
                 if let Some(notice) = notice {
                     self.close.handle_announced(now, notice);
                 }
@@ -352,7 +381,7 @@ impl Conn {
     /// abort wait for it. When the others come back does not matter.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) -> Events {
         let before = self.outlook();
-        let Some(writable) = self.tx.complete(token) else {
+        let Some(writable) = self.tx.complete(now, token) else {
             return self.outcome(now, before);
         };
         if token.abort {
@@ -532,6 +561,7 @@ impl Conn {
             (_, None) => return self.violate(now, Violation::Consumer),
         }
         if count > 0 {
+            self.tx.note_answer();
             if self.close.peer_is_done() {
                 return self.violate(now, Violation::Producer);
             }
@@ -746,6 +776,12 @@ impl Conn {
         )
     }
 
+    /// The earlier of [`Self::poll_timeout`] and [`Self::poll_gathered`].
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        earliest(self.poll_timeout(), self.poll_gathered())
+    }
+
     /// A deadline may have passed. As with [`Self::handle_cdc`], there is something to transmit after
     /// a violation, too.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<Events, Violation> {
@@ -759,6 +795,7 @@ impl Conn {
         if self.tx.cork_deadline().is_some_and(|at| at <= now) {
             self.tx.flush();
         }
+        let _ = self.handle_gathered(now);
         let changed = self.close.handle_timeout(now, self.rx.is_stalling());
         let mut events = self.outcome(now, before);
         events.closing |= changed;

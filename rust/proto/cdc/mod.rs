@@ -18,6 +18,7 @@
 //! |---------------------------------------------|--------------|
 //! | Octets of the message                       | [`msg`]      |
 //! | Positions, window and corking when sending  | [`send`]     |
+//! | Small pieces that are gathered              | [`gather`]   |
 //! | Which chains ask for a completion           | [`signals`]  |
 //! | Positions and updates when receiving        | [`recv`]     |
 //! | The connection: both directions and its end | [`conn`]     |
@@ -29,6 +30,7 @@
 
 pub(crate) mod conn;
 mod events;
+mod gather;
 pub(crate) mod msg;
 mod recv;
 #[cfg(test)]

@@ -24,7 +24,10 @@
 //! goes back, and what the peer had received already is the same once more.
 
 use crate::proto::{
-    cdc::signals::Signals,
+    cdc::{
+        gather::Gather,
+        signals::Signals, //
+    },
     cursor::{
         distance,
         Cursor,
@@ -48,6 +51,10 @@ pub(crate) struct WriteSeg {
     /// Number of bytes.
     pub(crate) len: u32,
 }
+
+/// So many chains of a writer that wants no delay may be on their way before what it writes waits
+/// for them; one if it goes on and on.
+const EAGER_CHAINS: u64 = 2;
 
 /// Writes that one chain can need: each of the two rings may wrap once.
 pub(crate) const MAX_WRITES: usize = 3;
@@ -115,6 +122,7 @@ pub(super) struct Before {
     produced: Cursor,
     posted: u64,
     cork_deadline: Option<Instant>,
+    gather: Gather,
     failover: Failover,
     urgent: Option<Urgent>,
     barrier: Option<Barrier>,
@@ -194,6 +202,9 @@ pub(super) struct Sender {
     /// The application has more to come, and until when that may hold data back.
     corked: bool,
     cork_deadline: Option<Instant>,
+    /// It wants no delay (TCP_NODELAY).
+    nodelay: bool,
+    gather: Gather,
     urgent: Option<Urgent>,
     barrier: Option<Barrier>,
     policy: Policy,
@@ -224,6 +235,8 @@ impl Sender {
             flushed: 0,
             corked: false,
             cork_deadline: None,
+            nodelay: false,
+            gather: Gather::new(),
             urgent: None,
             barrier: None,
             policy,
@@ -254,6 +267,20 @@ impl Sender {
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(super) fn unconsumed(&self) -> u32 {
         distance(self.acked.position(), self.accepted.position())
+    }
+
+    /// Whether even who wants no delay has enough on its way.
+    fn is_eager_enough(&self) -> bool {
+        let most = match self.gather.goes_on() {
+            true => 1,
+            false => EAGER_CHAINS,
+        };
+        self.acked != self.produced && self.in_flight() >= most
+    }
+
+    /// Chains that did not come back.
+    fn in_flight(&self) -> u64 {
+        self.posted.saturating_sub(self.returned)
     }
 
     /// Whether the link has chains that did not come back.
@@ -327,6 +354,7 @@ impl Sender {
     pub(super) fn switch(&mut self) {
         self.gate = Gate::Open;
         self.moves = self.moves.wrapping_add(1);
+        self.gather.forget();
         self.returned = self.posted;
         self.failover = Failover {
             validate: true,
@@ -371,12 +399,20 @@ impl Sender {
         if self.is_completion_coming() && self.acked != self.produced {
             self.signals.note_ahead();
         }
+        let first = self.unsent() == 0;
         let count = core::cmp::min(count, self.room());
         // Cannot fail: the room is at most the capacity.
         if let Some(accepted) = self.ring.advance(self.accepted, count) {
             self.accepted = accepted;
         }
         self.arm_cork(now);
+        let patient = self.policy.cork_bytes != 0;
+        self.gather
+            .note_write(now, first && patient && !self.nodelay && !self.corked);
+        // As in TCP, but not without end: each chain costs both sides more than its bytes do.
+        if self.nodelay && !self.corked && !(patient && self.is_eager_enough()) {
+            self.flush();
+        }
     }
 
     /// The application has more to come, or not any more. What it wrote before does not wait.
@@ -387,10 +423,33 @@ impl Sender {
         }
     }
 
+    /// What the application writes shall not be delayed, or may be.
+    pub(super) fn set_nodelay(&mut self, nodelay: bool) {
+        self.nodelay = nodelay;
+    }
+
     /// Nothing accepted so far waits any longer.
     pub(super) fn flush(&mut self) {
         self.flushed = self.accepted.position();
         self.cork_deadline = None;
+        self.gather.end();
+    }
+
+    /// Until when small pieces are gathered.
+    pub(super) const fn gathered_until(&self) -> Option<Instant> {
+        self.gather.until()
+    }
+
+    /// Small pieces have been gathered for long enough. They may still wait for a completion.
+    pub(super) fn end_gathering(&mut self) {
+        self.gather.end();
+    }
+
+    /// The peer has sent data.
+    pub(super) fn note_answer(&mut self) {
+        if self.acked == self.produced && self.unsent() == 0 {
+            self.gather.note_answer();
+        }
     }
 
     /// When data that the application's corking holds back goes.
@@ -409,6 +468,7 @@ impl Sender {
     pub(super) fn purge(&mut self) {
         self.accepted = self.taken;
         self.cork_deadline = None;
+        self.gather.end();
         let taken = self.taken.position();
         self.urgent = self.urgent.filter(|urgent| urgent.end <= taken);
     }
@@ -454,7 +514,7 @@ impl Sender {
     }
 
     /// Bytes that may go now; `eager` overrules the application's corking.
-    pub(super) fn sendable(&self, eager: bool) -> u32 {
+    pub(super) fn sendable(&self, now: Instant, eager: bool) -> u32 {
         let unsent = self.unsent();
         let mut count = core::cmp::min(unsent, self.window());
         if self.policy.max_write != 0 {
@@ -475,6 +535,9 @@ impl Sender {
         if self.corked && unsent < core::cmp::max(enough, 1) {
             return 0;
         }
+        if self.gather.is_on(now) && count < core::cmp::min(Gather::BYTES, enough) {
+            return 0;
+        }
         // Waits for a completion, if one is coming; unless it is the first since the peer, having
         // consumed everything, sent a message: then the link is idle, its completion merely late,
         // and the peer perhaps waits for an answer.
@@ -490,6 +553,7 @@ impl Sender {
     /// completion if the caller wants one, or this direction needs one.
     pub(super) fn take(
         &mut self,
+        now: Instant,
         count: u32,
         signal: bool,
     ) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
@@ -509,6 +573,7 @@ impl Sender {
         self.heard = false;
         if count > 0 {
             self.cork_deadline = None;
+            self.gather.end();
             self.signals.note_data(alone);
         }
         let (end, freed) = (taken.position(), self.freed.position());
@@ -518,11 +583,14 @@ impl Sender {
             || self.window() == 0
             // What comes next may want to wait for this.
             || (count > 0 && patient && self.signals.is_pace_due())
+            // Nor does a writer that goes on run ahead of all completions.
+            || (count > 0 && self.gather.goes_on())
             || self.signals.is_wanted()
             // Less never keeps a writer waiting: see `signals`.
             || (count > 0 && self.signals.unsure(freed, end) >= self.ring.capacity() / 8);
         if needed {
             self.signals.ask(self.posted, end);
+            self.gather.note_posted(now, self.posted);
         }
         Some((writes, n, before))
     }
@@ -577,6 +645,7 @@ impl Sender {
             produced: self.produced,
             posted: self.posted,
             cork_deadline: self.cork_deadline,
+            gather: self.gather,
             failover: self.failover,
             urgent: self.urgent,
             barrier: self.barrier,
@@ -610,6 +679,7 @@ impl Sender {
         self.produced = before.produced;
         self.posted = before.posted;
         self.cork_deadline = before.cork_deadline;
+        self.gather = before.gather;
         self.failover = before.failover;
         self.urgent = before.urgent;
         self.barrier = before.barrier;
@@ -625,13 +695,14 @@ impl Sender {
 
     /// The chain of `token`, and with it all earlier ones, is completed. Returns whether the send
     /// ring became roomy by that; `None` if it is not a chain that the link has.
-    pub(super) fn complete(&mut self, token: Token) -> Option<bool> {
+    pub(super) fn complete(&mut self, now: Instant, token: Token) -> Option<bool> {
         if !self.is_current(token) || token.index <= self.returned || token.index > self.posted {
             return None;
         }
         let was_roomy = self.is_roomy();
         self.returned = token.index;
         self.completed = token.index;
+        self.gather.note_completed(now, token.index);
         self.free(token.covers);
         if !self.is_in_flight() {
             self.signals.settle();

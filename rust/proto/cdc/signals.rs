@@ -132,7 +132,10 @@ mod tests {
             Timers,
             Transmit, //
         },
-        time::Instant,
+        time::{
+            Duration,
+            Instant, //
+        },
         wire::AlertToken,
     };
 
@@ -154,8 +157,12 @@ mod tests {
     }
 
     fn send(from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {
-        from.sent_by_app(NOW, count);
-        let transmit = from.poll_transmit(NOW).unwrap();
+        send_at(NOW, from, to, count)
+    }
+
+    fn send_at(now: Instant, from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {
+        from.sent_by_app(now, count);
+        let transmit = from.poll_transmit(now).unwrap();
         deliver(to, &transmit);
         transmit
     }
@@ -186,8 +193,10 @@ mod tests {
         let second = send(&mut a, &mut b, 64);
         assert!(second.signal);
         assert!(!a.sent_by_app(NOW, 64).transmit);
-        assert!(a.handle_sent(NOW, second.token).transmit);
-        let rest = a.poll_transmit(NOW).unwrap();
+        // Late enough that it is not gathered any more.
+        let later = NOW.saturating_add(Duration::from_millis(1));
+        assert!(a.handle_sent(later, second.token).transmit);
+        let rest = a.poll_transmit(later).unwrap();
         assert!(rest.signal);
         deliver(&mut b, &rest);
         // Once it is known, the first of the next burst asks already.
@@ -214,8 +223,9 @@ mod tests {
     fn a_writer_that_takes_its_time_is_trusted() {
         let (mut a, mut b) = (conn(), conn());
         let mut asked = 0;
-        for _ in 0..400 {
-            let transmit = send(&mut a, &mut b, 16);
+        for n in 0..400 {
+            let now = NOW.saturating_add(Duration::from_millis(n));
+            let transmit = send_at(now, &mut a, &mut b, 16);
             if transmit.signal {
                 asked += 1;
                 a.handle_sent(NOW, transmit.token);

@@ -202,7 +202,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
             if let Some(&last) = tokens.last() {
                 conn.handle_sent(now, last);
             }
-            if let Some(at) = conn.poll_timeout() {
+            if let Some(at) = conn.next_timeout() {
                 now = std::cmp::max(now, at);
                 let _ = conn.handle_timeout(now);
             }

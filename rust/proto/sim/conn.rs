@@ -311,7 +311,7 @@ impl World {
             for me in [0, 1] {
                 if self.sides[me]
                     .conn
-                    .poll_timeout()
+                    .next_timeout()
                     .is_some_and(|at| at <= self.now)
                 {
                     let result = self.sides[me].conn.handle_timeout(self.now);
@@ -332,7 +332,7 @@ impl World {
         let deadline = self
             .sides
             .iter()
-            .filter_map(|s| s.conn.poll_timeout())
+            .filter_map(|s| s.conn.next_timeout())
             .min();
         let Some(deadline) = deadline else {
             panic!(

@@ -294,7 +294,7 @@ impl World {
                 if end
                     .conn
                     .as_ref()
-                    .is_some_and(|conn| due(conn.poll_timeout()))
+                    .is_some_and(|conn| due(conn.next_timeout()))
                 {
                     let events = end.conn.as_mut().unwrap().handle_timeout(now).unwrap();
                     self.note(side, c, events);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Timers of microseconds, which run in softirq.
+//!
+//! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
+
+use core::{
+    marker::PhantomData,
+    ptr::null_mut,
+    sync::atomic::{
+        AtomicPtr,
+        Ordering, //
+    },
+};
+use kernel::{
+    bindings,
+    container_of,
+    prelude::*,
+    sync::Arc,
+    types::Opaque, //
+};
+
+const CLOCK: bindings::clockid_t = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
+
+/// What an [`Alarm`] does.
+pub(crate) trait Ring: Send + Sync + 'static {
+    /// The time is over. Softirq.
+    fn ring(this: &Arc<Self>);
+}
+
+/// A timer embedded in the object it is for, which it keeps alive while it is armed.
+///
+/// # Invariants
+///
+/// `owner` is null, or came from [`Arc::into_raw`], and that reference belongs to the timer: it is
+/// armed, or about to be by whoever set it.
+#[pin_data]
+pub(crate) struct Alarm<T: Ring> {
+    #[pin]
+    timer: Opaque<bindings::hrtimer>,
+    owner: AtomicPtr<T>,
+    _owner: PhantomData<fn(T)>,
+}
+
+// SAFETY: Timers may be started from any thread, and `T` is `Send` and `Sync`.
+unsafe impl<T: Ring> Send for Alarm<T> {}
+// SAFETY: As for `Send`.
+unsafe impl<T: Ring> Sync for Alarm<T> {}
+
+impl<T: Ring> Alarm<T> {
+    /// A timer that is not armed.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            timer <- Opaque::ffi_init(|slot: *mut bindings::hrtimer| {
+                // SAFETY: `slot` is valid for writes while the closure runs, and `ring_raw` is a
+                // function for exactly this field.
+                unsafe {
+                    bindings::hrtimer_setup(
+                        slot,
+                        Some(Self::ring_raw),
+                        CLOCK,
+                        bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
+                    )
+                }
+            }),
+            owner: AtomicPtr::new(null_mut()),
+            _owner: PhantomData,
+        })
+    }
+
+    /// Arms the timer to ring in `delay` nanoseconds, unless it is armed. Any context.
+    ///
+    /// `owner` must be the object this timer is a field of.
+    pub(crate) fn arm(&self, owner: &Arc<T>, delay: u64) {
+        // Most often it is, and this is on the way of each small piece.
+        if !self.owner.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let base = Arc::as_ptr(owner) as usize;
+        let field = core::ptr::from_ref(self) as usize;
+        // A timer outside of its owner could be freed while it is armed.
+        assert!(field >= base && field - base < size_of::<T>());
+
+        let raw = Arc::into_raw(owner.clone()).cast_mut();
+        // INVARIANT: The reference is for the timer that is armed below. `Release` pairs with the swap
+        // in `ring_raw`.
+        let taken =
+            self.owner
+                .compare_exchange(null_mut(), raw, Ordering::Release, Ordering::Relaxed);
+        if taken.is_err() {
+            // SAFETY: This is the reference made above, which nobody else uses.
+            drop(unsafe { Arc::from_raw(raw) });
+            return;
+        }
+        let delay = i64::try_from(delay).unwrap_or(i64::MAX);
+        // SAFETY: The timer was set up by `new`, and stays valid while it is armed by the reference it
+        // has. Only whoever set `owner` starts it, so never two at a time.
+        unsafe {
+            bindings::hrtimer_start_range_ns(
+                self.timer.get(),
+                delay,
+                0,
+                bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
+            )
+        };
+    }
+
+    /// # Safety
+    ///
+    /// Only for the timer code, with the `timer` field of an `Alarm` of this type.
+    unsafe extern "C" fn ring_raw(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+        // SAFETY: `timer` is the field of an `Alarm`, because only `new` installs this function.
+        // `Opaque` is transparent.
+        let this = unsafe { &*container_of!(Opaque::cast_from(timer), Self, timer) };
+        // INVARIANT: The reference is ours now. Who arms the timer from here on, while the timer code
+        // is still in this call, gets it queued once more, as the code allows.
+        let raw = this.owner.swap(null_mut(), Ordering::Acquire);
+        // SAFETY: By the type invariants an armed timer has a reference.
+        let owner = unsafe { Arc::from_raw(raw) };
+        T::ring(&owner);
+        // May be the last one. The timer code does not look at a timer again that is not to be restarted.
+        drop(owner);
+        bindings::hrtimer_restart::HRTIMER_NORESTART
+    }
+}

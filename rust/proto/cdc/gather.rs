@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Small pieces of a writer that goes on and on are gathered for a short time (WIN-10).
+//!
+//! Collecting while earlier data is on its way is not enough where the link is as quick as the
+//! writer, or has the same processor: then each piece finds the link idle, however small it is, and
+//! costs two work requests, their acknowledgements, and the waking of the reader. A writer is taken
+//! to go on if it has written several times in a row, each soon after the one before, without having
+//! been answered meanwhile. From then on a piece waits for others until there is enough, the time is
+//! over, or the application turns to reading.
+//!
+//! The time, and what is soon, is twice that which the link takes for a chain, so that it is short
+//! where the link is quick.
+
+use crate::proto::time::{
+    Duration,
+    Instant, //
+};
+
+/// Writes in a row before anything waits.
+const RUN: u8 = 2;
+/// What a chain is thought to take before one was measured, and at most.
+const FIRST: Duration = Duration::from_micros(25);
+const MOST: Duration = Duration::from_micros(250);
+
+/// The state of a writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gather {
+    /// The last write, and how many before it followed each other soon.
+    last: Option<Instant>,
+    run: u8,
+    /// Until when what is there waits.
+    until: Option<Instant>,
+    /// A chain that is being measured: its number, and when it was posted.
+    measured: Option<(u64, Instant)>,
+    /// What chains take.
+    cost: Duration,
+}
+
+impl Gather {
+    /// As much does not wait.
+    pub(super) const BYTES: u32 = 16 << 10;
+
+    pub(super) const fn new() -> Self {
+        Self {
+            last: None,
+            run: 0,
+            until: None,
+            measured: None,
+            cost: FIRST,
+        }
+    }
+
+    /// How long a piece waits.
+    const fn time(&self) -> Duration {
+        self.cost.saturating_mul(2)
+    }
+
+    /// A chain was posted that will tell of its completion.
+    pub(super) fn note_posted(&mut self, now: Instant, number: u64) {
+        self.measured.get_or_insert((number, now));
+    }
+
+    /// A chain was completed, and with it all before it.
+    pub(super) fn note_completed(&mut self, now: Instant, number: u64) {
+        if let Some((_, posted)) = self.measured.take_if(|(posted, _)| *posted <= number) {
+            let took = core::cmp::min(now.saturating_since(posted), MOST);
+            let sum = self.cost.saturating_mul(3).as_nanos();
+            let mean = sum.saturating_add(took.as_nanos()).checked_div(4);
+            self.cost = Duration::from_nanos(mean.unwrap_or(0));
+        }
+    }
+
+    /// Chains do not come back any more.
+    pub(super) fn forget(&mut self) {
+        self.measured = None;
+    }
+
+    /// The application has written; with `wait` it may wait for more.
+    pub(super) fn note_write(&mut self, now: Instant, wait: bool) {
+        let time = self.time();
+        let soon = |last| now.saturating_since(last) <= time;
+        self.run = match self.last.is_some_and(soon) {
+            true => self.run.saturating_add(1),
+            false => 0,
+        };
+        self.last = Some(now);
+        if wait && self.goes_on() && self.until.is_none() {
+            self.until = Some(now.saturating_add(time));
+        }
+    }
+
+    /// Whether the writer is one that goes on.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.run >= RUN
+    }
+
+    /// The peer has answered all there was.
+    pub(super) fn note_answer(&mut self) {
+        self.last = None;
+    }
+
+    /// Whether what is there waits.
+    pub(super) fn is_on(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+
+    /// Until when.
+    pub(super) const fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// It waits no longer.
+    pub(super) fn end(&mut self) {
+        self.until = None;
+    }
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unwrap_used,
+    reason = "this is a test: to panic is how it fails"
+)]
+mod tests {
+    use super::*;
+    use crate::proto::{
+        cdc::{
+            Config,
+            Conn,
+            Msg,
+            Timers,
+            Transmit, //
+        },
+        wire::AlertToken,
+    };
+
+    const RING: u32 = 64 << 10;
+
+    fn conn(cork_bytes: u32) -> Conn {
+        let config = Config {
+            token: AlertToken::new(1),
+            sndbuf: RING,
+            local_rmbe: RING,
+            peer_rmbe: RING,
+            origin: 0,
+            cork_bytes,
+            max_write: Config::MAX_WRITE,
+            timers: Timers::DEFAULT,
+        };
+        Conn::new(&config).unwrap()
+    }
+
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    /// Sends what can go, which arrives at once.
+    fn deliver(now: Instant, from: &mut Conn, to: &mut Conn) -> Option<Transmit> {
+        let transmit = from.poll_transmit(now)?;
+        to.handle_cdc(now, &Msg::parse(&transmit.cdc).unwrap())
+            .unwrap();
+        to.consumed(now, to.recv_available());
+        if let Some(update) = to.poll_transmit(now) {
+            from.handle_cdc(now, &Msg::parse(&update.cdc).unwrap())
+                .unwrap();
+        }
+        Some(transmit)
+    }
+
+    /// Writes of `size` bytes, `gap` microseconds after each other, over a link that takes `lag`;
+    /// returns how many chains there were, and the longest time that something waited.
+    fn stream(size: u32, gap: u64, lag: u64, set: impl Fn(&mut Conn)) -> (u32, u64) {
+        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut chains, mut longest, mut since) = (0, 0, None);
+        let mut done = std::collections::VecDeque::new();
+        for now in 0..gap * WRITES {
+            a.handle_gathered(at(now));
+            while done.front().is_some_and(|(when, _)| *when <= now) {
+                a.handle_sent(at(now), done.pop_front().unwrap().1);
+            }
+            if now % gap == 0 {
+                set(&mut a);
+                a.sent_by_app(at(now), size);
+                since.get_or_insert(now);
+            }
+            if let Some(transmit) = deliver(at(now), &mut a, &mut b) {
+                done.push_back((now + lag, transmit.token));
+                chains += 1;
+                longest = longest.max(now - since.take().unwrap());
+            }
+        }
+        (chains, longest)
+    }
+
+    const WRITES: u64 = 1_000;
+
+    // WIN-10.
+    #[test]
+    fn a_stream_of_small_pieces_is_gathered() {
+        // With completions alone it would be as many chains as the link can do, or writes.
+        let (chains, longest) = stream(64, 10, 20, |_| {});
+        assert!(chains < 240 && longest <= 60, "{chains} {longest}");
+        let (chains, longest) = stream(64, 10, 9, |_| {});
+        assert!(chains < 520 && longest <= 50, "{chains} {longest}");
+        let (chains, longest) = stream(64, 10, 5_000, |_| {});
+        assert!(chains < 40 && longest <= 5_500, "{chains} {longest}");
+    }
+
+    #[test]
+    fn a_quick_link_is_used() {
+        // How quick it is, the first pieces tell.
+        let (chains, longest) = stream(64, 10, 2, |_| {});
+        assert!(chains > 970 && longest <= 50, "{chains} {longest}");
+    }
+
+    #[test]
+    fn who_takes_his_time_is_not_held_up() {
+        assert_eq!(stream(64, 101, 40, |_| {}), (1_000, 0));
+    }
+
+    #[test]
+    fn much_does_not_wait() {
+        assert_eq!(stream(16 << 10, 10, 9, |_| {}), (1_000, 0));
+    }
+
+    #[test]
+    fn who_wants_no_delay_waits_for_the_link_alone() {
+        let nodelay = |a: &mut Conn| a.set_nodelay(true);
+        assert_eq!(stream(64, 10, 9, nodelay), (1_000, 0));
+        let (chains, longest) = stream(64, 10, 40, nodelay);
+        assert!(chains < 270 && longest <= 40, "{chains} {longest}");
+    }
+
+    #[test]
+    fn who_corks_is_left_alone() {
+        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        a.set_corked(true);
+        for n in 0..100 {
+            a.sent_by_app(at(n), 64);
+            assert!(a.poll_gathered().is_none());
+        }
+        a.set_corked(false);
+        let all = deliver(at(100), &mut a, &mut b).unwrap();
+        assert_eq!(all.writes()[0].len, 6_400);
+    }
+
+    #[test]
+    fn an_answer_begins_anew() {
+        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        for n in 0..100 {
+            let now = at(n * 40);
+            for _ in 0..2 {
+                a.sent_by_app(now, 64);
+                let sent = deliver(now, &mut a, &mut b).unwrap();
+                a.handle_sent(now, sent.token);
+            }
+            b.sent_by_app(now, 64);
+            // Not as the first of a run, but as an answer to what has come.
+            b.flush();
+            assert!(deliver(now, &mut b, &mut a).is_some());
+        }
+    }
+
+    fn gathering() -> (Conn, Instant) {
+        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        for n in 1..=3 {
+            assert!(a.poll_gathered().is_none());
+            a.sent_by_app(at(n), 64);
+            let sent = deliver(at(n), &mut a, &mut b);
+            assert_eq!(sent.is_some(), n < 3);
+            if let Some(sent) = sent.filter(|_| n == 2) {
+                a.handle_sent(at(n), sent.token);
+            }
+        }
+        (a, a.poll_gathered().unwrap())
+    }
+
+    #[test]
+    fn it_ends_with_time_with_reading_and_with_the_stream() {
+        let (mut a, until) = gathering();
+        assert!(until > at(3) && until <= at(53));
+        assert!(!a.handle_gathered(at(4)).transmit);
+        assert!(a.handle_gathered(until).transmit);
+        assert!(a.poll_gathered().is_none());
+
+        let (mut a, _) = gathering();
+        a.flush();
+        assert!(a.poll_gathered().is_none() && a.wants_transmit(at(5)));
+
+        let (mut a, _) = gathering();
+        assert!(a.shutdown_write(at(5)).transmit);
+
+        let (mut a, _) = gathering();
+        a.sent_urgent_by_app(at(5), 1);
+        assert!(a.wants_transmit(at(5)));
+    }
+
+    #[test]
+    fn it_can_be_turned_off() {
+        let (mut a, mut b) = (conn(0), conn(0));
+        for n in 0..100 {
+            a.sent_by_app(at(n), 64);
+            assert!(a.poll_gathered().is_none());
+            let sent = deliver(at(n), &mut a, &mut b).unwrap();
+            a.handle_sent(at(n), sent.token);
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_posted_goes_on_waiting() {
+        let (mut a, until) = gathering();
+        a.handle_gathered(until);
+        let transmit = a.poll_transmit(until).unwrap();
+        assert!(a.transmit_failed(&transmit));
+        assert!(a.wants_transmit(until));
+    }
+}
