@@ -14,6 +14,7 @@ import lab
 import scene
 from arena import Arena, carries, is_over
 from ktap import equal
+from messages import BLOCKED
 from peer import EYE_CATCHER
 
 BYTES = 4
@@ -44,7 +45,7 @@ def full(role):
         conn, sock = arena.connection()
         for number in range(3):
             data = lab.known("full %d" % number, conn.size() - BYTES)
-            conn.write(data)
+            conn.write(data, producer_flags=BLOCKED)
             equal(lab.receive(sock, len(data)) == data, True, "a full element")
             conn.host.wait(lambda: conn.position(conn.consumed) == conn.sent, "it is consumed")
         carries(conn, sock)
