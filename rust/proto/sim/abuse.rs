@@ -97,7 +97,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         let mut tokens: Vec<Token> = Vec::new();
         for _ in 0..300 {
             let any = rng.bytes(0, 200);
-            match rng.range(0, 33) {
+            match rng.range(0, 36) {
                 0..=5 => {
                     let size = std::cmp::max(config.local_rmbe, config.peer_rmbe);
                     let message = message(&mut rng, &mut seq, size);
@@ -184,6 +184,12 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let token = rng.pick(&tokens);
                     conn.handle_sent_flushed(now, token);
                 }
+                34 => conn.set_nodelay(rng.one_in(2)),
+                35 => {
+                    now = now.saturating_add(Duration::from_micros(u64::from(any)));
+                    conn.handle_gathered(now);
+                }
+                36 => conn.end_gathering(),
                 _ => {
                     conn.handle_tcp_fin(now);
                 }

@@ -165,6 +165,7 @@ impl App {
         }
         if self.corks {
             conn.set_corked(rng.one_in(2));
+            conn.set_nodelay(rng.one_in(2));
         }
         let left = u32::try_from(self.to_write - self.written).unwrap_or(u32::MAX);
         let want = rng.bytes(1, self.chunk).min(left);

@@ -61,7 +61,9 @@ impl Plan {
         if transport == Transport::Raw {
             plan.extend(bulk.into_iter().map(Workload::Bulk));
             plan.extend(pingpong.into_iter().map(Workload::PingPong));
-            plan.push(Workload::PollPong(64));
+            if full && !self.wire {
+                plan.push(Workload::PollPong(64));
+            }
             if full {
                 plan.extend(REQUESTS.map(Workload::Requests));
             }
