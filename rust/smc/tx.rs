@@ -78,7 +78,7 @@ pub(crate) fn send(
     let sk = sock.sk();
     let urgent = msg.flags() & MSG_OOB != 0;
     let corked = msg.flags() & MSG_MORE != 0 || sk.corked();
-    // Who wants no Nagle gets none (`SMCR-WIN-10`).
+    // Who wants no Nagle waits for no more than two chains that are on their way (`SMCR-WIN-10`).
     let nodelay = sk.nodelay();
     let mut marked = !urgent;
     let mut timeo = sk.sndtimeo(msg.nonblock());
@@ -172,7 +172,7 @@ pub(crate) fn end_gathering(connection: &Arc<Connection>) {
     let gathers = connection.look(|data| data.core.poll_gathered().is_some());
     if gathers == Some(true) {
         let _ = Connection::with_core(connection, |data, _| {
-            data.core.end_gathering();
+            data.core.flush_gathered();
             ((), crate::proto::cdc::Events::default())
         });
     }

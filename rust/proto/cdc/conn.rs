@@ -230,7 +230,7 @@ impl Conn {
     }
 
     /// The application turns to reading: small pieces go.
-    pub(crate) fn end_gathering(&mut self) {
+    pub(crate) fn flush_gathered(&mut self) {
         if self.tx.gathered_until().is_some() {
             self.tx.flush();
         }

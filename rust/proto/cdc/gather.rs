@@ -123,32 +123,13 @@ impl Gather {
 )]
 mod tests {
     use super::*;
-    use crate::proto::{
-        cdc::{
-            Config,
-            Conn,
-            Msg,
-            Timers,
-            Transmit, //
-        },
-        wire::AlertToken,
+    use crate::proto::cdc::{
+        signals::tests::conn,
+        Config,
+        Conn,
+        Msg,
+        Transmit, //
     };
-
-    const RING: u32 = 64 << 10;
-
-    fn conn(cork_bytes: u32) -> Conn {
-        let config = Config {
-            token: AlertToken::new(1),
-            sndbuf: RING,
-            local_rmbe: RING,
-            peer_rmbe: RING,
-            origin: 0,
-            cork_bytes,
-            max_write: Config::MAX_WRITE,
-            timers: Timers::DEFAULT,
-        };
-        Conn::new(&config).unwrap()
-    }
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)

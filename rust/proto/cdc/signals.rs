@@ -123,7 +123,7 @@ impl Signals {
     clippy::unwrap_used,
     reason = "this is a test: to panic is how it fails"
 )]
-mod tests {
+pub(super) mod tests {
     use crate::proto::{
         cdc::{
             Config,
@@ -142,18 +142,22 @@ mod tests {
     const NOW: Instant = Instant::from_nanos(1);
     const RING: u32 = 64 << 10;
 
-    fn conn() -> Conn {
+    pub(in crate::proto::cdc) fn conn(cork_bytes: u32) -> Conn {
         let config = Config {
             token: AlertToken::new(1),
             sndbuf: RING,
             local_rmbe: RING,
             peer_rmbe: RING,
             origin: 0,
-            cork_bytes: Config::CORK_BYTES,
+            cork_bytes,
             max_write: Config::MAX_WRITE,
             timers: Timers::DEFAULT,
         };
         Conn::new(&config).unwrap()
+    }
+
+    fn pair() -> (Conn, Conn) {
+        (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES))
     }
 
     fn send(from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {
@@ -176,7 +180,7 @@ mod tests {
     // CDC-32.
     #[test]
     fn answers_take_the_place_of_completions() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         for _ in 0..100 {
             assert!(!send(&mut a, &mut b, 4_096).signal);
             assert!(!send(&mut b, &mut a, 4_096).signal);
@@ -188,7 +192,7 @@ mod tests {
     // WIN-09, WIN-10.
     #[test]
     fn a_writer_that_runs_ahead_is_held_back_by_completions() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         assert!(!send(&mut a, &mut b, 64).signal);
         let second = send(&mut a, &mut b, 64);
         assert!(second.signal);
@@ -221,7 +225,7 @@ mod tests {
     // CDC-32: one way, but never ahead of completions.
     #[test]
     fn a_writer_that_takes_its_time_is_trusted() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         let mut asked = 0;
         for n in 0..400 {
             let now = NOW.saturating_add(Duration::from_millis(n));
@@ -236,7 +240,7 @@ mod tests {
 
     #[test]
     fn whoever_wants_to_know_gets_a_message_for_it() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         assert!(!a.want_completion(NOW).transmit);
         assert!(!send(&mut a, &mut b, 64).signal);
         assert_eq!(a.outstanding(), 64);
@@ -252,7 +256,7 @@ mod tests {
     // FOV-03, FOV-06.
     #[test]
     fn whoever_leaves_a_link_gets_a_message_for_it() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         assert!(!send(&mut a, &mut b, 64).signal);
         a.handle_link_leaving();
         a.sent_by_app(NOW, 64);
@@ -271,7 +275,7 @@ mod tests {
     #[test]
     fn a_writer_never_waits_for_what_did_not_ask() {
         for piece in [1, 100, 1_000, 5_000, 8_191, 8_192, 30_000] {
-            let (mut a, mut b) = (conn(), conn());
+            let (mut a, mut b) = pair();
             let mut quiet = 0;
             for _ in 0..RING / 2 / piece {
                 a.sent_by_app(NOW, piece);
@@ -287,7 +291,7 @@ mod tests {
     // FOV-12, FOV-14: what is repeated stays as it is, though the peer has consumed it.
     #[test]
     fn the_ring_is_kept_until_a_repetition_is_done() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         let lost = send(&mut a, &mut b, 4_096);
         a.handle_sent_flushed(NOW, lost.token);
         a.handle_link_switched(NOW);
@@ -303,7 +307,7 @@ mod tests {
     // FOV-06, FOV-07.
     #[test]
     fn later_chains_stand_for_earlier_ones_of_the_same_link() {
-        let (mut a, mut b) = (conn(), conn());
+        let (mut a, mut b) = pair();
         let one = send(&mut a, &mut b, 64).token;
         let two = send(&mut a, &mut b, 64).token;
         assert!(two.supersedes(one) && !one.supersedes(two));

@@ -189,7 +189,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     now = now.saturating_add(Duration::from_micros(u64::from(any)));
                     conn.handle_gathered(now);
                 }
-                36 => conn.end_gathering(),
+                36 => conn.flush_gathered(),
                 _ => {
                     conn.handle_tcp_fin(now);
                 }
