@@ -20,6 +20,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "helpers_net.h"
+#include "helpers_pages.h"
 #include "helpers_rdma.h"
 #include "helpers_route.h"
 #include "helpers_sys.h"

@@ -218,28 +218,6 @@ void rdma_sock_helper_send_sigurg(struct sock *sk)
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
-struct ubuf_info *rdma_sock_helper_zerocopy_begin(struct sock *sk, size_t len)
-{
-	struct ubuf_info *uarg;
-
-	if (!sock_flag(sk, SOCK_ZEROCOPY))
-		return NULL;
-	uarg = msg_zerocopy_realloc(sk, len, NULL, false);
-	if (!uarg)
-		return ERR_PTR(-ENOBUFS);
-	/* What is told in the end is that the data was copied. */
-	uarg_to_msgzc(uarg)->zerocopy = 0;
-	return uarg;
-}
-
-void rdma_sock_helper_zerocopy_end(struct ubuf_info *uarg, bool sent)
-{
-	if (sent)
-		net_zcopy_put(uarg);
-	else
-		net_zcopy_put_abort(uarg, true);
-}
-
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len)
 {
 	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };

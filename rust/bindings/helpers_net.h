@@ -56,8 +56,6 @@ u64 rdma_sock_helper_sk_ino(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */
 void rdma_sock_helper_send_sigurg(struct sock *sk);
-struct ubuf_info *rdma_sock_helper_zerocopy_begin(struct sock *sk, size_t len);
-void rdma_sock_helper_zerocopy_end(struct ubuf_info *uarg, bool sent);
 int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len);
 int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
 				bool peek);

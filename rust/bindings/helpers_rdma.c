@@ -35,6 +35,11 @@ int rdma_sock_helper_ib_max_cqe(struct ib_device *dev)
 	return dev->attrs.max_cqe;
 }
 
+u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev)
+{
+	return dev->attrs.max_send_sge;
+}
+
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev)
 {
 	return dev->attrs.max_fast_reg_page_list_len;
@@ -149,6 +154,18 @@ void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_
 					  enum dma_data_direction dir)
 {
 	ib_dma_unmap_single(dev, addr, size, dir);
+}
+
+u64 rdma_sock_helper_ib_dma_map_page(struct ib_device *dev, struct page *page, size_t offset,
+				     size_t size, enum dma_data_direction dir)
+{
+	return ib_dma_map_page(dev, page, offset, size, dir);
+}
+
+void rdma_sock_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, size_t size,
+					enum dma_data_direction dir)
+{
+	ib_dma_unmap_page(dev, addr, size, dir);
 }
 
 void rdma_sock_helper_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t size,

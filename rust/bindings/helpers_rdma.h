@@ -16,6 +16,7 @@ u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
+u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev);
 bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);
@@ -48,6 +49,10 @@ u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t
 int rdma_sock_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr);
 void rdma_sock_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
 					  enum dma_data_direction dir);
+u64 rdma_sock_helper_ib_dma_map_page(struct ib_device *dev, struct page *page, size_t offset,
+				     size_t size, enum dma_data_direction dir);
+void rdma_sock_helper_ib_dma_unmap_page(struct ib_device *dev, u64 addr, size_t size,
+					enum dma_data_direction dir);
 void rdma_sock_helper_ib_dma_sync_single_for_cpu(struct ib_device *dev, u64 addr, size_t size,
 						 enum dma_data_direction dir);
 void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 addr, size_t size,

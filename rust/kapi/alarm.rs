@@ -4,6 +4,7 @@
 //!
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
+use super::sync::is_part_of;
 use core::{
     marker::PhantomData,
     ptr::null_mut,
@@ -76,10 +77,8 @@ impl<T: Ring> Alarm<T> {
         if !self.owner.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let base = Arc::as_ptr(owner) as usize;
-        let field = core::ptr::from_ref(self) as usize;
-        // A timer outside of its owner could be freed while it is armed.
-        assert!(field >= base && field - base < size_of::<T>());
+        // Outside of its owner it could be freed while it is armed.
+        assert!(is_part_of(self, owner));
 
         let raw = Arc::into_raw(owner.clone()).cast_mut();
         // INVARIANT: The reference is for the timer that is armed below. `Release` pairs with the swap

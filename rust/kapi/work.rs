@@ -4,10 +4,10 @@
 //!
 //! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
 
+use super::sync::is_part_of;
 use crate::bindings;
 use core::{
     marker::PhantomData,
-    mem::size_of,
     ptr::{
         null_mut,
         NonNull, //
@@ -166,10 +166,8 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     }
 
     fn queue(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
-        let base = Arc::as_ptr(owner) as usize;
-        let field = core::ptr::from_ref(self) as usize;
-        // A work item outside of its owner could be freed while it is queued.
-        assert!(field >= base && field - base < size_of::<T>());
+        // Outside of its owner it could be freed while it is queued.
+        assert!(is_part_of(self, owner));
 
         let raw = Arc::into_raw(owner.clone()).cast_mut();
         // The value is the same every time; `Release` pairs with the load in `take_owner`.

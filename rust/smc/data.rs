@@ -12,6 +12,7 @@
 use super::{
     connection::Connection,
     failover::Next,
+    lent::Parts,
     link::Tag,
     link_group::LinkGroup,
     now,
@@ -31,6 +32,7 @@ use crate::{
         },
         rdma::channel::{
             Channel,
+            Source,
             Write,
             MAX_WRITES, //
         },
@@ -88,6 +90,8 @@ pub(crate) struct Hold {
 pub(crate) struct Counters {
     pub(crate) tx_bytes: u64,
     pub(crate) rx_bytes: u64,
+    /// Bytes of these that were not copied.
+    pub(crate) tx_zerocopy: u64,
     pub(crate) tx_writes: u64,
     pub(crate) tx_cdc: u64,
     pub(crate) rx_cdc: u64,
@@ -98,6 +102,7 @@ impl Counters {
     pub(crate) fn add(&mut self, other: &Self) {
         self.tx_bytes = self.tx_bytes.wrapping_add(other.tx_bytes);
         self.rx_bytes = self.rx_bytes.wrapping_add(other.rx_bytes);
+        self.tx_zerocopy = self.tx_zerocopy.wrapping_add(other.tx_zerocopy);
         self.tx_writes = self.tx_writes.wrapping_add(other.tx_writes);
         self.tx_cdc = self.tx_cdc.wrapping_add(other.tx_cdc);
         self.rx_cdc = self.rx_cdc.wrapping_add(other.rx_cdc);
@@ -122,6 +127,8 @@ pub(crate) struct Data {
     pub(crate) keepalive: Keepalive,
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,
+    /// What programs have lent.
+    pub(super) parts: Parts,
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
@@ -141,30 +148,46 @@ pub(crate) struct DataSlot {
 }
 
 impl Data {
-    /// Sends what can be sent now. Called with the lock held, after every input.
-    fn pump(&mut self, connection: &Arc<Connection>, now: Instant) {
+    /// Sends what can be sent now; if it is this connection's `turn` among those that wait for slots,
+    /// one chain, and it waits again for more. Called with the lock held, after every input.
+    ///
+    /// Returns whether there was no slot at all.
+    fn pump(&mut self, connection: &Arc<Connection>, now: Instant, turn: bool) -> bool {
+        let mut denied = true;
         while self.core.wants_transmit(now) {
             let Some(hold) = self.hold.as_ref() else {
-                return;
+                return false;
             };
             let route = &hold.route;
-            let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
+            let wait = || {
                 let mut tokens = self.group.tokens.lock();
                 tokens.wait_for_slot(self.token, route.slot());
-                drop(tokens);
+            };
+            if turn && !denied {
+                // Whoever gives out the turns comes back.
+                wait();
+                return false;
+            }
+            let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
+                wait();
                 // What came free before the mark was set was announced to nobody.
                 Channel::try_reserve(&route.channel, LLC_SLOTS)
             });
-            let Some(slot) = slot else { return };
+            let Some(slot) = slot else { return denied };
             let Some(transmit) = self.core.poll_transmit(now) else {
-                return;
+                return false;
             };
+            denied = false;
             let mut writes = [NO_WRITE; MAX_WRITES];
             let mut count = 0;
             let mut bytes = 0u64;
+            // A part that is lent is read from its start to its end.
+            let mut skip = transmit.source.map(|source| source.skip);
             for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
+                let offset = skip.unwrap_or(segment.src_off);
+                skip = skip.map(|skip| skip.saturating_add(segment.len));
                 *write = Write {
-                    offset: segment.src_off,
+                    offset,
                     len: segment.len,
                     rkey: route.rkey,
                     raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
@@ -175,9 +198,17 @@ impl Data {
             let writes = writes.get(..count).unwrap_or_default();
             let tag = Tag::Cdc(connection.clone(), transmit.token);
             let signal = transmit.signal;
-            match slot.post(tag, Some(&route.source), writes, &transmit.cdc, signal) {
+            let source = match transmit.source {
+                _ if writes.is_empty() => None,
+                None => Some(Source::Buffer(route.source.clone())),
+                Some(source) => self.parts.get(source.place).cloned().map(Source::Lent),
+            };
+            match slot.post(tag, source, writes, &transmit.cdc, signal) {
                 Ok(()) => {
                     let counters = &mut self.counters;
+                    if transmit.source.is_some() {
+                        counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
+                    }
                     counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
                     counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
                     let writes = u64::try_from(count).unwrap_or(0);
@@ -188,10 +219,11 @@ impl Data {
                     let _ = self.core.transmit_failed(&transmit);
                     self.core.handle_link_paused();
                     route.link().broke();
-                    return;
+                    return false;
                 }
             }
         }
+        false
     }
 
     /// Copies an urgent byte that just came, before the peer may write there again.
@@ -282,12 +314,22 @@ impl Connection {
         this: &Arc<Self>,
         f: impl FnOnce(&mut Data, Instant) -> (R, Events),
     ) -> Option<R> {
+        let (result, _) = Self::with_core_in(this, false, f)?;
+        Some(result)
+    }
+
+    /// The same, perhaps in its turn; also whether there was no send slot.
+    fn with_core_in<R>(
+        this: &Arc<Self>,
+        turn: bool,
+        f: impl FnOnce(&mut Data, Instant) -> (R, Events),
+    ) -> Option<(R, bool)> {
         let now = now();
-        let (result, events) = {
+        let (result, events, over, denied) = {
             let mut slot = this.data.lock();
             let data = slot.data.as_mut()?;
             let (result, events) = f(data, now);
-            data.pump(this, now);
+            let denied = data.pump(this, now, turn);
             if let Some(at) = data.core.poll_gathered() {
                 this.alarm.arm(this, at.saturating_since(now).as_nanos());
             }
@@ -296,10 +338,12 @@ impl Connection {
                 let queue = &this.engine.queue;
                 this.work.arm(this, queue, jiffies_from_ns(delay));
             }
-            (result, events)
+            let Data { core, parts, .. } = &mut **data;
+            (result, events, parts.take_over(core), denied)
         };
+        drop(over);
         this.announce(this, events);
-        Some(result)
+        Some((result, denied))
     }
 
     /// Looks at the core without changing it. Any context.
@@ -414,9 +458,16 @@ impl Connection {
         }
     }
 
-    /// There may be a free send slot now. Any context.
-    pub(crate) fn transmit(this: &Arc<Self>) {
+    /// The data side is there: sends what it has to say by itself. Any context.
+    pub(crate) fn begin(this: &Arc<Self>) {
         let _ = Self::with_core(this, |_, _| ((), Events::default()));
+    }
+
+    /// It is this connection's turn to send, if there is a free slot. Returns whether there was none,
+    /// and it waits again. Any context.
+    pub(crate) fn transmit(this: &Arc<Self>) -> bool {
+        Self::with_core_in(this, true, |_, _| ((), Events::default()))
+            .is_some_and(|((), denied)| denied)
     }
 
     /// The last link of the group is dead. Any context.

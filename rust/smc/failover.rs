@@ -76,6 +76,7 @@ impl Connection {
             None => ((Some(route), None), Events::default()),
         });
         drop(old);
+        Self::copy_recalled(this);
     }
 
     /// Goes on over `route` as soon as nothing is on its way over the old link, which works
@@ -111,5 +112,6 @@ impl Connection {
             (old, data.core.handle_link_switched(now))
         });
         drop(old);
+        Self::copy_recalled(this);
     }
 }

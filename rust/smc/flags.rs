@@ -12,8 +12,8 @@ pub(crate) const MSG_TRUNC: u32 = 0x20;
 pub(crate) const MSG_WAITALL: u32 = 0x100;
 /// Read the error queue (`MSG_ERRQUEUE`).
 pub(crate) const MSG_ERRQUEUE: u32 = 0x2000;
-/// Tell when the pages of the sender are free again (`MSG_ZEROCOPY`).
-pub(crate) const MSG_ZEROCOPY: u32 = 0x400_0000;
+/// The pages of the message may be kept (`MSG_SPLICE_PAGES`).
+pub(crate) const MSG_SPLICE_PAGES: u32 = 0x800_0000;
 /// More is coming (`MSG_MORE`).
 pub(crate) const MSG_MORE: u32 = 0x8000;
 

@@ -169,14 +169,11 @@ impl Link {
     /// Lets connections send that found no slot, each in its turn. Any context, without locks.
     pub(super) fn serve_waiting(&self) {
         loop {
-            let (connection, others) = {
-                let mut tokens = self.group.tokens.lock();
-                (tokens.next_waiting(self.place), tokens.waiting(self.place))
-            };
-            let Some(connection) = connection else { break };
-            Connection::transmit(&connection);
-            // One that waits again has found no more slots. The next time another has its turn.
-            if self.group.tokens.lock().waiting(self.place) > others {
+            let next = self.group.tokens.lock().next_waiting(self.place);
+            let Some(connection) = next else { break };
+            if Connection::transmit(&connection) {
+                // There are no more slots. The next that comes free is for the same one.
+                self.group.tokens.lock().keep_turn();
                 break;
             }
         }

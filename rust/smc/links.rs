@@ -223,7 +223,7 @@ impl LinkGroup {
     /// A link is gone. Sleeps.
     pub(super) fn drop_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let unused = inner.end(slot).is_some_and(|end| end.link.seats() == 0);
-        if unused && Self::retire_end(this, inner, slot.index()) {
+        if unused && Self::retire_end(this, inner, slot) {
             return;
         }
         this.end_link(inner, slot);

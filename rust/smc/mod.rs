@@ -31,6 +31,7 @@ mod failover;
 mod flags;
 mod handshake;
 mod late;
+mod lent;
 mod link;
 mod link_group;
 mod links;

@@ -470,7 +470,7 @@ impl Offer {
                 };
                 match early {
                     Some(msg) => Connection::receive_cdc(connection, &msg),
-                    None => Connection::transmit(connection),
+                    None => Connection::begin(connection),
                 }
                 // Whoever changes the option from now on finds the data.
                 if connection.sk.keepalive_ms().is_some() {
@@ -549,6 +549,7 @@ impl Offer {
             peer_element,
             keepalive: Keepalive::default(),
             armed: None,
+            parts: super::lent::Parts::default(),
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,
             urgent_byte: 0,

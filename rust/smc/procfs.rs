@@ -97,6 +97,7 @@ impl SeqShow for Stat {
         );
         seq_print!(m, "tx_bytes {}\n", totals.data.tx_bytes);
         seq_print!(m, "rx_bytes {}\n", totals.data.rx_bytes);
+        seq_print!(m, "tx_zerocopy_bytes {}\n", totals.data.tx_zerocopy);
         seq_print!(m, "tx_writes {}\n", totals.data.tx_writes);
         seq_print!(m, "tx_cdc {}\n", totals.data.tx_cdc);
         seq_print!(m, "rx_cdc {}\n", totals.data.rx_cdc);

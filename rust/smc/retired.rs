@@ -14,9 +14,12 @@ use super::{
         CLOSE, //
     },
 };
-use crate::kapi::{
-    rdma::mr::Mr,
-    work::Run, //
+use crate::{
+    kapi::{
+        rdma::mr::Mr,
+        work::Run, //
+    },
+    proto::llc::Slot,
 };
 use kernel::{
     prelude::*,
@@ -41,13 +44,13 @@ impl Retired {
 impl LinkGroup {
     /// Lets an end leave the group that no connection writes by. `false` if there is no memory for
     /// that, or no such end. Sleeps.
-    pub(super) fn retire_end(this: &Arc<Self>, inner: &mut Inner, place: usize) -> bool {
+    pub(super) fn retire_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot) -> bool {
         let regions = KVec::with_capacity(inner.rmbs.len(), GFP_KERNEL);
         let mut retired = this.retired.lock();
         let (Ok(mut regions), Ok(())) = (regions, retired.reserve(1, GFP_KERNEL)) else {
             return false;
         };
-        let Some(end) = inner.ends.get_mut(place).and_then(Option::take) else {
+        let Some(end) = inner.ends.get_mut(slot.index()).and_then(Option::take) else {
             return false;
         };
         for rmb in inner.rmbs.iter() {

@@ -44,6 +44,8 @@ pub(crate) struct Tokens {
     waiting: [usize; MAX_LINKS],
     /// Where the search for the next waiting connection starts, so that all get their turn.
     next: usize,
+    /// The row that was taken last.
+    last: usize,
     closed: bool,
 }
 
@@ -64,6 +66,7 @@ impl Tokens {
             live: 0,
             waiting: [0; MAX_LINKS],
             next: 0,
+            last: 0,
             closed: false,
         })
     }
@@ -157,8 +160,13 @@ impl Tokens {
     }
 
     /// How many wait for a send slot of a link.
-    pub(crate) fn waiting(&self, slot: Slot) -> usize {
+    fn waiting(&self, slot: Slot) -> usize {
         self.waiting.get(slot.index()).copied().unwrap_or(0)
+    }
+
+    /// The connection taken last has found no slot: it stays the next.
+    pub(crate) fn keep_turn(&mut self) {
+        self.next = self.last;
     }
 
     /// Takes the next connection that waits for a send slot of a link, in turn.
@@ -179,6 +187,7 @@ impl Tokens {
             row.wants = None;
             let connection = row.connection.clone();
             self.count(slot, false);
+            self.last = index;
             self.next = index.wrapping_add(1);
             if connection.is_some() {
                 return connection;

@@ -9,7 +9,11 @@ use super::{
     flags::{
         MSG_MORE,
         MSG_OOB,
-        MSG_ZEROCOPY, //
+        MSG_SPLICE_PAGES, //
+    },
+    lent::{
+        lend,
+        Manner, //
     },
 };
 use crate::{
@@ -17,8 +21,8 @@ use crate::{
         mem::sendbuf::SendBuffer,
         net::{
             msg::{
-                SendMsg,
-                Zerocopy, //
+                Notice,
+                SendMsg, //
             },
             socket::Socket, //
         },
@@ -77,19 +81,23 @@ pub(crate) fn send(
 ) -> Result<usize> {
     let sk = sock.sk();
     let urgent = msg.flags() & MSG_OOB != 0;
-    let corked = msg.flags() & MSG_MORE != 0 || sk.corked();
-    // Who wants no Nagle waits for no more than two chains that are on their way (`SMCR-WIN-10`).
-    let nodelay = sk.nodelay();
+    let manner = Manner {
+        corked: msg.flags() & MSG_MORE != 0 || sk.corked(),
+        // Who wants no Nagle waits for no more than two chains that are on their way
+        // (`SMCR-WIN-10`).
+        nodelay: sk.nodelay(),
+    };
     let mut marked = !urgent;
     let mut timeo = sk.sndtimeo(msg.nonblock());
     let total = msg.len();
     let mut sent = 0usize;
     let mut guard = sk.lock();
-    // The data is copied all the same; who asked is told so.
-    let mut zerocopy = None;
-    if msg.flags() & MSG_ZEROCOPY != 0 && total > 0 {
-        zerocopy = Zerocopy::begin(&guard, total)?;
-    }
+    let notice = match total {
+        0 => None,
+        _ => Notice::begin(&guard, msg, total)?,
+    };
+    let lends = !urgent && (notice.is_some() || msg.flags() & MSG_SPLICE_PAGES != 0);
+    let mut lent = 0usize;
     let result = loop {
         if sent >= total {
             break Ok(());
@@ -111,6 +119,17 @@ pub(crate) fn send(
             // The error of the sock, if there is one, comes before this.
             Outlook::Broken => break Err(EPIPE),
         };
+        if lends {
+            match lend(connection, msg, rest, notice.as_ref(), manner) {
+                Ok(0) => {}
+                Ok(count) => {
+                    sent = sent.saturating_add(count);
+                    lent = lent.saturating_add(count);
+                    continue;
+                }
+                Err(error) => break Err(error),
+            }
+        }
         let copied = match fill(&buffer, &segments, msg) {
             Ok(copied) => copied,
             Err(error) => break Err(error),
@@ -118,8 +137,7 @@ pub(crate) fn send(
         sent = sent.saturating_add(usize::try_from(copied).unwrap_or(0));
         let _ = Connection::with_core(connection, |data, now| {
             let core = &mut data.core;
-            core.set_corked(corked);
-            core.set_nodelay(nodelay);
+            manner.apply(core);
             let events = if urgent && sent >= total {
                 marked = true;
                 core.sent_urgent_by_app(now, copied)
@@ -135,8 +153,10 @@ pub(crate) fn send(
             ((), data.core.sent_urgent_by_app(now, 0))
         });
     }
-    if let Some(zerocopy) = zerocopy.filter(|_| sent > 0) {
-        zerocopy.done();
+    match notice {
+        Some(notice) if sent == 0 => notice.abort(),
+        Some(notice) if lent == 0 => notice.copied(),
+        _ => {}
     }
     drop(guard);
     match result {

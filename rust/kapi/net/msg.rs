@@ -84,6 +84,16 @@ impl SendMsg<'_> {
         self.flags() & flag::DONTWAIT != 0
     }
 
+    /// Undoes the taking of the last `count` octets.
+    ///
+    /// # Safety
+    ///
+    /// So many were taken.
+    pub(in crate::kapi) unsafe fn give_back(&mut self, count: usize) {
+        // SAFETY: By the type invariants and this function's contract.
+        unsafe { bindings::rdma_sock_helper_iter_revert(&raw mut (*self.raw).msg_iter, count) };
+    }
+
     /// What is left to send.
     pub(crate) fn iter(&mut self) -> &mut IovIterSource<'_> {
         // SAFETY: By the type invariants the iterator is valid and a source, and it is only used
@@ -92,40 +102,66 @@ impl SendMsg<'_> {
     }
 }
 
-/// The promise to tell a sender with MSG_ZEROCOPY on the error queue when it may use its pages again.
-/// They are copied, which the message says. Dropped without a word.
+/// The promise to tell a sender when it may use its pages again: one with MSG_ZEROCOPY on the error
+/// queue, io_uring by itself. They are told when the last clone goes, and until then of nothing.
 ///
 /// # Invariants
 ///
-/// `0` is a reference to a `ubuf_info` of a TCP sock.
-pub(crate) struct Zerocopy(core::ptr::NonNull<bindings::ubuf_info>);
+/// `0` is a reference to a `ubuf_info`.
+pub(crate) struct Notice(core::ptr::NonNull<bindings::ubuf_info>);
 
-impl Zerocopy {
-    /// Makes one for a call that sends `len` octets. `None` if the socket has no SO_ZEROCOPY, where
-    /// the flag means nothing. Process context.
+// SAFETY: References may be given back by any thread.
+unsafe impl Send for Notice {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Notice {}
+
+impl Notice {
+    /// Makes one for a call that sends `len` octets. `None` if nobody wants to be told: without
+    /// SO_ZEROCOPY the flag means nothing. Process context.
     ///
     /// # Errors
     ///
     /// `ENOBUFS` when too many wait to be read.
-    pub(crate) fn begin(guard: &SockGuard<'_>, len: usize) -> Result<Option<Self>> {
-        // SAFETY: The sock is valid and locked.
-        let uarg = unsafe { bindings::rdma_sock_helper_zerocopy_begin(guard.as_raw(), len) };
+    pub(crate) fn begin(
+        guard: &SockGuard<'_>,
+        msg: &SendMsg<'_>,
+        len: usize,
+    ) -> Result<Option<Self>> {
+        // SAFETY: The sock is valid and locked, the message valid by its invariants.
+        let uarg =
+            unsafe { bindings::rdma_sock_helper_zerocopy_begin(guard.as_raw(), msg.raw, len) };
         // INVARIANT: The reference is handed over.
         Ok(core::ptr::NonNull::new(kernel::error::from_err_ptr(uarg)?).map(Self))
     }
 
-    /// Octets were taken: tells the sender.
-    pub(crate) fn done(self) {
+    /// All octets were copied. Any context.
+    pub(crate) fn copied(self) {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariants; the reference is given up.
-        unsafe { bindings::rdma_sock_helper_zerocopy_end(this.0.as_ptr(), true) }
+        unsafe { bindings::rdma_sock_helper_zerocopy_put(this.0.as_ptr(), false) }
+    }
+
+    /// The call took no octets: what [`Self::begin`] gave was the only one. Process context.
+    pub(crate) fn abort(self) {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: By the type invariants; the reference is given up.
+        unsafe { bindings::rdma_sock_helper_zerocopy_abort(this.0.as_ptr()) }
     }
 }
 
-impl Drop for Zerocopy {
+impl Clone for Notice {
+    fn clone(&self) -> Self {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_zerocopy_get(self.0.as_ptr()) };
+        // INVARIANT: The reference just taken.
+        Self(self.0)
+    }
+}
+
+impl Drop for Notice {
     fn drop(&mut self) {
         // SAFETY: By the type invariants; the reference is given up.
-        unsafe { bindings::rdma_sock_helper_zerocopy_end(self.0.as_ptr(), false) }
+        unsafe { bindings::rdma_sock_helper_zerocopy_put(self.0.as_ptr(), true) }
     }
 }
 

@@ -45,7 +45,10 @@ use super::{
     },
     wc::WcStatus, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::mem::lent::MAX_PIECES, //
+};
 use core::cell::UnsafeCell;
 use kernel::{
     new_mutex, new_spinlock_irq,
@@ -67,6 +70,7 @@ pub(crate) use super::{
     qp::Peer,
     slot::{
         Slot,
+        Source,
         Write,
         MAX_WRITES, //
     },
@@ -202,6 +206,8 @@ struct Verbs<T: ChannelOps> {
 #[pin_data]
 pub(crate) struct Channel<T: ChannelOps> {
     pub(super) device: Arc<Device>,
+    /// Pieces of memory that a request can be read from.
+    pieces: usize,
     config: Config,
     qpn: SetOnce<u32>,
     #[pin]
@@ -237,10 +243,13 @@ impl<T: ChannelOps> Channel<T> {
         let batch = (config.recv_slots / 4).clamp(1, MAX_BATCH);
         // Those that wait for their batch are not posted.
         let recvs = config.recv_slots.checked_add(batch - 1).ok_or(EINVAL)?;
+        let most = u32::try_from(MAX_PIECES)?;
+        let pieces = device.max_send_sge().clamp(1, most);
         let depth = Depth {
             send: u32::from(config.send_slots) * WRS_PER_SLOT + EXTRA_WRS,
             recv: u32::from(recvs) + EXTRA_WRS,
             inline: MESSAGE_LEN,
+            send_sges: pieces,
             recv_sges: 1 + u32::from(config.long_bytes != 0),
         };
         if config.send_slots == 0
@@ -263,11 +272,13 @@ impl<T: ChannelOps> Channel<T> {
             idle.push(index, GFP_KERNEL)?;
         }
 
+        let pieces = usize::try_from(pieces)?;
         // INVARIANT: There is no queue pair yet.
         let posted = Posted::new(config.send_slots.into())?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 device: device.clone(),
+                pieces,
                 config: *config,
                 qpn: SetOnce::new(),
                 verbs <- new_mutex!(None, "rdma_sock_channel"),
@@ -386,6 +397,16 @@ impl<T: ChannelOps> Channel<T> {
     /// The number of the queue pair. Any context.
     pub(crate) fn qpn(&self) -> u32 {
         self.qpn.copy().unwrap_or(0)
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.device
+    }
+
+    /// In how many pieces a program may lend what is written by one request. Any context.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces
     }
 
     /// May something be posted? Any context.

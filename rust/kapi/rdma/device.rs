@@ -119,6 +119,7 @@ struct Limits {
     can_register: bool,
     max_qp_wr: u32,
     max_cqe: u32,
+    max_send_sge: u32,
     max_region_bytes: usize,
 }
 
@@ -302,6 +303,11 @@ impl Device {
     /// Longest completion queue. Any context.
     pub(crate) fn max_cqe(&self) -> u32 {
         self.limits.max_cqe
+    }
+
+    /// Most pieces of memory that one request can read from. Any context.
+    pub(super) fn max_send_sge(&self) -> u32 {
+        self.limits.max_send_sge
     }
 
     /// Largest memory that one registration can cover. Any context.
@@ -499,6 +505,7 @@ unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> Limits {
             can_register: bindings::rdma_sock_helper_ib_can_register(raw),
             max_qp_wr: at_least_0(bindings::rdma_sock_helper_ib_max_qp_wr(raw)),
             max_cqe: at_least_0(bindings::rdma_sock_helper_ib_max_cqe(raw)),
+            max_send_sge: bindings::rdma_sock_helper_ib_max_send_sge(raw),
             max_region_bytes: usize::try_from(bindings::rdma_sock_helper_ib_max_fast_reg_pages(
                 raw,
             ))

@@ -160,3 +160,108 @@ impl Drop for Mapping {
         };
     }
 }
+
+/// Parts of pages mapped for a device that reads them. Dropped in any context.
+///
+/// # Invariants
+///
+/// Each of `parts` is an address and a size, mapped for the leased device to be read.
+pub(in crate::kapi) struct PageMapping {
+    lease: Lease,
+    parts: KVec<(u64, u32)>,
+}
+
+impl PageMapping {
+    /// A mapping of nothing, with room for `parts` parts. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is being removed.
+    pub(in crate::kapi) fn to_device(dev: &Arc<Device>, parts: usize) -> Result<Self> {
+        // INVARIANT: Nothing is mapped.
+        Ok(Self {
+            lease: dev.lease()?,
+            parts: KVec::with_capacity(parts, GFP_KERNEL)?,
+        })
+    }
+
+    /// Adds `len` octets at `offset` of a page. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// The page stays until the mapping is dropped.
+    pub(in crate::kapi) unsafe fn add(
+        &mut self,
+        page: *mut bindings::page,
+        offset: usize,
+        len: usize,
+    ) -> Result {
+        let size = u32::try_from(len)?;
+        self.parts.reserve(1, GFP_KERNEL)?;
+        let dir = bindings::dma_data_direction::DMA_TO_DEVICE;
+        let dev = self.lease.as_raw();
+        // SAFETY: The driver is there, and the page by this function's contract.
+        let addr =
+            unsafe { bindings::rdma_sock_helper_ib_dma_map_page(dev, page, offset, len, dir) };
+        // SAFETY: `addr` is the result of mapping for this device.
+        to_result(unsafe { bindings::rdma_sock_helper_ib_dma_mapping_error(dev, addr) })?;
+        // INVARIANT: Mapped just now.
+        self.parts.push((addr, size), GFP_KERNEL)?;
+        Ok(())
+    }
+
+    /// The device.
+    pub(in crate::kapi) fn device(&self) -> &Arc<Device> {
+        self.lease.device()
+    }
+
+    /// Calls `f` with the address for the device and the size of each piece of the `len` octets at
+    /// `off`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are not so many, and those of `f`.
+    pub(in crate::kapi) fn for_range(
+        &self,
+        off: usize,
+        len: usize,
+        mut f: impl FnMut(u64, u32) -> Result,
+    ) -> Result {
+        let mut skip = u32::try_from(off)?;
+        let mut rest = u32::try_from(len)?;
+        for &(addr, size) in &self.parts {
+            if rest == 0 {
+                break;
+            }
+            match size.checked_sub(skip) {
+                None | Some(0) => skip = skip.saturating_sub(size),
+                Some(left) => {
+                    let count = left.min(rest);
+                    f(addr.checked_add(skip.into()).ok_or(EINVAL)?, count)?;
+                    rest -= count;
+                    skip = 0;
+                }
+            }
+        }
+        match rest {
+            0 => Ok(()),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+impl Drop for PageMapping {
+    fn drop(&mut self) {
+        for &(addr, size) in &self.parts {
+            // SAFETY: Mapped like this by the type invariants.
+            unsafe {
+                bindings::rdma_sock_helper_ib_dma_unmap_page(
+                    self.lease.as_raw(),
+                    addr,
+                    size as usize,
+                    bindings::dma_data_direction::DMA_TO_DEVICE,
+                )
+            };
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::{
         ChannelOps,
         Config,
         Peer,
+        Source,
         Write, //
     },
     client::{
@@ -132,7 +133,13 @@ impl ChannelOps for Probe {
         self.note(|seen| drop(seen.sent.push_within_capacity((tag, result))));
         if let (Ok(()), Some((channel, source, write))) = (result, self.endless.as_ref()) {
             if let Some(slot) = Channel::try_reserve(channel, 0) {
-                let _ = slot.post(tag, Some(source), &[*write], &[1; 44], true);
+                let _ = slot.post(
+                    tag,
+                    Some(Source::Buffer(source.clone())),
+                    &[*write],
+                    &[1; 44],
+                    true,
+                );
             }
         }
     }
@@ -400,8 +407,14 @@ mod tests {
                 write(5003, 3000, 1, 0)?,
             ];
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-            slot.post(77, Some(&source), &writes, &[0x5a; 44], true)
-                .map_err(|(err, _)| err)?;
+            slot.post(
+                77,
+                Some(Source::Buffer(source.clone())),
+                &writes,
+                &[0x5a; 44],
+                true,
+            )
+            .map_err(|(err, _)| err)?;
             probe.wait(|seen| seen.received == 1 && seen.sent.len() == 1)?;
 
             let mut landed = true;
@@ -532,7 +545,13 @@ mod tests {
             let mut refused = 0;
             for writes in bad {
                 let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-                let result = slot.post(5, Some(&source), writes, &[0; 44], true);
+                let result = slot.post(
+                    5,
+                    Some(Source::Buffer(source.clone())),
+                    writes,
+                    &[0; 44],
+                    true,
+                );
                 refused += usize::from(matches!(result, Err((EINVAL, 5))));
             }
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
@@ -557,8 +576,14 @@ mod tests {
                 raddr: mr.iova(0)?,
             };
             let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
-            slot.post(9, Some(&source), &[write], &[0; 44], true)
-                .map_err(|(err, _)| err)?;
+            slot.post(
+                9,
+                Some(Source::Buffer(source.clone())),
+                &[write],
+                &[0; 44],
+                true,
+            )
+            .map_err(|(err, _)| err)?;
             probe.wait(|seen| !seen.broken.is_empty() && seen.sent.len() == 1)?;
             channel.shutdown();
             let seen = probe.seen.lock();
@@ -704,8 +729,14 @@ mod tests {
                 .populate((channel.clone(), source.clone(), write));
             for tag in 0..u32::from(SLOTS) {
                 let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
-                slot.post(tag, Some(&source), &[write], &[0; 44], true)
-                    .map_err(|(err, _)| err)?;
+                slot.post(
+                    tag,
+                    Some(Source::Buffer(source.clone())),
+                    &[write],
+                    &[0; 44],
+                    true,
+                )
+                .map_err(|(err, _)| err)?;
             }
             probe.wait(|seen| seen.received > 100)?;
 

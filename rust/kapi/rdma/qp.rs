@@ -47,6 +47,8 @@ pub(super) struct Depth {
     pub(super) recv: u32,
     /// Octets that are wanted inside of send requests.
     pub(super) inline: u32,
+    /// Pieces of memory that a send request names at most.
+    pub(super) send_sges: u32,
     /// Pieces of memory that a receive request names.
     pub(super) recv_sges: u32,
 }
@@ -96,7 +98,7 @@ impl Qp {
         let cap = |inline| bindings::ib_qp_cap {
             max_send_wr: depth.send,
             max_recv_wr: depth.recv,
-            max_send_sge: 1,
+            max_send_sge: depth.send_sges,
             max_recv_sge: depth.recv_sges,
             max_inline_data: inline,
             max_rdma_ctxs: 0,

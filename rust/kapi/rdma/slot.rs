@@ -27,6 +27,10 @@ use crate::{
     bindings,
     kapi::mem::{
         block::Block,
+        lent::{
+            Lent,
+            MAX_PIECES, //
+        },
         sendbuf::SendMapping, //
     },
 };
@@ -59,10 +63,41 @@ pub(super) const MESSAGE_LEN: u32 = 44;
 const _: () = assert!(MESSAGE_LEN as usize == MESSAGE_BYTES && MESSAGE_BYTES <= BUFFER_BYTES);
 const _: () = assert!(WRS_PER_SLOT as usize == MAX_WRITES + 1);
 
-/// An RDMA write of a part of a send buffer into the memory of the peer.
+/// Pieces of memory that the writes of a slot are read from: where one write ends and the next
+/// begins, a piece of what is lent belongs to both.
+const WRITE_SGES: usize = MAX_PIECES + MAX_WRITES - 1;
+
+/// What the writes of a slot are read from.
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// A send buffer.
+    Buffer(Arc<SendMapping>),
+    /// What a program has lent.
+    Lent(Arc<Lent>),
+}
+
+impl Source {
+    /// Calls `f` with the addresses and sizes of the pieces that hold the `len` octets at `off`, and
+    /// hands them to the device.
+    fn for_device(
+        &self,
+        dev: &Arc<Device>,
+        off: usize,
+        len: u32,
+        mut f: impl FnMut(u64, u32) -> Result,
+    ) -> Result {
+        let size = usize::try_from(len)?;
+        match self {
+            Self::Buffer(buffer) => f(buffer.for_device(dev, off, size)?, len),
+            Self::Lent(lent) => lent.for_device(dev, off, size, f),
+        }
+    }
+}
+
+/// An RDMA write from a [`Source`] into the memory of the peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {
-    /// Where it starts in the buffer.
+    /// Where it starts in the source.
     pub(crate) offset: u32,
     /// Octets.
     pub(crate) len: u32,
@@ -259,7 +294,7 @@ pub(super) struct SendSlot<T: ChannelOps> {
     sent: bindings::ib_cqe,
     wrote: bindings::ib_cqe,
     writes: [bindings::ib_rdma_wr; MAX_WRITES],
-    write_sges: [bindings::ib_sge; MAX_WRITES],
+    write_sges: [bindings::ib_sge; WRITE_SGES],
     send: bindings::ib_send_wr,
     send_sge: bindings::ib_sge,
     /// Address of the buffer and flags of `send`, for messages that fit it.
@@ -269,7 +304,7 @@ pub(super) struct SendSlot<T: ChannelOps> {
     channel: *const Channel<T>,
     index: u16,
     tag: Option<T::Tag>,
-    source: Option<Arc<SendMapping>>,
+    source: Option<Source>,
     /// The message tells of its completion.
     signal: bool,
 }
@@ -327,17 +362,17 @@ impl<T: ChannelOps> SendSlot<T> {
         // SAFETY: `this` is valid and ours alone by this function's contract.
         unsafe {
             (*this).channel = channel;
-            for at in 0..MAX_WRITES {
+            for at in 0..WRITE_SGES {
                 let sge = (&raw mut (*this).write_sges)
                     .cast::<bindings::ib_sge>()
                     .add(at);
                 (*sge).lkey = lkey;
+            }
+            for at in 0..MAX_WRITES {
                 let write = (&raw mut (*this).writes)
                     .cast::<bindings::ib_rdma_wr>()
                     .add(at);
                 (*write).wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
-                (*write).wr.num_sge = 1;
-                (*write).wr.sg_list = sge;
                 (*write).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).wrote);
             }
             (*this).send.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
@@ -367,7 +402,7 @@ impl<T: ChannelOps> SendSlot<T> {
     unsafe fn chain(
         this: *mut Self,
         device: &Arc<Device>,
-        source: Option<&Arc<SendMapping>>,
+        source: Option<&Source>,
         writes: &[Write],
     ) -> Result<*const bindings::ib_send_wr> {
         if writes.len() > MAX_WRITES {
@@ -375,24 +410,36 @@ impl<T: ChannelOps> SendSlot<T> {
         }
         // SAFETY: `this` is valid and ours by this function's contract.
         let mut next = unsafe { &raw mut (*this).send };
+        // SAFETY: As above.
+        let sges = unsafe { (&raw mut (*this).write_sges).cast::<bindings::ib_sge>() };
+        let mut used = 0;
         // From the last to the first, so that each can point to its successor.
         for (at, write) in writes.iter().enumerate().rev() {
             let source = source.ok_or(EINVAL)?;
             let off = usize::try_from(write.offset).map_err(|_| EINVAL)?;
-            let len = usize::try_from(write.len).map_err(|_| EINVAL)?;
-            let addr = source.for_device(device, off, len)?;
+            let first = used;
+            source.for_device(device, off, write.len, |addr, len| {
+                if used >= WRITE_SGES {
+                    return Err(EINVAL);
+                }
+                // SAFETY: As above; there are `WRITE_SGES`.
+                unsafe {
+                    let sge = sges.add(used);
+                    (*sge).addr = addr;
+                    (*sge).length = len;
+                }
+                used += 1;
+                Ok(())
+            })?;
             // SAFETY: As above; `at` is less than `MAX_WRITES` by the check.
             unsafe {
-                let sge = (&raw mut (*this).write_sges)
-                    .cast::<bindings::ib_sge>()
-                    .add(at);
-                (*sge).addr = addr;
-                (*sge).length = write.len;
                 let wr = (&raw mut (*this).writes)
                     .cast::<bindings::ib_rdma_wr>()
                     .add(at);
                 (*wr).remote_addr = write.raddr;
                 (*wr).rkey = write.rkey;
+                (*wr).wr.sg_list = sges.add(first);
+                (*wr).wr.num_sge = i32::try_from(used - first).map_err(|_| EINVAL)?;
                 (*wr).wr.next = next;
                 next = &raw mut (*wr).wr;
             }
@@ -406,7 +453,7 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns the slot `this`.
-    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Arc<SendMapping>>, signal: bool) {
+    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Source>, signal: bool) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe {
             (*this).tag = Some(tag);
@@ -435,7 +482,7 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns what the slot `this` keeps: it owns the slot, or nothing is posted any more.
-    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Arc<SendMapping>>) {
+    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Source>) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe { ((*this).tag.take(), (*this).source.take()) }
     }
@@ -523,8 +570,8 @@ impl<T: ChannelOps> Channel<T> {
     /// succeeded; but what came back when is then of no use to anybody, so they share its result.
     fn on_slot_done(&self, ops: &T, last: u16, result: Result<(), WcStatus>) {
         let mut over = false;
-        let mut wanted = false;
         while !over {
+            let wanted;
             let mut kept = [const { None }; TOLD_AT_ONCE];
             {
                 let mut queue = self.send.lock();
@@ -551,7 +598,11 @@ impl<T: ChannelOps> Channel<T> {
                         break;
                     }
                 }
-                wanted |= queue.is_news();
+                wanted = queue.is_news();
+            }
+            // First those who wait: whoever is told below may have something to send as well.
+            if wanted {
+                ops.on_slot_free();
             }
             for at in 0..kept.len() {
                 let (told, later) = kept.split_at_mut(at + 1);
@@ -568,9 +619,6 @@ impl<T: ChannelOps> Channel<T> {
                     ops.on_sent(tag, result);
                 }
             }
-        }
-        if wanted {
-            ops.on_slot_free();
         }
     }
 }
@@ -620,7 +668,7 @@ impl<T: ChannelOps> Slot<T> {
     pub(crate) fn post(
         mut self,
         tag: T::Tag,
-        source: Option<&Arc<SendMapping>>,
+        source: Option<Source>,
         writes: &[Write],
         msg: &[u8; MESSAGE_BYTES],
         signal: bool,
@@ -629,12 +677,12 @@ impl<T: ChannelOps> Slot<T> {
             return Err((EINVAL, tag));
         };
         // SAFETY: The handle owns the slot, which was built before the channel was opened.
-        let chain = unsafe { SendSlot::chain(slot, &self.channel.device, source, writes) };
+        let chain = unsafe { SendSlot::chain(slot, &self.channel.device, source.as_ref(), writes) };
         let chain = match chain {
             Ok(chain) => chain,
             Err(err) => return Err((err, tag)),
         };
-        let source = source.filter(|_| !writes.is_empty()).cloned();
+        let source = source.filter(|_| !writes.is_empty());
 
         let mut queue = self.channel.send.lock();
         let Some(path) = &queue.path else {

@@ -15,6 +15,11 @@ use crate::proto::{
             SendError,
             Violation, //
         },
+        lent::{
+            Recalled,
+            Source,
+            LEAST, //
+        },
         msg::{
             self,
             Flags,
@@ -100,6 +105,9 @@ pub(crate) struct Transmit {
     /// Whether the link must tell of the completion by itself. Otherwise it may tell with that of any
     /// later chain.
     pub(crate) signal: bool,
+    /// The part that the application has lent from which the writes are, one behind the other;
+    /// otherwise they are from the send ring.
+    pub(crate) source: Option<Source>,
     before: (Before, Cursor, Close),
 }
 
@@ -190,6 +198,50 @@ impl Conn {
         self.outcome(now, before)
     }
 
+    /// How many of `want` bytes the application may lend, so that they are not copied; 0 if none.
+    pub(crate) fn lendable(&self, want: u32) -> u32 {
+        let most = core::cmp::min(want, self.tx.room());
+        match self.tx.can_borrow() && most >= LEAST {
+            true => most,
+            false => 0,
+        }
+    }
+
+    /// The application lends `count` bytes, as many as it may or less: the number of the part, less
+    /// than [`MAX_LENT`](super::lent::MAX_LENT). `None` if nothing is taken; then they are to be
+    /// copied.
+    pub(crate) fn lent_by_app(&mut self, now: Instant, count: u32) -> (Option<usize>, Events) {
+        let before = self.outlook();
+        let mut place = None;
+        if self.close.is_open_for_sending() {
+            place = self.tx.borrow(now, count);
+        }
+        if place.is_some() {
+            self.close.handle_unsent(now);
+        }
+        (place, self.outcome(now, before))
+    }
+
+    /// Whether part `place` is still needed, but for requests that were posted.
+    pub(crate) fn is_lent(&self, place: usize) -> bool {
+        self.tx.lent().has(place)
+    }
+
+    /// A part that is to be copied into the send ring before anything more is sent: the link that was
+    /// to read it is gone. To be asked for after [`Self::handle_link_switched`] until there is none.
+    pub(crate) fn recalled(&self) -> Option<Recalled> {
+        self.tx.recalled()
+    }
+
+    /// That part was copied.
+    pub(crate) fn handle_copied(&mut self, now: Instant, part: &Recalled) -> Events {
+        self.tx.take_back(part);
+        Events {
+            transmit: self.wants_transmit(now),
+            ..Events::default()
+        }
+    }
+
     /// Like [`Self::sent_by_app`], and the last of the bytes is urgent (URG-01).
     pub(crate) fn sent_urgent_by_app(&mut self, now: Instant, count: u32) -> Events {
         let events = self.sent_by_app(now, count);
@@ -248,7 +300,7 @@ impl Conn {
 
     /// What a message would carry. `None` if there is no reason for one.
     fn plan(&self, now: Instant) -> Option<Plan> {
-        if self.tx.is_paused() || self.close.is_lost() {
+        if self.tx.is_paused() || self.tx.lent().is_recalled() || self.close.is_lost() {
             return None;
         }
         if self.tx.is_leaving() {
@@ -292,6 +344,7 @@ impl Conn {
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         let plan = self.plan(now)?;
         let (reported, close) = (self.rx.reported(), self.close);
+        let mut source = None;
         let (writes, n, before) = match plan {
             Plan::Validate => return Some(self.transmit_validation()),
             Plan::Replay => self.tx.retake()?,
@@ -302,6 +355,7 @@ impl Conn {
                     || self.rx.is_blocked()
                     || self.tx.is_urgent_due()
                     || self.tx.is_completion_due();
+                source = self.tx.source(count);
                 let taken = self.tx.take(now, count, signal)?;
                 if let Some(notice) = notice {
                     self.close.handle_announced(now, notice);
@@ -335,6 +389,7 @@ impl Conn {
             cdc: message.emit(),
             token: self.tx.token(sent.abort),
             signal: self.tx.is_signalled(),
+            source,
             before: (before, reported, close),
         })
     }
@@ -358,6 +413,7 @@ impl Conn {
             cdc: message.emit(),
             token,
             signal: true,
+            source: None,
             before: (before, self.rx.reported(), self.close),
         }
     }
@@ -765,6 +821,7 @@ impl Conn {
     pub(crate) fn handle_link_lost(&mut self, now: Instant) -> Events {
         let before = self.outlook();
         self.close.handle_link_lost();
+        self.tx.end_lending();
         self.outcome(now, before)
     }
 

@@ -19,6 +19,7 @@
 //! | Octets of the message                       | [`msg`]      |
 //! | Positions, window and corking when sending  | [`send`]     |
 //! | Small pieces that are gathered              | [`gather`]   |
+//! | What is sent without having been copied     | [`lent`]     |
 //! | Which chains ask for a completion           | [`signals`]  |
 //! | Positions and updates when receiving        | [`recv`]     |
 //! | The connection: both directions and its end | [`conn`]     |
@@ -31,6 +32,7 @@
 pub(crate) mod conn;
 mod events;
 mod gather;
+pub(crate) mod lent;
 pub(crate) mod msg;
 mod recv;
 #[cfg(test)]

@@ -26,6 +26,11 @@
 use crate::proto::{
     cdc::{
         gather::Gather,
+        lent::{
+            Lent,
+            Recalled,
+            Source, //
+        },
         signals::Signals, //
     },
     cursor::{
@@ -205,6 +210,7 @@ pub(super) struct Sender {
     /// It wants no delay (TCP_NODELAY).
     nodelay: bool,
     gather: Gather,
+    lent: Lent,
     urgent: Option<Urgent>,
     barrier: Option<Barrier>,
     policy: Policy,
@@ -237,6 +243,7 @@ impl Sender {
             cork_deadline: None,
             nodelay: false,
             gather: Gather::new(),
+            lent: Lent::new(),
             urgent: None,
             barrier: None,
             policy,
@@ -353,6 +360,7 @@ impl Sender {
     /// come back is unknown, and it does nothing any more.
     pub(super) fn switch(&mut self) {
         self.gate = Gate::Open;
+        self.lent.recall();
         self.moves = self.moves.wrapping_add(1);
         self.gather.forget();
         self.returned = self.posted;
@@ -368,6 +376,7 @@ impl Sender {
         // Cannot fail: what is handed to the link is at most the capacity.
         if let Some(freed) = self.ring.advance(self.freed, count) {
             self.freed = freed;
+            self.lent.free(freed.position());
         }
     }
 
@@ -413,6 +422,58 @@ impl Sender {
         if self.nodelay && !self.corked && !(patient && self.is_eager_enough()) {
             self.flush();
         }
+    }
+
+    /// Whether the application may lend what it writes next.
+    pub(super) fn can_borrow(&self) -> bool {
+        self.gate == Gate::Open && self.lent.has_place()
+    }
+
+    /// The application lends the link `count` bytes, which [`Self::can_borrow`] allowed: returns the
+    /// number of the part. If there is no room for them, nothing is taken.
+    pub(super) fn borrow(&mut self, now: Instant, count: u32) -> Option<usize> {
+        if !self.can_borrow() || count > self.room() {
+            return None;
+        }
+        let start = self.accepted.position();
+        let place = self.lent.add(start, start.checked_add(count.into())?)?;
+        self.accept(now, count);
+        Some(place)
+    }
+
+    /// The part that the next `count` bytes are of, if they are lent.
+    pub(super) fn source(&self, count: u32) -> Option<Source> {
+        let source = self.lent.source(self.taken.position());
+        source.filter(|_| count > 0)
+    }
+
+    /// What is lent.
+    pub(super) const fn lent(&self) -> &Lent {
+        &self.lent
+    }
+
+    /// A part that was lent is to be copied.
+    pub(super) fn recalled(&self) -> Option<Recalled> {
+        let (place, start, end) = self.lent.recalled()?;
+        let freed = self.freed.position();
+        let from = core::cmp::max(start, freed);
+        let cursor = self.ring.advance(self.freed, distance(freed, from))?;
+        Some(Recalled {
+            place,
+            start,
+            skip: distance(start, from),
+            to: self.ring.segments(cursor, distance(from, end)),
+        })
+    }
+
+    /// A part was copied to its place.
+    pub(super) fn take_back(&mut self, part: &Recalled) {
+        self.lent.take_back(part.place, part.start);
+    }
+
+    /// Nothing is sent any more.
+    pub(super) fn end_lending(&mut self) {
+        self.lent.clear();
     }
 
     /// The application has more to come, or not any more. What it wrote before does not wait.
@@ -471,6 +532,7 @@ impl Sender {
         self.gather.end();
         let taken = self.taken.position();
         self.urgent = self.urgent.filter(|urgent| urgent.end <= taken);
+        self.lent.purge(taken);
     }
 
     /// The last byte that was accepted is urgent, and the one that was so before is not any more.
@@ -515,6 +577,16 @@ impl Sender {
 
     /// Bytes that may go now; `eager` overrules the application's corking.
     pub(super) fn sendable(&self, now: Instant, eager: bool) -> u32 {
+        let taken = self.taken.position();
+        let most = match self.lent.boundary(taken) {
+            Some(end) => distance(taken, end),
+            None => u32::MAX,
+        };
+        core::cmp::min(self.willing(now, eager), most)
+    }
+
+    /// The same, wherever the bytes are.
+    fn willing(&self, now: Instant, eager: bool) -> u32 {
         let unsent = self.unsent();
         let mut count = core::cmp::min(unsent, self.window());
         if self.policy.max_write != 0 {
@@ -558,6 +630,7 @@ impl Sender {
         signal: bool,
     ) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
         let before = self.before();
+        let lent = self.source(count).is_some();
         let alone = self.acked == self.produced || !self.is_in_flight();
         let patient = self.policy.cork_bytes != 0 && self.flushed <= self.taken.position();
         let taken = self.ring.advance(self.taken, count)?;
@@ -578,6 +651,7 @@ impl Sender {
         }
         let (end, freed) = (taken.position(), self.freed.position());
         let needed = signal
+            || lent
             // What is left must not wait for the peer alone.
             || self.unsent() > 0
             || self.window() == 0

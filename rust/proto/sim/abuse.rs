@@ -97,7 +97,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         let mut tokens: Vec<Token> = Vec::new();
         for _ in 0..300 {
             let any = rng.bytes(0, 200);
-            match rng.range(0, 36) {
+            match rng.range(0, 37) {
                 0..=5 => {
                     let size = std::cmp::max(config.local_rmbe, config.peer_rmbe);
                     let message = message(&mut rng, &mut seq, size);
@@ -110,7 +110,11 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let room = conn.send_room();
                     let segments = conn.send_segments(any);
                     check_segments(segments, 0, config.sndbuf, any.min(room));
-                    conn.sent_by_app(now, any);
+                    if rng.one_in(4) {
+                        conn.lent_by_app(now, any);
+                    } else {
+                        conn.sent_by_app(now, any);
+                    }
                 }
                 10..=13 => {
                     let available = conn.recv_available();
@@ -190,6 +194,13 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     conn.handle_gathered(now);
                 }
                 36 => conn.flush_gathered(),
+                37 => {
+                    if let Some(part) = conn.recalled() {
+                        let len = part.to[0].len + part.to[1].len;
+                        check_segments(part.to, 0, config.sndbuf, len);
+                        conn.handle_copied(now, &part);
+                    }
+                }
                 _ => {
                     conn.handle_tcp_fin(now);
                 }
@@ -201,6 +212,9 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         // The end comes by time, whatever the peer did.
         conn.close(now);
         conn.handle_link_switched(now);
+        while let Some(part) = conn.recalled() {
+            conn.handle_copied(now, &part);
+        }
         for _ in 0..6 {
             while let Some(transmit) = conn.poll_transmit(now) {
                 tokens.push(transmit.token);

@@ -8,6 +8,7 @@
 use super::Rng;
 use crate::proto::{
     cdc::{
+        lent::MAX_LENT,
         Conn,
         Error,
         Events,
@@ -16,6 +17,10 @@ use crate::proto::{
     },
     time::Instant,
 };
+use std::rc::Rc;
+
+/// What an application has lent, by the number of the part.
+pub(crate) type Parts = [Option<Rc<[u8]>>; MAX_LENT];
 
 /// How an application ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,8 @@ pub(crate) struct App {
     polls: bool,
     /// Corks now and then.
     corks: bool,
+    /// Lends some of what it writes.
+    lends: bool,
     pub(crate) written: u64,
     pub(crate) read: u64,
     pub(crate) shut: bool,
@@ -84,6 +91,7 @@ impl App {
             low_water: rng.pick(&[1, 1, 1, capacity.div_ceil(2), capacity]),
             polls: rng.one_in(2),
             corks: rng.one_in(4),
+            lends: rng.one_in(3),
             written: 0,
             read: 0,
             shut: false,
@@ -134,13 +142,14 @@ impl App {
         }
     }
 
-    /// Writes something, or goes to sleep.
+    /// Writes something, or goes to sleep. It may lend if there are `parts`.
     pub(crate) fn write(
         &mut self,
         rng: &mut Rng,
         now: Instant,
         conn: &mut Conn,
         ring: &mut [u8],
+        parts: Option<&mut Parts>,
     ) -> Events {
         match conn.can_send() {
             Ok(()) => {}
@@ -169,6 +178,16 @@ impl App {
         }
         let left = u32::try_from(self.to_write - self.written).unwrap_or(u32::MAX);
         let want = rng.bytes(1, self.chunk).min(left);
+        if let Some(parts) = parts.filter(|_| self.lends && rng.one_in(2)) {
+            let (place, events) = conn.lent_by_app(now, want);
+            if let Some(place) = place {
+                let end = self.written + u64::from(want);
+                let octets = (self.written..end).map(|at| pattern(self.side, at));
+                assert!(parts[place].replace(octets.collect()).is_none());
+                self.written = end;
+                return events;
+            }
+        }
         let mut count = 0;
         for segment in conn.send_segments(want) {
             for offset in segment.off..segment.off + segment.len {

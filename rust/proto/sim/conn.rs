@@ -16,7 +16,8 @@ use super::{
     app::{
         pattern,
         App,
-        End, //
+        End,
+        Parts, //
     },
     Rng, //
 };
@@ -39,7 +40,10 @@ use crate::proto::{
     },
     wire::AlertToken,
 };
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    rc::Rc, //
+};
 
 /// What a seed may do besides moving data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,18 @@ struct Chain {
     signal: bool,
     /// Position in the stream of its first byte.
     start: u64,
+    /// What it is read from, if that was lent, without what lies in front of it.
+    lent: Option<(Rc<[u8]>, usize)>,
+}
+
+impl Chain {
+    /// What the link reads at byte `at` of the chain, which is byte `i` of `write`.
+    fn read(&self, ring: &[u8], at: usize, write: &WriteSeg, i: u32) -> u8 {
+        match &self.lent {
+            Some((octets, skip)) => octets[skip + at],
+            None => ring[(write.src_off + i) as usize],
+        }
+    }
 }
 
 /// A chain that comes back from a dead link, and whether it is known to be delivered.
@@ -89,6 +105,7 @@ pub(super) struct Side {
     pub(super) conn: Conn,
     pub(super) app: App,
     ring: Vec<u8>,
+    parts: Parts,
     element: Vec<u8>,
     origin: u32,
     slots: usize,
@@ -157,6 +174,9 @@ pub(super) struct World {
     pub(super) moves: u64,
     /// Chains that were completed and are not there.
     pub(super) swallowed: u64,
+    /// Chains of what was lent, and parts that were copied in the end.
+    pub(super) lent: u64,
+    pub(super) copied: u64,
     /// The run had to wait for a deadline other than that of corking.
     pub(super) waited: bool,
 }
@@ -175,9 +195,10 @@ enum Step {
     Notice,
     Return,
     Switch,
+    Copy,
 }
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     Step::Write,
     Step::Read,
     Step::Finish,
@@ -190,6 +211,7 @@ const STEPS: [Step; 12] = [
     Step::Notice,
     Step::Return,
     Step::Switch,
+    Step::Copy,
 ];
 
 impl World {
@@ -219,6 +241,7 @@ impl World {
                 conn: Conn::new(&config).unwrap(),
                 app: App::new(rng, me, ends[me], elements[me] - origin),
                 ring: vec![0xee; rings[me] as usize],
+                parts: Parts::default(),
                 element: vec![0xdd; elements[me] as usize],
                 origin,
                 slots: rng.pick(&[1, 2, 4, 16, 64]),
@@ -253,6 +276,8 @@ impl World {
             deaths: 0,
             moves: 0,
             swallowed: 0,
+            lent: 0,
+            copied: 0,
             waited: false,
         }
     }
@@ -279,6 +304,7 @@ impl World {
                 LinkState::Leaving => side.in_flight() == 0 && !side.conn.is_in_flight(),
                 LinkState::Up | LinkState::Dead => false,
             },
+            Step::Copy => side.conn.recalled().is_some(),
         }
     }
 
@@ -393,7 +419,16 @@ impl World {
         let (now, rng) = (self.now, &mut self.rng);
         let side = &mut self.sides[me];
         let events = match step {
-            Step::Write => side.app.write(rng, now, &mut side.conn, &mut side.ring),
+            Step::Write => {
+                let Side {
+                    app,
+                    conn,
+                    ring,
+                    parts,
+                    ..
+                } = side;
+                app.write(rng, now, conn, ring, Some(parts))
+            }
             Step::Read => side.app.read(rng, now, &mut side.conn, &side.element),
             Step::Finish => side.app.finish(now, &mut side.conn),
             Step::Pump => return self.pump(me),
@@ -442,6 +477,19 @@ impl World {
                 to.arrived.push(VecDeque::new());
                 from.conn.handle_link_switched(now)
             }
+            Step::Copy => {
+                let part = side.conn.recalled().unwrap();
+                let octets = side.parts[part.place].as_ref().unwrap();
+                let mut octets = octets[part.skip as usize..].iter();
+                for segment in part.to {
+                    for offset in segment.off..segment.off + segment.len {
+                        side.ring[offset as usize] = *octets.next().unwrap();
+                    }
+                }
+                assert!(octets.next().is_none());
+                self.copied += 1;
+                side.conn.handle_copied(now, &part)
+            }
         };
         self.note(me, events);
     }
@@ -451,6 +499,9 @@ impl World {
         let side = &mut self.sides[me];
         side.app.wake(events);
         side.pending |= events.transmit;
+        for (place, part) in side.parts.iter_mut().enumerate() {
+            *part = part.take().filter(|_| side.conn.is_lent(place));
+        }
         if events.error {
             assert!(side.conn.error().is_some());
         }
@@ -499,6 +550,16 @@ impl World {
             }
             // What is written again ends where the last writes did.
             let start = side.posted - count;
+            if transmit.source.is_some() {
+                assert!(transmit.signal && count > 0);
+                self.lent += 1;
+            }
+            let lent = transmit.source.map(|source| {
+                let part = side.parts[source.place]
+                    .as_ref()
+                    .expect("a part that is lent");
+                (part.clone(), source.skip as usize)
+            });
             if side.works() {
                 let signal = transmit.signal || side.asks();
                 side.wire.push_back(Chain {
@@ -507,6 +568,7 @@ impl World {
                     token: transmit.token,
                     signal,
                     start,
+                    lent,
                 });
             } else {
                 side.returning.push_back(Return {
@@ -632,7 +694,7 @@ impl World {
         for write in &chain.writes {
             assert!(write.len > 0, "an empty write");
             for i in 0..write.len.min(count) {
-                let byte = ring[(write.src_off + i) as usize];
+                let byte = chain.read(ring, read.len(), write, i);
                 let offset = (write.dst_off + i) as usize;
                 // Where the byte belongs, computed in another way than by cursors.
                 let expected = u64::from(origin) + position % capacity;
@@ -698,7 +760,9 @@ impl World {
                 for i in 0..write.len {
                     let (position, byte) = read.next().unwrap();
                     assert!(
-                        position < consumed || side.ring[(write.src_off + i) as usize] == byte,
+                        position < consumed
+                            || chain.lent.is_some()
+                            || side.ring[(write.src_off + i) as usize] == byte,
                         "the send ring was reused too early"
                     );
                 }

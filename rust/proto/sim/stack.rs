@@ -520,7 +520,7 @@ impl World {
         doings.extend(end.app.wants_read().then_some(1));
         doings.extend(end.app.wants_end().then_some(2));
         let events = match rng.pick(&doings) {
-            0 => end.app.write(rng, now, conn, &mut end.ring),
+            0 => end.app.write(rng, now, conn, &mut end.ring, None),
             1 => end.app.read(rng, now, conn, memory),
             _ => end.app.finish(now, conn),
         };

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of a program that devices read for our RDMA writes, without a copy.
+//!
+//! C headers: [`include/linux/uio.h`](srctree/include/linux/uio.h),
+//! [`include/linux/mm.h`](srctree/include/linux/mm.h)
+
+use super::sendbuf::SendBuffer;
+use crate::{
+    bindings,
+    kapi::{
+        net::msg::{
+            Notice,
+            SendMsg, //
+        },
+        rdma::{
+            device::Device,
+            dma::PageMapping, //
+        },
+    },
+};
+use core::{
+    mem::MaybeUninit,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
+};
+use kernel::{
+    iov::IovIterSource,
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Most pieces that are lent as one.
+pub(crate) const MAX_PIECES: usize = 17;
+
+/// A part of a page.
+#[derive(Clone, Copy)]
+struct Piece {
+    page: NonNull<bindings::page>,
+    offset: usize,
+    len: usize,
+}
+
+/// Pages that are held on to.
+///
+/// # Invariants
+///
+/// Each page is pinned, if `pinned`, or else referenced, for this object.
+struct Pages {
+    pieces: KVec<Piece>,
+    pinned: bool,
+    len: usize,
+}
+
+// SAFETY: Pages may be given back from any thread, and are only read by copying.
+unsafe impl Send for Pages {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Pages {}
+
+impl Pages {
+    /// Takes up to `most` octets off the front of a message. There may be none, if its memory is of
+    /// another kind. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if there is no memory at the first address, `ENOMEM`.
+    fn take(iter: &mut IovIterSource<'_>, most: usize, pieces: usize) -> Result<Self> {
+        // SAFETY: The iterator is valid by its invariants.
+        let pinned = unsafe { bindings::rdma_sock_helper_extract_will_pin(iter.as_raw()) };
+        let pieces = pieces.min(MAX_PIECES);
+        // INVARIANT: There are no pages yet.
+        let mut this = Self {
+            pieces: KVec::with_capacity(pieces, GFP_KERNEL)?,
+            pinned,
+            len: 0,
+        };
+        while this.len < most && this.pieces.len() < pieces && !iter.is_empty() {
+            match this.extend(iter, most - this.len, pieces - this.pieces.len()) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if this.len == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(this)
+    }
+
+    /// Takes up to `most` octets more in up to `free` pieces, for which there is room; returns how
+    /// much.
+    fn extend(&mut self, iter: &mut IovIterSource<'_>, most: usize, free: usize) -> Result<usize> {
+        let mut pages = [null_mut(); MAX_PIECES];
+        let free = free.min(MAX_PIECES);
+        let mut offset = 0;
+        // SAFETY: The iterator is valid by its invariants, and `pages` has room for `free` pages.
+        let got = unsafe {
+            bindings::rdma_sock_helper_extract_pages(
+                iter.as_raw(),
+                pages.as_mut_ptr(),
+                most,
+                u32::try_from(free)?,
+                &mut offset,
+            )
+        };
+        let got = match usize::try_from(got) {
+            Ok(got) => got,
+            Err(_) if got == -(bindings::EOPNOTSUPP as isize) => return Ok(0),
+            Err(_) => return Err(EFAULT),
+        };
+        let mut rest = got;
+        for page in pages.iter().filter_map(|&page| NonNull::new(page)) {
+            if rest == 0 {
+                break;
+            }
+            // SAFETY: The iterator listed the page, so it is there until the end of the call.
+            let held = self.pinned || unsafe { bindings::rdma_sock_helper_get_page(page.as_ptr()) };
+            if !held {
+                break;
+            }
+            let len = rest.min(PAGE_SIZE - offset);
+            let piece = Piece { page, offset, len };
+            // INVARIANT: Just pinned or referenced. There is room: no more than `free` are listed.
+            let fits = self.pieces.push_within_capacity(piece).is_ok();
+            debug_assert!(fits);
+            self.len += len;
+            rest -= len;
+            offset = 0;
+        }
+        if rest > 0 {
+            // SAFETY: So much was taken off the iterator.
+            unsafe { bindings::rdma_sock_helper_iter_revert(iter.as_raw(), rest) };
+        }
+        Ok(got - rest)
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        for piece in &self.pieces {
+            // SAFETY: By the type invariants.
+            unsafe {
+                if self.pinned {
+                    bindings::rdma_sock_helper_unpin_page(piece.page.as_ptr());
+                } else {
+                    bindings::rdma_sock_helper_put_page(piece.page.as_ptr());
+                }
+            }
+        }
+    }
+}
+
+/// Memory that a program has lent until its octets have arrived.
+///
+/// Writes posted from it hold a reference until they are complete. Who lent it is told when the last
+/// reference goes. Dropped in any context, but not with a lock that a wake-up may take.
+pub(crate) struct Lent {
+    // The order matters: unmapped, then given back, then told.
+    mapping: PageMapping,
+    pages: Pages,
+    _notice: Option<Notice>,
+}
+
+impl Lent {
+    /// Takes up to `most` octets off the front of a message, in at most `pieces` pages, for a device
+    /// to read. `None` if that cannot be, or not with at least `least` octets: they are to be copied
+    /// then. May sleep.
+    pub(crate) fn take(
+        dev: &Arc<Device>,
+        msg: &mut SendMsg<'_>,
+        (least, most): (usize, usize),
+        pieces: usize,
+        notice: Option<&Notice>,
+    ) -> Option<Arc<Self>> {
+        let pages = Pages::take(msg.iter(), most, pieces).ok()?;
+        let len = pages.len;
+        let lent = match len >= least {
+            true => Self::map(dev, pages, notice),
+            false => Err(EINVAL),
+        };
+        if lent.is_err() {
+            // SAFETY: Just taken off it.
+            unsafe { msg.give_back(len) };
+        }
+        lent.ok()
+    }
+
+    fn map(dev: &Arc<Device>, pages: Pages, notice: Option<&Notice>) -> Result<Arc<Self>> {
+        let mut mapping = PageMapping::to_device(dev, pages.pieces.len())?;
+        for piece in &pages.pieces {
+            // SAFETY: The page stays until after the mapping is dropped.
+            unsafe { mapping.add(piece.page.as_ptr(), piece.offset, piece.len)? };
+        }
+        let this = Self {
+            mapping,
+            pages,
+            _notice: notice.cloned(),
+        };
+        Ok(Arc::new(this, GFP_KERNEL)?)
+    }
+
+    /// Octets that are lent.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len
+    }
+
+    /// Copies the octets from `skip` on to `off` of a buffer, `len` of them. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are not so many, or they do not fit.
+    pub(crate) fn copy_to(
+        &self,
+        mut skip: usize,
+        buffer: &SendBuffer,
+        mut off: usize,
+        mut len: usize,
+    ) -> Result {
+        for piece in &self.pages.pieces {
+            let Some(left) = piece.len.checked_sub(skip).filter(|&left| left > 0) else {
+                skip -= piece.len;
+                continue;
+            };
+            let count = left.min(len);
+            if count == 0 {
+                break;
+            }
+            let mut vec = MaybeUninit::uninit();
+            let mut iter = MaybeUninit::uninit();
+            // SAFETY: Both are set up by this. The part lies in the page, which is ours.
+            unsafe {
+                bindings::rdma_sock_helper_page_iter(
+                    iter.as_mut_ptr(),
+                    vec.as_mut_ptr(),
+                    piece.page.as_ptr(),
+                    u32::try_from(piece.offset + skip)?,
+                    u32::try_from(count)?,
+                )
+            };
+            // SAFETY: A source that was just set up; `vec` and the page outlive it.
+            let iter = unsafe { IovIterSource::from_raw(iter.as_mut_ptr()) };
+            if buffer.copy_from_iter(off, count, iter)? != count {
+                return Err(EFAULT);
+            }
+            skip = 0;
+            off += count;
+            len -= count;
+        }
+        match len {
+            0 => Ok(()),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// Calls `f` with the addresses and sizes of the pieces that hold the `len` octets at `off`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if this is not mapped for `dev` or there are not so many octets, and those of `f`.
+    pub(in crate::kapi) fn for_device(
+        &self,
+        dev: &Arc<Device>,
+        off: usize,
+        len: usize,
+        f: impl FnMut(u64, u32) -> Result,
+    ) -> Result {
+        if !Arc::ptr_eq(dev, self.mapping.device()) {
+            return Err(EINVAL);
+        }
+        self.mapping.for_range(off, len, f)
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending without a copy: MSG_ZEROCOPY, MSG_SPLICE_PAGES, io_uring's SEND_ZC.
+//!
+//! The program's pages are lent to the link; which, and for how long, `proto::cdc` knows. A part is
+//! held by [`Data`] until its octets have arrived, and by each request that reads it until that is
+//! complete, whichever is later. Only then its owner is told.
+
+use super::{
+    connection::Connection,
+    data::Data, //
+};
+use crate::{
+    kapi::{
+        mem::{
+            lent::Lent,
+            sendbuf::SendBuffer, //
+        },
+        net::msg::{
+            Notice,
+            SendMsg, //
+        },
+    },
+    proto::cdc::{
+        lent::{
+            LEAST,
+            MAX_LENT, //
+        },
+        Conn,
+        Events,
+        Segment, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A device that takes fewer pieces in a request gets no lent memory: it would be many requests.
+const LEAST_PIECES: usize = 4;
+
+/// What a connection has lent, at the places that its core says.
+#[derive(Default)]
+pub(crate) struct Parts {
+    places: [Option<Arc<Lent>>; MAX_LENT],
+    count: usize,
+}
+
+/// Parts that are over, to be dropped without locks: their owners are told then.
+pub(super) type Over = [Option<Arc<Lent>>; MAX_LENT];
+
+impl Parts {
+    /// The part at a place.
+    pub(super) fn get(&self, place: usize) -> Option<&Arc<Lent>> {
+        self.places.get(place)?.as_ref()
+    }
+
+    fn put(&mut self, place: usize, lent: Arc<Lent>) {
+        if let Some(slot) = self.places.get_mut(place) {
+            *slot = Some(lent);
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// Takes out what the core does not need any more.
+    pub(super) fn take_over(&mut self, core: &Conn) -> Option<Over> {
+        if self.count == 0 {
+            return None;
+        }
+        let mut over = Over::default();
+        for (place, (part, over)) in self.places.iter_mut().zip(&mut over).enumerate() {
+            if !core.is_lent(place) {
+                *over = part.take();
+            }
+        }
+        let gone = over.iter().flatten().count();
+        self.count = self.count.saturating_sub(gone);
+        (gone != 0).then_some(over)
+    }
+}
+
+/// How a message is sent.
+#[derive(Clone, Copy)]
+pub(super) struct Manner {
+    /// There is more to come.
+    pub(super) corked: bool,
+    /// It shall not be delayed.
+    pub(super) nodelay: bool,
+}
+
+impl Manner {
+    /// Tells the core.
+    pub(super) fn apply(self, core: &mut Conn) {
+        core.set_corked(self.corked);
+        core.set_nodelay(self.nodelay);
+    }
+}
+
+/// Lends up to `want` octets of a message; returns how many, 0 if they are to be copied. With the
+/// socket lock. Sleeps.
+///
+/// # Errors
+///
+/// `EPIPE` if the connection has ended meanwhile.
+pub(super) fn lend(
+    connection: &Arc<Connection>,
+    msg: &mut SendMsg<'_>,
+    want: u32,
+    notice: Option<&Notice>,
+    manner: Manner,
+) -> Result<usize> {
+    let found = connection.look(|data| {
+        let channel = &data.hold.as_ref()?.route.channel;
+        let most = data.core.lendable(want);
+        (most != 0 && channel.pieces() >= LEAST_PIECES).then(|| (channel.clone(), most))
+    });
+    let Some((channel, most)) = found.flatten() else {
+        return Ok(0);
+    };
+    let range = (usize::try_from(LEAST)?, usize::try_from(most)?);
+    let Some(lent) = Lent::take(channel.device(), msg, range, channel.pieces(), notice) else {
+        return Ok(0);
+    };
+    let len = u32::try_from(lent.len())?;
+    let done = Connection::with_core(connection, |data, now| {
+        manner.apply(&mut data.core);
+        let place = match data.hold.as_ref() {
+            Some(hold) if Arc::ptr_eq(&hold.route.channel, &channel) => {
+                data.core.lent_by_app(now, len)
+            }
+            _ => (None, Events::default()),
+        };
+        if let (Some(place), events) = place {
+            data.parts.put(place, lent.clone());
+            return (true, events);
+        }
+        (false, Events::default())
+    });
+    if done == Some(true) {
+        return Ok(lent.len());
+    }
+    // The connection has begun to move: what was taken off the message is copied.
+    let found = connection.look(|data| {
+        let buffer = data.hold.as_ref()?.sendbuf.clone();
+        Some((buffer, data.core.send_segments(len)))
+    });
+    let (buffer, segments) = found.flatten().ok_or(EPIPE)?;
+    copy(&lent, 0, &buffer, &segments)?;
+    let _ = Connection::with_core(connection, |data, now| {
+        manner.apply(&mut data.core);
+        ((), data.core.sent_by_app(now, len))
+    });
+    Ok(lent.len())
+}
+
+/// Copies what was lent, from `skip` on, to a send ring. Sleeps.
+fn copy(lent: &Lent, skip: u32, buffer: &SendBuffer, to: &[Segment; 2]) -> Result {
+    let mut skip = usize::try_from(skip)?;
+    for segment in to.iter().filter(|segment| segment.len != 0) {
+        let len = usize::try_from(segment.len)?;
+        lent.copy_to(skip, buffer, usize::try_from(segment.off)?, len)?;
+        skip = skip.saturating_add(len);
+    }
+    Ok(())
+}
+
+impl Connection {
+    /// After a move: copies what was lent to the old link, so that the new one can send it. Process
+    /// context.
+    pub(super) fn copy_recalled(this: &Arc<Self>) {
+        loop {
+            let found = this.look(|data: &Data| {
+                let part = data.core.recalled()?;
+                let lent = data.parts.get(part.place)?.clone();
+                Some((part, lent, data.hold.as_ref()?.sendbuf.clone()))
+            });
+            let Some((part, lent, buffer)) = found.flatten() else {
+                return;
+            };
+            if copy(&lent, part.skip, &buffer, &part.to).is_err() {
+                // Cannot be: the part and its place in the ring have the same size.
+                pr_err!("lent memory does not fit its place in the send ring\n");
+                let _ = Self::with_core(this, |data, now| ((), data.core.abort(now)));
+                return;
+            }
+            let _ = Self::with_core(this, |data, now| ((), data.core.handle_copied(now, &part)));
+        }
+    }
+}
