@@ -18,11 +18,11 @@ from two import (await_gone, await_links, block, check_stream, close, hosts, lin
 ALL = ("a1", "a2", "b1", "b2")
 
 
-def lose(device, action):
+def lose(device, action, lend=False):
     """Under load in both directions the links on a device are lost; all goes on by others, as their
     counters show."""
     hosts()
-    with Load() as load:
+    with Load(lend=lend) as load:
         await_links(*ALL)
         load.flows("data with two links")
         before = written(device[0], device)
@@ -46,6 +46,14 @@ def client_loses_its_first_device():
 def server_loses_its_first_device():
     """rdma link delete on the server's side."""
     lose("b1", lambda: remove("b1"))
+
+
+def memory_that_was_lent_is_sent_by_others():
+    """The same with MSG_ZEROCOPY, for which nothing was copied as long as all was well."""
+    before = lab.counter("a", "tx_zerocopy_bytes")
+    lose("a2", lambda: remove("a2"), lend=True)
+    grown = lab.counter("a", "tx_zerocopy_bytes") - before
+    equal(grown > 1000000, True, "sent without a copy: %d" % grown)
 
 
 def both_lose_a_device_at_once():
@@ -241,7 +249,7 @@ def last_link_dies():
 if __name__ == "__main__":
     sys.exit(two.main([
         client_loses_its_second_device, client_loses_its_first_device,
-        server_loses_its_first_device, both_lose_a_device_at_once, client_interface_goes_down,
-        server_interface_goes_down, one_after_the_other, while_the_window_is_closed, while_closing,
-        while_shutting_down, while_a_link_is_added, first_link_goes_while_another_is_added,
-        last_link_dies]))
+        server_loses_its_first_device, memory_that_was_lent_is_sent_by_others,
+        both_lose_a_device_at_once, client_interface_goes_down, server_interface_goes_down,
+        one_after_the_other, while_the_window_is_closed, while_closing, while_shutting_down,
+        while_a_link_is_added, first_link_goes_while_another_is_added, last_link_dies]))

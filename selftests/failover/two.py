@@ -4,8 +4,12 @@ every octet is checked."""
 
 import atexit
 import hashlib
+import mmap
 import os
 import pathlib
+import select
+import socket
+import struct
 import subprocess
 import time
 
@@ -15,6 +19,8 @@ from lab import Child
 
 HERE = pathlib.Path(__file__).resolve().parent
 BLOCK = 16384
+SO_ZEROCOPY = 60
+MSG_ZEROCOPY = 0x4000000
 # How long a move to another link may take: a dead one is found by a test that waits for 2 s.
 SECONDS = 40 * lab.SLOW
 # Between two pieces of a stream: a kernel full of checkers would do nothing else.
@@ -124,11 +130,52 @@ def block(number):
     return hashlib.shake_128(b"%d" % number).digest(BLOCK)
 
 
-def send_blocks(sock, first, more):
+class Lender:
+    """Sends without a copy, from memory that is used again when that is allowed."""
+
+    CALLS = 32
+
+    def __init__(self, sock):
+        sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+        self.sock = sock
+        self.memory = mmap.mmap(-1, self.CALLS * BLOCK)
+        self.used = self.calls = self.done = 0
+
+    def send(self, data):
+        """All of it."""
+        if self.used == self.CALLS:
+            self.await_all()
+        place = self.used * BLOCK
+        self.used += 1
+        self.memory[place:place + BLOCK] = data
+        rest = memoryview(self.memory)[place:place + BLOCK]
+        while rest:
+            rest = rest[self.sock.send(rest, MSG_ZEROCOPY):]
+            self.calls += 1
+
+    def await_all(self):
+        """Waits until all calls are completed."""
+        events = select.poll()
+        events.register(self.sock, 0)
+        while self.done < self.calls:
+            if not events.poll(SECONDS * 1000):
+                raise AssertionError("no completion of a zero-copy call")
+            try:
+                _, said, _, _ = self.sock.recvmsg(0, 512, socket.MSG_ERRQUEUE)
+            except BlockingIOError:
+                continue
+            # struct sock_extended_err: the first and the last call are its last two numbers.
+            first, last = struct.unpack_from("=II", said[0][2], 8)
+            self.done += last - first + 1
+        self.used = 0
+
+
+def send_blocks(sock, first, more, lend=False):
     """Sends pieces as long as `more` says so; their number."""
     number = first
+    send = Lender(sock).send if lend else sock.sendall
     while more(number):
-        sock.sendall(block(number))
+        send(block(number))
         number += 1
         if PAUSE:
             time.sleep(PAUSE)
@@ -154,7 +201,7 @@ def check_stream(sock, at_least=0):
 class Stream:
     """A connection with endless traffic in one direction."""
 
-    def __init__(self, forth=True):
+    def __init__(self, forth=True, lend=False):
         client, server = lab.pair()
         lab.is_smc(client, server)
         source, sink = (client, server) if forth else (server, client)
@@ -173,7 +220,7 @@ class Stream:
                 except BlockingIOError:
                     return True
                 return False
-            send_blocks(source, 0, more)
+            send_blocks(source, 0, more, lend)
             source.close()
 
         def read():
@@ -197,14 +244,16 @@ class Stream:
 
 
 class Load:
-    """Streams in both directions. They end well with the block that uses them."""
+    """Streams in both directions, with or without a copy when sending. They end well with the block
+    that uses them."""
 
-    def __init__(self, count=4):
+    def __init__(self, count=4, lend=False):
         self.count = count
+        self.lend = lend
         self.streams = []
 
     def __enter__(self):
-        self.streams = [Stream(number % 2 == 0) for number in range(self.count)]
+        self.streams = [Stream(number % 2 == 0, self.lend) for number in range(self.count)]
         self.flows("the first data")
         return self
 

@@ -49,6 +49,26 @@ FIXTURE(conn) {
 static void (*prepare_listener)(int fd);
 static void (*prepare_client)(int fd);
 
+/*
+ * A process that receives `size` bytes, compares them and awaits the end of the stream. It exits
+ * with 0 if all is right, and has no use for the other end.
+ */
+static inline pid_t compare_in_child(int fd, int not_fd, const void *data, size_t size)
+{
+	pid_t child = fork();
+	char *in, c;
+
+	if (child)
+		return child;
+	close(not_fd);
+	in = malloc(size);
+	if (recv_all(fd, in, size) != (ssize_t)size)
+		_exit(1);
+	if (memcmp(in, data, size))
+		_exit(2);
+	_exit(recv(fd, &c, 1, 0) ? 3 : 0);
+}
+
 /* Waits for events; what poll() returned. */
 static inline int await_events(int fd, int events, int timeout)
 {

@@ -78,12 +78,18 @@ static inline const char *mode_of_fd(enum side side, int fd)
 	return mode_of(side, local_port(fd), peer_port(fd));
 }
 
-/* The bytes sent by RDMA so far, by both sides together. 0 without the module. */
-static inline long long rdma_bytes(void)
+/* A counter of both sides together; 0 without the module. */
+static inline long long both_sides(const char *name)
 {
-	long long a = counter(CLIENT, "tx_bytes"), b = counter(SERVER, "tx_bytes");
+	long long a = counter(CLIENT, name), b = counter(SERVER, name);
 
 	return (a < 0 ? 0 : a) + (b < 0 ? 0 : b);
+}
+
+/* The bytes sent by RDMA so far. */
+static inline long long rdma_bytes(void)
+{
+	return both_sides("tx_bytes");
 }
 
 #endif

@@ -4,7 +4,6 @@
  */
 
 #include <kselftest_harness.h>
-#include <linux/errqueue.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
@@ -12,14 +11,8 @@
 
 #include "conn.h"
 
-#ifndef SO_ZEROCOPY
-#define SO_ZEROCOPY 60
-#endif
 #ifndef SO_BUSY_POLL
 #define SO_BUSY_POLL 46
-#endif
-#ifndef MSG_ZEROCOPY
-#define MSG_ZEROCOPY 0x4000000
 #endif
 
 static int last_errno(ssize_t result)
@@ -44,76 +37,6 @@ static void await_unread(int fd, int count)
 {
 	while (count_of(fd, SIOCINQ) < count)
 		poll(NULL, 0, 1);
-}
-
-/* The next completion of the error queue; false if there is none. */
-static bool completion(int fd, struct sock_extended_err *err)
-{
-	char control[256];
-	struct msghdr msg = { .msg_control = control, .msg_controllen = sizeof(control) };
-	struct cmsghdr *cmsg;
-
-	if (recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0)
-		return false;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	if (!cmsg)
-		return false;
-	memcpy(err, CMSG_DATA(cmsg), sizeof(*err));
-	return true;
-}
-
-TEST_F(conn, zerocopy_is_completed)
-{
-	struct sock_extended_err err = {};
-	char *out = malloc(30000), *in = malloc(30000);
-	unsigned int done = 0;
-	int i;
-
-	fill(out, 30000, 5);
-	ASSERT_EQ(0, set_int(self->client, SOL_SOCKET, SO_ZEROCOPY, 1));
-	for (i = 0; i < 3; i++)
-		ASSERT_EQ(10000, send(self->client, out + i * 10000, 10000, MSG_ZEROCOPY));
-	ASSERT_EQ(30000, recv_all(self->server, in, 30000));
-	EXPECT_EQ(0, memcmp(in, out, 30000));
-	/* Completions come in order and may be joined. */
-	while (done < 3) {
-		ASSERT_EQ(POLLERR, await_events(self->client, 0, 5000) & POLLERR);
-		ASSERT_TRUE(completion(self->client, &err));
-		EXPECT_EQ(0, err.ee_errno);
-		EXPECT_EQ(SO_EE_ORIGIN_ZEROCOPY, err.ee_origin);
-		EXPECT_EQ(done, err.ee_info);
-		EXPECT_LE(err.ee_info, err.ee_data);
-		if (is_carried(self->kind)) {
-			EXPECT_EQ(SO_EE_CODE_ZEROCOPY_COPIED, err.ee_code);
-		}
-		done = err.ee_data + 1;
-	}
-	EXPECT_EQ(3, done);
-	EXPECT_FALSE(completion(self->client, &err));
-	EXPECT_EQ(0, await_events(self->client, 0, 0));
-	free(out);
-	free(in);
-}
-
-TEST_F(conn, zerocopy_without_the_option)
-{
-	struct sock_extended_err err;
-	char buf[4];
-
-	ASSERT_EQ(4, send(self->client, "data", 4, MSG_ZEROCOPY));
-	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_WAITALL));
-	EXPECT_FALSE(completion(self->client, &err));
-}
-
-/* A call that sends nothing promises nothing. */
-TEST_F(conn, zerocopy_that_fails)
-{
-	struct sock_extended_err err;
-
-	ASSERT_EQ(0, set_int(self->client, SOL_SOCKET, SO_ZEROCOPY, 1));
-	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
-	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_ZEROCOPY | MSG_NOSIGNAL)));
-	EXPECT_FALSE(completion(self->client, &err));
 }
 
 TEST_F(conn, poll_respects_the_low_water_mark)

@@ -20,23 +20,6 @@ static int new_file(const void *data, size_t size)
 	return fd;
 }
 
-/* A process that receives `size` bytes and compares them. */
-static pid_t compare_in_child(int fd, int not_fd, const void *data, size_t size)
-{
-	pid_t child = fork();
-	char *in, c;
-
-	if (child)
-		return child;
-	close(not_fd);
-	in = malloc(size);
-	if (recv_all(fd, in, size) != (ssize_t)size)
-		_exit(1);
-	if (memcmp(in, data, size))
-		_exit(2);
-	_exit(recv(fd, &c, 1, 0) ? 3 : 0);
-}
-
 TEST_F(conn, sendfile)
 {
 	char *data = malloc(SIZE);
