@@ -31,9 +31,11 @@ use anyhow::{
 use clap::Args;
 use rustix::{
     buffer::spare_capacity,
-    event::epoll, //
+    event::epoll,
+    fs::MemfdFlags, //
 };
 use std::{
+    fs::File,
     io::{
         self,
         ErrorKind,
@@ -84,7 +86,7 @@ impl ToArgs {
 pub struct LoadArgs {
     #[command(flatten)]
     to: ToArgs,
-    /// first, bulk:SIZE, both:SIZE, pingpong:SIZE, stream:SIZE[:nodelay|:cork],
+    /// first, bulk:SIZE, file:SIZE, both:SIZE, pingpong:SIZE, stream:SIZE[:nodelay|:cork],
     /// pipe:SIZE:DEPTH[:nodelay|:cork], rr:CONNECTIONS, crr:CLIENTS, idle:CONNECTIONS
     workload: Workload,
 }
@@ -99,6 +101,7 @@ pub fn run(args: &LoadArgs) -> Result<()> {
     let mut outcome = match args.workload {
         Workload::First => client.first(),
         Workload::Bulk(size) => client.stream(size, Push::Default, true),
+        Workload::File(size) => client.file(size),
         Workload::Stream { size, push } => client.stream(size, push, false),
         Workload::Both(size) => client.both(size),
         Workload::PingPong(size) | Workload::PollPong(size) => {
@@ -117,6 +120,19 @@ pub fn run(args: &LoadArgs) -> Result<()> {
         io::copy(&mut io::stdin(), &mut io::sink())?;
     }
     Ok(())
+}
+
+/// Ends a stream of `sent` octets; the seconds since `start` until the server has said that it has
+/// them all.
+fn await_arrival(stream: &mut TcpStream, start: Instant, sent: u64) -> Result<f64> {
+    stream.shutdown(Shutdown::Write)?;
+    let mut answer = [0; 8];
+    stream.read_exact(&mut answer)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if u64::from_be_bytes(answer) != sent {
+        bail!("the server has {} of {sent}", u64::from_be_bytes(answer));
+    }
+    Ok(seconds)
 }
 
 /// The same time in microseconds.
@@ -185,14 +201,8 @@ impl Client {
             }
             messages += u64::from(CORKED);
         }
-        stream.shutdown(Shutdown::Write)?;
-        let mut answer = [0; 8];
-        stream.read_exact(&mut answer)?;
-        let seconds = start.elapsed().as_secs_f64();
         let sent = messages * u64::from(size);
-        if u64::from_be_bytes(answer) != sent {
-            bail!("the server has {} of {sent}", u64::from_be_bytes(answer));
-        }
+        let seconds = await_arrival(&mut stream, start, sent)?;
         let amount = if bulk {
             sent as f64 / f64::from(1 << 20)
         } else {
@@ -202,6 +212,34 @@ impl Client {
             value: amount / seconds,
             connections: 1,
             messages,
+            sent: sent + LEN as u64,
+            received: 8,
+            seconds,
+            ..Outcome::default()
+        })
+    }
+
+    /// Data one way out of a file in memory.
+    fn file(&self, size: u32) -> Result<Outcome> {
+        let mut stream = self.dial()?;
+        stream.write_all(&Hello::of(Mode::Sink, size).to_bytes())?;
+        let mut file = File::from(rustix::fs::memfd_create("data", MemfdFlags::CLOEXEC)?);
+        file.write_all(&vec![0x5a; size as usize])?;
+        let (mut sent, mut calls) = (0u64, 0u64);
+        let start = Instant::now();
+        while start.elapsed() < self.time {
+            let mut offset = 0;
+            while offset < u64::from(size) {
+                let rest = size as usize - usize::try_from(offset)?;
+                sent += rustix::fs::sendfile(&stream, &file, Some(&mut offset), rest)? as u64;
+                calls += 1;
+            }
+        }
+        let seconds = await_arrival(&mut stream, start, sent)?;
+        Ok(Outcome {
+            value: sent as f64 / f64::from(1 << 20) / seconds,
+            connections: 1,
+            messages: calls,
             sent: sent + LEN as u64,
             received: 8,
             seconds,

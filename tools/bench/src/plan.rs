@@ -80,6 +80,9 @@ impl Plan {
         } else {
             vec![65536]
         };
+        if full {
+            plan.push(Workload::File(1 << 20));
+        }
         plan.extend(both.into_iter().map(Workload::Both));
         plan.extend(pingpong.into_iter().map(Workload::PingPong));
         if !full {

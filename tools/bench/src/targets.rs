@@ -28,7 +28,7 @@ pub fn of(workload: Workload) -> Vec<Target> {
     };
     match workload {
         Workload::Bulk(size) if size >= 64 << 10 => vec![c(1.05), raw(0.97)],
-        Workload::Both(size) if size >= 64 << 10 => vec![c(1.05)],
+        Workload::Both(size) | Workload::File(size) if size >= 64 << 10 => vec![c(1.05)],
         Workload::PingPong(size) if size <= 4096 => vec![c(0.75)],
         Workload::PollPong(_) => vec![c(0.6)],
         Workload::Bulk(64) | Workload::Stream { .. } | Workload::Pipe { .. } => vec![c(1.5)],

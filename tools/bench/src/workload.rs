@@ -42,6 +42,8 @@ pub enum Workload {
     First,
     /// Data one way, in sends of this size.
     Bulk(u32),
+    /// Data one way, out of a file in memory, by `sendfile()` calls of this size.
+    File(u32),
     /// Data both ways at once, in sends of this size.
     Both(u32),
     /// One message there and back, again and again.
@@ -94,7 +96,7 @@ impl Workload {
     pub fn unit(self) -> &'static str {
         match self {
             Self::First | Self::PingPong(_) | Self::PollPong(_) => "us",
-            Self::Bulk(_) | Self::Both(_) => "MiB/s",
+            Self::Bulk(_) | Self::File(_) | Self::Both(_) => "MiB/s",
             Self::Stream { .. } | Self::Pipe { .. } => "msg/s",
             Self::Requests(_) => "req/s",
             Self::Connects(_) => "conn/s",
@@ -122,6 +124,7 @@ impl Workload {
         match self {
             Self::First => of("First contact", 1),
             Self::Bulk(size) => of("Bulk, one way, by send size", size),
+            Self::File(size) => of("Files, by call size", size),
             Self::Both(size) => of("Bulk, both ways, by send size", size),
             Self::PingPong(size) => of("Ping-pong, by message size", size),
             Self::PollPong(size) => of("Ping-pong, polling, by message size", size),
@@ -147,6 +150,7 @@ impl fmt::Display for Workload {
         match self {
             Self::First => write!(f, "first"),
             Self::Bulk(size) => write!(f, "bulk:{size}"),
+            Self::File(size) => write!(f, "file:{size}"),
             Self::Both(size) => write!(f, "both:{size}"),
             Self::PingPong(size) => write!(f, "pingpong:{size}"),
             Self::PollPong(size) => write!(f, "pollpong:{size}"),
@@ -190,6 +194,7 @@ impl FromStr for Workload {
             _ if push != Push::Default => bail!("{text}: only messages are pushed"),
             ("first", []) => Self::First,
             ("bulk", &[size]) => Self::Bulk(size),
+            ("file", &[size]) => Self::File(size),
             ("both", &[size]) => Self::Both(size),
             ("pingpong", &[size]) => Self::PingPong(size),
             ("pollpong", &[size]) => Self::PollPong(size),
@@ -214,6 +219,7 @@ mod tests {
         for name in [
             "first",
             "bulk:65536",
+            "file:65536",
             "both:64",
             "pingpong:1",
             "pollpong:1",

@@ -354,25 +354,8 @@ impl Endpoint {
         signaled: bool,
     ) -> Result<()> {
         let mut sge = self.sge(offset, len)?;
-        // SAFETY: All zeros is a work request.
-        let mut wr: ibv_send_wr = unsafe { mem::zeroed() };
-        wr.sg_list = &mut sge;
-        wr.num_sge = 1;
-        wr.send_flags = if signaled { IBV_SEND_SIGNALED } else { 0 };
-        wr.opcode = IBV_WR_SEND;
-        if let Op::Write(at) = op {
-            wr.opcode = IBV_WR_RDMA_WRITE;
-            wr.wr.rdma.remote_addr = peer.addr + at as u64;
-            wr.wr.rdma.rkey = peer.rkey;
-        }
-        let mut bad = ptr::null_mut();
-        // SAFETY: The context is open.
-        let post = unsafe { self.context.as_ref() }.ops.post_send;
-        let post = post.context("post_send")?;
-        // SAFETY: The queue pair is of this context; the request and what it points to live until
-        // the call is over, and the data as long as the queue pair.
-        let result = unsafe { post(self.qp.as_ptr(), &mut wr, &mut bad) };
-        check(result, "ibv_post_send")
+        // SAFETY: The request points to `sge`.
+        unsafe { self.post_send(&mut request(peer, op, &mut sge, signaled)) }
     }
 
     /// Posts a write of the buffer's `len` octets at `offset` to the peer's start, and a message of
@@ -387,26 +370,26 @@ impl Endpoint {
     ) -> Result<()> {
         let mut data = self.sge(offset, len)?;
         let mut told = self.sge(offset, message)?;
-        // SAFETY: All zeros is a work request.
-        let mut send: ibv_send_wr = unsafe { mem::zeroed() };
-        send.sg_list = &mut told;
-        send.num_sge = 1;
-        send.send_flags = if signaled { IBV_SEND_SIGNALED } else { 0 };
-        send.opcode = IBV_WR_SEND;
-        // SAFETY: As above.
-        let mut write: ibv_send_wr = unsafe { mem::zeroed() };
-        write.sg_list = &mut data;
-        write.num_sge = 1;
-        write.opcode = IBV_WR_RDMA_WRITE;
-        write.wr.rdma.remote_addr = peer.addr;
-        write.wr.rdma.rkey = peer.rkey;
+        let mut send = request(peer, Op::Send, &mut told, signaled);
+        let mut write = request(peer, Op::Write(0), &mut data, false);
         write.next = &mut send;
+        // SAFETY: The requests point to each other, and to what is above.
+        unsafe { self.post_send(&mut write) }
+    }
+
+    /// Posts a chain of requests.
+    ///
+    /// # Safety
+    ///
+    /// They are valid, with what they point to.
+    unsafe fn post_send(&self, wr: &mut ibv_send_wr) -> Result<()> {
         let mut bad = ptr::null_mut();
         // SAFETY: The context is open.
         let post = unsafe { self.context.as_ref() }.ops.post_send;
         let post = post.context("post_send")?;
-        // SAFETY: As for `post`, with both requests.
-        let result = unsafe { post(self.qp.as_ptr(), &mut write, &mut bad) };
+        // SAFETY: The queue pair is of this context, the requests are valid by this function's
+        // contract, and the data lives as long as the queue pair.
+        let result = unsafe { post(self.qp.as_ptr(), wr, &mut bad) };
         check(result, "ibv_post_send")
     }
 
@@ -508,4 +491,20 @@ impl Drop for Endpoint {
         // SAFETY: The same.
         unsafe { ibv_close_device(self.context.as_ptr()) };
     }
+}
+
+/// A work request for one piece of memory.
+fn request(peer: &Address, op: Op, sge: &mut ibv_sge, signaled: bool) -> ibv_send_wr {
+    // SAFETY: All zeros is a work request.
+    let mut wr: ibv_send_wr = unsafe { mem::zeroed() };
+    wr.sg_list = sge;
+    wr.num_sge = 1;
+    wr.send_flags = if signaled { IBV_SEND_SIGNALED } else { 0 };
+    wr.opcode = IBV_WR_SEND;
+    if let Op::Write(at) = op {
+        wr.opcode = IBV_WR_RDMA_WRITE;
+        wr.wr.rdma.remote_addr = peer.addr + at as u64;
+        wr.wr.rdma.rkey = peer.rkey;
+    }
+    wr
 }

@@ -190,12 +190,18 @@ impl Peer {
         })
     }
 
-    fn post(&mut self, op: Op) -> Result<bool> {
-        self.unsignaled += 1;
-        let signaled = self.unsignaled == SIGNAL;
+    /// Counts requests; says whether the last of them has to tell of its completion.
+    fn count(&mut self, requests: u32) -> bool {
+        self.unsignaled += requests;
+        let signaled = self.unsignaled >= SIGNAL;
         if signaled {
             self.unsignaled = 0;
         }
+        signaled
+    }
+
+    fn post(&mut self, op: Op) -> Result<bool> {
+        let signaled = self.count(1);
         self.end
             .post(&self.other, op, self.size, self.size, signaled)?;
         Ok(signaled)
@@ -217,11 +223,7 @@ impl Peer {
 
     /// A request or a response as SMC-R has it.
     fn pair(&mut self) -> Result<()> {
-        self.unsignaled += 2;
-        let signaled = self.unsignaled >= SIGNAL;
-        if signaled {
-            self.unsignaled = 0;
-        }
+        let signaled = self.count(2);
         let Self {
             end, other, size, ..
         } = self;
