@@ -283,6 +283,11 @@ void rdma_sock_helper_poll_wait(struct file *file, struct socket *sock,
 	sock_poll_wait(file, sock, table);
 }
 
+unsigned int rdma_sock_helper_poll_wanted(const struct poll_table_struct *table)
+{
+	return (__force unsigned int)poll_requested_events(table);
+}
+
 /* net/sock.h, net/tcp.h: the protocol of a sock */
 
 struct proto *rdma_sock_helper_tcp_prot(void)

@@ -68,6 +68,7 @@ void rdma_sock_helper_wake_locked_key(struct wait_queue_head *head,
 void rdma_sock_helper_wake_async(struct sock *sk, int how, int band);
 void rdma_sock_helper_poll_wait(struct file *file, struct socket *sock,
 				struct poll_table_struct *table);
+unsigned int rdma_sock_helper_poll_wanted(const struct poll_table_struct *table);
 
 /* net/sock.h, net/tcp.h: the protocol of a sock */
 struct proto *rdma_sock_helper_tcp_prot(void);

@@ -337,8 +337,11 @@ impl SocketOps for SmcOps {
             Mode::Smc => {
                 table.wait(sock);
                 sock.set_nospace();
-                tx::end_gathering(&connection);
-                poll_smc(sock, &connection)
+                let events = poll_smc(sock, &connection);
+                if !events.intersects(table.wanted()) {
+                    tx::before_sleep(&connection);
+                }
+                events
             }
         }
     }

@@ -178,10 +178,11 @@ pub(crate) fn recv(
                 if copied >= target {
                     break Ok(());
                 }
-                tx::end_gathering(connection);
                 if timeo == 0 {
+                    tx::end_gathering(connection);
                     break Err(EAGAIN);
                 }
+                tx::before_sleep(connection);
                 let waited =
                     sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection, skip));
                 match waited {

@@ -28,6 +28,8 @@ use crate::{
         },
     },
     proto::cdc::{
+        Conn,
+        Events,
         Segment,
         SendError, //
     },
@@ -187,15 +189,25 @@ fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> 
     Ok(copied)
 }
 
-/// Lets go of small pieces that are gathered: the application turns to reading. Any context.
-pub(crate) fn end_gathering(connection: &Arc<Connection>) {
-    let gathers = connection.look(|data| data.core.poll_gathered().is_some());
-    if gathers == Some(true) {
+/// Sends what waits without being corked, if `what` of it there is to send.
+fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool) {
+    if connection.look(|data| what(&data.core)) == Some(true) {
         let _ = Connection::with_core(connection, |data, _| {
-            data.core.flush_gathered();
-            ((), crate::proto::cdc::Events::default())
+            data.core.flush();
+            ((), Events::default())
         });
     }
+}
+
+/// Lets go of what is gathered or waits for a completion: the application sleeps until the peer does
+/// something, so it writes no more for now. Any context.
+pub(crate) fn before_sleep(connection: &Arc<Connection>) {
+    let_go(connection, Conn::holds_back);
+}
+
+/// Lets go of what is gathered: the application turns to reading. Any context.
+pub(crate) fn end_gathering(connection: &Arc<Connection>) {
+    let_go(connection, |core| core.poll_gathered().is_some());
 }
 
 /// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still
@@ -204,6 +216,6 @@ pub(crate) fn push(connection: &Arc<Connection>, corked: bool) {
     let _ = Connection::with_core(connection, |data, _| {
         data.core.set_corked(corked);
         data.core.flush();
-        ((), crate::proto::cdc::Events::default())
+        ((), Events::default())
     });
 }

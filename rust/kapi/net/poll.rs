@@ -88,4 +88,10 @@ impl PollTable {
             )
         }
     }
+
+    /// The events that the poller asked for; all if it did not say.
+    pub(crate) fn wanted(&self) -> Events {
+        // SAFETY: By the type invariants `table` is valid or null, which means all.
+        Events::from_bits(unsafe { bindings::rdma_sock_helper_poll_wanted(self.table.cast()) })
+    }
 }

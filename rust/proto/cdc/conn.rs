@@ -281,11 +281,9 @@ impl Conn {
         }
     }
 
-    /// The application turns to reading: small pieces go.
-    pub(crate) fn flush_gathered(&mut self) {
-        if self.tx.gathered_until().is_some() {
-            self.tx.flush();
-        }
+    /// Whether something that was written waits for more of it, or for a completion.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.tx.holds_back()
     }
 
     /// Nothing written so far waits for more data or for completions.

@@ -7,7 +7,8 @@
 //! costs two work requests, their acknowledgements, and the waking of the reader. A writer is taken
 //! to go on if it has written several times in a row, each soon after the one before, without having
 //! been answered meanwhile. From then on a piece waits for others until there is enough, the time is
-//! over, or the application turns to reading.
+//! over, or the application turns to reading. Who wants no delay is not made to wait for others, only
+//! for a completion.
 //!
 //! The time, and what is soon, is four times that which the link takes for a chain, so that it is short
 //! where the link is quick.
@@ -218,7 +219,7 @@ mod tests {
         a.set_corked(true);
         for n in 0..100 {
             a.sent_by_app(at(n), 64);
-            assert!(a.poll_gathered().is_none());
+            assert!(a.poll_gathered().is_none() && !a.holds_back());
         }
         a.set_corked(false);
         let all = deliver(at(100), &mut a, &mut b).unwrap();
@@ -265,7 +266,9 @@ mod tests {
         assert!(a.poll_gathered().is_none());
 
         let (mut a, _) = gathering();
+        assert!(a.holds_back());
         a.flush();
+        assert!(!a.holds_back());
         assert!(a.poll_gathered().is_none() && a.wants_transmit(at(5)));
 
         let (mut a, _) = gathering();

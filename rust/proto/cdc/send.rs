@@ -57,10 +57,6 @@ pub(crate) struct WriteSeg {
     pub(crate) len: u32,
 }
 
-/// So many chains of a writer that wants no delay may be on their way before what it writes waits
-/// for them; one if it goes on and on.
-const EAGER_CHAINS: u64 = 2;
-
 /// Writes that one chain can need: each of the two rings may wrap once.
 pub(crate) const MAX_WRITES: usize = 3;
 
@@ -276,20 +272,6 @@ impl Sender {
         distance(self.acked.position(), self.accepted.position())
     }
 
-    /// Whether even who wants no delay has enough on its way.
-    fn is_eager_enough(&self) -> bool {
-        let most = match self.gather.goes_on() {
-            true => 1,
-            false => EAGER_CHAINS,
-        };
-        self.acked != self.produced && self.in_flight() >= most
-    }
-
-    /// Chains that did not come back.
-    fn in_flight(&self) -> u64 {
-        self.posted.saturating_sub(self.returned)
-    }
-
     /// Whether the link has chains that did not come back.
     pub(super) const fn is_in_flight(&self) -> bool {
         self.posted != self.returned
@@ -415,13 +397,8 @@ impl Sender {
             self.accepted = accepted;
         }
         self.arm_cork(now);
-        let patient = self.policy.cork_bytes != 0;
-        self.gather
-            .note_write(now, first && patient && !self.nodelay && !self.corked);
-        // As in TCP, but not without end: each chain costs both sides more than its bytes do.
-        if self.nodelay && !self.corked && !(patient && self.is_eager_enough()) {
-            self.flush();
-        }
+        let gathers = self.policy.cork_bytes != 0 && !self.nodelay && !self.corked;
+        self.gather.note_write(now, first && gathers);
     }
 
     /// Whether the application may lend what it writes next.
@@ -494,6 +471,11 @@ impl Sender {
         self.flushed = self.accepted.position();
         self.cork_deadline = None;
         self.gather.end();
+    }
+
+    /// Whether something waits for more of it, or for a completion.
+    pub(super) fn holds_back(&self) -> bool {
+        !self.corked && self.accepted.position() > self.flushed.max(self.taken.position())
     }
 
     /// Until when small pieces are gathered.

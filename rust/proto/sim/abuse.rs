@@ -193,7 +193,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     now = now.saturating_add(Duration::from_micros(u64::from(any)));
                     conn.handle_gathered(now);
                 }
-                36 => conn.flush_gathered(),
+                36 if conn.holds_back() => conn.flush(),
                 37 => {
                     if let Some(part) = conn.recalled() {
                         let len = part.to[0].len + part.to[1].len;

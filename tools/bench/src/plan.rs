@@ -135,13 +135,18 @@ impl Plan {
 
     /// Those whose packets are counted, in a round that is not measured.
     pub fn counted(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
-        if mtu != LARGE_MTU {
+        if mtu != LARGE_MTU && !self.wire {
             return Vec::new();
         }
         let wanted = [
             Workload::Bulk(65536),
             Workload::Bulk(64),
             Workload::PingPong(64),
+            Workload::Pipe {
+                size: 64,
+                depth: 16,
+                push: Push::NoDelay,
+            },
             Workload::Requests(64),
             Workload::Connects(8),
         ];
@@ -177,7 +182,7 @@ mod tests {
                 assert_eq!(c.iter().any(programs), mtu == LARGE_MTU);
                 assert!(!raw.iter().any(programs));
             }
-            assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 5);
+            assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 6);
             let wire = Plan {
                 wire: true,
                 ..plan.clone()
