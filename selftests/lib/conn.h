@@ -106,7 +106,8 @@ FIXTURE_SETUP(conn)
 	const struct kind *kind = &variant->kind;
 
 	self->kind = kind;
-	self->rdma_before = rdma_bytes();
+	self->rdma_before = rdma_bytes_at_rest();
+	ASSERT_LE(0, self->rdma_before);
 	self->listener = new_listener(kind, 16, prepare_listener);
 	ASSERT_LE(0, self->listener);
 	self->client = new_socket(kind, CLIENT, 0);

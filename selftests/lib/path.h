@@ -72,6 +72,27 @@ static inline const char *mode_of(enum side side, int local, int peer)
 	return mode;
 }
 
+/* How many connections of that side go by RDMA, as the file `conns` tells. */
+static inline int carried_connections(enum side side)
+{
+	char line[sizeof(conn_line)];
+	int count = 0;
+	FILE *f;
+
+	enter(side);
+	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f)) {
+		if (!strstr(line, " mode=smc "))
+			continue;
+		memcpy(conn_line, line, sizeof(line));
+		count++;
+	}
+	fclose(f);
+	return count;
+}
+
 /* The mode of a connected socket of that side. */
 static inline const char *mode_of_fd(enum side side, int fd)
 {
@@ -90,6 +111,22 @@ static inline long long both_sides(const char *name)
 static inline long long rdma_bytes(void)
 {
 	return both_sides("tx_bytes");
+}
+
+/*
+ * The same before a test has made a connection: what closed sockets of the test before still send
+ * is awaited, as it would count as this one's. Nothing tells when a closed socket is done but the
+ * file that lists it. -1 if there is no end of it.
+ */
+static inline long long rdma_bytes_at_rest(void)
+{
+	for (int tries = 0; tries < 10000; tries++) {
+		if (!carried_connections(CLIENT) && !carried_connections(SERVER))
+			return rdma_bytes();
+		usleep(1000);
+	}
+	fprintf(stderr, "# connections of another test do not end: %s", conn_line);
+	return -1;
 }
 
 #endif

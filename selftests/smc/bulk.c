@@ -189,7 +189,7 @@ TEST_F_TIMEOUT(kind, small_receive_buffers, 100)
 {
 	int listener = new_listener(self->kind, 4, small_receive_buffer);
 	int client = new_socket(self->kind, CLIENT, 0), server;
-	long long before = rdma_bytes();
+	long long before = rdma_bytes_at_rest();
 
 	small_receive_buffer(client);
 	ASSERT_EQ(0, connect_to(self->kind, client, listener));
@@ -333,7 +333,8 @@ static void serve(int listener)
 FIXTURE_SETUP(many)
 {
 	self->kind = &variant->kind;
-	self->before = rdma_bytes();
+	self->before = rdma_bytes_at_rest();
+	ASSERT_LE(0, self->before);
 	self->listener = new_listener(self->kind, 512, NULL);
 	ASSERT_LE(0, self->listener);
 	self->server = fork();
