@@ -218,7 +218,15 @@ impl App {
         let available = conn.recv_available();
         if available < self.low_water && conn.recv_state() == Receive::More {
             self.read_sleeps = true;
-            return Events::default();
+            if conn.holds_back() {
+                // What was written does not wait for a completion while the program sleeps.
+                conn.flush();
+                assert!(!conn.holds_back());
+            }
+            return Events {
+                transmit: conn.wants_transmit(now),
+                ..Events::default()
+            };
         }
         assert!(conn.readable(1));
         if available == 0 {

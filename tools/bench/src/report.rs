@@ -34,7 +34,7 @@ pub struct ReportArgs {
     /// The folder of the plots.
     #[arg(long)]
     plots: PathBuf,
-    /// The files of the driver.
+    /// The files of the driver. Several of the same topology are several runs.
     #[arg(required = true)]
     samples: Vec<PathBuf>,
 }
@@ -64,14 +64,28 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| file.display().to_string())
 }
 
+/// Numbers the rounds of a further run on from those `before` of its topology, because only figures of
+/// one round are compared with each other. The rounds that count packets all have the number 0.
+fn number_on(before: &[Sample], run: &mut [Sample]) {
+    for sample in run.iter_mut().filter(|sample| sample.round > 0) {
+        let same = before
+            .iter()
+            .filter(|other| other.topology == sample.topology);
+        sample.round += same.map(|other| other.round).max().unwrap_or(0);
+    }
+}
+
 /// Makes the report. Fails if most of the measurements did not go the way that was meant.
 pub fn report(args: &ReportArgs) -> Result<()> {
     let mut samples: Vec<Sample> = Vec::new();
     for file in &args.samples {
-        for line in read(file)?.lines() {
-            let sample = serde_json::from_str(line);
-            samples.push(sample.with_context(|| file.display().to_string())?);
-        }
+        let run = read(file)?;
+        let run = run.lines().map(serde_json::from_str);
+        let mut run: Vec<Sample> = run
+            .collect::<Result<_, _>>()
+            .with_context(|| file.display().to_string())?;
+        number_on(&samples, &mut run);
+        samples.append(&mut run);
     }
     let results = Results::of(&samples)?;
     write(
@@ -123,4 +137,32 @@ pub fn check(args: &CheckArgs) -> Result<()> {
         bail!("worse than the baseline");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_of_runs_are_told_apart() {
+        let run = |topology: &str| {
+            let sample = |round| Sample {
+                topology: topology.into(),
+                round,
+                ..Sample::default()
+            };
+            vec![sample(0), sample(1), sample(2)]
+        };
+        let mut samples = run("wire");
+        for (topology, rounds) in [
+            ("namespaces", [0, 1, 2]),
+            ("wire", [0, 3, 4]),
+            ("wire", [0, 5, 6]),
+        ] {
+            let mut next = run(topology);
+            number_on(&samples, &mut next);
+            assert!(next.iter().map(|sample| sample.round).eq(rounds));
+            samples.append(&mut next);
+        }
+    }
 }
