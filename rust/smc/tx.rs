@@ -85,7 +85,7 @@ pub(crate) fn send(
     let urgent = msg.flags() & MSG_OOB != 0;
     let manner = Manner {
         corked: msg.flags() & MSG_MORE != 0 || sk.corked(),
-        // Who wants no Nagle waits for no more than two chains that are on their way
+        // Who wants no Nagle waits for a chain that is on its way, not for more data
         // (`SMCR-WIN-10`).
         nodelay: sk.nodelay(),
     };

@@ -461,7 +461,8 @@ impl Sender {
         }
     }
 
-    /// What the application writes shall not be delayed, or may be.
+    /// What the application writes shall not be gathered, or may be. A chain on its way delays it in
+    /// any case.
     pub(super) fn set_nodelay(&mut self, nodelay: bool) {
         self.nodelay = nodelay;
     }
