@@ -290,6 +290,10 @@ impl LinkGroup {
 
     /// Ends the group if the core said so, else arms its timer.
     pub(super) fn conclude(this: &Arc<Self>, inner: &mut Inner) {
+        // The end may take as long as a timer runs; whoever comes now gets another group.
+        if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
+            this.tokens.lock().close();
+        }
         if inner.over {
             let left = inner.linger.map(|until| until.saturating_since(now()));
             match left.filter(|left| *left > Duration::ZERO) {

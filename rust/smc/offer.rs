@@ -292,7 +292,8 @@ fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<
         let group = group.map_err(|_| Reason::Memory)?;
         return first_place(connection, group, choice).map(Some);
     }
-    // `SMCR-CLC-225`: without such a link we are out of sync.
+    // `SMCR-CLC-225`: without such a link, or with one that goes, we are out of sync.
+    let known = known.filter(|(group, _)| !group.tokens.lock().is_closed());
     let (group, slot) = known.ok_or(Reason::OutOfSync)?;
     next_place(connection, group, Some(slot), choice)
 }

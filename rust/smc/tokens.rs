@@ -86,6 +86,11 @@ impl Tokens {
         self.closed = true;
     }
 
+    /// Whether connections are refused, however many there are.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Enters a connection; `None` when the table is full or closed.
     pub(crate) fn add(&mut self, connection: Arc<Connection>) -> Option<AlertToken> {
         if !self.has_room() {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Subsequent contact with a peer that names links and elements that are not its own to give.
 
-Covers SMCR-CLC-223..227, CLC-320..322, RMB-24, ERR-42, ERR-43, RDV-27, TST-107, TST-111, TST-115.
+Covers SMCR-CLC-223..227, CLC-320..322, RMB-24, ERR-42, ERR-43, RDV-27, LLF-45, TST-107, TST-111,
+TST-115.
 """
 
 import sys
@@ -11,7 +12,7 @@ import lab
 import scene
 from arena import Arena, carries, is_over
 from ktap import equal
-from messages import ADD_LINK, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, llc
+from messages import ADD_LINK, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK, llc
 from peer import GID, OTHER_GID, connecting, settled
 from raw import MAC, OTHER_MAC
 
@@ -174,6 +175,25 @@ def forgotten_link(stage, _):
     carries(anew, stage.arrived(anew))
 
 
+def group_that_ends(stage, _):
+    """A peer that ends the link group, and is gone before our answer is acknowledged, comes again at once
+    and under the same name: that is a first contact, though the old group is still on its way out."""
+    # LLF-45, TMR-24.
+    arena = Arena(stage, "server")
+    conn, sock = arena.connection()
+    carries(conn, sock)
+    group = conn.group
+    group.qp.behave, group.polite = "mute", False
+    group.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
+    group.hear(DELETE_LINK, 0)
+    late = arena.peer.new().as_client(stage.port, group)
+    equal(late.first, True, "first contact")
+    lab.until(lambda: stage.arrived(late), "accept")
+    carries(late, stage.arrived(late))
+    is_over(sock)
+    sock.close()
+
+
 def link_of_its_own_choice(stage, peer):
     """A client whose Confirm names another link of the group than the Accept: each direction goes by the
     link that its sender has chosen."""
@@ -248,7 +268,7 @@ CASES = [("accept_of_another_link", accept_of_another_link),
          ("link_of_its_own_choice", link_of_its_own_choice),
          ("one_buffer_too_many", one_buffer_too_many),
          ("data_before_confirm", data_before_confirm), ("first_contact_again", first_contact_again),
-         ("forgotten_link", forgotten_link)]
+         ("forgotten_link", forgotten_link), ("group_that_ends", group_that_ends)]
 
 if __name__ == "__main__":
     sys.exit(scene.run(CASES))

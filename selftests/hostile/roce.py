@@ -53,8 +53,8 @@ class Memory:
 
 
 class Qp:
-    """A queue pair. `behave` says what happens to requests: "well" acknowledges, "dead" says nothing
-    at all, a number is the syndrome that each is answered with."""
+    """A queue pair. `behave` says what happens to requests: "well" acknowledges, "mute" takes them without
+    a word, "dead" does not even hear, a number is the syndrome that each is answered with."""
 
     def __init__(self, host, address=(raw.IP, raw.MAC)):
         self.host, self.qpn = host, host.new_qpn()
@@ -217,6 +217,8 @@ class Qp:
 
     def reply(self, psn, syndrome):
         """An acknowledgement, good or bad."""
+        if self.behave == "mute":
+            return
         self.packet(ACKNOWLEDGE, psn, struct.pack("!I", syndrome << 24 | self.messages))
 
     def destroy(self):

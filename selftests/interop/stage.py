@@ -117,6 +117,16 @@ def fallbacks(reason):
     return csmc.Family().reasons().get(reason, 0)
 
 
+def all_fallbacks():
+    """Reasons and counts, for a report."""
+    if OURS:
+        found = {name.rpartition("_")[2]: count for name, count in lab.counters(None).items()
+                 if name.startswith("fallback_reason_")}
+    else:
+        found = {"%08x" % code: count for code, count in csmc.Family().reasons().items()}
+    return " ".join("%s:%d" % entry for entry in sorted(found.items()))
+
+
 def carried():
     """How many connections of this side are carried by SMC now."""
     if OURS:
@@ -205,6 +215,9 @@ class Case:
                     self.server(listening)  # pylint: disable=no-member
                 else:
                     self.client()  # pylint: disable=no-member
+            except Exception:
+                print("# fallbacks of this side: %s" % all_fallbacks())
+                raise
             finally:
                 if listening is not None:
                     listening.close()

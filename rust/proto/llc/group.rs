@@ -418,8 +418,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.link(slot)?.peer_uid
     }
 
-    /// Whether the end of the whole group is under way.
-    pub(super) const fn is_ending(&self) -> bool {
+    /// Whether the end of the whole group is under way: no connection may join any more (LLF-44,
+    /// LLF-45).
+    pub(crate) const fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending { .. })
     }
 

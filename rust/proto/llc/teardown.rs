@@ -168,6 +168,7 @@ mod tests {
         let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
         assert_eq!(sent(&mut group), Some(expected));
         assert_eq!(group.poll_action(), None);
+        assert!(group.is_ending());
         group.terminate(START, DeleteReason::Inactivity, true);
         assert_eq!(group.poll_action(), None);
         group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
@@ -227,7 +228,9 @@ mod tests {
     fn server_ends_the_group_for_the_client() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
+        assert!(!group.is_ending());
         deliver(&mut group, START, &Message::DeleteLink(ALL));
+        assert!(group.is_ending());
         let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
         assert_eq!(sent(&mut group), Some(expected));
         // Asking again changes nothing.
