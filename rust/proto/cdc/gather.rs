@@ -10,6 +10,9 @@
 //! over, or the application turns to reading. Who wants no delay is not made to wait for others, only
 //! for a completion.
 //!
+//! Who wrote several in a row, and then paused or was answered, is expected to do the same again: of the
+//! next row the first waits already, and the last ends the waiting.
+//!
 //! The time, and what is soon, is four times that which the link takes for a chain, so that it is short
 //! where the link is quick.
 
@@ -20,6 +23,8 @@ use crate::proto::time::{
 
 /// Writes in a row before anything waits.
 const RUN: u8 = 2;
+/// A row of so many is expected to come again.
+const ROW: u8 = 4;
 /// What a chain is thought to take before one was measured, and at most.
 const FIRST: Duration = Duration::from_micros(25);
 const MOST: Duration = Duration::from_micros(125);
@@ -30,6 +35,8 @@ pub(super) struct Gather {
     /// The last write, and how many before it followed each other soon.
     last: Option<Instant>,
     run: u8,
+    /// How many writes the row before had.
+    expected: u8,
     /// Until when what is there waits.
     until: Option<Instant>,
     /// A chain that is being measured: its number, and when it was posted.
@@ -46,6 +53,7 @@ impl Gather {
         Self {
             last: None,
             run: 0,
+            expected: 0,
             until: None,
             measured: None,
             cost: FIRST,
@@ -81,24 +89,40 @@ impl Gather {
     pub(super) fn note_write(&mut self, now: Instant, wait: bool) {
         let time = self.time();
         let soon = |last| now.saturating_since(last) <= time;
-        self.run = match self.last.is_some_and(soon) {
-            true => self.run.saturating_add(1),
-            false => 0,
-        };
+        if self.last.is_some_and(soon) {
+            self.run = self.run.saturating_add(1);
+        } else {
+            self.end_row();
+            self.run = 0;
+        }
         self.last = Some(now);
-        if wait && self.goes_on() && self.until.is_none() {
+        if self.row() == self.expected {
+            self.end();
+        } else if wait && self.goes_on() && self.until.is_none() {
             self.until = Some(now.saturating_add(time));
+        }
+    }
+
+    /// How many writes the row has.
+    const fn row(&self) -> u8 {
+        self.run.saturating_add(1)
+    }
+
+    /// The row that was being written is over, if there was one.
+    fn end_row(&mut self) {
+        if self.last.take().is_some() {
+            self.expected = self.row();
         }
     }
 
     /// Whether the writer is one that goes on.
     pub(super) const fn goes_on(&self) -> bool {
-        self.run >= RUN
+        self.run >= RUN || (self.expected >= ROW && self.row() < self.expected)
     }
 
     /// The peer has answered all there was.
     pub(super) fn note_answer(&mut self) {
-        self.last = None;
+        self.end_row();
     }
 
     /// Whether what is there waits.
@@ -241,6 +265,57 @@ mod tests {
             b.flush();
             assert!(deliver(now, &mut b, &mut a).is_some());
         }
+    }
+
+    /// Rows of so many writes, `gap` microseconds after each other, of which each is answered after a
+    /// while; the chains of the last row, and the longest time that something waited in it.
+    fn rows(sizes: &[u64], gap: u64) -> (u64, u64) {
+        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut now, mut chains, mut longest) = (0, 0, 0);
+        for size in sizes {
+            (chains, longest) = (0, 0);
+            let (mut since, end) = (None, now + size * gap + 1_000);
+            for (n, now) in (now..end).enumerate() {
+                let n = u64::try_from(n).unwrap();
+                a.handle_gathered(at(now));
+                if n % gap == 0 && n / gap < *size {
+                    a.sent_by_app(at(now), 64);
+                    since.get_or_insert(now);
+                }
+                while let Some(sent) = deliver(at(now), &mut a, &mut b) {
+                    a.handle_sent(at(now), sent.token);
+                    longest = longest.max(now - since.take().unwrap());
+                    chains += 1;
+                }
+            }
+            now = end;
+            b.sent_by_app(at(now), 64);
+            b.flush();
+            deliver(at(now), &mut b, &mut a).unwrap();
+        }
+        (chains, longest)
+    }
+
+    // WIN-10.
+    #[test]
+    fn a_row_like_the_one_before_is_one_chain() {
+        assert!(rows(&[16], 2).0 > 2);
+        // It ends with the last, not with the time.
+        assert_eq!(rows(&[16, 16], 2), (1, 30));
+        assert_eq!(rows(&[16, 16, 16], 2), (1, 30));
+        // Who does otherwise is helped by the time.
+        let (chains, longest) = rows(&[16, 5], 2);
+        assert!(chains == 1 && longest <= 101, "{chains} {longest}");
+        assert_eq!(rows(&[16, 5, 1, 1], 2), (1, 0));
+        // Those are pairs of a request.
+        assert_eq!(rows(&[2, 2, 2], 2).1, 0);
+    }
+
+    #[test]
+    fn a_row_is_what_follows_soon() {
+        assert_eq!(rows(&[16, 16, 16], 150), (16, 0));
+        let (chains, longest) = rows(&[16, 1, 16], 150);
+        assert_eq!((chains, longest), (16, 0));
     }
 
     fn gathering() -> (Conn, Instant) {
