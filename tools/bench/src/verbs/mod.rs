@@ -207,43 +207,31 @@ impl Peer {
         Ok(signaled)
     }
 
-    /// Waits for a message, and says whether it is the last one.
-    fn receive(&self) -> Result<bool> {
-        while self.end.wait()? != Done::Received {}
+    /// Waits for a message, asleep or not, and says whether it is the last one.
+    fn receive(&self, asleep: bool) -> Result<bool> {
+        loop {
+            let done = match asleep {
+                true => Some(self.end.wait()?),
+                false => self.end.poll()?,
+            };
+            if done == Some(Done::Received) {
+                break;
+            }
+            std::hint::spin_loop();
+        }
         let last = self.end.octet(0)? == LAST;
         self.end.post_receive(self.size)?;
         Ok(last)
     }
 
-    /// Sends a message.
+    /// Sends a message as SMC-R does: it is written, and another one tells of that.
     fn send(&mut self, what: u8) -> Result<()> {
         self.end.set_octet(self.size, what)?;
-        self.post(Op::Send).map(drop)
-    }
-
-    /// A request or a response as SMC-R has it.
-    fn pair(&mut self) -> Result<()> {
         let signaled = self.count(2);
         let Self {
             end, other, size, ..
         } = self;
         end.post_pair(other, *size, *size, TOLD.min(*size), signaled)
-    }
-
-    /// Writes into the peer's memory, with a mark as the last octet.
-    fn mark(&mut self, mark: u8) -> Result<()> {
-        self.end.set_octet(2 * self.size - 1, mark)?;
-        self.post(Op::Write(0))?;
-        while self.end.poll()?.is_some() {}
-        Ok(())
-    }
-
-    /// Asks memory until there is the mark.
-    fn spot(&self, mark: u8) -> Result<()> {
-        while self.end.octet(self.size - 1)? != mark {
-            std::hint::spin_loop();
-        }
-        Ok(())
     }
 }
 
@@ -263,40 +251,16 @@ pub fn serve(args: &ServeArgs) -> Result<()> {
     Ok(())
 }
 
-/// The mark after this one; it differs from what the memory is filled with.
-fn next_mark(mark: u8) -> u8 {
-    mark % 250 + 1
-}
-
 fn attend(mut peer: Peer, workload: Workload) -> Result<()> {
-    match workload {
-        Workload::PingPong(_) => loop {
-            let last = peer.receive()?;
+    let asleep = !matches!(workload, Workload::PollPong(_));
+    if !matches!(workload, Workload::Bulk(_)) {
+        loop {
+            let last = peer.receive(asleep)?;
             peer.send(MORE)?;
             if last {
                 break;
             }
-        },
-        Workload::Requests(_) => loop {
-            if peer.receive()? {
-                peer.send(MORE)?;
-                break;
-            }
-            peer.pair()?;
-        },
-        Workload::PollPong(_) => {
-            // The client's number of round trips comes first, as nothing in memory says the last.
-            let mut line = String::new();
-            peer.control.read_line(&mut line)?;
-            let rounds: u64 = line.trim().parse()?;
-            let mut mark = 0;
-            for _ in 0..rounds {
-                mark = next_mark(mark);
-                peer.spot(mark)?;
-                peer.mark(mark)?;
-            }
         }
-        _ => {}
     }
     // The client closes when it has everything.
     peer.control.read_line(&mut String::new())?;
@@ -311,8 +275,8 @@ pub fn load(args: &LoadArgs) -> Result<()> {
     let peer = Peer::client(&args.device, stream, args.workload)?;
     let mut outcome = match args.workload {
         Workload::Bulk(_) => bulk(peer, time),
-        Workload::PingPong(_) => pingpong(peer, time),
-        Workload::PollPong(_) => pollpong(peer, time),
+        Workload::PingPong(_) => pingpong(peer, time, true),
+        Workload::PollPong(_) => pingpong(peer, time, false),
         Workload::Requests(count) => requests(peer, count, time),
         other => bail!("{other} needs sockets"),
     }?;
@@ -369,21 +333,21 @@ fn requests(mut peer: Peer, count: u32, time: Duration) -> Result<Outcome> {
     let start = Instant::now();
     let mut under_way = count.min(WINDOW);
     for _ in 0..under_way {
-        peer.pair()?;
+        peer.send(MORE)?;
     }
     let mut messages = 0u64;
     while under_way > 0 {
-        peer.receive()?;
+        peer.receive(true)?;
         messages += 1;
         if start.elapsed() < time {
-            peer.pair()?;
+            peer.send(MORE)?;
         } else {
             under_way -= 1;
         }
     }
     let seconds = start.elapsed().as_secs_f64();
     peer.send(LAST)?;
-    peer.receive()?;
+    peer.receive(true)?;
     let octets = messages * peer.size as u64;
     Ok(Outcome {
         value: messages as f64 / seconds,
@@ -433,38 +397,9 @@ fn trips(
     Ok(outcome)
 }
 
-fn pingpong(mut peer: Peer, time: Duration) -> Result<Outcome> {
+fn pingpong(mut peer: Peer, time: Duration, asleep: bool) -> Result<Outcome> {
     trips(&mut peer, time, |peer, over| {
         peer.send(if over { LAST } else { MORE })?;
-        peer.receive().map(drop)
+        peer.receive(asleep).map(drop)
     })
-}
-
-/// As many round trips as go into `time`, judged by a few. Their number has to be known before.
-fn pollpong(mut peer: Peer, time: Duration) -> Result<Outcome> {
-    let rounds = u64::try_from(time.as_micros() / 100)?.max(100);
-    writeln!(peer.control.get_mut(), "{rounds}")?;
-    let mut times = Vec::new();
-    let mut mark = 0;
-    let start = Instant::now();
-    let mut last = start;
-    for _ in 0..rounds {
-        mark = next_mark(mark);
-        peer.mark(mark)?;
-        peer.spot(mark)?;
-        let now = Instant::now();
-        times.push((now - last).as_secs_f64() * 1e6);
-        last = now;
-    }
-    let octets = rounds * peer.size as u64;
-    let mut outcome = Outcome {
-        messages: rounds,
-        sent: octets,
-        received: octets,
-        seconds: start.elapsed().as_secs_f64(),
-        ..Outcome::default()
-    };
-    outcome.set_times(&mut times);
-    outcome.value = outcome.p50.unwrap_or_default();
-    Ok(outcome)
 }
