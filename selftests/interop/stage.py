@@ -110,21 +110,17 @@ def agree(moment):
     raise AssertionError("groups: %r here, %r there" % (got, theirs))
 
 
+def all_fallbacks():
+    """Why connections of this side have fallen back: codes as in /proc, with their counts."""
+    if OURS:
+        return {name.rpartition("_")[2]: count for name, count in lab.counters(None).items()
+                if name.startswith("fallback_reason_")}
+    return {"%08x" % code: count for code, count in csmc.Family().reasons().items()}
+
+
 def fallbacks(reason):
     """How many connections of this side have fallen back for that reason."""
-    if OURS:
-        return lab.counter(None, "fallback_reason_%08x" % reason)
-    return csmc.Family().reasons().get(reason, 0)
-
-
-def all_fallbacks():
-    """Reasons and counts, for a report."""
-    if OURS:
-        found = {name.rpartition("_")[2]: count for name, count in lab.counters(None).items()
-                 if name.startswith("fallback_reason_")}
-    else:
-        found = {"%08x" % code: count for code, count in csmc.Family().reasons().items()}
-    return " ".join("%s:%d" % entry for entry in sorted(found.items()))
+    return all_fallbacks().get("%08x" % reason, 0)
 
 
 def carried():
