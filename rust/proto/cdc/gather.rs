@@ -154,8 +154,10 @@ mod tests {
         Config,
         Conn,
         Msg,
+        Token,
         Transmit, //
     };
+    use std::collections::VecDeque;
 
     fn at(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1_000)
@@ -174,17 +176,22 @@ mod tests {
         Some(transmit)
     }
 
+    /// Tells of the chains that are over.
+    fn complete(now: u64, conn: &mut Conn, done: &mut VecDeque<(u64, Token)>) {
+        while done.front().is_some_and(|(when, _)| *when <= now) {
+            conn.handle_sent(at(now), done.pop_front().unwrap().1);
+        }
+    }
+
     /// Writes of `size` bytes, `gap` microseconds after each other, over a link that takes `lag`;
     /// returns how many chains there were, and the longest time that something waited.
     fn stream(size: u32, gap: u64, lag: u64, set: impl Fn(&mut Conn)) -> (u32, u64) {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         let (mut chains, mut longest, mut since) = (0, 0, None);
-        let mut done = std::collections::VecDeque::new();
+        let mut done = VecDeque::new();
         for now in 0..gap * WRITES {
             a.handle_gathered(at(now));
-            while done.front().is_some_and(|(when, _)| *when <= now) {
-                a.handle_sent(at(now), done.pop_front().unwrap().1);
-            }
+            complete(now, &mut a, &mut done);
             if now % gap == 0 {
                 set(&mut a);
                 a.sent_by_app(at(now), size);
@@ -274,16 +281,14 @@ mod tests {
     fn rows(sizes: &[u64], gap: u64) -> (u64, u64) {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         let (mut now, mut chains, mut longest) = (0, 0, 0);
-        let mut done = std::collections::VecDeque::new();
+        let mut done = VecDeque::new();
         for size in sizes {
             (chains, longest) = (0, 0);
             let (mut since, end) = (None, now + size * gap + 1_000);
             for (n, now) in (now..end).enumerate() {
                 let n = u64::try_from(n).unwrap();
                 a.handle_gathered(at(now));
-                while done.front().is_some_and(|(when, _)| *when <= now) {
-                    a.handle_sent(at(now), done.pop_front().unwrap().1);
-                }
+                complete(now, &mut a, &mut done);
                 if n % gap == 0 && n / gap < *size {
                     a.sent_by_app(at(now), 64);
                     since.get_or_insert(now);
