@@ -34,11 +34,13 @@ pub enum Transport {
     Tcp,
     /// A queue pair and nothing above it.
     Raw,
+    /// Local sockets: the system calls and copies, and nothing below them.
+    Unix,
 }
 
 impl Transport {
     /// All, in the order of a round.
-    pub const ALL: [Self; 4] = [Self::C, Self::Ours, Self::Tcp, Self::Raw];
+    pub const ALL: [Self; 5] = [Self::C, Self::Ours, Self::Tcp, Self::Raw, Self::Unix];
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
@@ -47,6 +49,7 @@ impl Transport {
             Self::Ours => "ours",
             Self::Tcp => "tcp",
             Self::Raw => "raw",
+            Self::Unix => "unix",
         }
     }
 }
@@ -142,7 +145,7 @@ pub fn of_end(end: &End, transport: Transport) -> Result<Counters> {
                     found.insert(format!("smc.{name}"), value);
                 }
             }
-            Transport::Tcp | Transport::Raw => {}
+            Transport::Tcp | Transport::Raw | Transport::Unix => {}
         }
         Ok(())
     })?;
@@ -224,6 +227,10 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
             wanted("tcp.OutSegs", connections)
         }
         Transport::Raw => wanted("rxe.sent_bytes", sent),
+        Transport::Unix => {
+            bound("rxe.sent_pkts", 0.0)?;
+            bound("tcp.ActiveOpens", 0.0)
+        }
         Transport::Ours => {
             bound("smc.fallback_clnt", fallbacks)?;
             bound("smc.aborted_clnt", 0.0)?;
@@ -298,13 +305,20 @@ mod tests {
         ]
         .map(|(k, v)| (k.to_string(), v))
         .into();
-        for transport in Transport::ALL {
+        for transport in [
+            Transport::C,
+            Transport::Ours,
+            Transport::Tcp,
+            Transport::Raw,
+        ] {
             assert_eq!(
                 proves(transport, &outcome, &counters),
                 Ok(()),
                 "{transport:?}"
             );
         }
+        assert!(proves(Transport::Unix, &outcome, &counters).is_err());
+        assert_eq!(proves(Transport::Unix, &outcome, &Counters::new()), Ok(()));
         counters.insert("smc.fallback_clnt".into(), 1.0);
         assert!(proves(Transport::Ours, &outcome, &counters).is_err());
         counters.insert("smc.fallbacks".into(), 1.0);

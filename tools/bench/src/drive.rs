@@ -284,7 +284,7 @@ impl Driver<'_> {
     fn preload(&self, transport: Transport) -> Result<Option<PathBuf>> {
         match transport {
             Transport::C | Transport::Ours => programs::preload_library().map(Some),
-            Transport::Tcp | Transport::Raw => Ok(None),
+            Transport::Tcp | Transport::Raw | Transport::Unix => Ok(None),
         }
     }
 
@@ -295,17 +295,7 @@ impl Driver<'_> {
             0 => self.plan.counted(transport, mtu),
             _ if wanted.is_empty() => self.plan.workloads(transport, mtu),
             _ => {
-                // Raw verbs and sockets cannot do the same.
-                let fits = |workload: &Workload| match workload {
-                    Workload::Bulk(_)
-                    | Workload::PingPong(_)
-                    | Workload::PollPong(_)
-                    | Workload::Requests(_) => true,
-                    Workload::Program(_) => {
-                        transport != Transport::Raw && self.args.topology == Topology::Namespaces
-                    }
-                    _ => transport != Transport::Raw,
-                };
+                let fits = |workload: &Workload| self.plan.fits(transport, *workload);
                 wanted.iter().copied().filter(fits).collect()
             }
         }
@@ -393,7 +383,7 @@ impl Driver<'_> {
             Transport::Ours => {
                 lab::run(&format!("insmod {}", self.args.module.display())).map(drop)
             }
-            Transport::Tcp | Transport::Raw => Ok(()),
+            Transport::Tcp | Transport::Raw | Transport::Unix => Ok(()),
         }
     }
 
@@ -573,6 +563,7 @@ impl Driver<'_> {
 fn family(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "tcp",
+        Transport::Unix => "unix",
         _ => "smc",
     }
 }

@@ -96,18 +96,23 @@ pub struct LoadArgs {
 pub fn run(args: &LoadArgs) -> Result<()> {
     sock::many_files()?;
     let client = args.to.client()?;
+    // Local sockets never wait, and have no such options.
+    let pushed = |push| match client.family {
+        Family::Unix => Push::Default,
+        _ => push,
+    };
     let before = process_time("self");
     let mut held = Vec::new();
     let mut outcome = match args.workload {
         Workload::First => client.first(),
         Workload::Bulk(size) => client.stream(size, Push::Default, true),
         Workload::File(size) => client.file(size),
-        Workload::Stream { size, push } => client.stream(size, push, false),
+        Workload::Stream { size, push } => client.stream(size, pushed(push), false),
         Workload::Both(size) => client.both(size),
         Workload::PingPong(size) | Workload::PollPong(size) => {
             client.echo(size, 1, Push::Default, true)
         }
-        Workload::Pipe { size, depth, push } => client.echo(size, depth, push, false),
+        Workload::Pipe { size, depth, push } => client.echo(size, depth, pushed(push), false),
         Workload::Requests(count) => client.requests(count),
         Workload::Connects(count) => clients::connects(&client, count),
         Workload::Idle(count) => client.idle(count, &mut held),

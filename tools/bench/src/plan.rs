@@ -34,6 +34,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether a transport can do a workload: raw verbs and sockets cannot do the same, and local
+    /// sockets have no other kernel, no handshake, and nothing to poll.
+    pub fn fits(&self, transport: Transport, workload: Workload) -> bool {
+        let sockets = !matches!(transport, Transport::Raw | Transport::Unix);
+        match workload {
+            _ if transport == Transport::Unix && self.wire => false,
+            Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
+            Workload::PollPong(_) => transport != Transport::Unix,
+            Workload::File(_)
+            | Workload::Both(_)
+            | Workload::Stream { .. }
+            | Workload::Pipe { .. } => transport != Transport::Raw,
+            Workload::Program(_) => sockets && !self.wire,
+            Workload::First | Workload::Connects(_) | Workload::Idle(_) => sockets,
+        }
+    }
+
     /// The workloads of a round. What depends on a fresh module comes first; connections that do
     /// nothing are counted before buffers of others lie around.
     pub fn workloads(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
@@ -58,17 +75,6 @@ impl Plan {
         } else {
             vec![64, 4096]
         };
-        if transport == Transport::Raw {
-            plan.extend(bulk.into_iter().map(Workload::Bulk));
-            plan.extend(pingpong.into_iter().map(Workload::PingPong));
-            if full && !self.wire {
-                plan.push(Workload::PollPong(64));
-            }
-            if full {
-                plan.extend(REQUESTS.map(Workload::Requests));
-            }
-            return plan;
-        }
         plan.push(Workload::First);
         if full {
             let idle = if self.quick { 200 } else { 1000 };
@@ -85,9 +91,20 @@ impl Plan {
         }
         plan.extend(both.into_iter().map(Workload::Both));
         plan.extend(pingpong.into_iter().map(Workload::PingPong));
-        if !full {
-            return plan;
+        if full {
+            plan.extend(self.messages());
         }
+        // What has no packets is the same with packets of any size.
+        plan.retain(|workload| self.fits(transport, *workload));
+        if transport == Transport::Unix && !full {
+            plan.clear();
+        }
+        plan
+    }
+
+    /// Small messages, many connections, and programs.
+    fn messages(&self) -> Vec<Workload> {
+        let mut plan = Vec::new();
         if !self.wire {
             plan.push(Workload::PollPong(64));
         }
@@ -181,6 +198,9 @@ mod tests {
                 let programs = |workload: &Workload| matches!(workload, Workload::Program(_));
                 assert_eq!(c.iter().any(programs), mtu == LARGE_MTU);
                 assert!(!raw.iter().any(programs));
+                let unix = plan.workloads(Transport::Unix, mtu);
+                assert_eq!(unix.contains(&Workload::Bulk(64)), mtu == LARGE_MTU);
+                assert!(!unix.contains(&Workload::First));
             }
             assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 6);
             let wire = Plan {
@@ -192,6 +212,7 @@ mod tests {
             assert_eq!(planned.contains(&crr), !quick);
             assert!(!planned.contains(&Workload::Program(Program::Iperf3)));
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
+            assert!(wire.workloads(Transport::Unix, SMALL_MTU).is_empty());
         }
     }
 }

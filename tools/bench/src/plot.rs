@@ -31,6 +31,7 @@ fn color(transport: Transport) -> RGBColor {
         Transport::Ours => RGBColor(0, 114, 178),
         Transport::Tcp => RGBColor(120, 120, 120),
         Transport::Raw => RGBColor(0, 158, 115),
+        Transport::Unix => RGBColor(204, 121, 167),
     }
 }
 
@@ -40,6 +41,7 @@ fn title(transport: Transport) -> &'static str {
         Transport::Ours => "rdma_sock",
         Transport::Tcp => "TCP",
         Transport::Raw => "raw verbs",
+        Transport::Unix => "local sockets",
     }
 }
 

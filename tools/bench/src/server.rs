@@ -23,7 +23,8 @@ use anyhow::{
 use clap::Args;
 use rustix::{
     buffer::spare_capacity,
-    event::epoll, //
+    event::epoll,
+    io::Errno, //
 };
 use std::{
     collections::HashMap,
@@ -130,13 +131,11 @@ fn serve(listener: &TcpListener) -> Result<()> {
 /// The next connection, if there is one. One that failed before it was taken is passed over.
 fn accept(listener: &TcpListener) -> Result<Option<TcpStream>> {
     loop {
-        match listener.accept() {
-            Ok((stream, _)) => return Ok(Some(stream)),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-            Err(error) => match error.kind() {
-                ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
-                _ => return Err(error).context("accept"),
-            },
+        match sock::accept(listener) {
+            Ok(stream) => return Ok(Some(stream)),
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(Errno::CONNABORTED | Errno::INTR) => {}
+            Err(error) => return Err(error).context("accept"),
         }
     }
 }

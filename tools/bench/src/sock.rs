@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stream sockets of TCP and of SMC, which differ by what `socket()` is asked for and by nothing else.
+//! Stream sockets of TCP and of SMC, which differ by what `socket()` is asked for and by nothing else;
+//! and local ones, which have a path where those have an address.
 
 use anyhow::{
     Context,
     Result, //
 };
-use rustix::net::{
-    bind,
-    connect,
-    listen,
-    socket_with,
-    sockopt,
-    AddressFamily,
-    Protocol,
-    SocketFlags,
-    SocketType, //
+use rustix::{
+    io::Errno,
+    net::{
+        accept_with,
+        bind,
+        connect,
+        listen,
+        socket_with,
+        sockopt,
+        AddressFamily,
+        Protocol,
+        SocketAddrUnix,
+        SocketFlags,
+        SocketType, //
+    },
 };
 use std::{
+    fs,
     net::{
         SocketAddr,
         TcpListener,
@@ -42,6 +49,8 @@ pub enum Family {
     Smc,
     /// SMC, as a protocol of the internet families.
     SmcProto,
+    /// Local sockets, which have no network and no device. Only the port of an address means something.
+    Unix,
 }
 
 impl Family {
@@ -51,8 +60,14 @@ impl Family {
             Self::Tcp => "tcp",
             Self::Smc => "smc",
             Self::SmcProto => "smc-proto",
+            Self::Unix => "unix",
         }
     }
+}
+
+/// Where local sockets are, the same in all network namespaces.
+fn path(addr: SocketAddr) -> String {
+    format!("/tmp/bench-{}", addr.port())
 }
 
 fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
@@ -68,6 +83,7 @@ fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
             (AddressFamily::from_raw(AF_SMC), six)
         }
         Family::SmcProto => (inet, Some(IPPROTO_SMC)),
+        Family::Unix => (AddressFamily::UNIX, None),
     };
     socket_with(
         family,
@@ -81,17 +97,33 @@ fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
 /// A connection to `peer`.
 pub fn dial(family: Family, peer: SocketAddr) -> Result<TcpStream> {
     let fd = new(family, peer)?;
-    connect(&fd, &peer).context("connect")?;
+    match family {
+        Family::Unix => connect(&fd, &SocketAddrUnix::new(path(peer))?),
+        _ => connect(&fd, &peer),
+    }
+    .context("connect")?;
     Ok(TcpStream::from(fd))
 }
 
 /// A listening socket.
 pub fn serve(family: Family, at: SocketAddr) -> Result<TcpListener> {
     let fd = new(family, at)?;
-    sockopt::set_socket_reuseaddr(&fd, true).context("SO_REUSEADDR")?;
-    bind(&fd, &at).context("bind")?;
+    if family == Family::Unix {
+        let path = path(at);
+        // That of a server before; there may be none.
+        let _ = fs::remove_file(&path);
+        bind(&fd, &SocketAddrUnix::new(path)?).context("bind")?;
+    } else {
+        sockopt::set_socket_reuseaddr(&fd, true).context("SO_REUSEADDR")?;
+        bind(&fd, &at).context("bind")?;
+    }
     listen(&fd, BACKLOG).context("listen")?;
     Ok(TcpListener::from(fd))
+}
+
+/// The next connection, of any family.
+pub fn accept(listener: &TcpListener) -> Result<TcpStream, Errno> {
+    accept_with(listener, SocketFlags::CLOEXEC).map(TcpStream::from)
 }
 
 /// Sets or clears `TCP_CORK`.

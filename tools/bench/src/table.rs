@@ -116,6 +116,9 @@ pub struct Verdict {
     pub bound: f64,
     /// Whether it is kept.
     pub met: bool,
+    /// If not: the same ratio of those that have less to do and do not keep it either.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub limits: BTreeMap<String, f64>,
 }
 
 /// Everything that a run gave.
@@ -205,14 +208,25 @@ impl Results {
             }
         }
         if metric == Metric::Value {
-            for Target { to, bound } in targets::of(workload) {
-                if let Some(ratio) = row.ratios.get(to.name()) {
-                    row.targets.push(Verdict {
-                        to: to.name().into(),
-                        bound,
-                        met: met(ratio.median, bound, row.lower_is_better),
-                    });
+            for Target { to, bound, limits } in targets::of(workload) {
+                let Some(ratio) = row.ratios.get(to.name()) else {
+                    continue;
+                };
+                let met = |ratio: f64| met(ratio, bound, row.lower_is_better);
+                let mut verdict = Verdict {
+                    to: to.name().into(),
+                    bound,
+                    met: met(ratio.median),
+                    limits: BTreeMap::new(),
+                };
+                for limit in limits.iter().filter(|limit| **limit != to && !verdict.met) {
+                    let theirs = values.get(limit.name()).zip(values.get(to.name()));
+                    let ratio = theirs.and_then(|(limit, to)| paired_ratio(limit, to));
+                    if let Some(ratio) = ratio.filter(|ratio| !met(ratio.median)) {
+                        verdict.limits.insert(limit.name().into(), ratio.median);
+                    }
                 }
+                row.targets.push(verdict);
             }
         }
         if !row.figures.is_empty() {
@@ -251,7 +265,8 @@ impl Results {
     pub fn table(&self) -> String {
         let mut text = String::new();
         let header = [
-            "workload", "unit", "C", "ours", "TCP", "raw", "/C", "/TCP", "/raw", "target",
+            "workload", "unit", "C", "ours", "TCP", "raw", "unix", "/C", "/TCP", "/raw", "/unix",
+            "target",
         ];
         let rows: Vec<Vec<String>> = self.rows.iter().map(Row::cells).collect();
         grid(&mut text, &header.map(String::from), &rows);
@@ -275,7 +290,7 @@ impl Results {
                 rows.push(row);
             }
         }
-        let header = ["workload", "count", "C", "ours", "TCP", "raw"];
+        let header = ["workload", "count", "C", "ours", "TCP", "raw", "unix"];
         grid(&mut text, &header.map(String::from), &rows);
         if !self.doubtful.is_empty() {
             text += "\nNot counted, as the payload did not go the way that was meant\n\n";
@@ -344,7 +359,10 @@ impl Row {
             });
             cells.push(figure.unwrap_or("-".into()));
         }
-        for transport in [Transport::C, Transport::Tcp, Transport::Raw] {
+        for transport in Transport::ALL {
+            if transport == Transport::Ours {
+                continue;
+            }
             let ratio = self.ratios.get(transport.name());
             cells.push(ratio.map_or("-".into(), |ratio| format!("{:.2}", ratio.median)));
         }
@@ -354,6 +372,9 @@ impl Row {
             let word = if verdict.met { "met" } else { "missed" };
             // Writing to a string does not fail.
             let _ = write!(targets, "{sign}{} {} {word} ", verdict.bound, verdict.to);
+            for (limit, ratio) in &verdict.limits {
+                let _ = write!(targets, "({limit} {ratio:.2}) ");
+            }
         }
         cells.push(match targets.trim() {
             "" => "-".into(),
@@ -447,6 +468,19 @@ mod tests {
             .iter()
             .any(|target| target.to == "c" && target.met));
         assert_eq!(results.rows[2].figures["c"].median, 10_000.0);
+    }
+
+    #[test]
+    fn a_missed_target_names_who_misses_it_too() {
+        let mut samples = Vec::new();
+        for (transport, value) in [("c", 20.0), ("ours", 18.0), ("raw", 16.0), ("unix", 14.0)] {
+            samples.push(sample(transport, 1, value));
+        }
+        let results = Results::of(&samples).unwrap();
+        let verdict = &results.rows[0].targets[0];
+        assert!(!verdict.met);
+        assert_eq!(verdict.limits, [("raw".to_string(), 0.8)].into());
+        assert!(results.table().contains("≤0.75 c missed (raw 0.80)"));
     }
 
     #[test]

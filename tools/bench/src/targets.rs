@@ -14,20 +14,23 @@ pub struct Target {
     pub to: Transport,
     /// The bound.
     pub bound: f64,
+    /// Those that have less to do. Where they miss it as well, it is out of reach.
+    pub limits: &'static [Transport],
 }
 
 /// The targets of a workload.
 pub fn of(workload: Workload) -> Vec<Target> {
-    let c = |bound| Target {
-        to: Transport::C,
-        bound,
+    // Raw verbs have the same device, local sockets the same system calls; and before there is an
+    // SMC connection there is one of TCP.
+    let limits: &[Transport] = match workload {
+        Workload::Bulk(64) | Workload::Stream { .. } | Workload::Pipe { .. } => &[Transport::Unix],
+        Workload::Connects(_) => &[Transport::Tcp],
+        _ => &[Transport::Raw, Transport::Unix],
     };
-    let raw = |bound| Target {
-        to: Transport::Raw,
-        bound,
-    };
+    let to = |to, bound| Target { to, bound, limits };
+    let c = |bound| to(Transport::C, bound);
     match workload {
-        Workload::Bulk(size) if size >= 64 << 10 => vec![c(1.05), raw(0.97)],
+        Workload::Bulk(size) if size >= 64 << 10 => vec![c(1.05), to(Transport::Raw, 0.97)],
         Workload::Both(size) | Workload::File(size) if size >= 64 << 10 => vec![c(1.05)],
         Workload::PingPong(size) if size <= 4096 => vec![c(0.75)],
         Workload::PollPong(_) => vec![c(0.6)],
