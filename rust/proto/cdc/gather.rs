@@ -14,7 +14,7 @@
 //! next row the first waits already, and the last ends the waiting.
 //!
 //! The time, and what is soon, is four times that which the link takes for a chain, so that it is short
-//! where the link is quick.
+//! where the link is quick; of a writer that has gone on for long it is four times as much.
 
 use crate::proto::time::{
     Duration,
@@ -23,6 +23,8 @@ use crate::proto::time::{
 
 /// Writes in a row before anything waits.
 const RUN: u8 = 2;
+/// After so many there is no hurry.
+const LONG: u8 = 32;
 /// A row of so many is expected to come again.
 const ROW: u8 = 4;
 /// What a chain is thought to take before one was measured, and at most.
@@ -60,9 +62,19 @@ impl Gather {
         }
     }
 
+    /// After what time a write does not follow the one before any more.
+    const fn soon(&self) -> Duration {
+        self.cost.saturating_mul(4)
+    }
+
     /// How long a piece waits.
     const fn time(&self) -> Duration {
-        self.cost.saturating_mul(4)
+        let soon = self.soon();
+        if self.run < LONG {
+            soon
+        } else {
+            soon.saturating_mul(4)
+        }
     }
 
     /// A chain was posted that will tell of its completion.
@@ -87,8 +99,7 @@ impl Gather {
 
     /// The application has written; with `wait` it may wait for more.
     pub(super) fn note_write(&mut self, now: Instant, wait: bool) {
-        let time = self.time();
-        let soon = |last| now.saturating_since(last) <= time;
+        let soon = |last| now.saturating_since(last) <= self.soon();
         if self.last.is_some_and(soon) {
             self.run = self.run.saturating_add(1);
         } else {
@@ -100,7 +111,7 @@ impl Gather {
         if self.row() == self.expected && self.expected < u8::MAX {
             self.end();
         } else if wait && self.goes_on() && self.until.is_none() {
-            self.until = Some(now.saturating_add(time));
+            self.until = Some(now.saturating_add(self.time()));
         }
     }
 
@@ -213,9 +224,9 @@ mod tests {
     fn a_stream_of_small_pieces_is_gathered() {
         // With completions alone it would be as many chains as the link can do, or writes.
         let (chains, longest) = stream(64, 10, 20, |_| {});
-        assert!(chains < 130 && longest <= 110, "{chains} {longest}");
+        assert!(chains < 40 && longest <= 400, "{chains} {longest}");
         let (chains, longest) = stream(64, 10, 9, |_| {});
-        assert!(chains < 270 && longest <= 100, "{chains} {longest}");
+        assert!(chains < 100 && longest <= 400, "{chains} {longest}");
         let (chains, longest) = stream(64, 10, 5_000, |_| {});
         assert!(chains < 40 && longest <= 5_500, "{chains} {longest}");
     }
@@ -224,7 +235,15 @@ mod tests {
     fn a_quick_link_is_used() {
         // How quick it is, the first pieces tell.
         let (chains, longest) = stream(64, 10, 2, |_| {});
-        assert!(chains > 950 && longest <= 100, "{chains} {longest}");
+        assert!(chains > 850 && longest <= 150, "{chains} {longest}");
+    }
+
+    #[test]
+    fn only_who_goes_on_for_long_waits_long() {
+        let (_, longest) = rows(&[u64::from(LONG)], 2);
+        assert!(longest <= 101, "{longest}");
+        let (_, longest) = rows(&[500], 2);
+        assert!(longest > 101 && longest <= 400, "{longest}");
     }
 
     #[test]
@@ -326,7 +345,7 @@ mod tests {
     fn a_long_row_is_gathered_to_its_end() {
         let (first, _) = rows(&[2_000], 2);
         let (chains, longest) = rows(&[2_000, 2_000], 2);
-        assert!(chains <= first && longest <= 101, "{chains} {longest}");
+        assert!(chains <= first && longest <= 400, "{chains} {longest}");
     }
 
     #[test]
