@@ -151,6 +151,11 @@ impl LinkGroup {
     }
 
     fn perform_all(this: &Arc<Self>, inner: &mut Inner) {
+        // The end may take as long as a timer runs; whoever comes from when the peer can know of it
+        // gets another group.
+        if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
+            this.tokens.lock().close();
+        }
         while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
             Self::perform(this, inner, action);
         }
@@ -290,10 +295,6 @@ impl LinkGroup {
 
     /// Ends the group if the core said so, else arms its timer.
     pub(super) fn conclude(this: &Arc<Self>, inner: &mut Inner) {
-        // The end may take as long as a timer runs; whoever comes now gets another group.
-        if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
-            this.tokens.lock().close();
-        }
         if inner.over {
             let left = inner.linger.map(|until| until.saturating_since(now()));
             match left.filter(|left| *left > Duration::ZERO) {

@@ -222,6 +222,14 @@ pub(crate) fn prepare(
     connection: &Arc<Connection>,
     request: &Request,
 ) -> Result<Option<Offer>, Reason> {
+    match prepare_once(connection, request) {
+        // The group has been filled or has ended since it was found, and is not found again.
+        Err(Reason::MaxConnectionsError) => prepare_once(connection, request),
+        prepared => prepared,
+    }
+}
+
+fn prepare_once(connection: &Arc<Connection>, request: &Request) -> Result<Option<Offer>, Reason> {
     let place = match request {
         Request::Proposal(proposal) => server_place(connection, proposal),
         Request::Accept(accept) => client_place(connection, accept),
