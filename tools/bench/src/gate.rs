@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The gate: ratios of a run beside those that are committed, and counts for a message. Times of
-//! different runs are never compared, as they depend on the machine.
+//! different runs are never compared, as they depend on the machine. Nor are ratios to TCP and to local
+//! sockets: those have no device to wait for, differ from run to run by factors, and by as much then
+//! differs what is nothing else than their ratio.
 
 use crate::{
     counters::Transport,
     stats::Summary,
-    table::Results, //
+    table::{
+        Results,
+        Row, //
+    },
 };
 use serde::{
     Deserialize,
@@ -16,6 +21,12 @@ use std::collections::BTreeMap;
 
 /// By how much a ratio may be worse than the committed one if the baseline does not say.
 const TOLERANCE: f64 = 0.25;
+
+/// The same for the slowest of a hundred, which in half a second are a handful.
+const TAIL_TOLERANCE: f64 = 4.0;
+
+/// Those whose ratio says something of ours.
+const OTHERS: [Transport; 2] = [Transport::C, Transport::Raw];
 
 /// Workloads whose counts do not depend on the load of the machine: nothing is coalesced in them.
 const STEADY: [&str; 3] = ["/pingpong:64", "/pingpong:4096", "/crr:8"];
@@ -39,10 +50,20 @@ pub struct Entry {
 pub struct Baseline {
     /// By how much of itself a ratio may be worse, beside its spread.
     pub tolerance: f64,
+    /// The same for rows that end in `p99`.
+    pub tail_tolerance: f64,
     /// By the row's name and the other transport's, as `namespaces/65535/pingpong:64 /c`.
     pub ratios: BTreeMap<String, Entry>,
     /// Counts of ours for a message, as `namespaces/65535/pingpong:64 smc.tx_cqes`.
     pub counts: BTreeMap<String, f64>,
+}
+
+/// The ratios of a row that are compared.
+fn compared(row: &Row) -> impl Iterator<Item = (String, &Summary)> {
+    OTHERS.into_iter().filter_map(|to| {
+        let ratio = row.ratios.get(to.name())?;
+        Some((format!("{} /{}", row.name, to.name()), ratio))
+    })
 }
 
 /// The counts of a run that can be compared with those of another.
@@ -67,9 +88,9 @@ impl Baseline {
     pub fn of(results: &Results) -> Self {
         let mut ratios = BTreeMap::new();
         for row in &results.rows {
-            for (to, ratio) in &row.ratios {
+            for (name, ratio) in compared(row) {
                 ratios.insert(
-                    format!("{} /{to}", row.name),
+                    name,
                     Entry {
                         ratio: ratio.median,
                         lower_is_better: row.lower_is_better,
@@ -80,6 +101,7 @@ impl Baseline {
         }
         Self {
             tolerance: TOLERANCE,
+            tail_tolerance: TAIL_TOLERANCE,
             ratios,
             counts: steady_counts(results),
         }
@@ -87,16 +109,15 @@ impl Baseline {
 
     /// What of `results` is worse than this, one line for each; and how many figures were compared.
     pub fn compare(&self, results: &Results) -> (usize, Vec<String>) {
-        let mut compared = 0;
+        let mut count = 0;
         let mut worse = Vec::new();
         for row in &results.rows {
-            for (to, now) in &row.ratios {
-                let name = format!("{} /{to}", row.name);
+            for (name, now) in compared(row) {
                 let Some(entry) = self.ratios.get(&name) else {
                     continue;
                 };
-                compared += 1;
-                let bound = self.bound(entry, now);
+                count += 1;
+                let bound = self.bound(entry, now, row.name.ends_with(" p99"));
                 let bad = match entry.lower_is_better {
                     true => now.median > bound,
                     false => now.median < bound,
@@ -110,24 +131,29 @@ impl Baseline {
             }
         }
         for (name, now) in steady_counts(results) {
-            let Some(count) = self.counts.get(&name) else {
+            let Some(before) = self.counts.get(&name) else {
                 continue;
             };
-            compared += 1;
-            let bound = count * (1.0 + self.tolerance);
+            count += 1;
+            let bound = before * (1.0 + self.tolerance);
             if now > bound {
                 worse.push(format!(
-                    "{name}: {now:.3} for a message is more than {count:.3}; the bound is {bound:.3}"
+                    "{name}: {now:.3} for a message is more than {before:.3}; the bound is {bound:.3}"
                 ));
             }
         }
-        (compared, worse)
+        (count, worse)
     }
 
     /// The worst ratio that passes. What scatters more may be off by more, but not by any amount.
-    fn bound(&self, entry: &Entry, now: &Summary) -> f64 {
+    fn bound(&self, entry: &Entry, now: &Summary, tail: bool) -> f64 {
         let spread = entry.spread.max(now.spread()).clamp(0.0, 0.5);
-        let slack = 1.0 + self.tolerance + spread;
+        let tolerance = if tail {
+            self.tail_tolerance
+        } else {
+            self.tolerance
+        };
+        let slack = 1.0 + tolerance + spread;
         match entry.lower_is_better {
             true => entry.ratio * slack,
             false => entry.ratio / slack,
@@ -138,7 +164,6 @@ impl Baseline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::Row;
 
     fn results(ratio: f64, lower_is_better: bool) -> Results {
         let summary = Summary::of(&[ratio]).unwrap();
@@ -172,6 +197,26 @@ mod tests {
         assert_eq!(rates.compare(&results(1.7, false)).1.len(), 0);
         assert_eq!(rates.compare(&results(1.5, false)).1.len(), 1);
         assert_eq!(rates.compare(&results(9.0, false)).1.len(), 0);
+    }
+
+    #[test]
+    fn a_tail_has_to_be_much_worse() {
+        let tail = |ratio| {
+            let mut results = results(ratio, true);
+            results.rows[0].name += " p99";
+            results
+        };
+        let baseline = Baseline::of(&tail(0.5));
+        assert_eq!(baseline.compare(&tail(2.0)), (1, vec![]));
+        assert_eq!(baseline.compare(&tail(3.0)).1.len(), 1);
+    }
+
+    #[test]
+    fn others_than_c_and_the_device_are_not_compared() {
+        let mut results = results(1.0, true);
+        let summary = Summary::of(&[1.0]).unwrap();
+        results.rows[0].ratios = [("tcp".to_string(), summary)].into();
+        assert!(Baseline::of(&results).ratios.is_empty());
     }
 
     #[test]
