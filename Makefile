@@ -61,7 +61,7 @@ selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
 	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
 
 .PHONY: bench
-bench: ## compare with C net/smc, TCP and raw verbs: QUICK=1 for 15 minutes; build/bench.json
+bench: ## compare with C net/smc, TCP, raw verbs, local sockets: QUICK=1 for 15 minutes; build/bench.json
 	@QUICK='$(QUICK)' scripts/bench run
 
 .PHONY: bench-check
