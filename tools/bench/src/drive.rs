@@ -60,11 +60,19 @@ use std::{
         Command,
         Stdio, //
     },
-    time::Instant,
+    thread,
+    time::{
+        Duration,
+        Instant, //
+    },
 };
 
 /// Where the server listens.
 const PORT: u16 = 7001;
+
+/// For so long the counters of a device are those that somebody has read before: 10 ms, in ticks of as
+/// much.
+const COUNTERS_KEPT: Duration = Duration::from_millis(30);
 
 /// How long new sockets poll busily before they sleep, in microseconds.
 const BUSY_READ: &str = "/proc/sys/net/core/busy_read";
@@ -512,6 +520,7 @@ impl Driver<'_> {
             _ => 0.0,
         };
         let before = self.snapshot(transport, round, cpu())?;
+        let start = Instant::now();
         let (mut outcome, used) = self.lab.near.within(|| {
             let mut command = self.client(transport, workload)?;
             let mut child = command
@@ -534,6 +543,7 @@ impl Driver<'_> {
             let outcome: Outcome = serde_json::from_str(&line).context("the client's answer")?;
             Ok((outcome, used))
         })?;
+        thread::sleep(COUNTERS_KEPT.saturating_sub(start.elapsed()));
         let after = self.snapshot(transport, round, cpu())?;
         if let Workload::Idle(count) = workload {
             outcome.value = used / f64::from(count);
