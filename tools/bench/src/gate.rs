@@ -145,18 +145,18 @@ impl Baseline {
         (count, worse)
     }
 
-    /// The worst ratio that passes. What scatters more may be off by more, but not by any amount.
+    /// The worst ratio that passes. What scatters more may be off by more, but not by any amount. A tail
+    /// that is no longer than the other's passes: if it was far shorter once, the other stood still.
     fn bound(&self, entry: &Entry, now: &Summary, tail: bool) -> f64 {
         let spread = entry.spread.max(now.spread()).clamp(0.0, 0.5);
-        let tolerance = if tail {
-            self.tail_tolerance
-        } else {
-            self.tolerance
-        };
-        let slack = 1.0 + tolerance + spread;
-        match entry.lower_is_better {
-            true => entry.ratio * slack,
-            false => entry.ratio / slack,
+        let slack = 1.0 + spread;
+        match (tail, entry.lower_is_better) {
+            (true, _) => {
+                let bound = entry.ratio * (slack + self.tail_tolerance);
+                bound.max(1.0 + self.tolerance)
+            }
+            (false, true) => entry.ratio * (slack + self.tolerance),
+            (false, false) => entry.ratio / (slack + self.tolerance),
         }
     }
 }
@@ -209,6 +209,9 @@ mod tests {
         let baseline = Baseline::of(&tail(0.5));
         assert_eq!(baseline.compare(&tail(2.0)), (1, vec![]));
         assert_eq!(baseline.compare(&tail(3.0)).1.len(), 1);
+        let once = Baseline::of(&tail(0.1));
+        assert_eq!(once.compare(&tail(1.1)), (1, vec![]));
+        assert_eq!(once.compare(&tail(1.5)).1.len(), 1);
     }
 
     #[test]
