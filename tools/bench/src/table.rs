@@ -240,7 +240,14 @@ impl Results {
         for sample in samples.iter().filter(|sample| sample.outcome.messages > 0) {
             let messages = sample.outcome.messages as f64;
             let of_transport = of_workload.entry(sample.transport.clone()).or_default();
-            for (counter, value) in sample.near.iter().chain(&sample.machine) {
+            let near = &sample.near;
+            if let (Some(sent), Some(lent)) =
+                (near.get("smc.tx_bytes"), near.get("smc.tx_zerocopy_bytes"))
+            {
+                let copies = of_transport.entry(COPIES.into()).or_default();
+                copies.extend((*sent > 0.0).then(|| 1.0 - lent / sent));
+            }
+            for (counter, value) in near.iter().chain(&sample.machine) {
                 if COUNTED.contains(&counter.as_str()) {
                     let values = of_transport.entry(counter.clone()).or_default();
                     values.push(value / messages);
@@ -274,12 +281,14 @@ impl Results {
         let mut rows = Vec::new();
         for (workload, counters) in &self.counts {
             // Those whose packets were counted; the file has all.
-            if !counters.keys().any(|counter| counter.starts_with("wire.")) {
-                continue;
-            }
+            let shown = counters.keys().any(|counter| counter.starts_with("wire."));
             for (counter, by) in counters {
-                // What did not happen is not worth a line.
-                if by.values().all(|count| *count < 0.0005) {
+                let worth = match counter.as_str() {
+                    COPIES => shown || by.values().any(|count| *count < 0.995),
+                    // What did not happen is not worth a line.
+                    _ => shown && by.values().any(|count| *count >= 0.0005),
+                };
+                if !worth {
                     continue;
                 }
                 let mut row = vec![workload.clone(), counter.clone()];
@@ -301,6 +310,9 @@ impl Results {
         text
     }
 }
+
+/// How often the sender copies an octet, of ours. A receiver copies each once.
+const COPIES: &str = "smc.tx_copies";
 
 /// Counters that make sense for a message.
 const COUNTED: [&str; 26] = [
@@ -488,6 +500,23 @@ mod tests {
         let results = Results::of(&some()).unwrap();
         let counts = &results.counts["namespaces/1500/pingpong:64"];
         assert_eq!(counts["smc.tx_cdc"]["ours"], 2.0);
+        assert!(!counts.contains_key(COPIES));
+    }
+
+    #[test]
+    fn what_was_lent_is_not_copied() {
+        let mut samples = some();
+        for sample in &mut samples {
+            sample.near = [
+                ("smc.tx_bytes".to_string(), 80.0),
+                ("smc.tx_zerocopy_bytes".to_string(), 60.0),
+            ]
+            .into();
+        }
+        let results = Results::of(&samples).unwrap();
+        let counts = &results.counts["namespaces/1500/pingpong:64"];
+        assert_eq!(counts[COPIES]["ours"], 0.25);
+        assert!(results.table().contains(COPIES));
     }
 
     #[test]
