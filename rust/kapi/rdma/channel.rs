@@ -25,22 +25,24 @@ use super::{
     cq::Cq,
     device::Device,
     fast_reg::FastReg,
+    messages::{
+        Messages,
+        MESSAGE_LEN, //
+    },
     mr::Mr,
     pd::Pd,
+    posted::Posted,
     qp::{
         Depth,
         Qp, //
     },
     slot::{
-        Messages,
-        Posted,
         RecvPath,
         RecvQueue,
         RecvSlot,
         SendPath,
         SendQueue,
         SendSlot,
-        MESSAGE_LEN,
         WRS_PER_SLOT, //
     },
     wc::WcStatus, //

@@ -23,8 +23,10 @@ pub(super) mod dma;
 mod fast_reg;
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
 mod loopback;
+mod messages;
 pub(crate) mod mr;
 pub(crate) mod pd;
+mod posted;
 mod qp;
 mod slot;
 pub(crate) mod wc;

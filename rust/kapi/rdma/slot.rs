@@ -19,14 +19,19 @@ use super::{
         ChannelOps, //
     },
     device::Device,
-    dma::Mapping,
+    messages::{
+        Messages,
+        BUFFER_BYTES,
+        MESSAGE_BYTES,
+        MESSAGE_LEN, //
+    },
+    posted::Posted,
     qp::Qp,
     wc::WcStatus, //
 };
 use crate::{
     bindings,
     kapi::mem::{
-        block::Block,
         lent::{
             Lent,
             MAX_PIECES, //
@@ -45,22 +50,13 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Size of a message buffer.
-pub(super) const BUFFER_BYTES: usize = 64;
-/// Size of a message that is sent.
-pub(super) const MESSAGE_BYTES: usize = 44;
 /// RDMA writes in front of a message.
 pub(crate) const MAX_WRITES: usize = 3;
 /// Requests of a send slot.
 pub(super) const WRS_PER_SLOT: u32 = 4;
-/// Slots that are posted in a row without one that tells of its completion, at most.
-const MAX_QUIET: usize = 16;
 /// Slots whose users are told at once.
 const TOLD_AT_ONCE: usize = 8;
-/// [`MESSAGE_BYTES`] as in work requests.
-pub(super) const MESSAGE_LEN: u32 = 44;
 
-const _: () = assert!(MESSAGE_LEN as usize == MESSAGE_BYTES && MESSAGE_BYTES <= BUFFER_BYTES);
 const _: () = assert!(WRS_PER_SLOT as usize == MAX_WRITES + 1);
 
 /// Pieces of memory that the writes of a slot are read from: where one write ends and the next
@@ -107,136 +103,10 @@ pub(crate) struct Write {
     pub(crate) raddr: u64,
 }
 
-/// Message buffers of all slots, mapped for the device.
-pub(super) struct Messages {
-    // Unmapped before the memory is freed: fields are dropped in order.
-    mapping: Mapping,
-    block: Block,
-    /// Buffers of slots.
-    slots: usize,
-    /// Octets behind them for a long message.
-    long: usize,
-}
-
-impl Messages {
-    /// Room for all of that.
-    fn block(slots: usize, long: usize) -> Result<Block> {
-        let short = slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?;
-        Block::zeroed(short.checked_add(long).ok_or(EINVAL)?)
-    }
-
-    /// Buffers that the device reads. Sleeps.
-    pub(super) fn for_sending(dev: &Arc<Device>, slots: usize, long: usize) -> Result<Self> {
-        let block = Self::block(slots, long)?;
-        // SAFETY: The block is that memory, and the mapping is dropped first.
-        let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
-        Ok(Self {
-            mapping,
-            block,
-            slots,
-            long,
-        })
-    }
-
-    /// Buffers that the device writes. Sleeps.
-    pub(super) fn for_receiving(dev: &Arc<Device>, slots: usize, long: usize) -> Result<Self> {
-        let block = Self::block(slots, long)?;
-        // SAFETY: The block is that memory, and the mapping is dropped first.
-        let mapping = unsafe { Mapping::from_device(dev, block.addr(), block.len())? };
-        Ok(Self {
-            mapping,
-            block,
-            slots,
-            long,
-        })
-    }
-
-    /// Address of a buffer for the device.
-    pub(super) fn dma_addr(&self, index: u16) -> Result<u64> {
-        self.mapping.addr(usize::from(index) * BUFFER_BYTES)
-    }
-
-    /// Address of a buffer for the CPU, as inline requests want it.
-    fn cpu_addr(&self, index: u16) -> u64 {
-        (self.block.addr() as u64).wrapping_add(u64::from(index) * BUFFER_BYTES as u64)
-    }
-
-    /// Puts a message into a buffer and hands it to the device.
-    fn put(&self, index: u16, msg: &[u8; MESSAGE_BYTES]) -> Result {
-        let off = usize::from(index) * BUFFER_BYTES;
-        self.block.write(off, msg)?;
-        self.mapping.sync_for_device(off, MESSAGE_BYTES)
-    }
-
-    /// Copies a buffer out and hands it back to the device.
-    fn take(&self, index: u16) -> Result<[u8; BUFFER_BYTES]> {
-        let off = usize::from(index) * BUFFER_BYTES;
-        self.mapping.sync_for_cpu(off, BUFFER_BYTES)?;
-        let mut copy = [0; BUFFER_BYTES];
-        self.block.read(off, &mut copy)?;
-        self.mapping.sync_for_device(off, BUFFER_BYTES)?;
-        Ok(copy)
-    }
-}
-
 /// The sending side of an open channel.
 pub(super) struct SendPath {
     pub(super) qp: Arc<Qp>,
     pub(super) messages: Messages,
-}
-
-/// Slots that the device owns, in the order in which they were posted: a ring.
-pub(super) struct Posted {
-    ring: KVec<u16>,
-    head: usize,
-    count: usize,
-    /// How many of them will tell of their completion.
-    signalled: usize,
-    /// How many were posted since the last that will, or did.
-    quiet: usize,
-}
-
-impl Posted {
-    /// For up to `slots`. May sleep.
-    pub(super) fn new(slots: usize) -> Result<Self> {
-        Ok(Self {
-            ring: KVec::from_elem(0, slots, GFP_KERNEL)?,
-            head: 0,
-            count: 0,
-            signalled: 0,
-            quiet: 0,
-        })
-    }
-
-    /// Whether the next slot must tell of its completion for the sake of those before it. So there
-    /// are never more than half of the slots posted of which nobody will tell.
-    fn must_signal(&self) -> bool {
-        self.quiet >= core::cmp::min(self.ring.len() / 2, MAX_QUIET)
-    }
-
-    fn push(&mut self, index: u16, signal: bool) {
-        let at = self.head.wrapping_add(self.count) % self.ring.len();
-        if let Some(place) = self.ring.get_mut(at) {
-            *place = index;
-            self.count += 1;
-        }
-        if signal {
-            self.signalled += 1;
-            self.quiet = 0;
-        } else {
-            self.quiet += 1;
-        }
-    }
-
-    fn pop(&mut self) -> Option<u16> {
-        if self.count == 0 {
-            return None;
-        }
-        let index = self.ring.get(self.head).copied()?;
-        self.head = (self.head + 1) % self.ring.len();
-        self.count -= 1;
-        Some(index)
-    }
 }
 
 /// The sending side of a channel, under its lock.
@@ -258,7 +128,7 @@ impl SendQueue {
     /// posted that tell of their completion, the next of them will do.
     fn give_back_unused(&mut self, index: u16) -> bool {
         self.give_back(index);
-        self.posted.signalled == 0 && self.is_news()
+        !self.posted.will_tell() && self.is_news()
     }
 
     /// Takes a slot back.
@@ -589,7 +459,7 @@ impl<T: ChannelOps> Channel<T> {
                         };
                         queue.long_out &= !long;
                         if signal {
-                            queue.posted.signalled = queue.posted.signalled.saturating_sub(1);
+                            queue.posted.told();
                         }
                     }
                     queue.give_back(index);

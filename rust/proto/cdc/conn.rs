@@ -7,11 +7,13 @@
 //! [`Conn::poll_transmit`] until it has nothing more, arms a timer by [`Conn::poll_timeout`], and
 //! looks at [`Conn::tcp`] and [`Conn::is_released`] if [`Events::closing`] is set.
 
+mod ending;
+mod reading;
+
 use crate::proto::{
     cdc::{
         events::{
             Events,
-            Receive,
             SendError,
             Violation, //
         },
@@ -27,7 +29,6 @@ use crate::proto::{
         },
         recv::{
             order,
-            Fetch,
             Order,
             Receiver, //
         },
@@ -47,7 +48,6 @@ use crate::proto::{
         Notice,
         Notices,
         State,
-        Tcp,
         Timers, //
     },
     cursor::{
@@ -139,9 +139,6 @@ pub(crate) struct Conn {
     patience: Duration,
     validation: Option<Validation>,
 }
-
-/// What of the end of a connection the engine can see.
-type Outlook = (State, Tcp, Option<Error>, [bool; 2]);
 
 impl Conn {
     /// A connection whose rendezvous is over; `None` if a buffer has no room for data.
@@ -653,176 +650,6 @@ impl Conn {
         self.violate(now, Violation::EyeCatcher)
     }
 
-    /// Bytes the application can read.
-    pub(crate) fn recv_available(&self) -> u32 {
-        self.rx.available()
-    }
-
-    /// Where up to `max` of them are in our element, from the one after `skip` on. The second part
-    /// may be empty.
-    pub(crate) fn recv_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
-        self.rx.segments(skip, max)
-    }
-
-    /// The application has taken `count` bytes.
-    pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Events {
-        self.rx.consume(count);
-        Events {
-            transmit: self.wants_transmit(now),
-            ..Events::default()
-        }
-    }
-
-    /// Whether urgent bytes are part of the stream (SO_OOBINLINE). To be kept up to date before
-    /// messages are taken in and data is read.
-    pub(crate) fn set_inline(&mut self, inline: bool) {
-        self.rx.set_inline(inline);
-    }
-
-    /// What [`Self::set_inline`] said last.
-    pub(crate) fn is_inline(&self) -> bool {
-        self.rx.is_inline()
-    }
-
-    /// Whether the reader stands at the urgent mark (SIOCATMARK). Reads of some bytes end there.
-    pub(crate) fn is_at_mark(&self) -> bool {
-        self.rx.is_at_mark()
-    }
-
-    /// Bytes from the one after `skip` up to the urgent mark; `None` without one before the end.
-    pub(crate) fn recv_until_mark(&self, skip: u32) -> Option<u32> {
-        self.rx.until_mark(skip)
-    }
-
-    /// The reader at the mark goes on behind it.
-    pub(crate) fn leave_mark(&mut self) {
-        self.rx.leave_mark();
-    }
-
-    /// The offset in our element of an urgent byte that came with the last message, which the engine
-    /// has to keep: it may be overwritten from the next [`Self::poll_transmit`] on.
-    pub(crate) fn urgent_offset(&mut self) -> Option<u32> {
-        self.rx.urgent_offset()
-    }
-
-    /// What recv(MSG_OOB) finds; with `take` the byte counts as fetched.
-    pub(crate) fn fetch_urgent(&mut self, take: bool) -> Fetch {
-        self.rx.fetch_urgent(take)
-    }
-
-    /// Whether poll reports POLLPRI.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.rx.is_urgent()
-    }
-
-    /// What a reader is to do that found no data. The end of the stream, once known, wins over an
-    /// error (AMB-46), as in TCP.
-    pub(crate) fn recv_state(&self) -> Receive {
-        if self.close.peer_is_done() || self.close.is_read_shut() {
-            Receive::Eof
-        } else if self.close.error().is_some() {
-            Receive::Failed
-        } else if self.close.is_alive() {
-            Receive::More
-        } else {
-            Receive::Eof
-        }
-    }
-
-    /// The error, once: later calls of the application find the ends of both directions. An engine
-    /// that keeps the error where others look for it, too, has no use for this.
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-    pub(crate) fn take_error(&mut self) -> Option<Error> {
-        self.close.take_error()
-    }
-
-    /// The error that ended the connection.
-    pub(crate) fn error(&self) -> Option<Error> {
-        self.close.error()
-    }
-
-    /// Whether poll reports POLLIN, when the application wants `target` bytes at least
-    /// (SO_RCVLOWAT). More than the element has room for cannot come.
-    pub(crate) fn readable(&self, target: u32) -> bool {
-        self.rx.available() >= self.rx.reachable(target) || self.recv_state() != Receive::More
-    }
-
-    /// Whether poll reports POLLRDHUP.
-    pub(crate) fn peer_done(&self) -> bool {
-        self.close.peer_is_done() || self.close.is_read_shut() || !self.close.is_alive()
-    }
-
-    /// Whether poll reports POLLHUP.
-    pub(crate) fn hung_up(&self) -> bool {
-        self.peer_done() && !self.close.is_open_for_sending()
-    }
-
-    // The end.
-
-    /// shutdown(SHUT_WR): D goes after all data (CLS-53, CLS-55, CLS-61).
-    pub(crate) fn shutdown_write(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.shutdown_write();
-        self.outcome(now, before)
-    }
-
-    /// shutdown(SHUT_RD): of no concern to the peer (CLS-01).
-    pub(crate) fn shutdown_read(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.shutdown_read();
-        let mut events = self.outcome(now, before);
-        events.readable = true;
-        events
-    }
-
-    /// shutdown(SHUT_RDWR): as a close, except that unread data stays readable (CLS-01).
-    pub(crate) fn shutdown_both(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.shutdown_both(self.rx.available() > 0);
-        let mut events = self.outcome(now, before);
-        events.readable = true;
-        events
-    }
-
-    /// The application has released the socket: aborts with unread data, else C goes after all data
-    /// (CLS-02, CLS-03, CLS-08).
-    pub(crate) fn close(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.close(now, self.rx.available() > 0);
-        let mut events = self.outcome(now, before);
-        events.closing = true;
-        events
-    }
-
-    /// This side gives up the connection: SO_LINGER with time 0, an administrator, module exit.
-    pub(crate) fn abort(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.abort(now, Error::Aborted);
-        self.outcome(now, before)
-    }
-
-    /// The TCP connection was reset (TCR-06).
-    pub(crate) fn handle_tcp_reset(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.handle_tcp_reset(now);
-        self.outcome(now, before)
-    }
-
-    /// The TCP connection got a FIN (TCR-09).
-    pub(crate) fn handle_tcp_fin(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.handle_tcp_fin(now);
-        self.outcome(now, before)
-    }
-
-    /// The last link to the peer is gone (CLS-76). Nothing is transmitted any more.
-    pub(crate) fn handle_link_lost(&mut self, now: Instant) -> Events {
-        let before = self.outlook();
-        self.close.handle_link_lost();
-        self.tx.end_lending();
-        self.outcome(now, before)
-    }
-
     /// When to call [`Self::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         earliest(
@@ -855,78 +682,5 @@ impl Conn {
         let mut events = self.outcome(now, before);
         events.closing |= changed;
         Ok(events)
-    }
-
-    /// The state, for people.
-    pub(crate) fn state(&self) -> State {
-        self.close.state()
-    }
-
-    /// Whether shutdown(2) finds a connection; otherwise it is `ENOTCONN`.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.close.is_alive()
-    }
-
-    /// Whether the peer writes to our element no more (CLS-13).
-    pub(crate) fn is_closed(&self) -> bool {
-        self.close.state() == State::Closed
-    }
-
-    /// Whether the buffers and the token can be used for something else: closed, released by the
-    /// application, nothing in flight, and the peer has our last word if it is there to hear it.
-    pub(crate) fn is_released(&self) -> bool {
-        let settled = !self.tx.is_undelivered() || self.close.is_lost() || self.close.is_forced();
-        self.is_closed() && self.close.is_released() && !self.tx.is_in_flight() && settled
-    }
-
-    /// Whether the connection is closed without a word of the peer, which could then still write to
-    /// our element: reuse is legal (RMB-23), but after deregistering it is also safe.
-    pub(crate) fn is_forced(&self) -> bool {
-        self.close.is_forced()
-    }
-
-    /// What is to be done with the TCP connection. Changes from `Keep` to `Fin` to `Reset` only.
-    /// Waits for our last message to arrive, because a FIN or RST must not overtake it (AMB-22).
-    pub(crate) fn tcp(&self) -> Tcp {
-        let settled = !self.tx.is_undelivered() && !self.close.is_abort_due();
-        if settled || self.close.is_lost() || self.close.is_forced() {
-            self.close.tcp()
-        } else {
-            Tcp::Keep
-        }
-    }
-
-    /// What the engine can see of the end.
-    fn outlook(&self) -> Outlook {
-        (
-            self.close.state(),
-            self.tcp(),
-            self.close.error(),
-            [
-                self.is_released(),
-                // Of interest only to those who wait for it in close.
-                !self.close.is_open_for_sending() && self.is_drained(),
-            ],
-        )
-    }
-
-    /// Tidies up after an input and says what changed since `before`.
-    fn outcome(&mut self, now: Instant, before: Outlook) -> Events {
-        if !self.close.is_alive() {
-            // ABT-06. What was received before stays readable.
-            self.tx.purge();
-        }
-        let after = self.outlook();
-        let (state, _, error, _) = before;
-        let failed = error.is_none() && after.2.is_some();
-        let died = state != after.0 && !self.close.is_alive();
-        Events {
-            readable: failed || died,
-            writable: failed || died,
-            urgent: false,
-            transmit: self.wants_transmit(now),
-            closing: before != after,
-            error: failed,
-        }
     }
 }

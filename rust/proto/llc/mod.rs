@@ -5,7 +5,9 @@
 //! | What                                                       | File                      |
 //! |------------------------------------------------------------|---------------------------|
 //! | The messages                                               | [`msg`] and one file each |
-//! | The link group: inputs, outputs, timers, TEST LINK         | [`group`]                 |
+//! | The messages octet for octet, as tests                     | `vectors`                 |
+//! | The link group: inputs, outputs, timers                    | [`group`]                 |
+//! | TEST LINK, and patience with a busy peer                   | `liveness`                |
 //! | CONFIRM LINK, and what makes a group ready                 | `first_contact`           |
 //! | Adding a link: the server's part, the client's, the keys   | `add`, `accept`, `keys`   |
 //! | Which links may be beside each other                       | [`shape`]                 |
@@ -33,6 +35,7 @@ pub(crate) mod group;
 mod keys;
 pub(crate) mod link;
 mod links;
+mod liveness;
 pub(crate) mod msg;
 mod own;
 mod phase;
@@ -52,6 +55,8 @@ mod scenarios;
 mod sim;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod testing;
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+mod vectors;
 
 pub(crate) use action::{Action, Fail, Kind, RmbId, Role};
 pub(crate) use add::{LinkOffer, PeerOffer};

@@ -4,13 +4,14 @@
 //! they do.
 
 use super::{
-    action::{Action, Kind, Role},
+    action::{Action, Cause, Kind, Role},
     add::LinkOffer,
     confirm_link::ConfirmLink,
     group::{Config, Group, Timers},
     link::{LocalLink, PeerLink, Slot},
     msg::{Layout, Message},
     rtoken::Entry,
+    test_link::{TestLink, UserData},
 };
 use crate::proto::{
     time::{Duration, Instant},
@@ -190,4 +191,21 @@ pub(super) fn add_link(role: Role) -> super::add_link::AddLink {
         mtu: (!client).then_some(offer.mtu),
         psn: if client { Psn::new(0) } else { offer.psn },
     }
+}
+
+/// What a test of a link carries.
+pub(super) const DATA: UserData = [0xa5; 16];
+
+/// A TEST LINK.
+pub(super) const fn test(reply: bool, user_data: UserData) -> Message {
+    Message::TestLink(TestLink { reply, user_data })
+}
+
+/// Checks that the group is at its end, and why.
+pub(super) fn ended(group: &mut TestGroup<'_>, cause: Cause) {
+    let slot = Slot::FIRST;
+    assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
+    assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+    assert_eq!(group.poll_action(), None);
+    assert_eq!(group.poll_timeout(), None);
 }

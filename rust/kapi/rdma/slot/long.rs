@@ -11,56 +11,12 @@
 
 use super::{
     ChannelOps,
-    Messages,
     SendSlot,
     Slot,
-    BUFFER_BYTES,
     MESSAGE_LEN, //
 };
 use crate::bindings;
 use kernel::prelude::*;
-
-impl Messages {
-    /// Where the room for a long message begins.
-    fn room(&self) -> usize {
-        self.slots.saturating_mul(BUFFER_BYTES)
-    }
-
-    /// Its address for the device, and its size; `None` if there is none.
-    pub(super) fn long_sge(&self, lkey: u32) -> Result<Option<bindings::ib_sge>> {
-        if self.long == 0 {
-            return Ok(None);
-        }
-        Ok(Some(bindings::ib_sge {
-            addr: self.mapping.addr(self.room())?,
-            length: u32::try_from(self.long)?,
-            lkey,
-        }))
-    }
-
-    /// Puts a long message there and hands it to the device.
-    fn put_long(&self, msg: &[u8]) -> Result {
-        if msg.len() > self.long {
-            return Err(EMSGSIZE);
-        }
-        self.block.write(self.room(), msg)?;
-        self.mapping.sync_for_device(self.room(), msg.len())
-    }
-
-    /// Copies a message out that began in the buffer of a slot, and hands the memory back to the
-    /// device.
-    pub(super) fn take_long(&self, index: u16, msg: &mut [u8]) -> Result {
-        let first = self.take(index)?;
-        let (start, rest) = msg.split_at_mut_checked(BUFFER_BYTES).ok_or(EINVAL)?;
-        start.copy_from_slice(&first);
-        if rest.len() > self.long {
-            return Err(EMSGSIZE);
-        }
-        self.mapping.sync_for_cpu(self.room(), rest.len())?;
-        self.block.read(self.room(), rest)?;
-        self.mapping.sync_for_device(self.room(), rest.len())
-    }
-}
 
 impl<T: ChannelOps> SendSlot<T> {
     /// Makes the message of the slot the long one.

@@ -3,7 +3,7 @@
 //! What a side makes of words that do not fit, and of links that are not needed or not complete: RFC
 //! 7609, sections 3.5.5.1.3, 4.6.2 and C.7.1.
 
-use super::*;
+use super::{pair::Seen, *};
 use crate::proto::{
     llc::{
         add_link_cont::{AddLinkCont, Pair as Keys},
@@ -11,6 +11,7 @@ use crate::proto::{
         test_link::TestLink,
     },
     time::Duration,
+    wire::{LinkNum, RKey},
 };
 
 /// The causes of links that went down at a side.

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The side of a connection that reads: what is there, where it is, and what poll says of it.
+
+use super::Conn;
+use crate::proto::{
+    cdc::{
+        events::{
+            Events,
+            Receive, //
+        },
+        recv::Fetch,
+    },
+    close::Error,
+    cursor::Segment,
+    time::Instant,
+};
+
+impl Conn {
+    /// Bytes the application can read.
+    pub(crate) fn recv_available(&self) -> u32 {
+        self.rx.available()
+    }
+
+    /// Where up to `max` of them are in our element, from the one after `skip` on. The second part
+    /// may be empty.
+    pub(crate) fn recv_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
+        self.rx.segments(skip, max)
+    }
+
+    /// The application has taken `count` bytes.
+    pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Events {
+        self.rx.consume(count);
+        Events {
+            transmit: self.wants_transmit(now),
+            ..Events::default()
+        }
+    }
+
+    /// Whether urgent bytes are part of the stream (SO_OOBINLINE). To be kept up to date before
+    /// messages are taken in and data is read.
+    pub(crate) fn set_inline(&mut self, inline: bool) {
+        self.rx.set_inline(inline);
+    }
+
+    /// What [`Self::set_inline`] said last.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.rx.is_inline()
+    }
+
+    /// Whether the reader stands at the urgent mark (SIOCATMARK). Reads of some bytes end there.
+    pub(crate) fn is_at_mark(&self) -> bool {
+        self.rx.is_at_mark()
+    }
+
+    /// Bytes from the one after `skip` up to the urgent mark; `None` without one before the end.
+    pub(crate) fn recv_until_mark(&self, skip: u32) -> Option<u32> {
+        self.rx.until_mark(skip)
+    }
+
+    /// The reader at the mark goes on behind it.
+    pub(crate) fn leave_mark(&mut self) {
+        self.rx.leave_mark();
+    }
+
+    /// The offset in our element of an urgent byte that came with the last message, which the engine
+    /// has to keep: it may be overwritten from the next [`Self::poll_transmit`] on.
+    pub(crate) fn urgent_offset(&mut self) -> Option<u32> {
+        self.rx.urgent_offset()
+    }
+
+    /// What recv(MSG_OOB) finds; with `take` the byte counts as fetched.
+    pub(crate) fn fetch_urgent(&mut self, take: bool) -> Fetch {
+        self.rx.fetch_urgent(take)
+    }
+
+    /// Whether poll reports POLLPRI.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.rx.is_urgent()
+    }
+
+    /// What a reader is to do that found no data. The end of the stream, once known, wins over an
+    /// error (AMB-46), as in TCP.
+    pub(crate) fn recv_state(&self) -> Receive {
+        if self.close.peer_is_done() || self.close.is_read_shut() {
+            Receive::Eof
+        } else if self.close.error().is_some() {
+            Receive::Failed
+        } else if self.close.is_alive() {
+            Receive::More
+        } else {
+            Receive::Eof
+        }
+    }
+
+    /// The error, once: later calls of the application find the ends of both directions. An engine
+    /// that keeps the error where others look for it, too, has no use for this.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+    pub(crate) fn take_error(&mut self) -> Option<Error> {
+        self.close.take_error()
+    }
+
+    /// The error that ended the connection.
+    pub(crate) fn error(&self) -> Option<Error> {
+        self.close.error()
+    }
+
+    /// Whether poll reports POLLIN, when the application wants `target` bytes at least
+    /// (SO_RCVLOWAT). More than the element has room for cannot come.
+    pub(crate) fn readable(&self, target: u32) -> bool {
+        self.rx.available() >= self.rx.reachable(target) || self.recv_state() != Receive::More
+    }
+
+    /// Whether poll reports POLLRDHUP.
+    pub(crate) fn peer_done(&self) -> bool {
+        self.close.peer_is_done() || self.close.is_read_shut() || !self.close.is_alive()
+    }
+
+    /// Whether poll reports POLLHUP.
+    pub(crate) fn hung_up(&self) -> bool {
+        self.peer_done() && !self.close.is_open_for_sending()
+    }
+}
