@@ -179,7 +179,7 @@ pub(crate) fn recv(
                     break Ok(());
                 }
                 if timeo == 0 {
-                    tx::end_gathering(connection);
+                    tx::after_look(connection);
                     break Err(EAGAIN);
                 }
                 tx::before_sleep(connection);

@@ -189,11 +189,11 @@ fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> 
     Ok(copied)
 }
 
-/// Sends what waits without being corked, if `what` of it there is to send.
-fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool) {
+/// Has the core let go of something by `how`, if there is `what`.
+fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool, how: impl Fn(&mut Conn)) {
     if connection.look(|data| what(&data.core)) == Some(true) {
         let _ = Connection::with_core(connection, |data, _| {
-            data.core.flush();
+            how(&mut data.core);
             ((), Events::default())
         });
     }
@@ -202,12 +202,17 @@ fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool) {
 /// Lets go of what is gathered or waits for a completion: the application sleeps until the peer does
 /// something, so it writes no more for now. Any context.
 pub(crate) fn before_sleep(connection: &Arc<Connection>) {
-    let_go(connection, Conn::holds_back);
+    let_go(connection, Conn::holds_back, Conn::flush);
 }
 
-/// Lets go of what is gathered: the application turns to reading. Any context.
-pub(crate) fn end_gathering(connection: &Arc<Connection>) {
-    let_go(connection, |core| core.poll_gathered().is_some());
+/// Lets go of what is gathered, as a rule: the application has looked for something to read, and does
+/// not sleep. It may write on, so what waits for a completion does so. Any context.
+pub(crate) fn after_look(connection: &Arc<Connection>) {
+    let_go(
+        connection,
+        |core| core.poll_gathered().is_some(),
+        Conn::looked_in_vain,
+    );
 }
 
 /// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still

@@ -278,6 +278,12 @@ impl Conn {
         }
     }
 
+    /// The application has looked for something to read, and there was nothing. To be said while
+    /// something is gathered: that is probably all, and waits for nothing but a completion.
+    pub(crate) fn looked_in_vain(&mut self) {
+        self.tx.note_look();
+    }
+
     /// Whether something that was written waits for more of it, or for a completion.
     pub(crate) fn holds_back(&self) -> bool {
         self.tx.holds_back()

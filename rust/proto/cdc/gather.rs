@@ -7,8 +7,9 @@
 //! costs two work requests, their acknowledgements, and the waking of the reader. A writer is taken
 //! to go on if it has written several times in a row, each soon after the one before, without having
 //! been answered meanwhile. From then on a piece waits for others until there is enough, the time is
-//! over, or the application turns to reading. Who wants no delay is not made to wait for others, only
-//! for a completion.
+//! over, or the application turns to reading: sleeps until something comes, or looks for it, unless it is
+//! one that looks and writes by turns. Who wants no delay is not made to wait for others, only for a
+//! completion.
 //!
 //! Who wrote several in a row, and then paused or was answered, is expected to do the same again: of the
 //! next row the first waits already, and the last ends the waiting.
@@ -37,6 +38,10 @@ pub(super) struct Gather {
     /// The last write, and how many before it followed each other soon.
     last: Option<Instant>,
     run: u8,
+    /// The application has looked for an answer since the last write; and how often in the row it had,
+    /// and wrote on all the same.
+    looked: bool,
+    looks: u8,
     /// How many writes the row before had.
     expected: u8,
     /// Until when what is there waits.
@@ -55,6 +60,8 @@ impl Gather {
         Self {
             last: None,
             run: 0,
+            looked: false,
+            looks: 0,
             expected: 0,
             until: None,
             measured: None,
@@ -102,10 +109,13 @@ impl Gather {
         let soon = |last| now.saturating_since(last) <= self.soon();
         if self.last.is_some_and(soon) {
             self.run = self.run.saturating_add(1);
+            self.looks = self.looks.saturating_add(self.looked.into());
         } else {
             self.end_row();
             self.run = 0;
+            self.looks = 0;
         }
+        self.looked = false;
         self.last = Some(now);
         // Of what is too long to be counted the end is not known.
         if self.row() == self.expected && self.expected < u8::MAX {
@@ -135,6 +145,15 @@ impl Gather {
     /// The peer has answered all there was.
     pub(super) fn note_answer(&mut self) {
         self.end_row();
+    }
+
+    /// The application has looked for an answer, and there was none. It is thought to wait for one, so
+    /// that what is there waits no longer; unless it is one that looks and writes by turns.
+    pub(super) fn note_look(&mut self) {
+        self.looked = true;
+        if self.looks < RUN {
+            self.end();
+        }
     }
 
     /// Whether what is there waits.
@@ -389,6 +408,39 @@ mod tests {
         let (mut a, _) = gathering();
         a.sent_urgent_by_app(at(5), 1);
         assert!(a.wants_transmit(at(5)));
+    }
+
+    #[test]
+    fn who_has_looked_for_an_answer_waits_for_the_link_alone() {
+        let (mut a, _) = gathering();
+        a.looked_in_vain();
+        assert!(a.poll_gathered().is_none() && a.wants_transmit(at(4)));
+
+        let on_its_way = a.poll_transmit(at(4)).unwrap();
+        a.sent_by_app(at(5), 64);
+        assert!(a.poll_gathered().is_some());
+        a.looked_in_vain();
+        assert!(a.poll_gathered().is_none() && !a.wants_transmit(at(6)));
+        assert!(a.handle_sent(at(7), on_its_way.token).transmit);
+    }
+
+    #[test]
+    fn who_looks_and_writes_by_turns_goes_on() {
+        let (chains, longest) = stream(64, 10, 9, Conn::looked_in_vain);
+        assert!(chains < 100 && longest <= 400, "{chains} {longest}");
+        // It may be otherwise the next time.
+        let (mut a, _) = gathering();
+        a.looked_in_vain();
+        for (n, ends) in [(10, true), (20, false), (30, false), (10_000, true)] {
+            let sent = a.poll_transmit(at(n));
+            sent.map(|sent| a.handle_sent(at(n), sent.token));
+            for more in 0..3 {
+                a.sent_by_app(at(n + more), 64);
+            }
+            assert!(a.poll_gathered().is_some());
+            a.looked_in_vain();
+            assert_eq!(a.poll_gathered().is_none(), ends, "{n}");
+        }
     }
 
     #[test]

@@ -489,6 +489,11 @@ impl Sender {
         self.gather.end();
     }
 
+    /// The application has looked for data, and there was none.
+    pub(super) fn note_look(&mut self) {
+        self.gather.note_look();
+    }
+
     /// The peer has sent data.
     pub(super) fn note_answer(&mut self) {
         if self.acked == self.produced && self.unsent() == 0 {

@@ -157,6 +157,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     conn.handle_sent(now, token);
                 }
                 22 => conn.set_corked(rng.one_in(2)),
+                23 if rng.one_in(2) => conn.looked_in_vain(),
                 23 => conn.flush(),
                 24 => {
                     now = now.saturating_add(Duration::from_secs(u64::from(any)));

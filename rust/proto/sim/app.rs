@@ -217,6 +217,14 @@ impl App {
     ) -> Events {
         let available = conn.recv_available();
         if available < self.low_water && conn.recv_state() == Receive::More {
+            if conn.poll_gathered().is_some() && rng.one_in(2) {
+                // It does something else.
+                conn.looked_in_vain();
+                return Events {
+                    transmit: conn.wants_transmit(now),
+                    ..Events::default()
+                };
+            }
             self.read_sleeps = true;
             if conn.holds_back() {
                 // What was written does not wait for a completion while the program sleeps.

@@ -119,6 +119,7 @@ pub fn cdc_conn(octets: &[u8]) {
                 let _events = conn.handle_timeout(now);
             }
             13 => conn.set_corked(input.bool()),
+            14 if input.bool() => conn.looked_in_vain(),
             14 => conn.flush(),
             _ => {
                 let _events = match input.byte() {
