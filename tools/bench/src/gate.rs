@@ -25,6 +25,9 @@ const TOLERANCE: f64 = 0.25;
 /// The same for the slowest of a hundred, which in half a second are a handful.
 const TAIL_TOLERANCE: f64 = 4.0;
 
+/// A ratio of fewer rounds is not compared: one that stood still for a moment would decide.
+const ROUNDS: usize = 3;
+
 /// Those whose ratio says something of ours.
 const OTHERS: [Transport; 2] = [Transport::C, Transport::Raw];
 
@@ -116,6 +119,9 @@ impl Baseline {
                 let Some(entry) = self.ratios.get(&name) else {
                     continue;
                 };
+                if now.rounds < ROUNDS {
+                    continue;
+                }
                 count += 1;
                 let bound = self.bound(entry, now, row.name.ends_with(" p99"));
                 let bad = match entry.lower_is_better {
@@ -166,7 +172,7 @@ mod tests {
     use super::*;
 
     fn results(ratio: f64, lower_is_better: bool) -> Results {
-        let summary = Summary::of(&[ratio]).unwrap();
+        let summary = Summary::of(&[ratio; ROUNDS]).unwrap();
         Results {
             rows: vec![Row {
                 name: "namespaces/1500/x".into(),
@@ -236,6 +242,14 @@ mod tests {
         assert_eq!(baseline.compare(&counted(2.1)), (1, vec![]));
         assert_eq!(baseline.compare(&counted(0.5)), (1, vec![]));
         assert_eq!(baseline.compare(&counted(3.0)).1.len(), 1);
+    }
+
+    #[test]
+    fn two_rounds_are_not_compared() {
+        let baseline = Baseline::of(&results(1.0, true));
+        let mut few = results(9.0, true);
+        few.rows[0].ratios = [("c".to_string(), Summary::of(&[9.0; 2]).unwrap())].into();
+        assert_eq!(baseline.compare(&few), (0, vec![]));
     }
 
     #[test]
