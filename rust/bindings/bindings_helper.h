@@ -24,4 +24,5 @@
 #include "helpers_rdma.h"
 #include "helpers_route.h"
 #include "helpers_sys.h"
+#include "helpers_tcp.h"
 #include "helpers_xfrm.h"

@@ -39,6 +39,20 @@ void rdma_sock_helper_lock_sock(struct sock *sk)
 	lock_sock(sk);
 }
 
+bool rdma_sock_helper_trylock_sock(struct sock *sk)
+{
+	bool taken;
+
+	spin_lock_bh(&sk->sk_lock.slock);
+	taken = !sk->sk_lock.owned;
+	if (taken) {
+		sk->sk_lock.owned = 1;
+		mutex_acquire(&sk->sk_lock.dep_map, 0, 1, _RET_IP_);
+	}
+	spin_unlock_bh(&sk->sk_lock.slock);
+	return taken;
+}
+
 void rdma_sock_helper_release_sock(struct sock *sk)
 {
 	release_sock(sk);
@@ -218,26 +232,6 @@ void rdma_sock_helper_send_sigurg(struct sock *sk)
 	read_unlock_bh(&sk->sk_callback_lock);
 }
 
-int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len)
-{
-	struct msghdr msg = { .msg_flags = MSG_DONTWAIT | MSG_NOSIGNAL };
-	struct kvec vec = { .iov_base = data, .iov_len = len };
-
-	iov_iter_kvec(&msg.msg_iter, ITER_SOURCE, &vec, 1, len);
-	return READ_ONCE(sk->sk_prot)->sendmsg(sk, &msg, len);
-}
-
-int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
-				bool peek)
-{
-	struct msghdr msg = {};
-	struct kvec vec = { .iov_base = data, .iov_len = len };
-
-	iov_iter_kvec(&msg.msg_iter, ITER_DEST, &vec, 1, len);
-	return READ_ONCE(sk->sk_prot)->recvmsg(sk, &msg, len,
-					       MSG_DONTWAIT | (peek ? MSG_PEEK : 0));
-}
-
 struct wait_queue_head *rdma_sock_helper_sleepers(const struct sock *sk)
 {
 	struct socket_wq *wq = rcu_dereference(sk->sk_wq);
@@ -336,15 +330,6 @@ void rdma_sock_helper_set_prot_creator(struct sock *sk, struct proto *prot)
 void rdma_sock_helper_set_protocol(struct sock *sk, u16 protocol)
 {
 	sk->sk_protocol = protocol;
-}
-
-struct sock *rdma_sock_helper_sk_accept(struct sock *sk, int *err)
-{
-	struct proto_accept_arg arg = { .flags = O_NONBLOCK, .kern = true };
-	struct sock *child = READ_ONCE(sk->sk_prot)->accept(sk, &arg);
-
-	*err = child ? 0 : arg.err;
-	return child;
 }
 
 const struct proto_ops *rdma_sock_helper_inet_ops(void)

@@ -18,6 +18,7 @@
 void rdma_sock_helper_sock_hold(struct sock *sk);
 void rdma_sock_helper_sock_put(struct sock *sk);
 void rdma_sock_helper_lock_sock(struct sock *sk);
+bool rdma_sock_helper_trylock_sock(struct sock *sk);
 void rdma_sock_helper_release_sock(struct sock *sk);
 void rdma_sock_helper_callback_lock(struct sock *sk);
 void rdma_sock_helper_callback_unlock(struct sock *sk);
@@ -56,9 +57,6 @@ u64 rdma_sock_helper_sk_ino(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */
 void rdma_sock_helper_send_sigurg(struct sock *sk);
-int rdma_sock_helper_sk_sendmsg(struct sock *sk, void *data, size_t len);
-int rdma_sock_helper_sk_recvmsg(struct sock *sk, void *data, size_t len,
-				bool peek);
 struct wait_queue_head *rdma_sock_helper_sleepers(const struct sock *sk);
 unsigned long rdma_sock_helper_wq_lock(struct wait_queue_head *head);
 void rdma_sock_helper_wq_unlock(struct wait_queue_head *head, unsigned long flags);
@@ -81,7 +79,6 @@ bool rdma_sock_helper_same_slab(const struct sock *sk, const struct proto *prot)
 void rdma_sock_helper_set_prot(struct sock *sk, struct proto *prot);
 void rdma_sock_helper_set_prot_creator(struct sock *sk, struct proto *prot);
 void rdma_sock_helper_set_protocol(struct sock *sk, u16 protocol);
-struct sock *rdma_sock_helper_sk_accept(struct sock *sk, int *err);
 const struct proto_ops *rdma_sock_helper_inet_ops(void);
 const struct proto_ops *rdma_sock_helper_inet6_ops(void);
 void rdma_sock_helper_inet_accept_graft(struct socket *listener,

@@ -4,6 +4,7 @@
 #include "helpers_sys.h"
 
 #include <linux/rcupdate.h>
+#include <linux/sched.h>
 #include <linux/string.h>
 #include <linux/utsname.h>
 
@@ -47,6 +48,11 @@ bool rdma_sock_helper_module_get(void)
 void rdma_sock_helper_module_put(void)
 {
 	module_put(THIS_MODULE);
+}
+
+bool rdma_sock_helper_is_exiting(void)
+{
+	return current->flags & PF_EXITING;
 }
 
 u32 rdma_sock_helper_random_u32(void)

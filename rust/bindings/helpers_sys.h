@@ -27,6 +27,7 @@ void rdma_sock_helper_module_put(void);
 
 /* linux/random.h */
 u32 rdma_sock_helper_random_u32(void);
+bool rdma_sock_helper_is_exiting(void);
 
 /* linux/utsname.h */
 void rdma_sock_helper_hostname(char *name, size_t size);

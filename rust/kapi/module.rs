@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! References to this module, random numbers, and the name of the host.
+//! References to this module, random numbers, the running task, and the name of the host.
 //!
 //! C headers: [`include/linux/module.h`](srctree/include/linux/module.h),
 //! [`include/linux/random.h`](srctree/include/linux/random.h)
@@ -36,6 +36,12 @@ pub(crate) fn with_hostname<R>(f: impl FnOnce(&[u8]) -> R) -> R {
     // SAFETY: The name is valid for writes of its length, all of which ends in a nul.
     unsafe { bindings::rdma_sock_helper_hostname(name.as_mut_ptr().cast(), name.len()) };
     f(name.split(|octet| *octet == 0).next().unwrap_or_default())
+}
+
+/// Whether this task exits: it gets no signal, so nothing ends a wait of it early. Context: process.
+pub(crate) fn is_exiting() -> bool {
+    // SAFETY: Always safe to call in process context; elsewhere it tells of the task interrupted.
+    unsafe { bindings::rdma_sock_helper_is_exiting() }
 }
 
 /// A random number, good enough for tokens and sequence numbers. Any context.

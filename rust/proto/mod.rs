@@ -12,6 +12,8 @@
 //! | Numbers and addresses that appear in messages    | appendix A      | [`wire`]        |
 //! | TCP option that offers SMC-R                     | 3.1, A.1        | [`tcpopt`]      |
 //! | CLC handshake on the TCP connection              | 3.5, A.2, C     | [`clc`]         |
+//! | How many handshakes a listener has at a time     | 3.5.1.1         | [`accept`]      |
+//! | When to try again                                | -               | [`retry`]       |
 //! | LLC messages and flows on a link                 | 3.3, 3.5, A.3   | [`llc`]         |
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
@@ -24,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub(crate) mod accept;
 pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
@@ -31,6 +34,7 @@ pub(crate) mod cursor;
 pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod reason;
+pub(crate) mod retry;
 pub(crate) mod ring;
 pub(crate) mod share;
 pub(crate) mod tcpopt;

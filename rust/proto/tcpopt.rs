@@ -20,15 +20,6 @@ use super::{
 /// Most octets of options a TCP header has room for.
 pub(crate) const MAX_OPTIONS: usize = 40;
 
-/// Handshakes under way on one listener that are many, whatever its backlog.
-const MANY_HANDSHAKES: usize = 64;
-
-/// Whether a listener that limits its handshakes is to offer no more at the moment: new connections
-/// are TCP, and are not delayed by those before them.
-pub(crate) const fn is_congested(handshakes: usize, backlog: usize) -> bool {
-    handshakes >= MANY_HANDSHAKES || handshakes > backlog / 2
-}
-
 /// Option kinds that matter here.
 mod kind {
     /// End of the list.
@@ -288,13 +279,6 @@ mod tests {
         2, 4, 5, 0xb4, 4, 2, 8, 10, 1, 2, 3, 4, 0, 0, 0, 0, 1, 3, 3, 7,
     ];
     const NONCE: Nonce = Nonce::new(0xffff_1234);
-
-    #[test]
-    fn many_handshakes_are_too_many() {
-        assert!(!is_congested(0, 0) && is_congested(1, 0));
-        assert!(!is_congested(8, 16) && is_congested(9, 16));
-        assert!(!is_congested(63, 4096) && is_congested(64, 4096));
-    }
 
     /// Joins two pieces of options.
     fn join(first: &[u8], second: &[u8]) -> ([u8; 64], usize) {

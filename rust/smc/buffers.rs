@@ -188,7 +188,7 @@ impl LinkGroup {
         if !announcing {
             let elements = share::elements(size, this.tokens.lock().live());
             inner.add_rmb(size, elements, Known::Registering)?;
-            this.register_work.kick(this, &this.engine.queue);
+            this.register_work.kick(this, &this.engine.links);
         }
         inner.add_waiter(waiter)?;
         Ok(Taken::Wait)

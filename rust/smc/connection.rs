@@ -7,6 +7,7 @@
 //! engine for the others. A connection that fell back is a TCP socket and nothing else.
 
 use super::{
+    contention::Contention,
     data::{
         judge,
         Counters,
@@ -157,6 +158,11 @@ pub(crate) struct Connection {
     pub(super) mail: SpinLockBh<Mail>,
     #[pin]
     pub(super) handshake_work: Deferred<Connection, HANDSHAKE>,
+    /// The sock lock as `handshake_work` finds it.
+    pub(super) handshake_contention: Contention,
+    /// The errno with which `handshake_work` must reset the TCP connection, as soon as it gets the
+    /// sock lock; 0 if it must not.
+    pub(super) doomed: Atomic<i32>,
     /// The data path. See `data.rs`.
     #[pin]
     pub(crate) data: SpinLockBh<DataSlot>,
@@ -164,6 +170,8 @@ pub(crate) struct Connection {
     pub(super) news: Atomic<u32>,
     #[pin]
     pub(super) work: Deferred<Connection, CLOSING>,
+    /// The sock lock as `work` finds it.
+    pub(super) closing_contention: Contention,
     /// Ends the gathering of small pieces.
     #[pin]
     pub(super) alarm: Alarm<Connection>,
@@ -200,12 +208,15 @@ impl Connection {
                 handshake <- new_mutex!(None, "rdma_sock_handshake"),
                 mail <- new_spinlock_bh!(Mail::new(), "rdma_sock_mail"),
                 handshake_work <- new_deferred!("rdma_sock_handshake_work"),
+                handshake_contention: Contention::new(),
+                doomed: Atomic::new(0i32),
                 data <- new_spinlock_bh!(
                     DataSlot { early: None, data: None },
                     "rdma_sock_data",
                 ),
                 news: Atomic::new(0u32),
                 work <- new_deferred!("rdma_sock_connection_work"),
+                closing_contention: Contention::new(),
                 alarm <- Alarm::new(),
                 shell <- new_mutex!(None, "rdma_sock_shell"),
                 limits: Atomic::new(limits),
@@ -258,7 +269,12 @@ impl Connection {
 
     /// Runs the handshake (or a listener's accept queue) soon. Any context.
     pub(crate) fn kick_handshake(self: &Arc<Self>) {
-        self.handshake_work.kick(self, &self.engine.queue);
+        self.handshake_work.kick(self, &self.engine.handshakes);
+    }
+
+    /// Runs what is due at the end of the connection soon. Any context.
+    pub(crate) fn kick_closing(self: &Arc<Self>) {
+        self.work.kick(self, &self.engine.closings);
     }
 
     /// The LLC side of first contact has come to an end. Any context.
@@ -321,15 +337,15 @@ impl Run<CLOSING> for Connection {
             let (violation, mut events) = judge(data.core.handle_timeout(now));
             // What follows is done here.
             events.closing = false;
-            let tcp = data.core.tcp();
-            let done = core::mem::replace(&mut data.tcp, tcp);
             let core = &data.core;
+            let tcp = core.tcp();
+            let changed = tcp != data.tcp;
             let error = core.error().filter(|_| !data.shown);
             // A peer that does not answer may be gone with its link.
-            let silent = (tcp != done && core.is_forced()).then(|| data.group.clone());
+            let silent = (changed && core.is_forced()).then(|| data.group.clone());
             let released = core.is_released();
             let idle = data.keepalive.handle_timeout(now);
-            let outcome = (tcp, tcp != done, error, released, silent);
+            let outcome = (tcp, changed, error, released, silent);
             ((outcome, violation, idle), events)
         });
         let Some(((tcp, changed, error, released, silent), violation, idle)) = state else {
@@ -339,19 +355,17 @@ impl Run<CLOSING> for Connection {
             this.report(violation);
         }
         Connection::move_if_idle(&this);
-        // First, as the user of the socket may hold its lock for as long as it likes.
         Connection::let_go(&this);
-        match tcp {
-            Tcp::Reset if changed => this.sk.abort(error.map_or(ECONNRESET, errno)),
-            Tcp::Fin if changed => this.sk.shutdown_send(),
-            _ => {}
-        }
         if let Some(group) = silent {
             group.test_links();
         }
         if let Some(idle) = idle {
             Connection::check_link(&this, idle);
         }
+        if changed && Connection::end_tcp(&this, tcp, error).is_err() {
+            return this.retry_closing();
+        }
+        this.closing_contention.over();
         // Once TCP is closed its sock has had the error; before, this comes by again.
         if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {
             if let Some(data) = this.data.lock().data.as_mut() {
@@ -359,7 +373,13 @@ impl Run<CLOSING> for Connection {
             }
             this.sk.wake_state();
         }
-        if released {
+        if !released {
+            return;
+        }
+        // A close that lingers has the shell, and kicks this item when it goes.
+        let shell = this.shell.try_lock();
+        if shell.is_some() {
+            drop(shell);
             Connection::finish(&this);
         }
     }
@@ -425,16 +445,42 @@ impl TcpEvents for Connection {
 impl Connection {
     /// Something happened on the idle TCP connection below SMC-R. Interrupts are off here.
     fn tcp_event(self: &Arc<Self>) {
-        self.handshake_work.kick(self, &self.engine.queue);
+        self.kick_handshake();
     }
 
-    /// Looks at the idle TCP connection (`SMCR-TCR-03..09`). Sleeps.
+    /// Ends the idle TCP connection as the core wants it.
+    ///
+    /// Context: may sleep, but not for the sock lock.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if a program has the sock lock; nothing is done then.
+    fn end_tcp(this: &Arc<Self>, tcp: Tcp, error: Option<CoreError>) -> Result {
+        let mut sk = this.sk.try_lock()?;
+        match tcp {
+            Tcp::Keep => {}
+            Tcp::Fin => sk.shutdown_send(),
+            Tcp::Reset => sk.abort(error.map_or(ECONNRESET, errno)),
+        }
+        // With the lock, so that `watch_tcp` never takes the end for the peer's.
+        if let Some(data) = this.data.lock().data.as_mut() {
+            data.tcp = tcp;
+        }
+        Ok(())
+    }
+
+    /// Looks at the idle TCP connection (`SMCR-TCR-03..09`).
+    ///
+    /// Context: may sleep, but not for the sock lock.
     pub(super) fn watch_tcp(this: &Arc<Self>) {
         let (state, unread, error) = {
             // While a segment is processed, its FIN looks like an octet of payload.
-            let sk = this.sk.lock();
+            let Ok(sk) = this.sk.try_lock() else {
+                return this.retry_handshake();
+            };
             (sk.tcp_state(), sk.unread(), sk.err() != 0)
         };
+        this.handshake_contention.over();
         let _ = Self::with_core(this, |data, now| {
             if data.tcp == Tcp::Reset {
                 return ((), Events::default());

@@ -335,7 +335,7 @@ impl Connection {
             }
             if let Some(delay) = data.rearm(now) {
                 // With the lock held: the timer is what `armed` says.
-                let queue = &this.engine.queue;
+                let queue = &this.engine.closings;
                 this.work.arm(this, queue, jiffies_from_ns(delay));
             }
             let Data { core, parts, .. } = &mut **data;
@@ -368,7 +368,7 @@ impl Connection {
         if events.error || events.closing {
             // Also for a close that lingers.
             self.sk.wake_state();
-            this.work.kick(this, &this.engine.queue);
+            this.kick_closing();
         }
     }
 
@@ -425,7 +425,7 @@ impl Connection {
             (data.may_move(), events)
         });
         if moves == Some(true) {
-            this.work.kick(this, &this.engine.queue);
+            this.kick_closing();
         }
     }
 

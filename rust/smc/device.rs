@@ -222,6 +222,6 @@ impl ClientOps for SmcClient {
                 Event::PortActive(_) => {}
             }
         }
-        data.work.kick(data, &data.engine.queue);
+        data.work.kick(data, &data.engine.links);
     }
 }

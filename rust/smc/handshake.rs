@@ -50,11 +50,15 @@ use crate::{
             Local,
             Reason, //
         },
+        time::earliest,
     },
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
 };
 
 /// Octets that tell the start of a message from an application's data, and some more.
@@ -82,6 +86,8 @@ pub(crate) struct Handshake {
     offer: Option<Offer>,
     /// What to prepare for, while that is not done: it may wait for the link group.
     request: Option<Request>,
+    /// A program had the sock lock when this run wanted it.
+    missed: bool,
 }
 
 /// An [`Action`] whose bulk the [`Handshake`] holds: the kernel's stack is small, and TCP, the
@@ -103,6 +109,7 @@ impl Handshake {
                 out: None,
                 offer: None,
                 request: None,
+                missed: false,
             },
             GFP_KERNEL,
         )?)
@@ -145,7 +152,14 @@ impl Handshake {
                 self.machine.handle_sent(now());
                 break;
             }
-            match connection.sk.try_send(rest) {
+            let sent = match connection.sk.try_lock() {
+                Ok(mut sk) => sk.send(rest),
+                Err(_) => {
+                    self.missed = true;
+                    break;
+                }
+            };
+            match sent {
                 Ok(count) => *done = done.saturating_add(count),
                 Err(error) if error == EAGAIN => break,
                 Err(error) => return Err(error),
@@ -164,7 +178,14 @@ impl Handshake {
                 None => return false,
             }
         }
-        match connection.sk.try_recv(self.assembler.room()) {
+        let received = match connection.sk.try_lock() {
+            Ok(mut sk) => sk.recv(self.assembler.room()),
+            Err(_) => {
+                self.missed = true;
+                return false;
+            }
+        };
+        match received {
             Ok(0) => {
                 self.machine.handle_eof(now);
                 true
@@ -185,7 +206,14 @@ impl Handshake {
     /// whether they are a message's; `None` when that is not known yet.
     fn look(&mut self, connection: &Connection) -> Option<bool> {
         let mut first = [0; START_BYTES];
-        match connection.sk.try_peek(&mut first) {
+        let peeked = match connection.sk.try_lock() {
+            Ok(mut sk) => sk.peek(&mut first),
+            Err(_) => {
+                self.missed = true;
+                return None;
+            }
+        };
+        match peeked {
             Ok(count) if count > 0 => {
                 let octets = first.get(..count).unwrap_or_default();
                 let is_message = self.machine.handle_first(octets);
@@ -286,6 +314,7 @@ impl Handshake {
 
     /// Goes on as far as possible. Returns how it ended, if it did.
     fn advance(&mut self, connection: &Arc<Connection>) -> Option<Outcome> {
+        self.missed = false;
         self.prepare(connection);
         loop {
             if self.flush(connection).is_err() {
@@ -349,8 +378,8 @@ impl Connection {
             }
             // The peer waits for a message and will give up; without memory there is no better way.
             Err(_) => {
-                this.set_mode(Mode::Tcp);
-                this.sk.abort(ENOMEM);
+                this.change_mode(Mode::Connecting, Mode::Negotiating);
+                Self::doom(this, ENOMEM);
                 false
             }
         }
@@ -381,10 +410,18 @@ impl Connection {
                 return;
             };
             let Some(outcome) = handshake.advance(this) else {
-                if let Some(at) = handshake.machine.poll_timeout() {
-                    let delay = at.saturating_since(now()).as_nanos();
-                    let queue = &this.engine.queue;
+                let now = now();
+                let retry = match handshake.missed {
+                    true => Some(now.saturating_add(this.handshake_contention.missed())),
+                    false => None,
+                };
+                if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
+                    let delay = at.saturating_since(now).as_nanos();
+                    let queue = &this.engine.handshakes;
                     this.handshake_work.arm(this, queue, jiffies_from_ns(delay));
+                }
+                if !handshake.missed {
+                    this.handshake_contention.over();
                 }
                 return;
             };
@@ -477,10 +514,35 @@ impl Connection {
 
     /// The TCP connection cannot be saved (`SMCR-FBK-15`).
     fn fail(this: &Arc<Self>) {
-        this.set_mode(Mode::Tcp);
-        this.sk.abort(ECONNABORTED);
         if this.side == Side::Server {
+            // No program has the child, so its lock is free.
+            this.set_mode(Mode::Tcp);
+            this.sk.abort(ECONNABORTED);
             listen::discard(this);
+        } else {
+            Self::doom(this, ECONNABORTED);
+        }
+    }
+
+    /// Resets the TCP connection of a client; the mode stays until that is done.
+    ///
+    /// Context: may sleep, but not for the sock lock.
+    fn doom(this: &Arc<Self>, error: Error) {
+        this.doomed.store(error.to_errno(), Relaxed);
+        Self::reset_doomed(this);
+    }
+
+    /// Resets the TCP connection if it is doomed, as soon as the sock lock is free.
+    fn reset_doomed(this: &Arc<Self>) {
+        let Ok(mut sk) = this.sk.try_lock() else {
+            return this.retry_handshake();
+        };
+        this.handshake_contention.over();
+        let errno = this.doomed.xchg(0, Relaxed);
+        // A call that cancels the handshake may have taken over.
+        if errno != 0 {
+            this.set_mode(Mode::Tcp);
+            sk.abort(Error::from_errno(errno));
         }
     }
 
@@ -491,7 +553,8 @@ impl Connection {
         this.set_mode(Mode::Tcp);
         this.handshake_work.cancel_sync();
         let handshake = this.handshake.lock().take();
-        let broken_off = handshake.is_some();
+        let doomed = this.doomed.xchg(0, Relaxed) != 0;
+        let broken_off = handshake.is_some() || doomed;
         if let Some(offer) = handshake.and_then(|mut handshake| handshake.offer.take()) {
             offer.release(this, Release::Broken);
         }
@@ -501,6 +564,9 @@ impl Connection {
 
 impl Run<HANDSHAKE> for Connection {
     fn run(this: Arc<Self>) {
+        if this.doomed.load(Relaxed) != 0 {
+            return Connection::reset_doomed(&this);
+        }
         match this.mode() {
             Mode::Connecting => {
                 if Connection::tcp_connected(&this) {

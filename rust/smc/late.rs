@@ -48,7 +48,8 @@ impl Connection {
     /// Fewer of them than a Proposal's eye catcher has are data: a Proposal comes in one segment.
     pub(super) fn judge_first(&self) {
         let mut first = [0; FIRST_BYTES];
-        match self.sk.try_peek(&mut first) {
+        let peeked = self.sk.lock().peek(&mut first);
+        match peeked {
             Err(error) if error == EAGAIN => return,
             Ok(count) => {
                 let octets = first.get(..count).unwrap_or_default();
@@ -58,7 +59,7 @@ impl Connection {
                     self.sk.abort(ECONNRESET);
                 }
             }
-            // Who reads gets the error.
+            // recvmsg reports the error.
             Err(_) => {}
         }
         self.doubtful.store(false, Relaxed);

@@ -401,7 +401,7 @@ impl LinkGroup {
 
     /// Runs the LLC work item soon. Any context.
     pub(super) fn kick(this: &Arc<Self>) {
-        this.work.kick(this, &this.engine.queue);
+        this.work.kick(this, &this.engine.links);
     }
 
     /// Whether the group uses this device. Any context.

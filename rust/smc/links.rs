@@ -173,7 +173,7 @@ impl LinkGroup {
             }
         });
         // RMBs that were made meanwhile may have to be registered on it.
-        this.register_work.kick(this, &this.engine.queue);
+        this.register_work.kick(this, &this.engine.links);
         // There may be ports for more, one after the other (`SMCR-LLF-20`).
         if this.role == Role::Server && this.terms.max_links > 2 {
             this.suggested.store(true, Relaxed);

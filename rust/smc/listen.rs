@@ -16,8 +16,8 @@ use crate::{
         time::jiffies_from_ns, //
     },
     proto::{
-        reason::Reason,
-        tcpopt, //
+        accept,
+        reason::Reason, //
     },
 };
 use kernel::{
@@ -50,10 +50,6 @@ impl AcceptQueue {
         }
     }
 
-    fn len(&self) -> usize {
-        self.ready.len().saturating_add(self.pending.len())
-    }
-
     /// The handshake of a child of `listener`, whose queue this is, is over.
     fn forget(&mut self, listener: &Connection, child: &Arc<Connection>) {
         self.pending.retain(|known| !Arc::ptr_eq(known, child));
@@ -63,8 +59,8 @@ impl AcceptQueue {
     /// Lets `listener`, whose queue this is, offer SMC-R or not, now that the queue has changed.
     fn adjust_offer(&self, listener: &Connection) {
         let limits = listener.limits.load(Relaxed);
-        let congested = limits && tcpopt::is_congested(self.pending.len(), backlog(listener));
-        listener.sk.withhold_option(congested);
+        let withholds = accept::withholds_offer(self.pending.len(), backlog(listener), limits);
+        listener.sk.withhold_option(withholds);
     }
 }
 
@@ -79,29 +75,33 @@ pub(crate) fn limit(listener: &Connection, on: bool) {
     listener.accepts.lock().adjust_offer(listener);
 }
 
-/// Takes children from TCP's queue as long as there is room in ours; what finds none stays with
-/// TCP and counts against its backlog. Runs on the workqueue.
+/// Takes children from TCP's queue as long as accept has not enough of them; the others stay with
+/// TCP and count against its backlog. A child with a handshake under way takes no place of the
+/// backlog, so peers that stall keep no child from accept. Runs on the workqueue.
 pub(crate) fn take_children(listener: &Arc<Connection>) {
     loop {
         {
             let queue = listener.accepts.lock();
-            if queue.closed || queue.len() > backlog(listener) {
+            if queue.closed || queue.ready.len() > backlog(listener) {
                 return;
             }
         }
         let shell = match listener.sk.accept_child() {
             Ok(shell) => shell,
+            Err(error) if error == EBUSY => return listener.retry_handshake(),
             Err(error) => {
+                listener.handshake_contention.over();
                 if error != EAGAIN {
-                    // Nobody will tell when there is memory again.
+                    // No event tells when there is memory again.
                     let delay = jiffies_from_ns(RETRY_NS);
                     listener
                         .handshake_work
-                        .arm(listener, &listener.engine.queue, delay);
+                        .arm(listener, &listener.engine.handshakes, delay);
                 }
                 return;
             }
         };
+        listener.handshake_contention.over();
         // A child that cannot be served is closed by dropping its shell.
         let _ = take_child(listener, shell);
     }
@@ -119,6 +119,9 @@ fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
         let mut queue = listener.accepts.lock();
         if queue.closed {
             return Err(ECONNABORTED);
+        }
+        if agreed && accept::refuses_handshake(queue.pending.len(), backlog(listener)) {
+            return Err(ENOBUFS);
         }
         queue.ready.reserve(1, GFP_KERNEL)?;
         queue.pending.push(child.clone(), GFP_KERNEL)?;

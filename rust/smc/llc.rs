@@ -138,7 +138,7 @@ impl LinkGroup {
         Self::drive(this, &mut inner);
         Self::conclude(this, &mut inner);
         // The peer may have been quicker.
-        this.work.kick(this, &this.engine.queue);
+        this.work.kick(this, &this.engine.links);
         Ok(())
     }
 
@@ -300,7 +300,7 @@ impl LinkGroup {
             match left.filter(|left| *left > Duration::ZERO) {
                 Some(left) => {
                     let delay = jiffies_from_ns(left.as_nanos());
-                    this.work.arm(this, &this.engine.queue, delay);
+                    this.work.arm(this, &this.engine.links, delay);
                 }
                 None => Self::dismantle(this, inner),
             }
@@ -313,7 +313,7 @@ impl LinkGroup {
         if let Some(at) = earliest(timer, idle) {
             let delay = at.saturating_since(now()).as_nanos();
             this.work
-                .arm(this, &this.engine.queue, jiffies_from_ns(delay));
+                .arm(this, &this.engine.links, jiffies_from_ns(delay));
         }
     }
 

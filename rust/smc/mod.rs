@@ -23,6 +23,7 @@
 
 mod buffers;
 mod connection;
+mod contention;
 mod data;
 mod device;
 mod eid;
@@ -116,8 +117,12 @@ const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 /// What all sockets share.
 #[pin_data]
 pub(crate) struct Engine {
-    /// Runs handshakes, LLC and the ends of connections.
-    queue: WorkQueue,
+    /// Runs handshakes and accept queues.
+    handshakes: WorkQueue,
+    /// Runs timers and ends of connections.
+    closings: WorkQueue,
+    /// Runs what link groups do: LLC, registrations, ends of links.
+    links: WorkQueue,
     #[pin]
     devices: Mutex<KVec<Arc<Device>>>,
     #[pin]
@@ -148,10 +153,14 @@ fn now() -> Instant {
 
 impl Engine {
     fn new() -> Result<Arc<Self>> {
-        let queue = WorkQueue::new(c"rdma_sock")?;
+        let handshakes = WorkQueue::new(c"rdma_sock_clc")?;
+        let closings = WorkQueue::new(c"rdma_sock_end")?;
+        let links = WorkQueue::new(c"rdma_sock_llc")?;
         Arc::pin_init(
             pin_init!(Self {
-                queue,
+                handshakes,
+                closings,
+                links,
                 devices <- new_mutex!(KVec::new(), "rdma_sock_devices"),
                 groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
@@ -233,8 +242,10 @@ struct Published(Arc<Engine>);
 
 impl Drop for Published {
     fn drop(&mut self) {
-        // Work that runs still may use the engine.
-        self.0.queue.flush();
+        // Work that runs still may use the engine. What ends a connection may kick its link group.
+        self.0.handshakes.flush();
+        self.0.closings.flush();
+        self.0.links.flush();
         ENGINE.clear();
     }
 }

@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     kapi::{
-        module::random_u32,
+        module::{
+            is_exiting,
+            random_u32, //
+        },
         net::{
             msg::{
                 AcceptArg,
@@ -183,7 +186,9 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
         }
         ((), data.core.close(now))
     });
-    if let (Some(mut timeo), Some(sock)) = (linger.filter(|timeo| *timeo > 0), shell.as_ref()) {
+    // As in TCP, a task that exits does not linger: no signal would end the wait.
+    let linger = linger.filter(|timeo| *timeo > 0 && !is_exiting());
+    if let (Some(mut timeo), Some(sock)) = (linger, shell.as_ref()) {
         // The result does not matter: the time is over, or a signal came, or all is sent.
         let _ = sock.wait(&mut timeo, || {
             connection
@@ -192,7 +197,7 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
         });
     }
     drop(shell);
-    connection.work.kick(connection, &connection.engine.queue);
+    connection.kick_closing();
     Ok(())
 }
 
@@ -419,18 +424,23 @@ impl SocketOps for SmcOps {
             listen::limit(&connection, on);
             return Ok(());
         }
-        sock.inet_setsockopt(opt)?;
+        let result = sock.inet_setsockopt(opt);
+        let connection = context(sock);
+        if let Some(connection) = &connection {
+            connection.unlocked();
+        }
+        result?;
         if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE) = (level, name) {
-            if let Some(connection) = context(sock) {
-                Connection::set_keepalive(&connection);
+            if let Some(connection) = &connection {
+                Connection::set_keepalive(connection);
             }
         }
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
-            if let Some(connection) = context(sock) {
+            if let Some(connection) = &connection {
                 let sk = sock.sk();
                 // As in TCP, TCP_NODELAY lets go even of what is corked.
                 if connection.mode() == Mode::Smc && (!sk.corked() || sk.nodelay()) {
-                    tx::push(&connection, sk.corked());
+                    tx::push(connection, sk.corked());
                 }
             }
         }
@@ -439,7 +449,11 @@ impl SocketOps for SmcOps {
 
     fn getsockopt(sock: &Socket, opt: &mut GetOpt) -> Result {
         if opt.level != SOL_SMC {
-            return sock.inet_getsockopt(opt);
+            let result = sock.inet_getsockopt(opt);
+            if let Some(connection) = context(sock) {
+                connection.unlocked();
+            }
+            return result;
         }
         if opt.name != SMC_LIMIT_HS {
             return Err(EOPNOTSUPP);
@@ -457,7 +471,9 @@ impl SocketOps for SmcOps {
             wait_settled(sock, &connection, &mut timeo)?;
         }
         if connection.mode() == Mode::Smc {
-            return tx::send(sock, &connection, msg);
+            let result = tx::send(sock, &connection, msg);
+            connection.unlocked();
+            return result;
         }
         let sent = sock.inet_sendmsg(msg)?;
         count_tcp(&connection, sent);
@@ -474,7 +490,9 @@ impl SocketOps for SmcOps {
             wait_settled(sock, &connection, &mut timeo)?;
         }
         if connection.mode() == Mode::Smc && flags & MSG_ERRQUEUE == 0 {
-            return rx::recv(sock, &connection, msg);
+            let result = rx::recv(sock, &connection, msg);
+            connection.unlocked();
+            return result;
         }
         if connection.is_doubtful() && flags & MSG_ERRQUEUE == 0 {
             let mut timeo = sock.sk().rcvtimeo(msg.nonblock());

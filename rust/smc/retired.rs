@@ -60,7 +60,7 @@ impl LinkGroup {
         }
         let _ = retired.push_within_capacity(Retired { end, regions });
         drop(retired);
-        this.close_work.kick(this, &this.engine.queue);
+        this.close_work.kick(this, &this.engine.links);
         true
     }
 

@@ -158,6 +158,24 @@ impl Sock {
         }
     }
 
+    /// Takes the lock of the sock unless it is taken: a program can keep it for any time by a page
+    /// fault that it does not resolve. Process context; never sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the lock is taken.
+    pub(crate) fn try_lock(&self) -> Result<SockGuard<'_>> {
+        // SAFETY: By the type invariants the sock is valid.
+        if !unsafe { bindings::rdma_sock_helper_trylock_sock(self.as_raw()) } {
+            return Err(EBUSY);
+        }
+        // INVARIANT: The lock was just taken by this thread.
+        Ok(SockGuard {
+            sock: self,
+            _not_send: NotThreadSafe,
+        })
+    }
+
     /// The internet protocol. Any context.
     pub(crate) fn family(&self) -> Family {
         // SAFETY: By the type invariants the sock is valid.

@@ -207,20 +207,30 @@ impl Socket {
 }
 
 impl Sock {
-    /// Takes an established connection of a listener, without waiting: `EAGAIN` if there is none.
+    /// Takes an established connection of a listener.
     ///
-    /// The child belongs to nobody: it is not charged to the memory of this task, and its user is
-    /// the listener's. May sleep.
+    /// The child belongs to no program yet: no memory cgroup is charged for it, and its user is the
+    /// listener's.
+    ///
+    /// Context: may sleep, but not for the lock of the listener.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if there is none, `EBUSY` if a program has the lock of the listener, `EINVAL` if the
+    /// sock does not listen, `ENOMEM`.
     pub(crate) fn accept_child(&self) -> Result<Shell> {
         let mut shell = Bare::new(self)?;
         let mut err = 0;
-        // SAFETY: The sock is valid; `accept` of a TCP sock takes the lock itself.
-        let child = unsafe { bindings::rdma_sock_helper_sk_accept(self.as_raw(), &mut err) };
+        let guard = self.try_lock()?;
+        // SAFETY: The sock is valid and locked.
+        let child = unsafe { bindings::rdma_sock_helper_take_child(self.as_raw(), &mut err) };
+        drop(guard);
         if child.is_null() {
             to_result(err)?;
             return Err(EAGAIN);
         }
-        // SAFETY: The child is a full TCP sock which is ours now; the shell has none.
+        // SAFETY: The child is a full TCP sock which is ours now; the shell has none. No program has
+        // the child, so its lock is free.
         unsafe {
             bindings::rdma_sock_helper_lock_sock(child);
             bindings::rdma_sock_helper_sock_graft(child, shell.raw.cast());

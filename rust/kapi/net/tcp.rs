@@ -7,7 +7,10 @@
 
 use super::{
     netdev::Egress,
-    sock::Sock, //
+    sock::{
+        Sock,
+        SockGuard, //
+    },
 };
 use crate::bindings;
 use kernel::{
@@ -17,73 +20,17 @@ use kernel::{
 };
 
 impl Sock {
-    /// Sends what fits now; `EAGAIN` if nothing does, `EPIPE` after a shutdown. No signal is raised.
-    ///
-    /// May sleep for the lock.
-    pub(crate) fn try_send(&self, data: &[u8]) -> Result<usize> {
-        // SAFETY: The sock is valid; the data is only read, and for the time of the call.
-        let ret = unsafe {
-            bindings::rdma_sock_helper_sk_sendmsg(
-                self.as_raw(),
-                data.as_ptr().cast_mut().cast(),
-                data.len(),
-            )
-        };
-        Self::count(ret)
-    }
-
-    /// Receives what is there; `EAGAIN` if nothing is, `Ok(0)` after the peer's FIN.
-    ///
-    /// May sleep for the lock.
-    pub(crate) fn try_recv(&self, room: &mut [u8]) -> Result<usize> {
-        self.receive(room, false)
-    }
-
-    /// As [`Self::try_recv`], but leaves what it gives to be received again.
-    ///
-    /// May sleep for the lock.
-    pub(crate) fn try_peek(&self, room: &mut [u8]) -> Result<usize> {
-        self.receive(room, true)
-    }
-
-    fn receive(&self, room: &mut [u8], peek: bool) -> Result<usize> {
-        // SAFETY: The sock is valid, and `room` is writable for the time of the call.
-        let ret = unsafe {
-            bindings::rdma_sock_helper_sk_recvmsg(
-                self.as_raw(),
-                room.as_mut_ptr().cast(),
-                room.len(),
-                peek,
-            )
-        };
-        Self::count(ret)
-    }
-
-    fn count(ret: i32) -> Result<usize> {
-        to_result(ret)?;
-        Ok(usize::try_from(ret).unwrap_or(0))
-    }
-
     /// The octets that were received and not read. Any context.
     pub(crate) fn unread(&self) -> usize {
         // SAFETY: The sock is valid.
         usize::try_from(unsafe { bindings::rdma_sock_helper_tcp_inq(self.as_raw()) }).unwrap_or(0)
     }
 
-    /// Sends the FIN: no more octets will follow on the TCP connection. May sleep.
-    pub(crate) fn shutdown_send(&self) {
-        let guard = self.lock();
-        // SAFETY: The sock is valid and locked.
-        unsafe { bindings::rdma_sock_helper_tcp_shutdown_send(guard.as_raw()) }
-    }
-
-    /// Ends the connection with a RST and leaves `err` for the user. May sleep.
+    /// Ends the connection with a RST and leaves `err` for the user.
+    ///
+    /// Context: may sleep for the lock. Work items use it only for a sock without a file.
     pub(crate) fn abort(&self, err: Error) {
-        // SAFETY: The sock is valid and not locked by this thread. The result only tells that it was
-        // closed already.
-        unsafe {
-            bindings::tcp_abort(self.as_raw(), err.to_errno().checked_abs().unwrap_or(0));
-        }
+        self.lock().abort(err);
     }
 
     /// Whether segments are signed (TCP-MD5 or TCP-AO). Any context.
@@ -148,5 +95,71 @@ impl Sock {
             *to = *from;
         }
         len
+    }
+}
+
+/// The stream, used by the kernel itself with the lock held. Nothing here waits for the peer, or
+/// gives the lock back meanwhile.
+impl SockGuard<'_> {
+    /// Sends as much as fits now; returns how much. Raises no signal.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if nothing fits, `EPIPE` after a shutdown, the error of the connection.
+    pub(crate) fn send(&mut self, data: &[u8]) -> Result<usize> {
+        // SAFETY: The sock is valid and locked; the data is only read, and for the time of the call.
+        Self::count(unsafe {
+            bindings::rdma_sock_helper_stream_send(
+                self.as_raw(),
+                data.as_ptr().cast_mut().cast(),
+                data.len(),
+            )
+        })
+    }
+
+    /// Receives what has come, up to the size of `room`; returns how much, 0 after the peer's FIN.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if nothing has come, the error of the connection.
+    pub(crate) fn recv(&mut self, room: &mut [u8]) -> Result<usize> {
+        // SAFETY: The sock is valid and locked, and `room` is writable for the time of the call.
+        Self::count(unsafe {
+            bindings::rdma_sock_helper_stream_recv(
+                self.as_raw(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+            )
+        })
+    }
+
+    /// As [`Self::recv`], but leaves the octets to be received again.
+    pub(crate) fn peek(&mut self, room: &mut [u8]) -> Result<usize> {
+        // SAFETY: The sock is valid and locked, and `room` is writable for the time of the call.
+        Self::count(unsafe {
+            bindings::rdma_sock_helper_stream_peek(
+                self.as_raw(),
+                room.as_mut_ptr().cast(),
+                room.len(),
+            )
+        })
+    }
+
+    fn count(ret: i32) -> Result<usize> {
+        to_result(ret)?;
+        Ok(usize::try_from(ret)?)
+    }
+
+    /// Sends the FIN: no more octets will follow on the TCP connection.
+    pub(crate) fn shutdown_send(&mut self) {
+        // SAFETY: The sock is valid and locked.
+        unsafe { bindings::rdma_sock_helper_tcp_shutdown_send(self.as_raw()) }
+    }
+
+    /// Ends the connection with a RST and leaves `err` for the user; nothing if it has ended.
+    pub(crate) fn abort(&mut self, err: Error) {
+        let errno = err.to_errno().saturating_neg();
+        // SAFETY: The sock is valid and locked.
+        unsafe { bindings::rdma_sock_helper_stream_abort(self.as_raw(), errno) }
     }
 }
