@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Page faults that nothing resolves: memory that holds up the kernel wherever it is read or written,
+and with it the lock that the kernel has at that moment."""
+
+import ctypes
+import mmap
+import os
+import pathlib
+import select
+import struct
+
+import lab
+
+PAGE = mmap.PAGESIZE
+SYS_USERFAULTFD = 323
+UFFDIO_API, UFFDIO_REGISTER, UFFDIO_ZEROPAGE = 0xc018aa3f, 0xc020aa00, 0xc020aa04
+MODE_MISSING = 1
+MESSAGE = 32
+
+
+def _ioctl(fd, request, data):
+    """An ioctl of that structure."""
+    lab.libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+    if lab.libc.ioctl(fd, request, ctypes.addressof(data)) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+class Trap:
+    """Two pages of which only the first is there. Whatever touches the second one sleeps until
+    `release`, or until its process is killed."""
+
+    @staticmethod
+    def allow():
+        """Lets any user have such memory, as a file system of its own (FUSE) would. As root."""
+        pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").write_text("1", encoding="ascii")
+
+    def __init__(self):
+        self.fd = lab.libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC | os.O_NONBLOCK)
+        if self.fd < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, "userfaultfd: " + os.strerror(number))
+        _ioctl(self.fd, UFFDIO_API, ctypes.create_string_buffer(struct.pack("=QQQ", 0xaa, 0, 0)))
+        self.memory = mmap.mmap(-1, 2 * PAGE)
+        self.memory[0] = 0
+        self.base = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        area = struct.pack("=QQQQ", self.base + PAGE, PAGE, MODE_MISSING, 0)
+        _ioctl(self.fd, UFFDIO_REGISTER, ctypes.create_string_buffer(area))
+
+    def before(self, count):
+        """The address of a buffer whose first `count` octets are there."""
+        return self.base + PAGE - count
+
+    def caught(self, count, seconds=lab.BOUND):
+        """Waits until so many tasks sleep in the trap."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLIN)
+        while count > 0:
+            if not poll.poll(seconds * 1000):
+                raise AssertionError("%d tasks have not come into the trap" % count)
+            count -= len(os.read(self.fd, 16 * MESSAGE)) // MESSAGE
+
+    def release(self):
+        """Resolves the fault: all go on."""
+        area = struct.pack("=QQQQ", self.base + PAGE, PAGE, 0, 0)
+        _ioctl(self.fd, UFFDIO_ZEROPAGE, ctypes.create_string_buffer(area))

@@ -1,0 +1,291 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Programs that keep the locks of their socks for as long as they like: it costs them their own
+connections, and delays no other program, no link group and no removal of a device."""
+
+import atexit
+import ctypes
+import os
+import pathlib
+import resource
+import socket
+import struct
+import sys
+import threading
+import time
+
+import ktap
+import lab
+from faults import Trap
+from ktap import equal
+from lab import Child, all_gone, command, exchange, is_smc, pair
+
+TCP_MD5SIG, MD5_BYTES = 14, 216
+SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
+RESET_AT_CLOSE = struct.pack("=ii", 1, 0)
+# More than a work queue has places.
+COUNT = 500 if lab.SLOW > 1 else 2000
+UNPRIVILEGED = 65534
+# Longest time for what takes milliseconds.
+PROMPT = 10 * lab.SLOW
+
+
+def start(function, *args):
+    """A thread with a small stack, which never keeps the process from its end."""
+    thread = threading.Thread(target=function, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def keep_lock(sock, trap):
+    """Keeps the lock of a sock until the trap is released: the kernel reads the option with it. The first
+    four octets are read before."""
+    lab.libc.setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
+                        ctypes.c_void_p(trap.before(4)), MD5_BYTES)
+
+
+def promptly(what, function, *args):
+    """Does something that must not be held up; its value."""
+    begin = time.monotonic()
+    value = function(*args)
+    seconds = time.monotonic() - begin
+    equal(seconds < PROMPT, True, "%s within %d s, not %.1f" % (what, PROMPT, seconds))
+    return value
+
+
+def device_goes(side):
+    """The device of that side is removed without delay, which waits for all that use it."""
+    begin = time.monotonic()
+    remover = Child(lambda: os.execvp("rdma", ["rdma", "link", "delete", "rs_" + side]))
+    remover.ends_well(PROMPT)
+    print("# removal of a device: %.1f s" % (time.monotonic() - begin))
+
+
+class Holder:
+    """An unprivileged process that keeps locks until `stop`: `prepare` runs as root and makes sockets,
+    `act` gets these and a trap and starts the threads, and returns how many it has started."""
+
+    def __init__(self, prepare, act):
+        ready, self.ready = os.pipe()
+        wait, self.wait = os.pipe()
+        self.child = Child(lambda: self.work(prepare, act, wait))
+        atexit.register(self.child.give_up)
+        os.close(self.ready)
+        os.close(wait)
+        equal(os.read(ready, 1), b"x", "the locks are taken")
+        os.close(ready)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        """Ends it, and with it the locks."""
+        os.close(self.wait)
+        if kind is None:
+            self.child.ends_well()
+        else:
+            self.child.give_up()
+
+    def work(self, prepare, act, wait):
+        """The process."""
+        os.close(self.wait)
+        sockets = prepare()
+        os.setgroups([])
+        os.setresuid(UNPRIVILEGED, UNPRIVILEGED, UNPRIVILEGED)
+        threading.stack_size(65536)
+        trap = Trap()
+        trap.caught(act(sockets, trap))
+        os.write(self.ready, b"x")
+        os.read(wait, 1)
+        os._exit(0)
+
+
+def many_files():
+    """Lets this process have many files."""
+    files = 3 * COUNT
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+
+def others_are_served():
+    """Other programs connect, accept, carry data both ways and close without delay."""
+    for _ in range(3):
+        client, server = promptly("connect and accept", pair)
+        is_smc(client, server)
+        promptly("data", exchange, client, server)
+        promptly("close of the client", client.close)
+        promptly("close of the server", server.close)
+    client, server = promptly("connect and accept by TCP", lambda: pair(smc=(False, True)))
+    promptly("data by TCP", exchange, client, server, 20000)
+    client.close()
+    server.close()
+
+
+def locked_listeners():
+    """Thousands of listeners whose locks are kept, with a connection each that waits to be taken."""
+    lab.netns("up")
+    many_files()
+    ports = os.memfd_create("ports")
+
+    def listeners():
+        sockets = [lab.listener("b", backlog=8) for _ in range(COUNT)]
+        numbers = "\n".join(str(sock.getsockname()[1]) for sock in sockets)
+        os.write(ports, numbers.encode())
+        return sockets
+
+    def lock(sockets, trap):
+        for sock in sockets:
+            start(keep_lock, sock, trap)
+        return len(sockets)
+
+    client, server = pair()
+    waiting = []
+    with Holder(listeners, lock):
+        os.lseek(ports, 0, os.SEEK_SET)
+        numbers = [int(line) for line in os.read(ports, 8 * COUNT).split()]
+        equal(len(numbers), COUNT, "ports")
+        for number in numbers:
+            sock = lab.new_socket("a", smc=False)
+            sock.settimeout(lab.BOUND)
+            sock.connect((lab.HOSTS[socket.AF_INET]["b"], number))
+            waiting.append(sock)
+        others_are_served()
+        # The link of the connection that was there before is still served.
+        promptly("data of an old connection", exchange, client, server)
+        client.close()
+        server.close()
+        device_goes("b")
+        for sock in waiting:
+            sock.close()
+    os.close(ports)
+    all_gone()
+
+
+def locked_clients():
+    """Clients that keep their locks while their handshakes are under way."""
+    lab.netns("up")
+    many_files()
+    count = COUNT // 4
+    listening = lab.listener("b", backlog=count)
+
+    def clients():
+        sockets = []
+        for _ in range(count):
+            sock = lab.new_socket("a")
+            sock.setblocking(False)
+            sockets.append(sock)
+        return sockets
+
+    def lock(sockets, trap):
+        for sock in sockets:
+            lab.error_of(sock.connect, listening.getsockname())
+            start(keep_lock, sock, trap)
+        return len(sockets)
+
+    with Holder(clients, lock):
+        others_are_served()
+        device_goes("a")
+    listening.close()
+    all_gone()
+
+
+def kept_in_transfer(call, side):
+    """A call that copies data sleeps with the lock, and the device of its side is removed."""
+    def test():
+        lab.netns("up")
+        client, server = pair()
+        is_smc(client, server)
+        local, remote = (client, server) if side == "a" else (server, client)
+        remote.sendall(b"x" * 8192)
+
+        def transfer(_, trap):
+            start(call, local, trap)
+            return 1
+
+        with Holder(remote.close, transfer):
+            local.close()
+            # The engine wants the lock for the reset of the peer.
+            remote.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+            remote.close()
+            others_are_served()
+            device_goes(side)
+        all_gone()
+    test.name = "kept_in_%s_%s" % (call.__name__, side)
+    return test
+
+
+def send(sock, trap):
+    """Sends from the trap."""
+    lab.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
+
+
+def recv(sock, trap):
+    """Receives into the trap."""
+    lab.libc.recv(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
+
+
+def lent(sock, trap):
+    """Lends memory in the trap."""
+    sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+    lab.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(2048)), 6144, MSG_ZEROCOPY)
+
+
+def lock_that_comes_free():
+    """A reset that found the sock locked reaches the program as soon as the lock is free."""
+    lab.netns("up")
+    client, server = pair()
+    is_smc(client, server)
+    trap = Trap()
+    server.sendall(b"x" * 8192)
+    reader = start(recv, client, trap)
+    trap.caught(1)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
+    server.close()
+    lab.until(lambda: lab.counter("b", "active_conns") == 0, "the server's side is over")
+    trap.release()
+    reader.join(lab.BOUND)
+    equal(reader.is_alive(), False, "the reader waits")
+
+    def reset():
+        error = "none"
+        while error == "none":
+            error = lab.error_of(client.recv, 65536)
+        equal(error, "ECONNRESET", "error")
+    promptly("reset", reset)
+    client.close()
+    all_gone()
+
+
+def exit_does_not_linger():
+    """A program that is killed does not wait for SO_LINGER, as with TCP: no signal could end that."""
+    lab.netns("up")
+    client, server = pair()
+    is_smc(client, server)
+
+    def work():
+        server.close()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
+                          struct.pack("=ii", 1, 3600))
+        client.setblocking(False)
+        while lab.error_of(client.send, b"x" * 65536) == "none":
+            pass
+        os.write(full, b"x")
+        signalled, _ = os.pipe()
+        os.read(signalled, 1)
+
+    got, full = os.pipe()
+    child = Child(work)
+    client.close()
+    equal(os.read(got, 1), b"x", "the buffers are full")
+    promptly("exit", child.kill)
+    server.close()
+    all_gone()
+
+
+if __name__ == "__main__":
+    lab.need_module()
+    if not pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
+        ktap.skip_all("this kernel has no userfaultfd")
+    Trap.allow()
+    sys.exit(ktap.run([locked_listeners, locked_clients, kept_in_transfer(send, "a"),
+                       kept_in_transfer(recv, "a"), kept_in_transfer(recv, "b"),
+                       kept_in_transfer(lent, "a"), lock_that_comes_free, exit_does_not_linger]))
