@@ -17,6 +17,7 @@
 //! | LLC messages and flows on a link                 | 3.3, 3.5, A.3   | [`llc`]         |
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
+//! | Which hosts a link group is known to be with    | -               | [`hosts`]       |
 //! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
 //! | Sizes of buffers that nobody asked for           | 4.2             | [`share`]       |
 //! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
@@ -31,6 +32,7 @@ pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
 pub(crate) mod cursor;
+pub(crate) mod hosts;
 pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod reason;

@@ -53,9 +53,11 @@ use crate::{
     },
     proto::{
         clc::{
+            Endpoint,
             Terms,
             Version, //
         },
+        hosts::Hosts,
         llc::{
             link::MAX_LINKS,
             PeerLink,
@@ -74,8 +76,7 @@ use crate::{
             PeerId,
             Psn,
             Qpn,
-            RToken,
-            RmbeIndex, //
+            RToken, //
         },
     },
 };
@@ -86,6 +87,7 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
+            Relaxed,
             Release, //
         },
         Arc,
@@ -169,8 +171,11 @@ pub(crate) struct LinkGroup {
     pub(crate) path: Path,
     /// What was agreed on in first contact.
     pub(crate) terms: Terms,
-    /// The address at the other end of the founder's TCP connection.
-    from: [u8; 16],
+    /// Which hosts it is with.
+    #[pin]
+    hosts: SpinLockBh<Hosts>,
+    /// Two connections may have been given the same element of the peer.
+    conflicts: Atomic<bool>,
     pub(super) engine: Arc<Engine>,
     phase: Atomic<u32>,
     #[pin]
@@ -325,6 +330,14 @@ impl Local {
     }
 }
 
+/// A link that a server named in its Accept.
+pub(crate) struct NamedLink {
+    pub(crate) group: Arc<LinkGroup>,
+    pub(crate) slot: Slot,
+    /// The group is known to be with the host that named it.
+    pub(crate) proven: bool,
+}
+
 /// The group a Proposal leads to.
 pub(crate) enum Join {
     /// A new group; the caller brings it up.
@@ -354,7 +367,8 @@ impl LinkGroup {
                 key,
                 path,
                 terms,
-                from,
+                hosts <- new_spinlock_bh!(Hosts::new(from), "rdma_sock_group_hosts"),
+                conflicts: Atomic::new(false),
                 engine: engine.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
                 inner <- new_mutex!(Inner {
@@ -478,9 +492,8 @@ impl LinkGroup {
 
     /// Finds the server group for a Proposal, or enters a new one, atomically. Sleeps.
     ///
-    /// One that is being formed is waited for only if it is with the same host: whose name the peer
-    /// says is its own nobody has proven yet, and a liar that stalls would stop the one whose name
-    /// it took.
+    /// The peer ID of a Proposal is a claim. So a group is joined only by a host that it is known
+    /// to be with, and waited for only by the host of its founder: a liar gets a group of its own.
     pub(crate) fn join(
         engine: &Arc<Engine>,
         key: Key,
@@ -495,8 +508,8 @@ impl LinkGroup {
                 let mut groups = engine.groups.lock();
                 let mut fitting = groups.iter().filter(|group| {
                     let joins = match group.phase() {
-                        Phase::Ready => true,
-                        Phase::Forming => group.from == from,
+                        Phase::Ready => group.is_with(&from),
+                        Phase::Forming => group.hosts.lock().is_founder(&from),
                         Phase::Dead => false,
                     };
                     joins
@@ -567,15 +580,14 @@ impl LinkGroup {
         Ok(group)
     }
 
-    /// Finds the client group, and the link of it, that the server named in its Accept
-    /// (`SMCR-CLC-223`). Sleeps.
+    /// Finds the client group, and the link of it, that the server at `from` named in its Accept
+    /// (`SMCR-CLC-223`); rather one that is known to be with that host. Sleeps.
     pub(crate) fn find_client(
         engine: &Engine,
         key: &Key,
-        gid: Gid,
-        mac: Mac,
-        qpn: Qpn,
-    ) -> Option<(Arc<Self>, Slot)> {
+        end: &Endpoint,
+        from: &[u8; 16],
+    ) -> Option<NamedLink> {
         let candidates = {
             let groups = engine.groups.lock();
             let mut candidates = KVec::new();
@@ -586,10 +598,20 @@ impl LinkGroup {
             }
             candidates
         };
-        candidates.into_iter().find_map(|group| {
-            let slot = group.link_of_peer(gid, mac, qpn)?;
-            Some((group, slot))
-        })
+        let named = candidates.into_iter().filter_map(|group| {
+            let slot = group.link_of_peer(end.gid, end.mac, end.qpn)?;
+            Some(NamedLink {
+                slot,
+                proven: group.is_with(from),
+                group,
+            })
+        });
+        named.reduce(|found, other| if found.proven { found } else { other })
+    }
+
+    /// Whether a host is known to be one that the group is with. Any context.
+    fn is_with(&self, host: &[u8; 16]) -> bool {
+        self.hosts.lock().includes(host)
     }
 
     /// The link whose other end is this one. Sleeps.
@@ -640,6 +662,7 @@ impl LinkGroup {
         let mut inner = self.inner.lock();
         let end = inner.end_mut(Slot::FIRST).ok_or(ENODEV)?;
         end.connect(peer, peer_psn, mtu)?;
+        self.hosts.lock().set_gid(peer.gid);
         if self.role == Role::Server {
             end.start_sending()?;
         }
@@ -667,6 +690,12 @@ impl LinkGroup {
         inner.llc.as_mut()?.peer_rmb(slot, token).ok()
     }
 
+    /// The same, of an RMB that the peer has announced on the link, exactly there. Sleeps.
+    pub(crate) fn known_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
+        let inner = self.inner.lock();
+        inner.llc.as_ref()?.known_rmb(slot, token)
+    }
+
     /// Our end of the link a new connection shall use, or of any if it is not `wanted`. Sleeps.
     pub(crate) fn local(&self, wanted: Option<Slot>) -> Option<Local> {
         let inner = self.inner.lock();
@@ -692,24 +721,54 @@ impl LinkGroup {
         inner.route(slot, buffer, element)
     }
 
-    /// Aborts the connection that still writes to an element of the peer, if there is one
-    /// (`SMCR-RMB-24`). Sleeps.
+    /// The connection, other than `but`, that writes to an element of the peer. Sleeps.
     #[inline(never)]
-    pub(crate) fn evict(&self, rmb: PeerRmbId, index: RmbeIndex) {
-        for n in 0..MAX_CONNECTIONS {
-            let connection = self.tokens.lock().at(n);
-            let Some(connection) = connection else {
-                continue;
-            };
+    pub(crate) fn writer(
+        &self,
+        element: &PeerElement,
+        but: Option<&Arc<Connection>>,
+    ) -> Option<Arc<Connection>> {
+        (0..MAX_CONNECTIONS).find_map(|n| {
+            let connection = self.tokens.lock().at(n)?;
+            let is_other = but.is_none_or(|but| !Arc::ptr_eq(but, &connection));
             let writes = connection.look(|data| {
-                let element = &data.peer_element;
-                element.rmb == rmb && element.index == index
+                let known = &data.peer_element;
+                known.rmb == element.rmb && known.index == element.index
             });
-            if writes == Some(true) {
-                let _ = Connection::with_core(&connection, |data, now| {
-                    ((), data.core.handle_tcp_reset(now))
-                });
-            }
+            (is_other && writes == Some(true)).then_some(connection)
+        })
+    }
+
+    /// Aborts the connection, other than `but`, that still writes to an element of the peer, if
+    /// there is one (`SMCR-RMB-24`). Sleeps.
+    pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<Connection>>) {
+        if let Some(connection) = self.writer(element, but) {
+            let _ = Connection::with_core(&connection, |data, now| {
+                ((), data.core.handle_tcp_reset(now))
+            });
+        }
+    }
+
+    /// A host that the group is not known to be with has named an element. Any context.
+    pub(crate) fn expect_conflicts(&self) {
+        self.conflicts.store(true, Relaxed);
+    }
+
+    /// A connection has become active. If another one has the same element of the peer, one of
+    /// them ends: that whose element was named by a host the group is not known to be with. Sleeps.
+    pub(crate) fn resolve_conflict(&self, connection: &Arc<Connection>, proven: bool) {
+        if !self.conflicts.load(Relaxed) {
+            return;
+        }
+        let Some(element) = connection.look(|data| data.peer_element) else {
+            return;
+        };
+        if proven {
+            self.evict(&element, Some(connection));
+        } else if self.writer(&element, Some(connection)).is_some() {
+            let _ = Connection::with_core(connection, |data, now| {
+                ((), data.core.handle_tcp_reset(now))
+            });
         }
     }
 
@@ -769,11 +828,16 @@ impl LinkGroup {
         self.dead.wait_for_completion();
     }
 
-    /// Ends the group of a first contact that failed, or one the peer says is out of sync. Sleeps.
-    pub(crate) fn abandon(this: &Arc<Self>) {
+    /// Ends the group of a first contact that failed. Returns `false`, and leaves the group alone,
+    /// if first contact is over: then others may use it. Sleeps.
+    pub(crate) fn abandon(this: &Arc<Self>) -> bool {
         let mut inner = this.inner.lock();
+        if this.phase() == Phase::Ready {
+            return false;
+        }
         inner.founder = None;
         Self::dismantle(this, &mut inner);
+        true
     }
 
     pub(super) fn matching(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) -> KVec<Arc<Self>> {

@@ -23,7 +23,9 @@ use super::{
         Join,
         Key,
         LinkGroup,
-        Local, //
+        Local,
+        NamedLink,
+        Phase, //
     },
     now, policy,
     rmb::{
@@ -102,6 +104,8 @@ pub(crate) struct Offer {
     rmbe: Rmbe,
     sendbuf: Arc<SendBuffer>,
     token: AlertToken,
+    /// The other end of the TCP connection is a host that the group is known to be with.
+    proven: bool,
     peer: Option<(Endpoint, PeerRmbId)>,
 }
 
@@ -212,6 +216,8 @@ struct Place {
     group: Arc<LinkGroup>,
     rmbe: Rmbe,
     first_contact: bool,
+    /// As in [`Offer::proven`].
+    proven: bool,
     local: Local,
     choice: Choice,
 }
@@ -271,7 +277,7 @@ fn server_place(
     let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection);
     match joined.map_err(|_| Reason::Memory)? {
         Join::New(group) => first_place(connection, group, choice).map(Some),
-        Join::Ready(group) => next_place(connection, group, None, choice),
+        Join::Ready(group) => next_place(connection, group, None, true, choice),
         Join::Wait => Ok(None),
     }
 }
@@ -289,21 +295,33 @@ fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<
         suggested: None,
     };
     let end = &accept.endpoint;
-    let known = LinkGroup::find_client(&connection.engine, &key, end.gid, end.mac, end.qpn);
+    let from = sk.peer_addr().ip_mapped();
+    let known = LinkGroup::find_client(&connection.engine, &key, end, &from);
     if accept.first_contact {
-        // The server knows nothing of a link we think we have (`SMCR-AMB-08`).
-        if let Some((stale, _)) = known {
-            LinkGroup::abandon(&stale);
+        // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
+        // say that names the link of another: the link is tested, and only for the host itself.
+        if let Some(stale) = known.filter(|known| known.proven) {
+            LinkGroup::doubt(&stale.group);
         }
-        let from = sk.peer_addr().ip_mapped();
         let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
         return first_place(connection, group, choice).map(Some);
     }
     // `SMCR-CLC-225`: without such a link, or with one that goes, we are out of sync.
-    let known = known.filter(|(group, _)| !group.tokens.lock().is_closed());
-    let (group, slot) = known.ok_or(Reason::OutOfSync)?;
-    next_place(connection, group, Some(slot), choice)
+    let NamedLink {
+        group,
+        slot,
+        proven,
+    } = known.ok_or(Reason::OutOfSync)?;
+    let closed = group.tokens.lock().is_closed();
+    if !proven && (closed || group.phase() != Phase::Ready) {
+        // Not the word that would make the host behind the link doubt it.
+        return Err(Reason::NoActiveLink);
+    }
+    if closed {
+        return Err(Reason::OutOfSync);
+    }
+    next_place(connection, group, Some(slot), proven, choice)
 }
 
 fn first_place(
@@ -317,6 +335,7 @@ fn first_place(
             group,
             rmbe,
             first_contact: true,
+            proven: true,
             local,
             choice,
         }),
@@ -332,6 +351,7 @@ fn next_place(
     connection: &Arc<Connection>,
     group: Arc<LinkGroup>,
     slot: Option<Slot>,
+    proven: bool,
     choice: Choice,
 ) -> Result<Option<Place>, Reason> {
     let wanted = receive_size(connection);
@@ -346,6 +366,7 @@ fn next_place(
                 group,
                 rmbe,
                 first_contact: false,
+                proven,
                 local,
                 choice,
             }))
@@ -364,6 +385,7 @@ fn make_offer(
         group,
         rmbe,
         first_contact,
+        proven,
         local,
         choice,
     } = place;
@@ -415,6 +437,7 @@ fn make_offer(
         rmbe,
         sendbuf,
         token,
+        proven,
         peer: None,
     };
     if let Request::Accept(accept) = request {
@@ -458,17 +481,38 @@ impl Offer {
                 .filter(|named| *named == slot || group.is_active(*named))
                 .ok_or(Reason::NoActiveLink)?;
         }
-        let rmb = group.peer_rmb(slot, peer.rtoken());
-        let rmb = rmb.ok_or(Reason::RtokenTable)?;
-        // The peer gives an RMBE to a new connection that an old one of ours still writes to: the
-        // old one is over (`SMCR-RMB-24`).
-        group.evict(rmb, peer.rmbe_index);
+        let rmb = if self.proven {
+            let rmb = group.peer_rmb(slot, peer.rtoken());
+            let rmb = rmb.ok_or(Reason::RtokenTable)?;
+            // The peer gives an RMBE to a new connection that an old one of ours still writes to:
+            // the old one is over (`SMCR-RMB-24`).
+            group.evict(&Self::element(peer, rmb), None);
+            rmb
+        } else {
+            let rmb = group.known_rmb(slot, peer.rtoken());
+            let rmb = rmb.ok_or(Reason::NoActiveLink)?;
+            group.expect_conflicts();
+            if group.writer(&Self::element(peer, rmb), None).is_some() {
+                return Err(Reason::NoActiveLink);
+            }
+            rmb
+        };
         self.peer = Some((*peer, rmb));
         Ok(())
     }
 
+    /// What the peer says is its element.
+    fn element(peer: &Endpoint, rmb: PeerRmbId) -> PeerElement {
+        PeerElement {
+            rmb,
+            index: peer.rmbe_index,
+            size: peer.buf_size,
+        }
+    }
+
     /// The handshake succeeded: data may flow. Sleeps.
     pub(crate) fn activate(self, connection: &Arc<Connection>) -> Result {
+        let proven = self.proven;
         match self.build(connection.net.settings.autocorking_size()) {
             Ok((data, early_mode)) => {
                 let early = {
@@ -489,6 +533,7 @@ impl Offer {
                 let group = connection.look(|data| data.group.clone());
                 if let Some(group) = group {
                     group.settle(connection);
+                    group.resolve_conflict(connection, proven);
                 }
                 Ok(())
             }
@@ -503,11 +548,7 @@ impl Offer {
         let Some((peer, rmb)) = self.peer else {
             return Err((self, EINVAL));
         };
-        let peer_element = PeerElement {
-            rmb,
-            index: peer.rmbe_index,
-            size: peer.buf_size,
-        };
+        let peer_element = Self::element(&peer, rmb);
         let slot = self.seat.link().slot();
         let route = self.group.route(slot, &self.sendbuf, &peer_element);
         let route = match route {
@@ -568,8 +609,8 @@ impl Offer {
     }
 
     /// The handshake came to nothing: gives everything back. A group made for this connection
-    /// goes with it (`SMCR-FBK-19`); one that the peer says it knows nothing of is put to the
-    /// test. Sleeps.
+    /// goes with it (`SMCR-FBK-19`), unless others use it already; one that the peer says it knows
+    /// nothing of is put to the test. Sleeps.
     pub(crate) fn release(self, connection: &Arc<Connection>, how: Release) {
         let known = self.group.tokens.lock().remove(self.token);
         drop(known);
@@ -580,13 +621,12 @@ impl Offer {
             Release::Broken => drop(self.rmbe),
         }
         drop(self.sendbuf);
-        if self.prepared.first_contact {
-            LinkGroup::abandon(&self.group);
-        } else {
-            if how == Release::OutOfSync {
-                LinkGroup::doubt(&self.group);
-            }
-            LinkGroup::connection_left(&self.group);
+        if self.prepared.first_contact && LinkGroup::abandon(&self.group) {
+            return;
         }
+        if how == Release::OutOfSync && self.proven {
+            LinkGroup::doubt(&self.group);
+        }
+        LinkGroup::connection_left(&self.group);
     }
 }

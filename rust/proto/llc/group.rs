@@ -331,6 +331,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.rtokens.insert(slot, token)
     }
 
+    /// The buffer of the peer that lies exactly there on a link, if the peer has announced it.
+    pub(crate) fn known_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
+        let id = self.rtokens.find(slot, token.rkey)?;
+        self.peer_token(id, slot)
+            .filter(|known| *known == token)
+            .map(|_| id)
+    }
+
     /// Where a buffer of the peer lies on a link (FOV-22).
     pub(crate) fn peer_token(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
         self.rtokens.get(id, slot)

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Which hosts a link group is known to be with.
+//!
+//! Peer ID, GID, MAC and number of a queue pair are told to every host that connects, so a host that
+//! names those of another proves nothing. Two addresses are better: the one at the other end of the
+//! TCP connection that made the group, since the peer behind its link has answered the handshake
+//! made there; and the one in the GID of the link, if that is an IP address, since packets to it
+//! reach that peer.
+//!
+//! Addresses are IPv6 addresses, those of IPv4 in their mapped form, as in a GID of RoCEv2.
+
+use crate::proto::wire::Gid;
+
+/// The addresses that belong to the peer of a link group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    founder: [u8; 16],
+    gid: Option<Gid>,
+}
+
+impl Hosts {
+    /// Those of a group that a TCP connection to or from `founder` has made.
+    pub(crate) const fn new(founder: [u8; 16]) -> Self {
+        Self { founder, gid: None }
+    }
+
+    /// The GID of the peer on the first link is known.
+    pub(crate) fn set_gid(&mut self, gid: Gid) {
+        self.gid = Some(gid);
+    }
+
+    /// Whether the group was made by this host. Before its link is proven, nothing else counts.
+    pub(crate) fn is_founder(&self, host: &[u8; 16]) -> bool {
+        self.founder == *host
+    }
+
+    /// Whether the group, whose link is proven, is with this host.
+    pub(crate) fn includes(&self, host: &[u8; 16]) -> bool {
+        self.is_founder(host) || self.gid.is_some_and(|gid| gid.get() == *host)
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_hosts))]
+mod tests {
+    use super::*;
+
+    const fn mapped(last: u8) -> [u8; 16] {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, last]
+    }
+
+    #[test]
+    fn founder_is_included_before_and_after_the_gid_is_known() {
+        let mut hosts = Hosts::new(mapped(1));
+        assert!(hosts.is_founder(&mapped(1)) && hosts.includes(&mapped(1)));
+        hosts.set_gid(Gid::new(mapped(2)));
+        assert!(hosts.includes(&mapped(1)));
+    }
+
+    #[test]
+    fn address_in_the_gid_is_included_but_no_founder() {
+        let mut hosts = Hosts::new(mapped(1));
+        assert!(!hosts.includes(&mapped(2)));
+        hosts.set_gid(Gid::new(mapped(2)));
+        assert!(hosts.includes(&mapped(2)) && !hosts.is_founder(&mapped(2)));
+    }
+
+    #[test]
+    fn third_host_is_not_included() {
+        let mut hosts = Hosts::new(mapped(1));
+        hosts.set_gid(Gid::new(mapped(2)));
+        assert!(!hosts.includes(&mapped(3)) && !hosts.includes(&[0; 16]));
+    }
+}
