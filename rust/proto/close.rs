@@ -132,6 +132,8 @@ pub(crate) struct Timers {
     pub(crate) abort: Duration,
     /// For a released connection to get rid of some of its data.
     pub(crate) drain: Duration,
+    /// For it to get rid of all.
+    pub(crate) drain_all: Duration,
     /// For C or D after the FIN of the TCP connection (TCR-09).
     pub(crate) fin: Duration,
     /// For the application to follow up on data it corked (WIN-10); as with TCP_CORK.
@@ -147,6 +149,7 @@ impl Timers {
         close: Duration::from_secs(60),
         abort: Duration::from_secs(5),
         drain: Duration::from_secs(120),
+        drain_all: Duration::from_secs(600),
         fin: Duration::from_secs(30),
         cork: Duration::from_millis(200),
         validation: Duration::from_millis(200),
@@ -184,6 +187,8 @@ pub(crate) struct Close {
     lost: bool,
     /// What the peer, or our data, must beat.
     guard: Option<Instant>,
+    /// Until when all data of a released connection must have gone.
+    drained_by: Option<Instant>,
     /// What C or D must beat after a FIN.
     fin_guard: Option<Instant>,
     timers: Timers,
@@ -210,6 +215,7 @@ impl Close {
             forced: false,
             lost: false,
             guard: None,
+            drained_by: None,
             fin_guard: None,
             timers,
         }
@@ -353,15 +359,22 @@ impl Close {
             self.abort(now, Error::Aborted);
         } else {
             self.want(Wanted::Closed);
-            self.guard = Some(now.saturating_add(self.timers.drain));
+            self.drained_by = Some(now.saturating_add(self.timers.drain_all));
+            self.allow_drain(now);
         }
     }
 
-    /// Some data of a released connection went its way: it may take more time for the rest.
+    /// Some data of a released connection went its way: it may take more time for the rest, but a
+    /// peer that takes little at a time does not hold the connection for ever.
     pub(crate) fn progress(&mut self, now: Instant) {
         if self.released && self.is_alive() && !self.sent.closed {
-            self.guard = Some(now.saturating_add(self.timers.drain));
+            self.allow_drain(now);
         }
+    }
+
+    fn allow_drain(&mut self, now: Instant) {
+        let next = now.saturating_add(self.timers.drain);
+        self.guard = earliest(Some(next), self.drained_by);
     }
 
     /// This side aborts (CLS-67). After C only the TCP connection can tell the peer (ABT-09); the
@@ -609,5 +622,7 @@ impl Close {
     }
 }
 
+#[cfg(test)]
+mod drain;
 #[cfg(test)]
 mod table;

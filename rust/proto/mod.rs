@@ -20,6 +20,8 @@
 //! | Which hosts a link group is known to be with    | -               | [`hosts`]       |
 //! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
 //! | Sizes of buffers that nobody asked for           | 4.2             | [`share`]       |
+//! | Which elements of an RMB are free                | 4.4             | [`elements`]    |
+//! | How much a namespace, a peer and the host get    | -               | [`quota`]       |
 //! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
 //!
 //! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
@@ -32,9 +34,11 @@ pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
 pub(crate) mod cursor;
+pub(crate) mod elements;
 pub(crate) mod hosts;
 pub(crate) mod keepalive;
 pub(crate) mod llc;
+pub(crate) mod quota;
 pub(crate) mod reason;
 pub(crate) mod retry;
 pub(crate) mod ring;
