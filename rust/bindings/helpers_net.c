@@ -666,6 +666,11 @@ u64 rdma_sock_helper_net_cookie(const struct net *net)
 	return net->net_cookie;
 }
 
+bool rdma_sock_helper_is_init_net(const struct net *net)
+{
+	return net_eq(net, &init_net);
+}
+
 struct net *rdma_sock_helper_seq_net(struct seq_file *seq)
 {
 	return seq_file_single_net(seq);

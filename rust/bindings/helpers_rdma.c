@@ -4,8 +4,6 @@
  * is no logic here.
  */
 
-#include <linux/gfp.h>
-#include <linux/mm.h>
 #include <linux/netdevice.h>
 
 #include "helpers_rdma.h"
@@ -186,15 +184,4 @@ void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, u
 	sg_set_page(sg, page, len, 0);
 	sg_dma_address(sg) = dma_addr;
 	sg_dma_len(sg) = len;
-}
-
-struct page *rdma_sock_helper_alloc_block(unsigned int order, bool zero)
-{
-	return alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_NORETRY | __GFP_COMP |
-			   (zero ? __GFP_ZERO : 0), order);
-}
-
-void *rdma_sock_helper_page_address(struct page *page)
-{
-	return page_address(page);
 }

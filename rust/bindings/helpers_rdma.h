@@ -62,8 +62,4 @@ void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 a
 void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, unsigned int len,
 				    u64 dma_addr);
 
-/* linux/gfp.h, linux/mm.h */
-struct page *rdma_sock_helper_alloc_block(unsigned int order, bool zero);
-void *rdma_sock_helper_page_address(struct page *page);
-
 #endif /* RDMA_SOCK_HELPERS_RDMA_H */

@@ -10,7 +10,10 @@
 //!
 //! Addresses are IPv6 addresses, those of IPv4 in their mapped form, as in a GID of RoCEv2.
 
-use crate::proto::wire::Gid;
+use crate::proto::{
+    quota::is_one_peer,
+    wire::Gid, //
+};
 
 /// The addresses that belong to the peer of a link group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +36,11 @@ impl Hosts {
     /// Whether the group was made by this host. Before its link is proven, nothing else counts.
     pub(crate) fn is_founder(&self, host: &[u8; 16]) -> bool {
         self.founder == *host
+    }
+
+    /// Whether the group was made by this host or one that counts as the same peer.
+    pub(crate) fn is_of_peer(&self, host: &[u8; 16]) -> bool {
+        is_one_peer(&self.founder, host)
     }
 
     /// Whether the group, whose link is proven, is with this host.

@@ -18,6 +18,7 @@ use super::{
         REGISTER, //
     },
     now,
+    quota::Payer,
     rmb::{
         Known,
         Rmb,
@@ -25,12 +26,10 @@ use super::{
     },
 };
 use crate::{
-    kapi::{
-        mem::region::PeerMemory,
-        work::Run, //
-    },
+    kapi::work::Run,
     proto::{
         llc::RmbId,
+        ring::ArrayQueue,
         share,
         time::{
             Duration,
@@ -46,6 +45,11 @@ use kernel::{
 
 /// RMBs of a group (`SMCR-RMB-03`).
 const MAX_RMBS: usize = 255;
+/// Elements that rest; with more of them another RMB is not made. They are left behind by handshakes
+/// that break off, of which a peer can have as many as it likes.
+const MAX_RESTING: u32 = 64;
+/// How often a group looks for RMBs that it does not need. One that was not used in between goes.
+const RETURN_TIME: Duration = Duration::from_secs(10);
 /// How long connections decline instead of offering another RMB to a peer that refused one.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
@@ -83,6 +87,7 @@ impl Inner {
     /// Makes a new RMB with a key on every link. Sleeps.
     pub(super) fn add_rmb(
         &mut self,
+        payer: &Payer,
         size: BufSize,
         mut elements: usize,
         known: Known,
@@ -93,16 +98,16 @@ impl Inner {
         }
         elements = elements.max(1);
         let memory = loop {
-            match PeerMemory::new(elements, bytes) {
+            match payer.peer_memory(elements, bytes) {
                 Ok(memory) => break memory,
                 Err(error) if elements <= 1 => return Err(error),
-                // Memory is short or fragmented: a smaller RMB will do.
+                // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
                 Err(_) => elements = elements.div_ceil(2),
             }
         };
         let id = RmbId(self.next_rmb);
         self.next_rmb = self.next_rmb.wrapping_add(1);
-        let rmb = Rmb::new(id, size, memory, known)?;
+        let rmb = Rmb::new(id, size, memory, payer.cgroup().clone(), known)?;
         for end in self.ends.iter().flatten() {
             end.map(&rmb)?;
         }
@@ -113,6 +118,35 @@ impl Inner {
     /// Whether elements begin with an eye catcher (`SMCR-RMB-12`, `SMCR-DEP-1`).
     pub(super) fn has_eye_catchers(&self) -> bool {
         self.llc.as_ref().is_some_and(|llc| llc.has_eye_catchers())
+    }
+
+    /// Has the peer forget RMBs that were not used since the last look, but for the first, when it
+    /// is time to. Sleeps.
+    pub(super) fn return_unused(&mut self, now: Instant) {
+        if self.rmbs.len() < 2 {
+            self.return_at = None;
+            return;
+        }
+        let next = now.saturating_add(RETURN_TIME);
+        if *self.return_at.get_or_insert(next) > now {
+            return;
+        }
+        self.return_at = Some(next);
+        let mut unknown = ArrayQueue::<RmbId, 8>::new();
+        for rmb in self.rmbs.iter().skip(1) {
+            if rmb.known() != Known::Confirmed || !rmb.was_idle(now) {
+                continue;
+            }
+            rmb.set_known(Known::Leaving);
+            let llc = self.llc.as_mut();
+            if !llc.is_some_and(|llc| llc.delete_rkey(now, rmb.id)) {
+                // The next look gets what finds no place here.
+                let _ = unknown.push(rmb.id);
+            }
+        }
+        while let Some(id) = unknown.pop() {
+            self.forget_rmb(id);
+        }
     }
 
     /// An RMB came to nothing, or the peer has forgotten it. Sleeps.
@@ -153,6 +187,7 @@ impl LinkGroup {
     /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
     pub(crate) fn take_rmbe(
         this: &Arc<Self>,
+        payer: &Payer,
         wanted: Wanted,
         waiter: &Arc<Connection>,
         now: Instant,
@@ -163,16 +198,20 @@ impl LinkGroup {
         }
         let size = this.buffer_size(wanted);
         let confirmed = |rmb: &&Arc<Rmb>| rmb.known() == Known::Confirmed;
-        let fits = |rmb: &&Arc<Rmb>| rmb.size == size;
+        // Memory is used by those who have paid for it.
+        let fits = |rmb: &&Arc<Rmb>| rmb.size == size && rmb.is_of(payer.cgroup());
         // What fits best; else, before another RMB is made, what is free already.
         let more = |rmb: &&Arc<Rmb>| match wanted {
-            Wanted::Default(most) => rmb.size > size && rmb.size <= most,
+            Wanted::Default(most) => {
+                rmb.size > size && rmb.size <= most && rmb.is_of(payer.cgroup())
+            }
             Wanted::Exactly(_) => false,
         };
         let rmbs = || inner.rmbs.iter().filter(confirmed);
         let found = rmbs().filter(fits).find_map(Rmb::take);
         let found = found.or_else(|| rmbs().filter(more).find_map(Rmb::take));
-        let announcing = inner.rmbs.iter().filter(fits).any(|rmb| !confirmed(&rmb));
+        let coming = |rmb: &Arc<Rmb>| matches!(rmb.known(), Known::Registering | Known::Announcing);
+        let announcing = inner.rmbs.iter().filter(fits).any(coming);
         if let Some(rmbe) = found {
             if inner.has_eye_catchers() {
                 rmbe.mark()?;
@@ -186,8 +225,12 @@ impl LinkGroup {
             return Err(ENOSPC);
         }
         if !announcing {
+            let resting = inner.rmbs.iter().map(|rmb| rmb.resting(now));
+            if resting.fold(0, u32::saturating_add) >= MAX_RESTING {
+                return Err(ENOSPC);
+            }
             let elements = share::elements(size, this.tokens.lock().live());
-            inner.add_rmb(size, elements, Known::Registering)?;
+            inner.add_rmb(payer, size, elements, Known::Registering)?;
             this.register_work.kick(this, &this.engine.links);
         }
         inner.add_waiter(waiter)?;

@@ -17,6 +17,7 @@ use super::{
     link_group::LinkGroup,
     now,
     offer::PeerElement,
+    quota::Orphan,
     rmb::{
         Rmbe,
         EYE_CATCHER, //
@@ -137,6 +138,8 @@ pub(crate) struct Data {
     /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
     /// told; from then on the sock has the error, and tells it once, whatever call asks.
     pub(crate) shown: bool,
+    /// No file has the connection any more.
+    pub(crate) orphan: Option<Orphan>,
 }
 
 /// What [`Connection::data`] protects.

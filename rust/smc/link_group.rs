@@ -20,6 +20,7 @@ use super::{
     link::Link,
     llc::LlcGroup,
     offer::PeerElement,
+    quota::Payer,
     retired::Retired,
     rmb::{
         Known,
@@ -65,6 +66,7 @@ use crate::{
             Role,
             Slot, //
         },
+        quota::Forming,
         ring::ArrayQueue,
         share,
         time::Instant,
@@ -217,6 +219,8 @@ pub(crate) struct Inner {
     pub(super) founder: Option<Arc<Connection>>,
     /// Handshakes to be looked at again when something changed.
     pub(super) waiters: KVec<Arc<Connection>>,
+    /// When to look for RMBs that are not needed.
+    pub(super) return_at: Option<Instant>,
     /// When the last connection left.
     pub(super) idle_since: Option<Instant>,
     /// The LLC core runs: the founder's CLC messages are out.
@@ -378,6 +382,7 @@ impl LinkGroup {
                     next_rmb: 0,
                     founder: None,
                     waiters: KVec::new(),
+                    return_at: None,
                     idle_since: None,
                     started: false,
                     refused_at: None,
@@ -522,7 +527,7 @@ impl LinkGroup {
                 match (found, fresh.take()) {
                     (Some(group), _) => Some(group.clone()),
                     (None, Some(fresh)) => {
-                        groups.push(Arc::clone(&fresh), GFP_KERNEL)?;
+                        Self::enter(engine, &mut groups, &fresh, &from)?;
                         return Ok(Join::New(fresh));
                     }
                     (None, None) => None,
@@ -576,8 +581,33 @@ impl LinkGroup {
         from: [u8; 16],
     ) -> Result<Arc<Self>> {
         let group = Self::new(engine, Role::Client, key, path.clone(), terms, from)?;
-        engine.groups.lock().push(group.clone(), GFP_KERNEL)?;
+        Self::enter(engine, &mut engine.groups.lock(), &group, &from)?;
         Ok(group)
+    }
+
+    /// Enters a new group, which a TCP connection to or from `from` makes, in the registry. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` when too many are in first contact, during which nothing is known of the peer.
+    fn enter(
+        engine: &Engine,
+        groups: &mut KVec<Arc<Self>>,
+        fresh: &Arc<Self>,
+        from: &[u8; 16],
+    ) -> Result {
+        let mut forming = Forming::default();
+        let of_namespace = |group: &&Arc<Self>| {
+            group.key.net == fresh.key.net && group.phase() == Phase::Forming
+        };
+        for group in groups.iter().filter(of_namespace) {
+            forming.count(group.hosts.lock().is_of_peer(from));
+        }
+        if !forming.allows_another(&engine.caps(&fresh.settings)) {
+            return Err(ENOBUFS);
+        }
+        groups.push(fresh.clone(), GFP_KERNEL)?;
+        Ok(())
     }
 
     /// Finds the client group, and the link of it, that the server at `from` named in its Accept
@@ -643,13 +673,17 @@ impl LinkGroup {
 
     /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
     #[inline(never)]
-    pub(crate) fn bring_up(this: &Arc<Self>, size: BufSize) -> Result<(Rmbe, Local)> {
+    pub(crate) fn bring_up(
+        this: &Arc<Self>,
+        payer: &Payer,
+        size: BufSize,
+    ) -> Result<(Rmbe, Local)> {
         let mut inner = this.inner.lock();
         if this.phase() != Phase::Forming {
             return Err(ENODEV);
         }
         Self::open_end(this, &mut inner, Slot::FIRST, &this.path)?;
-        let rmb = inner.add_rmb(size, share::elements(size, 0), Known::Confirmed)?;
+        let rmb = inner.add_rmb(payer, size, share::elements(size, 0), Known::Confirmed)?;
         let rmbe = Rmb::take(&rmb).ok_or(ENOMEM)?;
         let local = inner.end(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
         Ok((rmbe, local))

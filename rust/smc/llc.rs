@@ -310,7 +310,8 @@ impl LinkGroup {
             .idle_since
             .map(|since| since.saturating_add(IDLE_TIME));
         let timer = inner.llc.as_ref().and_then(|llc| llc.poll_timeout());
-        if let Some(at) = earliest(timer, idle) {
+        let unused = inner.return_at;
+        if let Some(at) = earliest(earliest(timer, idle), unused) {
             let delay = at.saturating_since(now()).as_nanos();
             this.work
                 .arm(this, &this.engine.links, jiffies_from_ns(delay));
@@ -373,6 +374,9 @@ impl Run<LLC> for LinkGroup {
             }
         }
         this.check_idle(&mut inner, now);
+        if this.phase() == Phase::Ready {
+            inner.return_unused(now);
+        }
         Self::drive(&this, &mut inner);
         let links = inner.links();
         Self::conclude(&this, &mut inner);

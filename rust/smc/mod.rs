@@ -43,6 +43,7 @@ mod ops;
 mod option;
 mod policy;
 mod procfs;
+mod quota;
 mod retired;
 mod rmb;
 mod route;
@@ -59,10 +60,12 @@ use self::{
     ops::SmcOps,
     option::SmcPolicy,
     procfs::ProcDir,
+    quota::Account,
     stats::NetState,
     sysctl::{
         Files,
-        NetSettings, //
+        NetSettings,
+        Settings, //
     },
 };
 use crate::{
@@ -133,6 +136,10 @@ pub(crate) struct Engine {
     settings: Mutex<KVec<NetSettings>>,
     #[pin]
     eids: Mutex<KVec<eid::NetEids>>,
+    /// The values of the initial namespace, which bound those of all.
+    host: Arc<Settings>,
+    /// Octets of buffers of all namespaces.
+    buffers: Arc<Account>,
     groups_made: Atomic<u32>,
     links_made: Atomic<u32>,
     /// When something about a peer was logged last.
@@ -156,6 +163,8 @@ impl Engine {
         let handshakes = WorkQueue::new(c"rdma_sock_clc")?;
         let closings = WorkQueue::new(c"rdma_sock_end")?;
         let links = WorkQueue::new(c"rdma_sock_llc")?;
+        let host = Settings::new()?;
+        let buffers = Account::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 handshakes,
@@ -166,6 +175,8 @@ impl Engine {
                 nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
                 settings <- new_mutex!(KVec::new(), "rdma_sock_settings"),
                 eids <- new_mutex!(KVec::new(), "rdma_sock_eids"),
+                host,
+                buffers,
                 groups_made: Atomic::new(0u32),
                 links_made: Atomic::new(0u32),
                 logged: Atomic::new(0u64),
@@ -211,7 +222,7 @@ struct Namespaces;
 impl NetOps for Namespaces {
     fn init(net: &Net) -> Result {
         // The rest of the state is made by the first socket.
-        engine().ok_or(ENODEV)?.add_settings(net.cookie())
+        engine().ok_or(ENODEV)?.add_settings(net)
     }
 
     fn exit(net: &Net) {

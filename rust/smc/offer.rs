@@ -28,11 +28,13 @@ use super::{
         Phase, //
     },
     now, policy,
+    quota::Payer,
     rmb::{
         Rmbe,
         EYE_CATCHER_BYTES, //
     },
     route::Seat,
+    sysctl::Settings,
     version::{
         self,
         Choice, //
@@ -102,7 +104,9 @@ pub(crate) struct Offer {
     /// The place on the link that both sides name in CLC.
     seat: Seat,
     rmbe: Rmbe,
-    sendbuf: Arc<SendBuffer>,
+    memory: SendMemory,
+    /// Made when the peer's end is known.
+    sendbuf: Option<Arc<SendBuffer>>,
     token: AlertToken,
     /// The other end of the TCP connection is a host that the group is known to be with.
     proven: bool,
@@ -198,15 +202,31 @@ fn receive_size(connection: &Connection) -> Wanted {
     Wanted::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
-fn make_sendbuf(connection: &Connection, group: &LinkGroup) -> Result<Arc<SendBuffer>> {
-    let wanted = Wanted::of(connection.sk.sndbuf_user(), connection.net.settings.wmem());
-    let mut bytes = usize::try_from(group.buffer_size(wanted).bytes())?;
-    let least = usize::try_from(BufSize::MIN.bytes())?;
-    loop {
-        match SendBuffer::new(bytes) {
-            Ok(sendbuf) => return Ok(sendbuf),
-            Err(error) if bytes <= least => return Err(error),
-            Err(_) => bytes /= 2,
+/// How large a send buffer a connection gets, and who pays for it.
+struct SendMemory {
+    payer: Payer,
+    bytes: usize,
+}
+
+impl SendMemory {
+    fn new(connection: &Connection, group: &LinkGroup, payer: &Payer) -> Result<Self> {
+        let wanted = Wanted::of(connection.sk.sndbuf_user(), connection.net.settings.wmem());
+        Ok(Self {
+            payer: payer.clone(),
+            bytes: usize::try_from(group.buffer_size(wanted).bytes())?,
+        })
+    }
+
+    /// Allocates the buffer, or a smaller one. Sleeps.
+    fn allocate(&self) -> Result<Arc<SendBuffer>> {
+        let mut bytes = self.bytes;
+        let least = usize::try_from(BufSize::MIN.bytes())?;
+        loop {
+            match self.payer.send_buffer(bytes) {
+                Ok(sendbuf) => return Ok(sendbuf),
+                Err(error) if bytes <= least => return Err(error),
+                Err(_) => bytes /= 2,
+            }
         }
     }
 }
@@ -236,14 +256,15 @@ pub(crate) fn prepare(
 }
 
 fn prepare_once(connection: &Arc<Connection>, request: &Request) -> Result<Option<Offer>, Reason> {
+    let payer = Payer::of(connection).ok_or(Reason::Memory)?;
     let place = match request {
-        Request::Proposal(proposal) => server_place(connection, proposal),
-        Request::Accept(accept) => client_place(connection, accept),
+        Request::Proposal(proposal) => server_place(connection, &payer, proposal),
+        Request::Accept(accept) => client_place(connection, &payer, accept),
     }?;
     let Some(place) = place else { return Ok(None) };
     let group = place.group.clone();
     let first_contact = place.first_contact;
-    let offer = match make_offer(connection, place, request) {
+    let offer = match make_offer(connection, &payer, place, request) {
         Ok(offer) => offer,
         Err(reason) => {
             if first_contact {
@@ -258,6 +279,7 @@ fn prepare_once(connection: &Arc<Connection>, request: &Request) -> Result<Optio
 #[inline(never)]
 fn server_place(
     connection: &Arc<Connection>,
+    payer: &Payer,
     proposal: &Proposal,
 ) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
@@ -276,14 +298,18 @@ fn server_place(
     };
     let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection);
     match joined.map_err(|_| Reason::Memory)? {
-        Join::New(group) => first_place(connection, group, choice).map(Some),
-        Join::Ready(group) => next_place(connection, group, None, true, choice),
+        Join::New(group) => first_place(connection, payer, group, choice).map(Some),
+        Join::Ready(group) => next_place(connection, payer, group, (None, true), choice),
         Join::Wait => Ok(None),
     }
 }
 
 #[inline(never)]
-fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<Place>, Reason> {
+fn client_place(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    accept: &Answer,
+) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
     let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
     let choice = version::accept(connection, &path, accept)?;
@@ -305,7 +331,7 @@ fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<
         }
         let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
-        return first_place(connection, group, choice).map(Some);
+        return first_place(connection, payer, group, choice).map(Some);
     }
     // `SMCR-CLC-225`: without such a link, or with one that goes, we are out of sync.
     let NamedLink {
@@ -321,16 +347,17 @@ fn client_place(connection: &Arc<Connection>, accept: &Answer) -> Result<Option<
     if closed {
         return Err(Reason::OutOfSync);
     }
-    next_place(connection, group, Some(slot), proven, choice)
+    next_place(connection, payer, group, (Some(slot), proven), choice)
 }
 
 fn first_place(
     connection: &Arc<Connection>,
+    payer: &Payer,
     group: Arc<LinkGroup>,
     choice: Choice,
 ) -> Result<Place, Reason> {
     let size = group.buffer_size(receive_size(connection));
-    match LinkGroup::bring_up(&group, size) {
+    match LinkGroup::bring_up(&group, payer, size) {
         Ok((rmbe, local)) => Ok(Place {
             group,
             rmbe,
@@ -346,16 +373,17 @@ fn first_place(
     }
 }
 
-/// A place in a group that is up: on the link the server named, or on any.
+/// A place in a group that is up: on the link the server named, or on any; and whether the group is
+/// known to be with the peer.
 fn next_place(
     connection: &Arc<Connection>,
+    payer: &Payer,
     group: Arc<LinkGroup>,
-    slot: Option<Slot>,
-    proven: bool,
+    (slot, proven): (Option<Slot>, bool),
     choice: Choice,
 ) -> Result<Option<Place>, Reason> {
     let wanted = receive_size(connection);
-    let taken = LinkGroup::take_rmbe(&group, wanted, connection, now());
+    let taken = LinkGroup::take_rmbe(&group, payer, wanted, connection, now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
             let Some(local) = group.local(slot) else {
@@ -378,6 +406,7 @@ fn next_place(
 #[inline(never)]
 fn make_offer(
     connection: &Arc<Connection>,
+    payer: &Payer,
     place: Place,
     request: &Request,
 ) -> Result<Offer, Reason> {
@@ -390,7 +419,7 @@ fn make_offer(
         choice,
     } = place;
     let v2 = version::addition(&choice, &group.path, first_contact);
-    let Ok(sendbuf) = make_sendbuf(connection, &group) else {
+    let Ok(memory) = SendMemory::new(connection, &group, payer) else {
         rmbe.retire();
         return Err(Reason::Memory);
     };
@@ -435,7 +464,8 @@ fn make_offer(
         hop: choice.hop,
         seat: local.seat,
         rmbe,
-        sendbuf,
+        memory,
+        sendbuf: None,
         token,
         proven,
         peer: None,
@@ -456,8 +486,11 @@ impl Offer {
     }
 
     /// The peer's end is known: connects the link of a new group, or checks that of an old one,
-    /// and learns where to write. Sleeps.
+    /// and learns where to write. Only now there is a send buffer, as a Proposal costs a peer
+    /// nothing. Sleeps.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
+        let sendbuf = self.memory.allocate().map_err(|_| Reason::Memory)?;
+        self.sendbuf = Some(sendbuf);
         let group = &self.group;
         let mut slot = self.seat.link().slot();
         if self.is_first_contact() {
@@ -513,7 +546,7 @@ impl Offer {
     /// The handshake succeeded: data may flow. Sleeps.
     pub(crate) fn activate(self, connection: &Arc<Connection>) -> Result {
         let proven = self.proven;
-        match self.build(connection.net.settings.autocorking_size()) {
+        match self.build(&connection.net.settings) {
             Ok((data, early_mode)) => {
                 let early = {
                     let mut slot = connection.data.lock();
@@ -544,13 +577,13 @@ impl Offer {
         }
     }
 
-    fn build(self, cork_bytes: u32) -> Result<(KBox<Data>, Mode), (Self, Error)> {
-        let Some((peer, rmb)) = self.peer else {
+    fn build(mut self, settings: &Settings) -> Result<(KBox<Data>, Mode), (Self, Error)> {
+        let (Some((peer, rmb)), Some(sendbuf)) = (self.peer, self.sendbuf.take()) else {
             return Err((self, EINVAL));
         };
         let peer_element = Self::element(&peer, rmb);
         let slot = self.seat.link().slot();
-        let route = self.group.route(slot, &self.sendbuf, &peer_element);
+        let route = self.group.route(slot, &sendbuf, &peer_element);
         let route = match route {
             Ok(route) => route,
             Err(error) => return Err((self, error)),
@@ -564,16 +597,19 @@ impl Offer {
         }
         let config = CdcConfig {
             token: peer.alert_token,
-            sndbuf: u32::try_from(self.sendbuf.len()).unwrap_or(0),
+            sndbuf: u32::try_from(sendbuf.len()).unwrap_or(0),
             local_rmbe: self.prepared.endpoint.buf_size.bytes(),
             peer_rmbe: peer.buf_size.bytes(),
             origin: match eye_catcher {
                 true => EYE_CATCHER_BYTES,
                 false => 0,
             },
-            cork_bytes,
+            cork_bytes: settings.autocorking_size(),
             max_write: CdcConfig::MAX_WRITE,
-            timers: CdcTimers::DEFAULT,
+            timers: CdcTimers {
+                drain_all: settings.orphan_time(),
+                ..CdcTimers::DEFAULT
+            },
         };
         let Some(core) = Conn::new(&config) else {
             return Err((self, EINVAL));
@@ -594,7 +630,7 @@ impl Offer {
                 route,
                 next: None,
                 rmbe: self.rmbe,
-                sendbuf: self.sendbuf,
+                sendbuf,
             }),
             peer_element,
             keepalive: Keepalive::default(),
@@ -604,6 +640,7 @@ impl Offer {
             tcp: Tcp::Keep,
             urgent_byte: 0,
             shown: false,
+            orphan: None,
         };
         Ok((KBox::write(uninit, data), Mode::Smc))
     }

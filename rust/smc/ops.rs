@@ -180,7 +180,11 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
             sock.inet_release()?;
         }
     }
+    let orphan = connection.net.count_orphan(&connection.engine);
+    // As TCP does, whose limit is `tcp_max_orphans`.
+    abort |= !orphan.is_within_limit();
     let _ = Connection::with_core(connection, |data, now| {
+        data.orphan = Some(orphan);
         if abort {
             data.core.abort(now);
         }

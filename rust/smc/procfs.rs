@@ -69,6 +69,10 @@ impl SeqShow for Stat {
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         let state = engine.find_net(net);
+        let (buffers, orphans) = match state.as_ref() {
+            Some(state) => (state.buffers.used(), state.orphans.used()),
+            None => (0, 0),
+        };
         let (totals, active) = match state {
             Some(state) => state.totals()?,
             None => (Totals::none()?, 0),
@@ -104,6 +108,9 @@ impl SeqShow for Stat {
         seq_print!(m, "tx_posts {}\ntx_cqes {}\n", posts, cqes);
         seq_print!(m, "tcp_payload_bytes {}\n", totals.tcp_bytes);
         seq_print!(m, "active_conns {}\nlink_groups {}\n", active, groups.len());
+        let forming = groups.iter().filter(|group| group.phase() == Phase::Forming);
+        seq_print!(m, "forming_groups {}\n", forming.count());
+        seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
         for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
             seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
         }

@@ -15,7 +15,10 @@ use super::{
 };
 use crate::{
     kapi::{
-        mem::region::PeerMemory,
+        mem::{
+            cgroup::MemCgroup,
+            region::PeerMemory, //
+        },
         rdma::{
             channel::Channel,
             mr::Mr,
@@ -27,15 +30,16 @@ use crate::{
         },
     },
     proto::{
+        elements::{
+            Elements,
+            MAX_ELEMENTS, //
+        },
         llc::{
             link::MAX_LINKS,
             RmbId,
             Slot, //
         },
-        time::{
-            Duration,
-            Instant, //
-        },
+        time::Instant,
         wire::{
             BufSize,
             RKey,
@@ -55,12 +59,6 @@ pub(super) const EYE_CATCHER_BYTES: u32 = 4;
 
 const _: () = assert!(EYE_CATCHER.len() == EYE_CATCHER_BYTES as usize);
 
-/// No RMB has more (`SMCR-RMB-02`).
-const MAX_ELEMENTS: usize = 64;
-
-/// How long an element rests that the peer has not let go of.
-const REST_TIME: Duration = Duration::from_secs(10);
-
 /// How far the peer knows an RMB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Known {
@@ -70,6 +68,8 @@ pub(crate) enum Known {
     Announcing,
     /// The peer may write to it.
     Confirmed,
+    /// Nobody gets an element of it again; the peer is to forget it.
+    Leaving,
 }
 
 /// A registered buffer of several RMBEs.
@@ -80,6 +80,8 @@ pub(crate) struct Rmb {
     /// Size of every element.
     pub(crate) size: BufSize,
     memory: Arc<PeerMemory>,
+    /// Who has paid for the memory. Connections of others get no element of it.
+    cgroup: MemCgroup,
     /// Taken and put in process context only, as the last reference to a registration sleeps.
     #[pin]
     regions: SpinLockBh<[Option<Arc<Mr>>; MAX_LINKS]>,
@@ -88,14 +90,7 @@ pub(crate) struct Rmb {
 }
 
 struct Slots {
-    /// Bit `n` is set while element `n` is in use, or rests.
-    used: u64,
-    /// Elements that the peer may still write to, as it did not say that it is done.
-    resting: u64,
-    /// When the last of them came to rest.
-    rests_since: Option<Instant>,
-    /// Elements to be wiped before they are used again.
-    dirty: u64,
+    elements: Elements,
     known: Known,
 }
 
@@ -105,18 +100,21 @@ impl Rmb {
         id: RmbId,
         size: BufSize,
         memory: Arc<PeerMemory>,
+        cgroup: MemCgroup,
         known: Known,
     ) -> Result<Arc<Self>> {
         if memory.elements() > MAX_ELEMENTS {
             return Err(EINVAL);
         }
+        let elements = Elements::new(memory.elements());
         Arc::pin_init(
             pin_init!(Self {
                 id,
                 size,
                 memory,
+                cgroup,
                 regions <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_rmb_regions"),
-                slots <- new_spinlock_bh!(Slots { used: 0, resting: 0, rests_since: None, dirty: 0, known }, "rdma_sock_rmb_slots"),
+                slots <- new_spinlock_bh!(Slots { elements, known }, "rdma_sock_rmb_slots"),
             }),
             GFP_KERNEL,
         )
@@ -205,25 +203,10 @@ impl Rmb {
     }
 
     fn take_slot(this: &Arc<Self>, now: Instant) -> Option<(Rmbe, bool)> {
-        let elements = this.memory.elements();
-        let mut slots = this.slots.lock();
-        let rested = slots
-            .rests_since
-            .is_some_and(|since| now.saturating_since(since) >= REST_TIME);
-        if rested {
-            slots.used &= !slots.resting;
-            slots.dirty |= core::mem::take(&mut slots.resting);
-            slots.rests_since = None;
-        }
-        let free = slots.used.trailing_ones();
-        let element = usize::try_from(free).ok().filter(|n| *n < elements)?;
+        let (element, dirty) = this.slots.lock().elements.take(now)?;
         // The index on the wire counts from 1 (`SMCR-AMB-19`).
         let index = u8::try_from(element.checked_add(1)?).ok()?;
         let index = RmbeIndex::new(index)?;
-        let bit = 1u64.checked_shl(free)?;
-        slots.used |= bit;
-        let dirty = slots.dirty & bit != 0;
-        slots.dirty &= !bit;
         let rmbe = Rmbe {
             rmb: this.clone(),
             element,
@@ -231,6 +214,21 @@ impl Rmb {
             retired: false,
         };
         Some((rmbe, dirty))
+    }
+
+    /// Whether this cgroup has paid for the memory. Any context.
+    pub(crate) fn is_of(&self, cgroup: &MemCgroup) -> bool {
+        self.cgroup == *cgroup
+    }
+
+    /// How many elements rest. Any context.
+    pub(crate) fn resting(&self, now: Instant) -> u32 {
+        self.slots.lock().elements.resting(now)
+    }
+
+    /// Whether no element is used, nor was since this was asked last. Any context.
+    pub(crate) fn was_idle(&self, now: Instant) -> bool {
+        self.slots.lock().elements.was_idle(now)
     }
 
     /// Makes the key of a link valid at its device. Waits behind what the channel has to send.
@@ -287,18 +285,13 @@ impl Rmbe {
 
 impl Drop for Rmbe {
     fn drop(&mut self) {
-        let bit = u32::try_from(self.element)
-            .ok()
-            .and_then(|n| 1u64.checked_shl(n))
-            .unwrap_or(0);
         let mut slots = self.rmb.slots.lock();
         if self.retired {
-            slots.used &= !bit;
+            slots.elements.give(self.element);
         } else {
             // The peer may still write to it, as it did not say that it is done: it rests before
-            // somebody else gets it (`SMCR-RMB-22`, `SMCR-RMB-23`).
-            slots.resting |= bit;
-            slots.rests_since = Some(now());
+            // another connection gets it (`SMCR-RMB-22`, `SMCR-RMB-23`).
+            slots.elements.rest(self.element, now());
         }
     }
 }

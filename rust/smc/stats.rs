@@ -15,6 +15,7 @@ use super::{
         Data, //
     },
     device::Path,
+    quota::Account,
     sysctl::Settings,
     Engine, //
 };
@@ -66,6 +67,10 @@ pub(crate) struct NetState {
     pub(crate) cookie: u64,
     /// What the administrator has set.
     pub(crate) settings: Arc<Settings>,
+    /// Octets of buffers.
+    pub(crate) buffers: Arc<Account>,
+    /// Connections that no file has any more.
+    pub(crate) orphans: Arc<Account>,
     instance: u16,
     mac: Atomic<u64>,
     #[pin]
@@ -138,10 +143,13 @@ impl Engine {
             return Ok(net.clone());
         }
         let [low, high, ..] = random_u32().to_ne_bytes();
+        let (buffers, orphans) = (Account::new()?, Account::new()?);
         let net = Arc::pin_init(
             pin_init!(NetState {
                 cookie,
                 settings,
+                buffers,
+                orphans,
                 instance: u16::from_ne_bytes([low, high]),
                 mac: Atomic::new(0u64),
                 connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),

@@ -10,19 +10,28 @@ use super::{
     Engine, //
 };
 use crate::{
-    kapi::net::{
-        netns::{
-            Net,
-            NetOps, //
-        },
-        sysctl::{
-            Knob,
-            Knobs,
-            Table, //
+    kapi::{
+        mem::host_kbytes,
+        net::{
+            netns::{
+                Net,
+                NetOps, //
+            },
+            sysctl::{
+                Knob,
+                Knobs,
+                Table, //
+            },
         },
     },
     proto::{
         clc::Limits,
+        quota::{
+            kbytes,
+            lesser,
+            part_of_memory,
+            Caps, //
+        },
         time::Duration,
         wire::BufSize, //
     },
@@ -40,15 +49,20 @@ use kernel::{
 
 /// Defines [`Settings`] from one table, so that a value cannot go without a file.
 macro_rules! settings {
-    ($($(#[$doc:meta])* $field:ident: $name:literal = $default:expr, $min:expr, $max:expr;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $name:literal = $default:expr, $min:expr, $max:expr $(, $initial:ident)?;
+    )*) => {
         /// The values of a network namespace. Any context.
         pub(crate) struct Settings {
             $($(#[$doc])* $field: Atomic<i32>,)*
         }
 
         impl Settings {
-            fn new() -> Self {
-                Self { $($field: Atomic::new($default),)* }
+            /// The defaults. Sleeps.
+            pub(super) fn new() -> Result<Arc<Self>> {
+                let values = Self { $($field: Atomic::new($default),)* };
+                Ok(Arc::new(values, GFP_KERNEL)?)
             }
         }
 
@@ -64,6 +78,7 @@ macro_rules! settings {
                                 name: $name,
                                 min: $min,
                                 max: $max,
+                                initial_only: false $(|| !stringify!($initial).is_empty())?,
                             }
                         },
                         &self.$field,
@@ -96,7 +111,25 @@ settings! {
     max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
     max_recv_wr: c"smcr_max_recv_wr" = 128, 2, MAX_WRS;
+    /// KiB of buffers of the namespace.
+    max_kbytes: c"smcr_max_kbytes" = part_of_memory(host_kbytes(), NET_PART), 0, i32::MAX;
+    /// KiB of buffers of all namespaces.
+    host_max_kbytes: c"smcr_host_max_kbytes" = part_of_memory(host_kbytes(), HOST_PART), 0, i32::MAX, initial;
+    /// Link groups in first contact.
+    max_forming: c"smcr_max_forming_lgrs" = 256, 0, i32::MAX;
+    /// Those of them with one peer.
+    max_forming_per_peer: c"smcr_max_forming_lgrs_per_peer" = 16, 0, i32::MAX;
+    /// Connections that no file has any more.
+    max_orphans: c"smcr_max_orphans" = 16384, 0, i32::MAX;
+    /// Seconds that such a connection has to get rid of its data.
+    orphan_time: c"smcr_orphan_time" = 600, 1, i32::MAX;
 }
+
+/// The part of the memory that buffers of a namespace may take, by default.
+const NET_PART: u64 = 8;
+
+/// The same for all together.
+const HOST_PART: u64 = 4;
 
 /// The least buffer that the protocol knows.
 const MIN_BUFFER: i32 = 16 << 10;
@@ -147,6 +180,27 @@ impl Settings {
         self.limit_handshakes.load(Relaxed) != 0
     }
 
+    /// What holds for the namespace: what it says itself, but no more than the initial one allows.
+    pub(super) fn caps(&self, initial: &Self) -> Caps {
+        let least = |own: &Atomic<i32>, initial: &Atomic<i32>| {
+            lesser(own.load(Relaxed), initial.load(Relaxed))
+        };
+        let count = |own, initial| usize::try_from(least(own, initial)).unwrap_or(usize::MAX);
+        let host = &initial.host_max_kbytes;
+        Caps {
+            bytes: kbytes(least(&self.max_kbytes, &initial.max_kbytes)),
+            host_bytes: kbytes(least(host, host)),
+            forming: count(&self.max_forming, &initial.max_forming),
+            forming_per_peer: count(&self.max_forming_per_peer, &initial.max_forming_per_peer),
+            orphans: u64::from(least(&self.max_orphans, &initial.max_orphans)),
+        }
+    }
+
+    /// How long a connection that no file has any more may take to get rid of its data.
+    pub(crate) fn orphan_time(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.orphan_time.load(Relaxed)).unwrap_or(1))
+    }
+
     /// How many messages of a new link can be on their way.
     pub(crate) fn send_slots(&self) -> u16 {
         slots(&self.max_send_wr)
@@ -183,10 +237,14 @@ impl Engine {
     }
 
     /// A namespace comes. Sleeps.
-    pub(super) fn add_settings(&self, net_cookie: u64) -> Result {
+    pub(super) fn add_settings(&self, net: &Net) -> Result {
+        let values = match net.is_initial() {
+            true => self.host.clone(),
+            false => Settings::new()?,
+        };
         let net = NetSettings {
-            cookie: net_cookie,
-            values: Arc::new(Settings::new(), GFP_KERNEL)?,
+            cookie: net.cookie(),
+            values,
             table: None,
         };
         self.settings.lock().push(net, GFP_KERNEL)?;

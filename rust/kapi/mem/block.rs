@@ -5,6 +5,7 @@
 //! C headers: [`include/linux/gfp.h`](srctree/include/linux/gfp.h),
 //! [`include/linux/uio.h`](srctree/include/linux/uio.h)
 
+use super::cgroup::MemCgroup;
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
@@ -38,19 +39,19 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Allocates a block of at least `bytes` octets, all zero. Does not try hard: may fail where a
-    /// smaller block would not. May sleep.
-    pub(in crate::kapi) fn zeroed(bytes: usize) -> Result<Self> {
-        Self::allocate(bytes, true)
+    /// Allocates a block of at least `bytes` octets, all zero, that is charged to `cgroup`. Does not
+    /// try hard: may fail where a smaller block would not. May sleep.
+    pub(in crate::kapi) fn zeroed(bytes: usize, cgroup: &MemCgroup) -> Result<Self> {
+        Self::allocate(bytes, true, cgroup)
     }
 
     /// The same with whatever was there before, for memory of which nothing is shown to anybody
     /// before it was written. May sleep.
-    pub(in crate::kapi) fn unset(bytes: usize) -> Result<Self> {
-        Self::allocate(bytes, false)
+    pub(in crate::kapi) fn unset(bytes: usize, cgroup: &MemCgroup) -> Result<Self> {
+        Self::allocate(bytes, false, cgroup)
     }
 
-    fn allocate(bytes: usize, zero: bool) -> Result<Self> {
+    fn allocate(bytes: usize, zero: bool, cgroup: &MemCgroup) -> Result<Self> {
         if bytes == 0 {
             return Err(EINVAL);
         }
@@ -59,8 +60,9 @@ impl Block {
             .checked_next_power_of_two()
             .ok_or(ENOMEM)?
             .trailing_zeros();
-        // SAFETY: No requirements. An order that is too large makes it fail.
-        let page = unsafe { bindings::rdma_sock_helper_alloc_block(order, zero) };
+        // SAFETY: The cgroup is valid or null. An order that is too large makes it fail.
+        let page =
+            unsafe { bindings::rdma_sock_helper_alloc_block(order, zero, cgroup.as_raw()) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         // SAFETY: `page` was just allocated. It is not from high memory, so it has an address.
         let addr = unsafe { bindings::rdma_sock_helper_page_address(page.as_ptr()) };

@@ -12,6 +12,23 @@
 //! nothing is assumed about octets that somebody else may change.
 
 pub(super) mod block;
+pub(crate) mod cgroup;
 pub(crate) mod lent;
 pub(crate) mod region;
 pub(crate) mod sendbuf;
+
+use crate::bindings;
+use kernel::{
+    alloc::KBox,
+    page::PAGE_SIZE, //
+};
+
+/// What is dropped when memory is free again, for its owner to take note.
+pub(crate) type OnFree = KBox<dyn Send + Sync>;
+
+/// The memory of this host in KiB. Any context.
+pub(crate) fn host_kbytes() -> u64 {
+    // SAFETY: No requirements.
+    let pages = unsafe { bindings::rdma_sock_helper_totalram_pages() };
+    u64::try_from(pages.saturating_mul(PAGE_SIZE / 1024)).unwrap_or(u64::MAX)
+}

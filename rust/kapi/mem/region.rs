@@ -2,7 +2,11 @@
 
 //! Memory that a peer writes by RDMA.
 
-use super::block::Block;
+use super::{
+    block::Block,
+    cgroup::MemCgroup,
+    OnFree, //
+};
 use kernel::{
     iov::IovIterDest,
     page::PAGE_SIZE,
@@ -22,25 +26,43 @@ use kernel::{
 pub(crate) struct PeerMemory {
     blocks: KVec<Block>,
     element_bytes: usize,
+    // Behind the memory: fields are dropped in order.
+    _on_free: Option<OnFree>,
 }
 
 impl PeerMemory {
-    /// Allocates zeroed memory: `elements` of `element_bytes`, which is a power of two of at least a
-    /// page. Fails with `ENOMEM` early, so that the caller may ask for less. May sleep.
+    /// Allocates memory that is charged to nobody, for tests. May sleep.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(elements: usize, element_bytes: usize) -> Result<Arc<Self>> {
+        Self::charged(elements, element_bytes, &MemCgroup::ROOT, None)
+    }
+
+    /// Allocates zeroed memory that is charged to `cgroup`: `elements` of `element_bytes`, which is
+    /// a power of two of at least a page. `on_free` is dropped when the memory is free. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` early, so that the caller may ask for less; also above the limit of the cgroup.
+    pub(crate) fn charged(
+        elements: usize,
+        element_bytes: usize,
+        cgroup: &MemCgroup,
+        on_free: Option<OnFree>,
+    ) -> Result<Arc<Self>> {
         if elements == 0 || element_bytes < PAGE_SIZE || !element_bytes.is_power_of_two() {
             return Err(EINVAL);
         }
         elements.checked_mul(element_bytes).ok_or(EINVAL)?;
         let mut blocks = KVec::with_capacity(elements, GFP_KERNEL)?;
         for _ in 0..elements {
-            blocks.push(Block::zeroed(element_bytes)?, GFP_KERNEL)?;
+            blocks.push(Block::zeroed(element_bytes, cgroup)?, GFP_KERNEL)?;
         }
         // INVARIANT: `element_bytes` is a power of two of whole pages, so the blocks are not larger.
         Ok(Arc::new(
             Self {
                 blocks,
                 element_bytes,
+                _on_free: on_free,
             },
             GFP_KERNEL,
         )?)

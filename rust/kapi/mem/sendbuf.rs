@@ -2,7 +2,11 @@
 
 //! Memory that devices read for our RDMA writes.
 
-use super::block::Block;
+use super::{
+    block::Block,
+    cgroup::MemCgroup,
+    OnFree, //
+};
 use crate::kapi::rdma::{
     device::Device,
     dma::Mapping, //
@@ -19,17 +23,34 @@ use kernel::{
 pub(crate) struct SendBuffer {
     block: Block,
     len: usize,
+    // Behind the memory: fields are dropped in order.
+    _on_free: Option<OnFree>,
 }
 
 impl SendBuffer {
-    /// Allocates a buffer of `len` octets. May sleep.
+    /// Allocates a buffer that is charged to nobody, for tests. May sleep.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
+        Self::charged(len, &MemCgroup::ROOT, None)
+    }
+
+    /// Allocates a buffer of `len` octets that is charged to `cgroup`. `on_free` is dropped when the
+    /// memory is free. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` early, so that the caller may ask for less.
-    pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
-        let block = Block::unset(len)?;
-        Ok(Arc::new(Self { block, len }, GFP_KERNEL)?)
+    /// `ENOMEM` early, so that the caller may ask for less; also above the limit of the cgroup.
+    pub(crate) fn charged(
+        len: usize,
+        cgroup: &MemCgroup,
+        on_free: Option<OnFree>,
+    ) -> Result<Arc<Self>> {
+        let buffer = Self {
+            block: Block::unset(len, cgroup)?,
+            len,
+            _on_free: on_free,
+        };
+        Ok(Arc::new(buffer, GFP_KERNEL)?)
     }
 
     /// Size in octets.

@@ -95,6 +95,12 @@ impl Net {
         self.0.get()
     }
 
+    /// Whether it is the one the host began with.
+    pub(crate) fn is_initial(&self) -> bool {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_is_init_net(self.as_raw()) }
+    }
+
     /// The number that tells namespaces apart.
     pub(crate) fn cookie(&self) -> u64 {
         // SAFETY: By the type invariants.

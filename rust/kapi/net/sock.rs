@@ -16,7 +16,10 @@ use super::{
     netns::NetRef,
     poll::Events, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::mem::cgroup::MemCgroup, //
+};
 use core::ptr::NonNull;
 use kernel::{
     prelude::*,
@@ -383,6 +386,13 @@ impl Sock {
     pub(crate) fn net(&self) -> NetRef {
         // SAFETY: By the type invariants the sock is valid; a user's sock holds its namespace.
         unsafe { NetRef::get(bindings::rdma_sock_helper_sock_net(self.as_raw())) }
+    }
+
+    /// The memory cgroup that is charged for the socket: that of the program that made it. The root
+    /// for a connection that was not accepted yet. Any context.
+    pub(crate) fn mem_cgroup(&self) -> MemCgroup {
+        // SAFETY: By the type invariants the sock is valid. The result comes with a reference.
+        unsafe { MemCgroup::from_raw(bindings::rdma_sock_helper_sk_memcg(self.as_raw())) }
     }
 
     /// The number that tells network namespaces apart. Any context.

@@ -29,6 +29,8 @@ pub(crate) struct Knob {
     pub(crate) min: i32,
     /// The greatest.
     pub(crate) max: i32,
+    /// Only the initial namespace has it.
+    pub(crate) initial_only: bool,
 }
 
 /// The numbers of a folder.
@@ -67,7 +69,8 @@ impl<K: Knobs> Table<K> {
     /// `ENOMEM`, also if somebody else has files of these names.
     pub(crate) fn new(net: &Net, values: Arc<K>) -> Result<Self> {
         let mut entries = KVec::with_capacity(K::COUNT, GFP_KERNEL)?;
-        for (knob, value) in values.knobs() {
+        let shown = |knob: &Knob| net.is_initial() || !knob.initial_only;
+        for (knob, value) in values.knobs().filter(|(knob, _)| shown(knob)) {
             let entry = kb::ctl_table {
                 procname: knob.name.as_char_ptr(),
                 data: value.as_ptr().cast(),

@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::mem::block::Block, //
+    kapi::mem::{
+        block::Block,
+        cgroup::MemCgroup, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -42,7 +45,7 @@ impl Messages {
     /// Room for all of that.
     fn block(slots: usize, long: usize) -> Result<Block> {
         let short = slots.checked_mul(BUFFER_BYTES).ok_or(EINVAL)?;
-        Block::zeroed(short.checked_add(long).ok_or(EINVAL)?)
+        Block::zeroed(short.checked_add(long).ok_or(EINVAL)?, &MemCgroup::ROOT)
     }
 
     /// Buffers that the device reads. Sleeps.

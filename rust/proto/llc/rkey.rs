@@ -171,10 +171,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Withdraws a buffer of this side (LLF-67). Ends in [`Action::RkeyDeleted`] or with the group.
     /// Says whether there is one of that name.
-    #[cfg_attr(
-        not(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST)),
-        expect(dead_code, reason = "the engine keeps buffers as long as their group")
-    )]
     pub(crate) fn delete_rkey(&mut self, now: Instant, id: RmbId) -> bool {
         let found = self.own.withdraw(id);
         self.advance(now);

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory cgroups: who is charged for memory.
+//!
+//! Work items of the kernel belong to no cgroup, so memory that they allocate for a socket is
+//! charged to the cgroup of the socket by name.
+//!
+//! C header: [`include/linux/memcontrol.h`](srctree/include/linux/memcontrol.h)
+
+use crate::bindings;
+use core::ptr::{
+    null_mut,
+    NonNull, //
+};
+
+/// A reference to a memory cgroup, or the root, which has no limit. Any context.
+///
+/// # Invariants
+///
+/// A pointer that is there is valid, and this object owns a reference.
+pub(crate) struct MemCgroup(Option<NonNull<bindings::mem_cgroup>>);
+
+// SAFETY: References to cgroups are counted atomically and may be used and dropped anywhere.
+unsafe impl Send for MemCgroup {}
+// SAFETY: As above.
+unsafe impl Sync for MemCgroup {}
+
+impl MemCgroup {
+    /// The root.
+    pub(crate) const ROOT: Self = Self(None);
+
+    /// Takes over a reference; null is the root.
+    ///
+    /// # Safety
+    ///
+    /// If `raw` is not null it must be a memory cgroup, and the caller must own a reference to it,
+    /// which it gives up.
+    pub(in crate::kapi) unsafe fn from_raw(raw: *mut bindings::mem_cgroup) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(NonNull::new(raw))
+    }
+
+    /// The pointer for C, null for the root.
+    pub(super) fn as_raw(&self) -> *mut bindings::mem_cgroup {
+        self.0.map_or(null_mut(), NonNull::as_ptr)
+    }
+}
+
+impl Clone for MemCgroup {
+    fn clone(&self) -> Self {
+        if let Some(raw) = self.0 {
+            // SAFETY: By the type invariants the cgroup is valid, and there is a reference.
+            unsafe { bindings::rdma_sock_helper_memcg_get(raw.as_ptr()) }
+        }
+        // INVARIANT: The reference was just taken.
+        Self(self.0)
+    }
+}
+
+impl PartialEq for MemCgroup {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for MemCgroup {}
+
+impl Drop for MemCgroup {
+    fn drop(&mut self) {
+        if let Some(raw) = self.0 {
+            // SAFETY: By the type invariants the reference is owned.
+            unsafe { bindings::rdma_sock_helper_memcg_put(raw.as_ptr()) }
+        }
+    }
+}
