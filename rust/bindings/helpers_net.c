@@ -386,9 +386,9 @@ int rdma_sock_helper_sockptr_int(int *to, const void *from, unsigned int len)
 	return copy_from_sockptr(to, *(const sockptr_t *)from, sizeof(*to)) ? -EFAULT : 0;
 }
 
-void rdma_sock_helper_set_nospace(struct socket *sock)
+void rdma_sock_helper_want_space_signal(struct sock *sk)
 {
-	set_bit(SOCK_NOSPACE, &sock->flags);
+	sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 }
 
 struct module *rdma_sock_helper_this_module(void)

@@ -92,7 +92,7 @@ void rdma_sock_helper_set_own_options(struct socket *sock);
 int rdma_sock_helper_sock_setsockopt(struct socket *sock, int name,
 				     const void *value, unsigned int len);
 int rdma_sock_helper_sockptr_int(int *to, const void *from, unsigned int len);
-void rdma_sock_helper_set_nospace(struct socket *sock);
+void rdma_sock_helper_want_space_signal(struct sock *sk);
 struct module *rdma_sock_helper_this_module(void);
 
 /* linux/tcp.h, net/tcp.h, net/inet_sock.h */

@@ -168,6 +168,9 @@ pub(crate) struct Connection {
     pub(crate) data: SpinLockBh<DataSlot>,
     /// Grows whenever a reader may find something new.
     pub(super) news: Atomic<u32>,
+    /// A writer or poller found no room since the last wake for room. TCP clears its own flag
+    /// (`SOCK_NOSPACE`) for room of its own, so it cannot serve for both.
+    wants_room: Atomic<bool>,
     #[pin]
     pub(super) work: Deferred<Connection, CLOSING>,
     /// The sock lock as `work` finds it.
@@ -215,6 +218,7 @@ impl Connection {
                     "rdma_sock_data",
                 ),
                 news: Atomic::new(0u32),
+                wants_room: Atomic::new(false),
                 work <- new_deferred!("rdma_sock_connection_work"),
                 closing_contention: Contention::new(),
                 alarm <- Alarm::new(),
@@ -253,6 +257,26 @@ impl Connection {
     /// Whether `connect` has neither succeeded nor failed yet.
     pub(crate) fn is_pending(&self) -> bool {
         matches!(self.mode(), Mode::Connecting | Mode::Negotiating)
+    }
+
+    /// Asks for a wake when there is room to send. The caller then looks for room again, as it may
+    /// have come before.
+    ///
+    /// Context: any, during a call of the socket.
+    pub(super) fn want_room(&self) {
+        self.wants_room.store(true, Relaxed);
+        self.sk.want_space_signal();
+    }
+
+    /// There is room to send: wakes whom [`Self::want_room`] promised it. As with TCP, room that was
+    /// not missed makes no edge.
+    ///
+    /// Context: any.
+    pub(super) fn room_came(&self) {
+        // The lock of the core, taken by both sides in between, orders this after `want_room`.
+        if self.wants_room.load(Relaxed) && self.wants_room.xchg(false, Full) {
+            self.sk.wake_writable();
+        }
     }
 
     /// Code of the reason for which the connection fell back, 0 if it did not.
@@ -432,12 +456,13 @@ impl TcpEvents for Connection {
 
     fn write_space(this: ArcBorrow<'_, Self>) -> Wake {
         match this.mode() {
-            Mode::Connecting => Wake::Suppress,
+            // Room of the idle TCP connection is no room for its user.
+            Mode::Connecting | Mode::Smc => Wake::Suppress,
             Mode::Negotiating => {
                 Arc::from(this).kick_handshake();
                 Wake::Suppress
             }
-            _ => Wake::Default,
+            Mode::Tcp | Mode::Listening => Wake::Default,
         }
     }
 }

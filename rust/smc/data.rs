@@ -366,7 +366,7 @@ impl Connection {
             self.sk.wake_readable();
         }
         if events.writable {
-            self.sk.wake_writable();
+            self.room_came();
         }
         if events.error || events.closing {
             // Also for a close that lingers.

@@ -388,8 +388,7 @@ impl Connection {
     /// A client's connection is TCP after all: tells who waits for `connect`.
     fn settle(&self, reason: Reason) {
         self.fall_back(reason);
-        self.sk.wake_state();
-        self.sk.wake_writable();
+        self.sk.wake_connected();
     }
 
     /// Begins the server's side for a child of a listener. Sleeps.
@@ -504,10 +503,7 @@ impl Connection {
     /// The socket is ready for its user.
     fn hand_over(this: &Arc<Self>) {
         match this.side {
-            Side::Client => {
-                this.sk.wake_state();
-                this.sk.wake_writable();
-            }
+            Side::Client => this.sk.wake_connected(),
             Side::Server => listen::deliver(this),
         }
     }

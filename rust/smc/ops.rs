@@ -345,8 +345,12 @@ impl SocketOps for SmcOps {
             }
             Mode::Smc => {
                 table.wait(sock);
-                sock.set_nospace();
-                let events = poll_smc(sock, &connection);
+                let mut events = poll_smc(sock, &connection);
+                if !events.intersects(Events::OUT) {
+                    connection.want_room();
+                    // Room may have come before the wish for it.
+                    events = poll_smc(sock, &connection);
+                }
                 if !events.intersects(table.wanted()) {
                     tx::before_sleep(&connection);
                 }

@@ -108,10 +108,14 @@ pub(crate) fn send(
         let (buffer, segments) = match outlook(connection, rest) {
             Outlook::Room(buffer, segments) => (buffer, segments),
             Outlook::Full => {
+                // Also for a call that does not wait: EAGAIN promises an edge.
+                connection.want_room();
                 if timeo == 0 {
+                    if may_go_on(connection) {
+                        continue;
+                    }
                     break Err(EAGAIN);
                 }
-                sock.set_nospace();
                 let waited = sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection));
                 match waited {
                     Ok(()) => continue,

@@ -37,6 +37,8 @@ use kernel::{
 const SNDBUF_LOCKED: u8 = 1;
 /// `SOCK_RCVBUF_LOCK`: the user chose the size of the receive buffer.
 const RCVBUF_LOCKED: u8 = 2;
+/// `SOCK_WAKE_IO`, `SOCK_WAKE_WAITD`, `SOCK_WAKE_SPACE`.
+const WAKE_IO: i32 = 0;
 const WAKE_WAITD: i32 = 1;
 const WAKE_SPACE: i32 = 2;
 /// `POLL_IN`, `POLL_OUT`, `POLL_ERR` of `siginfo`.
@@ -274,6 +276,24 @@ impl Sock {
             WAKE_SPACE,
             POLL_OUT,
         );
+    }
+
+    /// Asks for a SIGIO with the next [`Self::wake_writable`], for a caller that found no room and
+    /// holds a reference to the socket.
+    ///
+    /// Context: any, during a call of the socket.
+    pub(crate) fn want_space_signal(&self) {
+        // SAFETY: By the type invariants the sock is valid; its socket stays for the call.
+        unsafe { bindings::rdma_sock_helper_want_space_signal(self.as_raw()) }
+    }
+
+    /// Wakes every waiter once and sends SIGIO, as TCP does when a connect() has succeeded.
+    ///
+    /// Context as for [`Self::wake_readable`].
+    pub(crate) fn wake_connected(&self) {
+        events::wake_others(self, None);
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_wake_async(self.as_raw(), WAKE_IO, POLL_OUT) };
     }
 
     /// Wakes everybody, as TCP does when the connection changes its state.

@@ -95,13 +95,6 @@ impl Socket {
         }
     }
 
-    /// Asks TCP to report [`super::events::TcpEvents::write_space`] and to wake writers when there is
-    /// room again.
-    pub(crate) fn set_nospace(&self) {
-        // SAFETY: By the type invariants the socket is valid.
-        unsafe { bindings::rdma_sock_helper_set_nospace(self.as_raw().cast()) }
-    }
-
     /// The operations of TCP for this sock.
     pub(super) fn inet(&self) -> &'static kb::proto_ops {
         // SAFETY: The two tables live as long as the kernel.
