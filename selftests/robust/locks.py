@@ -28,6 +28,8 @@ COUNT = 500 if lab.SLOW > 1 else 2000
 UNPRIVILEGED = 65534
 # Longest time for what takes milliseconds.
 PROMPT = 10 * lab.SLOW
+# Longest removal of a device: a link group waits for its peer for some seconds, and a lock for ever.
+REMOVAL = 30 * lab.SLOW
 
 
 def start(function, *args):
@@ -57,7 +59,7 @@ def device_goes(side):
     """The device of that side is removed without delay, which waits for all that use it."""
     begin = time.monotonic()
     remover = Child(lambda: os.execvp("rdma", ["rdma", "link", "delete", "rs_" + side]))
-    remover.ends_well(PROMPT)
+    remover.ends_well(REMOVAL)
     print("# removal of a device: %.1f s" % (time.monotonic() - begin))
 
 
