@@ -36,9 +36,7 @@ def start(guest, boot, args, wire, top):
     debug = args.kind == "debug"
     # Modules lie behind the memory and reach the kernel before it by 32 bit relative calls.
     mem = min(args.mem or (1200 if debug else 768), 1536)
-    # Bringing up a second processor, this architecture frees memory by RCU on a processor that is not
-    # online yet, which lockdep reports.
-    cpus = args.cpus or (1 if debug else 2)
+    cpus = args.cpus or 2
     argv = [
         boot["linux"],
         f"mem={mem}M",
