@@ -31,35 +31,45 @@ use kernel::{
 
 /// A workqueue of the module's own, so that unloading can wait for it.
 ///
+/// Every [`Deferred`] that was queued on it keeps it, as the timer of an armed one needs it, and
+/// destroying a workqueue does not wait for timers. The last of these must be dropped where sleeping
+/// is allowed, and not by a work item of the queue, which would wait for itself: the owner of the
+/// queue should outlive all objects with work items.
+pub(crate) struct WorkQueue(Arc<RawQueue>);
+
+/// The C object of a [`WorkQueue`].
+///
 /// # Invariants
 ///
 /// The pointer is a workqueue owned by this object.
-pub(crate) struct WorkQueue(NonNull<kernel::bindings::workqueue_struct>);
+struct RawQueue(NonNull<kernel::bindings::workqueue_struct>);
 
 // SAFETY: Work queues may be used from any thread.
-unsafe impl Send for WorkQueue {}
+unsafe impl Send for RawQueue {}
 // SAFETY: Work queues may be used from any thread.
-unsafe impl Sync for WorkQueue {}
+unsafe impl Sync for RawQueue {}
 
 impl WorkQueue {
     /// Creates an unbound workqueue. May sleep.
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a nul-terminated string that lives forever.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_workqueue(name.as_char_ptr()) };
-        // INVARIANT: The workqueue was just created and is handed to nobody else.
-        Ok(Self(NonNull::new(raw.cast()).ok_or(ENOMEM)?))
+        // INVARIANT: The workqueue was just created, and nothing else has the pointer.
+        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
+        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
     }
 
     /// Waits until everything queued before the call has run. May sleep.
     pub(crate) fn flush(&self) {
         // SAFETY: By the type invariants the workqueue is valid.
-        unsafe { bindings::__flush_workqueue(self.0.as_ptr().cast()) }
+        unsafe { bindings::__flush_workqueue(self.0 .0.as_ptr().cast()) }
     }
 }
 
-impl Drop for WorkQueue {
+impl Drop for RawQueue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed.
+        // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed, and no
+        // timer will queue on it: work items whose timer is armed hold a reference.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr().cast()) }
     }
 }
@@ -76,14 +86,18 @@ pub(crate) trait Run<const ID: u64>: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// While the work is pending, `owner` came from [`Arc::into_raw`] and that reference belongs to
-/// the pending work.
-#[pin_data]
+/// - While the work is pending, `owner` came from [`Arc::into_raw`] and that reference belongs to
+///   the pending work.
+/// - `queue` is null, or came from [`Arc::into_raw`] with a reference of this object's own. It changes
+///   once. The work is only ever queued there.
+#[pin_data(PinnedDrop)]
 pub(crate) struct Deferred<T: Run<ID>, const ID: u64 = 0> {
     #[pin]
     dwork: Opaque<kernel::bindings::delayed_work>,
     owner: AtomicPtr<T>,
-    /// Somebody wants the work to run at once, and it has not begun to since.
+    /// Where it runs, from the first time on.
+    queue: AtomicPtr<RawQueue>,
+    /// The work was kicked, and has not begun to run since.
     kicked: AtomicBool,
     _owner: PhantomData<fn(T)>,
 }
@@ -138,6 +152,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
                 }
             }),
             owner: AtomicPtr::new(null_mut()),
+            queue: AtomicPtr::new(null_mut()),
             kicked: AtomicBool::new(false),
             _owner: PhantomData,
         })
@@ -145,7 +160,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
 
     /// Runs the work as soon as possible, also when it was armed for later. Any context.
     ///
-    /// `owner` must be the object this work item is a field of.
+    /// `owner` must be the object this work item is a field of, and `queue` the same each time.
     pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
         // `Release` pairs with the swap in `run_raw`: a run that takes this kick's mark away sees
         // what it is about.
@@ -155,6 +170,8 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
 
     /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a kick.
     /// Any context.
+    ///
+    /// As for [`Self::kick`], the work item keeps the queue.
     pub(crate) fn arm(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
         self.queue(owner, queue, delay);
         // Whoever kicked before the call above has set the mark before that.
@@ -169,11 +186,13 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         // Outside of its owner it could be freed while it is queued.
         assert!(is_part_of(self, owner));
 
+        let queue = self.keep(queue);
         let raw = Arc::into_raw(owner.clone()).cast_mut();
         // The value is the same every time; `Release` pairs with the load in `take_owner`.
         self.owner.store(raw, Ordering::Release);
         // SAFETY: The work was initialised by `new`, the queue is valid by its invariants, and
-        // both stay valid while the work is pending: the work by the reference just taken.
+        // both stay valid while the work is pending: the work by the reference just taken, and the
+        // queue by that of the work item.
         let was_pending = unsafe {
             bindings::rdma_sock_helper_mod_delayed_work(
                 queue.0.as_ptr().cast(),
@@ -187,6 +206,33 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
             drop(unsafe { Arc::from_raw(raw) });
         }
         // INVARIANT: The pending work now owns exactly one reference.
+    }
+
+    /// Takes a reference to the queue, unless there is one, and returns the queue of this work item.
+    fn keep(&self, queue: &WorkQueue) -> &RawQueue {
+        let mut kept = self.queue.load(Ordering::Acquire);
+        if kept.is_null() {
+            let raw = Arc::into_raw(queue.0.clone()).cast_mut();
+            // INVARIANT: The reference is the work item's from here on. `Release` pairs with `Acquire`
+            // above and here, for what was made before the queue was handed over.
+            kept = match self.queue.compare_exchange(
+                null_mut(),
+                raw,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(_) => raw,
+                Err(other) => {
+                    // SAFETY: This is the reference made above, which was not handed over.
+                    drop(unsafe { Arc::from_raw(raw) });
+                    other
+                }
+            };
+        }
+        debug_assert!(core::ptr::eq(kept, Arc::as_ptr(&queue.0)));
+        // SAFETY: By the type invariants the work item has a reference, and keeps it until it is
+        // dropped.
+        unsafe { &*kept }
     }
 
     /// Takes the work off its queue without waiting for one that runs already. Any context.
@@ -235,5 +281,110 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         let owner = unsafe { this.take_owner() };
         this.kicked.swap(false, Ordering::AcqRel);
         T::run(owner);
+    }
+}
+
+#[pinned_drop]
+impl<T: Run<ID>, const ID: u64> PinnedDrop for Deferred<T, ID> {
+    fn drop(self: Pin<&mut Self>) {
+        let queue = self.queue.load(Ordering::Acquire);
+        if !queue.is_null() {
+            // SAFETY: By the type invariants this is the work item's own reference. The work is not
+            // pending, as it keeps its owner.
+            drop(unsafe { Arc::from_raw(queue) });
+        }
+    }
+}
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_work)]
+mod tests {
+    use super::*;
+    use kernel::{
+        new_condvar,
+        new_spinlock,
+        sync::{
+            CondVar,
+            CondVarTimeoutResult,
+            SpinLock, //
+        },
+        time::msecs_to_jiffies, //
+    };
+
+    /// Longest wait for a run.
+    const PATIENCE_MS: u32 = 20_000;
+
+    /// Counts its runs; refers to no queue itself.
+    #[pin_data]
+    struct Counter {
+        #[pin]
+        work: Deferred<Counter>,
+        #[pin]
+        runs: SpinLock<u32>,
+        #[pin]
+        changed: CondVar,
+    }
+
+    impl Counter {
+        fn new() -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    work <- new_deferred!("rdma_sock_test_work"),
+                    runs <- new_spinlock!(0, "rdma_sock_test_runs"),
+                    changed <- new_condvar!("rdma_sock_test_ran"),
+                }),
+                GFP_KERNEL,
+            )
+        }
+
+        /// Waits until it has run as often as that, and is idle.
+        fn wait(&self, wanted: u32) -> Result {
+            let mut left = msecs_to_jiffies(PATIENCE_MS);
+            let mut runs = self.runs.lock();
+            while *runs < wanted {
+                match self.changed.wait_interruptible_timeout(&mut runs, left) {
+                    CondVarTimeoutResult::Woken { jiffies } => left = jiffies,
+                    CondVarTimeoutResult::Timeout => return Err(ETIMEDOUT),
+                    CondVarTimeoutResult::Signal { .. } => return Err(EINTR),
+                }
+            }
+            drop(runs);
+            self.work.cancel_sync();
+            Ok(())
+        }
+    }
+
+    impl Run<0> for Counter {
+        fn run(this: Arc<Self>) {
+            *this.runs.lock() += 1;
+            this.changed.notify_all();
+        }
+    }
+
+    #[test]
+    fn work_that_is_armed_keeps_its_queue() -> Result {
+        let counter = Counter::new()?;
+        let queue = WorkQueue::new(c"rdma_sock_test")?;
+        counter.work.arm(&counter, &queue, msecs_to_jiffies(50));
+        drop(queue);
+        counter.wait(1)
+    }
+
+    #[test]
+    fn work_that_was_cancelled_does_not_run() -> Result {
+        let (counter, other) = (Counter::new()?, Counter::new()?);
+        let queue = WorkQueue::new(c"rdma_sock_test")?;
+        counter.work.arm(&counter, &queue, msecs_to_jiffies(10));
+        counter.work.cancel();
+        other.work.arm(&other, &queue, msecs_to_jiffies(50));
+        other.wait(1)?;
+        assert_eq!(*counter.runs.lock(), 0);
+        counter
+            .work
+            .arm(&counter, &queue, msecs_to_jiffies(PATIENCE_MS));
+        counter.work.kick(&counter, &queue);
+        counter.wait(1)?;
+        assert_eq!(*counter.runs.lock(), 1);
+        Ok(())
     }
 }
