@@ -132,9 +132,10 @@ u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr)
 	return mr->rkey;
 }
 
-u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr)
+int rdma_sock_helper_ib_map_mr_sg_zbva(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
+				       unsigned int page_size)
 {
-	return mr->iova;
+	return ib_map_mr_sg_zbva(mr, sg, sg_nents, NULL, page_size);
 }
 
 u64 rdma_sock_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,

@@ -303,7 +303,7 @@ def foreign_memory(pair, rkey, address):
     """A write to what is not ours kills the link, and changes nothing."""
     # RMB-07, SEC-08, TST-148.
     conn = pair.conn
-    where = {"own": conn.base(), "before": conn.theirs["address"] - 4096, "zero": 0,
+    where = {"own": conn.base(), "before": conn.theirs["address"] - 4096, "half": 1 << 63,
              "end": (1 << 64) - 8, "beyond": conn.theirs["address"] + (64 << 20)}[address]
     key = conn.theirs["rkey"]
     key = {"own": key, "zero": 0, "ones": 0xffffffff, "next": key + 1 & 0xffffffff,
@@ -419,7 +419,7 @@ def cases():
     for value in (0, 43, 45, 255):
         yield from both_roles("wrong_length_%d" % value, with_pair(wrong_length, value))
     yield "early", early
-    for rkey, address in (("own", "before"), ("own", "zero"), ("own", "end"), ("own", "beyond"),
+    for rkey, address in (("own", "before"), ("own", "half"), ("own", "end"), ("own", "beyond"),
                           ("zero", "own"), ("ones", "own"), ("next", "own"), ("other", "own"),
                           ("far", "own")):
         yield from both_roles("foreign.%s_key_%s_address" % (rkey, address),

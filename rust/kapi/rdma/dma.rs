@@ -50,7 +50,7 @@ impl Mapping {
         }
     }
 
-    /// Maps memory that the device writes. Any context.
+    /// Maps memory that the device writes, and the CPU only reads. Any context.
     ///
     /// # Safety
     ///
@@ -67,6 +67,27 @@ impl Mapping {
                 memory,
                 len,
                 bindings::dma_data_direction::DMA_FROM_DEVICE,
+            )
+        }
+    }
+
+    /// Maps memory that the device and the CPU write. Any context.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::to_device`].
+    pub(in crate::kapi) unsafe fn both_ways(
+        dev: &Arc<Device>,
+        memory: *mut u8,
+        len: usize,
+    ) -> Result<Self> {
+        // SAFETY: By this function's contract.
+        unsafe {
+            Self::new(
+                dev,
+                memory,
+                len,
+                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
             )
         }
     }
@@ -101,6 +122,12 @@ impl Mapping {
     /// The device.
     pub(in crate::kapi) fn device(&self) -> &Arc<Device> {
         self.lease.device()
+    }
+
+    /// The direction.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn direction(&self) -> bindings::dma_data_direction {
+        self.dir
     }
 
     /// The address of `off` for the device.

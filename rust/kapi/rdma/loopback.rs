@@ -5,6 +5,8 @@
 //! They are skipped on a machine without one. A device called `rxe_doomed` is left alone except by
 //! the test that has it removed while it is at work.
 
+mod regions;
+
 use super::{
     channel::{
         Channel,
@@ -335,6 +337,7 @@ macro_rules! unless_skipped {
         }
     };
 }
+use unless_skipped;
 
 #[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_loopback)]
 mod tests {

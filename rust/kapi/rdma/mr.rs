@@ -14,10 +14,7 @@ use crate::{
 };
 use core::{
     mem::ManuallyDrop,
-    ptr::{
-        null_mut,
-        NonNull, //
-    },
+    ptr::NonNull, //
 };
 use kernel::{
     error::from_err_ptr,
@@ -42,7 +39,7 @@ use kernel::{
 /// # Invariants
 ///
 /// `raw` is a memory region in `pd`, owned by this object, that covers nothing but the memory that
-/// `mappings` map.
+/// `mappings` map, from address 0 on.
 pub(crate) struct Mr {
     raw: NonNull<bindings::ib_mr>,
     active: Atomic<bool>,
@@ -73,7 +70,7 @@ impl Mr {
             let (_, addr) = memory.backing(element)?;
             // SAFETY: The element is `element_bytes` octets at `addr`; the mappings are dropped
             // before the reference to the memory.
-            let mapping = unsafe { Mapping::from_device(dev, addr, memory.element_bytes())? };
+            let mapping = unsafe { Mapping::both_ways(dev, addr, memory.element_bytes())? };
             mappings.push(mapping, GFP_KERNEL)?;
         }
 
@@ -93,7 +90,7 @@ impl Mr {
         Ok(this)
     }
 
-    /// Tells the region what it covers.
+    /// Tells the region what it covers, from address 0 on.
     fn cover(&self) -> Result {
         let (mappings, memory) = &*self.backing;
         let count = u32::try_from(mappings.len()).map_err(|_| EINVAL)?;
@@ -119,8 +116,9 @@ impl Mr {
         let page_size = u32::try_from(PAGE_SIZE).map_err(|_| EINVAL)?;
         // SAFETY: The region is ours, and the list has `count` mapped entries. The list is not used
         // after the call.
-        let done =
-            unsafe { bindings::ib_map_mr_sg(self.as_raw(), list, count, null_mut(), page_size) };
+        let done = unsafe {
+            bindings::rdma_sock_helper_ib_map_mr_sg_zbva(self.as_raw(), list, count, page_size)
+        };
         if done < 0 {
             Err(Error::from_errno(done))
         } else if done < count {
@@ -151,18 +149,23 @@ impl Mr {
         unsafe { bindings::rdma_sock_helper_ib_mr_rkey(self.as_raw()) }
     }
 
-    /// The address of an element for the peer; the region is contiguous there. Any context.
+    /// The address of an element for the peer: the region is contiguous there, and begins at 0.
+    /// Addresses of the kernel or the bus are not for peers. Any context.
     pub(crate) fn iova(&self, element: usize) -> Result<u64> {
         if element >= self.memory().elements() {
             return Err(EINVAL);
         }
-        // SAFETY: Valid by the type invariants; reads a field.
-        let base = unsafe { bindings::rdma_sock_helper_ib_mr_iova(self.as_raw()) };
-        let off = element
+        element
             .checked_mul(self.memory().element_bytes())
             .and_then(|off| u64::try_from(off).ok())
-            .ok_or(EINVAL)?;
-        base.checked_add(off).ok_or(EINVAL)
+            .ok_or(EINVAL)
+    }
+
+    /// In which direction an element is mapped.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn direction(&self, element: usize) -> Result<bindings::dma_data_direction> {
+        let (mappings, _) = &*self.backing;
+        Ok(mappings.get(element).ok_or(EINVAL)?.direction())
     }
 
     /// May peers use it? Any context.
