@@ -115,6 +115,11 @@ u32 rdma_sock_helper_ib_qp_num(struct ib_qp *qp)
 	return qp->qp_num;
 }
 
+void rdma_sock_helper_ib_qp_set_usecnt(struct ib_qp *qp, int count)
+{
+	atomic_set(&qp->usecnt, count);
+}
+
 int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 				  const struct ib_send_wr **bad_wr)
 {

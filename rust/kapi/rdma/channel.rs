@@ -19,7 +19,8 @@
 //! The slots are part of the channel. Shutting down goes in this order: the paths are taken out under
 //! the locks, so nothing is posted any more; the queue pair is drained, so all handlers ran; it is
 //! destroyed with its completion queues, which waits for handlers that still run; only then the
-//! message buffers, the operations and the channel's reference to itself are given up.
+//! message buffers, the operations and the channel's reference to itself are given up. If the device
+//! does not give the queue pair up, all of these stay with it.
 
 use super::{
     cq::Cq,
@@ -189,11 +190,13 @@ impl Running {
     }
 }
 
-/// What makes a channel open.
+/// What a channel has while its queue pair exists.
 struct Verbs<T: ChannelOps> {
     qp: Arc<Qp>,
     /// Keeps the channel for its handlers.
     this: Arc<Channel<T>>,
+    /// Buffers of the paths, once these were taken.
+    messages: [Option<Messages>; 2],
 }
 
 /// A connection to a peer. After [`Self::shutdown`] it may be dropped in any context.
@@ -311,6 +314,7 @@ impl<T: ChannelOps> Channel<T> {
         *this.verbs.lock() = Some(Verbs {
             qp: qp.clone(),
             this: this.clone(),
+            messages: [None, None],
         });
         match this.open(pd, qp) {
             Ok(()) => Ok(this),
@@ -417,6 +421,21 @@ impl<T: ChannelOps> Channel<T> {
         self.send.lock().path.is_some()
     }
 
+    /// Whether the queue pair is gone, and all that its handlers use is given up. Sleeps.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(crate) fn is_over(&self) -> bool {
+        self.verbs.lock().is_none()
+    }
+
+    /// Makes the device refuse to destroy the queue pair, or not any longer. Sleeps.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn hold_qp(&self, hold: bool) -> Result {
+        self.with_qp(|qp| {
+            qp.hold(hold);
+            Ok(())
+        })
+    }
+
     /// What it did so far. Any context.
     pub(crate) fn counters(&self) -> Counters {
         Counters {
@@ -493,26 +512,48 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Ends the channel. Sleeps; not to be called by a callback.
     ///
-    /// All tags come back through [`ChannelOps::on_sent`] or were superseded, then nothing is called any more, the queue
-    /// pair is gone and the reference to the operations is given up. Can be called again; a second
-    /// caller waits for the first.
+    /// All tags come back through [`ChannelOps::on_sent`] or were superseded, then nothing is called
+    /// any longer, the queue pair is gone and the reference to the operations is given up. Can be
+    /// called again; a second caller waits for the first.
+    ///
+    /// If the driver refuses to destroy the queue pair, its handlers may still run: the channel keeps
+    /// itself with all that they use, and the device its lease, until another call succeeds.
     pub(crate) fn shutdown(&self) {
         let mut guard = self.verbs.lock();
-        let Some(Verbs { qp, this }) = guard.take() else {
+        let Some(verbs) = &mut *guard else {
             return;
         };
         self.broken.store(true, Relaxed);
         let send = self.send.lock().path.take();
         let recv = self.recv.lock().path.take();
 
-        qp.drain();
+        verbs.qp.drain();
         // SAFETY: May sleep. Ends all read sections that saw the path.
         unsafe { bindings::synchronize_rcu() };
-        // The messages are still mapped while the queue pair exists: take its other references first.
-        let send = send.map(|path| path.messages);
-        let recv = recv.map(|path| path.messages);
+        // The messages are still mapped while the queue pair exists.
+        for (kept, path) in verbs.messages.iter_mut().zip([
+            send.map(|path| path.messages),
+            recv.map(|path| path.messages),
+        ]) {
+            if path.is_some() {
+                *kept = path;
+            }
+        }
+        // SAFETY: The paths were taken under their locks, so nothing is posted, and all else that uses
+        // the queue pair has `verbs` locked. If it is gone, it is dropped below.
+        if let Err(err) = unsafe { verbs.qp.destroy() } {
+            pr_err!(
+                "queue pair {} could not be destroyed ({})\n",
+                self.qpn(),
+                err.to_errno()
+            );
+            return;
+        }
+        let Some(Verbs { qp, this, messages }) = guard.take() else {
+            return;
+        };
         drop(qp);
-        drop((send, recv));
+        drop(messages);
 
         // SAFETY: By the type invariants `ops` may be taken now: the paths were taken, a grace period
         // and all handlers have ended, the completion queues are freed, and `verbs` is locked.

@@ -194,6 +194,12 @@ impl Device {
         self.leaving.store(true, Relaxed);
     }
 
+    /// Undoes [`Self::refuse`].
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn accept(&self) {
+        self.leaving.store(false, Relaxed);
+    }
+
     /// Waits for the end of all uses. Called once, after [`Self::refuse`]. Sleeps.
     pub(super) fn retire(&self) {
         self.put();

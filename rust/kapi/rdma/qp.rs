@@ -22,7 +22,13 @@ use kernel::{
         to_result, //
     },
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
 };
 
 /// Local ACK timeout: 4.096 µs times two to this power, about 0.27 s.
@@ -72,10 +78,15 @@ pub(crate) struct Peer {
 ///
 /// # Invariants
 ///
-/// `raw` is a queue pair in `pd` on both completion queues, owned by this object.
+/// - `raw` is a queue pair in `pd` on both completion queues, owned by this object, unless `gone`.
+/// - Requests were only posted if `initialised`.
 pub(super) struct Qp {
     raw: NonNull<bindings::ib_qp>,
     inline: u32,
+    /// It has left RESET, where it takes no requests.
+    initialised: Atomic<bool>,
+    /// [`Self::destroy`] succeeded.
+    gone: Atomic<bool>,
     // Freed in this order, after the queue pair.
     send_cq: Arc<Cq>,
     _recv_cq: Arc<Cq>,
@@ -124,6 +135,8 @@ impl Qp {
         let this = Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
             inline: attr.cap.max_inline_data,
+            initialised: Atomic::new(false),
+            gone: Atomic::new(false),
             send_cq,
             _recv_cq: recv_cq,
             pd: pd.clone(),
@@ -145,6 +158,14 @@ impl Qp {
     pub(super) fn number(&self) -> u32 {
         // SAFETY: Valid by the type invariants; reads a field.
         unsafe { bindings::rdma_sock_helper_ib_qp_num(self.raw.as_ptr()) }
+    }
+
+    /// Makes the verbs core refuse to destroy the queue pair, as if it were attached to something.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn hold(&self, hold: bool) {
+        // SAFETY: Valid by the type invariants. Queue pairs of this kind are attached to nothing, so
+        // that only the test changes the count.
+        unsafe { bindings::rdma_sock_helper_ib_qp_set_usecnt(self.raw.as_ptr(), i32::from(hold)) };
     }
 
     fn modify(&self, attr: &mut bindings::ib_qp_attr, mask: bindings::ib_qp_attr_mask) -> Result {
@@ -170,7 +191,10 @@ impl Qp {
                 | bindings::ib_qp_attr_mask_IB_QP_PKEY_INDEX
                 | bindings::ib_qp_attr_mask_IB_QP_PORT
                 | bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS,
-        )
+        )?;
+        // Posting and draining follow in the order that the locks of the channel give.
+        self.initialised.store(true, Relaxed);
+        Ok(())
     }
 
     /// From INIT to RTR: messages are received. Sleeps.
@@ -248,8 +272,13 @@ impl Qp {
 
     /// To the error state, and waits until the handlers of all requests have run. Sleeps.
     ///
-    /// Nobody else may post meanwhile.
+    /// The caller makes sure that nothing is posted meanwhile.
     pub(super) fn drain(&self) {
+        if !self.initialised.load(Relaxed) {
+            // From RESET there is no way to the error state, and by the type invariants nothing was
+            // posted.
+            return;
+        }
         // SAFETY: Valid by the type invariants. The queues were made by `ib_alloc_cq`, and users of
         // this file leave room for the requests of draining.
         unsafe { bindings::ib_drain_qp(self.raw.as_ptr()) };
@@ -289,13 +318,35 @@ impl Qp {
     }
 }
 
+impl Qp {
+    /// Destroys the queue pair. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// That of the driver. The queue pair is still there then, and its handlers may run.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else uses the queue pair during this call. After it succeeded the object is only
+    /// dropped.
+    pub(super) unsafe fn destroy(&self) -> Result {
+        if self.gone.load(Relaxed) {
+            return Ok(());
+        }
+        // SAFETY: By the type invariants it is ours, and by this function's contract unused.
+        to_result(unsafe { bindings::rdma_sock_helper_ib_destroy_qp(self.raw.as_ptr()) })?;
+        // INVARIANT: It is gone.
+        self.gone.store(true, Relaxed);
+        Ok(())
+    }
+}
+
 impl Drop for Qp {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants it is ours.
-        let ret = unsafe { bindings::rdma_sock_helper_ib_destroy_qp(self.raw.as_ptr()) };
-        if ret != 0 {
+        // SAFETY: The last reference is ours alone.
+        if let Err(err) = unsafe { self.destroy() } {
             // The driver still uses the completion queues: keep them and what they hold.
-            pr_err!("queue pair could not be destroyed ({})\n", ret);
+            pr_err!("queue pair could not be destroyed ({})\n", err.to_errno());
             core::mem::forget(self.send_cq.clone());
             core::mem::forget(self._recv_cq.clone());
         }
