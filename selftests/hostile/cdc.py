@@ -339,6 +339,25 @@ def other_operation(pair, opcode, body, dropped=False):
         is_over(pair.beside[1])
 
 
+def with_immediate(pair, size):
+    """An RDMA write with immediate data consumes a receive request and brings no message: the link
+    ends. So the contents of the buffer are never taken for one."""
+    conn = pair.conn
+    carries(conn, pair.sock)
+    carries(*pair.beside)
+    conn.group.qp.write(conn.base(), conn.theirs["rkey"], bytes(size or conn.size()), immediate=bytes(4))
+    pair.both_end()
+
+
+def invalidating(pair):
+    """A message that takes the key of our memory away is none: the link ends."""
+    conn = pair.conn
+    carries(conn, pair.sock)
+    conn.group.qp.request(roce.SEND_ONLY_INVALIDATE,
+                          conn.theirs["rkey"].to_bytes(4, "big") + bytes(conn.message()), True)
+    pair.both_end()
+
+
 def beyond_the_cursor(pair):
     """Octets that no cursor announces are never read, by nobody."""
     # RMB-16.
@@ -432,12 +451,14 @@ def cases():
             ("read", 12, read_request),
             ("compare_and_swap", 19, lambda conn: read_request(conn)[:12] + bytes(16)),
             ("send_with_immediate", roce.SEND_ONLY_IMM, lambda conn: bytes(4) + bytes(conn.message())),
-            ("write_with_immediate", roce.WRITE_ONLY_IMM,
-             lambda conn: read_request(conn)[:12] + (8).to_bytes(4, "big") + bytes(4) + bytes(8)),
             ("middle_of_nothing", roce.WRITE_MIDDLE, lambda conn: bytes(1024)),
             ("unknown", 0x1f, lambda conn: bytes(8), True),
             ("unreliable", 0x64, lambda conn: bytes(16), True)):
         yield from both_roles("operation." + name, with_pair(other_operation, opcode, body, *dropped))
+    # As long as a message, longer than any, and all of an element.
+    for size in (44, 4096, 0):
+        yield from both_roles("immediate.%s" % (size or "element"), with_pair(with_immediate, size))
+    yield from both_roles("invalidating", with_pair(invalidating))
 
 
 if __name__ == "__main__":

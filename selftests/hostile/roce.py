@@ -14,6 +14,7 @@ MTU = 1024
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM = range(6)
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = range(6, 12)
 ACKNOWLEDGE = 17
+SEND_ONLY_INVALIDATE = 0x17
 LASTS = (SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM)
 WRITES = range(WRITE_FIRST, WRITE_ONLY_IMM + 1)
 MASK = 0xffffff
@@ -130,17 +131,18 @@ class Qp:
             opcode = SEND_FIRST if number == 0 else SEND_LAST if last else SEND_MIDDLE
             self.request(opcode, piece, ask and last)
 
-    def write(self, address, rkey, data, size=None):
-        """An RDMA WRITE; `size` is what the header says about the length."""
+    def write(self, address, rkey, data, size=None, immediate=b""):
+        """An RDMA WRITE; `size` is what the header says about the length. With `immediate`, four octets,
+        it consumes a receive request."""
         reth = struct.pack("!QII", address & (1 << 64) - 1, rkey, len(data) if size is None else size)
         if len(data) <= MTU:
-            self.request(WRITE_ONLY, reth + data, True)
+            self.request(WRITE_ONLY_IMM if immediate else WRITE_ONLY, reth + immediate + data, True)
             return
         pieces = [data[at:at + MTU] for at in range(0, len(data), MTU)]
         self.request(WRITE_FIRST, reth + pieces[0], False)
         for piece in pieces[1:-1]:
             self.request(WRITE_MIDDLE, piece, False)
-        self.request(WRITE_LAST, pieces[-1], True)
+        self.request(WRITE_LAST_IMM if immediate else WRITE_LAST, immediate + pieces[-1], True)
 
     def forget(self):
         """The last packet was never sent."""

@@ -28,6 +28,7 @@ use super::{
     fast_reg::FastReg,
     messages::{
         Messages,
+        BUFFER_BYTES,
         MESSAGE_LEN, //
     },
     mr::Mr,
@@ -365,6 +366,11 @@ impl<T: ChannelOps> Channel<T> {
     /// A receive slot.
     pub(super) fn recv_slot(&self, index: u16) -> Option<*mut RecvSlot<T>> {
         Some(self.recv_slots.get(usize::from(index))?.get())
+    }
+
+    /// Octets of the longest message that a receive request has room for.
+    pub(super) fn longest(&self) -> usize {
+        BUFFER_BYTES + usize::from(self.config.long_bytes)
     }
 
     /// The operations, for completion handlers.

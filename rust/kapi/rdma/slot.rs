@@ -54,6 +54,8 @@ use kernel::{
 pub(crate) const MAX_WRITES: usize = 3;
 /// Requests of a send slot.
 pub(super) const WRS_PER_SLOT: u32 = 4;
+/// Flag of a completion: the message has invalidated a key.
+const INVALIDATES: i32 = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
 /// Slots whose users are told at once.
 const TOLD_AT_ONCE: usize = 8;
 
@@ -657,6 +659,19 @@ unsafe extern "C" fn wrote_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mu
     }
 }
 
+/// How much of a message a completed receive request has brought.
+///
+/// The peer chooses by which operation it consumes the request. An RDMA write with immediate data puts
+/// nothing into the buffer, and its length is that of the write; a message that invalidates a key takes
+/// our memory from the peer's reach. Neither is part of the protocol.
+fn received_len(wc: &bindings::ib_wc) -> Result<usize, WcStatus> {
+    WcStatus::check(wc.status)?;
+    if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV || wc.wc_flags & INVALIDATES != 0 {
+        return Err(WcStatus::GENERAL);
+    }
+    usize::try_from(wc.byte_len).map_err(|_| WcStatus::GENERAL)
+}
+
 /// `ib_cqe::done` of received messages.
 ///
 /// # Safety
@@ -667,12 +682,11 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
     wc: *mut bindings::ib_wc,
 ) {
     // SAFETY: As in `sent_raw`, with a receive slot.
-    let (slot, result, len) = unsafe {
+    let (slot, result) = unsafe {
         let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
         (
             container_of!(cqe, RecvSlot<T>, received),
-            WcStatus::check((*wc).status),
-            (*wc).byte_len,
+            received_len(&*wc),
         )
     };
     // SAFETY: As in `sent_raw`; the index does not change either.
@@ -680,12 +694,12 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
     // SAFETY: We are a handler of the channel's completion queue.
     let ops = unsafe { channel.ops_in_handler() };
     channel.counters.on_completion();
-    if let Err(status) = result {
-        channel.on_failed(ops, status);
-        return;
-    }
+    let len = match result {
+        Ok(len) if len <= channel.longest() => len,
+        Ok(_) => return channel.on_failed(ops, WcStatus::GENERAL),
+        Err(status) => return channel.on_failed(ops, status),
+    };
 
-    let len = usize::try_from(len).unwrap_or(usize::MAX);
     let mut long = match len > BUFFER_BYTES {
         true => KVec::from_elem(0, len, GFP_ATOMIC).map_err(Error::from),
         false => Ok(KVec::new()),
@@ -723,5 +737,38 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
     }
     if message.is_err() || posted.is_err() {
         channel.on_failed(ops, WcStatus::GENERAL);
+    }
+}
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_received)]
+mod tests {
+    use super::*;
+
+    fn completion(opcode: bindings::ib_wc_opcode, flags: u32, byte_len: u32) -> bindings::ib_wc {
+        bindings::ib_wc {
+            status: bindings::ib_wc_status_IB_WC_SUCCESS,
+            opcode,
+            wc_flags: flags.try_into().unwrap_or_default(),
+            byte_len,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn only_a_plain_message_has_a_length() {
+        let message = bindings::ib_wc_opcode_IB_WC_RECV;
+        let write = bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
+        let immediate = bindings::ib_wc_flags_IB_WC_WITH_IMM;
+        let invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE;
+        for (opcode, flags, wanted) in [
+            (message, 0, Ok(44)),
+            (message, immediate, Ok(44)),
+            (message, invalidate, Err(WcStatus::GENERAL)),
+            (write, immediate, Err(WcStatus::GENERAL)),
+            (write, 0, Err(WcStatus::GENERAL)),
+        ] {
+            assert_eq!(received_len(&completion(opcode, flags, 44)), wanted);
+        }
     }
 }
