@@ -5,6 +5,7 @@
  */
 
 #include <linux/netdevice.h>
+#include <linux/rtnetlink.h>
 
 #include "helpers_rdma.h"
 
@@ -67,6 +68,17 @@ bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
 				     struct net_device *ndev)
 {
 	return rdma_dev_access_netns(device, dev_net(ndev));
+}
+
+unsigned int rdma_sock_helper_netdev_mtu(struct net_device *ndev)
+{
+	return READ_ONCE(ndev->mtu);
+}
+
+void rdma_sock_helper_rtnl_barrier(void)
+{
+	rtnl_lock();
+	rtnl_unlock();
 }
 
 void rdma_sock_helper_netdev_put(struct net_device *ndev)

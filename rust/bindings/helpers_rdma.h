@@ -24,6 +24,8 @@ int rdma_sock_helper_netdev_ifindex(struct net_device *ndev);
 u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev);
 bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
 				     struct net_device *ndev);
+unsigned int rdma_sock_helper_netdev_mtu(struct net_device *ndev);
+void rdma_sock_helper_rtnl_barrier(void);
 void rdma_sock_helper_netdev_put(struct net_device *ndev);
 
 /* rdma/ib_verbs.h: objects */

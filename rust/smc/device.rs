@@ -74,12 +74,22 @@ fn serves(device: &Device, port: u32, net_cookie: u64) -> bool {
 }
 
 impl Engine {
+    /// The devices that are there. Whatever is asked of them is asked without the lock of the list, so
+    /// that a driver that takes its time delays no user of another device. Sleeps.
+    pub(crate) fn known_devices(&self) -> Result<KVec<Arc<Device>>> {
+        let devices = self.devices.lock();
+        let mut known = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
+        known.extend_from_slice(&devices, GFP_KERNEL)?;
+        Ok(known)
+    }
+
     /// Whether any device could carry SMC-R for this network namespace. Sleeps.
     pub(crate) fn has_device(&self, net_cookie: u64) -> bool {
-        self.devices
-            .lock()
-            .iter()
-            .any(|device| (1..=device.phys_ports()).any(|port| serves(device, port, net_cookie)))
+        self.known_devices().is_ok_and(|devices| {
+            devices.iter().any(|device| {
+                (1..=device.phys_ports()).any(|port| serves(device, port, net_cookie))
+            })
+        })
     }
 
     /// Finds the path for a connection that leaves by `egress` from the address `ip` (IPv4 in
@@ -91,8 +101,7 @@ impl Engine {
             ip: Some(ip),
             net_cookie: Some(net_cookie),
         };
-        let devices = self.devices.lock();
-        devices.iter().find_map(|device| {
+        self.known_devices().ok()?.iter().find_map(|device| {
             let (port, gid) = device.find_port(egress.ifindex, &want)?;
             Some(Path {
                 device: device.clone(),
@@ -111,8 +120,7 @@ impl Engine {
         path: &Path,
         taken: impl Fn(&Arc<Device>, u32) -> bool,
     ) -> Option<Path> {
-        let devices = self.devices.lock();
-        devices.iter().find_map(|device| {
+        self.known_devices().ok()?.iter().find_map(|device| {
             let (port, gid) =
                 device.find_neighbour(&path.gid, net_cookie, |port| taken(device, port))?;
             Some(Path {

@@ -20,17 +20,14 @@ use super::{
     stats::Totals,
 };
 use crate::{
-    kapi::{
-        net::{
-            addr::Addr,
-            proc::{
-                Dir,
-                File,
-                SeqFile,
-                SeqShow, //
-            },
+    kapi::net::{
+        addr::Addr,
+        proc::{
+            Dir,
+            File,
+            SeqFile,
+            SeqShow, //
         },
-        rdma::device::PortState,
     },
     proto::{
         clc::Version,
@@ -244,13 +241,12 @@ impl SeqShow for Devices {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        let devices = engine.devices.lock();
-        for device in devices.iter() {
+        for device in &engine.known_devices()? {
             for port in 1..=device.phys_ports() {
                 let Some(netdev) = device.netdev(port).filter(|dev| dev.net_cookie == net) else {
                     continue;
                 };
-                let active = matches!(device.port_state(port), Ok(PortState::Active));
+                let active = device.port_active(port);
                 let usable = active && device.is_roce(port);
                 seq_print!(m, "dev={} port={}", device.name().as_str(), port);
                 seq_print!(m, " ifindex={}", netdev.ifindex);

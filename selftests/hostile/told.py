@@ -1,18 +1,22 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What a peer is told of receive elements: no address that says where the kernel keeps its memory.
+"""What a peer is told of a port and of receive elements: the MTU of now, and no address that says where
+the kernel keeps its memory.
 
 Covers SMCR-RMB-09, SMCR-RMB-20.
 """
 
 import sys
 
+import lab
 import scene
 from arena import Arena, carries
 from ktap import equal
 
 # Elements of an RMB, and more: the group announces another RMB.
 CONNECTIONS = 10
+# MTU of the network device, and the code of the largest RDMA packet that fits.
+MTUS = ((4200, 5), (2200, 4), (1500, 3))
 
 
 def addresses(role):
@@ -31,10 +35,25 @@ def addresses(role):
     return test
 
 
+def mtu(stage, _):
+    """No event of the device tells of another MTU: the next handshake knows it."""
+    found = []
+    for size, _ in MTUS:
+        lab.command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", str(size))
+        conn = stage.another_peer().new()
+        conn.connect(stage.port)
+        conn.propose()
+        conn.accepted()
+        found.append((size, conn.theirs["mtu"]))
+        conn.drop()
+    equal(tuple(found), MTUS, "MTUs")
+
+
 def cases():
     """All of it."""
     for role in "server", "client":
         yield "%s.addresses" % role, addresses(role)
+    yield "mtu", mtu
 
 
 if __name__ == "__main__":

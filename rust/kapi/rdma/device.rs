@@ -5,6 +5,7 @@
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h)
 
+use super::port::Mtus;
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
@@ -56,21 +57,6 @@ impl DeviceName {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }
-}
-
-/// State of a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PortState {
-    /// No link.
-    Down,
-    /// Link without configuration; RoCE: the network device has no address.
-    Init,
-    /// Configured but not in use.
-    Armed,
-    /// Usable.
-    Active,
-    /// Something newer.
-    Other(u32),
 }
 
 /// A network device: its index is unique in its namespace only.
@@ -143,6 +129,7 @@ pub(crate) struct Device {
     #[pin]
     name: SpinLockIrq<DeviceName>,
     limits: Limits,
+    pub(super) mtus: Mtus,
 }
 
 // SAFETY: `ib_device` is used from any thread, the other fields are `Send`.
@@ -160,8 +147,9 @@ impl Device {
         let name = unsafe { read_name(raw) };
         // SAFETY: The device is valid by this function's contract.
         let limits = unsafe { read_limits(raw) };
+        let mtus = Mtus::new(limits.ports)?;
         // INVARIANT: The driver stays by this function's contract.
-        Arc::pin_init(
+        let this = Arc::pin_init(
             pin_init!(Self {
                 raw,
                 users: Atomic::new(1),
@@ -172,9 +160,12 @@ impl Device {
                 }),
                 name <- new_spinlock_irq!(name, "rdma_sock_device_name"),
                 limits,
+                mtus,
             }),
             GFP_KERNEL,
-        )
+        )?;
+        this.learn_mtus();
+        Ok(this)
     }
 
     /// The device was renamed.
@@ -249,7 +240,10 @@ impl Device {
     }
 
     /// Runs `f` while the driver is there.
-    fn with<R>(&self, f: impl FnOnce(*mut bindings::ib_device) -> Result<R>) -> Result<R> {
+    pub(super) fn with<R>(
+        &self,
+        f: impl FnOnce(*mut bindings::ib_device) -> Result<R>,
+    ) -> Result<R> {
         self.get()?;
         let result = f(self.raw.as_ptr());
         self.put();
@@ -277,7 +271,7 @@ impl Device {
         self.limits.ports
     }
 
-    fn check_port(&self, port: u32) -> Result {
+    pub(super) fn check_port(&self, port: u32) -> Result {
         if (1..=self.limits.ports).contains(&port) {
             Ok(())
         } else {
@@ -321,59 +315,9 @@ impl Device {
         self.limits.max_region_bytes
     }
 
-    /// State and active MTU code of a port. Sleeps.
-    fn query_port(&self, port: u32) -> Result<(PortState, u8)> {
-        self.check_port(port)?;
-        self.with(|raw| {
-            let mut attr = bindings::ib_port_attr::default();
-            // SAFETY: The driver is there, the port exists and `attr` is valid for writes.
-            to_result(unsafe { bindings::ib_query_port(raw, port, &mut attr) })?;
-            let state = match attr.state {
-                bindings::ib_port_state_IB_PORT_DOWN => PortState::Down,
-                bindings::ib_port_state_IB_PORT_INIT => PortState::Init,
-                bindings::ib_port_state_IB_PORT_ARMED => PortState::Armed,
-                bindings::ib_port_state_IB_PORT_ACTIVE => PortState::Active,
-                other => PortState::Other(other),
-            };
-            Ok((state, u8::try_from(attr.active_mtu).map_err(|_| EINVAL)?))
-        })
-    }
-
-    /// The state of a port. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for a port that does not exist, `ENODEV` if the device is being removed.
-    pub(crate) fn port_state(&self, port: u32) -> Result<PortState> {
-        Ok(self.query_port(port)?.0)
-    }
-
-    /// Is the port usable? Sleeps.
-    pub(crate) fn port_active(&self, port: u32) -> bool {
-        matches!(self.port_state(port), Ok(PortState::Active))
-    }
-
-    /// The network device under a port. May sleep.
-    pub(crate) fn netdev(&self, port: u32) -> Option<NetdevId> {
-        self.check_port(port).ok()?;
-        self.with(|raw| {
-            // SAFETY: The driver is there and the port exists.
-            let ndev = unsafe { bindings::ib_device_get_netdev(raw, port) };
-            if ndev.is_null() {
-                return Err(ENODEV);
-            }
-            // SAFETY: We were given a reference.
-            let id = unsafe { netdev_id(raw, ndev) };
-            // SAFETY: This gives the reference back.
-            unsafe { bindings::rdma_sock_helper_netdev_put(ndev) };
-            id
-        })
-        .ok()
-    }
-
     /// Finds an address of `port` that belongs to the network device `ifindex`. Sleeps.
     pub(crate) fn gid_for(&self, port: u32, ifindex: u32, want: &GidWant) -> Option<LocalGid> {
-        let (_, mtu_code) = self.query_port(port).ok()?;
+        let mtu_code = self.active_mtu(port).ok()?;
         let mut best: Option<LocalGid> = None;
         for index in 0..self.gid_entries(port) {
             let Some((mut gid, netdev)) = self.gid_entry(port, index) else {
@@ -414,7 +358,7 @@ impl Device {
     ) -> Option<(u32, LocalGid)> {
         let usable = |port: &u32| !taken(*port) && self.is_roce(*port) && self.port_active(*port);
         (1..=self.phys_ports()).filter(usable).find_map(|port| {
-            let (_, mtu_code) = self.query_port(port).ok()?;
+            let mtu_code = self.active_mtu(port).ok()?;
             (0..self.gid_entries(port)).find_map(|index| {
                 let (mut gid, netdev) =
                     // SAFETY: The device is valid in this RCU read section.
@@ -594,7 +538,7 @@ unsafe fn reaches(ndev: *mut bindings::net_device, gid: &[u8; 16]) -> bool {
 /// # Safety
 ///
 /// Both are valid.
-unsafe fn netdev_id(
+pub(super) unsafe fn netdev_id(
     raw: *mut bindings::ib_device,
     ndev: *mut bindings::net_device,
 ) -> Result<NetdevId> {

@@ -26,6 +26,7 @@ mod loopback;
 mod messages;
 pub(crate) mod mr;
 pub(crate) mod pd;
+mod port;
 mod posted;
 mod qp;
 mod slot;
