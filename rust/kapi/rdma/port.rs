@@ -88,9 +88,10 @@ impl Device {
     /// network device, and those of the driver.
     pub(super) fn active_mtu(&self, port: u32) -> Result<u8> {
         let word = self.mtus.of(port)?;
+        let netdev = self.netdev_mtu(port)?;
         // One word that depends on nothing else.
         match Mtu::from_word(word.load(Relaxed)) {
-            Some(mtu) if mtu.netdev == self.netdev_mtu(port)? => return Ok(mtu.code),
+            Some(mtu) if mtu.netdev == netdev => return Ok(mtu.code),
             _ => {}
         }
         // The driver is told of the change under the lock: with this it knows.
