@@ -74,8 +74,8 @@ fn serves(device: &Device, port: u32, net_cookie: u64) -> bool {
 }
 
 impl Engine {
-    /// The devices that are there. Whatever is asked of them is asked without the lock of the list, so
-    /// that a driver that takes its time delays no user of another device. Sleeps.
+    /// Copies the list of devices. The caller looks at them without the lock of the list, so that a
+    /// slow driver delays no user of another device. Sleeps.
     pub(crate) fn known_devices(&self) -> Result<KVec<Arc<Device>>> {
         let devices = self.devices.lock();
         let mut known = KVec::with_capacity(devices.len(), GFP_KERNEL)?;

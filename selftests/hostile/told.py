@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What a peer is told of a port and of receive elements: the MTU of now, and no address that says where
-the kernel keeps its memory.
+"""MTUs and addresses in handshakes: the MTU is current, and no address says where the kernel keeps its
+memory.
 
 Covers SMCR-RMB-09, SMCR-RMB-20.
 """
@@ -36,7 +36,7 @@ def addresses(role):
 
 
 def mtu(stage, _):
-    """No event of the device tells of another MTU: the next handshake knows it."""
+    """A changed MTU causes no event of the device: the next handshake has it nevertheless."""
     found = []
     for size, _ in MTUS:
         lab.command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", str(size))

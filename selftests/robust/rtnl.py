@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A program that makes the kernel hold the routing netlink lock delays no handshake, and nobody who
-reads which devices there are: both live on what events have told of the ports."""
+"""A program that makes the kernel hold the routing netlink lock delays neither handshakes nor readers of
+the list of devices: both use the cached state of ports."""
 
 import contextlib
 import ctypes

@@ -39,8 +39,8 @@ pub(in crate::kapi) struct Block {
 }
 
 // SAFETY: The memory is only accessed through pointers: by C functions, or by volatile accesses of at
-// most a word, which are no data race, whatever runs at the same time. Concurrent accesses of devices
-// and CPUs mix octets, which is all that is promised.
+// most a word, which are no data race. Concurrent accesses of devices and CPUs mix octets, and the
+// type promises no more than that.
 unsafe impl Send for Block {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Block {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! State and MTU of the ports of a device, as they were last told of.
+//! Cached state and MTU of the ports of a device.
 //!
-//! To ask a driver takes the routing netlink lock with many of them, which any namespace can keep busy.
-//! So handshakes do not ask: the verbs core keeps the state by events, and the MTU is asked for again
-//! when that of the network device is another.
+//! Many drivers take the routing netlink lock to answer, and any namespace can keep that lock busy. So
+//! handshakes query no driver: the verbs core caches the state by events, and a device queries the MTU
+//! again only when the MTU of the network device has changed.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h)
@@ -94,7 +94,7 @@ impl Device {
             Some(mtu) if mtu.netdev == netdev => return Ok(mtu.code),
             _ => {}
         }
-        // The driver is told of the change under the lock: with this it knows.
+        // Drivers learn of the change under the lock: after this they know it.
         // SAFETY: Sleeps, and nothing that is taken inside of that lock is held: to ask a driver may
         // take it, too.
         unsafe { bindings::rdma_sock_helper_rtnl_barrier() };
