@@ -19,6 +19,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 
+#include "helpers_cmsg.h"
 #include "helpers_memory.h"
 #include "helpers_net.h"
 #include "helpers_pages.h"

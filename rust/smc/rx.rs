@@ -19,6 +19,7 @@ use crate::{
     kapi::{
         mem::region::PeerMemory,
         net::{
+            cmsg::Wanted,
             msg::RecvMsg,
             socket::Socket, //
         },
@@ -137,10 +138,26 @@ pub(crate) fn recv(
     connection: &Arc<Connection>,
     msg: &mut RecvMsg<'_>,
 ) -> Result<usize> {
-    let flags = msg.flags();
-    if flags & MSG_OOB != 0 {
-        return recv_urgent(sock, connection, msg);
+    let mut wanted = Wanted::default();
+    let received = match msg.flags() & MSG_OOB {
+        0 => recv_stream(sock, connection, msg, &mut wanted),
+        _ => recv_urgent(sock, connection, msg, &mut wanted),
+    }?;
+    if wanted.inq() {
+        let left = connection.look(|data| data.core.recv_hint());
+        msg.report_inq(wanted, left.unwrap_or(0));
     }
+    Ok(received)
+}
+
+/// recvmsg without MSG_OOB. Sleeps.
+fn recv_stream(
+    sock: &Socket,
+    connection: &Arc<Connection>,
+    msg: &mut RecvMsg<'_>,
+    wanted: &mut Wanted,
+) -> Result<usize> {
+    let flags = msg.flags();
     let sk = sock.sk();
     let len = msg.len();
     let peek = flags & MSG_PEEK != 0;
@@ -152,9 +169,11 @@ pub(crate) fn recv(
         busy_wait(sock, connection);
     }
     let mut guard = sk.lock();
+    *wanted = Wanted::of(&guard, msg);
     let start = if peek { sk.peek_offset(flags) } else { 0 };
     let result = loop {
-        if copied >= len {
+        // As in TCP, a read of no bytes waits for some all the same.
+        if copied >= len && len != 0 {
             break Ok(());
         }
         let skip = if peek {
@@ -168,6 +187,7 @@ pub(crate) fn recv(
             inline: sk.urgent_inline(),
         };
         let found = match outlook(connection, skip, rest, copied == 0, how) {
+            Outlook::Data(_) if len == 0 => break Ok(()),
             Outlook::Data(found) => found,
             Outlook::Unsettled => {
                 settle_inline(connection, how.inline);
@@ -240,9 +260,11 @@ fn recv_urgent(
     sock: &Socket,
     connection: &Arc<Connection>,
     msg: &mut RecvMsg<'_>,
+    wanted: &mut Wanted,
 ) -> Result<usize> {
     let flags = msg.flags();
     let guard = sock.sk().lock();
+    *wanted = Wanted::of(&guard, msg);
     settle_inline(connection, sock.sk().urgent_inline());
     let (fetch, byte, open) = {
         let mut slot = connection.data.lock();

@@ -301,6 +301,57 @@ TEST_F(conn, closed_with_a_request_under_way)
 	EXPECT_EQ(0, recv(self->client, &c, 1, 0));
 }
 
+/* The result of the next completion, with its flags. */
+static int completion_flags(__u32 *flags)
+{
+	struct __kernel_timespec limit = { .tv_sec = 5 };
+	struct io_uring_cqe *cqe;
+	int result = io_uring_wait_cqe_timeout(&ring, &cqe, &limit);
+
+	if (result)
+		return result;
+	*flags = cqe->flags;
+	result = cqe->res;
+	io_uring_cqe_seen(&ring, cqe);
+	return result;
+}
+
+/* What a receive left is told by a flag, also for the end of the stream. */
+TEST_F(conn, recv_tells_of_more)
+{
+	struct io_uring_sqe *sqe;
+	__u32 flags = 0;
+	char buf[16];
+
+	if (open_ring())
+		SKIP(return, "no io_uring here");
+	ASSERT_EQ(8, send(self->client, "12345678", 8, 0));
+	ASSERT_EQ(8, recv(self->server, buf, 8, MSG_PEEK | MSG_WAITALL));
+	sqe = request(0);
+	io_uring_prep_recv(sqe, self->server, buf, 5, MSG_PEEK);
+	submit(sqe, 1);
+	EXPECT_EQ(5, completion_flags(&flags));
+	EXPECT_EQ(IORING_CQE_F_SOCK_NONEMPTY, flags & IORING_CQE_F_SOCK_NONEMPTY);
+	sqe = request(0);
+	io_uring_prep_recv(sqe, self->server, buf, 5, 0);
+	submit(sqe, 1);
+	EXPECT_EQ(5, completion_flags(&flags));
+	EXPECT_EQ(IORING_CQE_F_SOCK_NONEMPTY, flags & IORING_CQE_F_SOCK_NONEMPTY);
+	sqe = request(0);
+	io_uring_prep_recv(sqe, self->server, buf, 5, 0);
+	submit(sqe, 1);
+	EXPECT_EQ(3, completion_flags(&flags));
+	EXPECT_EQ(0, flags & IORING_CQE_F_SOCK_NONEMPTY);
+	ASSERT_EQ(1, send(self->client, "x", 1, 0));
+	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
+	EXPECT_EQ(POLLRDHUP, await_events(self->server, POLLRDHUP, 5000));
+	sqe = request(0);
+	io_uring_prep_recv(sqe, self->server, buf, 5, 0);
+	submit(sqe, 1);
+	EXPECT_EQ(1, completion_flags(&flags));
+	EXPECT_EQ(IORING_CQE_F_SOCK_NONEMPTY, flags & IORING_CQE_F_SOCK_NONEMPTY);
+}
+
 int main(int argc, char **argv)
 {
 	return run_in_namespaces(argc, argv);

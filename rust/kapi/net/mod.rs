@@ -13,6 +13,7 @@
 //! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::Registration`] | `Drop`                |
 
 pub(crate) mod addr;
+pub(crate) mod cmsg;
 pub(crate) mod events;
 pub(crate) mod family;
 pub(crate) mod msg;

@@ -179,6 +179,11 @@ impl RecvMsg<'_> {
         }
     }
 
+    /// The message for C.
+    pub(super) fn as_raw(&self) -> *mut kb::msghdr {
+        self.raw
+    }
+
     /// How many octets the caller has room for.
     pub(crate) fn len(&self) -> usize {
         self.len

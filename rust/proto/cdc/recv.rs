@@ -117,6 +117,13 @@ impl Receiver {
         }
     }
 
+    /// What TCP calls the distance from the reader to the last octet that came: the urgent byte that
+    /// the reader stands at counts, though a read skips it.
+    pub(super) fn ahead(&self) -> u32 {
+        let skipped = self.mark.is_some_and(|mark| mark.passed);
+        self.available().saturating_add(skipped.into())
+    }
+
     /// The part of `target` bytes that fits into the element, at least one.
     pub(super) fn reachable(&self, target: u32) -> u32 {
         core::cmp::max(core::cmp::min(target, self.ring.capacity()), 1)

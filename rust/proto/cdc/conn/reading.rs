@@ -22,6 +22,13 @@ impl Conn {
         self.rx.available()
     }
 
+    /// The hint of `TCP_INQ`: bytes to read, with one more for an end of the stream, so that a program
+    /// which reads until there are none finds it.
+    pub(crate) fn recv_hint(&self) -> u32 {
+        let end = self.close.peer_is_done();
+        self.rx.ahead().saturating_add(end.into())
+    }
+
     /// Where up to `max` of them are in our element, from the one after `skip` on. The second part
     /// may be empty.
     pub(crate) fn recv_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
