@@ -60,6 +60,14 @@ test-kunit: ## the same and kapi's tests inside the lab kernel
 selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
 	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
 
+# For how long `make soak` runs; SEED repeats another run.
+MINUTES ?= 60
+SEED ?=
+
+.PHONY: soak
+soak: ## random connections under random faults: MINUTES=60 KIND=lab|debug SEED=...
+	@MINUTES='$(MINUTES)' KIND='$(KIND)' SEED='$(SEED)' scripts/soak
+
 .PHONY: bench
 bench: ## compare with C net/smc, TCP, raw verbs, local sockets: QUICK=1 for 15 minutes; build/bench.json
 	@QUICK='$(QUICK)' scripts/bench run

@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""A hostile peer beside honest traffic: it begins, it keeps silent, it lies, it goes, until SIGTERM. What
+becomes of it does not matter, as it is what the others are disturbed by.
+
+beside.py SEED FILE: the file gets how often it did what.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+
+import lab
+import messages
+import raw
+from peer import Peer, connecting, settled
+
+SECONDS = 5
+
+
+class Beside:
+    """The peer, and a listener of ours that it may connect to."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.host = raw.Host()
+        self.host.start()
+        self.listening = lab.listener("b")
+        self.listening.settimeout(SECONDS)
+        self.port = self.listening.getsockname()[1]
+        self.peer = None
+        self.kept = []
+
+    def neighbours(self):
+        """The kernel finds the peer, also after its interface was down."""
+        for ip, mac in ((raw.IP, raw.MAC), (raw.OTHER_IP, raw.OTHER_MAC)):
+            lab.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
+                        "nud", "permanent", check=False)
+
+    def connection(self):
+        """A connection, in either role: (the peer's, our socket)."""
+        conn = self.peer.new()
+        group = self.peer.groups[-1] if self.peer.groups and self.dice.random() < 0.5 else None
+        if self.dice.random() < 0.5:
+            conn.as_client(self.port, group)
+            sock, _ = self.listening.accept()
+        else:
+            listener = raw.Listener(self.host)
+            sock = connecting(listener.address())
+            try:
+                conn.as_server(listener, group)
+                settled(sock, SECONDS)
+            except BaseException:
+                sock.close()
+                raise
+        sock.settimeout(SECONDS)
+        self.kept.append(sock)
+        return conn, sock
+
+    def agrees_and_is_silent(self):
+        """The option, and nothing more."""
+        for _ in range(self.dice.randrange(1, 8)):
+            raw.Tcp(self.host, self.host.new_port(), self.port).send(raw.SYN, options=raw.SMC_OPTION)
+
+    def proposes_and_is_silent(self):
+        """A Proposal, and nothing more."""
+        conn = self.peer.new()
+        conn.connect(self.port)
+        conn.propose()
+
+    def proposes_nonsense(self):
+        """A Proposal with octets changed."""
+        conn = self.peer.new()
+        conn.connect(self.port)
+
+        def spoil(octets):
+            octets = bytearray(octets)
+            for _ in range(self.dice.randrange(1, 6)):
+                octets[self.dice.randrange(len(octets))] = self.dice.randrange(256)
+            return bytes(octets)
+        conn.propose(spoil)
+
+    def says_garbage(self):
+        """Octets of no meaning on the link, and messages with some of them changed."""
+        conn, _ = self.connection()
+        for _ in range(self.dice.randrange(1, 30)):
+            kind = self.dice.randrange(3)
+            if kind == 0:
+                conn.group.qp.send(self.dice.randbytes(44))
+            elif kind == 1:
+                octets = bytearray(bytes(conn.message()))
+                octets[self.dice.randrange(1, 44)] ^= 1 << self.dice.randrange(8)
+                conn.group.qp.send(bytes(octets))
+            else:
+                message = messages.llc(self.dice.choice((
+                    messages.TEST_LINK, messages.CONFIRM_RKEY, messages.DELETE_RKEY)))
+                conn.group.qp.send(bytes(message))
+
+    def writes_and_goes(self):
+        """Data, and then it is gone without a word."""
+        conn, _ = self.connection()
+        conn.write(self.dice.randbytes(self.dice.randrange(1, 16000)))
+        conn.group.vanish()
+
+    def is_mute(self):
+        """It takes what is sent, and acknowledges nothing."""
+        conn, sock = self.connection()
+        conn.group.qp.behave = self.dice.choice(("mute", "dead"))
+        sock.send(bytes(100000))
+
+    def resets(self):
+        """TCP ends by a reset under a connection that is used."""
+        conn, sock = self.connection()
+        sock.send(bytes(1000))
+        conn.drop()
+
+    def act(self):
+        """One of these things; its name."""
+        chosen = self.dice.choice((self.agrees_and_is_silent, self.proposes_and_is_silent,
+                                   self.proposes_nonsense, self.says_garbage, self.writes_and_goes,
+                                   self.is_mute, self.resets))
+        if self.peer is None or self.dice.random() < 0.5:
+            self.forget()
+            self.peer = Peer(self.host)
+        self.neighbours()
+        chosen()
+        return chosen.__name__
+
+    def forget(self):
+        """The peer leaves; our sockets close."""
+        for sock in self.kept:
+            sock.close()
+        self.kept.clear()
+        if self.peer is not None:
+            for conn in self.peer.connections:
+                # Nothing can be said while the interface is down.
+                with contextlib.suppress(OSError):
+                    conn.drop()
+            self.peer.end()
+            self.peer = None
+
+
+def main():
+    """Acts until told to stop."""
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    done, file = collections.Counter(), pathlib.Path(sys.argv[2])
+    beside = Beside(int(sys.argv[1]))
+    parent = os.getppid()
+    while not stop and os.getppid() == parent:
+        try:
+            done[beside.act()] += 1
+        except (AssertionError, OSError, KeyError, IndexError, ValueError, TypeError, AttributeError,
+                StopIteration):
+            # The kernel has not played along, or its memory has failed.
+            done["cut short"] += 1
+        if beside.host.fault is not None:
+            # What the peer's own thread could not read: it begins again.
+            done["began again"] += 1
+            beside.forget()
+            beside.host.ended = True
+            beside.host.join()
+            beside.host.raw.close()
+            beside.host = raw.Host()
+            beside.host.start()
+        file.write_text(json.dumps(done), encoding="ascii")
+        if not stop:
+            signal.sigtimedwait([], beside.dice.random())
+    # The thread of the host does not matter.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What goes wrong while connections are used. Each fault is a function of (round, dice) that does the
+damage, waits, and mends it; the round notes when it was."""
+
+import contextlib
+import pathlib
+import subprocess
+import time
+
+import lab
+
+DEBUGFS = pathlib.Path("/sys/kernel/debug")
+MEMORY = [DEBUGFS / name for name in ("failslab", "fail_page_alloc")]
+
+
+def tell(file, value):
+    """Writes a number to a file of the kernel."""
+    file.write_text("%s\n" % value, encoding="ascii")
+
+
+def tool(*words):
+    """A command that may fail: what it works on may have gone."""
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=lab.BOUND,
+                   check=False)
+
+
+def in_ns(name, *words):
+    """A command in a namespace, or here."""
+    tool(*(("ip", "netns", "exec", name) if name else ()), *words)
+
+
+def network(stage, dice):
+    """Packets are lost, delayed, doubled and reordered."""
+    words = ["delay", "%dus" % dice.choice((100, 1000, 5000)), "%dus" % dice.choice((0, 100, 2000))]
+    if dice.random() < 0.7:
+        words += ["loss", "%.2f%%" % dice.choice((0.1, 0.5, 2, 5))]
+    if dice.random() < 0.5:
+        words += ["duplicate", "%.2f%%" % dice.choice((0.5, 5))]
+    if dice.random() < 0.5:
+        words += ["reorder", "%d%%" % dice.choice((5, 30)), "50%"]
+    place = dice.choice(stage.wires)
+    with stage.fault("network", "%s %s" % (place[1], " ".join(words))):
+        in_ns(place[0], "tc", "qdisc", "replace", "dev", place[1], "root", "netem", "limit", "5000",
+              *words)
+        stage.rest(dice.uniform(1, 6))
+        in_ns(place[0], "tc", "qdisc", "delete", "dev", place[1], "root")
+
+
+def one_device(stage, dice):
+    """An RDMA device goes, and comes again."""
+    name = dice.choice(stage.devices)
+    with stage.fault("device", name):
+        tool("rdma", "link", "delete", stage.rdma_name(name))
+        stage.rest(dice.uniform(0, 3))
+        stage.add_device(name)
+
+
+def all_devices(stage, dice):
+    """All RDMA devices of a side go at once: the connections on them break."""
+    side = dice.choice(sorted({name[0] for name in stage.devices}))
+    names = [name for name in stage.devices if name[0] == side]
+    with stage.fault("all devices", side):
+        for name in names:
+            tool("rdma", "link", "delete", stage.rdma_name(name))
+        stage.rest(dice.uniform(0, 2))
+        for name in names:
+            stage.add_device(name)
+
+
+def interface(stage, dice):
+    """A network interface is down for a while."""
+    name = dice.choice(stage.devices)
+    place, link = stage.interface(name)
+    with stage.fault("interface", name):
+        in_ns(place, "ip", "link", "set", link, "down")
+        stage.rest(dice.uniform(0.2, 3))
+        in_ns(place, "ip", "link", "set", link, "up")
+        stage.after_up(name)
+
+
+def can_fail_memory():
+    """Whether this kernel can make allocations fail."""
+    return all((folder / "task-filter").exists() for folder in MEMORY)
+
+
+def workers():
+    """The threads of the kernel that run the work items of queues without a processor of their own."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if process.joinpath("comm").read_text(encoding="ascii").startswith("kworker/u"):
+                yield process / "make-it-fail"
+
+
+def mark_workers(value):
+    """Makes allocations of the kernel's workers fail, or lets them be."""
+    for file in workers():
+        with contextlib.suppress(OSError):
+            tell(file, value)
+
+
+def memory(stage, dice):
+    """Allocations of the programs that have asked for it fail, and now and then those of the kernel's
+    workers: nothing of the harness, which changes nothing meanwhile."""
+    chance, with_workers = dice.choice((1, 5, 20)), dice.random() < 0.5
+    chosen = dice.choice((MEMORY[:1], MEMORY[1:], MEMORY))
+    names = "+".join(folder.name for folder in chosen)
+    with stage.fault("memory", "%s %d%%%s" % (names, chance, " and workers" if with_workers else "")):
+        for folder in chosen:
+            for name, value in (("task-filter", "Y"), ("verbose", 0), ("interval", 1), ("space", 0),
+                                ("ignore-gfp-wait", "N"), ("min-order", 0), ("times", -1),
+                                ("probability", chance)):
+                if (folder / name).exists():
+                    tell(folder / name, value)
+        try:
+            end = time.monotonic() + dice.uniform(0.5, 4)
+            while (left := end - time.monotonic()) > 0:
+                # There are new ones all the time.
+                mark_workers(int(with_workers))
+                stage.rest(min(left, 0.5))
+        finally:
+            for folder in chosen:
+                tell(folder / "probability", 0)
+            if with_workers:
+                mark_workers(0)
+
+
+def unload(stage, _):
+    """Somebody tries to remove the module, which is in use."""
+    with stage.fault("module", "rmmod", harmless=True):
+        done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=lab.BOUND, check=False)
+        if done.returncode == 0:
+            stage.insert_module()
+
+
+def settings(stage, dice):
+    """The administrator changes his mind."""
+    side = dice.choice(stage.sides)
+    name, values = dice.choice((("wmem", (16384, 131072, 524288)), ("rmem", (16384, 131072, 524288)),
+                                ("smcr_max_links_per_lgr", (1, 2, 4)), ("smcr_max_conns_per_lgr", (16, 255)),
+                                ("smcr_testlink_time", (1, 30)), ("limit_smc_hs", (0, 1)),
+                                ("smcr_share_buffers", (0, 1)), ("smcr_max_send_wr", (2, 48)),
+                                ("smcr_max_recv_wr", (8, 128))))
+    value = dice.choice(values)
+    with stage.fault("setting", "%s=%d" % (name, value), harmless=True), lab.inside(side):
+        with contextlib.suppress(OSError):
+            tell(pathlib.Path("/proc/sys/net/smc", name), value)
+
+
+def namespaces(stage, dice):
+    """Two more namespaces come, with devices and connections, and go while these are used."""
+    # The programs in them do not belong to the streams of this round.
+    with stage.fault("namespace", "rs-x"):
+        with contextlib.suppress(AssertionError):
+            stage.foreign(dice)

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What became of each connection: a table in a file that both the programs and their parents write to,
+ * so that a program that is killed leaves what it knew. scripts/vmlib/soak.py reads it.
+ */
+
+#ifndef RS_RECORD_H
+#define RS_RECORD_H
+
+#include <fcntl.h>
+#include <linux/types.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum state { UNUSED, BEGUN, OPEN, OVER };
+enum mode { UNKNOWN, BY_RDMA, BY_TCP };
+
+#define ALL_RIGHT (~0ULL)
+#define RECORDS 16384
+
+/* One end of a connection. Read by scripts/vmlib/soak.py. */
+struct record {
+	__u64 seed;
+	__u64 begin;		/* ms since 1970 */
+	__u64 end;
+	__u64 progress;		/* when an octet was moved last */
+	__u64 sent;		/* octets that calls have accepted */
+	__u64 sending;		/* and those of the call that is going on */
+	__u64 got;		/* octets that were received and are right */
+	__u64 wrong_at;		/* place of the first wrong one; ALL_RIGHT: none */
+	__u32 server;
+	__u32 state;
+	__u32 mode;
+	__u32 ending;
+	__s32 connect_error;
+	__s32 send_error;
+	__s32 receive_error;
+	__u32 saw_end;		/* of the other's stream */
+	__u32 shut;		/* its own stream was ended in good order */
+	__u32 stuck;
+	__u32 retries;		/* calls that found no memory */
+	__u32 pid;
+};
+
+static inline __u64 now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return t.tv_sec * 1000ULL + t.tv_nsec / 1000000;
+}
+
+/* The table in a file that exists or not; NULL with errno. */
+static inline struct record *open_records(const char *path)
+{
+	const size_t size = RECORDS * sizeof(struct record);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	void *map;
+
+	if (fd < 0 || ftruncate(fd, size))
+		return NULL;
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return map == MAP_FAILED ? NULL : map;
+}
+
+/* A fresh record; NULL if the table is full. */
+static inline struct record *new_record(struct record *table, int server)
+{
+	static int next;
+	struct record *record;
+
+	if (next == RECORDS)
+		return NULL;
+	record = &table[next++];
+	record->server = server;
+	record->begin = record->progress = now_ms();
+	record->wrong_at = ALL_RIGHT;
+	record->state = BEGUN;
+	return record;
+}
+
+#endif

@@ -1,0 +1,89 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Rounds of random connections and random faults, until the time is over; scripts/soak starts this in a
+guest, or in both of a pair, and reads what it leaves in /out.
+
+soak.py alone|pair SECONDS SEED [ROUND...]: only the rounds of these numbers, if any are given.
+"""
+
+import os
+import pathlib
+import random
+import signal
+import sys
+import time
+
+import guests
+import lab
+import rounds
+import watch
+
+OUT = pathlib.Path(os.environ.get("SOAK_OUT", "/out"))
+# A round, without what it takes to begin and to end it.
+ROUND = 50 if lab.SLOW == 1 else 60
+IN_PAIR = sys.argv[1] == "pair"
+
+
+def stage_of(number, seed):
+    """The round of that number: all of it follows from the seed of the run."""
+    dice = random.Random("%d/%d" % (seed, number))
+    own = dice.getrandbits(60)
+    if IN_PAIR:
+        # The faults of the two guests are not the same.
+        dice = random.Random("%d/%s" % (own, os.environ["GUEST"]))
+        return rounds.Pair(number, own, dice, OUT)
+    return rounds.LOCAL[number % len(rounds.LOCAL)](number, own, dice, OUT)
+
+
+def one_round(number, seed):
+    """A round, and the module removed and loaded again."""
+    stage = stage_of(number, seed)
+    begin = time.monotonic()
+    stage.run(ROUND)
+    kept = {}
+    try:
+        lab.until(lambda: lab.module_users() == 0, "the module is in use", rounds.PATIENCE)
+        lab.command("rmmod", "rdma_sock")
+        used, slab = watch.settled_memory()
+        kept = {"used": used, "slab": slab}
+        stage.insert_module()
+    except AssertionError as error:
+        stage.problems.append(str(error))
+    stage.report(seconds=time.monotonic() - begin, **kept)
+    print("soak: round %d (%s): %d s, %d faults%s" % (
+        number, stage.name, time.monotonic() - begin, len(stage.events),
+        "".join("; PROBLEM: " + text for text in stage.problems)))
+    return not stage.problems
+
+
+def goes_on(number, chosen, end):
+    """Whether there is a round of that number: in a pair both guests have to have the time."""
+    if chosen:
+        return number < len(chosen)
+    wanted = number == 0 or time.monotonic() + ROUND < end
+    if IN_PAIR:
+        wanted = guests.sync("soak.more.%d" % number, str(wanted)) == "True" and wanted
+    return wanted
+
+
+def main():
+    """All rounds; 0 if nothing went wrong with them. What the connections became is for the host."""
+    seconds, seed = float(sys.argv[2]), int(sys.argv[3])
+    chosen = [int(word) for word in sys.argv[4:]]
+    end = time.monotonic() + seconds
+    # Whatever hangs.
+    signal.alarm(int(seconds) + 300 * lab.SLOW)
+    (OUT / "rounds.jsonl").touch()
+    if IN_PAIR:
+        lab.command("rdma", "link", "delete", "rxe0", check=False)
+    number = 0
+    with lab.no_autoload():
+        while goes_on(number, chosen, end):
+            if not one_round(chosen[number] if chosen else number, seed):
+                return 1
+            number += 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What a run costs and what it leaves behind: memory, counters of the module, connections that move from
+one device to another."""
+
+import gc
+import pathlib
+
+import lab
+
+COUNTERS = ("smc_clnt_conns", "smc_srv_conns", "fallback_clnt", "fallback_srv", "aborted_clnt",
+            "aborted_srv", "tx_bytes", "rx_bytes", "groups_ended")
+MIB = 1 << 20
+
+
+def meminfo():
+    """/proc/meminfo in octets."""
+    lines = pathlib.Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    return {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines}
+
+
+def settled_memory():
+    """What is in use when nothing runs and caches are dropped: (all of it, unreclaimable slab)."""
+    gc.collect()
+    pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
+    for cache in pathlib.Path("/sys/kernel/slab").glob("*/shrink"):
+        try:
+            cache.write_text("1\n", encoding="ascii")
+        except OSError:
+            pass
+    now = meminfo()
+    return now["MemTotal"] - now["MemFree"] - now.get("Cached", 0), now["SUnreclaim"]
+
+
+class Watch:
+    """Looks again and again while a round goes on."""
+
+    def __init__(self, sides):
+        self.sides = sides
+        self.peak = self.moved = 0
+        self.devices = {}
+        self.totals = {}
+        self.failed_looks = 0
+
+    def look(self):
+        """Notes the use of memory, and which connections have moved since the last time."""
+        now = meminfo()
+        self.peak = max(self.peak, now["MemTotal"] - now["MemAvailable"])
+        devices = {}
+        for side in self.sides:
+            try:
+                lines = lab.records(side, "conns")
+            except OSError:
+                # Gone with the module, or no memory to tell.
+                self.failed_looks += 1
+                continue
+            for line in lines:
+                if line["mode"] == "smc" and "dev" in line:
+                    devices[side, line["local"], line.get("peer")] = line["dev"]
+        self.moved += sum(device != self.devices.get(name, device) for name, device in devices.items())
+        self.devices = devices
+
+    def counters(self):
+        """The counters of all sides that are worth keeping."""
+        sums = {}
+        for side in self.sides:
+            try:
+                found = lab.counters(side)
+            except OSError:
+                continue
+            for name, value in found.items():
+                if name in COUNTERS or name.startswith(("link_down_", "violation_", "fallback_reason_",
+                                                        "aborted_reason_")):
+                    sums[name] = sums.get(name, 0) + value
+        return sums
+
+    def count(self, counters=None):
+        """Adds counters, which go with the namespace or the module, to the totals."""
+        for name, value in (counters or self.counters()).items():
+            self.totals[name] = self.totals.get(name, 0) + value
+
+    def left(self):
+        """What is left of connections: (connections, link groups)."""
+        found = [lab.counters(side) for side in self.sides]
+        return (sum(counters["active_conns"] for counters in found),
+                sum(counters["link_groups"] for counters in found))
