@@ -466,25 +466,43 @@ void rdma_sock_helper_tcp_set_save_syn(struct sock *sk, u8 value)
 	tcp_sk(sk)->save_syn = value;
 }
 
-struct saved_syn *rdma_sock_helper_tcp_saved_syn(const struct sock *sk)
+void rdma_sock_helper_tcp_swap_save_syn(struct sock *sk, u8 from, u8 to)
 {
-	return tcp_sk(sk)->saved_syn;
+	spin_lock_bh(&sk->sk_lock.slock);
+	if (!sock_owned_by_user(sk) && tcp_sk(sk)->save_syn == from)
+		tcp_sk(sk)->save_syn = to;
+	spin_unlock_bh(&sk->sk_lock.slock);
+}
+
+/*
+ * Copies the TCP options in a saved SYN to @to, which has room for 40 octets; returns their length.
+ * @saved need not be valid: then the result means nothing.
+ */
+static u32 saved_syn_options(const struct saved_syn *saved, u8 *to)
+{
+	struct saved_syn head;
+	u32 len;
+
+	if (!saved || copy_from_kernel_nofault(&head, saved, sizeof(head)))
+		return 0;
+	if (head.mac_hdrlen > U16_MAX || head.network_hdrlen > U16_MAX ||
+	    head.tcp_hdrlen <= sizeof(struct tcphdr) || head.tcp_hdrlen > 60)
+		return 0;
+	len = head.tcp_hdrlen - sizeof(struct tcphdr);
+	if (copy_from_kernel_nofault(to, saved->data + head.mac_hdrlen + head.network_hdrlen +
+					     sizeof(struct tcphdr), len))
+		return 0;
+	return len;
+}
+
+u32 rdma_sock_helper_tcp_syn_options(const struct sock *sk, u8 *to)
+{
+	return saved_syn_options(tcp_sk(sk)->saved_syn, to);
 }
 
 void rdma_sock_helper_tcp_saved_syn_free(struct sock *sk)
 {
 	tcp_saved_syn_free(tcp_sk(sk));
-}
-
-u8 *rdma_sock_helper_saved_syn_tcp(struct saved_syn *saved, u32 *len)
-{
-	*len = saved->tcp_hdrlen;
-	return saved->data + saved->mac_hdrlen + saved->network_hdrlen;
-}
-
-void rdma_sock_helper_saved_syn_cut(struct saved_syn *saved)
-{
-	saved->tcp_hdrlen = sizeof(struct tcphdr);
 }
 
 bool rdma_sock_helper_has_syn_smc(void)
@@ -759,10 +777,23 @@ u32 rdma_sock_helper_skb_tail_len(const struct sk_buff *skb)
 	return skb->len - skb_transport_offset(skb);
 }
 
-bool rdma_sock_helper_skb_plain(const struct sk_buff *skb)
+/* A tunnel sends what it wraps as a segment of the same sock, with the same transport header. */
+bool rdma_sock_helper_skb_is_plain_tcp(const struct sk_buff *skb, u8 pf)
 {
-	return skb_transport_header_was_set(skb) && !skb_is_nonlinear(skb) &&
-	       !skb_is_gso(skb);
+	int at = skb_network_offset(skb);
+	__be16 fragment;
+	u8 next;
+
+	if (!skb_transport_header_was_set(skb) || skb_is_nonlinear(skb) || skb_is_gso(skb))
+		return false;
+	if (pf == NFPROTO_IPV6) {
+		next = ipv6_hdr(skb)->nexthdr;
+		at = ipv6_skip_exthdr(skb, at + sizeof(struct ipv6hdr), &next, &fragment);
+	} else {
+		next = ip_hdr(skb)->protocol;
+		at += ip_hdrlen(skb);
+	}
+	return next == IPPROTO_TCP && at == skb_transport_offset(skb);
 }
 
 bool rdma_sock_helper_sk_is_tcp(const struct sock *sk)
@@ -876,9 +907,21 @@ struct sock *rdma_sock_helper_rsk_listener(struct sock *sk)
 	return inet_reqsk(sk)->rsk_listener;
 }
 
-struct saved_syn *rdma_sock_helper_rsk_saved_syn(struct sock *sk)
+/*
+ * When the request becomes a connection, tcp_move_syn() moves the copy to the child, whose owners
+ * free it when they like, without a grace period. No lock excludes that while a SYN-ACK answers a
+ * repeated SYN. But the request loses its pointer before the child can free the copy, and never gets
+ * another one: what was read while the pointer stayed the same is what the SYN had.
+ */
+u32 rdma_sock_helper_rsk_syn_options(struct sock *sk, u8 *to)
 {
-	return inet_reqsk(sk)->saved_syn;
+	struct request_sock *req = inet_reqsk(sk);
+	const struct saved_syn *saved = READ_ONCE(req->saved_syn);
+	u32 len = saved_syn_options(saved, to);
+
+	/* Octets that their next owner wrote come with the pointer that was taken away before. */
+	smp_rmb();
+	return READ_ONCE(req->saved_syn) == saved ? len : 0;
 }
 
 /* linux/rcupdate.h */

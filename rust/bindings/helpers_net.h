@@ -107,10 +107,9 @@ bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);
 u8 rdma_sock_helper_tcp_save_syn(const struct sock *sk);
 void rdma_sock_helper_tcp_set_save_syn(struct sock *sk, u8 value);
-struct saved_syn *rdma_sock_helper_tcp_saved_syn(const struct sock *sk);
+void rdma_sock_helper_tcp_swap_save_syn(struct sock *sk, u8 from, u8 to);
+u32 rdma_sock_helper_tcp_syn_options(const struct sock *sk, u8 *to);
 void rdma_sock_helper_tcp_saved_syn_free(struct sock *sk);
-u8 *rdma_sock_helper_saved_syn_tcp(struct saved_syn *saved, u32 *len);
-void rdma_sock_helper_saved_syn_cut(struct saved_syn *saved);
 bool rdma_sock_helper_has_syn_smc(void);
 bool rdma_sock_helper_syn_smc(const struct sock *sk);
 bool rdma_sock_helper_rx_smc(const struct sock *sk);
@@ -165,7 +164,7 @@ void rdma_sock_helper_wake_one(struct wait_queue_head *head);
 struct sock *rdma_sock_helper_skb_sk(const struct sk_buff *skb);
 u8 *rdma_sock_helper_skb_tcp(const struct sk_buff *skb);
 u32 rdma_sock_helper_skb_tail_len(const struct sk_buff *skb);
-bool rdma_sock_helper_skb_plain(const struct sk_buff *skb);
+bool rdma_sock_helper_skb_is_plain_tcp(const struct sk_buff *skb, u8 pf);
 bool rdma_sock_helper_sk_is_tcp(const struct sock *sk);
 u8 *rdma_sock_helper_skb_append(struct sk_buff *skb, u32 len);
 void rdma_sock_helper_skb_lengthen(struct sk_buff *skb, u8 pf);
@@ -176,7 +175,7 @@ struct sock *rdma_sock_helper_skb_lookup(struct net *net, struct sk_buff *skb,
 					 u8 pf, u32 offset);
 void rdma_sock_helper_sock_gen_put(struct sock *sk);
 struct sock *rdma_sock_helper_rsk_listener(struct sock *sk);
-struct saved_syn *rdma_sock_helper_rsk_saved_syn(struct sock *sk);
+u32 rdma_sock_helper_rsk_syn_options(struct sock *sk, u8 *to);
 
 /* linux/rcupdate.h */
 void rdma_sock_helper_kfree_rcu(struct rcu_head *head, void *object);

@@ -235,6 +235,9 @@ pub(crate) fn syn_allows_smc(syn: &[u8]) -> bool {
 
 /// Decides about our own SYN-ACK (TCP-11) with the options `own`, which answers a SYN with the
 /// options `syn`.
+///
+/// A function of the two only, so that each SYN-ACK to the same SYN is the same, and a segment that is
+/// shown twice keeps what it got.
 pub(crate) fn decide_synack_out(syn: &[u8], own: &[u8]) -> Verdict {
     let found = scan(own);
     let add = OptionBytes::synack();
@@ -441,6 +444,34 @@ mod tests {
             assert_eq!(decide_synack_out(&syn[..len], &[]), Verdict::Leave);
         }
         assert!(!syn_allows_smc(&[]));
+    }
+
+    // A VRF or a tunnel shows a segment again that got its option before.
+    #[test]
+    fn segment_that_has_the_option_is_left_alone() -> Result<(), &'static str> {
+        let add = decide_syn_out(&LINUX_SYN, NONCE);
+        let add = add.octets().ok_or("nothing added")?;
+        let (syn, len) = join(&LINUX_SYN, add.as_slice());
+        let syn = &syn[..len];
+        assert_eq!(decide_syn_out(syn, NONCE), Verdict::Leave);
+        for own in [&[][..], &LINUX_SYN] {
+            let add = decide_synack_out(syn, own);
+            let add = add.octets().ok_or("nothing added")?;
+            let (synack, len) = join(own, add.as_slice());
+            let synack = &synack[..len];
+            assert_eq!(decide_synack_out(syn, synack), Verdict::Leave);
+            assert!(synack_agrees(synack, NONCE));
+        }
+        Ok(())
+    }
+
+    // A SYN-ACK is made for each SYN that is repeated, from the same copy of the first.
+    #[test]
+    fn synack_that_is_repeated_gets_the_same_option() {
+        let (syn, len) = join(&LINUX_SYN, &SMC);
+        let first = decide_synack_out(&syn[..len], &LINUX_SYN);
+        assert!(first.octets().is_some());
+        assert_eq!(decide_synack_out(&syn[..len], &LINUX_SYN), first);
     }
 
     #[test]

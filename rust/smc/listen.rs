@@ -109,8 +109,7 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
 
 fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
     let sk = shell.sk_ref();
-    let agreed = sk.peer_agreed();
-    sk.drop_saved_syn();
+    let agreed = sk.take_syn();
     let child = Connection::new(&listener.engine, sk, Side::Server)?;
     let attached = shell.attach(child.clone());
     *child.shell.lock() = Some(shell);

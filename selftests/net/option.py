@@ -25,6 +25,8 @@ from wire import command, ACK, FIN, IPS, PSH, RST, SMC, SYN, Peer
 IPPROTO_SMC = 256
 TCP_FASTOPEN_CONNECT = 30
 TCP_FASTOPEN = 23
+TCP_SAVE_SYN = 27
+TCP_SAVED_SYN = 28
 TCP_MD5SIG = 14
 SOL_SMC = 286
 SMC_LIMIT_HS = 1
@@ -251,6 +253,27 @@ def server_without_agreement(link, version):
         child.close()
 
 
+def saved_syn_is_what_came(link, version):
+    # A program that has TCP keep the SYNs gets each octet of them.
+    with listener(version) as server:
+        server.setsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN, 1)
+        peer = Peer(link, version, 4018)
+        peer.other_port = server.getsockname()[1]
+        syn = peer.send(SYN, MSS + SMC_PADDED)
+        first = peer.receive(SYN | ACK)
+        equal(first.experiments(), [SMC], "the option")
+        equal(peer.receive(SYN | ACK).options, first.options, "the SYN-ACK that is repeated")
+        peer.send(ACK)
+        peer.send(ACK | PSH, data=b"no message of the handshake")
+        child, _ = server.accept()
+        saved = child.getsockopt(socket.IPPROTO_TCP, TCP_SAVED_SYN, 512)
+        # Behind the header of Ethernet.
+        equal(saved.hex(), syn.frame(*link.macs)[14:].hex(), "what was kept")
+        equal(child.recv(100), b"no message of the handshake", "data")
+        peer.send(RST | ACK)
+        child.close()
+
+
 def cookies(link, version):
     # AMB-37, TST-102.
     path = "/proc/sys/net/ipv4/tcp_syncookies"
@@ -414,7 +437,7 @@ def two_of_ours(link, version):
 TESTS = [syn_has_option, plain_sockets_are_left_alone, repeated_syn_is_the_same,
          agreement_starts_the_handshake, peer_without_option, peer_that_echoes,
          syn_ack_for_something_else, simultaneous_open, refused_connection, server_answers,
-         server_repeats, server_without_agreement, cookies, flood_leaves_nothing, handshakes_are_limited,
+         server_repeats, server_without_agreement, saved_syn_is_what_came, cookies, flood_leaves_nothing, handshakes_are_limited,
          limit_is_inherited, fast_open, signed, two_of_ours]
 
 

@@ -181,10 +181,12 @@ class Peer:
         self.seq, self.ack = struct.unpack("!I", os.urandom(4))[0], 0
 
     def send(self, flags, options=b"", data=b""):
-        """Sends the next segment."""
-        self.wire.send(Segment(self.version, self.ours, self.theirs, self.port, self.other_port,
-                               self.seq, self.ack, flags, options, data))
+        """Sends the next segment, and returns it."""
+        segment = Segment(self.version, self.ours, self.theirs, self.port, self.other_port,
+                          self.seq, self.ack, flags, options, data)
+        self.wire.send(segment)
         self.seq = (self.seq + len(data) + bool(flags & SYN) + bool(flags & FIN)) & 0xffffffff
+        return segment
 
     def receive(self, flags, timeout=20):
         """The next segment of this connection with exactly these of SYN, ACK, RST and FIN."""

@@ -322,7 +322,7 @@ impl<T: SocketOps> OpsVTable<T> {
         from_result(|| {
             T::accept(socket, newsock, &mut arg)?;
             // SAFETY: After success the new socket has its sock.
-            unsafe { Socket::from_raw(new) }.sk().drop_saved_syn();
+            unsafe { Socket::from_raw(new) }.sk().take_syn();
             Ok(0)
         })
     }

@@ -75,27 +75,6 @@ impl Sock {
         // SAFETY: The device stays for the RCU read section.
         unsafe { Egress::of(dev, mtu) }
     }
-
-    /// Copies the TCP options of the SYN that made this child; returns their length, 0 if the SYN
-    /// was not kept. Any context, but not concurrently with [`Self::drop_saved_syn`].
-    pub(crate) fn saved_syn_options(&self, room: &mut [u8; 40]) -> usize {
-        let mut len = 0;
-        // SAFETY: The sock is valid; by this function's contract nobody frees the copy.
-        let header = unsafe {
-            let saved = bindings::rdma_sock_helper_tcp_saved_syn(self.as_raw());
-            if saved.is_null() {
-                return 0;
-            }
-            let at = bindings::rdma_sock_helper_saved_syn_tcp(saved, &mut len);
-            core::slice::from_raw_parts(at, usize::try_from(len).unwrap_or(0))
-        };
-        let options = header.get(20..).unwrap_or(&[]);
-        let len = options.len().min(room.len());
-        for (to, from) in room.iter_mut().zip(options) {
-            *to = *from;
-        }
-        len
-    }
 }
 
 /// The stream, used by the kernel itself with the lock held. Nothing here waits for the peer, or

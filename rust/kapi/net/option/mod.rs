@@ -43,6 +43,9 @@ const ECHOED: u32 = 4;
 /// The listener offers the option to nobody new at the moment.
 const WITHHELD: u32 = 8;
 
+/// The longest options of a TCP header.
+const MAX_OPTIONS: usize = 40;
+
 /// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats it
 /// like 1, which keeps the headers from the network header on.
 const SAVE_SYN_OURS: u8 = 3;
@@ -226,7 +229,7 @@ impl Socket {
     /// Puts right what the user's TCP_SAVE_SYN has changed.
     pub(super) fn keep_saving_syn(&self) {
         self.option_word(|option, _| {
-            if is_enabled(option) && policy().is_some() {
+            if is_enabled(option) && !is_withheld(option) && policy().is_some() {
                 save_syn(&self.sk().lock(), SAVE_SYN_OURS);
             }
         });
@@ -256,8 +259,7 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_tcp_save_syn(self.as_raw()) }
     }
 
-    /// Whether both ends agreed: for a client once it is established, for a server's child until
-    /// [`Self::drop_saved_syn`]. Process context.
+    /// Whether the server agreed, for a client that is established. Any context.
     pub(crate) fn peer_agreed(&self) -> bool {
         let word = {
             let _guard = rcu::read_lock();
@@ -270,22 +272,42 @@ impl Sock {
                 unsafe { (*att).option.load(Ordering::Acquire) }
             }
         };
-        let Some(policy) = policy() else {
-            // When both ends open at once, TCP does not look whether the peer's SYN had the option.
-            // SAFETY: The sock is valid.
-            return unsafe {
-                bindings::rdma_sock_helper_syn_smc(self.as_raw())
-                    && (word & ENABLED == 0 || bindings::rdma_sock_helper_rx_smc(self.as_raw()))
-            };
-        };
-        if word & AGREED != 0 {
-            return true;
+        if policy().is_some() {
+            return word & AGREED != 0;
         }
-        let mut options = [0; 40];
-        let len = self.saved_syn_options(&mut options);
-        options
-            .get(..len)
-            .is_some_and(|o| len != 0 && (policy.syn_agrees)(o))
+        // When both ends open at once, TCP does not look whether the peer's SYN had the option.
+        // SAFETY: The sock is valid.
+        unsafe {
+            bindings::rdma_sock_helper_syn_smc(self.as_raw())
+                && bindings::rdma_sock_helper_rx_smc(self.as_raw())
+        }
+    }
+
+    /// Whether the SYN of this new child of a listener asked for the option, so that its SYN-ACK had
+    /// it. Frees the copy of the SYN unless the user of the listener wants it: the answer is given
+    /// once. May sleep.
+    pub(crate) fn take_syn(&self) -> bool {
+        let mut options = [0; MAX_OPTIONS];
+        let guard = self.lock();
+        // SAFETY: The sock is valid. Under its lock the copy is freed by this thread only.
+        let len = unsafe {
+            let len =
+                bindings::rdma_sock_helper_tcp_syn_options(guard.as_raw(), options.as_mut_ptr());
+            // The listener may have withheld the option when it made the child, so `save_syn` is 0.
+            if matches!(guard.save_syn(), 0 | SAVE_SYN_OURS) {
+                bindings::rdma_sock_helper_tcp_saved_syn_free(guard.as_raw());
+                bindings::rdma_sock_helper_tcp_set_save_syn(guard.as_raw(), 0);
+            }
+            usize::try_from(len).unwrap_or(0)
+        };
+        drop(guard);
+        match policy() {
+            Some(policy) => options
+                .get(..len)
+                .is_some_and(|options| (policy.syn_agrees)(options)),
+            // SAFETY: The sock is valid.
+            None => unsafe { bindings::rdma_sock_helper_syn_smc(self.as_raw()) },
+        }
     }
 
     /// Whether a client's SYN-ACK only repeated what the SYN had. Process context.
@@ -298,7 +320,11 @@ impl Sock {
     }
 
     /// Lets a listener withhold the option from new connections, or offer it again. A SYN that has
-    /// been answered stays with its answer. Any context.
+    /// arrived stays with its answer.
+    ///
+    /// With the netfilter back end this waits for the next call while a program's call holds the lock
+    /// of the sock, and a listener whose program keeps the SYNs withholds nothing. Any context except
+    /// interrupts.
     pub(crate) fn withhold_option(&self, on: bool) {
         let _guard = rcu::read_lock();
         let att = Attachment::of(self.as_raw());
@@ -313,19 +339,17 @@ impl Sock {
         } else {
             option.fetch_and(!WITHHELD, Ordering::Relaxed);
         }
-    }
-
-    /// Frees the copy of the SYN, unless the user of the listener wants it. May sleep.
-    pub(crate) fn drop_saved_syn(&self) {
-        if self.save_syn() != SAVE_SYN_OURS {
+        if policy().is_none() || !is_enabled(option) {
             return;
         }
-        let guard = self.lock();
-        // SAFETY: The sock is valid and locked.
-        unsafe {
-            bindings::rdma_sock_helper_tcp_saved_syn_free(guard.as_raw());
-            bindings::rdma_sock_helper_tcp_set_save_syn(guard.as_raw(), 0);
-        }
+        // TCP decides once for each SYN whether it keeps a copy, and without one there is no option.
+        let (from, to) = if on {
+            (SAVE_SYN_OURS, 0)
+        } else {
+            (0, SAVE_SYN_OURS)
+        };
+        // SAFETY: The sock is valid.
+        unsafe { bindings::rdma_sock_helper_tcp_swap_save_syn(self.as_raw(), from, to) }
     }
 }
 

@@ -12,8 +12,14 @@
 //! - A SYN-ACK that arrives for one of our connecting sockets is judged by the policy.
 //!
 //! Both ends must come to the same conclusion. So a segment that should get the option but cannot,
-//! for lack of memory, is dropped, as if lost; and if it is the room in the header that is missing,
-//! the copy of the SYN is cut so that it does not ask for the option any more.
+//! for lack of memory, is dropped, as if lost. A SYN-ACK without room for the option leaves the server
+//! with a connection that expects a message; the first octets of the client tell it better.
+//!
+//! TCP moves and frees the copy of a SYN while a SYN-ACK to a repeated SYN is under way. The hook
+//! therefore only reads it, and drops what it read if the copy has left the request sock meanwhile.
+//!
+//! A segment passes the local output twice if a VRF or a tunnel sends it on. It keeps what the first
+//! pass gave it.
 //!
 //! C header: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h)
 
@@ -28,7 +34,6 @@ use super::{
         },
     },
     is_enabled,
-    is_withheld,
     policy,
     set_answer,
     Policy,
@@ -67,11 +72,10 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Where the acknowledged number, the header length, the flags and the urgent pointer are.
+/// Where the acknowledged number, the header length and the flags are.
 const ACK_SEQ_AT: usize = 8;
 const DOFF_AT: usize = 12;
 const FLAGS_AT: usize = 13;
-const URGENT_AT: usize = 18;
 
 /// The hooks in all network namespaces.
 pub(super) struct Hooks(
@@ -195,7 +199,7 @@ unsafe fn syn_out(
 ) -> u32 {
     // SAFETY: By this function's contract; a sock in this state is a full one.
     unsafe {
-        let (Some(att), Some(header)) = (ours(sk), header_of(skb, SYN)) else {
+        let (Some(att), Some(header)) = (ours(sk), header_of(skb, pf, SYN)) else {
             return ACCEPT;
         };
         let nonce = (*att).nonce.load(core::sync::atomic::Ordering::Relaxed);
@@ -216,69 +220,41 @@ unsafe fn synack_out(
     skb: *mut bindings::sk_buff,
     pf: u8,
 ) -> u32 {
-    // SAFETY: By this function's contract. A request sock holds its listener, and the copy of the SYN
-    // until it becomes a connection, which takes it over; that does not happen while its SYN-ACK is
-    // sent for the first time, and a copy taken over is not freed before the user has the connection.
+    // SAFETY: By this function's contract. The segment holds the request sock, and that its listener.
+    // `syn` has the room that the function wants.
     unsafe {
         let listener = bindings::rdma_sock_helper_rsk_listener(sk);
-        if listener.is_null() {
+        if listener.is_null() || ours(listener).is_none() {
             return ACCEPT;
         }
-        let Some(att) = ours(listener) else {
+        let mut syn = [0; MAX_HEADER - HEADER];
+        let len = bindings::rdma_sock_helper_rsk_syn_options(sk, syn.as_mut_ptr());
+        let syn_options = syn.get(..usize::try_from(len).unwrap_or(0)).unwrap_or(&[]);
+        if syn_options.is_empty() {
+            return ACCEPT;
+        }
+        let Some(header) = header_of(skb, pf, SYN | ACK) else {
             return ACCEPT;
         };
-        let saved = bindings::rdma_sock_helper_rsk_saved_syn(sk);
-        if saved.is_null() {
-            return ACCEPT;
-        }
-        let Some(header) = header_of(skb, SYN | ACK) else {
-            return ACCEPT;
-        };
-        let mut len = 0;
-        let syn = bindings::rdma_sock_helper_saved_syn_tcp(saved, &mut len);
-        let len = usize::try_from(len).unwrap_or(0);
-        if len < HEADER {
-            return ACCEPT;
-        }
-        let syn_options = slice::from_raw_parts(syn.add(HEADER).cast_const(), len - HEADER);
-        // The urgent pointer of the copy, which has no meaning in a SYN, tells later SYN-ACKs that
-        // the option was sent.
-        let mark = syn.add(URGENT_AT);
         let options = header.get(HEADER..).unwrap_or(&[]);
-        let verdict = if is_withheld(&(*att).option) && ptr::read_volatile(mark) == 0 {
-            Verdict::Leave
-        } else {
-            (policy.synack_out)(syn_options, options)
-        };
-        match verdict {
-            Verdict::Add { bytes, len } => {
-                let verdict = append(skb, pf, bytes.get(..len).unwrap_or(&[]));
-                if verdict == ACCEPT {
-                    ptr::write_volatile(mark, 1);
-                }
-                verdict
-            }
-            Verdict::Leave if !(policy.syn_agrees)(syn_options) => ACCEPT,
-            // The client may know of our agreement already.
-            Verdict::Leave if ptr::read_volatile(mark) != 0 => DROP,
-            Verdict::Leave => {
-                bindings::rdma_sock_helper_saved_syn_cut(saved);
-                ACCEPT
-            }
+        match (policy.synack_out)(syn_options, options) {
+            Verdict::Leave => ACCEPT,
+            Verdict::Add { bytes, len } => append(skb, pf, bytes.get(..len).unwrap_or(&[])),
         }
     }
 }
 
-/// The TCP header of an outgoing segment, if it has no data and exactly these of the flags SYN, ACK,
-/// RST and FIN.
+/// The TCP header of an outgoing segment, if it follows the IP header, and the segment has no data and
+/// exactly these of the flags SYN, ACK, RST and FIN.
 ///
 /// # Safety
 ///
-/// `skb` must be a segment that a TCP sock sends. The header must not be used after it is changed.
-unsafe fn header_of<'a>(skb: *mut bindings::sk_buff, flags: u8) -> Option<&'a [u8]> {
+/// `skb` must be a packet of the family `pf` in the local output. The header must not be used after it
+/// is changed.
+unsafe fn header_of<'a>(skb: *mut bindings::sk_buff, pf: u8, flags: u8) -> Option<&'a [u8]> {
     // SAFETY: By this function's contract.
     unsafe {
-        if !bindings::rdma_sock_helper_skb_plain(skb) {
+        if !bindings::rdma_sock_helper_skb_is_plain_tcp(skb, pf) {
             return None;
         }
         let len = usize::try_from(bindings::rdma_sock_helper_skb_tail_len(skb)).ok()?;

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Paths on which a segment passes the local output twice, for itself and for the VRF or the tunnel that
+sends it on. Every connection works there, with SMC offered by both ends, by one, or by none, though
+none goes by RDMA."""
+
+import itertools
+import socket
+import sys
+
+import ktap
+import lab
+from ktap import equal
+from lab import all_gone, command, exchange, is_tcp
+from way import SYN_ACK, Rules
+
+IPV4, IPV6 = socket.AF_INET, socket.AF_INET6
+SIZE = 300000
+VRF = "red"
+
+
+def ip(side, *words):
+    """The ip command in a namespace."""
+    return command("ip", "-n", "rs-" + side, *words)
+
+
+def inside(side, *words):
+    """A command in a namespace."""
+    return command("ip", "netns", "exec", "rs-" + side, *words)
+
+
+def sent(side, device):
+    """How many packets a device has sent."""
+    path = "/sys/class/net/%s/statistics/tx_packets" % device
+    return int(inside(side, "cat", path))
+
+
+def new_socket(side, family, smc, device):
+    """A socket that is bound to a device, or to none."""
+    sock = lab.new_socket(side, family, smc)
+    sock.settimeout(20 * lab.SLOW)
+    if device:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+    return sock
+
+
+def connect(family, hosts, smc, devices=("", "")):
+    """A connection from a to b."""
+    with new_socket("b", family, smc[1], devices[1]) as listening:
+        listening.bind((hosts[1], 0))
+        listening.listen(4)
+        client = new_socket("a", family, smc[0], devices[0])
+        client.bind((hosts[0], 0))
+        client.connect(listening.getsockname())
+        server, _ = listening.accept()
+        server.settimeout(lab.BOUND)
+    return client, server
+
+
+def works(client, server):
+    """Both ends know that the connection goes by TCP, and data arrive."""
+    is_tcp(client, server)
+    exchange(client, server, SIZE)
+    for sock in client, server:
+        sock.close()
+    all_gone()
+
+
+def vrf(family, ends, smc, qdisc):
+    """The ends in a VRF send by it. Soft-RoCE does not, so the server has no device and declines."""
+    lab.netns("up", NO_RDMA="b")
+    hosts = [lab.HOSTS[family][side] for side in "ab"]
+    for side in ends:
+        ip(side, "link", "add", VRF, "type", "vrf", "table", "10")
+        ip(side, "link", "set", VRF, "up")
+        ip(side, "link", "set", "v" + side, "master", VRF)
+        # A new master takes the addresses of IPv6 away.
+        ip(side, "address", "replace", "%s/64" % lab.HOSTS[IPV6][side], "dev", "v" + side, "nodad")
+        if qdisc:
+            inside(side, "tc", "qdisc", "add", "dev", VRF, "root", "pfifo")
+    before = {side: sent(side, VRF) for side in ends}
+    with Rules("a", SYN_ACK + " tcp option 254 exists counter name hit") as rules:
+        client, server = connect(family, hosts, smc, [VRF if side in ends else "" for side in "ab"])
+        equal(rules.hits(), 1 if all(smc) else 0, "SYN-ACKs with the option")
+    works(client, server)
+    if qdisc:
+        for side in ends:
+            equal(sent(side, VRF) > before[side], True, "%s sends by its VRF" % side)
+
+
+TUNNELS = {
+    # name: the words that make it, the family of the carrier, the families carried
+    "ipip": (("type", "ipip"), IPV4, (IPV4,)),
+    "sit": (("type", "sit"), IPV4, (IPV6,)),
+    "ip4ip6": (("type", "ip6tnl", "mode", "ipip6"), IPV6, (IPV4,)),
+    "ip6ip6": (("type", "ip6tnl", "mode", "ip6ip6"), IPV6, (IPV6,)),
+}
+INNER = {IPV4: ("10.8.0.1", "10.8.0.2"), IPV6: ("fd08::1", "fd08::2")}
+
+
+def tunnel(name, family, smc):
+    """The connection goes through a tunnel, by TCP: no RDMA device belongs to it."""
+    lab.netns("up")
+    words, carrier, _ = TUNNELS[name]
+    outer = [lab.HOSTS[carrier][side] for side in "ab"]
+    for side, ends, host in (("a", outer, INNER[family][0]), ("b", outer[::-1], INNER[family][1])):
+        ip(side, "link", "add", "tun", *words, "local", ends[0], "remote", ends[1])
+        ip(side, "link", "set", "tun", "up")
+        ip(side, "address", "add", host + ("/24" if family == IPV4 else "/64"), "dev", "tun",
+           *(("nodad",) if family == IPV6 else ()))
+    before = [sent(side, "tun") for side in "ab"]
+    client, server = connect(family, INNER[family], smc)
+    works(client, server)
+    for side, count in zip("ab", before):
+        equal(sent(side, "tun") > count + 2, True, "%s sends by the tunnel" % side)
+
+
+def tests():
+    """Each path for each family, with each combination of sockets."""
+    offers = [(client, server) for client in (True, False) for server in (True, False)]
+    words = {True: "smc", False: "tcp"}
+    named = {IPV4: "ipv4", IPV6: "ipv6"}
+
+    def named_test(name, function, *args):
+        def test():
+            function(*args)
+        test.name = name
+        return test
+    for family, ends, smc in itertools.product((IPV4, IPV6), ("b", "a", "ab"), offers):
+        yield named_test("%s.vrf_of_%s.%s_to_%s" % (named[family], ends, *(words[s] for s in smc)),
+                         vrf, family, ends, smc, False)
+    for family in (IPV4, IPV6):
+        yield named_test("%s.vrf_with_qdisc" % named[family], vrf, family, "ab", (True, True), True)
+    for name, (_, _, families) in TUNNELS.items():
+        for family, smc in itertools.product(families, offers):
+            yield named_test("%s.%s.%s_to_%s" % (named[family], name, *(words[s] for s in smc)),
+                             tunnel, name, family, smc)
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    return ktap.run(list(tests()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
