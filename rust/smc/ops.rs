@@ -40,6 +40,7 @@ use crate::{
             },
             sock::TcpState,
             socket::{
+                Accepted,
                 Closing,
                 NewSocket,
                 Socket,
@@ -276,7 +277,11 @@ impl SocketOps for SmcOps {
         result
     }
 
-    fn accept(sock: &Socket, newsock: NewSocket, arg: &mut AcceptArg) -> Result {
+    fn accept<'a>(
+        sock: &Socket,
+        newsock: NewSocket<'a>,
+        arg: &mut AcceptArg,
+    ) -> Result<Accepted<'a>> {
         let listener = match context(sock) {
             Some(connection) if connection.mode() == Mode::Listening => connection,
             _ => return sock.inet_accept(newsock, arg),
@@ -290,8 +295,7 @@ impl SocketOps for SmcOps {
                 let shell = child.shell.lock().take();
                 // A child that ended in the queue has none any more.
                 if let Some(shell) = shell {
-                    shell.into_socket(sock, &newsock);
-                    return Ok(());
+                    return Ok(shell.into_socket(sock, newsock));
                 }
                 continue;
             }

@@ -346,8 +346,15 @@ def becomes_ipv4(kind):
         client = kind.make()
         client.connect(("::ffff:127.0.0.1", listener.getsockname()[1]))
         server, _ = listener.accept()
-        client.setsockopt(socket.IPPROTO_IPV6, IPV6_ADDRFORM, int(socket.AF_INET))
-        equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN), int(socket.AF_INET), "domain")
+        domain = socket.AF_INET
+        if kind.name != "tcp":
+            # The operations of the socket would become TCP's.
+            fails(errno.EOPNOTSUPP, client.setsockopt, socket.IPPROTO_IPV6, IPV6_ADDRFORM,
+                  int(socket.AF_INET))
+            domain = socket.AF_INET6
+        else:
+            client.setsockopt(socket.IPPROTO_IPV6, IPV6_ADDRFORM, int(socket.AF_INET))
+        equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_DOMAIN), int(domain), "domain")
         client.sendall(b"v4")
         equal(receive(server, 2), b"v4", "data")
         client.close()

@@ -36,12 +36,17 @@ class Repeater:
             while frame := theirs.recv(2048):
                 for _ in range(3):
                     link.raw.send(frame)
+                theirs.send(b"sent")
         self.child = lab.Child(run)
         theirs.close()
 
     def send(self, segment):
         """Has the segment sent at about this time."""
         self.ours.send(segment.frame(*self.link.macs))
+
+    def wait(self):
+        """Returns when it is sent."""
+        self.ours.recv(10)
 
     def close(self):
         """Ends the process."""
@@ -73,7 +78,10 @@ def repeated_syns(link, version, saving, closing):
             # Whether TCP has made a child of it or not.
             server.close()
             server = None
+            repeater.wait()
         else:
+            # A SYN that comes later would be a new one.
+            repeater.wait()
             peer.send(ACK | PSH, data=DATA)
             child, _ = server.accept()
             equal(child.recv(100), DATA, "data")

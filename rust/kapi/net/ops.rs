@@ -17,7 +17,9 @@ use super::{
         Events,
         PollTable, //
     },
+    sock::Family,
     socket::{
+        Accepted,
         Closing,
         NewSocket,
         Socket, //
@@ -29,16 +31,10 @@ use super::{
     },
 };
 use crate::bindings;
-use core::{
-    marker::PhantomData,
-    ptr, //
-};
+use core::marker::PhantomData;
 use kernel::{
     bindings as kb,
-    error::{
-        from_result,
-        to_result, //
-    },
+    error::from_result,
     ffi,
     prelude::*, //
 };
@@ -47,6 +43,10 @@ use kernel::{
 const TCP_ULP: i32 = 31;
 /// `TCP_SAVE_SYN`.
 const TCP_SAVE_SYN: i32 = 27;
+/// `SOL_IPV6`.
+const SOL_IPV6: i32 = 41;
+/// `IPV6_ADDRFORM`.
+const IPV6_ADDRFORM: i32 = 1;
 
 /// What a program does with a socket.
 ///
@@ -69,7 +69,11 @@ pub(crate) trait SocketOps: Sized + Send + Sync + 'static {
     }
 
     /// accept().
-    fn accept(sock: &Socket, newsock: NewSocket, arg: &mut AcceptArg) -> Result {
+    fn accept<'a>(
+        sock: &Socket,
+        newsock: NewSocket<'a>,
+        arg: &mut AcceptArg,
+    ) -> Result<Accepted<'a>> {
         sock.inet_accept(newsock, arg)
     }
 
@@ -179,10 +183,12 @@ fn size_result(ret: isize) -> Result<usize> {
 
 impl Socket {
     /// accept() of TCP.
-    pub(crate) fn inet_accept(&self, newsock: NewSocket, arg: &mut AcceptArg) -> Result {
-        let op = self.inet().accept.ok_or(EOPNOTSUPP)?;
-        // SAFETY: Both sockets and the argument are those of the running operation.
-        to_result(unsafe { op(self.as_raw(), newsock.raw, arg.raw) })
+    pub(crate) fn inet_accept<'a>(
+        &self,
+        newsock: NewSocket<'a>,
+        arg: &mut AcceptArg,
+    ) -> Result<Accepted<'a>> {
+        newsock.inet_accept(self, arg.raw)
     }
 
     /// poll() of TCP.
@@ -232,9 +238,7 @@ impl<T: SocketOps> OpsVTable<T> {
     /// The operations for a family: `base` (those of TCP) with the engine's in place.
     pub(super) fn table(base: &kb::proto_ops, family: u16) -> kb::proto_ops {
         kb::proto_ops {
-            family: i32::from(family),
-            // SAFETY: Always safe to call.
-            owner: unsafe { bindings::rdma_sock_helper_this_module() }.cast(),
+            // The engine's.
             release: Some(Self::release),
             bind: Some(Self::bind),
             connect: Some(Self::connect),
@@ -254,7 +258,21 @@ impl<T: SocketOps> OpsVTable<T> {
             splice_eof: Some(Self::splice_eof),
             peek_len: Some(Self::peek_len),
             read_sock: Some(Self::read_sock),
-            ..*base
+            // The kernel would take it in place of `getsockopt`.
+            getsockopt_iter: None,
+            // TCP's. Every member is named, so that a new one of the kernel is decided on here.
+            family: i32::from(family),
+            socketpair: base.socketpair,
+            gettstamp: base.gettstamp,
+            show_fdinfo: base.show_fdinfo,
+            mmap: base.mmap,
+            set_peek_off: base.set_peek_off,
+            read_skb: base.read_skb,
+            sendmsg_locked: base.sendmsg_locked,
+            set_rcvlowat: base.set_rcvlowat,
+            set_rcvbuf: base.set_rcvbuf,
+            // SAFETY: Always safe to call.
+            owner: unsafe { bindings::rdma_sock_helper_this_module() }.cast(),
         }
     }
 
@@ -269,10 +287,9 @@ impl<T: SocketOps> OpsVTable<T> {
         if unsafe { (*sock).sk }.is_null() {
             return 0;
         }
-        // SAFETY: See above; the sock is there.
-        let socket = unsafe { Socket::from_raw(sock) };
-        // INVARIANT: This is the release, and the sock is there.
-        from_result(|| T::release(Closing(socket)).map(|()| 0))
+        // SAFETY: See above; this is the release, and the sock is there.
+        let closing = unsafe { Closing::new(Socket::from_raw(sock)) };
+        from_result(|| T::release(closing).map(|()| 0))
     }
 
     /// # Safety
@@ -316,15 +333,11 @@ impl<T: SocketOps> OpsVTable<T> {
     ) -> ffi::c_int {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
-        // INVARIANT: These are the arguments of this operation.
-        let (newsock, mut arg) = (NewSocket { raw: newsock }, AcceptArg { raw: arg });
-        let new = newsock.raw;
-        from_result(|| {
-            T::accept(socket, newsock, &mut arg)?;
-            // SAFETY: After success the new socket has its sock.
-            unsafe { Socket::from_raw(new) }.sk().take_syn();
-            Ok(0)
-        })
+        // SAFETY: This is the second argument of this operation.
+        let newsock = unsafe { NewSocket::from_raw(newsock) };
+        // INVARIANT: This is the argument of this operation.
+        let mut arg = AcceptArg { raw: arg };
+        from_result(|| T::accept(socket, newsock, &mut arg).map(|Accepted { .. }| 0))
     }
 
     /// # Safety
@@ -419,8 +432,10 @@ impl<T: SocketOps> OpsVTable<T> {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
         socket.settle();
-        // SAFETY: The socket is valid.
-        let ops = unsafe { ptr::read_volatile(&raw const (*sock).ops) };
+        if level == SOL_IPV6 && name == IPV6_ADDRFORM && socket.sk().family() == Family::V6 {
+            // TCP would put its own operations on the socket, for calls that run meanwhile, too.
+            return EOPNOTSUPP.to_errno();
+        }
         // INVARIANT: The value is the caller's.
         let mut opt = SetOpt {
             level,
@@ -429,13 +444,6 @@ impl<T: SocketOps> OpsVTable<T> {
             len,
         };
         let ret = from_result(|| T::setsockopt(socket, &mut opt).map(|()| 0));
-        // An IPv6 socket that became an IPv4 one (IPV6_ADDRFORM) got TCP's operations.
-        // SAFETY: The socket is valid, and `ops` are the ones it holds a module reference for.
-        unsafe {
-            if ptr::read_volatile(&raw const (*sock).ops) != ops {
-                ptr::write_volatile(&raw mut (*sock).ops, ops);
-            }
-        }
         if level == SOL_TCP && name == TCP_SAVE_SYN {
             socket.keep_saving_syn();
         }

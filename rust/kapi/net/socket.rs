@@ -23,7 +23,11 @@ use crate::{
     bindings,
     kapi::module::ModuleRef, //
 };
-use core::ptr;
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr, //
+};
 use kernel::{
     bindings as kb,
     error::to_result,
@@ -317,10 +321,10 @@ impl Shell {
     /// Hands the connection to the socket of a program that called accept() on `listener`.
     ///
     /// May sleep.
-    pub(crate) fn into_socket(self, listener: &Socket, newsock: &NewSocket) {
+    pub(crate) fn into_socket<'a>(self, listener: &Socket, newsock: NewSocket<'a>) -> Accepted<'a> {
         let sk = self.sk().to_ref();
         let guard = sk.lock();
-        // SAFETY: The sock is locked; `newsock` has none; nobody else uses the shell.
+        // SAFETY: The sock is locked; by its invariants `newsock` has none; the shell is this one's.
         unsafe {
             Attachment::carry(&sk, self.raw, newsock.raw, || {
                 (*self.raw).sk = ptr::null_mut();
@@ -332,6 +336,11 @@ impl Shell {
             })
         };
         drop(guard);
+        // INVARIANT: The graft has put the sock on the socket.
+        Accepted {
+            raw: newsock.raw,
+            _call: PhantomData,
+        }
     }
 }
 
@@ -357,21 +366,77 @@ impl Drop for Shell {
     }
 }
 
-/// The new socket of an accept(): no sock yet.
+/// The new socket of the accept() that runs for `'a`: no sock yet. It takes one sock, and becomes an
+/// [`Accepted`] by that.
 ///
 /// # Invariants
 ///
-/// `raw` is the second argument of a running `accept` operation and has no sock.
-pub(crate) struct NewSocket {
-    pub(super) raw: *mut kb::socket,
+/// `raw` is the second argument of a running `accept` operation and has no sock. There is one object
+/// for each such operation.
+pub(crate) struct NewSocket<'a> {
+    raw: *mut kb::socket,
+    _call: PhantomData<fn(&'a ()) -> &'a ()>,
+}
+
+impl<'a> NewSocket<'a> {
+    /// # Safety
+    ///
+    /// `raw` must be the second argument of an `accept` operation that runs for `'a`, and this be the
+    /// only object for it.
+    pub(super) unsafe fn from_raw(raw: *mut kb::socket) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            raw,
+            _call: PhantomData,
+        }
+    }
+
+    /// accept() of TCP on `listener`.
+    pub(super) fn inet_accept(
+        self,
+        listener: &Socket,
+        arg: *mut kb::proto_accept_arg,
+    ) -> Result<Accepted<'a>> {
+        let op = listener.inet().accept.ok_or(EOPNOTSUPP)?;
+        // SAFETY: Both sockets are those of a running operation, and so is the argument.
+        to_result(unsafe { op(listener.as_raw(), self.raw, arg) })?;
+        // INVARIANT: TCP has put a sock on the socket.
+        let accepted = Accepted {
+            raw: self.raw,
+            _call: PhantomData,
+        };
+        // TCP may have kept the SYN while the listener was the engine's.
+        accepted.sk().take_syn();
+        Ok(accepted)
+    }
+}
+
+/// The new socket of an accept() that has its sock: proof that the call has succeeded.
+///
+/// # Invariants
+///
+/// `raw` is the second argument of the `accept` operation that runs for `'a`, and has a TCP sock.
+#[must_use]
+pub(crate) struct Accepted<'a> {
+    raw: *mut kb::socket,
+    _call: PhantomData<fn(&'a ()) -> &'a ()>,
+}
+
+impl Accepted<'_> {
+    fn sk(&self) -> &Sock {
+        // SAFETY: By the type invariants. No program knows the socket before the operation ends.
+        unsafe { Sock::from_raw((*self.raw).sk.cast()) }
+    }
 }
 
 /// A socket that its program has closed, during the release. No other call of it is running.
 ///
+/// Dropping it closes the TCP connection, as [`Self::inet_release`].
+///
 /// # Invariants
 ///
 /// `0` is the argument of a running `release` operation and has its sock.
-pub(crate) struct Closing<'a>(pub(super) &'a Socket);
+pub(crate) struct Closing<'a>(&'a Socket);
 
 impl core::ops::Deref for Closing<'_> {
     type Target = Socket;
@@ -381,7 +446,16 @@ impl core::ops::Deref for Closing<'_> {
     }
 }
 
-impl Closing<'_> {
+impl<'a> Closing<'a> {
+    /// # Safety
+    ///
+    /// `socket` must be the argument of a running `release` operation, and this be the only object for
+    /// it.
+    pub(super) unsafe fn new(socket: &'a Socket) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(socket)
+    }
+
     /// Takes the sock away from the socket, with its context, to close it later. May sleep.
     ///
     /// TCP will not linger then: its close must not wait where nobody waits for it. A linger time of
@@ -407,6 +481,8 @@ impl Closing<'_> {
             })
         };
         drop(guard);
+        // The socket has no sock any longer, so there is nothing to close.
+        core::mem::forget(self);
         Ok(shell.fill())
     }
 
@@ -414,11 +490,27 @@ impl Closing<'_> {
     ///
     /// The context is dropped before. May sleep.
     pub(crate) fn inet_release(self) -> Result {
-        let op = self.inet().release.ok_or(EOPNOTSUPP)?;
+        let this = ManuallyDrop::new(self);
+        // SAFETY: The object is used no more, and not dropped.
+        unsafe { this.close() }
+    }
+
+    /// # Safety
+    ///
+    /// The object must not be used afterwards, not even by its drop.
+    unsafe fn close(&self) -> Result {
         // SAFETY: By the type invariants no other call is running on the socket.
         unsafe { Attachment::remove(self.sk(), self.as_raw()) };
         self.settle();
+        let op = self.inet().release.ok_or(EOPNOTSUPP)?;
         // SAFETY: As above; the socket is valid and has its sock.
         to_result(unsafe { op(self.as_raw()) })
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        // SAFETY: This is the drop. The result of a close has no meaning.
+        let _ = unsafe { self.close() };
     }
 }
