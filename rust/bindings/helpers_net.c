@@ -5,6 +5,7 @@
 
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
+#include <linux/kmemleak.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/stat.h>
@@ -300,6 +301,20 @@ void rdma_sock_helper_proto_copy(struct proto *to, const struct proto *from,
 	*to = *from;
 	to->owner = THIS_MODULE;
 	to->init = init;
+}
+
+/* A socket call that found @to before it was unregistered makes a TCP socket of it. */
+void rdma_sock_helper_proto_restore(struct proto *to, const struct proto *from)
+{
+	/* The operations of sockets and the function come before the owner who vouches for them. */
+	WRITE_ONCE(to->init, from->init);
+	smp_wmb();
+	WRITE_ONCE(to->owner, from->owner);
+}
+
+void rdma_sock_helper_not_leaked(const void *object)
+{
+	kmemleak_not_leak(object);
 }
 
 int rdma_sock_helper_proto_init(struct proto *prot, struct sock *sk)

@@ -73,6 +73,8 @@ struct proto *rdma_sock_helper_tcp_prot(void);
 struct proto *rdma_sock_helper_tcpv6_prot(void);
 void rdma_sock_helper_proto_copy(struct proto *to, const struct proto *from,
 				 int (*init)(struct sock *sk));
+void rdma_sock_helper_proto_restore(struct proto *to, const struct proto *from);
+void rdma_sock_helper_not_leaked(const void *object);
 int rdma_sock_helper_proto_init(struct proto *prot, struct sock *sk);
 bool rdma_sock_helper_is_borrowed(const struct sock *sk);
 bool rdma_sock_helper_same_slab(const struct sock *sk, const struct proto *prot);

@@ -20,6 +20,7 @@ use crate::bindings;
 use core::{
     any::TypeId,
     ffi::c_void,
+    mem::offset_of,
     ptr,
     sync::atomic::AtomicU32, //
 };
@@ -97,10 +98,32 @@ impl Event {
 }
 
 /// `SK_USER_DATA_NOCOPY` alone: how `sk_user_data` is tagged when it is ours. Children of a listener
-/// do not inherit it. Other users of a TCP sock of a user either set other tags or none.
+/// do not inherit it. Other modules may use the same tag, so the object behind it has to have
+/// [`on_wake`] where ours has it.
 const TAG: usize = 1;
 /// `SK_USER_DATA_PTRMASK`, inverted.
 const TAG_MASK: usize = 7;
+
+/// The first members of a `wait_queue_entry`, by which an [`Attachment`] is told from other objects.
+#[repr(C)]
+struct Head {
+    flags: ffi::c_uint,
+    private: usize,
+    func: usize,
+}
+
+const _: () = {
+    assert!(offset_of!(Attachment, entry) == 0);
+    assert!(offset_of!(Head, func) == offset_of!(kernel::bindings::wait_queue_entry, func));
+};
+
+/// The type of a wake function.
+type WakeFn = unsafe extern "C" fn(
+    *mut kernel::bindings::wait_queue_entry,
+    ffi::c_uint,
+    ffi::c_int,
+    *mut c_void,
+) -> ffi::c_int;
 
 /// The context of an engine on a sock, and the entry on the wait queue of its socket.
 ///
@@ -238,8 +261,16 @@ impl Attachment {
     pub(super) fn of(sk: *mut bindings::sock) -> *const Attachment {
         // SAFETY: The callers pass a valid full sock.
         let tagged = unsafe { bindings::rdma_sock_helper_user_data(sk) } as usize;
-        if tagged & TAG_MASK == TAG {
-            (tagged & !TAG_MASK) as *const Attachment
+        let this = (tagged & !TAG_MASK) as *const Attachment;
+        if tagged & TAG_MASK != TAG || this.is_null() {
+            return ptr::null();
+        }
+        // SAFETY: With the tag this is an object that its module frees after a grace period, like ours.
+        // It is larger than the first members of a wait-queue entry, which are read as plain words.
+        let func = unsafe { ptr::read_volatile((&raw const (*this).entry).cast::<Head>()) }.func;
+        let ours: WakeFn = on_wake;
+        if func == ours as usize {
+            this
         } else {
             ptr::null()
         }

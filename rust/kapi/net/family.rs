@@ -50,7 +50,7 @@ const PROTOSW_ICSK: u8 = 4;
 /// The registered tables, for `create`. There is one registration at a time.
 static TABLES: AtomicPtr<Tables> = AtomicPtr::new(ptr::null_mut());
 
-/// The tables the kernel keeps pointers to.
+/// The tables the kernel keeps pointers to. They are never freed: see the drop of [`Registration`].
 struct Tables {
     /// For sockets of IPv4, of IPv6, and of the family of our own.
     ops: [kb::proto_ops; 3],
@@ -76,7 +76,7 @@ enum Stage {
 ///
 /// # Invariants
 ///
-/// `tables` came from a `KBox` and is owned by this object; `stage` tells what is registered of it.
+/// `tables` came from a `KBox` and is never freed; `stage` tells what is registered of it.
 pub(crate) struct Registration<T: SocketOps> {
     tables: *mut Tables,
     stage: Stage,
@@ -165,8 +165,10 @@ impl<T: SocketOps> Registration<T> {
 
 impl<T: SocketOps> Drop for Registration<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. The functions wait for those who create a socket now and
-        // do not hold a reference to the module yet.
+        // SAFETY: By the type invariants. The functions wait for the lookup of a socket call that found
+        // the tables, but not for what the call does next: `sk_alloc` may sleep before it asks for a
+        // reference to the module, which it does not get while the module goes. So the tables stay,
+        // and are TCP's when the module is gone: a call that comes late makes a TCP socket.
         unsafe {
             let [sw, sw6] = &(*self.tables).protosw;
             if self.stage >= Stage::Family {
@@ -180,7 +182,15 @@ impl<T: SocketOps> Drop for Registration<T> {
             }
             TABLES.store(ptr::null_mut(), Ordering::Release);
             bindings::synchronize_net();
-            drop(KBox::from_raw(self.tables));
+            let inet: *const kb::proto_ops = bindings::rdma_sock_helper_inet_ops().cast();
+            let inet6: *const kb::proto_ops = bindings::rdma_sock_helper_inet6_ops().cast();
+            (&raw mut (*self.tables).ops).write([*inet, *inet6, *inet]);
+            let [prot, prot6] = &(*self.tables).prot;
+            let tcp = bindings::rdma_sock_helper_tcp_prot();
+            bindings::rdma_sock_helper_proto_restore(prot.get(), tcp);
+            let tcpv6 = bindings::rdma_sock_helper_tcpv6_prot();
+            bindings::rdma_sock_helper_proto_restore(prot6.get(), tcpv6);
+            bindings::rdma_sock_helper_not_leaked(self.tables.cast());
         }
     }
 }
