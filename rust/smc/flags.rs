@@ -14,6 +14,8 @@ pub(crate) const MSG_WAITALL: u32 = 0x100;
 pub(crate) const MSG_ERRQUEUE: u32 = 0x2000;
 /// The pages of the message may be kept (`MSG_SPLICE_PAGES`).
 pub(crate) const MSG_SPLICE_PAGES: u32 = 0x800_0000;
+/// Connect by the first send (`MSG_FASTOPEN`).
+pub(crate) const MSG_FASTOPEN: u32 = 0x2000_0000;
 /// More is coming (`MSG_MORE`).
 pub(crate) const MSG_MORE: u32 = 0x8000;
 

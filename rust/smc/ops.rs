@@ -117,6 +117,16 @@ fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Re
     sock.wait(timeo, || !connection.is_pending())
 }
 
+/// Breaks off a handshake that is under way. Returns whether the peer goes on with it, so that TCP
+/// cannot be used. A handshake that has succeeded meanwhile stays: the mode is [`Mode::Smc`] then.
+fn break_off(connection: &Arc<Connection>) -> bool {
+    let broken_off = Connection::cancel_handshake(connection);
+    if connection.look(|_| ()).is_some() {
+        connection.set_mode(Mode::Smc);
+    }
+    broken_off
+}
+
 /// TCP has left the listening state: so does the engine.
 fn stop_listening(sock: &Socket, connection: &Arc<Connection>) {
     if connection.mode() == Mode::Listening && sock.sk().tcp_state() != TcpState::Listen {
@@ -129,14 +139,17 @@ fn dissolve(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
     let Some(connection) = context(sock) else {
         return sock.inet_connect(name, flags.raw());
     };
+    if connection.is_pending() {
+        break_off(&connection);
+    }
     if connection.mode() == Mode::Smc {
         return Err(EINVAL);
     }
-    if connection.is_pending() {
-        Connection::cancel_handshake(&connection);
-    }
     let result = sock.inet_connect(name, flags.raw());
     stop_listening(sock, &connection);
+    if connection.mode() == Mode::Tcp {
+        sock.disable_option();
+    }
     result
 }
 
@@ -148,6 +161,8 @@ fn begin(
     flags: ConnectFlags,
 ) -> Result<bool> {
     if let Some(reason) = opt_out(connection, name) {
+        // An attempt that failed has left it on.
+        sock.disable_option();
         connection.fall_back(reason);
         return Ok(false);
     }
@@ -213,12 +228,11 @@ impl SocketOps for SmcOps {
         };
         match connection.mode() {
             Mode::Connecting | Mode::Negotiating => {
-                Connection::cancel_handshake(&connection);
+                break_off(&connection);
             }
             Mode::Listening => listen::close(&connection),
             Mode::Tcp | Mode::Smc => {}
         }
-        // The handshake may have succeeded while it was being cancelled.
         if connection.look(|_| ()).is_some() {
             return close_smc(sock, &connection);
         }
@@ -396,7 +410,7 @@ impl SocketOps for SmcOps {
         let Some(connection) = context(sock) else {
             return sock.inet_shutdown(how);
         };
-        if connection.is_pending() && Connection::cancel_handshake(&connection) {
+        if connection.is_pending() && break_off(&connection) {
             // For the user this is SYN-SENT still, where TCP gives the attempt up.
             sock.sk().abort(ECONNRESET);
             return Ok(());
@@ -486,6 +500,10 @@ impl SocketOps for SmcOps {
             let result = tx::send(sock, &connection, msg);
             connection.unlocked();
             return result;
+        }
+        if connection.mode() == Mode::Tcp && msg.flags() & MSG_FASTOPEN != 0 {
+            // TCP connects by this call, after an attempt that failed and has left the option on.
+            sock.disable_option();
         }
         let sent = sock.inet_sendmsg(msg)?;
         count_tcp(&connection, sent);

@@ -274,6 +274,32 @@ def saved_syn_is_what_came(link, version):
         child.close()
 
 
+def attempt_leaves_nothing(link, version):
+    # A socket whose first attempt offered SMC and failed, and whose next one cannot be SMC.
+    for way in ("refused", "dissolved"):
+        peer, sock = Peer(link, version, 4019), make(version)
+        equal(begin(peer, sock).experiments()[-1], SMC, "the option")
+        if way == "refused":
+            peer.send(RST | ACK)
+            select.select([], [sock], [], 20)
+            equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.ECONNREFUSED, "SO_ERROR")
+            # Ends the attempt for the socket, as in TCP.
+            equal(sock.connect_ex(peer.address()), errno.ECONNABORTED, "connect after the failure")
+        else:
+            unspecified = bytes(16)
+            equal(libc.connect(sock.fileno(), unspecified, len(unspecified)), 0, "AF_UNSPEC")
+        command("rdma", "link", "delete", "wire_rxe")
+        try:
+            peer = Peer(link, version, 4020)
+            equal(begin(peer, sock).experiments(), [], "options of a SYN without a device")
+            peer.send(SYN | ACK, MSS)
+            is_plain(peer, sock)
+        finally:
+            command("rdma", "link", "add", "wire_rxe", "type", "rxe", "netdev", "wire0")
+        peer.send(RST | ACK)
+        sock.close()
+
+
 def cookies(link, version):
     # AMB-37, TST-102.
     path = "/proc/sys/net/ipv4/tcp_syncookies"
@@ -437,7 +463,8 @@ def two_of_ours(link, version):
 TESTS = [syn_has_option, plain_sockets_are_left_alone, repeated_syn_is_the_same,
          agreement_starts_the_handshake, peer_without_option, peer_that_echoes,
          syn_ack_for_something_else, simultaneous_open, refused_connection, server_answers,
-         server_repeats, server_without_agreement, saved_syn_is_what_came, cookies, flood_leaves_nothing, handshakes_are_limited,
+         server_repeats, server_without_agreement, saved_syn_is_what_came, attempt_leaves_nothing,
+         cookies, flood_leaves_nothing, handshakes_are_limited,
          limit_is_inherited, fast_open, signed, two_of_ours]
 
 
