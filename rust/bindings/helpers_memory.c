@@ -41,7 +41,7 @@ void rdma_sock_helper_memcg_put(struct mem_cgroup *memcg)
 
 /*
  * Work items of the kernel belong to no cgroup, so the owner is named. With __GFP_NORETRY a charge
- * that does not fit fails, and nobody is killed for it.
+ * that does not fit fails, and no task is killed for it.
  */
 struct page *rdma_sock_helper_alloc_block(unsigned int order, bool zero, struct mem_cgroup *memcg)
 {

@@ -306,7 +306,7 @@ void rdma_sock_helper_proto_copy(struct proto *to, const struct proto *from,
 /* A socket call that found @to before it was unregistered makes a TCP socket of it. */
 void rdma_sock_helper_proto_restore(struct proto *to, const struct proto *from)
 {
-	/* The operations of sockets and the function come before the owner who vouches for them. */
+	/* The operations of sockets and the function come before the owner that vouches for them. */
 	WRITE_ONCE(to->init, from->init);
 	smp_wmb();
 	WRITE_ONCE(to->owner, from->owner);

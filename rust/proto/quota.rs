@@ -16,7 +16,7 @@ pub(crate) struct Caps {
     pub(crate) forming: usize,
     /// Those of them with one peer.
     pub(crate) forming_per_peer: usize,
-    /// Connections that no file has any more.
+    /// Connections without a file, after their close.
     pub(crate) orphans: u64,
 }
 

@@ -198,7 +198,7 @@ impl LinkGroup {
         }
         let size = this.buffer_size(wanted);
         let confirmed = |rmb: &&Arc<Rmb>| rmb.known() == Known::Confirmed;
-        // Memory is used by those who have paid for it.
+        // An element is used by the cgroup that is charged for it.
         let fits = |rmb: &&Arc<Rmb>| rmb.size == size && rmb.is_of(payer.cgroup());
         // What fits best; else, before another RMB is made, what is free already.
         let more = |rmb: &&Arc<Rmb>| match wanted {

@@ -138,7 +138,7 @@ pub(crate) struct Data {
     /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
     /// told; from then on the sock has the error, and tells it once, whatever call asks.
     pub(crate) shown: bool,
-    /// No file has the connection any more.
+    /// The program has closed the connection.
     pub(crate) orphan: Option<Orphan>,
 }
 

@@ -202,7 +202,7 @@ fn receive_size(connection: &Connection) -> Wanted {
     Wanted::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
-/// How large a send buffer a connection gets, and who pays for it.
+/// Size of the send buffer of a connection, and the payer.
 struct SendMemory {
     payer: Payer,
     bytes: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who pays for buffers, and how much a namespace and the host may have.
+//! The payer of buffers, and how much a namespace and the host may have.
 //!
 //! Buffers are charged to the memory cgroup of the socket they are for; that of a connection which no
 //! program has accepted yet is the listener's. Besides, each counts against the limits of its network
@@ -82,7 +82,7 @@ impl Drop for Share {
     }
 }
 
-/// A connection that no file has any more, as the namespace counts it.
+/// A closed connection that still drains, as the namespace counts it.
 pub(crate) struct Orphan(Share);
 
 impl Orphan {
@@ -92,7 +92,7 @@ impl Orphan {
     }
 }
 
-/// Who pays for the buffers of a connection.
+/// The payer of the buffers of a connection.
 #[derive(Clone)]
 pub(crate) struct Payer {
     cgroup: MemCgroup,
@@ -155,7 +155,7 @@ impl Engine {
 }
 
 impl NetState {
-    /// Counts a connection that no file has any more. Any context.
+    /// Counts a closed connection that still drains. Any context.
     pub(crate) fn count_orphan(&self, engine: &Engine) -> Orphan {
         let most = engine.caps(&self.settings).orphans;
         Orphan(Account::take_anyway(&self.orphans, 1, most))

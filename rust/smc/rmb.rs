@@ -68,7 +68,7 @@ pub(crate) enum Known {
     Announcing,
     /// The peer may write to it.
     Confirmed,
-    /// Nobody gets an element of it again; the peer is to forget it.
+    /// No connection gets an element of it again; the peer must forget it.
     Leaving,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Rmb {
     /// Size of every element.
     pub(crate) size: BufSize,
     memory: Arc<PeerMemory>,
-    /// Who has paid for the memory. Connections of others get no element of it.
+    /// The cgroup that is charged for the memory. Other cgroups get no element of it.
     cgroup: MemCgroup,
     /// Taken and put in process context only, as the last reference to a registration sleeps.
     #[pin]

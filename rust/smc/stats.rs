@@ -69,7 +69,7 @@ pub(crate) struct NetState {
     pub(crate) settings: Arc<Settings>,
     /// Octets of buffers.
     pub(crate) buffers: Arc<Account>,
-    /// Connections that no file has any more.
+    /// Connections without a file, after their close.
     pub(crate) orphans: Arc<Account>,
     instance: u16,
     mac: Atomic<u64>,

@@ -119,7 +119,7 @@ settings! {
     max_forming: c"smcr_max_forming_lgrs" = 256, 0, i32::MAX;
     /// Those of them with one peer.
     max_forming_per_peer: c"smcr_max_forming_lgrs_per_peer" = 16, 0, i32::MAX;
-    /// Connections that no file has any more.
+    /// Connections without a file, after their close.
     max_orphans: c"smcr_max_orphans" = 16384, 0, i32::MAX;
     /// Seconds that such a connection has to get rid of its data.
     orphan_time: c"smcr_orphan_time" = 600, 1, i32::MAX;
@@ -196,7 +196,7 @@ impl Settings {
         }
     }
 
-    /// How long a connection that no file has any more may take to get rid of its data.
+    /// Time that a closed connection has to drain, in seconds.
     pub(crate) fn orphan_time(&self) -> Duration {
         Duration::from_secs(u64::try_from(self.orphan_time.load(Relaxed)).unwrap_or(1))
     }

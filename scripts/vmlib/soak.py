@@ -71,7 +71,7 @@ class Verdict:
             self.lost("%s: octet %d is wrong" % (name, reader.wrong_at), 1)
         elif writer is None:
             if reader.got:
-                self.lost("%s: %d octets of nobody" % (name, reader.got), reader.got)
+                self.lost("%s: %d octets of an unknown connection" % (name, reader.got), reader.got)
         elif reader.got > max(writer.sent, writer.sending):
             self.lost("%s: %d octets of %d" % (name, reader.got, writer.sent), reader.got - writer.sent)
         elif reader.saw_end and not reader.send_error and reader.got < writer.sent:

@@ -125,7 +125,7 @@ def memory(stage, dice):
 
 
 def unload(stage, _):
-    """Somebody tries to remove the module, which is in use."""
+    """An administrator tries to remove the module, which is in use."""
     with stage.fault("module", "rmmod", harmless=True):
         done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=lab.BOUND, check=False)

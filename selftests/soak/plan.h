@@ -127,7 +127,7 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 		break;
 	case CLOSES:
 	case LINGERS:
-		/* Who closes with octets unread would take back what it has sent. */
+		/* A close with octets unread would reset what was sent. */
 		plan.size[!odd] = 0;
 		break;
 	default:

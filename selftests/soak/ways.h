@@ -86,7 +86,7 @@ static inline int await_socket(struct tools *t, short events)
 	return -1;
 }
 
-/* One request of the ring. It is always awaited, as the memory is used again: who hangs is killed. */
+/* One request of the ring. It is always awaited, as the memory is used again: a task that hangs is killed. */
 static inline ssize_t by_ring(struct tools *t)
 {
 	struct io_uring_cqe *cqe;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory cgroups: who is charged for memory.
+//! Memory cgroups, which are charged for memory.
 //!
 //! Work items of the kernel belong to no cgroup, so memory that they allocate for a socket is
 //! charged to the cgroup of the socket by name.

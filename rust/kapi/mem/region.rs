@@ -31,7 +31,7 @@ pub(crate) struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// Allocates memory that is charged to nobody, for tests. May sleep.
+    /// Allocates memory that is charged to the root cgroup, for tests. May sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(elements: usize, element_bytes: usize) -> Result<Arc<Self>> {
         Self::charged(elements, element_bytes, &MemCgroup::ROOT, None)

@@ -28,7 +28,7 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Allocates a buffer that is charged to nobody, for tests. May sleep.
+    /// Allocates a buffer that is charged to the root cgroup, for tests. May sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
         Self::charged(len, &MemCgroup::ROOT, None)
