@@ -597,9 +597,8 @@ impl LinkGroup {
         from: &[u8; 16],
     ) -> Result {
         let mut forming = Forming::default();
-        let of_namespace = |group: &&Arc<Self>| {
-            group.key.net == fresh.key.net && group.phase() == Phase::Forming
-        };
+        let of_namespace =
+            |group: &&Arc<Self>| group.key.net == fresh.key.net && group.phase() == Phase::Forming;
         for group in groups.iter().filter(of_namespace) {
             forming.count(group.hosts.lock().is_of_peer(from));
         }

@@ -105,7 +105,9 @@ impl SeqShow for Stat {
         seq_print!(m, "tx_posts {}\ntx_cqes {}\n", posts, cqes);
         seq_print!(m, "tcp_payload_bytes {}\n", totals.tcp_bytes);
         seq_print!(m, "active_conns {}\nlink_groups {}\n", active, groups.len());
-        let forming = groups.iter().filter(|group| group.phase() == Phase::Forming);
+        let forming = groups
+            .iter()
+            .filter(|group| group.phase() == Phase::Forming);
         seq_print!(m, "forming_groups {}\n", forming.count());
         seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
         for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {

@@ -68,8 +68,7 @@ impl Block {
             .ok_or(ENOMEM)?
             .trailing_zeros();
         // SAFETY: The cgroup is valid or null. An order that is too large makes it fail.
-        let page =
-            unsafe { bindings::rdma_sock_helper_alloc_block(order, zero, cgroup.as_raw()) };
+        let page = unsafe { bindings::rdma_sock_helper_alloc_block(order, zero, cgroup.as_raw()) };
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         // SAFETY: `page` was just allocated. It is not from high memory, so it has an address.
         let addr = unsafe { bindings::rdma_sock_helper_page_address(page.as_ptr()) };
