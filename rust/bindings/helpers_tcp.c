@@ -134,3 +134,9 @@ void rdma_sock_helper_stream_abort(struct sock *sk, int err)
 	tcp_abort(sk, err);
 	bpf_reset_run_ctx(old);
 }
+
+void rdma_sock_helper_set_missing_err(struct sock *sk, int err)
+{
+	if (sk->sk_state == TCP_CLOSE && !sk->sk_err)
+		WRITE_ONCE(sk->sk_err, err);
+}

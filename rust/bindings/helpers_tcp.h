@@ -10,5 +10,6 @@ int rdma_sock_helper_stream_send(struct sock *sk, void *data, size_t len);
 int rdma_sock_helper_stream_recv(struct sock *sk, void *data, size_t len);
 int rdma_sock_helper_stream_peek(struct sock *sk, void *data, size_t len);
 void rdma_sock_helper_stream_abort(struct sock *sk, int err);
+void rdma_sock_helper_set_missing_err(struct sock *sk, int err);
 
 #endif

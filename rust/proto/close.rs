@@ -171,6 +171,8 @@ pub(crate) struct Close {
     wanted: Wanted,
     sent: Notices,
     received: Notices,
+    /// The peer's stream has ended: D or C came while the connection was alive, with all data before.
+    ended: bool,
     /// A is to be sent.
     abort_due: bool,
     /// The application reads no more.
@@ -207,6 +209,7 @@ impl Close {
             wanted: Wanted::Nothing,
             sent: NONE,
             received: NONE,
+            ended: false,
             abort_due: false,
             read_shut: false,
             released: false,
@@ -252,6 +255,17 @@ impl Close {
     /// Whether the peer, by its word, will send no more data.
     pub(crate) const fn peer_is_done(&self) -> bool {
         self.received.done || self.received.closed
+    }
+
+    /// Whether the reader finds the end of the peer's stream behind the data that has come. D or C of
+    /// an abort, or of a message behind one, ends no stream: data before it may never have come.
+    pub(crate) const fn stream_has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Received data is lost: the reader finds the error, not the end of the stream.
+    pub(crate) fn spoil_stream(&mut self) {
+        self.ended = false;
     }
 
     /// Whether the application reads no more.
@@ -428,6 +442,9 @@ impl Close {
     /// A message of the peer has been taken in: `notices` are its announcements, `unsent` says
     /// whether some of our data has not been handed to the link.
     pub(crate) fn handle_notices(&mut self, now: Instant, notices: Notices, unsent: bool) {
+        if self.is_alive() && !notices.abort {
+            self.ended |= notices.done || notices.closed;
+        }
         // Latched (CDC-43, AMB-18).
         self.received.done |= notices.done;
         self.received.closed |= notices.closed;
@@ -600,7 +617,7 @@ impl Close {
 
     /// The error of a reset: EPIPE after the peer's FIN, as in TCP's CLOSE_WAIT.
     const fn reset_error(&self) -> Error {
-        if self.peer_is_done() {
+        if self.ended {
             Error::Pipe
         } else {
             Error::Reset

@@ -485,7 +485,14 @@ impl Connection {
         match tcp {
             Tcp::Keep => {}
             Tcp::Fin => sk.shutdown_send(),
-            Tcp::Reset => sk.abort(error.map_or(ECONNRESET, errno)),
+            Tcp::Reset => {
+                let error = error.map(errno);
+                sk.abort(error.unwrap_or(ECONNRESET));
+                if let Some(error) = error {
+                    // TCP may have ended in order before.
+                    sk.set_missing_err(error);
+                }
+            }
         }
         // With the lock, so that `watch_tcp` never takes the end for the peer's.
         if let Some(data) = this.data.lock().data.as_mut() {

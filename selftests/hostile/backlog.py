@@ -109,7 +109,7 @@ def handshakes_stalled_at_each_step(stage, _):
     """Clients that stop later in the handshake take longer, and keep newcomers no more."""
     with lab.listener("b", backlog=BACKLOG) as listening:
         for step in nothing, half_a_proposal, proposal, half_a_confirm, confirm, confirm_link:
-            stalled(stage, listening, step, 2 if scene.FEW else 5)
+            stalled(stage, listening, step, 2 if scene.FEW else 3)
         newcomers_are_prompt(stage, listening, ("smc",))
 
 

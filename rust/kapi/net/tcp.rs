@@ -135,6 +135,13 @@ impl SockGuard<'_> {
         unsafe { bindings::rdma_sock_helper_tcp_shutdown_send(self.as_raw()) }
     }
 
+    /// Leaves `err` for the user of a connection that has ended and has no error to tell.
+    pub(crate) fn set_missing_err(&mut self, err: Error) {
+        let errno = err.to_errno().saturating_neg();
+        // SAFETY: The sock is valid and locked.
+        unsafe { bindings::rdma_sock_helper_set_missing_err(self.as_raw(), errno) }
+    }
+
     /// Ends the connection with a RST and leaves `err` for the user; nothing if it has ended.
     pub(crate) fn abort(&mut self, err: Error) {
         let errno = err.to_errno().saturating_neg();

@@ -640,6 +640,7 @@ impl Conn {
     fn violate(&mut self, now: Instant, violation: Violation) -> Result<Events, Violation> {
         let before = self.outlook();
         self.rx.spoil();
+        self.close.spoil_stream();
         self.validation = None;
         self.close.abort(now, Error::Reset);
         let _ = self.outcome(now, before);

@@ -30,6 +30,8 @@
 //! Urgent data (4.7.5, 4.7.6) has the semantics of TCP on Linux: only the last mark counts.
 
 pub(crate) mod conn;
+#[cfg(test)]
+mod end_of_stream;
 mod events;
 mod gather;
 pub(crate) mod lent;

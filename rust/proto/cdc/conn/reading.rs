@@ -25,7 +25,7 @@ impl Conn {
     /// The hint of `TCP_INQ`: bytes to read, with one more for an end of the stream, so that a program
     /// which reads until there are none finds it.
     pub(crate) fn recv_hint(&self) -> u32 {
-        let end = self.close.peer_is_done();
+        let end = self.close.stream_has_ended();
         self.rx.ahead().saturating_add(end.into())
     }
 
@@ -89,7 +89,7 @@ impl Conn {
     /// What a reader is to do that found no data. The end of the stream, once known, wins over an
     /// error (AMB-46), as in TCP.
     pub(crate) fn recv_state(&self) -> Receive {
-        if self.close.peer_is_done() || self.close.is_read_shut() {
+        if self.close.stream_has_ended() || self.close.is_read_shut() {
             Receive::Eof
         } else if self.close.error().is_some() {
             Receive::Failed
@@ -120,7 +120,7 @@ impl Conn {
 
     /// Whether poll reports POLLRDHUP.
     pub(crate) fn peer_done(&self) -> bool {
-        self.close.peer_is_done() || self.close.is_read_shut() || !self.close.is_alive()
+        self.close.stream_has_ended() || self.close.is_read_shut() || !self.close.is_alive()
     }
 
     /// Whether poll reports POLLHUP.

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a reader finds behind the last data: the end of the stream only if all data has come.
+
+use super::{
+    Config,
+    Conn,
+    Error,
+    Msg,
+    Receive,
+    Timers,
+    Violation, //
+};
+use crate::proto::{
+    time::Instant,
+    wire::AlertToken, //
+};
+
+const T0: Instant = Instant::from_nanos(1_000);
+
+fn pair() -> (Conn, Conn) {
+    let config = Config {
+        token: AlertToken::new(7),
+        sndbuf: 65_536,
+        local_rmbe: 65_536,
+        peer_rmbe: 65_536,
+        origin: 0,
+        cork_bytes: 0,
+        max_write: 0,
+        timers: Timers::DEFAULT,
+    };
+    let conn = || Conn::new(&config).unwrap();
+    (conn(), conn())
+}
+
+/// The next message of `from`, on its link.
+fn next(from: &mut Conn) -> Msg {
+    let transmit = from.poll_transmit(T0).unwrap();
+    from.handle_sent(T0, transmit.token);
+    Msg::parse(&transmit.cdc).unwrap()
+}
+
+/// Two connections; 100 octets of the first have arrived.
+fn with_data() -> (Conn, Conn) {
+    let (mut a, mut b) = pair();
+    let _ = a.sent_by_app(T0, 100);
+    b.handle_cdc(T0, &next(&mut a)).unwrap();
+    (a, b)
+}
+
+/// The messages with 50 octets more, and with the end of the first one's stream.
+fn rest(a: &mut Conn) -> (Msg, Msg) {
+    let _ = a.sent_by_app(T0, 50);
+    let data = next(a);
+    let _ = a.close(T0);
+    (data, next(a))
+}
+
+#[test]
+fn reader_after_all_data_finds_the_end() {
+    let (mut a, mut b) = with_data();
+    let (data, end) = rest(&mut a);
+    b.handle_cdc(T0, &data).unwrap();
+    b.handle_cdc(T0, &end).unwrap();
+    let _ = b.consumed(T0, 150);
+    assert_eq!(b.recv_state(), Receive::Eof);
+}
+
+#[test]
+fn end_that_is_known_before_the_link_is_lost_stays_the_end() {
+    let (mut a, mut b) = with_data();
+    let (data, end) = rest(&mut a);
+    b.handle_cdc(T0, &data).unwrap();
+    b.handle_cdc(T0, &end).unwrap();
+    let _ = b.handle_link_lost(T0);
+    assert_eq!(b.recv_available(), 150);
+    assert_eq!(b.recv_state(), Receive::Eof);
+}
+
+#[test]
+fn end_that_comes_behind_an_abort_is_an_error() {
+    let (mut a, mut b) = with_data();
+    let (_, end) = rest(&mut a);
+    let _ = b.abort(T0);
+    let _ = b.handle_cdc(T0, &end);
+    let _ = b.consumed(T0, 100);
+    assert_eq!(b.recv_state(), Receive::Failed);
+}
+
+#[test]
+fn end_in_the_message_of_an_abort_is_an_error() {
+    let (mut a, mut b) = with_data();
+    let (_, mut end) = rest(&mut a);
+    end.flags.abort = true;
+    let _ = b.handle_cdc(T0, &end);
+    assert_eq!(b.recv_state(), Receive::Failed);
+    assert_eq!(b.error(), Some(Error::Reset));
+}
+
+#[test]
+fn end_in_front_of_a_lost_element_is_an_error() {
+    let (mut a, mut b) = with_data();
+    let (data, end) = rest(&mut a);
+    b.handle_cdc(T0, &data).unwrap();
+    b.handle_cdc(T0, &end).unwrap();
+    assert_eq!(b.handle_eye_catcher_lost(T0), Err(Violation::EyeCatcher));
+    assert_eq!(b.recv_available(), 0);
+    assert_eq!(b.recv_state(), Receive::Failed);
+}
