@@ -25,6 +25,20 @@ struct mem_cgroup *rdma_sock_helper_sk_memcg(const struct sock *sk)
 	return memcg;
 }
 
+/* In pages: the least of the cgroup and of all that it is in. */
+unsigned long rdma_sock_helper_memcg_limit(struct mem_cgroup *memcg)
+{
+	unsigned long limit = ULONG_MAX;
+
+#ifdef CONFIG_MEMCG
+	for (; memcg; memcg = parent_mem_cgroup(memcg)) {
+		limit = min(limit, READ_ONCE(memcg->memory.max));
+		limit = min(limit, READ_ONCE(memcg->memory.high));
+	}
+#endif
+	return limit;
+}
+
 void rdma_sock_helper_memcg_get(struct mem_cgroup *memcg)
 {
 #ifdef CONFIG_MEMCG

@@ -10,6 +10,7 @@ struct mem_cgroup;
 
 /* linux/memcontrol.h */
 struct mem_cgroup *rdma_sock_helper_sk_memcg(const struct sock *sk);
+unsigned long rdma_sock_helper_memcg_limit(struct mem_cgroup *memcg);
 void rdma_sock_helper_memcg_get(struct mem_cgroup *memcg);
 void rdma_sock_helper_memcg_put(struct mem_cgroup *memcg);
 

@@ -36,6 +36,12 @@ pub(crate) fn part_of_memory(kbytes: u64, parts: u64) -> i32 {
     i32::try_from(part).unwrap_or(i32::MAX)
 }
 
+/// How much of a memory cgroup with that limit may be buffers. The rest is for the programs in it,
+/// which are killed when there is none, and for connections that use TCP.
+pub(crate) fn part_of_cgroup(limit: u64) -> u64 {
+    limit / 2
+}
+
 /// Whether there may be `more` where `used` are in use.
 pub(crate) fn fits(used: u64, more: u64, most: u64) -> bool {
     used.checked_add(more).is_some_and(|sum| sum <= most)
@@ -109,6 +115,7 @@ mod tests {
         assert_eq!(part_of_memory(u64::MAX, 4), i32::MAX);
         assert_eq!(part_of_memory(1, 0), 0);
         assert_eq!(kbytes(u32::MAX), 0xffff_ffff << 10);
+        assert_eq!(part_of_cgroup(64 << 20), 32 << 20);
     }
 
     #[test]

@@ -60,7 +60,10 @@ use self::{
     ops::SmcOps,
     option::SmcPolicy,
     procfs::ProcDir,
-    quota::Account,
+    quota::{
+        Account,
+        CgroupAccount, //
+    },
     stats::NetState,
     sysctl::{
         Files,
@@ -140,6 +143,9 @@ pub(crate) struct Engine {
     host: Arc<Settings>,
     /// Octets of buffers of all namespaces.
     buffers: Arc<Account>,
+    /// Those of each memory cgroup with a limit.
+    #[pin]
+    cgroups: Mutex<KVec<CgroupAccount>>,
     groups_made: Atomic<u32>,
     links_made: Atomic<u32>,
     /// When something about a peer was logged last.
@@ -177,6 +183,7 @@ impl Engine {
                 eids <- new_mutex!(KVec::new(), "rdma_sock_eids"),
                 host,
                 buffers,
+                cgroups <- new_mutex!(KVec::new(), "rdma_sock_cgroups"),
                 groups_made: Atomic::new(0u32),
                 links_made: Atomic::new(0u32),
                 logged: Atomic::new(0u64),

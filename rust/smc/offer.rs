@@ -105,7 +105,7 @@ pub(crate) struct Offer {
     seat: Seat,
     rmbe: Rmbe,
     memory: SendMemory,
-    /// Made when the peer's end is known.
+    /// Made when the peer's end is known, at the latest.
     sendbuf: Option<Arc<SendBuffer>>,
     token: AlertToken,
     /// The other end of the TCP connection is a host that the group is known to be with.
@@ -256,7 +256,7 @@ pub(crate) fn prepare(
 }
 
 fn prepare_once(connection: &Arc<Connection>, request: &Request) -> Result<Option<Offer>, Reason> {
-    let payer = Payer::of(connection).ok_or(Reason::Memory)?;
+    let payer = Payer::of(connection).map_err(|_| Reason::Memory)?;
     let place = match request {
         Request::Proposal(proposal) => server_place(connection, &payer, proposal),
         Request::Accept(accept) => client_place(connection, &payer, accept),
@@ -458,6 +458,9 @@ fn make_offer(
         rmbe.retire();
         return Err(Reason::Memory);
     };
+    // In first contact a server can decline also after Confirm, and a Proposal costs a peer nothing:
+    // the send buffer comes when there is more than a Proposal.
+    let later = first_contact && matches!(request, Request::Proposal(_));
     let mut offer = Offer {
         group,
         prepared,
@@ -470,11 +473,14 @@ fn make_offer(
         proven,
         peer: None,
     };
-    if let Request::Accept(accept) = request {
-        if let Err(reason) = offer.connect(&accept.endpoint) {
-            offer.release(connection, Release::Declined);
-            return Err(reason);
-        }
+    let result = match request {
+        Request::Proposal(_) if later => Ok(()),
+        Request::Proposal(_) => offer.make_sendbuf(),
+        Request::Accept(accept) => offer.connect(&accept.endpoint),
+    };
+    if let Err(reason) = result {
+        offer.release(connection, Release::Declined);
+        return Err(reason);
     }
     Ok(offer)
 }
@@ -486,11 +492,11 @@ impl Offer {
     }
 
     /// The peer's end is known: connects the link of a new group, or checks that of an old one,
-    /// and learns where to write. Only now there is a send buffer, as a Proposal costs a peer
-    /// nothing. Sleeps.
+    /// and learns where to write. Sleeps.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
-        let sendbuf = self.memory.allocate().map_err(|_| Reason::Memory)?;
-        self.sendbuf = Some(sendbuf);
+        if self.sendbuf.is_none() {
+            self.make_sendbuf()?;
+        }
         let group = &self.group;
         let mut slot = self.seat.link().slot();
         if self.is_first_contact() {
@@ -531,6 +537,12 @@ impl Offer {
             rmb
         };
         self.peer = Some((*peer, rmb));
+        Ok(())
+    }
+
+    fn make_sendbuf(&mut self) -> Result<(), Reason> {
+        let sendbuf = self.memory.allocate().map_err(|_| Reason::Memory)?;
+        self.sendbuf = Some(sendbuf);
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 //! The payer of buffers, and how much a namespace and the host may have.
 //!
 //! Buffers are charged to the memory cgroup of the socket they are for; that of a connection which no
-//! program has accepted yet is the listener's. Besides, each counts against the limits of its network
-//! namespace and of the host. See decision 011.
+//! program has accepted yet is the listener's. Of a cgroup they take a part only. Besides, each counts
+//! against the limits of its network namespace and of the host. See decision 011.
 
 use super::{
     connection::{
@@ -24,6 +24,7 @@ use crate::{
     },
     proto::quota::{
         fits,
+        part_of_cgroup,
         Caps, //
     },
 };
@@ -92,27 +93,44 @@ impl Orphan {
     }
 }
 
+/// What there is of the buffers of a memory cgroup, from the first to the last of them.
+pub(super) struct CgroupAccount {
+    cgroup: MemCgroup,
+    account: Arc<Account>,
+}
+
 /// The payer of the buffers of a connection.
 #[derive(Clone)]
 pub(crate) struct Payer {
     cgroup: MemCgroup,
+    /// A share that keeps the account of the cgroup; `None` for the root.
+    of_cgroup: Option<Arc<Share>>,
     net: Arc<NetState>,
     engine: Arc<Engine>,
 }
 
 impl Payer {
-    /// The payer of a connection whose handshake is under way; `None` when its listener is gone.
-    /// Sleeps.
-    pub(crate) fn of(connection: &Connection) -> Option<Self> {
+    /// The payer of a connection whose handshake is under way. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ECONNABORTED` when its listener is gone.
+    pub(crate) fn of(connection: &Connection) -> Result<Self> {
         let cgroup = match connection.side {
             Side::Client => connection.sk.mem_cgroup(),
             Side::Server => {
                 let listener = connection.listener.lock();
-                listener.as_ref()?.sk.mem_cgroup()
+                let listener = listener.as_ref().ok_or(ECONNABORTED)?;
+                listener.sk.mem_cgroup()
             }
         };
-        Some(Self {
+        let of_cgroup = match cgroup.is_root() {
+            true => None,
+            false => Some(connection.engine.join_cgroup(&cgroup)?),
+        };
+        Ok(Self {
             cgroup,
+            of_cgroup,
             net: connection.net.clone(),
             engine: connection.engine.clone(),
         })
@@ -123,7 +141,7 @@ impl Payer {
         &self.cgroup
     }
 
-    /// Counts octets against the limits of the namespace and of the host.
+    /// Counts octets against the limits of the cgroup, of the namespace and of the host.
     fn count(&self, bytes: usize) -> Result<OnFree> {
         let bytes = u64::try_from(bytes)?;
         let caps = self.engine.caps(&self.net.settings);
@@ -132,7 +150,15 @@ impl Payer {
         let (Some(host), Some(net)) = (host, net) else {
             return Err(ENOBUFS);
         };
-        Ok(KBox::new((host, net), GFP_KERNEL)?)
+        let most = part_of_cgroup(self.cgroup.limit());
+        let cgroup = match self.of_cgroup.as_ref() {
+            Some(member) => {
+                let share = Account::take(&member.account, bytes, most);
+                Some(share.ok_or(ENOBUFS)?)
+            }
+            None => None,
+        };
+        Ok(KBox::new((host, net, cgroup), GFP_KERNEL)?)
     }
 
     /// Memory that a peer writes. Sleeps.
@@ -148,6 +174,27 @@ impl Payer {
 }
 
 impl Engine {
+    /// Finds or makes the account of a cgroup, which stays while there is a share of it. Sleeps.
+    fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<Share>> {
+        // So small that it does not matter.
+        let join = |account| Arc::new(Account::take_anyway(account, 1, u64::MAX), GFP_KERNEL);
+        let mut cgroups = self.cgroups.lock();
+        let known = cgroups.iter().find(|known| known.cgroup == *cgroup);
+        if let Some(account) = known.map(|known| known.account.clone()) {
+            return Ok(join(&account)?);
+        }
+        // Shares are only taken from a share, or here.
+        cgroups.retain(|known| known.account.used() != 0);
+        let account = Account::new()?;
+        let share = join(&account)?;
+        let new = CgroupAccount {
+            cgroup: cgroup.clone(),
+            account,
+        };
+        cgroups.push(new, GFP_KERNEL)?;
+        Ok(share)
+    }
+
     /// What holds for a namespace with these settings. Any context.
     pub(crate) fn caps(&self, settings: &Settings) -> Caps {
         settings.caps(&self.host)

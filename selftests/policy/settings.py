@@ -18,13 +18,18 @@ from lab import all_gone, is_smc, pair
 
 DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 131072, "rmem": 131072,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
-            "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_share_buffers": 1}
+            "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_share_buffers": 1,
+            "smcr_max_forming_lgrs": 256, "smcr_max_forming_lgrs_per_peer": 16,
+            "smcr_max_orphans": 16384, "smcr_orphan_time": 600}
 FOLDER = pathlib.Path("/proc/sys/net/smc")
 RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483647),
           "wmem": (16384, 1073741823), "rmem": (16384, 1073741823),
           "smcr_max_links_per_lgr": (1, 8), "smcr_max_conns_per_lgr": (16, 255),
           "smcr_max_send_wr": (2, 2048), "smcr_max_recv_wr": (2, 2048),
-          "limit_smc_hs": (0, 1), "smcr_share_buffers": (0, 1)}
+          "limit_smc_hs": (0, 1), "smcr_share_buffers": (0, 1),
+          "smcr_max_forming_lgrs": (0, 2147483647),
+          "smcr_max_forming_lgrs_per_peer": (0, 2147483647),
+          "smcr_max_orphans": (0, 2147483647), "smcr_orphan_time": (1, 2147483647)}
 
 
 def read(side, name):

@@ -12,6 +12,7 @@ use core::ptr::{
     null_mut,
     NonNull, //
 };
+use kernel::page::PAGE_SIZE;
 
 /// A reference to a memory cgroup, or the root, which has no limit. Any context.
 ///
@@ -38,6 +39,18 @@ impl MemCgroup {
     pub(in crate::kapi) unsafe fn from_raw(raw: *mut bindings::mem_cgroup) -> Self {
         // INVARIANT: By this function's contract.
         Self(NonNull::new(raw))
+    }
+
+    /// Whether it is the root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The limit in octets: the least of this cgroup and of those that it is in.
+    pub(crate) fn limit(&self) -> u64 {
+        // SAFETY: By the type invariants the cgroup is valid, or null. It keeps those it is in.
+        let pages = unsafe { bindings::rdma_sock_helper_memcg_limit(self.as_raw()) };
+        u64::try_from(pages.saturating_mul(PAGE_SIZE)).unwrap_or(u64::MAX)
     }
 
     /// The pointer for C, null for the root.

@@ -1,0 +1,132 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Peers that take what they have not paid for: link groups in first contact, buffers for a Proposal,
+elements of handshakes that break off. What they can hold is bounded, and others are served."""
+
+import contextlib
+import pathlib
+import socket
+import sys
+
+import lab
+import scene
+from ktap import equal
+from messages import ACCEPT, DECLINE
+
+MEMORY = 0x01010000
+BUFFER = 128 << 10
+# Elements of the first RMB of a group.
+FIRST = 4
+# Elements of broken handshakes with which a group makes no further RMB, and those of the RMBs that it
+# has then.
+MOST_RESTING = 64
+SLACK = 16
+
+
+@contextlib.contextmanager
+def setting(name, value):
+    """Another value in the server's namespace, for a while."""
+    file = pathlib.Path("/proc/sys/net/smc", name)
+
+    def exchange(text):
+        with lab.inside("b"):
+            old = file.read_text(encoding="ascii")
+            file.write_text(text, encoding="ascii")
+        return old
+    was = exchange("%d\n" % value)
+    try:
+        yield
+    finally:
+        exchange(was)
+
+
+def proposed(stage):
+    """A peer that is unknown so far makes a Proposal; the answer."""
+    conn = stage.another_peer().new()
+    conn.connect(stage.port)
+    conn.propose()
+    answer = conn.heard()
+    if answer["type"] == ACCEPT:
+        equal(answer["first"], 1, "first contact")
+    else:
+        equal((answer["type"], answer["diagnosis"]), (DECLINE, MEMORY), "answer")
+    return answer["type"]
+
+
+def first_contact_of_another_host():
+    """A host that has no group with the server at that address makes one."""
+    before = lab.counter("b", "link_groups")
+    client, server = lab.pair(socket.AF_INET6)
+    lab.is_smc(client, server)
+    lab.exchange(client, server)
+    equal(lab.counter("b", "link_groups") >= before, True, "groups")
+    client.close()
+    server.close()
+
+
+def proposal_gets_no_send_buffer(stage, _):
+    """Before Confirm there is the RMB that Accept tells of, and nothing else."""
+    before = lab.counter("b", "buffer_bytes")
+    equal(proposed(stage), ACCEPT, "answer")
+    equal(lab.counter("b", "buffer_bytes") - before, FIRST * BUFFER, "buffers")
+    equal(lab.counter("b", "forming_groups"), 1, "groups in first contact")
+    stage.dismiss()
+    lab.until(lambda: lab.counter("b", "buffer_bytes") == before, "buffers are left")
+
+
+def first_contacts_of_a_peer_are_limited(stage, _):
+    """One host has so many groups in first contact; another host is served all the same."""
+    with setting("smcr_max_forming_lgrs_per_peer", 4):
+        answers = [proposed(stage) for _ in range(6)]
+        equal(answers, [ACCEPT] * 4 + [DECLINE] * 2, "answers")
+        equal(lab.counter("b", "forming_groups"), 4, "groups in first contact")
+        first_contact_of_another_host()
+        stage.dismiss()
+        lab.until(lambda: lab.counter("b", "forming_groups") == 0, "groups are left")
+        equal(proposed(stage), ACCEPT, "answer to a peer that comes later")
+
+
+def first_contacts_of_a_namespace_are_limited(stage, _):
+    """All hosts together have so many; what is established goes on, and may grow."""
+    with setting("smcr_max_forming_lgrs", 2):
+        equal([proposed(stage) for _ in range(3)], [ACCEPT] * 2 + [DECLINE], "answers")
+        client, server = lab.pair()
+        lab.is_smc(client, server)
+        lab.exchange(client, server)
+        client.close()
+        server.close()
+
+
+def broken_handshakes_are_limited(stage, peer):
+    """A peer takes elements by handshakes that it breaks off: there are so many, then it gets no more
+    until they have rested, and the memory comes back."""
+    conn = peer.new().as_client(stage.port)
+    group = conn.group
+    qpn = hex(conn.theirs["qpn"])
+
+    def rmbs():
+        return next(int(line["rmbs"]) for line in lab.records("b", "links") if line["qpn"] == qpn)
+    taken = 0
+    while taken < 2 * MOST_RESTING:
+        other = peer.new()
+        other.connect(stage.port)
+        other.propose()
+        answer = other.heard()
+        other.drop()
+        if answer["type"] == DECLINE:
+            break
+        lab.until(lambda other=other: stage.is_over(other), "the handshake is not over")
+        taken += 1
+    equal(MOST_RESTING <= taken <= MOST_RESTING + SLACK, True, "%d handshakes" % taken)
+    stage.bystander.goes_on()
+    lab.until(lambda: rmbs() == 1, "%d RMBs are left" % rmbs(), 60)
+    again = peer.new().as_client(stage.port, group)
+    again.write(b"to you")
+    lab.until(lambda: stage.arrived(again), "the connection")
+    equal(lab.receive(stage.arrived(again), 6), b"to you", "data")
+
+
+if __name__ == "__main__":
+    sys.exit(scene.run([(function.__name__, function) for function in (
+        proposal_gets_no_send_buffer, first_contacts_of_a_peer_are_limited,
+        first_contacts_of_a_namespace_are_limited, broken_handshakes_are_limited)]))

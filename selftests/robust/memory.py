@@ -1,0 +1,296 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Who pays for buffers, and what bounds them: the memory cgroup of a socket, the limits of a namespace
+and of the host, and for connections that outlive their file a number and a time."""
+
+import contextlib
+import os
+import pathlib
+import sys
+import time
+
+import ktap
+import lab
+from ktap import equal
+
+TREE = pathlib.Path("/sys/fs/cgroup")
+SETTINGS = pathlib.Path("/proc/sys/net/smc")
+MEMORY = 0x01010000
+BUFFER = 128 << 10
+# Octets that a connection takes: its element and its send buffer.
+EACH = 2 * BUFFER
+MANY = 40
+# Of a namespace; a cgroup, of which buffers take a half, has twice as much.
+LIMIT = 16 * EACH
+
+
+def write(side, name, value):
+    """Sets a value in the namespace of that side, or in the one this process is in."""
+    with lab.inside(side):
+        (SETTINGS / name).write_text("%d\n" % value, encoding="ascii")
+
+
+def read(side, name):
+    """A value of that side."""
+    with lab.inside(side):
+        return int((SETTINGS / name).read_text(encoding="ascii"))
+
+
+def sides():
+    """Both namespaces, in which every connection gets buffers of the whole size."""
+    lab.netns("up")
+    for side in "ab":
+        write(side, "smcr_share_buffers", 0)
+
+
+class Cgroup:
+    """A cgroup with a limit, and without processes."""
+
+    def __init__(self, limit):
+        if not (TREE / "cgroup.controllers").exists():
+            lab.command("mount", "-t", "cgroup2", "none", str(TREE))
+        (TREE / "cgroup.subtree_control").write_text("+memory\n", encoding="ascii")
+        self.path = TREE / "rs-limited"
+        self.path.mkdir()
+        (self.path / "memory.max").write_text("%d\n" % limit, encoding="ascii")
+
+    @contextlib.contextmanager
+    def entered(self):
+        """This process is in it, for a while: sockets that it makes belong to the cgroup."""
+        (self.path / "cgroup.procs").write_text("%d\n" % os.getpid(), encoding="ascii")
+        try:
+            yield
+        finally:
+            (TREE / "cgroup.procs").write_text("%d\n" % os.getpid(), encoding="ascii")
+
+    def current(self):
+        """Octets that are charged."""
+        return int((self.path / "memory.current").read_text(encoding="ascii"))
+
+    def events(self, name):
+        """How often something happened."""
+        text = (self.path / "memory.events").read_text(encoding="ascii")
+        return dict(line.split() for line in text.splitlines())[name]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.path.rmdir()
+
+
+def connections(listening, clients):
+    """Pairs of connected sockets."""
+    pairs = []
+    for one in clients:
+        one.settimeout(lab.BOUND)
+        one.connect(listening.getsockname())
+        other, _ = listening.accept()
+        other.settimeout(lab.BOUND)
+        pairs.append((one, other))
+    return pairs
+
+
+def fresh(count):
+    """So many sockets of the client's side."""
+    return [lab.new_socket("a") for _ in range(count)]
+
+
+def outcome(side, pairs):
+    """How many of them use SMC-R, after a check that memory is why the others do not."""
+    at = {"a": 0, "b": 1}[side]
+    modes = [lab.mode(side, pair[at]) for pair in pairs]
+    equal({mode for mode in modes if mode[0] != "smc"}, {("tcp", MEMORY)}, "modes at " + side)
+    return sum(mode == "smc" for mode, _ in modes)
+
+
+def close(pairs):
+    """Ends connections."""
+    for pair in pairs:
+        for sock in pair:
+            sock.close()
+
+
+def carry(pairs):
+    """The first and the last of them carry data."""
+    for pair in (pairs[0], pairs[-1]):
+        lab.exchange(*pair)
+
+
+def limited(side):
+    """Connections of a cgroup with a limit stop at it; those of others do not."""
+    sides()
+    bystander = lab.pair()
+    lab.is_smc(*bystander)
+    with Cgroup(2 * LIMIT) as cgroup:
+        with cgroup.entered() if side == "b" else contextlib.nullcontext():
+            listening = lab.listener("b")
+        with cgroup.entered() if side == "a" else contextlib.nullcontext():
+            clients = fresh(MANY)
+        listening.settimeout(lab.BOUND)
+        pairs = connections(listening, clients)
+        smc = outcome(side, pairs)
+        equal(8 <= smc <= 17, True, "%d connections use SMC-R" % smc)
+        charged = cgroup.current()
+        equal(LIMIT * 3 // 4 <= charged <= 2 * LIMIT, True, "%d octets are charged" % charged)
+        equal(cgroup.events("oom_kill"), "0", "killed processes")
+        carry(pairs)
+        lab.exchange(*bystander)
+        another = lab.pair()
+        lab.is_smc(*another)
+        lab.exchange(*another)
+        close([*pairs, bystander, another])
+        listening.close()
+        lab.all_gone()
+
+
+def cgroup_of_a_listener_is_charged():
+    """The listener's cgroup pays for what is not accepted yet, too."""
+    limited("b")
+
+
+def cgroup_of_a_client_is_charged():
+    """The client's cgroup pays."""
+    limited("a")
+
+
+def namespace_has_a_limit():
+    """Buffers of a namespace stop at its limit, which counts exactly."""
+    sides()
+    before = lab.counter("b", "buffer_bytes")
+    write("b", "smcr_max_kbytes", (before + LIMIT) >> 10)
+    with lab.listener("b") as listening:
+        pairs = connections(listening, fresh(MANY))
+        smc = outcome("b", pairs)
+        equal(8 <= smc <= 17, True, "%d connections use SMC-R" % smc)
+        used = lab.counter("b", "buffer_bytes") - before
+        equal(LIMIT * 3 // 4 <= used <= LIMIT, True, "%d octets of buffers" % used)
+        carry(pairs)
+        close(pairs)
+        # With the elements the connections go, with the RMBs all but the first of each group.
+        lab.until(lambda: lab.counter("b", "buffer_bytes") <= before + 4 * BUFFER,
+                  "buffers are left", 90)
+        pairs = connections(listening, fresh(2))
+        equal([lab.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 2, "modes")
+        close(pairs)
+    lab.all_gone()
+
+
+def initial_namespace_bounds_the_others():
+    """What a namespace says of itself does not raise its limits over those of the initial one; only
+    that one has the limit of all."""
+    sides()
+    equal((SETTINGS / "smcr_host_max_kbytes").exists(), True, "limit of the host")
+    with lab.inside("b"):
+        equal((SETTINGS / "smcr_host_max_kbytes").exists(), False, "limit of the host in b")
+    write("b", "smcr_max_kbytes", 0x7fffffff)
+    for name in ("smcr_max_kbytes", "smcr_host_max_kbytes"):
+        was = read(None, name)
+        write(None, name, 0)
+        try:
+            with lab.listener("b") as listening:
+                pairs = connections(listening, fresh(1))
+                equal(outcome("b", pairs), 0, "connections that use SMC-R")
+                carry(pairs)
+                close(pairs)
+        finally:
+            write(None, name, was)
+    client, server = lab.pair()
+    lab.is_smc(client, server)
+    close([(client, server)])
+    lab.all_gone()
+
+
+def unused_buffers_are_given_back():
+    """RMBs that no connection needs go, on both sides, and can be made again."""
+    sides()
+
+    def most_rmbs(side):
+        return max(int(line["rmbs"]) for line in lab.records(side, "links"))
+    with lab.listener("b") as listening:
+        pairs = connections(listening, fresh(20))
+        equal([lab.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 20, "modes")
+        for side in "ab":
+            equal(most_rmbs(side) > 1, True, "RMBs at " + side)
+        close(pairs[1:])
+        lab.until(lambda: {most_rmbs(side) for side in "ab"} == {1}, "RMBs are left", 60)
+        lab.exchange(*pairs[0])
+        more = connections(listening, fresh(20))
+        equal([lab.mode("b", pair[1])[0] for pair in more], ["smc"] * 20, "modes")
+        carry(more)
+        close([pairs[0], *more])
+    lab.all_gone()
+
+
+def unread(count):
+    """Connections whose server has more to say than the client's buffer holds, and closes."""
+    with lab.listener("b") as listening:
+        pairs = connections(listening, fresh(count))
+    equal({lab.mode("b", server)[0] for _, server in pairs}, {"smc"}, "modes")
+    for _, server in pairs:
+        server.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                server.send(b"x" * 65536)
+        server.close()
+    return [client for client, _ in pairs]
+
+
+def orphans_are_limited():
+    """A server's close with data under way is a reset if too many others are under way."""
+    sides()
+    write("b", "smcr_max_orphans", 3)
+    clients = unread(5)
+    ends = [lab.error_of(drain, client) for client in clients]
+    equal(ends, ["none"] * 3 + ["ECONNRESET"] * 2, "ends of the clients")
+    for client in clients:
+        client.close()
+    lab.until(lambda: lab.counter("b", "orphans") == 0, "orphans are left")
+    # There is room again.
+    clients = unread(3)
+    equal([lab.error_of(drain, client) for client in clients], ["none"] * 3, "ends of the clients")
+    for client in clients:
+        client.close()
+    lab.all_gone()
+
+
+def drain(client):
+    """Reads to the end."""
+    while client.recv(65536):
+        pass
+
+
+def slow_reader_does_not_hold_an_orphan():
+    """A client that reads little at a time does not keep a closed connection for ever."""
+    sides()
+    write("b", "smcr_orphan_time", 3)
+    client, = unread(1)
+    equal(lab.counter("b", "orphans"), 1, "orphans")
+    begin = time.monotonic()
+
+    def over():
+        client.recv(100)
+        return lab.counter("b", "orphans") == 0
+    try:
+        lab.until(over, "the closed connection lives", 20)
+    except AssertionError:
+        print("# ", lab.proc("b", "conns"), lab.proc("a", "conns"), lab.counters("b"))
+        raise
+    equal(time.monotonic() - begin >= 2, True, "time until the end")
+    # What came before stays readable.
+    equal(lab.error_of(drain, client), "ECONNRESET", "end of the client")
+    client.close()
+    lab.all_gone()
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
+                     namespace_has_a_limit, initial_namespace_bounds_the_others,
+                     unused_buffers_are_given_back, orphans_are_limited,
+                     slow_reader_does_not_hold_an_orphan])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
