@@ -468,3 +468,44 @@ impl Socket {
         (!att.is_null()).then(|| unsafe { f(&(*att).option, &(*att).nonce) })
     }
 }
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_net_events)]
+mod tests {
+    use super::*;
+
+    /// Memory that is larger than a sock, of which only the user data are looked at.
+    type SockMemory = [u64; 512];
+    const FUNC: usize = offset_of!(Head, func) / size_of::<usize>();
+
+    // The tag alone is that of `net/smc`, too.
+    #[test]
+    fn user_data_of_other_modules_is_no_attachment() -> Result {
+        let mut memory = KBox::new([0u64; 512] as SockMemory, GFP_KERNEL)?;
+        let sk: *mut bindings::sock = memory.as_mut_ptr().cast();
+        let mut object = KBox::new([0usize; 8], GFP_KERNEL)?;
+        let address = object.as_mut_ptr() as usize;
+        let ours: WakeFn = on_wake;
+        let set = |tagged: usize| {
+            // SAFETY: The memory has room for a sock.
+            unsafe { bindings::rdma_sock_helper_set_user_data(sk, tagged as *mut c_void) }
+        };
+        for (func, tagged, found) in [
+            (0, 0, false),
+            (0, TAG, false),
+            (0, address | TAG, false),
+            (usize::MAX, address | TAG, false),
+            (ours as usize, address | TAG_MASK, false),
+            (ours as usize, address, false),
+            (ours as usize, address | TAG, true),
+        ] {
+            object[FUNC] = func;
+            set(tagged);
+            let att = Attachment::of(sk);
+            assert_eq!(!att.is_null(), found);
+            assert!(!found || att as usize == address);
+        }
+        set(0);
+        Ok(())
+    }
+}
