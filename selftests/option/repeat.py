@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """A SYN is repeated while its connection becomes established and the copy of the SYN is freed, by the
-module, by TCP with the listener, or by nobody as a program wants it."""
+module, by TCP with the listener, or not at all, as a program wants it."""
 
 import os
 import socket

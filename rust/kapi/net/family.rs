@@ -168,7 +168,8 @@ impl<T: SocketOps> Drop for Registration<T> {
         // SAFETY: By the type invariants. The functions wait for the lookup of a socket call that found
         // the tables, but not for what the call does next: `sk_alloc` may sleep before it asks for a
         // reference to the module, which it does not get while the module goes. So the tables stay,
-        // and are TCP's when the module is gone: a call that comes late makes a TCP socket.
+        // and are TCP's when the module is gone: a call that comes late makes a TCP socket. Left is the
+        // window of every module, a few instructions between the load of the owner and its use.
         unsafe {
             let [sw, sw6] = &(*self.tables).protosw;
             if self.stage >= Stage::Family {
