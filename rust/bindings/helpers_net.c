@@ -628,6 +628,11 @@ u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev)
 	return READ_ONCE(dev->ifindex);
 }
 
+bool rdma_sock_helper_dev_is_loopback(const struct net_device *dev)
+{
+	return READ_ONCE(dev->flags) & IFF_LOOPBACK;
+}
+
 bool rdma_sock_helper_dev_mac(const struct net_device *dev, u8 *mac)
 {
 	if (dev->addr_len != ETH_ALEN)

@@ -127,6 +127,7 @@ void rdma_sock_helper_peer_addr(const struct sock *sk, u8 *ip, __be16 *port,
 struct net_device *rdma_sock_helper_egress(struct sock *sk, u32 *mtu);
 struct net_device *rdma_sock_helper_vlan_base(struct net_device *dev, u16 *vlan);
 u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev);
+bool rdma_sock_helper_dev_is_loopback(const struct net_device *dev);
 bool rdma_sock_helper_dev_mac(const struct net_device *dev, u8 *mac);
 int rdma_sock_helper_ipv4_prefix(const struct net_device *dev, u32 addr_be,
 				 u32 *net_be, u8 *len);

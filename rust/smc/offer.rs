@@ -135,6 +135,9 @@ pub(crate) struct PeerElement {
 
 /// The networks a connection's interface is attached to.
 pub(super) fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
+    if egress.loopback {
+        return Some(Networks::of_host(sk.local_addr().as_v4().is_some()));
+    }
     match sk.local_addr() {
         Addr::V4 { ip, .. } => {
             let (_, len) = ipv4_prefix(&sk.net(), egress.ifindex, ip)?;
@@ -166,7 +169,12 @@ pub(super) fn networks(sk: &Sock, egress: &Egress) -> Option<Networks> {
 fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
     let sk = &connection.sk;
     let egress = sk.egress()?;
-    let ip = sk.local_addr().ip_mapped();
+    // A device on lo serves all addresses of the host by the one it is sure to have.
+    let addr = sk.local_addr();
+    let ip = match egress.loopback {
+        true => addr.loopback(),
+        false => addr.ip_mapped(),
+    };
     let path = connection.engine.find_path(sk.net_cookie(), &egress, ip)?;
     Some((path, egress))
 }

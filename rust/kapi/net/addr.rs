@@ -60,6 +60,14 @@ impl Addr {
         }
     }
 
+    /// The loopback address of the same protocol, in the form of [`Self::ip_mapped`].
+    pub(crate) fn loopback(&self) -> [u8; 16] {
+        match self.as_v4() {
+            Some(_) => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1],
+            None => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+        }
+    }
+
     /// The IPv4 address, also of an IPv4-mapped IPv6 address.
     pub(crate) fn as_v4(&self) -> Option<[u8; 4]> {
         match *self {

@@ -24,6 +24,8 @@ pub(crate) struct Egress {
     pub(crate) vlan: Option<u16>,
     /// The MTU of the path.
     pub(crate) mtu: u32,
+    /// It is the loopback device: the other end is an address of this host.
+    pub(crate) loopback: bool,
 }
 
 impl Egress {
@@ -50,6 +52,7 @@ impl Egress {
                 mac,
                 vlan,
                 mtu,
+                loopback: bindings::rdma_sock_helper_dev_is_loopback(dev),
             })
         }
     }

@@ -141,6 +141,21 @@ impl Networks {
     /// Octets without any prefix of IPv6.
     pub(super) const LEAST: usize = size_of::<RawNetworks>();
 
+    /// The network that all addresses of a host share with each other: the one of its loopback
+    /// device. A connection of a host with itself is in no other, whichever addresses it uses.
+    pub(crate) const fn of_host(v4: bool) -> Self {
+        if v4 {
+            return Self::V4(Prefix4 {
+                addr: [127, 0, 0, 0],
+                len: 8,
+            });
+        }
+        Self::V6(Prefix6List::new(Prefix6 {
+            addr: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            len: 128,
+        }))
+    }
+
     /// Whether a host on `self` and one on `other` share a link: the same IPv4 subnet, or at least
     /// one IPv6 prefix (CLC-126, CLC-127).
     pub(crate) fn shares_link_with(&self, other: &Self) -> bool {
@@ -245,6 +260,18 @@ mod tests {
         assert_eq!(Prefix4::new([1; 4], 32).map(|p| p.addr), Some([1; 4]));
         assert_eq!(Prefix6::new([1; 16], 0).map(|p| p.addr), Some([0; 16]));
         assert_eq!(Prefix6::new([1; 16], 128).map(|p| p.addr), Some([1; 16]));
+        Ok(())
+    }
+
+    #[test]
+    fn network_of_a_host_is_that_of_its_loopback_addresses() -> Result<(), &'static str> {
+        let one = Prefix4::new([127, 0, 0, 1], 8).map(Networks::V4);
+        assert_eq!(one, Some(Networks::of_host(true)));
+        let mut ip = [0; 16];
+        ip[15] = 1;
+        let six = Prefix6::new(ip, 128).map(Prefix6List::new).map(Networks::V6);
+        assert_eq!(six, Some(Networks::of_host(false)));
+        assert!(!Networks::of_host(true).shares_link_with(&Networks::of_host(false)));
         Ok(())
     }
 

@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Connections of a host with itself: whatever address it has, they leave by lo, and an RDMA device on
+lo serves them."""
+
+import pathlib
+import socket
+import sys
+
+import ktap
+import lab
+from decline import NO_DEVICE
+from ktap import equal
+from lab import command, exchange
+from topology import await_gid, ip
+
+DEVICE = "rs_lo"
+# Two addresses on the wire, one of which also the RDMA device of the wire has.
+OWN = {socket.AF_INET: ("10.9.0.1", "192.0.2.9"), socket.AF_INET6: ("fd09::1", "fd02::9")}
+LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
+
+
+def host(device=True):
+    """A host with several addresses, and a device on lo."""
+    command("rdma", "link", "delete", DEVICE, check=False)
+    lab.netns("up")
+    ip("a", "address", "add", "192.0.2.9/24", "dev", "va")
+    ip("a", "address", "add", "fd02::9/64", "dev", "va", "nodad")
+    if device:
+        command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", DEVICE, "type", "rxe",
+                "netdev", "lo")
+        for address in LOOPBACK.values():
+            await_gid(DEVICE, address)
+
+
+def connect(family, source, target, spoken=None):
+    """A connection within the host; `spoken` is how the client writes the address."""
+    listening = lab.new_socket("a", family)
+    listening.bind((target, 0))
+    listening.listen(4)
+    client = lab.new_socket("a", socket.AF_INET6 if spoken else family)
+    if not spoken:
+        client.bind((source, 0))
+    client.settimeout(lab.BOUND)
+    client.connect((spoken or target, listening.getsockname()[1]))
+    listening.settimeout(lab.BOUND)
+    server, _ = listening.accept()
+    server.settimeout(lab.BOUND)
+    listening.close()
+    return client, server
+
+
+def goes_by_lo(client, server):
+    """Both ends go by RDMA over the device on lo, and so do the data."""
+    before = lab.counter("a", "tx_bytes")
+    equal((lab.mode("a", client)[0], lab.mode("a", server)[0]), ("smc", "smc"), "modes")
+    exchange(client, server, 100000)
+    equal(lab.counter("a", "tx_bytes") - before, 200000, "bytes by RDMA")
+    ports = {":%d" % sock.getsockname()[1] for sock in (client, server)}
+    used = {line["dev"] for line in lab.records("a", "conns")
+            if ":" + line["local"].rsplit(":", 1)[1] in ports and line["mode"] == "smc"}
+    equal(used, {DEVICE}, "devices")
+    client.close()
+    server.close()
+
+
+def all_ways():
+    """Every pair of own addresses, of both protocols."""
+    for family, own in OWN.items():
+        for source in own + (LOOPBACK[family],):
+            for target in own + (LOOPBACK[family],):
+                goes_by_lo(*connect(family, source, target))
+
+
+def version_1():
+    """In version 1 all addresses of a host are in the network of its loopback device."""
+    host()
+    all_ways()
+
+
+def version_2():
+    """The same with an enterprise identifier."""
+    host()
+    with lab.inside("a"):
+        pathlib.Path("/proc/net/rdma_sock/ueids").write_text("LAB.ONE", encoding="ascii")
+    all_ways()
+    equal({line["version"] for line in lab.records("a", "links")}, {"2"}, "versions")
+
+
+def mapped_address():
+    """An IPv6 client and an IPv4 server."""
+    host()
+    goes_by_lo(*connect(socket.AF_INET, None, "192.0.2.9", "::ffff:192.0.2.9"))
+
+
+def no_device_on_lo():
+    """A device on the wire is no way to the host itself."""
+    host(device=False)
+    client, server = connect(socket.AF_INET, *OWN[socket.AF_INET])
+    equal(lab.mode("a", client), ("tcp", NO_DEVICE), "client")
+    exchange(client, server, 1000)
+
+
+def main():
+    """All tests."""
+    lab.need_module()
+    try:
+        return ktap.run([version_1, version_2, mapped_address, no_device_on_lo])
+    finally:
+        command("rdma", "link", "delete", DEVICE, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
