@@ -100,17 +100,36 @@ class Group:
         for piece in changed(message, changes):
             self.qp.send(piece)
 
-    def hear(self, kind, reply=None, seconds=raw.SECONDS):
-        """The next LLC message of that kind."""
+    def hear(self, kind, reply=None, seconds=lab.BOUND):
+        """The next LLC message of that kind. On a loaded machine it may be late; one that does not come
+        although the link answers to what was said later is lost."""
         def found():
             for message in self.inbox:
                 if message["type"] == kind and reply in (None, message["reply"]):
                     return message
             return None
-        message = self.host.wait(found, "LLC message %d" % kind, seconds)
+        try:
+            message = self.host.wait(found, "LLC message %d" % kind, seconds)
+        except AssertionError as error:
+            raise AssertionError("%s; the link %s, flying: %s, refused: %s" % (
+                error, self.verdict(), [packet[1] for packet in self.qp.flying], self.qp.refused)) from error
         with self.host.lock:
             self.inbox.remove(message)
         return message
+
+    def verdict(self):
+        """Whether the kernel answers on the link at all."""
+        data = os.urandom(16)
+        self.say(llc(TEST_LINK, data=data))
+
+        def answered():
+            return any(message["type"] == TEST_LINK and message["reply"] and message.raw("data") == data
+                       for message in self.inbox)
+        try:
+            self.host.wait(answered, "TEST LINK")
+        except AssertionError:
+            return "does not answer either"
+        return "lives"
 
     def confirm_link(self, reply, changes=None):
         """Says CONFIRM LINK."""
