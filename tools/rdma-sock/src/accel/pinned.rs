@@ -7,6 +7,7 @@
 
 use anyhow::{
     anyhow,
+    bail,
     Context,
     Result, //
 };
@@ -21,8 +22,16 @@ use libbpf_rs::{
     PrintLevel, //
 };
 use std::{
-    fs,
+    fs::{
+        self,
+        DirBuilder,
+        Metadata, //
+    },
     io,
+    os::unix::fs::{
+        DirBuilderExt,
+        MetadataExt, //
+    },
     path::{
         Path,
         PathBuf, //
@@ -47,6 +56,11 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/accel.bpf.o"));
 const ACCEL_ABI: u32 = 1;
 
 const FOLDER: &str = "rdma-sock";
+
+/// Whose the folder has to be, and the bits that let others write to it.
+const ROOT: u32 = 0;
+const WRITE_BY_OTHERS: u32 = 0o022;
+const FOLDER_MODE: u32 = 0o700;
 const LINK: &str = "link";
 const CONFIG: &str = "config";
 const CGROUPS: &str = "cgroups";
@@ -125,6 +139,9 @@ impl Pinned {
     /// Opens the maps; none if no program is attached.
     pub(super) fn open() -> Result<Option<Self>> {
         let dir = folder();
+        if !check_folder(&dir)? {
+            return Ok(None);
+        }
         let link = dir.join(LINK);
         if !link
             .try_exists()
@@ -154,7 +171,10 @@ impl Pinned {
             .and_then(libbpf_rs::OpenObject::load)
             .map_err(|error| explain(error, "load"))?;
         let dir = folder();
-        fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        DirBuilder::new()
+            .mode(FOLDER_MODE)
+            .create(&dir)
+            .with_context(|| dir.display().to_string())?;
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if MAPS.contains(&name.as_str()) {
@@ -284,6 +304,9 @@ impl Pinned {
 /// Detaches the program, if there is one, and removes all pins.
 pub(super) fn remove() -> Result<()> {
     let dir = folder();
+    if !check_folder(&dir)? {
+        return Ok(());
+    }
     capture_messages();
     // With a descriptor the kernel detaches the program when that is closed; by its name alone, it
     // would do so some time after this tool has ended.
@@ -294,6 +317,37 @@ pub(super) fn remove() -> Result<()> {
     }
     drop(link);
     ignore_absence(fs::remove_dir(&dir)).with_context(|| dir.display().to_string())
+}
+
+/// Refuses a folder that a user has made, or can write to: pins in it may be anything. A BPF file
+/// system that everybody may write to is sticky, so root's folder cannot be replaced after the check.
+/// False if there is no folder.
+fn check_folder(dir: &Path) -> Result<bool> {
+    let found = match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found.with_context(|| dir.display().to_string())?,
+    };
+    check_owner(&found, ROOT).with_context(|| {
+        format!(
+            "{} is not trusted: remove it, and mount the BPF file system with mode 0700",
+            dir.display()
+        )
+    })?;
+    Ok(true)
+}
+
+/// Is this a folder of `owner` to which no other user can write?
+fn check_owner(found: &Metadata, owner: u32) -> Result<()> {
+    if !found.is_dir() {
+        bail!("not a folder");
+    }
+    if found.uid() != owner {
+        bail!("owned by user {}, not by user {owner}", found.uid());
+    }
+    if found.mode() & WRITE_BY_OTHERS != 0 {
+        bail!("mode {:04o} lets other users write", found.mode() & 0o7777);
+    }
+    Ok(())
 }
 
 fn ignore_absence(result: io::Result<()>) -> io::Result<()> {
@@ -397,6 +451,43 @@ mod tests {
         assert_eq!(sizes(CGROUPS), (8, 8));
         assert_eq!(sizes(COMMS), (COMM_LEN, 8));
         assert_eq!(sizes(COUNTERS), (4, 8));
+    }
+
+    #[test]
+    fn folder_that_others_own_or_write_is_refused() {
+        use std::os::unix::fs::{
+            symlink,
+            PermissionsExt, //
+        };
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join(FOLDER);
+        let check = |owner| check_owner(&fs::symlink_metadata(&dir).unwrap(), owner);
+        DirBuilder::new().mode(FOLDER_MODE).create(&dir).unwrap();
+        let own = fs::symlink_metadata(&dir).unwrap().uid();
+        assert!(check(own).is_ok());
+        let error = check(own + 1).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("owned by user {own}, not by user {}", own + 1)
+        );
+        for mode in [0o720, 0o702, 0o1777] {
+            fs::set_permissions(&dir, fs::Permissions::from_mode(mode)).unwrap();
+            let error = check(own).unwrap_err().to_string();
+            assert_eq!(error, format!("mode {mode:04o} lets other users write"));
+        }
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(check(own).is_ok());
+
+        let other = root.path().join("other");
+        fs::rename(&dir, &other).unwrap();
+        symlink(&other, &dir).unwrap();
+        assert_eq!(check(own).unwrap_err().to_string(), "not a folder");
+    }
+
+    #[test]
+    fn folder_that_is_not_there_is_no_error() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(!check_folder(&root.path().join(FOLDER)).unwrap());
     }
 
     #[test]
