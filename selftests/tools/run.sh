@@ -7,7 +7,7 @@ set -u
 # shellcheck source=selftests/tools/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-plan 12
+plan 15
 
 PYTHON=$(command -v python3)
 if smc_is_there; then
@@ -80,5 +80,31 @@ same "library is preloaded from where the tool is" "$library" "$(env -u LD_PRELO
 cp "$library" "$WORK/copy.so"
 same "what is preloaded already is kept" "$library:$WORK/copy.so" \
 	"$(LD_PRELOAD=$WORK/copy.so "$TOOL" run sh -c "$inner")"
+
+# The kernel doubles what is asked for, and the library sets it for SMC sockets only.
+SIZES='
+import socket
+sock = socket.socket()
+print(*(sock.getsockopt(socket.SOL_SOCKET, name) for name in (socket.SO_RCVBUF, socket.SO_SNDBUF)))
+'
+asked='
+import socket
+for protocol in (256, 6):
+    try:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+        break
+    except OSError:
+        pass
+if protocol == 256:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 48 << 10)
+print(*(sock.getsockopt(socket.SOL_SOCKET, name) for name in (socket.SO_RCVBUF, socket.SO_SNDBUF)))
+'
+expected=$("$PYTHON" -c "$asked")
+same "SMC sockets get the sizes of buffers that are asked for, others do not" "$expected" \
+	"$("$TOOL" run -r 64K -t 49152 "$PYTHON" -c "$SIZES")"
+same "sizes are taken from the environment" "$expected" \
+	"$(SMC_RCVBUF=64K SMC_SNDBUF=48k "$TOOL" run "$PYTHON" -c "$SIZES")"
+refused "size that is none is an error" "2047M" "$TOOL" run -r 1G true
 
 finish

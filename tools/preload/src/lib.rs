@@ -7,13 +7,16 @@
 //! on machines without the module as if the library were not there. Nothing else needs wrapping:
 //! sockets from `accept(2)` are of the kind of the listening socket.
 //!
+//! `SMC_RCVBUF` and `SMC_SNDBUF` in the environment are the sizes that the buffers of SMC sockets get
+//! at first: octets, or KiB or MiB with a `K` or `M` behind the number.
+//!
 //! Programs that do not create sockets through the C library (statically linked ones, Go's runtime)
 //! and programs that the loader does not preload into (set-user-ID) are not reached.
 
 use libc::c_int;
 use std::{
     ffi::CStr,
-    mem, ptr,
+    mem, ptr, str,
     sync::atomic::{
         AtomicPtr,
         AtomicU32,
@@ -32,6 +35,15 @@ const SOCK_TYPE_MASK: c_int = 0xf;
 const RETRY_SECONDS: u32 = 10;
 
 type SocketFn = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+
+/// What the environment calls the sizes of buffers, and the socket options that set them.
+const SIZES: [(&CStr, c_int); 2] = [
+    (c"SMC_RCVBUF", libc::SO_RCVBUF),
+    (c"SMC_SNDBUF", libc::SO_SNDBUF),
+];
+
+/// The sizes that were asked for at the start of the program, in the order of [`SIZES`]; 0 none.
+static BUFFERS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 
 /// The C library's `socket`, or null until it has been looked up.
 static NEXT_SOCKET: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
@@ -109,6 +121,56 @@ fn next_socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     unsafe { socket(family, kind, protocol) }
 }
 
+/// The size in a word like `64K`; 0 if it is none, or more than the option takes.
+fn size_of(word: &[u8]) -> u32 {
+    let (digits, unit) = match word {
+        [digits @ .., b'k' | b'K'] => (digits, 1 << 10),
+        [digits @ .., b'm' | b'M'] => (digits, 1 << 20),
+        digits => (digits, 1),
+    };
+    str::from_utf8(digits)
+        .ok()
+        .and_then(|digits| digits.parse::<u32>().ok())
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|&size| c_int::try_from(size).is_ok())
+        .unwrap_or(0)
+}
+
+/// Reads the sizes of buffers from the environment.
+fn read_sizes() {
+    for ((name, _), buffer) in SIZES.iter().zip(&BUFFERS) {
+        // SAFETY: `name` is a C string.
+        let value = unsafe { libc::getenv(name.as_ptr()) };
+        if !value.is_null() {
+            // SAFETY: `value` is a C string of the environment, which the program does not change
+            // before its main function has begun.
+            let word = unsafe { CStr::from_ptr(value) };
+            buffer.store(size_of(word.to_bytes()), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Gives a fresh socket the sizes of buffers that were asked for. The kernel lowers what is above its
+/// limit, as for any program.
+fn set_buffers(fd: c_int) {
+    for ((_, option), buffer) in SIZES.iter().zip(&BUFFERS) {
+        let size = buffer.load(Ordering::Relaxed);
+        if size == 0 {
+            continue;
+        }
+        // SAFETY: `size` is four octets, as many as the call is told.
+        unsafe {
+            libc::setsockopt(
+                fd,
+                libc::SOL_SOCKET,
+                *option,
+                ptr::from_ref(&size).cast(),
+                size_of_val(&size) as libc::socklen_t,
+            );
+        }
+    }
+}
+
 /// `socket(2)`, with SMC in place of TCP where the kernel has it.
 // SAFETY: The symbol takes the place of the C library's on purpose, with the same signature.
 #[unsafe(no_mangle)]
@@ -120,6 +182,8 @@ pub extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     let errno_before = errno();
     let fd = next_socket(family, kind, IPPROTO_SMC);
     if fd >= 0 {
+        set_buffers(fd);
+        set_errno(errno_before);
         return fd;
     }
     if is_lack_of_protocol(errno()) {
@@ -131,9 +195,11 @@ pub extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     next_socket(family, kind, protocol)
 }
 
-/// Looks up the C library's `socket` at start, as `dlsym` is not for signal handlers.
+/// Looks up the C library's `socket` at start, as `dlsym` is not for signal handlers, and neither is
+/// the environment for threads.
 extern "C" fn initialize() {
     look_up();
+    read_sizes();
 }
 
 // SAFETY: The loader calls what this section holds before the program's main function; the function
@@ -173,6 +239,24 @@ mod tests {
         assert!(is_too_early(100, 100));
         assert!(is_too_early(100, 100 + RETRY_SECONDS - 1));
         assert!(!is_too_early(100, 100 + RETRY_SECONDS));
+    }
+
+    #[test]
+    fn size_has_a_unit_or_none() {
+        for (word, size) in [
+            ("16384", 16384),
+            ("64K", 65536),
+            ("64k", 65536),
+            ("1M", 1 << 20),
+            ("", 0),
+            ("K", 0),
+            ("-1", 0),
+            ("64KB", 0),
+            ("2048M", 0),
+            ("99999999999", 0),
+        ] {
+            assert_eq!(size_of(word.as_bytes()), size, "{word}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::{
     path::PathBuf, //
 };
 
+use crate::run;
+
 /// Carries TCP programs over RDMA with the rdma_sock kernel module.
 #[derive(Debug, Parser)]
 #[command(name = "rdma-sock", version, max_term_width = 100)]
@@ -105,6 +107,14 @@ pub(crate) struct RunArgs {
     /// The library to preload, instead of the one installed with this tool
     #[arg(long, value_name = "FILE")]
     pub(crate) preload: Option<PathBuf>,
+
+    /// Size of the receive buffer of its SMC sockets, in octets, or with K or M behind it
+    #[arg(short = 'r', long, value_name = "SIZE", value_parser = run::parse_size)]
+    pub(crate) rcvbuf: Option<u32>,
+
+    /// Size of the send buffer of its SMC sockets, in the same way
+    #[arg(short = 't', long, value_name = "SIZE", value_parser = run::parse_size)]
+    pub(crate) sndbuf: Option<u32>,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]

@@ -36,6 +36,10 @@ use crate::{
 const LIBRARY: &str = "librdma_sock_preload.so";
 const VARIABLE: &str = "LD_PRELOAD";
 
+/// What tells the library the sizes of buffers; the names are those of smc_run(8).
+const RCVBUF: &str = "SMC_RCVBUF";
+const SNDBUF: &str = "SMC_SNDBUF";
+
 /// What shells answer when a program cannot be executed, or is not found.
 const CANNOT_EXECUTE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -72,7 +76,30 @@ fn prepare(args: &RunArgs) -> Result<Command> {
     let (program, arguments) = args.command.split_first().context("no program given")?;
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, preload);
+    for (name, size) in [(RCVBUF, args.rcvbuf), (SNDBUF, args.sndbuf)] {
+        if let Some(size) = size {
+            command.env(name, size.to_string());
+        }
+    }
     Ok(command)
+}
+
+/// Parses a size in octets: a number, or one of KiB or MiB with a letter behind it. No more than the
+/// socket option takes.
+pub(crate) fn parse_size(text: &str) -> Result<u32> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1 << 10),
+        Some((at, 'm' | 'M')) => (&text[..at], 1 << 20),
+        _ => (text, 1),
+    };
+    let size = digits
+        .parse::<u32>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match size {
+        Some(size @ 1..) if i32::try_from(size).is_ok() => Ok(size),
+        _ => bail!("not a size between 1 and 2047M"),
+    }
 }
 
 /// Looks for the library where it is built or installed, relative to the file of this program.
@@ -120,6 +147,36 @@ fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn size_is_a_number_with_or_without_a_unit() {
+        for (text, size) in [
+            ("1", 1),
+            ("16384", 16384),
+            ("64K", 65536),
+            ("64k", 65536),
+            ("2m", 2 << 20),
+            ("2047M", 2047 << 20),
+        ] {
+            assert_eq!(parse_size(text).unwrap(), size, "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            "0K",
+            "K",
+            "-1",
+            "+",
+            "1G",
+            "1KB",
+            "2048M",
+            "2147483648",
+            "4194304K",
+            "1.5M",
+        ] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn library_is_found_next_to_the_program_or_in_lib() {
