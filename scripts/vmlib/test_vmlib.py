@@ -8,6 +8,7 @@ import unittest
 
 import kernel_log
 import ktap
+import soak
 
 
 def counted(text):
@@ -133,6 +134,63 @@ class KernelLog(unittest.TestCase):
     def test_one_report_gives_one_excerpt(self):
         self.assertEqual(len(self.reports(
             "[    1.0] WARNING: a.c:1 at f\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n")), 1)
+
+
+def end(**values):
+    """A record of one end of a connection that ended well."""
+    fields = dict.fromkeys(soak.Record._fields, 0)
+    fields.update(seed=1, begin=1000, end=2000, progress=2000, state=soak.OVER, mode=soak.BY_RDMA,
+                  wrong_at=soak.ALL_RIGHT, saw_end=1, shut=1, pid=1)
+    fields.update(values)
+    return soak.Record(**fields)
+
+
+class Soak(unittest.TestCase):
+    """What counts as lost."""
+
+    FAULT = [{"kind": "device", "detail": "", "begin": 1.5, "end": 1.6, "harmless": False}]
+
+    def judge(self, client, server, events=()):
+        """The counts for one connection."""
+        verdict = soak.Verdict()
+        verdict.connection("test", client, server, events)
+        return verdict
+
+    def test_record_has_the_size_of_the_programs_one(self):
+        self.assertEqual(soak.RECORD.size, 112)
+        self.assertEqual(len(soak.RECORD.unpack(bytes(112))), len(soak.Record._fields))
+
+    def test_streams_that_came_whole_are_whole(self):
+        verdict = self.judge(end(sent=100, got=7), end(sent=7, got=100, server=1))
+        self.assertEqual((verdict.count["whole"], verdict.wrong), (1, []))
+
+    def test_stream_that_ends_early_in_good_order_is_lost(self):
+        verdict = self.judge(end(sent=100), end(got=99, server=1), self.FAULT)
+        self.assertEqual((verdict.count["lost"], verdict.count["bytes lost"]), (1, 1))
+
+    def test_stream_that_ends_early_with_an_error_is_broken(self):
+        broken = end(got=99, saw_end=0, receive_error=104, server=1)
+        verdict = self.judge(end(sent=100), broken, self.FAULT)
+        self.assertEqual((verdict.count["broken"], verdict.wrong), (1, []))
+        self.assertEqual(len(self.judge(end(sent=100), broken).wrong), 1)
+
+    def test_end_behind_an_error_that_another_call_got_proves_nothing(self):
+        verdict = self.judge(end(sent=100), end(got=99, send_error=32, server=1), self.FAULT)
+        self.assertEqual((verdict.count["lost"], verdict.count["broken"]), (0, 1))
+
+    def test_octets_that_are_wrong_or_of_nobody_are_lost(self):
+        for client, server in ((end(sent=100), end(got=5, wrong_at=5, server=1)),
+                               (end(sent=4, sending=4), end(got=5, server=1)),
+                               (None, end(got=5, server=1))):
+            self.assertEqual(self.judge(client, server, self.FAULT).count["lost"], 1)
+
+    def test_octets_of_a_call_that_never_came_back_may_have_been_sent(self):
+        killed = end(sent=4, sending=9, ending=4, shut=0, saw_end=0)
+        verdict = self.judge(killed, end(got=9, server=1))
+        self.assertEqual((verdict.count["ended as planned"], verdict.wrong), (1, []))
+
+    def test_connection_that_hangs_is_a_failure(self):
+        self.assertEqual(len(self.judge(end(stuck=1), end(server=1)).wrong), 1)
 
 
 if __name__ == "__main__":

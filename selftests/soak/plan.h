@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the two programs of a connection do: all of it follows from the seed of the connection, so that
- * both ends know it, and a run can be repeated.
+ * What the two programs of a connection do: all of it follows from the seed of the connection, so
+ * that both ends know it, and a run can be repeated.
  */
 
 #ifndef RS_PLAN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What became of each connection: a table in a file that both the programs and their parents write to,
- * so that a program that is killed leaves what it knew. scripts/vmlib/soak.py reads it.
+ * What became of each connection: a table in a file that both the programs and their parents write
+ * to, so that a program that is killed leaves what it knew. scripts/vmlib/soak.py reads it.
  */
 
 #ifndef RS_RECORD_H
@@ -75,7 +75,8 @@ static inline struct record *new_record(struct record *table, int server)
 		return NULL;
 	record = &table[next++];
 	record->server = server;
-	record->begin = record->progress = now_ms();
+	record->begin = now_ms();
+	record->progress = record->begin;
 	record->wrong_at = ALL_RIGHT;
 	record->state = BEGUN;
 	return record;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Connections of all kinds, without end; each follows the plan of its seed (plan.h) in a process of its
- * own, and leaves a record (record.h).
+ * Connections of all kinds, without end; each follows the plan of its seed (plan.h) in a process of
+ * its own, and leaves a record (record.h).
  *
  * traffic serve NAME=VALUE...   take connections, until SIGTERM
  * traffic call NAME=VALUE...    make connections, until SIGTERM
- * traffic churn NAME=VALUE...   each with a listener of its own, from rs-a to rs-b, with moments when
- *                               there is no socket at all
+ * traffic churn NAME=VALUE...   each with a listener of its own, from rs-a to rs-b, with moments
+ *                               when there is no socket at all
  * traffic show seed=N ...       the plan of that connection
  *
  * records=FILE, port=N (the first of the listeners' ports), to=IPV4, to6=IPV6, seed=N, parallel=N,
  * largest=N (octets of a stream), ipv6=0|1, patience=N (seconds without progress after which a
- * connection counts as stuck), pace=N (ms between two new connections), ready=N (a descriptor that is
- * written to as soon as the listeners are there)
+ * connection counts as stuck), pace=N (ms between two new connections), ready=N (a descriptor that
+ * is written to as soon as the listeners are there)
  */
 
 #define _GNU_SOURCE
@@ -217,8 +217,9 @@ static bool read_up_to(struct end *end, struct tools *t, char *data, __u64 whole
 		record->got += same;
 		if (same != (size_t)n) {
 			record->wrong_at = record->got;
-			printf("soak: LOST: seed %llu: octet %llu to the %s is %02x\n", record->seed,
-			       record->got, end->side == SERVER ? "server" : "client",
+			printf("soak: LOST: seed %llu: octet %llu to the %s is %02x\n",
+			       record->seed, record->got,
+			       end->side == SERVER ? "server" : "client",
 			       (unsigned char)data[same]);
 			return false;
 		}
@@ -348,7 +349,7 @@ static void run_end(struct end *end)
 		if (!only_writes)
 			has_reader = !pthread_create(&reader, NULL, read_stream, end);
 		if (!has_writer || (!only_writes && !has_reader)) {
-			/* No memory: the other end gets a reset, and all there is to say is here. */
+			/* No memory: the other end gets a reset. */
 			end->record->send_error = ENOMEM;
 			set_linger(end->fd, 0);
 			_exit(0);
@@ -404,7 +405,8 @@ static int send_header(int fd, __u64 seed)
 	while (at < sizeof(header)) {
 		ssize_t n = send(fd, (char *)header + at, sizeof(header) - at, MSG_NOSIGNAL);
 
-		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM && errno != ENOBUFS)
+		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM &&
+		    errno != ENOBUFS)
 			return -1;
 		at += n > 0 ? n : 0;
 	}
@@ -550,8 +552,7 @@ static void show_stacks(pid_t pid)
 	char command[200];
 
 	snprintf(command, sizeof(command),
-		 "for t in /proc/%d/task/*; do cat $t/syscall $t/stack 2>/dev/null; done | sed 's/^/soak:   /'",
-		 pid);
+		 "cd /proc/%d/task; cat */syscall */stack 2>/dev/null | sed 's/^/soak:   /'", pid);
 	fflush(stdout);
 	if (system(command))
 		printf("soak: no stacks of %d\n", pid);
@@ -575,10 +576,11 @@ static void look_after_children(void)
 			running--;
 			continue;
 		}
-		if (child->record->stuck || now < child->record->progress + patience * 1000ULL)
+		if (child->record->stuck ||
+		    now < child->record->progress + patience * 1000ULL)
 			continue;
 		child->record->stuck = 1;
-		printf("soak: STUCK: seed %llu: the %s has sent %llu and got %llu, and does not go on\n",
+		printf("soak: STUCK: seed %llu: the %s has sent %llu and got %llu\n",
 		       child->record->seed, child->record->server ? "server" : "client",
 		       child->record->sent, child->record->got);
 		show_stacks(child->pid);
@@ -674,8 +676,8 @@ static int serve(void)
 	}
 	while (!ending_soon || running) {
 		struct timespec tick = { 1, 0 };
-		int ready = ppoll(listeners, ending_soon || running >= MAX_PARALLEL ? 0 : count, &tick,
-				  &none);
+		bool full = ending_soon || running >= MAX_PARALLEL;
+		int ready = ppoll(listeners, full ? 0 : count, &tick, &none);
 
 		for (n = 0; ready > 0 && n < count; n++) {
 			struct record *record;
@@ -715,7 +717,9 @@ static void churn_one(__u64 seed)
 	port = local_port(p.fd);
 	record = begin_child(1);
 	if (record) {
-		fd = poll(&p, 1, patience * 1000) > 0 ? accept4(p.fd, NULL, NULL, SOCK_CLOEXEC) : -1;
+		fd = -1;
+		if (poll(&p, 1, patience * 1000) > 0)
+			fd = accept4(p.fd, NULL, NULL, SOCK_CLOEXEC);
 		close(p.fd);
 		if (fd >= 0)
 			run_server(record, fd);
@@ -749,9 +753,12 @@ static int churn(void)
 /* For people. */
 static int show(void)
 {
-	static const char * const ways[] = { "plain", "vector", "polled", "spliced", "ring", "more/peek",
-					     "other/edge" };
-	static const char * const endings[] = { "well", "closes", "lingers", "aborts", "killed", "stops" };
+	static const char * const ways[] = {
+		"plain", "vector", "polled", "spliced", "ring", "more/peek", "other/edge",
+	};
+	static const char * const endings[] = {
+		"well", "closes", "lingers", "aborts", "killed", "stops",
+	};
 	struct plan plan = plan_of(base_seed, &limits);
 	int side;
 
@@ -759,10 +766,12 @@ static int show(void)
 	for (side = 0; side < 2; side++) {
 		struct side_plan *s = &plan.side[side];
 
-		printf("%s: %llu octets, writes %s, reads %s, lends %d, corks %d, parts %llu, pause %u, sndbuf %d, rcvbuf %d, %s after %llu\n",
-		       side ? "server" : "client", plan.size[side], ways[s->writes], ways[s->reads],
-		       s->lends, s->corks, s->largest_part, s->pause, s->sndbuf, s->rcvbuf,
-		       endings[s->ending], s->ends_after);
+		printf("%s: %llu octets, writes %s, reads %s, lends %d, corks %d, ",
+		       side ? "server" : "client", plan.size[side], ways[s->writes],
+		       ways[s->reads], s->lends, s->corks);
+		printf("parts %llu, pause %u, sndbuf %d, rcvbuf %d, %s after %llu\n",
+		       s->largest_part, s->pause, s->sndbuf, s->rcvbuf, endings[s->ending],
+		       s->ends_after);
 	}
 	return 0;
 }

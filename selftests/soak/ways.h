@@ -86,7 +86,7 @@ static inline int await_socket(struct tools *t, short events)
 	return -1;
 }
 
-/* One request of the ring. It is always awaited, as the memory is used again: a task that hangs is killed. */
+/* One request of the ring. It is always awaited, as the memory is used again. */
 static inline ssize_t by_ring(struct tools *t)
 {
 	struct io_uring_cqe *cqe;
@@ -174,7 +174,7 @@ static inline ssize_t write_spliced(struct tools *t, const char *data, size_t si
 }
 
 /* Writes some octets of `data`. */
-static inline ssize_t write_some(struct tools *t, enum way way, const char *data, size_t size)
+static inline ssize_t write_some(struct tools *t, int way, const char *data, size_t size)
 {
 	struct io_uring_sqe *sqe;
 	ssize_t n;
@@ -206,7 +206,7 @@ static inline ssize_t write_some(struct tools *t, enum way way, const char *data
 		}
 		if (percent(&t->dice, 5))
 			return send(t->fd, data, 1, MSG_OOB | MSG_NOSIGNAL);
-		/* fallthrough */
+		return send(t->fd, data, size, MSG_NOSIGNAL);
 	default:
 		return percent(&t->dice, 50) ? write(t->fd, data, size) :
 					       send(t->fd, data, size, MSG_NOSIGNAL);
@@ -265,7 +265,7 @@ static inline ssize_t read_edge(struct tools *t, char *data, size_t size)
 }
 
 /* Reads some octets; 0 at the end of the stream. */
-static inline ssize_t read_some(struct tools *t, enum way way, char *data, size_t size)
+static inline ssize_t read_some(struct tools *t, int way, char *data, size_t size)
 {
 	struct io_uring_sqe *sqe;
 
