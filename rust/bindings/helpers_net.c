@@ -306,8 +306,8 @@ void rdma_sock_helper_proto_copy(struct proto *to, const struct proto *from,
 /* A socket call that found @to before it was unregistered makes a TCP socket of it. */
 void rdma_sock_helper_proto_restore(struct proto *to, const struct proto *from)
 {
-	/* The operations of sockets and the function come before the owner that vouches for them. */
 	WRITE_ONCE(to->init, from->init);
+	/* Operations of sockets and the function come before the owner that vouches for them. */
 	smp_wmb();
 	WRITE_ONCE(to->owner, from->owner);
 }
@@ -929,9 +929,9 @@ struct sock *rdma_sock_helper_rsk_listener(struct sock *sk)
 
 /*
  * When the request becomes a connection, tcp_move_syn() moves the copy to the child, whose owners
- * free it when they like, without a grace period. No lock excludes that while a SYN-ACK answers a
- * repeated SYN. But the request loses its pointer before the child can free the copy, and never gets
- * another one: what was read while the pointer stayed the same is what the SYN had.
+ * free it at any time, without a grace period. No lock excludes that while a SYN-ACK answers a
+ * repeated SYN. But the request loses its pointer before the child can free the copy, and never
+ * gets another one: octets read while the pointer stayed the same are those of the SYN.
  */
 u32 rdma_sock_helper_rsk_syn_options(struct sock *sk, u8 *to)
 {

@@ -464,10 +464,14 @@ impl Connection {
                 Outcome::Fallback {
                     reason,
                     out_of_sync,
-                    ..
+                    by_peer,
                 },
                 offer,
             ) => {
+                if !by_peer {
+                    // The peer may decline at the same time.
+                    this.doubt_first();
+                }
                 if let Some(offer) = offer {
                     let how = match out_of_sync {
                         true => Release::OutOfSync,

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A Proposal that comes when the server no longer waits for it.
+//! CLC messages that come when no handshake reads them any longer.
 //!
+//! A Proposal:
 //! A server gives up waiting for a client that sends nothing at all: something on the way may have
 //! taken the option out of the SYN-ACK, and then the connection is plain TCP for the client
 //! (`SMCR-TCP-18`, `SMCR-FBK-03`), which may be waiting for the server to speak first. But the
 //! client may also just have been slow. The application can send at once; before it reads, its
 //! first octets are looked at. If they are the start of a CLC message, the client's handshake has
 //! timed out here, and the connection ends as it does for every such timeout (`SMCR-CLC-11`).
+//!
+//! A Decline: if the RDMA link fails for both sides at the same time, each declines and goes on with
+//! TCP. The Decline of the peer is then in front of the application's octets, and is taken away.
 
 use super::connection::Connection;
 use crate::{
@@ -28,8 +32,8 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Octets that tell.
-const FIRST_BYTES: usize = 4;
+/// Octets to look at: a Decline has fewer.
+const FIRST_BYTES: usize = 64;
 
 impl Connection {
     /// Nothing has come yet. Any context.
@@ -48,15 +52,23 @@ impl Connection {
     /// Fewer of them than a Proposal's eye catcher has are data: a Proposal comes in one segment.
     pub(super) fn judge_first(&self) {
         let mut first = [0; FIRST_BYTES];
-        let peeked = self.sk.lock().peek(&mut first);
-        match peeked {
+        let mut sk = self.sk.lock();
+        if !self.is_doubtful() {
+            // Another reader was quicker.
+            return;
+        }
+        match sk.peek(&mut first) {
             Err(error) if error == EAGAIN => return,
             Ok(count) => {
                 let octets = first.get(..count).unwrap_or_default();
-                if Assembler::judge(octets) == Start::Message {
+                let decline = Assembler::leading_decline(octets);
+                if let Some(decline) = decline.and_then(|len| first.get_mut(..len)) {
+                    // The octets are there, so all of them are taken.
+                    let _ = sk.recv(decline);
+                } else if Assembler::judge(octets) == Start::Message {
                     let reason = Reason::Local(Local::ClcTimeout);
                     self.net.count_abort(self.side, reason);
-                    self.sk.abort(ECONNRESET);
+                    sk.abort(ECONNRESET);
                 }
             }
             // recvmsg reports the error.

@@ -14,7 +14,7 @@ import lab
 import roce
 import scene
 from ktap import equal
-from messages import ADD_LINK, CONFIRM_LINK
+from messages import ADD_LINK, CONFIRM_LINK, DECLINE
 from peer import connecting, settled
 from raw import Listener
 
@@ -208,6 +208,22 @@ def tcp_ends(make, steps, how):
     return test
 
 
+def declines_cross(stage, _):
+    """Both sides give the link up at the same time: the peer's Decline reaches no program, but all data
+    behind it does."""
+    conn = stage.another_peer().new()
+    conn.connect(stage.port)
+    dead_queue_pair(conn)
+    equal(conn.heard(BOUND)["type"], DECLINE, "message of the kernel")
+    conn.clc(DECLINE)
+    data = lab.known("behind", 5000)
+    conn.tcp.write(data)
+    lab.until(lambda: stage.arrived(conn), "the connection")
+    sock = stage.arrived(conn)
+    equal(lab.mode("b", sock)[0], "tcp", "mode")
+    equal(lab.receive(sock, len(data)) == data, True, "data behind the Decline")
+
+
 def listener_goes(stage, peer):
     """The program closes its listener while peers are at every step."""
     listening = lab.listener("b")
@@ -246,6 +262,7 @@ def cases():
         yield name + ".silence", silence(make, steps)
         yield name + ".tcp_reset", tcp_ends(make, steps, "abort")
         yield name + ".tcp_end", tcp_ends(make, steps, "close")
+    yield "declines_cross", declines_cross
     yield "listener_goes", listener_goes
     yield "client_goes", client_goes
 

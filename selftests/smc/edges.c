@@ -29,7 +29,7 @@ static int add_to(int set, int fd, __u32 events)
 	return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* The events of the next report about `fd`, which has to be the only one; 0 if none comes in time. */
+/* The events of the next report, which must be about `fd` alone; 0 if none comes in time. */
 static __u32 next_edge(int set, int fd, int timeout)
 {
 	struct epoll_event events[4];

@@ -65,6 +65,15 @@ impl Assembler {
         }
     }
 
+    /// The length of the Decline that `octets` begin with, if they do and it is complete.
+    pub(crate) fn leading_decline(octets: &[u8]) -> Option<usize> {
+        let len = announced_len(octets.get(..LEAD_LEN)?).ok()??;
+        match Message::parse(octets.get(..len)?) {
+            Ok(Message::Decline(_)) => Some(len),
+            _ => None,
+        }
+    }
+
     /// Where to put the next octets: as many as may be read now, and never none.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.buf
@@ -203,5 +212,14 @@ mod tests {
         ] {
             assert_eq!(Assembler::judge(octets), Start::Foreign);
         }
+    }
+
+    #[test]
+    fn decline_in_front_of_data_is_found_with_its_length() {
+        assert_eq!(Assembler::leading_decline(STREAM), Some(28));
+        assert_eq!(Assembler::leading_decline(&STREAM[..28]), Some(28));
+        assert_eq!(Assembler::leading_decline(&STREAM[..27]), None);
+        assert_eq!(Assembler::leading_decline(&STREAM[28..]), None);
+        assert_eq!(Assembler::leading_decline(&[]), None);
     }
 }
