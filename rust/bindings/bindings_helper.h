@@ -20,6 +20,7 @@
 #include <rdma/ib_verbs.h>
 
 #include "helpers_cmsg.h"
+#include "helpers_hide.h"
 #include "helpers_memory.h"
 #include "helpers_net.h"
 #include "helpers_pages.h"

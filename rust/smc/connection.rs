@@ -242,11 +242,31 @@ impl Connection {
 
     pub(crate) fn set_mode(&self, mode: Mode) {
         self.mode.store(mode.code(), Release);
+        self.show_queue();
     }
 
     /// Changes the mode if it is still `from`. Any context.
     pub(crate) fn change_mode(&self, from: Mode, to: Mode) -> bool {
-        self.mode.cmpxchg(from.code(), to.code(), Full).is_ok()
+        let changed = self.mode.cmpxchg(from.code(), to.code(), Full).is_ok();
+        if changed {
+            self.show_queue();
+        }
+        changed
+    }
+
+    /// Whether what comes on TCP is, for sure, data for the program.
+    pub(super) fn has_plain_queue(&self) -> bool {
+        matches!(self.mode(), Mode::Tcp | Mode::Listening) && !self.is_doubtful()
+    }
+
+    /// Keeps TCP's queue from io_uring while it may hold messages of the handshake, or nothing ever.
+    ///
+    /// Context: as the sock's own function, for the modes that hide.
+    pub(super) fn show_queue(&self) {
+        match self.has_plain_queue() {
+            true => self.sk.show_queue(),
+            false => self.sk.hide_queue(),
+        }
     }
 
     /// Whether SMC-R is being negotiated.

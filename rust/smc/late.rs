@@ -39,6 +39,7 @@ impl Connection {
     /// Nothing has come yet. Any context.
     pub(super) fn doubt_first(&self) {
         self.doubtful.store(true, Relaxed);
+        self.show_queue();
     }
 
     /// Whether the first octets have yet to be looked at. Any context.
@@ -75,6 +76,14 @@ impl Connection {
             Err(_) => {}
         }
         self.doubtful.store(false, Relaxed);
+        self.show_queue();
+    }
+
+    /// Looks at the first octets if that has to be done. Sleeps.
+    pub(super) fn judge_late(&self) {
+        if self.is_doubtful() {
+            self.judge_first();
+        }
     }
 
     /// Waits until the first octets may be read. Sleeps.

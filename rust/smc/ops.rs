@@ -443,7 +443,7 @@ impl SocketOps for SmcOps {
         let (level, name) = (opt.level, opt.name);
         if level == SOL_SMC {
             if name != SMC_LIMIT_HS {
-                return Err(ENOPROTOOPT);
+                return Err(EOPNOTSUPP);
             }
             let on = opt.read_int()? != 0;
             let connection = context_or_new(sock, Side::Client).ok_or(ENOMEM)?;
@@ -474,6 +474,15 @@ impl SocketOps for SmcOps {
     }
 
     fn getsockopt(sock: &Socket, opt: &mut GetOpt) -> Result {
+        if opt.level == SOL_TCP && opt.name == TCP_ZEROCOPY_RECEIVE {
+            if let Some(connection) = context(sock) {
+                connection.judge_late();
+                if !connection.has_plain_queue() {
+                    // As of a socket that is no TCP socket.
+                    return Err(ENOPROTOOPT);
+                }
+            }
+        }
         if opt.level != SOL_SMC {
             let result = sock.inet_getsockopt(opt);
             if let Some(connection) = context(sock) {
@@ -481,6 +490,7 @@ impl SocketOps for SmcOps {
             }
             return result;
         }
+        opt.room()?;
         if opt.name != SMC_LIMIT_HS {
             return Err(EOPNOTSUPP);
         }
@@ -555,8 +565,11 @@ impl SocketOps for SmcOps {
     }
 
     fn allows_read_sock(sock: &Socket) -> bool {
-        context(sock)
-            .is_none_or(|connection| connection.mode() == Mode::Tcp && !connection.is_doubtful())
+        context(sock).is_none_or(|connection| connection.has_plain_queue())
+    }
+
+    fn allows_mmap(sock: &Socket) -> bool {
+        Self::allows_read_sock(sock)
     }
 }
 

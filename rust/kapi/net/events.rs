@@ -342,6 +342,8 @@ impl Attachment {
             // SAFETY: `sk_callback_lock` is held.
             unsafe { Self::dequeue(this, socket) };
         }
+        // From here on the sock may outlive this module, see `Sock::hide_queue`.
+        sk.show_queue();
         // SAFETY: Taken above.
         unsafe { bindings::rdma_sock_helper_callback_unlock(sk.as_raw()) };
         if this.is_null() {
@@ -391,6 +393,37 @@ impl Attachment {
                 }
             }
         }
+    }
+}
+
+impl Sock {
+    /// Keeps TCP's receive queue from io_uring, which reads it past the operations of the socket, if
+    /// the sock has a context.
+    ///
+    /// Context: any with interrupts on, except [`TcpEvents`] callbacks.
+    pub(crate) fn hide_queue(&self) {
+        // SAFETY: By the type invariants the sock is valid.
+        if unsafe { bindings::rdma_sock_helper_is_hidden(self.as_raw()) } {
+            return;
+        }
+        // SAFETY: The sock is valid, and what is locked here is unlocked at the end. The protocol that
+        // the sock gets is in this module. The context shows that the socket, or a shell, holds the
+        // module; its removal, which is kept away by the lock, gives TCP's protocol back.
+        unsafe {
+            bindings::rdma_sock_helper_callback_lock(self.as_raw());
+            if !Attachment::of(self.as_raw()).is_null() {
+                bindings::rdma_sock_helper_hide_queue(self.as_raw(), true);
+            }
+            bindings::rdma_sock_helper_callback_unlock(self.as_raw());
+        }
+    }
+
+    /// Undoes [`Self::hide_queue`].
+    ///
+    /// Context: any.
+    pub(crate) fn show_queue(&self) {
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_hide_queue(self.as_raw(), false) }
     }
 }
 

@@ -145,6 +145,7 @@ impl<T: SocketOps> Registration<T> {
                 (*sw).ops = ptr::from_ref(ops).cast();
                 (*sw).flags = PROTOSW_ICSK;
             }
+            bindings::rdma_sock_helper_hide_init();
             TABLES.store(tables, Ordering::Release);
             bindings::inet_register_protosw(sw.get());
             this.stage = Stage::Inet;

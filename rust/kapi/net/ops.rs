@@ -148,6 +148,11 @@ pub(crate) trait SocketOps: Sized + Send + Sync + 'static {
     fn allows_read_sock(_sock: &Socket) -> bool {
         true
     }
+
+    /// Whether mmap() may prepare for pages of TCP's queue (`TCP_ZEROCOPY_RECEIVE`).
+    fn allows_mmap(_sock: &Socket) -> bool {
+        true
+    }
 }
 
 /// One splice from a socket to a pipe.
@@ -258,6 +263,7 @@ impl<T: SocketOps> OpsVTable<T> {
             splice_eof: Some(Self::splice_eof),
             peek_len: Some(Self::peek_len),
             read_sock: Some(Self::read_sock),
+            mmap: Some(Self::mmap),
             // The kernel would take it in place of `getsockopt`.
             getsockopt_iter: None,
             // TCP's. Every member is named, so that a new one of the kernel is decided on here.
@@ -265,7 +271,6 @@ impl<T: SocketOps> OpsVTable<T> {
             socketpair: base.socketpair,
             gettstamp: base.gettstamp,
             show_fdinfo: base.show_fdinfo,
-            mmap: base.mmap,
             set_peek_off: base.set_peek_off,
             read_skb: base.read_skb,
             sendmsg_locked: base.sendmsg_locked,
@@ -548,6 +553,23 @@ impl<T: SocketOps> OpsVTable<T> {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
         from_result(|| T::peek_len(socket).and_then(|n| Ok(i32::try_from(n)?)))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the kernel, see above.
+    unsafe extern "C" fn mmap(
+        file: *mut kb::file,
+        sock: *mut kb::socket,
+        vma: *mut kb::vm_area_struct,
+    ) -> ffi::c_int {
+        // SAFETY: See above.
+        let socket = unsafe { Socket::from_raw(sock) };
+        match socket.inet().mmap {
+            // SAFETY: The arguments are the caller's.
+            Some(op) if T::allows_mmap(socket) => unsafe { op(file, sock, vma) },
+            _ => ENODEV.to_errno(),
+        }
     }
 
     /// # Safety

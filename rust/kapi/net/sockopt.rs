@@ -65,6 +65,18 @@ pub(crate) struct GetOpt {
 }
 
 impl GetOpt {
+    /// The room the caller has, in octets. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for a bad address, `EINVAL` for a negative size.
+    pub(crate) fn room(&self) -> Result<usize> {
+        let mut room = 0;
+        // SAFETY: The address is the user's and checked by the function.
+        to_result(unsafe { bindings::rdma_sock_helper_get_user_int(&mut room, self.len) })?;
+        usize::try_from(room).map_err(|_| EINVAL)
+    }
+
     /// Gives the caller `octets`, cut to the room there is.
     pub(crate) fn write(&mut self, octets: &[u8]) -> Result {
         let mut room = 0;
