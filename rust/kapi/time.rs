@@ -20,6 +20,12 @@ pub(crate) fn coarse_now_ns() -> u64 {
     now.unsigned_abs()
 }
 
+/// Nanoseconds of the system clock since 1970. Any context.
+pub(crate) fn real_now_ns() -> u64 {
+    // SAFETY: Always safe to call.
+    unsafe { bindings::rdma_sock_helper_real_ns() }
+}
+
 /// Converts nanoseconds to jiffies, rounded up by one so that a timer never fires early.
 pub(crate) fn jiffies_from_ns(ns: u64) -> usize {
     // SAFETY: Always safe to call.

@@ -37,11 +37,15 @@ use crate::{
             Write,
             MAX_WRITES, //
         },
-        time::jiffies_from_ns,
+        time::{
+            jiffies_from_ns,
+            real_now_ns, //
+        },
     },
     proto::{
         cdc::{
             self,
+            Arrivals,
             Conn,
             Events,
             Segment,
@@ -133,6 +137,8 @@ pub(crate) struct Data {
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
+    /// When unread data came, if the program wants to know.
+    pub(crate) arrivals: Arrivals,
     /// The last urgent byte that came.
     pub(crate) urgent_byte: u8,
     /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
@@ -388,6 +394,7 @@ impl Connection {
             }
         }
         let inline = this.sk.urgent_inline();
+        let time = this.sk.wants_time().then(real_now_ns);
         let violation = Self::with_core(this, |data, now| {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
             data.keepalive.touch(now);
@@ -395,7 +402,12 @@ impl Connection {
             if !data.is_intact() {
                 return judge(data.core.handle_eye_catcher_lost(now));
             }
+            let (read, before) = data.core.recv_positions();
             let result = data.core.handle_cdc(now, msg);
+            if let Some(time) = time {
+                let (_, end) = data.core.recv_positions();
+                data.arrivals.note(read, before, end, time);
+            }
             data.keep_urgent();
             judge(result)
         });

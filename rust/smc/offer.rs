@@ -56,6 +56,7 @@ use crate::{
     },
     proto::{
         cdc::{
+            Arrivals,
             Config as CdcConfig,
             Conn,
             Tcp,
@@ -658,6 +659,7 @@ impl Offer {
             parts: super::lent::Parts::default(),
             counters: super::data::Counters::default(),
             tcp: Tcp::Keep,
+            arrivals: Arrivals::default(),
             urgent_byte: 0,
             shown: false,
             orphan: None,

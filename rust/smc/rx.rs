@@ -57,6 +57,8 @@ struct Found {
     element: usize,
     segments: [Segment; 2],
     count: u32,
+    /// When the last of it came, if the program wants to know.
+    time: Option<u64>,
 }
 
 /// How a read is done.
@@ -97,11 +99,15 @@ fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Mann
         },
         available => {
             let count = available.min(want);
+            let (next, _) = data.core.recv_positions();
+            let last = u64::from(skip.saturating_add(count)).saturating_sub(1);
+            let time = data.arrivals.time_of(next.saturating_add(last));
             Outlook::Data(Found {
                 memory: data.memory.clone(),
                 element: data.element,
                 segments: data.received(skip, count),
                 count,
+                time,
             })
         }
     }
@@ -139,10 +145,14 @@ pub(crate) fn recv(
     msg: &mut RecvMsg<'_>,
 ) -> Result<usize> {
     let mut wanted = Wanted::default();
+    let mut time = None;
     let received = match msg.flags() & MSG_OOB {
-        0 => recv_stream(sock, connection, msg, &mut wanted),
+        0 => recv_stream(sock, connection, msg, &mut wanted, &mut time),
         _ => recv_urgent(sock, connection, msg, &mut wanted),
     }?;
+    if let Some(time) = time {
+        msg.report_time(sock.sk(), time);
+    }
     if wanted.inq() {
         let left = connection.look(|data| data.core.recv_hint());
         msg.report_inq(wanted, left.unwrap_or(0));
@@ -156,6 +166,7 @@ fn recv_stream(
     connection: &Arc<Connection>,
     msg: &mut RecvMsg<'_>,
     wanted: &mut Wanted,
+    time: &mut Option<u64>,
 ) -> Result<usize> {
     let flags = msg.flags();
     let sk = sock.sk();
@@ -188,7 +199,13 @@ fn recv_stream(
         };
         let found = match outlook(connection, skip, rest, copied == 0, how) {
             Outlook::Data(_) if len == 0 => break Ok(()),
-            Outlook::Data(found) => found,
+            Outlook::Data(found) => {
+                if wanted.time() {
+                    // As in TCP, that of the last bytes which have one.
+                    *time = found.time.or(*time);
+                }
+                found
+            }
             Outlook::Unsettled => {
                 settle_inline(connection, how.inline);
                 continue;

@@ -94,6 +94,7 @@ pub(crate) fn send(
     let total = msg.len();
     let mut sent = 0usize;
     let mut guard = sk.lock();
+    msg.check_control(&guard)?;
     let notice = match total {
         0 => None,
         _ => Notice::begin(&guard, msg, total)?,
@@ -102,7 +103,9 @@ pub(crate) fn send(
     let mut lent = 0usize;
     let result = loop {
         if sent >= total {
-            break Ok(());
+            // As in TCP, a write of no bytes tells, too, that there is no way to send.
+            let broken = total == 0 && matches!(outlook(connection, 1), Outlook::Broken);
+            break if broken { Err(EPIPE) } else { Ok(()) };
         }
         let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
         let (buffer, segments) = match outlook(connection, rest) {

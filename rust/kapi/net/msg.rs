@@ -68,6 +68,11 @@ impl SendMsg<'_> {
         }
     }
 
+    /// The message for C.
+    pub(super) fn as_raw(&self) -> *mut kb::msghdr {
+        self.raw
+    }
+
     /// The octets of the whole message.
     pub(crate) fn len(&self) -> usize {
         self.len

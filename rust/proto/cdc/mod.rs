@@ -29,6 +29,7 @@
 //!
 //! Urgent data (4.7.5, 4.7.6) has the semantics of TCP on Linux: only the last mark counts.
 
+mod arrivals;
 pub(crate) mod conn;
 #[cfg(test)]
 mod end_of_stream;
@@ -47,6 +48,7 @@ mod validation;
 mod traces;
 
 pub(crate) use self::{
+    arrivals::Arrivals,
     conn::{
         Config,
         Conn, //

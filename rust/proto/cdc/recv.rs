@@ -117,6 +117,11 @@ impl Receiver {
         }
     }
 
+    /// Positions of the next byte to read, and of the one behind the last that came.
+    pub(super) fn positions(&self) -> (u64, u64) {
+        (self.consumed.position(), self.produced.position())
+    }
+
     /// What TCP calls the distance from the reader to the last octet that came: the urgent byte that
     /// the reader stands at counts, though a read skips it.
     pub(super) fn ahead(&self) -> u32 {

@@ -22,6 +22,11 @@ impl Conn {
         self.rx.available()
     }
 
+    /// Positions in the stream of the next byte to read, and of the one behind the last that came.
+    pub(crate) fn recv_positions(&self) -> (u64, u64) {
+        self.rx.positions()
+    }
+
     /// The hint of `TCP_INQ`: bytes to read, with one more for an end of the stream, so that a program
     /// which reads until there are none finds it.
     pub(crate) fn recv_hint(&self) -> u32 {
