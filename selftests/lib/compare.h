@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Two sockets in the same state, one of TCP and one of ours: every call is made on both, and what
+ * comes of it is compared. For tests of kselftest_harness.h, which is to be included before.
+ */
+
+#ifndef RS_COMPARE_H
+#define RS_COMPARE_H
+
+#include "conn.h"
+
+enum state { FRESH, LISTENING, CONNECTED, SHUT, HALF_CLOSED, RESET };
+
+static const char * const state_names[] = {
+	"fresh", "listening", "connected", "shut", "half closed", "reset"
+};
+
+/* The socket that calls are made on, and the others of its connection. */
+struct ends {
+	int near;
+	int far;
+	int listener;
+};
+
+/* What came of a call. */
+struct outcome {
+	int result;
+	int error;	/* errno, 0 after success */
+	int size;	/* of `data`, -1 without data */
+	unsigned char data[256];
+};
+
+static inline bool bring_to(struct ends *ends, const struct kind *kind, enum state state)
+{
+	struct linger linger = { .l_onoff = 1 };
+
+	*ends = (struct ends){ -1, -1, -1 };
+	ends->near = new_socket(kind, CLIENT, 0);
+	if (state == FRESH)
+		return ends->near >= 0;
+	ends->listener = new_listener(kind, 4, NULL);
+	if (state == LISTENING) {
+		close(ends->near);
+		ends->near = ends->listener;
+		ends->listener = -1;
+		return ends->near >= 0;
+	}
+	if (connect_to(kind, ends->near, ends->listener))
+		return false;
+	ends->far = accept(ends->listener, NULL, NULL);
+	if (ends->far < 0 || (is_carried(kind) && strcmp("smc", mode_of_fd(CLIENT, ends->near))))
+		return false;
+	switch (state) {
+	case SHUT:
+		return !shutdown(ends->near, SHUT_WR) &&
+		       await_events(ends->far, POLLRDHUP, 5000) > 0;
+	case HALF_CLOSED:
+		return !shutdown(ends->far, SHUT_WR) &&
+		       await_events(ends->near, POLLRDHUP, 5000) > 0;
+	case RESET:
+		setsockopt(ends->far, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+		close(ends->far);
+		ends->far = -1;
+		return await_events(ends->near, POLLHUP, 5000) & POLLHUP;
+	default:
+		return true;
+	}
+}
+
+static inline void leave(struct ends *ends)
+{
+	close(ends->near);
+	close(ends->far);
+	close(ends->listener);
+}
+
+static inline bool same(const struct outcome *a, const struct outcome *b, bool with_data)
+{
+	if (a->result != b->result || a->error != b->error || a->size != b->size)
+		return false;
+	return !with_data || a->size <= 0 || !memcmp(a->data, b->data, a->size);
+}
+
+static inline int first_int(const struct outcome *outcome)
+{
+	int value = 0;
+
+	memcpy(&value, outcome->data, sizeof(value));
+	return value;
+}
+
+/* Compares, and counts and prints a difference. */
+static inline int differs(enum state state, const char *what, int number, const struct outcome *tcp,
+			  const struct outcome *ours, bool with_data)
+{
+	if (same(tcp, ours, with_data))
+		return 0;
+	printf("# %s: %s %d: TCP %d (%s, size %d, %#x), ours %d (%s, size %d, %#x)\n",
+	       state_names[state], what, number, tcp->result, strerror(tcp->error), tcp->size,
+	       first_int(tcp), ours->result, strerror(ours->error), ours->size, first_int(ours));
+	return 1;
+}
+
+/* The states as variants; both ends are of the two kinds. */
+FIXTURE(both) {
+	struct kind tcp_kind;
+	struct kind our_kind;
+	enum state state;
+	struct ends tcp;
+	struct ends ours;
+};
+
+FIXTURE_VARIANT(both) {
+	enum state state;
+	int ip;
+};
+
+#define RS_STATE(name, value)						\
+	FIXTURE_VARIANT_ADD(both, name) { value, AF_INET };		\
+	FIXTURE_VARIANT_ADD(both, name##_6) { value, AF_INET6 }
+
+RS_STATE(fresh, FRESH);
+RS_STATE(listening, LISTENING);
+RS_STATE(connected, CONNECTED);
+RS_STATE(shut, SHUT);
+RS_STATE(half_closed, HALF_CLOSED);
+RS_STATE(reset, RESET);
+
+FIXTURE_SETUP(both)
+{
+	self->state = variant->state;
+	self->tcp_kind = (struct kind){ variant->ip, 0, variant->ip, { false, false } };
+	self->our_kind = (struct kind){ variant->ip, IPPROTO_SMC, variant->ip, { true, true } };
+	ASSERT_TRUE(bring_to(&self->tcp, &self->tcp_kind, self->state));
+	ASSERT_TRUE(bring_to(&self->ours, &self->our_kind, self->state));
+}
+
+FIXTURE_TEARDOWN(both)
+{
+	leave(&self->tcp);
+	leave(&self->ours);
+}
+
+#endif

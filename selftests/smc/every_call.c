@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every flag of send() and recv(), every ioctl of tcp(7) and socket(7), and every event of poll(), on
+ * a TCP socket and on one of ours in the same state.
+ */
+
+#include <kselftest_harness.h>
+#include <linux/sockios.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+
+#include "compare.h"
+
+#define QUIET (MSG_DONTWAIT | MSG_NOSIGNAL)
+
+/* Flags that programs may give, and some that none may. */
+static const struct flag {
+	const char *name;
+	int flag;
+} flags[] = {
+	{ "none", 0 },
+	{ "OOB", MSG_OOB },
+	{ "PEEK", MSG_PEEK },
+	{ "DONTROUTE", MSG_DONTROUTE },
+	{ "CTRUNC", MSG_CTRUNC },
+	{ "PROXY", 0x10 },
+	{ "TRUNC", MSG_TRUNC },
+	{ "EOR", MSG_EOR },
+	{ "WAITALL", MSG_WAITALL },
+	{ "FIN", MSG_FIN },
+	{ "SYN", MSG_SYN },
+	{ "CONFIRM", MSG_CONFIRM },
+	{ "RST", MSG_RST },
+	{ "ERRQUEUE", MSG_ERRQUEUE },
+	{ "NOSIGNAL", MSG_NOSIGNAL },
+	{ "MORE", MSG_MORE },
+	{ "WAITFORONE", MSG_WAITFORONE },
+	{ "BATCH", 0x40000 },
+	{ "SOCK_DEVMEM", 0x2000000 },
+	{ "ZEROCOPY", MSG_ZEROCOPY },
+	{ "CMSG_CLOEXEC", MSG_CMSG_CLOEXEC },
+	{ "PEEK and TRUNC", MSG_PEEK | MSG_TRUNC },
+	{ "OOB and PEEK", MSG_OOB | MSG_PEEK },
+};
+
+static struct outcome write_one(int fd, const char *data, int size, int flags)
+{
+	struct outcome outcome = { .size = -1 };
+
+	outcome.result = send(fd, data, size, flags | QUIET);
+	outcome.error = outcome.result < 0 ? errno : 0;
+	return outcome;
+}
+
+/* With the flags of the message as the first octets of the data. */
+static struct outcome read_one(int fd, int size, int flags)
+{
+	struct outcome outcome = { .size = -1 };
+	char control[64], name[64], buf[128] = "";
+	struct iovec vec = { buf, size };
+	struct msghdr msg = {
+		.msg_name = name,
+		.msg_namelen = sizeof(name),
+		.msg_iov = &vec,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+
+	outcome.result = recvmsg(fd, &msg, flags | MSG_DONTWAIT);
+	outcome.error = outcome.result < 0 ? errno : 0;
+	if (outcome.result < 0)
+		return outcome;
+	memcpy(outcome.data, &msg.msg_flags, 4);
+	memcpy(outcome.data + 4, &msg.msg_namelen, 4);
+	memcpy(outcome.data + 8, &msg.msg_controllen, 4);
+	memcpy(outcome.data + 12, buf, 20);
+	outcome.size = 32;
+	return outcome;
+}
+
+static int bytes_waiting(int fd)
+{
+	int count = -1;
+
+	return ioctl(fd, SIOCINQ, &count) ? -1 : count;
+}
+
+static bool await_bytes(int fd, int count)
+{
+	char buf[64];
+
+	return recv(fd, buf, count, MSG_PEEK | MSG_WAITALL) == count;
+}
+
+TEST_F(both, reads_of_nothing)
+{
+	struct outcome a, b;
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(flags); n++) {
+		a = read_one(self->tcp.near, 8, flags[n].flag);
+		b = read_one(self->ours.near, 8, flags[n].flag);
+		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
+		a = read_one(self->tcp.near, 0, flags[n].flag);
+		b = read_one(self->ours.near, 0, flags[n].flag);
+		EXPECT_EQ(0, differs(self->state, flags[n].name, -n, &a, &b, true));
+	}
+}
+
+TEST_F(both, reads_of_data)
+{
+	struct outcome a, b;
+	size_t n;
+
+	if (self->state != CONNECTED && self->state != SHUT)
+		return;
+	for (n = 0; n < ARRAY_SIZE(flags); n++) {
+		ASSERT_EQ(10, send(self->tcp.far, "0123456789", 10, 0));
+		ASSERT_EQ(10, send(self->ours.far, "0123456789", 10, 0));
+		ASSERT_TRUE(await_bytes(self->tcp.near, 10));
+		ASSERT_TRUE(await_bytes(self->ours.near, 10));
+		a = read_one(self->tcp.near, 4, flags[n].flag);
+		b = read_one(self->ours.near, 4, flags[n].flag);
+		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
+		EXPECT_EQ(bytes_waiting(self->tcp.near), bytes_waiting(self->ours.near)) {
+			TH_LOG("flag %s", flags[n].name);
+		}
+		a = read_one(self->tcp.near, 20, 0);
+		b = read_one(self->ours.near, 20, 0);
+		EXPECT_EQ(0, differs(self->state, "rest after", n, &a, &b, true));
+	}
+}
+
+TEST_F(both, writes)
+{
+	struct outcome a, b;
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(flags); n++) {
+		/* TCP Fast Open and urgent data are tested elsewhere; SYN is the kernel's own. */
+		if (flags[n].flag & MSG_OOB && self->state <= CONNECTED)
+			continue;
+		a = write_one(self->tcp.near, "abc", 3, flags[n].flag);
+		b = write_one(self->ours.near, "abc", 3, flags[n].flag);
+		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
+		a = write_one(self->tcp.near, "", 0, flags[n].flag);
+		b = write_one(self->ours.near, "", 0, flags[n].flag);
+		EXPECT_EQ(0, differs(self->state, flags[n].name, -n, &a, &b, true));
+	}
+	if (self->tcp.far >= 0 && self->state != SHUT) {
+		char left[2][128] = {};
+		int one, two;
+
+		write_one(self->tcp.near, "end", 3, 0);
+		write_one(self->ours.near, "end", 3, 0);
+		shutdown(self->tcp.near, SHUT_WR);
+		shutdown(self->ours.near, SHUT_WR);
+		one = recv_all(self->tcp.far, left[0], 128);
+		two = recv_all(self->ours.far, left[1], 128);
+		EXPECT_EQ(one, two);
+		EXPECT_EQ(0, memcmp(left[0], left[1], sizeof(left[0])));
+	}
+}
+
+/* Bad addresses end a call as they do in TCP. */
+TEST_F(both, bad_addresses)
+{
+	struct outcome a, b;
+
+	a = write_one(self->tcp.near, (void *)8, 3, 0);
+	b = write_one(self->ours.near, (void *)8, 3, 0);
+	EXPECT_EQ(0, differs(self->state, "send from nowhere", 0, &a, &b, true));
+	if (self->state == CONNECTED) {
+		ASSERT_EQ(4, send(self->tcp.far, "data", 4, 0));
+		ASSERT_EQ(4, send(self->ours.far, "data", 4, 0));
+		ASSERT_TRUE(await_bytes(self->tcp.near, 4));
+		ASSERT_TRUE(await_bytes(self->ours.near, 4));
+		EXPECT_EQ(-1, recv(self->tcp.near, (void *)8, 4, 0));
+		EXPECT_EQ(EFAULT, errno);
+		EXPECT_EQ(-1, recv(self->ours.near, (void *)8, 4, 0));
+		EXPECT_EQ(EFAULT, errno);
+		EXPECT_EQ(4, bytes_waiting(self->tcp.near));
+		EXPECT_EQ(4, bytes_waiting(self->ours.near));
+	}
+}
+
+static const struct request {
+	const char *name;
+	unsigned long request;
+} requests[] = {
+	{ "FIONREAD", FIONREAD },
+	{ "SIOCOUTQ", SIOCOUTQ },
+	{ "SIOCOUTQNSD", SIOCOUTQNSD },
+	{ "SIOCATMARK", SIOCATMARK },
+	{ "SIOCGPGRP", SIOCGPGRP },
+	{ "FIOGETOWN", FIOGETOWN },
+	{ "SIOCGSTAMP", 0x8906 },
+	{ "SIOCGSTAMPNS", 0x8907 },
+	{ "SIOCGIFCOUNT", 0x8938 },
+	{ "SIOCINQ and one", SIOCINQ + 100 },
+	{ "SIOCSPGRP", SIOCSPGRP },
+	{ "FIOSETOWN", FIOSETOWN },
+	{ "FIOASYNC", FIOASYNC },
+	{ "FIONBIO", FIONBIO },
+	{ "SIOCADDRT", 0x890b },
+	{ "SIOCPROTOPRIVATE", 0x89e0 },
+	{ "SIOCPROTOPRIVATE and 1", 0x89e1 },
+	{ "SIOCDEVPRIVATE", 0x89f0 },
+	{ "TIOCGWINSZ", 0x5413 },
+	{ "nothing", 0 },
+};
+
+static struct outcome request(int fd, unsigned long number, void *value)
+{
+	struct outcome outcome = { .size = 4 };
+	int zero = 0;
+
+	outcome.result = ioctl(fd, number, value ?: (void *)&zero);
+	outcome.error = outcome.result < 0 ? errno : 0;
+	memcpy(outcome.data, &zero, 4);
+	return outcome;
+}
+
+TEST_F(both, ioctls)
+{
+	struct outcome a, b;
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(requests); n++) {
+		a = request(self->tcp.near, requests[n].request, NULL);
+		b = request(self->ours.near, requests[n].request, NULL);
+		/* TCP counts its FIN until that is acknowledged. */
+		EXPECT_EQ(0, differs(self->state, requests[n].name, n, &a, &b,
+				     requests[n].request != SIOCOUTQ || self->state != SHUT));
+		if (requests[n].request == 0x8938)
+			continue;
+		a = request(self->tcp.near, requests[n].request, (void *)8);
+		b = request(self->ours.near, requests[n].request, (void *)8);
+		EXPECT_EQ(0, differs(self->state, requests[n].name, -n, &a, &b, true));
+	}
+}
+
+TEST_F(both, events_of_poll)
+{
+	int bit;
+
+	for (bit = 0; bit < 15; bit++) {
+		struct pollfd p[] = {
+			{ self->tcp.near, 1 << bit }, { self->ours.near, 1 << bit },
+		};
+
+		ASSERT_LE(0, poll(p, 2, 0));
+		EXPECT_EQ(p[0].revents, p[1].revents) {
+			TH_LOG("%s: event %#x", state_names[self->state], 1 << bit);
+		}
+	}
+}
+
+TEST_F(both, names)
+{
+	struct outcome a = {}, b = {};
+	union address address;
+	socklen_t size;
+	int which;
+
+	for (which = 0; which < 2; which++) {
+		int (*call)(int, struct sockaddr *, socklen_t *) = (void *)(which ? getpeername :
+									     getsockname);
+
+		size = sizeof(address);
+		a.result = call(self->tcp.near, &address.sa, &size);
+		a.error = a.result ? errno : 0;
+		a.size = a.result ? -1 : (int)size;
+		size = sizeof(address);
+		b.result = call(self->ours.near, &address.sa, &size);
+		b.error = b.result ? errno : 0;
+		b.size = b.result ? -1 : (int)size;
+		EXPECT_EQ(0, differs(self->state, "name", which, &a, &b, false));
+	}
+}
+
+/* Calls that do not fit the state. */
+TEST_F(both, calls_out_of_place)
+{
+	static const int how[] = { 3, -1, SHUT_RD, SHUT_WR, SHUT_RDWR };
+	struct outcome a = { .size = -1 }, b = { .size = -1 };
+	size_t n;
+
+	a.result = listen(self->tcp.near, 1);
+	a.error = a.result ? errno : 0;
+	b.result = listen(self->ours.near, 1);
+	b.error = b.result ? errno : 0;
+	EXPECT_EQ(0, differs(self->state, "listen", 0, &a, &b, false));
+	if (a.result) {
+		a.result = accept4(self->tcp.near, NULL, NULL, SOCK_NONBLOCK);
+		a.error = errno;
+		b.result = accept4(self->ours.near, NULL, NULL, SOCK_NONBLOCK);
+		b.error = errno;
+		EXPECT_EQ(0, differs(self->state, "accept", 0, &a, &b, false));
+	}
+	for (n = 0; n < ARRAY_SIZE(how); n++) {
+		/* With both ends closed TCP knows the socket until its FIN is acknowledged. */
+		if (self->state == HALF_CLOSED && how[n] == SHUT_RDWR)
+			break;
+		a.result = shutdown(self->tcp.near, how[n]);
+		a.error = a.result ? errno : 0;
+		b.result = shutdown(self->ours.near, how[n]);
+		b.error = b.result ? errno : 0;
+		EXPECT_EQ(0, differs(self->state, "shutdown", how[n], &a, &b, false));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}

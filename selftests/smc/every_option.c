@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every socket option there may be, by its number: read with several sizes, switched on and off, on a
+ * TCP socket and on one of ours in the same state. Options whose value tells of the packets or of the
+ * socket itself are compared without it; what differs on purpose is in the table below.
+ */
+
+#include <kselftest_harness.h>
+
+#include "compare.h"
+
+enum how {
+	SAME,
+	ANY_VALUE,	/* the value is not compared */
+	OTHER,		/* differs on purpose; documented in usage.rst */
+};
+
+static const struct exception {
+	int level;
+	int name;
+	enum how how;
+} exceptions[] = {
+	{ SOL_SOCKET, 28 /* SO_PEERNAME */, ANY_VALUE },
+	{ SOL_SOCKET, 49 /* SO_INCOMING_CPU */, ANY_VALUE },
+	{ SOL_SOCKET, 55 /* SO_MEMINFO */, ANY_VALUE },
+	{ SOL_SOCKET, 56 /* SO_INCOMING_NAPI_ID */, ANY_VALUE },
+	{ SOL_SOCKET, 57 /* SO_COOKIE */, ANY_VALUE },
+	{ SOL_SOCKET, 77 /* SO_PEERPIDFD */, ANY_VALUE },
+	{ IPPROTO_TCP, 11 /* TCP_INFO */, ANY_VALUE },
+	/* Says what the last segments were like. */
+	{ IPPROTO_TCP, 12 /* TCP_QUICKACK */, ANY_VALUE },
+	{ IPPROTO_TCP, 24 /* TCP_TIMESTAMP */, ANY_VALUE },
+	{ IPPROTO_TCP, 26 /* TCP_CC_INFO */, ANY_VALUE },
+	/* No upper layers (kTLS). */
+	{ IPPROTO_TCP, 31 /* TCP_ULP */, OTHER },
+	/* TCP's queue is not the program's. */
+	{ IPPROTO_TCP, 35 /* TCP_ZEROCOPY_RECEIVE */, OTHER },
+	/* The local port. */
+	{ IPPROTO_IP, 52 /* IP_PROTOCOL */, ANY_VALUE },
+	/* The TCP connection below stays established, and an IPv6 one. */
+	{ IPPROTO_IPV6, 1 /* IPV6_ADDRFORM */, OTHER },
+};
+
+static enum how how_to_compare(int level, int name)
+{
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(exceptions); n++) {
+		if (exceptions[n].level == level && exceptions[n].name == name)
+			return exceptions[n].how;
+	}
+	return SAME;
+}
+
+static struct outcome get(int fd, int level, int name, int room)
+{
+	struct outcome outcome = {};
+	socklen_t size = room;
+
+	outcome.result = getsockopt(fd, level, name, outcome.data, &size);
+	outcome.error = outcome.result ? errno : 0;
+	outcome.size = outcome.result ? -1 : (int)size;
+	return outcome;
+}
+
+static struct outcome set(int fd, int level, int name, const void *value, int size)
+{
+	struct outcome outcome = { .size = -1 };
+
+	outcome.result = setsockopt(fd, level, name, value, size);
+	outcome.error = outcome.result ? errno : 0;
+	return outcome;
+}
+
+static const int sizes[] = { 0, 1, 4, 256, -1 };
+
+/* How many differences there are for one option. */
+static int compare_option(enum state state, int tcp, int ours, int level, int name)
+{
+	static const int values[] = { 1, 0 };
+	enum how how = how_to_compare(level, name);
+	struct outcome a, b;
+	int count = 0;
+	size_t n;
+
+	if (how == OTHER)
+		return 0;
+	for (n = 0; n < ARRAY_SIZE(sizes); n++) {
+		a = get(tcp, level, name, sizes[n]);
+		b = get(ours, level, name, sizes[n]);
+		count += differs(state, "get", name, &a, &b, how == SAME);
+	}
+	a = set(tcp, level, name, "", 1);
+	b = set(ours, level, name, "", 1);
+	count += differs(state, "set of one octet", name, &a, &b, true);
+	a = set(tcp, level, name, (void *)8, 4);
+	b = set(ours, level, name, (void *)8, 4);
+	count += differs(state, "set from nowhere", name, &a, &b, true);
+	for (n = 0; n < ARRAY_SIZE(values); n++) {
+		a = set(tcp, level, name, &values[n], sizeof(values[n]));
+		b = set(ours, level, name, &values[n], sizeof(values[n]));
+		count += differs(state, "set", name, &a, &b, true);
+		a = get(tcp, level, name, sizeof(int));
+		b = get(ours, level, name, sizeof(int));
+		count += differs(state, "get again", name, &a, &b, how == SAME);
+	}
+	return count;
+}
+
+static int compare_level(enum state state, int tcp, int ours, int level, int last)
+{
+	int count = 0, name;
+
+	for (name = 0; name <= last; name++)
+		count += compare_option(state, tcp, ours, level, name);
+	return count;
+}
+
+/* What a connection is after all that: data still go both ways, or the same error comes. */
+static void expect_same_traffic(struct __test_metadata *_metadata, struct ends *tcp,
+				struct ends *ours)
+{
+	char a[8] = "", b[8] = "";
+	ssize_t n, m;
+
+	n = send(tcp->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
+	m = send(ours->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
+	EXPECT_EQ(n, m);
+	if (n == 5) {
+		EXPECT_EQ(5, recv(tcp->far, a, 5, MSG_WAITALL));
+		EXPECT_EQ(5, recv(ours->far, b, 5, MSG_WAITALL));
+		EXPECT_EQ(0, memcmp(a, b, 5));
+	}
+}
+
+TEST_F(both, options_of_sockets)
+{
+	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, SOL_SOCKET, 100));
+	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+}
+
+TEST_F(both, options_of_tcp)
+{
+	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_TCP, 60));
+	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+}
+
+TEST_F(both, options_of_ip)
+{
+	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_IP, 64));
+	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+}
+
+TEST_F(both, options_of_ipv6)
+{
+	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_IPV6, 90));
+	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+}
+
+/* Levels that a TCP socket does not have. */
+TEST_F(both, options_of_other_levels)
+{
+	static const int levels[] = { 17, 132, 255, 263, 284, 999 };
+	struct outcome a, b;
+	size_t n;
+
+	for (n = 0; n < ARRAY_SIZE(levels); n++) {
+		a = get(self->tcp.near, levels[n], 1, 4);
+		b = get(self->ours.near, levels[n], 1, 4);
+		EXPECT_EQ(0, differs(self->state, "get of level", levels[n], &a, &b, true));
+		a = set(self->tcp.near, levels[n], 1, &levels[n], 4);
+		b = set(self->ours.near, levels[n], 1, &levels[n], 4);
+		EXPECT_EQ(0, differs(self->state, "set of level", levels[n], &a, &b, true));
+	}
+}
+
+/* The errors are those of net/smc. */
+TEST_F(both, options_of_smc)
+{
+	int fd = self->ours.near, one = 1, name;
+
+	for (name = 0; name < 8; name++) {
+		if (name == 1 /* SMC_LIMIT_HS */)
+			continue;
+		EXPECT_EQ(EOPNOTSUPP, set(fd, 286, name, &one, sizeof(one)).error);
+		EXPECT_EQ(EOPNOTSUPP, set(fd, 286, name, NULL, 0).error);
+		EXPECT_EQ(EOPNOTSUPP, get(fd, 286, name, 4).error);
+		EXPECT_EQ(EINVAL, get(fd, 286, name, -1).error);
+		EXPECT_EQ(-1, getsockopt(fd, 286, name, &one, (socklen_t *)8));
+		EXPECT_EQ(EFAULT, errno);
+	}
+	EXPECT_EQ(EINVAL, set(fd, 286, 1, &one, 3).error);
+	EXPECT_EQ(EFAULT, set(fd, 286, 1, (void *)8, 4).error);
+	EXPECT_EQ(0, set(fd, 286, 1, &one, 4).error);
+	EXPECT_EQ(1, first_int(&(struct outcome){ .data = { get(fd, 286, 1, 4).data[0] } }));
+	EXPECT_EQ(4, get(fd, 286, 1, 256).size);
+	EXPECT_EQ(2, get(fd, 286, 1, 2).size);
+}
+
+int main(int argc, char **argv)
+{
+	return run_in_namespaces(argc, argv);
+}
