@@ -138,7 +138,7 @@ TEST_F(both, writes)
 	size_t n;
 
 	for (n = 0; n < ARRAY_SIZE(flags); n++) {
-		/* TCP Fast Open and urgent data are tested elsewhere; SYN is the kernel's own. */
+		/* Urgent data has tests of its own, and the next ones stop at it. */
 		if (flags[n].flag & MSG_OOB && self->state <= CONNECTED)
 			continue;
 		a = write_one(self->tcp.near, "abc", 3, flags[n].flag);

@@ -106,9 +106,8 @@ TEST_F(kind, zerocopy_receive_during_the_handshake)
 #endif
 
 /*
- * The request needs a queue of a network device, which is looked for before the socket: without one
- * the errno is another. What the request would find then is the protocol of the sock, which BPF and
- * the kernel's own tests of zero-copy receive look at; here it is seen that the request does no harm.
+ * The kernel looks for a receive queue of a network device first, which the devices here do not have.
+ * So the request fails with another errno than over a real one; it must not take anything all the same.
  */
 TEST_F(conn, request_for_zero_copy_receive_takes_nothing)
 {
