@@ -35,6 +35,10 @@ static const struct exception {
 	{ IPPROTO_TCP, 31 /* TCP_ULP */, OTHER },
 	/* TCP's queue is not the program's. */
 	{ IPPROTO_TCP, 35 /* TCP_ZEROCOPY_RECEIVE */, OTHER },
+	/* These need a cached route, which a connection without packets may have lost. */
+	{ IPPROTO_IP, 14 /* IP_MTU */, OTHER },
+	{ IPPROTO_IPV6, 24 /* IPV6_MTU */, OTHER },
+	{ IPPROTO_IPV6, 61 /* IPV6_PATHMTU */, OTHER },
 	/* The local port. */
 	{ IPPROTO_IP, 52 /* IP_PROTOCOL */, ANY_VALUE },
 	/* The TCP connection below stays established, and an IPv6 one. */
