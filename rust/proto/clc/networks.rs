@@ -269,7 +269,9 @@ mod tests {
         assert_eq!(one, Some(Networks::of_host(true)));
         let mut ip = [0; 16];
         ip[15] = 1;
-        let six = Prefix6::new(ip, 128).map(Prefix6List::new).map(Networks::V6);
+        let six = Prefix6::new(ip, 128)
+            .map(Prefix6List::new)
+            .map(Networks::V6);
         assert_eq!(six, Some(Networks::of_host(false)));
         assert!(!Networks::of_host(true).shares_link_with(&Networks::of_host(false)));
         Ok(())
