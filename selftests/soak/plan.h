@@ -113,6 +113,8 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 		/* Many tiny parts would take all the time of a round. */
 		if (plan.side[side].largest_part < 1000 && plan.size[side] > 50000)
 			plan.size[side] %= 50000;
+		if (plan.side[side].largest_part < 20000 && plan.size[side] > 1000000)
+			plan.size[side] %= 1000000;
 		/* TCP's splice does not go past an urgent octet. */
 		if (plan.side[side].writes == OTHER && !plan.side[side].lends &&
 		    plan.side[!side].reads == SPLICED)
