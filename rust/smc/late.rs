@@ -62,9 +62,9 @@ impl Connection {
             Err(error) if error == EAGAIN => return,
             Ok(count) => {
                 let octets = first.get(..count).unwrap_or_default();
-                let decline = Assembler::leading_decline(octets);
-                if let Some(decline) = decline.and_then(|len| first.get_mut(..len)) {
+                if let Some(len) = Assembler::leading_decline(octets) {
                     // The octets are there, so all of them are taken.
+                    let decline = first.get_mut(..len).unwrap_or_default();
                     let _ = sk.recv(decline);
                 } else if Assembler::judge(octets) == Start::Message {
                     let reason = Reason::Local(Local::ClcTimeout);
