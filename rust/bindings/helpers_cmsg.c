@@ -76,7 +76,7 @@ void rdma_sock_helper_msg_put_time(struct msghdr *msg, const struct sock *sk, u6
 		put_cmsg_scm_timestamping(msg, &times);
 }
 
-/* TCP takes control messages of the level SOL_SOCKET, and says EINVAL to what is wrong with them. */
+/* TCP takes control messages of the level SOL_SOCKET, and says EINVAL to wrong ones. */
 int rdma_sock_helper_check_control(struct sock *sk, struct msghdr *msg)
 {
 	struct sockcm_cookie cookie = { .tsflags = READ_ONCE(sk->sk_tsflags) };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * io_uring's zero-copy receive reads the queue of any sock whose protocol receives by tcp_recvmsg(),
- * and asks no operation of the socket. Such a sock of ours has a protocol that receives by another
+ * io_uring's zero-copy receive reads the queue of any sock whose protocol receives by
+ * tcp_recvmsg(), and asks no operation of the socket. Such a sock of ours has a protocol that receives by another
  * function while its queue is not for the program, and is TCP's own in all else.
  */
 
@@ -37,7 +37,7 @@ bool rdma_sock_helper_is_hidden(const struct sock *sk)
 	return prot == &hidden || prot == &hidden6;
 }
 
-/* An IPv6 sock may become an IPv4 one (IPV6_ADDRFORM) at the same time: that one keeps its protocol. */
+/* An IPv6 sock that becomes an IPv4 one (IPV6_ADDRFORM) meanwhile keeps its protocol. */
 void rdma_sock_helper_hide_queue(struct sock *sk, bool on)
 {
 	if (on) {

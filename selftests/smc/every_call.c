@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every flag of send() and recv(), every ioctl of tcp(7) and socket(7), and every event of poll(), on
- * a TCP socket and on one of ours in the same state.
+ * Every flag of send() and recv(), every ioctl of tcp(7) and socket(7), and every event of poll(),
+ * on a TCP socket and on one of ours in the same state.
  */
 
 #include <kselftest_harness.h>
@@ -265,8 +265,8 @@ TEST_F(both, names)
 	int which;
 
 	for (which = 0; which < 2; which++) {
-		int (*call)(int, struct sockaddr *, socklen_t *) = (void *)(which ? getpeername :
-									     getsockname);
+		int (*call)(int fd, struct sockaddr *name, socklen_t *size) =
+			(void *)(which ? getpeername : getsockname);
 
 		size = sizeof(address);
 		a.result = call(self->tcp.near, &address.sa, &size);

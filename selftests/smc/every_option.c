@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every socket option there may be, by its number: read with several sizes, switched on and off, on a
- * TCP socket and on one of ours in the same state. Options whose value tells of the packets or of the
- * socket itself are compared without it; what differs on purpose is in the table below.
+ * Every socket option there may be, by its number: read with several sizes, switched on and off,
+ * on a TCP socket and on one of ours in the same state. Options whose value tells of the packets
+ * or of the socket itself are compared without it; what differs on purpose is in the table below.
  */
 
 #include <kselftest_harness.h>

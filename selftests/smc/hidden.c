@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Ways to TCP's receive queue that do not ask the operations of a socket: io_uring's zero-copy
- * receive, TCP_ZEROCOPY_RECEIVE with mmap(). Over SMC-R that queue has messages of the handshake, or
- * nothing ever: they are refused. Without SMC-R they work as on any TCP socket.
+ * receive, TCP_ZEROCOPY_RECEIVE with mmap(). Over SMC-R that queue has messages of the handshake,
+ * or nothing ever: they are refused. Without SMC-R they work as on any TCP socket.
  */
 
 #include <kselftest_harness.h>
@@ -106,8 +106,8 @@ TEST_F(kind, zerocopy_receive_during_the_handshake)
 #endif
 
 /*
- * The kernel looks for a receive queue of a network device first, which the devices here do not have.
- * So the request fails with another errno than over a real one; it must not take anything all the same.
+ * The kernel looks for a receive queue of a network device first, which no device here has. So
+ * the request fails with another errno than over a real one; it must not take anything.
  */
 TEST_F(conn, request_for_zero_copy_receive_takes_nothing)
 {
