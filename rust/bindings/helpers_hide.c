@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * io_uring's zero-copy receive reads the queue of any sock whose protocol receives by
- * tcp_recvmsg(), and asks no operation of the socket. Such a sock of ours has a protocol that receives by another
- * function while its queue is not for the program, and is TCP's own in all else.
+ * tcp_recvmsg(), and asks no operation of the socket. Such a sock of ours has a protocol that
+ * receives by another function while its queue is not for the program, and is TCP's own in all
+ * else.
  */
 
 #include "helpers_hide.h"

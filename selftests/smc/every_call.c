@@ -257,6 +257,14 @@ TEST_F(both, events_of_poll)
 	}
 }
 
+/* The address of the peer if `peer`, else of the socket. */
+static int name_of(int fd, int peer, struct sockaddr *address, socklen_t *size)
+{
+	if (peer)
+		return getpeername(fd, address, size);
+	return getsockname(fd, address, size);
+}
+
 TEST_F(both, names)
 {
 	struct outcome a = {}, b = {};
@@ -265,15 +273,12 @@ TEST_F(both, names)
 	int which;
 
 	for (which = 0; which < 2; which++) {
-		int (*call)(int fd, struct sockaddr *name, socklen_t *size) =
-			(void *)(which ? getpeername : getsockname);
-
 		size = sizeof(address);
-		a.result = call(self->tcp.near, &address.sa, &size);
+		a.result = name_of(self->tcp.near, which, &address.sa, &size);
 		a.error = a.result ? errno : 0;
 		a.size = a.result ? -1 : (int)size;
 		size = sizeof(address);
-		b.result = call(self->ours.near, &address.sa, &size);
+		b.result = name_of(self->ours.near, which, &address.sa, &size);
 		b.error = b.result ? errno : 0;
 		b.size = b.result ? -1 : (int)size;
 		EXPECT_EQ(0, differs(self->state, "name", which, &a, &b, false));
