@@ -118,7 +118,12 @@ int rdma_sock_helper_stream_peek(struct sock *sk, void *data, size_t len)
 		if (done == len)
 			break;
 	}
-	return done ? done : stream_end(sk);
+	if (done)
+		return done;
+	/* The error stays for the call that reads. */
+	if (sk->sk_err && !sock_flag(sk, SOCK_DONE))
+		return -sk->sk_err;
+	return stream_end(sk);
 }
 
 #ifndef CONFIG_BPF_SYSCALL
