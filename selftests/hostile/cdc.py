@@ -234,8 +234,8 @@ def data_after_the_end(pair):
     pair.conn.tell(state_flags=DONE)
     equal(pair.sock.recv(1), b"", "end")
     pair.conn.write(b"one more", state_flags=DONE)
-    equal(ended(pair.sock), "end", "what the reader has seen stays")
     pair.conn.host.wait(lambda: pair.conn.saw(state=ABORT), "abort")
+    equal(ended(pair.sock), "end", "what the reader has seen stays")
     carries(*pair.beside)
     pair.stage.counts(**{PRODUCER: 1})
 

@@ -604,6 +604,10 @@ impl Conn {
             self.rx.check_produced(message.produced),
             self.tx.check_acked(message.consumed),
         ) {
+            // Data behind the end of the stream.
+            (Some(produced), Some(_)) if self.close.peer_is_done() && self.rx.is_more(produced) => {
+                return self.violate(now, Violation::Producer);
+            }
             (Some(produced), Some(acked)) => {
                 (count, urgent) = self.rx.take_in(message.seq, produced, flags);
                 let (progress, writable) = self.tx.set_acked(acked);
@@ -619,9 +623,6 @@ impl Conn {
         }
         if count > 0 {
             self.tx.note_answer();
-            if self.close.peer_is_done() {
-                return self.violate(now, Violation::Producer);
-            }
             if self.close.refuses_data() {
                 self.close.abort(now, Error::Reset);
             }
@@ -636,11 +637,14 @@ impl Conn {
         Ok(events)
     }
 
-    /// Begins the abort that a violation calls for.
+    /// Begins the abort that a violation calls for. A reader that had all data before the end of
+    /// the stream goes on finding that end.
     fn violate(&mut self, now: Instant, violation: Violation) -> Result<Events, Violation> {
         let before = self.outlook();
+        if self.rx.available() > 0 {
+            self.close.spoil_stream();
+        }
         self.rx.spoil();
-        self.close.spoil_stream();
         self.validation = None;
         self.close.abort(now, Error::Reset);
         let _ = self.outcome(now, before);

@@ -107,3 +107,32 @@ fn end_in_front_of_a_lost_element_is_an_error() {
     assert_eq!(b.recv_available(), 0);
     assert_eq!(b.recv_state(), Receive::Failed);
 }
+
+/// A message of `from` that tells of 10 octets behind its end.
+fn more(mut end: Msg) -> Msg {
+    end.seq = end.seq.wrapping_add(1);
+    end.produced.offset += 10;
+    end
+}
+
+#[test]
+fn end_that_was_read_before_a_violation_stays_the_end() {
+    let (mut a, mut b) = with_data();
+    let (data, end) = rest(&mut a);
+    b.handle_cdc(T0, &data).unwrap();
+    b.handle_cdc(T0, &end).unwrap();
+    let _ = b.consumed(T0, 150);
+    assert_eq!(b.handle_cdc(T0, &more(end)), Err(Violation::Producer));
+    assert_eq!(b.recv_state(), Receive::Eof);
+}
+
+#[test]
+fn end_behind_data_that_a_violation_took_is_an_error() {
+    let (mut a, mut b) = with_data();
+    let (data, end) = rest(&mut a);
+    b.handle_cdc(T0, &data).unwrap();
+    b.handle_cdc(T0, &end).unwrap();
+    assert_eq!(b.handle_cdc(T0, &more(end)), Err(Violation::Producer));
+    assert_eq!(b.recv_available(), 0);
+    assert_eq!(b.recv_state(), Receive::Failed);
+}

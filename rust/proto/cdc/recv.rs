@@ -354,6 +354,11 @@ impl Receiver {
         self.ring.receive(self.produced, wire, window)
     }
 
+    /// Whether a producer cursor that was checked tells of data that has not been told of.
+    pub(super) const fn is_more(&self, produced: Cursor) -> bool {
+        produced.position() != self.produced.position()
+    }
+
     /// Takes in a message whose producer cursor was checked; returns the number of new bytes, and
     /// whether there is news of urgent data.
     pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> (u32, bool) {
