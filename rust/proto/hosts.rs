@@ -12,20 +12,51 @@
 
 use crate::proto::{
     quota::is_one_peer,
+    time::{
+        Duration,
+        Instant, //
+    },
     wire::Gid, //
 };
+
+/// How long the client of a first contact may take to confirm before other handshakes with its host
+/// go their own way: a program there can hold up its own handshake as long as it likes.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Until when a handshake waits that began to wait for the first contact of another one at `since`.
+pub(crate) const fn waits_until(since: Instant) -> Instant {
+    since.saturating_add(PATIENCE)
+}
 
 /// The addresses that belong to the peer of a link group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hosts {
     founder: [u8; 16],
     gid: Option<Gid>,
+    /// Until when the client of the first contact is to confirm; `None` when it has.
+    confirm_by: Option<Instant>,
 }
 
 impl Hosts {
-    /// Those of a group that a TCP connection to or from `founder` has made.
-    pub(crate) const fn new(founder: [u8; 16]) -> Self {
-        Self { founder, gid: None }
+    /// Those of a group that a TCP connection to or from `founder` makes now.
+    pub(crate) const fn new(founder: [u8; 16], now: Instant) -> Self {
+        Self {
+            founder,
+            gid: None,
+            confirm_by: Some(waits_until(now)),
+        }
+    }
+
+    /// The client of the first contact has confirmed: the rest takes no program.
+    pub(crate) fn set_confirmed(&mut self) {
+        self.confirm_by = None;
+    }
+
+    /// Whether a handshake with this host, which began to wait at `since`, waits for the first contact
+    /// of the group.
+    pub(crate) fn is_waited_for(&self, host: &[u8; 16], since: Instant, now: Instant) -> bool {
+        let in_time = |by: Instant| now < by && now < waits_until(since);
+        self.is_founder(host) && self.confirm_by.is_none_or(in_time)
     }
 
     /// The GID of the peer on the first link is known.
@@ -34,7 +65,7 @@ impl Hosts {
     }
 
     /// Whether the group was made by this host. Before its link is proven, nothing else counts.
-    pub(crate) fn is_founder(&self, host: &[u8; 16]) -> bool {
+    fn is_founder(&self, host: &[u8; 16]) -> bool {
         self.founder == *host
     }
 
@@ -54,13 +85,15 @@ impl Hosts {
 mod tests {
     use super::*;
 
+    const T0: Instant = Instant::from_nanos(5);
+
     const fn mapped(last: u8) -> [u8; 16] {
         [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, last]
     }
 
     #[test]
     fn founder_is_included_before_and_after_the_gid_is_known() {
-        let mut hosts = Hosts::new(mapped(1));
+        let mut hosts = Hosts::new(mapped(1), T0);
         assert!(hosts.is_founder(&mapped(1)) && hosts.includes(&mapped(1)));
         hosts.set_gid(Gid::new(mapped(2)));
         assert!(hosts.includes(&mapped(1)));
@@ -68,7 +101,7 @@ mod tests {
 
     #[test]
     fn address_in_the_gid_is_included_but_no_founder() {
-        let mut hosts = Hosts::new(mapped(1));
+        let mut hosts = Hosts::new(mapped(1), T0);
         assert!(!hosts.includes(&mapped(2)));
         hosts.set_gid(Gid::new(mapped(2)));
         assert!(hosts.includes(&mapped(2)) && !hosts.is_founder(&mapped(2)));
@@ -76,8 +109,35 @@ mod tests {
 
     #[test]
     fn third_host_is_not_included() {
-        let mut hosts = Hosts::new(mapped(1));
+        let mut hosts = Hosts::new(mapped(1), T0);
         hosts.set_gid(Gid::new(mapped(2)));
         assert!(!hosts.includes(&mapped(3)) && !hosts.includes(&[0; 16]));
+    }
+    #[test]
+    fn handshake_behind_a_founder_that_does_not_confirm_stops_waiting() {
+        let hosts = Hosts::new(mapped(1), T0);
+        let late = T0.saturating_add(PATIENCE);
+        let just = Instant::from_nanos(late.as_nanos() - 1);
+        assert!(hosts.is_waited_for(&mapped(1), T0, T0));
+        assert!(hosts.is_waited_for(&mapped(1), just, just));
+        assert!(!hosts.is_waited_for(&mapped(1), late, late));
+        assert!(!hosts.is_waited_for(&mapped(2), T0, T0));
+    }
+
+    #[test]
+    fn handshake_that_has_waited_before_does_not_wait_as_long_again() {
+        let later = T0.saturating_add(PATIENCE);
+        let hosts = Hosts::new(mapped(1), later);
+        assert!(hosts.is_waited_for(&mapped(1), later, later));
+        assert!(!hosts.is_waited_for(&mapped(1), T0, later));
+    }
+
+    #[test]
+    fn handshake_behind_a_founder_that_has_confirmed_waits_for_the_link() {
+        let mut hosts = Hosts::new(mapped(1), T0);
+        hosts.set_confirmed();
+        let late = T0.saturating_add(Duration::from_secs(100));
+        assert!(hosts.is_waited_for(&mapped(1), T0, late));
+        assert!(!hosts.is_waited_for(&mapped(2), T0, T0));
     }
 }

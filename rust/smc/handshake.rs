@@ -46,11 +46,15 @@ use crate::{
             Request,
             Timers, //
         },
+        hosts,
         reason::{
             Local,
             Reason, //
         },
-        time::earliest,
+        time::{
+            earliest,
+            Instant, //
+        },
     },
 };
 use kernel::{
@@ -84,8 +88,8 @@ pub(crate) struct Handshake {
     out: Option<(Bytes, usize)>,
     /// What was reserved for the peer.
     offer: Option<Offer>,
-    /// What to prepare for, while that is not done: it may wait for the link group.
-    request: Option<Request>,
+    /// What to prepare for and since when, while that is not done: it may wait for the link group.
+    request: Option<(Request, Instant)>,
     /// A program had the sock lock when this run wanted it.
     missed: bool,
 }
@@ -235,10 +239,10 @@ impl Handshake {
     /// Prepares our end; the request stays when the link group must do something first.
     #[inline(never)]
     fn prepare(&mut self, connection: &Arc<Connection>) {
-        let Some(request) = self.request.as_ref() else {
+        let Some((request, since)) = self.request.as_ref() else {
             return;
         };
-        let result = match offer::prepare(connection, request) {
+        let result = match offer::prepare(connection, request, *since) {
             // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
             Ok(Some(offer)) if offer.group.phase() == Phase::Dead => {
                 offer.release(connection, Release::Declined);
@@ -253,6 +257,12 @@ impl Handshake {
         };
         self.request = None;
         self.prepared(result);
+    }
+
+    /// When to prepare again if nothing happens: the first contact that this waits for may hang.
+    fn waits_until(&self, now: Instant) -> Option<Instant> {
+        let (_, since) = self.request.as_ref()?;
+        Some(hosts::waits_until(*since)).filter(|at| *at > now)
     }
 
     /// Our end is ready, or cannot be.
@@ -282,7 +292,7 @@ impl Handshake {
                 Step::Send
             }
             Action::Prepare(request) => {
-                self.request = Some(request);
+                self.request = Some((request, now()));
                 Step::Prepare
             }
             Action::Connect(confirm) => Step::Connect(confirm.endpoint),
@@ -414,6 +424,7 @@ impl Connection {
                     true => Some(now.saturating_add(this.handshake_contention.missed())),
                     false => None,
                 };
+                let retry = earliest(retry, handshake.waits_until(now));
                 if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
                     let delay = at.saturating_since(now).as_nanos();
                     let queue = &this.engine.handshakes;

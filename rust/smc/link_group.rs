@@ -37,7 +37,7 @@ use super::{
         Tokens,
         MAX_CONNECTIONS, //
     },
-    Engine, //
+    now, Engine, //
 };
 use crate::{
     kapi::{
@@ -175,7 +175,7 @@ pub(crate) struct LinkGroup {
     pub(crate) terms: Terms,
     /// Which hosts it is with.
     #[pin]
-    hosts: SpinLockBh<Hosts>,
+    pub(super) hosts: SpinLockBh<Hosts>,
     /// Two connections may have been given the same element of the peer.
     conflicts: Atomic<bool>,
     pub(super) engine: Arc<Engine>,
@@ -371,7 +371,7 @@ impl LinkGroup {
                 key,
                 path,
                 terms,
-                hosts <- new_spinlock_bh!(Hosts::new(from), "rdma_sock_group_hosts"),
+                hosts <- new_spinlock_bh!(Hosts::new(from, now()), "rdma_sock_group_hosts"),
                 conflicts: Atomic::new(false),
                 engine: engine.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
@@ -499,12 +499,14 @@ impl LinkGroup {
     ///
     /// The peer ID of a Proposal is a claim. So a group is joined only by a host that it is known
     /// to be with, and waited for only by the host of its founder: a liar gets a group of its own.
+    /// So does a waiter whose Proposal came at `since`, when it has waited long enough.
     pub(crate) fn join(
         engine: &Arc<Engine>,
         key: Key,
         path: &Path,
         terms: Terms,
         waiter: &Arc<Connection>,
+        since: Instant,
     ) -> Result<Join> {
         let from = waiter.sk.peer_addr().ip_mapped();
         let mut fresh = None;
@@ -514,7 +516,7 @@ impl LinkGroup {
                 let mut fitting = groups.iter().filter(|group| {
                     let joins = match group.phase() {
                         Phase::Ready => group.is_with(&from),
-                        Phase::Forming => group.hosts.lock().is_founder(&from),
+                        Phase::Forming => group.hosts.lock().is_waited_for(&from, since, now()),
                         Phase::Dead => false,
                     };
                     joins

@@ -132,6 +132,7 @@ impl LinkGroup {
             let first = inner.end(Slot::FIRST).ok_or(ENODEV)?;
             first.activate(&inner.rmbs)?;
         }
+        this.hosts.lock().set_confirmed();
         inner.founder = Some(founder.clone());
         inner.started = true;
         inner.llc.as_mut().ok_or(ENODEV)?.start(now());

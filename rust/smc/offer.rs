@@ -80,6 +80,7 @@ use crate::{
             Slot, //
         },
         reason::Reason,
+        time::Instant,
         wire::{
             AlertToken,
             BufSize,
@@ -251,23 +252,28 @@ struct Place {
     choice: Choice,
 }
 
-/// Prepares our end. `Ok(None)` means that the link group must do something first, and kicks the
-/// handshake when it has. Sleeps.
+/// Prepares our end for what the peer asked for at `since`. `Ok(None)` means that the link group must
+/// do something first, and kicks the handshake when it has. Sleeps.
 pub(crate) fn prepare(
     connection: &Arc<Connection>,
     request: &Request,
+    since: Instant,
 ) -> Result<Option<Offer>, Reason> {
-    match prepare_once(connection, request) {
+    match prepare_once(connection, request, since) {
         // The group has been filled or has ended since it was found, and is not found again.
-        Err(Reason::MaxConnectionsError) => prepare_once(connection, request),
+        Err(Reason::MaxConnectionsError) => prepare_once(connection, request, since),
         prepared => prepared,
     }
 }
 
-fn prepare_once(connection: &Arc<Connection>, request: &Request) -> Result<Option<Offer>, Reason> {
+fn prepare_once(
+    connection: &Arc<Connection>,
+    request: &Request,
+    since: Instant,
+) -> Result<Option<Offer>, Reason> {
     let payer = Payer::of(connection).map_err(|_| Reason::Memory)?;
     let place = match request {
-        Request::Proposal(proposal) => server_place(connection, &payer, proposal),
+        Request::Proposal(proposal) => server_place(connection, &payer, proposal, since),
         Request::Accept(accept) => client_place(connection, &payer, accept),
     }?;
     let Some(place) = place else { return Ok(None) };
@@ -290,6 +296,7 @@ fn server_place(
     connection: &Arc<Connection>,
     payer: &Payer,
     proposal: &Proposal,
+    since: Instant,
 ) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
     if let Some(reason) = policy::refusal(sk) {
@@ -305,7 +312,7 @@ fn server_place(
         version: choice.terms.version,
         suggested,
     };
-    let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection);
+    let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection, since);
     match joined.map_err(|_| Reason::Memory)? {
         Join::New(group) => first_place(connection, payer, group, choice).map(Some),
         Join::Ready(group) => next_place(connection, payer, group, (None, true), choice),

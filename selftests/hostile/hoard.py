@@ -7,6 +7,7 @@ import contextlib
 import pathlib
 import socket
 import sys
+import time
 
 import lab
 import scene
@@ -97,6 +98,26 @@ def first_contacts_of_a_namespace_are_limited(stage, _):
         server.close()
 
 
+def silent_founder_holds_others_up_for_a_second(stage, peer):
+    """A program keeps its handshake from going on, which is a first contact: other handshakes of its
+    host wait a second for it at most, then one makes a group of its own, which the next ones join."""
+    silent = peer.new()
+    silent.connect(stage.port)
+    silent.propose()
+    equal(silent.heard()["type"], ACCEPT, "answer to the founder")
+    begin = time.monotonic()
+    conn = peer.new().as_client(stage.port)
+    equal(conn.first, True, "first contact of another handshake")
+    took = time.monotonic() - begin
+    equal(0.5 < took < 2.5 * lab.SLOW, True, "first contact took %.1f s" % took)
+    later = peer.new().as_client(stage.port, conn.group)
+    equal(later.first, False, "first contact of a third handshake")
+    for each in conn, later:
+        lab.until(lambda each=each: stage.arrived(each), "the connection")
+        each.write(b"to you")
+        equal(lab.receive(stage.arrived(each), 6), b"to you", "data")
+
+
 def broken_handshakes_are_limited(stage, peer):
     """A peer takes elements by handshakes that it breaks off: there are so many, then it gets no more
     until they have rested, and the memory comes back."""
@@ -129,4 +150,5 @@ def broken_handshakes_are_limited(stage, peer):
 if __name__ == "__main__":
     sys.exit(scene.run([(function.__name__, function) for function in (
         proposal_gets_no_send_buffer, first_contacts_of_a_peer_are_limited,
-        first_contacts_of_a_namespace_are_limited, broken_handshakes_are_limited)]))
+        first_contacts_of_a_namespace_are_limited, silent_founder_holds_others_up_for_a_second,
+        broken_handshakes_are_limited)]))

@@ -186,7 +186,7 @@ def locked_clients():
         return len(sockets)
 
     with Holder(clients, lock):
-        # First contact with a host waits for the one under way, and declines after 5 s.
+        # They may have all places of their host for first contacts; then others use TCP at once.
         others_are_served(smc=False)
         device_goes("a")
     listening.close()

@@ -142,8 +142,12 @@ class Stage:
         program = self.programs.pop(name)
         program.ask()
         end = time.monotonic() + PATIENCE + 30 * lab.SLOW
+        looks = [end - PATIENCE + 4 * number for number in range(3)]
         while not program.ended(0.5):
             self.watch.look()
+            if looks and time.monotonic() > looks[0]:
+                looks.pop(0)
+                self.watch.tell("%s takes its time" % name)
             if time.monotonic() > end:
                 with self.fault("killed", "%s, which is slow" % name):
                     program.kill()

@@ -7,6 +7,7 @@
  * traffic call NAME=VALUE...    make connections, until SIGTERM
  * traffic churn NAME=VALUE...   each with a listener of its own, from rs-a to rs-b, with moments
  *                               when there is no socket at all
+ * traffic one seed=N ...        make that connection, and no other
  * traffic show seed=N ...       the plan of that connection
  *
  * records=FILE, port=N (the first of the listeners' ports), to=IPV4, to6=IPV6, seed=N, parallel=N,
@@ -650,6 +651,21 @@ static int call(void)
 	return 0;
 }
 
+/* One connection again, to look at it closely. */
+static int one(void)
+{
+	struct plan plan = plan_of(base_seed, &limits);
+	struct record *record = begin_child(0);
+
+	if (record)
+		run_client(record, base_seed, port_of_sockets(plan.sockets));
+	while (running) {
+		await_signal(TICK);
+		look_after_children();
+	}
+	return 0;
+}
+
 static int serve(void)
 {
 	static const enum sockets sockets[] = { SMC4, SMC6, FAMILY4, TO_TCP };
@@ -847,5 +863,7 @@ int main(int argc, char **argv)
 		return call();
 	if (argc > 1 && !strcmp(argv[1], "churn"))
 		return churn();
+	if (argc > 1 && !strcmp(argv[1], "one"))
+		return one();
 	return 2;
 }

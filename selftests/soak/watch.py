@@ -2,8 +2,10 @@
 """What a run costs and what it leaves behind: memory, counters of the module, connections that move from
 one device to another."""
 
+import contextlib
 import gc
 import pathlib
+import subprocess
 
 import lab
 
@@ -58,6 +60,26 @@ class Watch:
                     devices[side, line["local"], line.get("peer")] = line["dev"]
         self.moved += sum(device != self.devices.get(name, device) for name, device in devices.items())
         self.devices = devices
+
+    def tell(self, why):
+        """Prints which connections there are, by which links they go, and what the devices count."""
+        print("soak: %s" % why)
+        for side in self.sides:
+            with contextlib.suppress(OSError), lab.inside(side):
+                for name in "conns", "links":
+                    for line in pathlib.Path("/proc/net/rdma_sock", name).read_text("ascii").splitlines():
+                        if "state=" not in line or "LISTEN" not in line:
+                            print("soak:   %s: %s" % (side, line))
+                done = subprocess.run(["rdma", "statistic", "show"], stdout=subprocess.PIPE, text=True,
+                                      timeout=lab.BOUND, check=False)
+                for line in done.stdout.splitlines():
+                    print("soak:   %s: %s" % (side, line))
+
+        for task in pathlib.Path("/proc").glob("[0-9]*/task/*"):
+            with contextlib.suppress(OSError):
+                if task.joinpath("comm").read_text("ascii").strip() == "traffic":
+                    stack = task.joinpath("stack").read_text("ascii").split()[1::2]
+                    print("soak:   %s: %s" % (task.name, " ".join(stack)))
 
     def counters(self):
         """The counters of all sides that are worth keeping."""
