@@ -19,6 +19,7 @@ use super::{
     end::End,
     link::Link,
     llc::LlcGroup,
+    now,
     offer::PeerElement,
     quota::Payer,
     retired::Retired,
@@ -37,7 +38,7 @@ use super::{
         Tokens,
         MAX_CONNECTIONS, //
     },
-    now, Engine, //
+    Engine, //
 };
 use crate::{
     kapi::{

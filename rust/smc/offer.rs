@@ -312,7 +312,14 @@ fn server_place(
         version: choice.terms.version,
         suggested,
     };
-    let joined = LinkGroup::join(&connection.engine, key, &path, choice.terms, connection, since);
+    let joined = LinkGroup::join(
+        &connection.engine,
+        key,
+        &path,
+        choice.terms,
+        connection,
+        since,
+    );
     match joined.map_err(|_| Reason::Memory)? {
         Join::New(group) => first_place(connection, payer, group, choice).map(Some),
         Join::Ready(group) => next_place(connection, payer, group, (None, true), choice),

@@ -10,6 +10,7 @@ import pathlib
 import socket
 import struct
 import sys
+import time
 
 import ktap
 import lab
@@ -219,6 +220,30 @@ def links_carry_so_many_messages():
     all_gone()
 
 
+def fewest_messages_do():
+    """With the least number of messages on a link, those of connections that take turns do not wait for
+    each other longer than the device takes."""
+    lab.netns("up")
+    for side in "ab":
+        write(side, "smcr_max_send_wr", 2)
+    ends = [pair() for _ in range(3)]
+    begin = time.monotonic()
+    for _ in range(100):
+        for client, server in ends:
+            is_smc(client, server)
+            client.sendall(b"x")
+        for client, server in ends:
+            equal(lab.receive(server, 1), b"x", "received by the server")
+            server.sendall(b"y")
+        for client, _ in ends:
+            equal(lab.receive(client, 1), b"y", "received by the client")
+    took = time.monotonic() - begin
+    equal(took < 30 * lab.SLOW, True, "100 turns took %.1f s" % took)
+    for sock in sum(ends, ()):
+        sock.close()
+    all_gone()
+
+
 def small_data_waits_or_not():
     """With 0 each piece of data goes by itself; otherwise pieces may wait for the one before."""
     # WIN-09, WIN-10, TST-137.
@@ -271,7 +296,7 @@ def main():
     lab.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
                      sizes_of_the_socket_come_first, many_share, idle_links_are_tested,
-                     groups_hold_so_many_connections, links_carry_so_many_messages,
+                     groups_hold_so_many_connections, links_carry_so_many_messages, fewest_messages_do,
                      small_data_waits_or_not, gone_with_the_module])
 
 

@@ -78,8 +78,8 @@ class Watch:
         for task in pathlib.Path("/proc").glob("[0-9]*/task/*"):
             with contextlib.suppress(OSError):
                 if task.joinpath("comm").read_text("ascii").strip() == "traffic":
-                    stack = task.joinpath("stack").read_text("ascii").split()[1::2]
-                    print("soak:   %s: %s" % (task.name, " ".join(stack)))
+                    call = task.joinpath("syscall").read_text("ascii").strip()
+                    print("soak:   task %s: system call %s" % (task.name, call))
 
     def counters(self):
         """The counters of all sides that are worth keeping."""

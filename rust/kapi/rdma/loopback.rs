@@ -512,6 +512,28 @@ mod tests {
     }
 
     #[test]
+    fn last_slot_that_is_not_kept_for_others_tells() -> Result {
+        const KEPT: usize = SLOTS as usize / 2;
+        let (quiet, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
+            for tag in 0..u32::from(SLOTS) - u32::from(SLOTS) / 2 {
+                let quiet = probe.seen.lock().sent.is_empty();
+                let slot = Channel::try_reserve(channel, KEPT).ok_or(EBUSY)?;
+                slot.post(tag, None, &[], &[0; 44], false)
+                    .map_err(|(err, _)| err)?;
+                if !quiet {
+                    return Ok((false, 0));
+                }
+            }
+            probe.wait(|seen| seen.sent.len() == usize::from(SLOTS) - KEPT)?;
+            let announced = probe.seen.lock().slot_free;
+            Ok((true, announced))
+        }));
+        assert!(quiet);
+        assert_eq!(announced, 0);
+        Ok(())
+    }
+
+    #[test]
     fn a_slot_that_is_dropped_can_be_reserved_again() -> Result {
         let (again, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             let mut slots = KVec::with_capacity(SLOTS.into(), GFP_KERNEL)?;

@@ -504,6 +504,8 @@ pub(crate) struct Slot<T: ChannelOps> {
     index: u16,
     /// Owned by this handle and not by the device.
     owned: bool,
+    /// The next handle of its kind would not have got a slot.
+    last: bool,
 }
 
 impl<T: ChannelOps> Slot<T> {
@@ -518,11 +520,13 @@ impl<T: ChannelOps> Slot<T> {
         if index.is_none() {
             queue.wanted = true;
         }
+        let last = queue.free.len() <= keep;
         drop(queue);
         Some(Self {
             channel: channel.clone(),
             index: index?,
             owned: true,
+            last,
         })
     }
 
@@ -563,7 +567,10 @@ impl<T: ChannelOps> Slot<T> {
         if let Err(err) = path.messages.put(self.index, msg) {
             return Err((err, tag));
         }
-        let signal = signal || queue.wanted || queue.posted.must_signal();
+        // With few slots those that are kept for others may be half of them. Then the last one of the
+        // rest tells: the next handle waits for it.
+        let tells = self.last && !queue.posted.will_tell();
+        let signal = signal || tells || queue.wanted || queue.posted.must_signal();
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
         unsafe { SendSlot::keep(slot, tag, source, signal) };
         // SAFETY: A chain of built requests with handlers. The slot is part of the channel and the
