@@ -35,9 +35,16 @@ def allowed(path):
 
 
 def excerpts(lines, rules):
-    """The parts of a log that are reports; neighbouring hits make one excerpt."""
-    hits = [i for i, line in enumerate(lines)
-            if REPORT.search(line) and not any(r.search(line) for r in rules)]
+    """The parts of a log that are reports; neighbouring hits make one excerpt. A known line covers the
+    trace behind it."""
+    hits, known = [], -GAP_LINES
+    for i, line in enumerate(lines):
+        if any(r.search(line) for r in rules):
+            known = i
+        elif "Call Trace:" in line and i - known < GAP_LINES:
+            known = -GAP_LINES
+        elif REPORT.search(line):
+            hits.append(i)
     parts = []
     for i in hits:
         if parts and i - parts[-1][1] <= GAP_LINES:

@@ -59,6 +59,8 @@ def parse(argv):
     p.add_argument("--cpus", type=int)
     p.add_argument("--mtu", type=int, default=1500)
     p.add_argument("--env", metavar="NAME=VALUE", action="append", default=[])
+    p.add_argument("--allow", type=pathlib.Path, metavar="FILE", default=TOP / "scripts" / "vm.allow",
+                   help="known lines of the kernel's log that do not fail the run")
     p.add_argument("--append", default="", help="more words for the kernel's command line")
     p.add_argument("--no-build", action="store_true", help="take build/KIND/rdma_sock.ko as it is")
     p.add_argument("--verbose", action="store_true", help="show the consoles as well")
@@ -161,7 +163,7 @@ def main():
         for g in guests:
             g.kill()
     for g in guests:
-        found = kernel_log.reports(g.folder, TOP / "scripts" / "vm.allow")
+        found = kernel_log.reports(g.folder, args.allow)
         for excerpt in found:
             print(f"vm: guest {g.letter}: the kernel reported:\n{excerpt}", file=sys.stderr)
         if found and status in (0, run.TIMED_OUT, run.NO_RESULT):

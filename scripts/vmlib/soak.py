@@ -166,7 +166,7 @@ class Verdict:
         for number, lines in sorted(rounds.items()):
             self.round(folders, number, lines)
         for guest in sorted(log.glob("[ab]")):
-            for excerpt in kernel_log.reports(guest, TOP / "scripts" / "vm.allow"):
+            for excerpt in kernel_log.reports(guest, TOP / "selftests" / "soak" / "allow"):
                 self.count["reports"] += 1
                 self.wrong.append("REPORT: %s: %s" % (guest, excerpt.splitlines()[0]))
 

@@ -131,6 +131,12 @@ class KernelLog(unittest.TestCase):
         self.assertEqual(self.reports("[    1.0] WARNING: known thing\n",
                                       "WARNING: known # it is known\n"), [])
 
+    def test_trace_behind_an_allowed_line_is_allowed_and_another_is_not(self):
+        text = "[    1.0] known thing\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n"
+        self.assertEqual(self.reports(text, "known # it is known\n"), [])
+        self.assertEqual(len(self.reports(text)), 1)
+        self.assertEqual(len(self.reports(text + "[    2.0] Call Trace:\n", "known # it is known\n")), 1)
+
     def test_one_report_gives_one_excerpt(self):
         self.assertEqual(len(self.reports(
             "[    1.0] WARNING: a.c:1 at f\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n")), 1)

@@ -9,10 +9,11 @@
 
 #include "conn.h"
 
-enum state { FRESH, LISTENING, CONNECTED, SHUT, HALF_CLOSED, RESET };
+enum state { FRESH, LISTENING, CONNECTED, SHUT, HALF_CLOSED, RESET, FAILED_OVER };
 
 static const char * const state_names[] = {
-	"fresh", "listening", "connected", "shut", "half closed", "reset"
+	"fresh", "listening", "connected", "shut", "half closed", "reset",
+	"failed over"
 };
 
 /* The socket that calls are made on, and the others of its connection. */
@@ -30,6 +31,40 @@ struct outcome {
 	unsigned char data[256];
 };
 
+/* The device by which the connection of a socket of the client's side writes now. */
+static inline void device_of(int fd, char device[16])
+{
+	const char *found;
+
+	device[0] = 0;
+	mode_of_fd(CLIENT, fd);
+	found = strstr(conn_line, " dev=");
+	if (found && sscanf(found, " dev=%15s", device) != 1)
+		device[0] = 0;
+}
+
+/* The client loses the device by which it writes; the connection goes on by the other one. */
+static inline bool fail_over(int fd)
+{
+	char before[16], now[16], command[64];
+	int tries;
+
+	if (system("./second.sh links"))
+		return false;
+	device_of(fd, before);
+	snprintf(command, sizeof(command), "./second.sh lose %s", before);
+	if (!before[0] || system(command))
+		return false;
+	/* Nothing tells a program that its connection has moved. */
+	for (tries = 0; tries < 2000; tries++) {
+		device_of(fd, now);
+		if (now[0] && strcmp(now, before))
+			return true;
+		usleep(10000);
+	}
+	return false;
+}
+
 static inline bool bring_to(struct ends *ends, const struct kind *kind, enum state state)
 {
 	struct linger linger = { .l_onoff = 1 };
@@ -45,6 +80,8 @@ static inline bool bring_to(struct ends *ends, const struct kind *kind, enum sta
 		ends->listener = -1;
 		return ends->near >= 0;
 	}
+	if (state == FAILED_OVER && is_carried(kind) && system("./second.sh up"))
+		return false;
 	if (connect_to(kind, ends->near, ends->listener))
 		return false;
 	ends->far = accept(ends->listener, NULL, NULL);
@@ -62,6 +99,8 @@ static inline bool bring_to(struct ends *ends, const struct kind *kind, enum sta
 		close(ends->far);
 		ends->far = -1;
 		return await_events(ends->near, POLLHUP, 5000) & POLLHUP;
+	case FAILED_OVER:
+		return !is_carried(kind) || fail_over(ends->near);
 	default:
 		return true;
 	}
@@ -125,6 +164,7 @@ RS_STATE(connected, CONNECTED);
 RS_STATE(shut, SHUT);
 RS_STATE(half_closed, HALF_CLOSED);
 RS_STATE(reset, RESET);
+RS_STATE(failed_over, FAILED_OVER);
 
 FIXTURE_SETUP(both)
 {
@@ -139,6 +179,8 @@ FIXTURE_TEARDOWN(both)
 {
 	leave(&self->tcp);
 	leave(&self->ours);
+	if (self->state == FAILED_OVER)
+		EXPECT_EQ(0, system("./second.sh down"));
 }
 
 #endif
