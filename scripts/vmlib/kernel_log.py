@@ -18,7 +18,7 @@ REPORT = re.compile(
     | scheduling\ while\ atomic | sleeping\ function\ called
     | unregister_netdevice:\ waiting | (list_add|list_del)\ corruption | Poison\ overwritten
     | Redzone | Object\ already\ free | page\ allocation\ failure | nobody\ cared
-    | Call\ Trace: | Unknown\ symbol | Unknown\ rela | Bad\ page\ state
+    | \bOut\ of\ memory: | Call\ Trace: | Unknown\ symbol | Unknown\ rela | Bad\ page\ state
     """, re.X)
 TIME = re.compile(r"^(<\d+>)?\[[^\]]*\] ?")
 EXCERPT_LINES = 60

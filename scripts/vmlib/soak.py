@@ -92,7 +92,9 @@ class Verdict:
         self.count["bytes"] += sum(end.got for end in ends)
         self.count["calls without memory"] += sum(end.retries for end in ends)
         for end in ends:
-            if end.stuck:
+            if end.stuck and client and server and self.lost_fin(end, server if end is client else client, events):
+                self.count["ends lost by TCP"] += 1
+            elif end.stuck:
                 self.failed("STUCK: %s: %s" % (name, "server" if end.server else "client"))
         if client and server:
             self.stream(name + ", to the server", client, server)
@@ -102,6 +104,15 @@ class Verdict:
         elif client:
             self.stream(name + ", to the client", None, client)
         self.outcome(name, ends, client is not None and server is not None, events)
+
+    @staticmethod
+    def lost_fin(end, other, events):
+        """Whether all that lacks is the end of a stream by TCP whose writer had no memory when it shut down:
+        tcp_send_fin() drops the FIN then, and nothing sends it again."""
+        return (end.mode == BY_TCP and other.mode == BY_TCP and other.shut and other.sent == end.got and
+                not end.saw_end and any(event["kind"] == "memory" and event["begin"] <= other.end / 1000 + 1 and
+                                        event.get("end", other.end) + 1 >= other.end / 1000
+                                        for event in events))
 
     def outcome(self, name, ends, complete, events):
         """How it ended, and why."""
@@ -196,6 +207,7 @@ class Verdict:
                 ("moves to another device seen", count["failovers"]),
                 ("links lost", sum(value for name, value in self.totals.items()
                                    if name.startswith("link_down_"))),
+                ("ends lost by TCP, without memory", count["ends lost by TCP"]),
                 ("calls without memory, tried again", count["calls without memory"])]
         rows += [("fault: " + kind, number) for kind, number in sorted(self.faults.items())]
         rows += [("broken with a fault near: " + kind, number)

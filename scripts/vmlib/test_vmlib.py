@@ -117,6 +117,7 @@ class KernelLog(unittest.TestCase):
                 "WARNING: suspicious RCU usage",
                 "BUG: MAX_LOCKDEP_CHAINS too low!",
                 "unregister_netdevice: waiting for lo to become free. Usage count = 2",
+                "Out of memory: Killed process 1 (a) total-vm:1kB",
                 "rust_kernel: panicked at a.rs:1:2:",
                 "Kernel panic - not syncing: x"):
             self.assertEqual(len(self.reports(f"[    1.000000] {line}\n")), 1, line)
@@ -197,6 +198,15 @@ class Soak(unittest.TestCase):
 
     def test_connection_that_hangs_is_a_failure(self):
         self.assertEqual(len(self.judge(end(stuck=1), end(server=1)).wrong), 1)
+
+    def test_end_that_tcp_had_no_memory_for_is_no_failure_of_ours(self):
+        memory = [dict(self.FAULT[0], kind="memory", end=2.1)]
+        waits = end(stuck=1, saw_end=0, mode=soak.BY_TCP)
+        for waiting, events, count in ((waits, memory, 0), (waits, self.FAULT, 1),
+                                       (waits._replace(mode=soak.BY_RDMA), memory, 1),
+                                       (waits._replace(got=3), memory, 1)):
+            verdict = self.judge(waiting, end(server=1, mode=soak.BY_TCP, sent=4 if waiting.got else 0), events)
+            self.assertEqual(len(verdict.wrong), count, waiting)
 
 
 if __name__ == "__main__":

@@ -206,9 +206,13 @@ class Child:
         self.fd = os.pidfd_open(self.pid)
         self.status = None
 
-    def has_ended(self):
-        """Whether it is over."""
-        return self.status is not None or bool(select.select([self.fd], [], [], 0)[0])
+    def has_ended(self, seconds=0):
+        """Whether it is over, or will be in time."""
+        # select() knows no file behind the first 1024.
+        poll = select.poll()
+        if self.status is None:
+            poll.register(self.fd, select.POLLIN)
+        return self.status is not None or bool(poll.poll(seconds * 1000))
 
     def give_up(self):
         """Ends it if it has not ended, whatever comes of it."""
@@ -223,7 +227,7 @@ class Child:
     def wait(self, seconds=BOUND):
         """Waits for the end; the status, or an AssertionError."""
         if self.status is None:
-            if not select.select([self.fd], [], [], seconds)[0]:
+            if not self.has_ended(seconds):
                 stack = pathlib.Path("/proc/%d/stack" % self.pid)
                 text = stack.read_text(encoding="ascii") if stack.exists() else ""
                 os.kill(self.pid, signal.SIGKILL)

@@ -6,6 +6,9 @@ and of the host, and for connections that outlive their file a number and a time
 import contextlib
 import os
 import pathlib
+import resource
+import select
+import signal
 import sys
 import time
 
@@ -20,6 +23,8 @@ BUFFER = 128 << 10
 # Octets that a connection takes: its element and its send buffer.
 EACH = 2 * BUFFER
 MANY = 40
+THOUSANDS = 10000 // lab.SLOW
+SMALL = 64 << 20
 # Of a namespace; a cgroup, of which buffers take a half, has twice as much.
 LIMIT = 16 * EACH
 
@@ -154,6 +159,67 @@ def cgroup_of_a_client_is_charged():
     limited("a")
 
 
+def open_many(cgroup, listening, told):
+    """In a process of its own: opens connections until there are enough, or no more can be had; says how
+    many there are, and keeps them."""
+    sockets = []
+    with cgroup.entered():
+        with contextlib.suppress(OSError, MemoryError):
+            while len(sockets) < THOUSANDS:
+                sock = lab.new_socket("a")
+                sock.settimeout(lab.BOUND)
+                sock.connect(listening.getsockname())
+                sockets.append(sock)
+        os.write(told, b"%d" % len(sockets))
+        signal.pause()
+
+
+def accept_all(listening, child, end, each_thousand):
+    """Takes connections until the other process has told how many it has made, or has ended; the sockets
+    and how many it has made."""
+    poll = select.poll()
+    for fd in listening.fileno(), child.fd, end:
+        poll.register(fd, select.POLLIN)
+    sockets = []
+    while (ready := {fd for fd, _ in poll.poll()}) == {listening.fileno()}:
+        sockets.append(listening.accept()[0])
+        if len(sockets) % 1000 == 1:
+            each_thousand()
+    return sockets, int(os.read(end, 16)) if end in ready else len(sockets)
+
+
+def process_in_a_small_cgroup_opens_thousands():
+    """A process with 64 MiB opens ten thousand connections: its limit stops it, and nobody else. What it
+    has by TCP is enough for that, so it may be killed."""
+    lab.netns("up")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3 * THOUSANDS, 3 * THOUSANDS))
+    bystander = lab.pair()
+    end, told = os.pipe()
+    with Cgroup(SMALL) as cgroup, lab.listener("b") as listening:
+        child = lab.Child(lambda: open_many(cgroup, listening, told))
+        try:
+            servers, opened = accept_all(listening, child, end, lambda: lab.exchange(*bystander))
+            modes = [line["mode"] for line in lab.records("a", "conns")]
+            print("# %d connections, %d by SMC-R, %s processes killed" % (
+                opened, modes.count("smc"), cgroup.events("oom_kill")))
+            equal(opened > 1000, True, "connections")
+            equal(cgroup.current() <= SMALL, True, "octets that are charged")
+            if not child.has_ended():
+                equal(modes.count("smc") > SMALL // 4 // EACH, True, "connections by SMC-R")
+                equal(modes.count("smc") < THOUSANDS // 2, True, "not all use SMC-R")
+            # Others connect by RDMA as before.
+            another = lab.pair()
+            lab.is_smc(*another)
+            for pair in (bystander, another):
+                lab.exchange(*pair)
+        finally:
+            child.kill()
+    os.close(end)
+    os.close(told)
+    close([servers, bystander, another])
+    lab.all_gone()
+
+
 def namespace_has_a_limit():
     """Buffers of a namespace stop at its limit, which counts exactly."""
     sides()
@@ -285,6 +351,7 @@ def main():
     """All tests."""
     lab.need_module()
     return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
+                     process_in_a_small_cgroup_opens_thousands,
                      namespace_has_a_limit, initial_namespace_bounds_the_others,
                      unused_buffers_are_given_back, orphans_are_limited,
                      slow_reader_does_not_hold_an_orphan])
