@@ -22,6 +22,14 @@ def skip_all(reason):
     sys.exit(SKIP)
 
 
+def named(name, function, *args):
+    """A test of that name: the function with these arguments."""
+    def test():
+        function(*args)
+    test.name = name
+    return test
+
+
 def run(tests):
     """Runs functions as tests; returns the exit status."""
     print("KTAP version 1")

@@ -10,7 +10,7 @@ import time
 
 import ktap
 import lab
-from ktap import equal
+from ktap import equal, named
 from lab import all_gone, exchange
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -95,14 +95,6 @@ def family_while_sending():
     client.close()
     server.close()
     all_gone()
-
-
-def named(name, function, *args):
-    """A test."""
-    def test():
-        function(*args)
-    test.name = name
-    return test
 
 
 def main():

@@ -11,7 +11,7 @@ import sys
 import ktap
 import lab
 import wire
-from ktap import equal
+from ktap import equal, named
 from wire import ACK, IPS, PSH, RST, SYN, Peer
 
 MSS = bytes.fromhex("020405b4")
@@ -92,14 +92,6 @@ def repeated_syns(link, version, saving, closing):
     if server:
         server.close()
     os.sched_setaffinity(0, range(os.cpu_count()))
-
-
-def named(name, function, *args):
-    """A test."""
-    def test():
-        function(*args)
-    test.name = name
-    return test
 
 
 def main():

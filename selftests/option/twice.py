@@ -121,19 +121,14 @@ def tests():
     words = {True: "smc", False: "tcp"}
     named = {IPV4: "ipv4", IPV6: "ipv6"}
 
-    def named_test(name, function, *args):
-        def test():
-            function(*args)
-        test.name = name
-        return test
     for family, ends, smc in itertools.product((IPV4, IPV6), ("b", "a", "ab"), offers):
-        yield named_test("%s.vrf_of_%s.%s_to_%s" % (named[family], ends, *(words[s] for s in smc)),
+        yield ktap.named("%s.vrf_of_%s.%s_to_%s" % (named[family], ends, *(words[s] for s in smc)),
                          vrf, family, ends, smc, False)
     for family in (IPV4, IPV6):
-        yield named_test("%s.vrf_with_qdisc" % named[family], vrf, family, "ab", (True, True), True)
+        yield ktap.named("%s.vrf_with_qdisc" % named[family], vrf, family, "ab", (True, True), True)
     for name, (_, _, families) in TUNNELS.items():
         for family, smc in itertools.product(families, offers):
-            yield named_test("%s.%s.%s_to_%s" % (named[family], name, *(words[s] for s in smc)),
+            yield ktap.named("%s.%s.%s_to_%s" % (named[family], name, *(words[s] for s in smc)),
                              tunnel, name, family, smc)
 
 
