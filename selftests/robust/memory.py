@@ -189,8 +189,8 @@ def accept_all(listening, child, end, each_thousand):
 
 
 def process_in_a_small_cgroup_opens_thousands():
-    """A process with 64 MiB opens ten thousand connections: its limit stops it, and nobody else. What it
-    has by TCP is enough for that, so it may be killed."""
+    """A process with 64 MiB opens ten thousand connections: its limit stops it and no other
+    process. Its TCP sockets alone exceed the limit, so the kernel may kill it."""
     lab.netns("up")
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * THOUSANDS, 3 * THOUSANDS))
     bystander = lab.pair()
