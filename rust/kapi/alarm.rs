@@ -26,7 +26,7 @@ const CLOCK: bindings::clockid_t = bindings::CLOCK_MONOTONIC as bindings::clocki
 /// What an [`Alarm`] does.
 pub(crate) trait Ring: Send + Sync + 'static {
     /// The time is over. Softirq.
-    fn ring(this: &Arc<Self>);
+    fn ring(self: &Arc<Self>);
 }
 
 /// A timer embedded in the object it is for, which it keeps alive while it is armed.

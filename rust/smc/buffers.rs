@@ -186,17 +186,17 @@ impl LinkGroup {
 
     /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
     pub(crate) fn take_rmbe(
-        this: &Arc<Self>,
+        self: &Arc<Self>,
         payer: &Payer,
         wanted: Wanted,
         waiter: &Arc<Connection>,
         now: Instant,
     ) -> Result<Taken> {
-        let mut inner = this.inner.lock();
-        if this.phase() != Phase::Ready {
+        let mut inner = self.inner.lock();
+        if self.phase() != Phase::Ready {
             return Err(ENODEV);
         }
-        let size = this.buffer_size(wanted);
+        let size = self.buffer_size(wanted);
         let confirmed = |rmb: &&Arc<Rmb>| rmb.known() == Known::Confirmed;
         // An element is used by the cgroup that is charged for it.
         let fits = |rmb: &&Arc<Rmb>| rmb.size == size && rmb.is_of(payer.cgroup());
@@ -229,9 +229,9 @@ impl LinkGroup {
             if resting.fold(0, u32::saturating_add) >= MAX_RESTING {
                 return Err(ENOSPC);
             }
-            let elements = share::elements(size, this.tokens.lock().live());
+            let elements = share::elements(size, self.tokens.lock().live());
             inner.add_rmb(payer, size, elements, Known::Registering)?;
-            this.register_work.kick(this, &this.engine.links);
+            self.register_work.kick(self, &self.engine.links);
         }
         inner.add_waiter(waiter)?;
         Ok(Taken::Wait)
@@ -286,6 +286,6 @@ impl LinkGroup {
 impl Run<REGISTER> for LinkGroup {
     fn run(this: Arc<Self>) {
         while this.register_next() {}
-        Self::kick(&this);
+        this.kick();
     }
 }

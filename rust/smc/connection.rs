@@ -9,7 +9,7 @@
 use super::{
     contention::Contention,
     data::{
-        judge,
+        Cause,
         Counters,
         DataSlot, //
     },
@@ -49,7 +49,6 @@ use crate::{
     proto::{
         cdc::{
             Error as CoreError,
-            Events,
             Tcp, //
         },
         clc::LlcOutcome,
@@ -333,8 +332,8 @@ impl Connection {
     }
 
     /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.
-    fn release_data(this: &Arc<Self>) {
-        let Some(mut data) = this.net.end(|| this.data.lock().data.take()) else {
+    fn release_data(self: &Arc<Self>) {
+        let Some(mut data) = self.net.end(|| self.data.lock().data.take()) else {
             return;
         };
         let known = data.group.tokens.lock().remove(data.token);
@@ -346,13 +345,13 @@ impl Connection {
         }
         let group = data.group.clone();
         drop(data);
-        super::link_group::LinkGroup::connection_left(&group);
+        group.connection_left();
     }
 
     /// The link is lost: what the device is needed for goes, received data stays. Sleeps.
-    fn let_go(this: &Arc<Self>) {
+    fn let_go(self: &Arc<Self>) {
         let hold = {
-            let mut slot = this.data.lock();
+            let mut slot = self.data.lock();
             slot.data
                 .as_mut()
                 .filter(|data| data.group.phase() == super::link_group::Phase::Dead)
@@ -363,24 +362,22 @@ impl Connection {
 
     /// Takes the connection out of the namespace's list and ends what is left of it. Called once,
     /// when the socket is closed and the SMC side is over. Sleeps.
-    pub(crate) fn finish(this: &Arc<Self>) {
+    pub(crate) fn finish(self: &Arc<Self>) {
         // A timer that is still armed would only keep the object and the module.
-        this.work.cancel();
-        this.handshake_work.cancel();
-        Self::release_data(this);
-        this.net.leave(this);
-        let shell = this.shell.lock().take();
+        self.work.cancel();
+        self.handshake_work.cancel();
+        self.release_data();
+        self.net.leave(self);
+        let shell = self.shell.lock().take();
         drop(shell);
     }
 }
 
 impl Run<CLOSING> for Connection {
     fn run(this: Arc<Self>) {
-        let state = Connection::with_core(&this, |data, now| {
+        let state = this.update_in(Cause::Closing, |data, now| {
             data.armed = None;
-            let (violation, mut events) = judge(data.core.handle_timeout(now));
-            // What follows is done here.
-            events.closing = false;
+            let violation = data.core.handle_timeout(now).err();
             let core = &data.core;
             let tcp = core.tcp();
             let changed = tcp != data.tcp;
@@ -390,23 +387,23 @@ impl Run<CLOSING> for Connection {
             let released = core.is_released();
             let idle = data.keepalive.handle_timeout(now);
             let outcome = (tcp, changed, error, released, silent);
-            ((outcome, violation, idle), events)
+            (outcome, violation, idle)
         });
-        let Some(((tcp, changed, error, released, silent), violation, idle)) = state else {
+        let Some((((tcp, changed, error, released, silent), violation, idle), _)) = state else {
             return;
         };
         if let Some(violation) = violation {
             this.report(violation);
         }
-        Connection::move_if_idle(&this);
-        Connection::let_go(&this);
+        this.move_if_idle();
+        this.let_go();
         if let Some(group) = silent {
             group.test_links();
         }
         if let Some(idle) = idle {
-            Connection::check_link(&this, idle);
+            this.check_link(idle);
         }
-        if changed && Connection::end_tcp(&this, tcp, error).is_err() {
+        if changed && this.end_tcp(tcp, error).is_err() {
             return this.retry_closing();
         }
         this.closing_contention.over();
@@ -424,7 +421,7 @@ impl Run<CLOSING> for Connection {
         let shell = this.shell.try_lock();
         if shell.is_some() {
             drop(shell);
-            Connection::finish(&this);
+            this.finish();
         }
     }
 }
@@ -500,8 +497,8 @@ impl Connection {
     /// # Errors
     ///
     /// `EBUSY` if a program has the sock lock; nothing is done then.
-    fn end_tcp(this: &Arc<Self>, tcp: Tcp, error: Option<CoreError>) -> Result {
-        let mut sk = this.sk.try_lock()?;
+    fn end_tcp(self: &Arc<Self>, tcp: Tcp, error: Option<CoreError>) -> Result {
+        let mut sk = self.sk.try_lock()?;
         match tcp {
             Tcp::Keep => {}
             Tcp::Fin => sk.shutdown_send(),
@@ -515,7 +512,7 @@ impl Connection {
             }
         }
         // With the lock, so that `watch_tcp` never takes the end for the peer's.
-        if let Some(data) = this.data.lock().data.as_mut() {
+        if let Some(data) = self.data.lock().data.as_mut() {
             data.tcp = tcp;
         }
         Ok(())
@@ -524,33 +521,32 @@ impl Connection {
     /// Looks at the idle TCP connection (`SMCR-TCR-03..09`).
     ///
     /// Context: may sleep, but not for the sock lock.
-    pub(super) fn watch_tcp(this: &Arc<Self>) {
+    pub(super) fn watch_tcp(self: &Arc<Self>) {
         let (state, unread, error) = {
             // While a segment is processed, its FIN looks like an octet of payload.
-            let Ok(sk) = this.sk.try_lock() else {
-                return this.retry_handshake();
+            let Ok(sk) = self.sk.try_lock() else {
+                return self.retry_handshake();
             };
             (sk.tcp_state(), sk.unread(), sk.err() != 0)
         };
-        this.handshake_contention.over();
-        let _ = Self::with_core(this, |data, now| {
+        self.handshake_contention.over();
+        let _ = self.update(|data, now| {
             if data.tcp == Tcp::Reset {
-                return ((), Events::default());
+                return;
             }
-            let events = match state {
+            match state {
                 // After our own FIN a closed connection may as well have ended in order.
                 TcpState::Close if data.tcp == Tcp::Keep || error => {
-                    data.core.handle_tcp_reset(now)
+                    data.core.handle_tcp_reset(now);
                 }
                 TcpState::Close => data.core.handle_tcp_fin(now),
                 TcpState::CloseWait | TcpState::LastAck | TcpState::Closing => {
-                    data.core.handle_tcp_fin(now)
+                    data.core.handle_tcp_fin(now);
                 }
                 // Payload after the switch is a protocol error (`SMCR-TCR-03`).
                 _ if unread != 0 => data.core.abort(now),
-                _ => Events::default(),
-            };
-            ((), events)
+                _ => {}
+            }
         });
     }
 }

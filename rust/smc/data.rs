@@ -13,7 +13,10 @@ use super::{
     connection::Connection,
     failover::Next,
     lent::Parts,
-    link::Tag,
+    link::{
+        Link,
+        Tag, //
+    },
     link_group::LinkGroup,
     now,
     offer::PeerElement,
@@ -33,6 +36,7 @@ use crate::{
         },
         rdma::channel::{
             Channel,
+            Slot,
             Source,
             Write,
             MAX_WRITES, //
@@ -50,6 +54,7 @@ use crate::{
             Events,
             Segment,
             Tcp,
+            Transmit,
             Violation, //
         },
         keepalive::Keepalive,
@@ -157,82 +162,95 @@ pub(crate) struct DataSlot {
 }
 
 impl Data {
-    /// Sends what can be sent now; if it is this connection's `turn` among those that wait for slots,
-    /// one chain, and it waits again for more. Called with the lock held, after every input.
+    /// Posts the chains that are due. In its `turn` among connections that wait for send slots, the
+    /// connection posts one chain, and waits again if another is due. Called with the lock held,
+    /// after every input.
     ///
-    /// Returns whether there was no slot at all.
+    /// Returns whether a chain was due and there was no slot for the first.
     fn pump(&mut self, connection: &Arc<Connection>, now: Instant, turn: bool) -> bool {
-        let mut denied = true;
-        while self.core.wants_transmit(now) {
+        let (mut posted, mut denied) = (false, false);
+        loop {
             let Some(hold) = self.hold.as_ref() else {
                 return false;
             };
-            let route = &hold.route;
-            let wait = || {
-                let mut tokens = self.group.tokens.lock();
-                tokens.wait_for_slot(self.token, route.slot());
-            };
-            if turn && !denied {
-                // Whoever gives out the turns comes back.
-                wait();
-                return false;
-            }
-            let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
-                wait();
-                // What came free before the mark was set was announced to nobody.
-                Channel::try_reserve(&route.channel, LLC_SLOTS)
+            let (route, token) = (&hold.route, self.token);
+            let wait = || self.group.tokens.lock().wait_for_slot(token, route.slot());
+            let next = self.core.poll_transmit_into(now, || {
+                if turn && posted {
+                    // The turn scheduler calls again.
+                    wait();
+                    return None;
+                }
+                let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
+                    wait();
+                    // A slot freed before the mark was set woke no waiter: retry.
+                    Channel::try_reserve(&route.channel, LLC_SLOTS)
+                });
+                denied = slot.is_none() && !posted;
+                slot
             });
-            let Some(slot) = slot else { return denied };
-            let Some(transmit) = self.core.poll_transmit(now) else {
+            let Some((slot, transmit)) = next else {
+                return denied;
+            };
+            posted = true;
+            if self.post(connection, slot, &transmit).is_err() {
                 return false;
-            };
-            denied = false;
-            let mut writes = [NO_WRITE; MAX_WRITES];
-            let mut count = 0;
-            let mut bytes = 0u64;
-            // A part that is lent is read from its start to its end.
-            let mut skip = transmit.source.map(|source| source.skip);
-            for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
-                let offset = skip.unwrap_or(segment.src_off);
-                skip = skip.map(|skip| skip.saturating_add(segment.len));
-                *write = Write {
-                    offset,
-                    len: segment.len,
-                    rkey: route.rkey,
-                    raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
-                };
-                bytes = bytes.wrapping_add(u64::from(segment.len));
-                count += 1;
-            }
-            let writes = writes.get(..count).unwrap_or_default();
-            let tag = Tag::Cdc(connection.clone(), transmit.token);
-            let signal = transmit.signal;
-            let source = match transmit.source {
-                _ if writes.is_empty() => None,
-                None => Some(Source::Buffer(route.source.clone())),
-                Some(source) => self.parts.get(source.place).cloned().map(Source::Lent),
-            };
-            match slot.post(tag, source, writes, &transmit.cdc, signal) {
-                Ok(()) => {
-                    let counters = &mut self.counters;
-                    if transmit.source.is_some() {
-                        counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
-                    }
-                    counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
-                    counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
-                    let writes = u64::try_from(count).unwrap_or(0);
-                    counters.tx_writes = counters.tx_writes.wrapping_add(writes);
-                }
-                Err(_) => {
-                    // The link is gone; the group finds us another, or tells that there is none.
-                    let _ = self.core.transmit_failed(&transmit);
-                    self.core.handle_link_paused();
-                    route.link().broke();
-                    return false;
-                }
             }
         }
-        false
+    }
+
+    /// Posts a chain. If the link refuses it, the connection pauses and the group learns of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the link, which is broken.
+    fn post(
+        &mut self,
+        connection: &Arc<Connection>,
+        slot: Slot<Link>,
+        transmit: &Transmit,
+    ) -> Result {
+        let route = &self.hold.as_ref().ok_or(ENOTCONN)?.route;
+        let mut writes = [NO_WRITE; MAX_WRITES];
+        let mut count = 0;
+        let mut bytes = 0u64;
+        // A part that is lent is read from its start to its end.
+        let mut skip = transmit.source.map(|source| source.skip);
+        for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
+            let offset = skip.unwrap_or(segment.src_off);
+            skip = skip.map(|skip| skip.saturating_add(segment.len));
+            *write = Write {
+                offset,
+                len: segment.len,
+                rkey: route.rkey,
+                raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
+            };
+            bytes = bytes.wrapping_add(u64::from(segment.len));
+            count += 1;
+        }
+        let writes = writes.get(..count).unwrap_or_default();
+        let tag = Tag::Cdc(connection.clone(), transmit.token);
+        let source = match transmit.source {
+            _ if writes.is_empty() => None,
+            None => Some(Source::Buffer(route.source.clone())),
+            Some(source) => self.parts.get(source.place).cloned().map(Source::Lent),
+        };
+        let result = slot.post(tag, source, writes, &transmit.cdc, transmit.signal);
+        if let Err((error, _)) = result {
+            // The group moves the connection to another link, or ends it.
+            self.core.handle_post_failed(transmit.token);
+            route.link().broke();
+            return Err(error);
+        }
+        let counters = &mut self.counters;
+        if transmit.source.is_some() {
+            counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
+        }
+        counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
+        counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
+        let writes = u64::try_from(count).unwrap_or(0);
+        counters.tx_writes = counters.tx_writes.wrapping_add(writes);
+        Ok(())
     }
 
     /// Copies an urgent byte that just came, before the peer may write there again.
@@ -292,66 +310,63 @@ impl Data {
     }
 }
 
-/// The events of an input that the peer may have broken a rule with.
-pub(super) fn judge(result: Result<Events, Violation>) -> (Option<Violation>, Events) {
-    match result {
-        Ok(events) => (None, events),
-        Err(violation) => (
-            Some(violation),
-            // Whoever waits must learn that nothing will come.
-            Events {
-                readable: true,
-                writable: true,
-                error: true,
-                closing: true,
-                ..Events::default()
-            },
-        ),
-    }
+/// The cause of an update.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// A call, a message, a completion, a timer.
+    Input,
+    /// The connection's turn to use a send slot.
+    Turn,
+    /// The work item that performs the end of the connection.
+    Closing,
 }
 
 impl Ring for Connection {
-    fn ring(this: &Arc<Self>) {
-        let _ = Self::with_core(this, |data, now| ((), data.core.handle_gathered(now)));
+    fn ring(self: &Arc<Self>) {
+        let _ = self.update(|data, now| data.core.handle_gathered(now));
     }
 }
 
 impl Connection {
-    /// Runs `f` on the core and does all that follows from it. `None` when there is no SMC side
-    /// (any more). Any context.
-    pub(crate) fn with_core<R>(
-        this: &Arc<Self>,
-        f: impl FnOnce(&mut Data, Instant) -> (R, Events),
+    /// Runs `f` on the core, posts the chains that are due, arms the timers and wakes sleepers.
+    /// `None` without an SMC side. Context: any.
+    pub(crate) fn update<R>(
+        self: &Arc<Self>,
+        f: impl FnOnce(&mut Data, Instant) -> R,
     ) -> Option<R> {
-        let (result, _) = Self::with_core_in(this, false, f)?;
+        let (result, _) = self.update_in(Cause::Input, f)?;
         Some(result)
     }
 
-    /// The same, perhaps in its turn; also whether there was no send slot.
-    fn with_core_in<R>(
-        this: &Arc<Self>,
-        turn: bool,
-        f: impl FnOnce(&mut Data, Instant) -> (R, Events),
+    /// The same for any `cause`. Also returns whether there was no send slot.
+    pub(super) fn update_in<R>(
+        self: &Arc<Self>,
+        cause: Cause,
+        f: impl FnOnce(&mut Data, Instant) -> R,
     ) -> Option<(R, bool)> {
         let now = now();
-        let (result, events, over, denied) = {
-            let mut slot = this.data.lock();
+        let (result, events, finished, denied) = {
+            let mut slot = self.data.lock();
             let data = slot.data.as_mut()?;
-            let (result, events) = f(data, now);
-            let denied = data.pump(this, now, turn);
+            let result = f(data, now);
+            let mut events = data.core.take_events();
+            // The work item acts on it in this run.
+            events.closing &= cause != Cause::Closing;
+            let denied = data.pump(self, now, cause == Cause::Turn);
             if let Some(at) = data.core.poll_gathered() {
-                this.alarm.arm(this, at.saturating_since(now).as_nanos());
+                self.alarm.arm(self, at.saturating_since(now).as_nanos());
             }
             if let Some(delay) = data.rearm(now) {
                 // With the lock held: the timer is what `armed` says.
-                let queue = &this.engine.closings;
-                this.work.arm(this, queue, jiffies_from_ns(delay));
+                let queue = &self.engine.closings;
+                self.work.arm(self, queue, jiffies_from_ns(delay));
             }
             let Data { core, parts, .. } = &mut **data;
             (result, events, parts.take_over(core), denied)
         };
-        drop(over);
-        this.announce(this, events);
+        // Puts pages, outside the lock.
+        drop(finished);
+        self.announce(events);
         Some((result, denied))
     }
 
@@ -361,7 +376,7 @@ impl Connection {
     }
 
     /// Wakes whom the events concern.
-    fn announce(&self, this: &Arc<Self>, events: Events) {
+    fn announce(self: &Arc<Self>, events: Events) {
         if events.readable || events.error || events.closing {
             self.news.add(1u32, Relaxed);
         }
@@ -377,30 +392,30 @@ impl Connection {
         if events.error || events.closing {
             // Also for a close that lingers.
             self.sk.wake_state();
-            this.kick_closing();
+            self.kick_closing();
         }
     }
 
     /// A CDC message for this connection arrived. Softirq.
-    pub(crate) fn receive_cdc(this: &Arc<Self>, msg: &cdc::Msg) {
+    pub(crate) fn receive_cdc(self: &Arc<Self>, msg: &cdc::Msg) {
         {
-            let mut slot = this.data.lock();
+            let mut slot = self.data.lock();
             if slot.data.is_none() {
                 // A validation message says nothing to who has received nothing (`SMCR-CDC-44`).
-                if this.is_negotiating() && !msg.flags.failover {
+                if self.is_negotiating() && !msg.flags.failover {
                     slot.early = Some(*msg);
                 }
                 return;
             }
         }
-        let inline = this.sk.urgent_inline();
-        let time = this.sk.wants_time().then(real_now_ns);
-        let violation = Self::with_core(this, |data, now| {
+        let inline = self.sk.urgent_inline();
+        let time = self.sk.wants_time().then(real_now_ns);
+        let violation = self.update(|data, now| {
             data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
             data.keepalive.touch(now);
             data.core.set_inline(inline);
             if !data.is_intact() {
-                return judge(data.core.handle_eye_catcher_lost(now));
+                return data.core.handle_eye_catcher_lost(now).err();
             }
             let (read, before) = data.core.recv_positions();
             let result = data.core.handle_cdc(now, msg);
@@ -409,10 +424,10 @@ impl Connection {
                 data.arrivals.note(read, before, end, time);
             }
             data.keep_urgent();
-            judge(result)
+            result.err()
         });
         if let Some(Some(violation)) = violation {
-            this.report(violation);
+            self.report(violation);
         }
     }
 
@@ -429,69 +444,61 @@ impl Connection {
     }
 
     /// A send slot came back. Softirq, or process context while the channel shuts down.
-    pub(crate) fn sent(this: &Arc<Self>, token: cdc::Token, good: bool) {
-        let moves = Self::with_core(this, |data, now| {
-            let events = if good {
+    pub(crate) fn sent(self: &Arc<Self>, token: cdc::Token, good: bool) {
+        let moves = self.update(|data, now| {
+            if good {
                 data.keepalive.touch(now);
-                data.core.handle_sent(now, token)
+                data.core.handle_sent(now, token);
             } else {
-                data.core.handle_sent_flushed(now, token)
-            };
-            (data.may_move(), events)
+                data.core.handle_sent_flushed(token);
+            }
+            data.may_move()
         });
         if moves == Some(true) {
-            this.kick_closing();
+            self.kick_closing();
         }
     }
 
     /// Takes in what the socket wants of keepalive: at the start, and when an option has changed
     /// (`SMCR-KAL-01`). Any context.
-    pub(crate) fn set_keepalive(this: &Arc<Self>) {
-        let idle = this.sk.keepalive_ms().map(u64::from);
-        let _ = Self::with_core(this, |data, now| {
+    pub(crate) fn set_keepalive(self: &Arc<Self>) {
+        let idle = self.sk.keepalive_ms().map(u64::from);
+        let _ = self.update(|data, now| {
             data.keepalive.set(now, idle.map(Duration::from_millis));
-            ((), Events::default())
         });
     }
 
     /// The connection has been idle for so long: has its link tested, unless that has been in use
     /// (`SMCR-KAL-02`). Sleeps.
-    pub(super) fn check_link(this: &Arc<Self>, idle: Duration) {
-        let place = this.look(|data| {
+    pub(super) fn check_link(self: &Arc<Self>, idle: Duration) {
+        let place = self.look(|data| {
             let slot = data.hold.as_ref().map(|hold| hold.route.slot());
             slot.map(|slot| (data.group.clone(), slot))
         });
         let Some(Some((group, slot))) = place else {
             return;
         };
-        let seen = LinkGroup::test_if_idle(&group, slot, idle);
+        let seen = group.test_if_idle(slot, idle);
         if let Some(seen) = seen {
-            let _ = Self::with_core(this, |data, _| {
-                data.keepalive.touch(seen);
-                ((), Events::default())
-            });
+            let _ = self.update(|data, _| data.keepalive.touch(seen));
         }
     }
 
     /// The data side is there: sends what it has to say by itself. Any context.
-    pub(crate) fn begin(this: &Arc<Self>) {
-        let _ = Self::with_core(this, |_, _| ((), Events::default()));
+    pub(crate) fn begin(self: &Arc<Self>) {
+        let _ = self.update(|_, _| {});
     }
 
     /// It is this connection's turn to send, if there is a free slot. Returns whether there was none,
     /// and it waits again. Any context.
-    pub(crate) fn transmit(this: &Arc<Self>) -> bool {
-        Self::with_core_in(this, true, |_, _| ((), Events::default()))
+    pub(crate) fn transmit(self: &Arc<Self>) -> bool {
+        self.update_in(Cause::Turn, |_, _| {})
             .is_some_and(|((), denied)| denied)
     }
 
     /// The last link of the group is dead. Any context.
-    pub(crate) fn link_lost(this: &Arc<Self>) {
-        let _ = Self::with_core(this, |data, now| {
-            let mut events = data.core.handle_link_lost(now);
-            events.closing = true;
-            ((), events)
-        });
-        this.kick_handshake();
+    pub(crate) fn link_lost(self: &Arc<Self>) {
+        let _ = self.update(|data, _| data.core.handle_link_lost());
+        self.kick_handshake();
     }
 }

@@ -231,7 +231,7 @@ impl End {
         while let Some((kind, msg)) = self.unsent.front() {
             let kind = *kind;
             // `on_slot_free` continues.
-            let slot = Channel::try_reserve(&self.channel, 0)?;
+            let slot = self.channel.try_reserve(0)?;
             let posted = match msg {
                 LlcMessage::Short(msg) => slot.post(Tag::Llc(kind), None, &[], msg, true),
                 LlcMessage::Long(msg) => slot.post_long(Tag::Llc(kind), msg),

@@ -11,10 +11,7 @@ use super::{
     data::Data,
     route::Route, //
 };
-use crate::proto::{
-    cdc::Events,
-    llc::Slot, //
-};
+use crate::proto::llc::Slot;
 use core::mem::replace;
 use kernel::sync::Arc;
 
@@ -42,8 +39,8 @@ impl Data {
 impl Connection {
     /// A link has failed or is about to go. If the connection sends on it, it posts nothing more;
     /// for its user this is but a pause. Returns whether it is concerned. Process context.
-    pub(crate) fn link_down(this: &Arc<Self>, slot: Slot) -> bool {
-        let outcome = Self::with_core(this, |data, _| {
+    pub(crate) fn link_down(self: &Arc<Self>, slot: Slot) -> bool {
+        let outcome = self.update(|data, _| {
             let mut outcome = (false, None);
             if let Some(hold) = data.hold.as_mut() {
                 outcome.0 = hold.route.slot() == slot;
@@ -54,64 +51,60 @@ impl Connection {
                     outcome.1 = hold.next.replace(Next::Stay);
                 }
             }
-            (outcome, Events::default())
+            outcome
         });
         let Some((concerned, dropped)) = outcome else {
             return false;
         };
         if dropped.is_some() {
-            Self::move_if_idle(this);
+            self.move_if_idle();
         }
         concerned
     }
 
     /// Goes on over `route` (`SMCR-FOV-04`). The old link has given back everything that was posted
     /// on it. Process context.
-    pub(crate) fn reroute(this: &Arc<Self>, route: Route) {
-        let old = Self::with_core(this, |data, now| match data.hold.as_mut() {
+    pub(crate) fn reroute(self: &Arc<Self>, route: Route) {
+        let old = self.update(|data, _| match data.hold.as_mut() {
             Some(hold) => {
-                let old = (Some(replace(&mut hold.route, route)), hold.next.take());
-                (old, data.core.handle_link_switched(now))
+                data.core.handle_link_switched();
+                (Some(replace(&mut hold.route, route)), hold.next.take())
             }
-            None => ((Some(route), None), Events::default()),
+            None => (Some(route), None),
         });
         drop(old);
-        Self::copy_recalled(this);
+        self.copy_recalled();
     }
 
     /// Goes on over `route` as soon as nothing is on its way over the old link, which works
     /// (`SMCR-FOV-03`, `SMCR-FOV-06`). The newest wish counts. Process context.
-    pub(crate) fn migrate(this: &Arc<Self>, route: Route) {
-        let old = Self::with_core(this, |data, _| {
+    pub(crate) fn migrate(self: &Arc<Self>, route: Route) {
+        let old = self.update(|data, _| {
             let Some(hold) = data.hold.as_mut() else {
-                return (Some(Next::Route(route)), Events::default());
+                return Some(Next::Route(route));
             };
             data.core.handle_link_leaving();
-            (hold.next.replace(Next::Route(route)), Events::default())
+            hold.next.replace(Next::Route(route))
         });
         drop(old);
-        Self::move_if_idle(this);
+        self.move_if_idle();
     }
 
     /// Does what [`Self::migrate`] asked for, if it is time. Process context.
-    pub(super) fn move_if_idle(this: &Arc<Self>) {
-        let old = Self::with_core(this, |data, now| {
+    pub(super) fn move_if_idle(self: &Arc<Self>) {
+        let old = self.update(|data, _| {
             if !data.may_move() {
-                return (None, Events::default());
+                return None;
             }
-            let Some(hold) = data.hold.as_mut() else {
-                return (None, Events::default());
-            };
-            let Some(next) = hold.next.take() else {
-                return (None, Events::default());
-            };
-            let old = match next {
+            let hold = data.hold.as_mut()?;
+            let next = hold.next.take()?;
+            data.core.handle_link_switched();
+            match next {
                 Next::Route(route) => Some(replace(&mut hold.route, route)),
                 Next::Stay => None,
-            };
-            (old, data.core.handle_link_switched(now))
+            }
         });
         drop(old);
-        Self::copy_recalled(this);
+        self.copy_recalled();
     }
 }

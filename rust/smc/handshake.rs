@@ -14,10 +14,7 @@ use super::{
         Side,
         HANDSHAKE, //
     },
-    link_group::{
-        LinkGroup,
-        Phase, //
-    },
+    link_group::Phase,
     listen, now,
     offer::{
         self,
@@ -309,7 +306,7 @@ impl Handshake {
             Step::Connect(peer) => self.connect(&peer),
             Step::StartLlc => {
                 let started = match self.offer.as_ref() {
-                    Some(offer) => LinkGroup::start_llc(&offer.group, connection),
+                    Some(offer) => offer.group.start_llc(connection),
                     None => Err(EINVAL),
                 };
                 if started.is_err() {
@@ -363,33 +360,33 @@ impl Connection {
     /// TCP may have come up: begins the handshake, or falls back. Returns whether there is a
     /// handshake to go on with. Sleeps.
     #[inline(never)]
-    fn tcp_connected(this: &Arc<Self>) -> bool {
-        match this.sk.tcp_state() {
+    fn tcp_connected(self: &Arc<Self>) -> bool {
+        match self.sk.tcp_state() {
             TcpState::SynSent | TcpState::SynRecv => return false,
             TcpState::Close => {
-                if this.change_mode(Mode::Connecting, Mode::Tcp) {
-                    this.sk.wake_state();
+                if self.change_mode(Mode::Connecting, Mode::Tcp) {
+                    self.sk.wake_state();
                 }
                 return false;
             }
             _ => {}
         }
-        if !this.sk.peer_agreed() {
-            this.settle(match this.sk.peer_echoes() {
+        if !self.sk.peer_agreed() {
+            self.settle(match self.sk.peer_echoes() {
                 true => Reason::Local(Local::OptionEchoed),
                 false => Reason::PeerNoSmc,
             });
             return false;
         }
-        match Handshake::client(this) {
+        match Handshake::client(self) {
             Ok(handshake) => {
-                *this.handshake.lock() = Some(handshake);
-                this.change_mode(Mode::Connecting, Mode::Negotiating)
+                *self.handshake.lock() = Some(handshake);
+                self.change_mode(Mode::Connecting, Mode::Negotiating)
             }
             // The peer waits for a message and will give up; without memory there is no better way.
             Err(_) => {
-                this.change_mode(Mode::Connecting, Mode::Negotiating);
-                Self::doom(this, ENOMEM);
+                self.change_mode(Mode::Connecting, Mode::Negotiating);
+                self.doom(ENOMEM);
                 false
             }
         }
@@ -402,36 +399,36 @@ impl Connection {
     }
 
     /// Begins the server's side for a child of a listener. Sleeps.
-    pub(super) fn negotiate(this: &Arc<Self>) -> Result {
-        let handshake = Handshake::server(this)?;
-        *this.handshake.lock() = Some(handshake);
-        this.set_mode(Mode::Negotiating);
-        this.kick_handshake();
+    pub(super) fn negotiate(self: &Arc<Self>) -> Result {
+        let handshake = Handshake::server(self)?;
+        *self.handshake.lock() = Some(handshake);
+        self.set_mode(Mode::Negotiating);
+        self.kick_handshake();
         Ok(())
     }
 
     /// Goes on with the handshake. Sleeps.
     #[inline(never)]
-    fn step(this: &Arc<Self>) {
+    fn step(self: &Arc<Self>) {
         let (handshake, outcome) = {
-            let mut guard = this.handshake.lock();
+            let mut guard = self.handshake.lock();
             let Some(handshake) = (*guard).as_mut() else {
                 return;
             };
-            let Some(outcome) = handshake.advance(this) else {
+            let Some(outcome) = handshake.advance(self) else {
                 let now = now();
                 let retry = match handshake.missed {
-                    true => Some(now.saturating_add(this.handshake_contention.missed())),
+                    true => Some(now.saturating_add(self.handshake_contention.missed())),
                     false => None,
                 };
                 let retry = earliest(retry, handshake.waits_until(now));
                 if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
                     let delay = at.saturating_since(now).as_nanos();
-                    let queue = &this.engine.handshakes;
-                    this.handshake_work.arm(this, queue, jiffies_from_ns(delay));
+                    let queue = &self.engine.handshakes;
+                    self.handshake_work.arm(self, queue, jiffies_from_ns(delay));
                 }
                 if !handshake.missed {
-                    this.handshake_contention.over();
+                    self.handshake_contention.over();
                 }
                 return;
             };
@@ -449,17 +446,17 @@ impl Connection {
         } else {
             outcome
         };
-        Self::conclude(this, offer, outcome);
+        self.conclude(offer, outcome);
     }
 
     /// The handshake is over.
     #[inline(never)]
-    fn conclude(this: &Arc<Self>, offer: Option<Offer>, outcome: Outcome) {
+    fn conclude(self: &Arc<Self>, offer: Option<Offer>, outcome: Outcome) {
         match (outcome, offer) {
-            (Outcome::Smc, Some(offer)) => match offer.activate(this) {
+            (Outcome::Smc, Some(offer)) => match offer.activate(self) {
                 Ok(()) => {
-                    this.net.count_smc(this.side);
-                    Self::hand_over(this);
+                    self.net.count_smc(self.side);
+                    self.hand_over();
                 }
                 Err(error) => {
                     // The peer believes that it is on: there is no word left but a reset.
@@ -467,8 +464,8 @@ impl Connection {
                         true => Reason::Memory,
                         false => Reason::NoActiveLink,
                     };
-                    this.net.count_abort(this.side, reason);
-                    Self::fail(this);
+                    self.net.count_abort(self.side, reason);
+                    self.fail();
                 }
             },
             (
@@ -481,78 +478,78 @@ impl Connection {
             ) => {
                 if !by_peer {
                     // The peer may decline at the same time.
-                    this.doubt_first();
+                    self.doubt_first();
                 }
                 if let Some(offer) = offer {
                     let how = match out_of_sync {
                         true => Release::OutOfSync,
                         false => Release::Declined,
                     };
-                    offer.release(this, how);
+                    offer.release(self, how);
                 }
-                this.fall_back(reason);
-                Self::hand_over(this);
+                self.fall_back(reason);
+                self.hand_over();
             }
             (Outcome::Abort(reason), offer) => {
                 if let Some(offer) = offer {
-                    offer.release(this, Release::Broken);
+                    offer.release(self, Release::Broken);
                 }
-                this.net.count_abort(this.side, reason);
-                Self::fail(this);
+                self.net.count_abort(self.side, reason);
+                self.fail();
             }
             (Outcome::NoProposal { silent }, _) => {
                 if silent {
-                    this.doubt_first();
+                    self.doubt_first();
                 }
-                this.fall_back(Reason::PeerNoSmc);
-                Self::hand_over(this);
+                self.fall_back(Reason::PeerNoSmc);
+                self.hand_over();
             }
             (Outcome::Smc, None) => {
-                this.net
-                    .count_abort(this.side, Reason::Local(Local::ClcProtocol));
-                Self::fail(this);
+                self.net
+                    .count_abort(self.side, Reason::Local(Local::ClcProtocol));
+                self.fail();
             }
         }
     }
 
     /// The socket is ready for its user.
-    fn hand_over(this: &Arc<Self>) {
-        match this.side {
-            Side::Client => this.sk.wake_connected(),
-            Side::Server => listen::deliver(this),
+    fn hand_over(self: &Arc<Self>) {
+        match self.side {
+            Side::Client => self.sk.wake_connected(),
+            Side::Server => listen::deliver(self),
         }
     }
 
     /// The TCP connection cannot be saved (`SMCR-FBK-15`).
-    fn fail(this: &Arc<Self>) {
-        if this.side == Side::Server {
+    fn fail(self: &Arc<Self>) {
+        if self.side == Side::Server {
             // No program has the child, so its lock is free.
-            this.set_mode(Mode::Tcp);
-            this.sk.abort(ECONNABORTED);
-            listen::discard(this);
+            self.set_mode(Mode::Tcp);
+            self.sk.abort(ECONNABORTED);
+            listen::discard(self);
         } else {
-            Self::doom(this, ECONNABORTED);
+            self.doom(ECONNABORTED);
         }
     }
 
     /// Resets the TCP connection of a client; the mode stays until that is done.
     ///
     /// Context: may sleep, but not for the sock lock.
-    fn doom(this: &Arc<Self>, error: Error) {
-        this.doomed.store(error.to_errno(), Relaxed);
-        Self::reset_doomed(this);
+    fn doom(self: &Arc<Self>, error: Error) {
+        self.doomed.store(error.to_errno(), Relaxed);
+        self.reset_doomed();
     }
 
     /// Resets the TCP connection if it is doomed, as soon as the sock lock is free.
-    fn reset_doomed(this: &Arc<Self>) {
-        let Ok(mut sk) = this.sk.try_lock() else {
-            return this.retry_handshake();
+    fn reset_doomed(self: &Arc<Self>) {
+        let Ok(mut sk) = self.sk.try_lock() else {
+            return self.retry_handshake();
         };
-        this.handshake_contention.over();
-        let errno = this.doomed.xchg(0, Relaxed);
+        self.handshake_contention.over();
+        let errno = self.doomed.xchg(0, Relaxed);
         // A call that cancels the handshake may have taken over.
         if errno != 0 {
-            this.set_mode(Mode::Tcp);
+            self.set_mode(Mode::Tcp);
             sk.abort(Error::from_errno(errno));
         }
     }
@@ -560,14 +557,14 @@ impl Connection {
     /// The user closes the socket while the handshake runs, or its listener goes away. Sleeps
     /// until nothing of the handshake runs any more. Returns whether it broke off a dialogue that the
     /// peer goes on with, so that TCP cannot be used.
-    pub(super) fn cancel_handshake(this: &Arc<Self>) -> bool {
-        this.set_mode(Mode::Tcp);
-        this.handshake_work.cancel_sync();
-        let handshake = this.handshake.lock().take();
-        let doomed = this.doomed.xchg(0, Relaxed) != 0;
+    pub(super) fn cancel_handshake(self: &Arc<Self>) -> bool {
+        self.set_mode(Mode::Tcp);
+        self.handshake_work.cancel_sync();
+        let handshake = self.handshake.lock().take();
+        let doomed = self.doomed.xchg(0, Relaxed) != 0;
         let broken_off = handshake.is_some() || doomed;
         if let Some(offer) = handshake.and_then(|mut handshake| handshake.offer.take()) {
-            offer.release(this, Release::Broken);
+            offer.release(self, Release::Broken);
         }
         broken_off
     }
@@ -576,16 +573,16 @@ impl Connection {
 impl Run<HANDSHAKE> for Connection {
     fn run(this: Arc<Self>) {
         if this.doomed.load(Relaxed) != 0 {
-            return Connection::reset_doomed(&this);
+            return this.reset_doomed();
         }
         match this.mode() {
             Mode::Connecting => {
-                if Connection::tcp_connected(&this) {
-                    Connection::step(&this);
+                if this.tcp_connected() {
+                    this.step();
                 }
             }
-            Mode::Negotiating => Connection::step(&this),
-            Mode::Smc => Connection::watch_tcp(&this),
+            Mode::Negotiating => this.step(),
+            Mode::Smc => this.watch_tcp(),
             Mode::Listening => listen::take_children(&this),
             Mode::Tcp => {}
         }

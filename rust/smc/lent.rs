@@ -27,7 +27,6 @@ use crate::{
             MAX_LENT, //
         },
         Conn,
-        Events,
         Segment, //
     },
 };
@@ -122,19 +121,16 @@ pub(super) fn lend(
         return Ok(0);
     };
     let len = u32::try_from(lent.len())?;
-    let done = Connection::with_core(connection, |data, now| {
+    let done = connection.update(|data, now| {
         manner.apply(&mut data.core);
         let place = match data.hold.as_ref() {
-            Some(hold) if Arc::ptr_eq(&hold.route.channel, &channel) => {
-                data.core.lent_by_app(now, len)
-            }
-            _ => (None, Events::default()),
+            Some(hold) if Arc::ptr_eq(&hold.route.channel, &channel) => data.core.lend(now, len),
+            _ => None,
         };
-        if let (Some(place), events) = place {
+        if let Some(place) = place {
             data.parts.put(place, lent.clone());
-            return (true, events);
         }
-        (false, Events::default())
+        place.is_some()
     });
     if done == Some(true) {
         return Ok(lent.len());
@@ -146,9 +142,9 @@ pub(super) fn lend(
     });
     let (buffer, segments) = found.flatten().ok_or(EPIPE)?;
     copy(&lent, 0, &buffer, &segments)?;
-    let _ = Connection::with_core(connection, |data, now| {
+    let _ = connection.update(|data, now| {
         manner.apply(&mut data.core);
-        ((), data.core.sent_by_app(now, len))
+        data.core.write(now, len);
     });
     Ok(lent.len())
 }
@@ -167,10 +163,10 @@ fn copy(lent: &Lent, skip: u32, buffer: &SendBuffer, to: &[Segment; 2]) -> Resul
 impl Connection {
     /// After a move: copies what was lent to the old link, so that the new one can send it. Process
     /// context.
-    pub(super) fn copy_recalled(this: &Arc<Self>) {
+    pub(super) fn copy_recalled(self: &Arc<Self>) {
         loop {
-            let found = this.look(|data: &Data| {
-                let part = data.core.recalled()?;
+            let found = self.look(|data: &Data| {
+                let part = data.core.poll_recall()?;
                 let lent = data.parts.get(part.place)?.clone();
                 Some((part, lent, data.hold.as_ref()?.sendbuf.clone()))
             });
@@ -180,10 +176,10 @@ impl Connection {
             if copy(&lent, part.skip, &buffer, &part.to).is_err() {
                 // Cannot be: the part and its place in the ring have the same size.
                 pr_err!("lent memory does not fit its place in the send ring\n");
-                let _ = Self::with_core(this, |data, now| ((), data.core.abort(now)));
+                let _ = self.update(|data, now| data.core.abort(now));
                 return;
             }
-            let _ = Self::with_core(this, |data, now| ((), data.core.handle_copied(now, &part)));
+            let _ = self.update(|data, _| data.core.handle_copied(&part));
         }
     }
 }

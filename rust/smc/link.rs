@@ -141,7 +141,7 @@ impl Link {
     }
 
     fn kick(&self) {
-        LinkGroup::kick(&self.group);
+        self.group.kick();
     }
 
     /// When something arrived last. Any context.
@@ -171,7 +171,7 @@ impl Link {
         loop {
             let next = self.group.tokens.lock().next_waiting(self.place);
             let Some(connection) = next else { break };
-            if Connection::transmit(&connection) {
+            if connection.transmit() {
                 // There are no more slots. The next that comes free is for the same one.
                 self.group.tokens.lock().keep_turn();
                 break;
@@ -215,7 +215,7 @@ impl Link {
         // A token of no live connection is a late message of one that ended (`SMCR-CDC-36`).
         let connection = self.group.tokens.lock().get(msg.token);
         if let Some(connection) = connection {
-            Connection::receive_cdc(&connection, &msg);
+            connection.receive_cdc(&msg);
         }
     }
 }
@@ -225,7 +225,7 @@ impl ChannelOps for Link {
 
     fn on_sent(&self, tag: Tag, result: Result<(), WcStatus>) {
         match tag {
-            Tag::Cdc(connection, token) => Connection::sent(&connection, token, result.is_ok()),
+            Tag::Cdc(connection, token) => connection.sent(token, result.is_ok()),
             Tag::Llc(kind) => {
                 {
                     let mut inbox = self.inbox.lock();

@@ -420,8 +420,8 @@ impl LinkGroup {
     }
 
     /// Runs the LLC work item soon. Any context.
-    pub(super) fn kick(this: &Arc<Self>) {
-        this.work.kick(this, &this.engine.links);
+    pub(super) fn kick(self: &Arc<Self>) {
+        self.work.kick(self, &self.engine.links);
     }
 
     /// Whether the group uses this device. Any context.
@@ -464,11 +464,11 @@ impl LinkGroup {
     }
 
     /// Makes our end of a link. Sleeps.
-    pub(super) fn open_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
-        if !this.set_port(slot, Some(path)) {
+    pub(super) fn open_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
+        if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
         }
-        let made = End::new(this, slot, path);
+        let made = End::new(self, slot, path);
         match (made, inner.ends.get_mut(slot.index())) {
             (Ok(end), Some(place)) => {
                 *place = Some(end);
@@ -476,11 +476,11 @@ impl LinkGroup {
             }
             (Ok(end), None) => {
                 end.close(&[]);
-                this.set_port(slot, None);
+                self.set_port(slot, None);
                 Err(EINVAL)
             }
             (Err(error), _) => {
-                this.set_port(slot, None);
+                self.set_port(slot, None);
                 Err(error)
             }
         }
@@ -676,17 +676,17 @@ impl LinkGroup {
     /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
     #[inline(never)]
     pub(crate) fn bring_up(
-        this: &Arc<Self>,
+        self: &Arc<Self>,
         payer: &Payer,
         size: BufSize,
     ) -> Result<(Rmbe, Local)> {
-        let mut inner = this.inner.lock();
-        if this.phase() != Phase::Forming {
+        let mut inner = self.inner.lock();
+        if self.phase() != Phase::Forming {
             return Err(ENODEV);
         }
-        Self::open_end(this, &mut inner, Slot::FIRST, &this.path)?;
+        self.open_end(&mut inner, Slot::FIRST, &self.path)?;
         let rmb = inner.add_rmb(payer, size, share::elements(size, 0), Known::Confirmed)?;
-        let rmbe = Rmb::take(&rmb).ok_or(ENOMEM)?;
+        let rmbe = rmb.take().ok_or(ENOMEM)?;
         let local = inner.end(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
         Ok((rmbe, local))
     }
@@ -779,9 +779,7 @@ impl LinkGroup {
     /// there is one (`SMCR-RMB-24`). Sleeps.
     pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<Connection>>) {
         if let Some(connection) = self.writer(element, but) {
-            let _ = Connection::with_core(&connection, |data, now| {
-                ((), data.core.handle_tcp_reset(now))
-            });
+            let _ = connection.update(|data, now| data.core.handle_tcp_reset(now));
         }
     }
 
@@ -802,18 +800,16 @@ impl LinkGroup {
         if proven {
             self.evict(&element, Some(connection));
         } else if self.writer(&element, Some(connection)).is_some() {
-            let _ = Connection::with_core(connection, |data, now| {
-                ((), data.core.handle_tcp_reset(now))
-            });
+            let _ = connection.update(|data, now| data.core.handle_tcp_reset(now));
         }
     }
 
     /// The peer says, on a TCP connection that anybody may have made, that it does not know the
     /// group: no more connections join, and a test of the link shows whether it is dead
     /// (`SMCR-AMB-40`). Sleeps.
-    pub(crate) fn doubt(this: &Arc<Self>) {
-        this.tokens.lock().close();
-        this.test_links();
+    pub(crate) fn doubt(self: &Arc<Self>) {
+        self.tokens.lock().close();
+        self.test_links();
     }
 
     /// Lets the links be tested now. Sleeps.
@@ -824,16 +820,16 @@ impl LinkGroup {
     }
 
     /// Ends the group: connections break, verbs objects go. Sleeps until that is done.
-    pub(super) fn dismantle(this: &Arc<Self>, inner: &mut Inner) {
-        if this.phase() == Phase::Dead {
+    pub(super) fn dismantle(self: &Arc<Self>, inner: &mut Inner) {
+        if self.phase() == Phase::Dead {
             return;
         }
-        this.set_phase(Phase::Dead);
-        this.engine
+        self.set_phase(Phase::Dead);
+        self.engine
             .groups
             .lock()
-            .retain(|known| !Arc::ptr_eq(known, this));
-        this.tokens.lock().close();
+            .retain(|known| !Arc::ptr_eq(known, self));
+        self.tokens.lock().close();
         inner.llc = None;
         if let Some(founder) = inner.founder.take() {
             founder.llc_outcome(crate::proto::clc::LlcOutcome::Abort(
@@ -844,19 +840,19 @@ impl LinkGroup {
             waiter.kick_handshake();
         }
         for n in 0..MAX_CONNECTIONS {
-            let connection = this.tokens.lock().at(n);
+            let connection = self.tokens.lock().at(n);
             if let Some(connection) = connection {
-                Connection::link_lost(&connection);
+                connection.link_lost();
             }
         }
         for slot in inner.slots() {
-            this.close_end(inner, slot);
+            self.close_end(inner, slot);
         }
-        this.close_retired();
+        self.close_retired();
         inner.rmbs.clear();
-        this.work.cancel();
-        this.register_work.cancel();
-        this.dead.complete_all();
+        self.work.cancel();
+        self.register_work.cancel();
+        self.dead.complete_all();
     }
 
     /// Waits until the group has been dismantled. Sleeps.
@@ -866,13 +862,13 @@ impl LinkGroup {
 
     /// Ends the group of a first contact that failed. Returns `false`, and leaves the group alone,
     /// if first contact is over: then others may use it. Sleeps.
-    pub(crate) fn abandon(this: &Arc<Self>) -> bool {
-        let mut inner = this.inner.lock();
-        if this.phase() == Phase::Ready {
+    pub(crate) fn abandon(self: &Arc<Self>) -> bool {
+        let mut inner = self.inner.lock();
+        if self.phase() == Phase::Ready {
             return false;
         }
         inner.founder = None;
-        Self::dismantle(this, &mut inner);
+        self.dismantle(&mut inner);
         true
     }
 
@@ -893,7 +889,7 @@ impl LinkGroup {
     pub(crate) fn dismiss_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
         let groups = Self::matching(engine, &pick);
         for group in groups.iter() {
-            Self::say_goodbye(group);
+            group.say_goodbye();
         }
         for group in groups.iter() {
             group.wait_dead();
@@ -910,7 +906,7 @@ impl LinkGroup {
             }
             for group in groups {
                 let mut inner = group.inner.lock();
-                Self::dismantle(&group, &mut inner);
+                group.dismantle(&mut inner);
             }
         }
     }
@@ -926,9 +922,9 @@ impl LinkGroup {
     }
 
     /// A connection has left; the group may become idle. Any context.
-    pub(crate) fn connection_left(this: &Arc<Self>) {
-        if this.tokens.lock().live() == 0 {
-            Self::kick(this);
+    pub(crate) fn connection_left(self: &Arc<Self>) {
+        if self.tokens.lock().live() == 0 {
+            self.kick();
         }
     }
 }

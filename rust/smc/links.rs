@@ -110,50 +110,50 @@ impl LinkGroup {
     /// Makes an end for another link, with a key for each RMB; towards `peer`, if that is known.
     /// Sleeps.
     pub(super) fn add_end(
-        this: &Arc<Self>,
+        self: &Arc<Self>,
         inner: &mut Inner,
         slot: Slot,
         only_new: bool,
         peer: Option<&PeerOffer>,
     ) -> Option<LinkOffer> {
         // The administrator wants no other.
-        if this.terms.max_links < 2 {
+        if self.terms.max_links < 2 {
             return None;
         }
-        // Of the ports in use that of the newest link: if one of the links is asymmetric it is this
+        // Of the ports in use that of the newest link: if one of the links is asymmetric it is self
         // one, which a symmetric one is to replace (`SMCR-LGR-08`).
-        let path = this.unused_port(inner).or_else(|| {
+        let path = self.unused_port(inner).or_else(|| {
             let ends = inner.ends.iter().flatten().filter(|end| !end.failed);
             let newest = ends.max_by_key(|end| end.uid).filter(|_| !only_new)?;
             Some(newest.path.clone())
         })?;
-        Self::open_end(this, inner, slot, &path).ok()?;
+        self.open_end(inner, slot, &path).ok()?;
         let offer = inner.prepare_end(slot, peer);
         if offer.is_err() {
-            this.close_end(inner, slot);
+            self.close_end(inner, slot);
         }
         offer.ok()
     }
 
     /// An added link is proven: it takes its share of the connections (`SMCR-FOV-03`). Sleeps.
-    pub(super) fn link_up(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    pub(super) fn link_up(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
         };
         // A peer may have links come and go.
-        if this.engine.may_log(now()) {
+        if self.engine.may_log(now()) {
             pr_info!(
                 "link group {:#x}: link up on {}\n",
-                this.id,
+                self.id,
                 link.device.name().as_str()
             );
         }
         // Those whose link died while there was no other.
-        this.rehome(inner);
+        self.rehome(inner);
         let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();
-        let live = this.tokens.lock().live();
+        let live = self.tokens.lock().live();
         let share = live.checked_div(usable).unwrap_or(0);
-        this.for_each_connection(|connection| {
+        self.for_each_connection(|connection| {
             let from = slot_of(connection).filter(|from| *from != slot);
             let Some(from) = from.and_then(|from| inner.end(from)) else {
                 return;
@@ -168,16 +168,16 @@ impl LinkGroup {
             });
             if let Some(Some((element, buffer))) = parts {
                 if let Ok(route) = inner.route(slot, &buffer, &element) {
-                    Connection::migrate(connection, route);
+                    connection.migrate(route);
                 }
             }
         });
         // RMBs that were made meanwhile may have to be registered on it.
-        this.register_work.kick(this, &this.engine.links);
+        self.register_work.kick(self, &self.engine.links);
         // There may be ports for more, one after the other (`SMCR-LLF-20`).
-        if this.role == Role::Server && this.terms.max_links > 2 {
-            this.suggested.store(true, Relaxed);
-            Self::kick(this);
+        if self.role == Role::Server && self.terms.max_links > 2 {
+            self.suggested.store(true, Relaxed);
+            self.kick();
         }
     }
 
@@ -193,7 +193,7 @@ impl LinkGroup {
             }
             // Whoever has no other way stays to the end of the link.
             if let Some(route) = inner.best_route(connection, Some(from)) {
-                Connection::migrate(connection, route);
+                connection.migrate(route);
             }
         });
     }
@@ -201,7 +201,7 @@ impl LinkGroup {
     /// Nothing can be sent by a link any more: its connections stop. Sleeps.
     pub(super) fn stop_connections(&self, slot: Slot) {
         self.for_each_connection(|connection| {
-            Connection::link_down(connection, slot);
+            connection.link_down(slot);
         });
     }
 
@@ -221,13 +221,13 @@ impl LinkGroup {
     }
 
     /// A link is gone. Sleeps.
-    pub(super) fn drop_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    pub(super) fn drop_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let unused = inner.end(slot).is_some_and(|end| end.link.seats() == 0);
-        if unused && Self::retire_end(this, inner, slot) {
+        if unused && self.retire_end(inner, slot) {
             return;
         }
-        this.end_link(inner, slot);
-        this.close_end(inner, slot);
+        self.end_link(inner, slot);
+        self.close_end(inner, slot);
     }
 
     /// Connections whose link has ended go on by another, if there is one. Sleeps.
@@ -248,9 +248,9 @@ impl LinkGroup {
             return;
         }
         match inner.best_route(connection, None) {
-            Some(route) => Connection::reroute(connection, route),
+            Some(route) => connection.reroute(route),
             // A link that does not know the peer's buffer is of no use to it (`SMCR-ERR-37`).
-            None => Connection::link_lost(connection),
+            None => connection.link_lost(),
         }
     }
 
@@ -258,13 +258,13 @@ impl LinkGroup {
     pub(crate) fn settle(&self, connection: &Arc<Connection>) {
         let inner = self.inner.lock();
         if self.phase() == Phase::Dead {
-            Connection::link_lost(connection);
+            connection.link_lost();
             return;
         }
         let slot = slot_of(connection);
         let gone = slot.is_some_and(|slot| inner.end(slot).is_none_or(|end| end.failed));
         if let (true, Some(slot)) = (gone, slot) {
-            Connection::link_down(connection, slot);
+            connection.link_down(slot);
             if inner.has_usable() {
                 self.rehome_one(&inner, connection);
             }
@@ -293,7 +293,7 @@ impl LinkGroup {
     pub(crate) fn suggest_all(engine: &Engine) {
         for group in Self::matching(engine, |group| group.phase() == Phase::Ready) {
             group.suggested.store(true, Relaxed);
-            Self::kick(&group);
+            group.kick();
         }
     }
 
@@ -337,8 +337,8 @@ impl LinkGroup {
     pub(crate) fn leave_device(engine: &Engine, device: &Arc<Device>) {
         let groups = Self::matching(engine, |group| group.is_on(device));
         for group in groups.iter() {
-            if !Self::leave_links(group, device) {
-                Self::say_goodbye(group);
+            if !group.leave_links(device) {
+                group.say_goodbye();
             }
         }
         for group in groups.iter().filter(|group| group.is_on(device)) {
@@ -348,8 +348,8 @@ impl LinkGroup {
     }
 
     /// Ends the links on a device, if there is another. Returns whether there was. Sleeps.
-    fn leave_links(this: &Arc<Self>, device: &Arc<Device>) -> bool {
-        let mut inner = this.inner.lock();
+    fn leave_links(self: &Arc<Self>, device: &Arc<Device>) -> bool {
+        let mut inner = self.inner.lock();
         let is_there = |inner: &Inner, slot| inner.end(slot).is_some_and(|end| end.is_on(device));
         let other = inner
             .slots()
@@ -359,13 +359,13 @@ impl LinkGroup {
         }
         for slot in inner.slots() {
             if is_there(&inner, slot) {
-                Self::lose_link(this, &mut inner, now(), slot);
+                self.lose_link(&mut inner, now(), slot);
                 // Whatever the peer says to that, the device cannot wait for it.
-                Self::drop_end(this, &mut inner, slot);
+                self.drop_end(&mut inner, slot);
             }
         }
-        this.close_retired();
-        Self::conclude(this, &mut inner);
+        self.close_retired();
+        self.conclude(&mut inner);
         true
     }
 }

@@ -129,7 +129,7 @@ fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
     });
     let result = result.and_then(|()| {
         if agreed {
-            Connection::negotiate(&child)
+            child.negotiate()
         } else {
             child.fall_back(Reason::PeerNoSmc);
             deliver(&child);
@@ -169,11 +169,11 @@ pub(crate) fn discard(child: &Arc<Connection>) {
 
 /// Ends a child that nobody will accept: like TCP, with a reset.
 fn drop_child(child: &Arc<Connection>) {
-    let smc = Connection::with_core(child, |data, now| ((), data.core.abort(now))).is_some();
-    let closed = Connection::with_core(child, |data, now| ((), data.core.close(now))).is_some();
+    let smc = child.update(|data, now| data.core.abort(now)).is_some();
+    let closed = child.update(|data, now| data.core.close(now)).is_some();
     child.sk.abort(ECONNRESET);
     if !(smc && closed) {
-        Connection::finish(child);
+        child.finish();
     }
 }
 
@@ -214,7 +214,7 @@ pub(crate) fn close(listener: &Arc<Connection>) {
         let listener = child.listener.lock().take();
         // Without its listener here, the child is being delivered or discarded at this moment.
         if listener.is_some() {
-            Connection::cancel_handshake(&child);
+            child.cancel_handshake();
             drop_child(&child);
         }
     }

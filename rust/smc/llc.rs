@@ -121,58 +121,58 @@ impl LinkGroup {
 
     /// Starts first contact: the server confirms the link, the client waits for that. Sleeps.
     pub(crate) fn start_llc(
-        this: &Arc<Self>,
+        self: &Arc<Self>,
         founder: &Arc<super::connection::Connection>,
     ) -> Result {
-        let mut inner = this.inner.lock();
-        if this.phase() != Phase::Forming {
+        let mut inner = self.inner.lock();
+        if self.phase() != Phase::Forming {
             return Err(ENODEV);
         }
-        if this.role == Role::Server {
+        if self.role == Role::Server {
             let first = inner.end(Slot::FIRST).ok_or(ENODEV)?;
             first.activate(&inner.rmbs)?;
         }
-        this.hosts.lock().set_confirmed();
+        self.hosts.lock().set_confirmed();
         inner.founder = Some(founder.clone());
         inner.started = true;
         inner.llc.as_mut().ok_or(ENODEV)?.start(now());
-        Self::drive(this, &mut inner);
-        Self::conclude(this, &mut inner);
+        self.drive(&mut inner);
+        self.conclude(&mut inner);
         // The peer may have been quicker.
-        this.work.kick(this, &this.engine.links);
+        self.work.kick(self, &self.engine.links);
         Ok(())
     }
 
     /// Performs what the core asks for, until it asks for nothing more. Called after every input.
-    fn drive(this: &Arc<Self>, inner: &mut Inner) {
-        Self::perform_all(this, inner);
+    fn drive(self: &Arc<Self>, inner: &mut Inner) {
+        self.perform_all(inner);
         for slot in inner.slots() {
-            Self::post_unsent(this, inner, slot);
+            self.post_unsent(inner, slot);
         }
     }
 
-    fn perform_all(this: &Arc<Self>, inner: &mut Inner) {
+    fn perform_all(self: &Arc<Self>, inner: &mut Inner) {
         // The end may take as long as a timer runs; whoever comes from when the peer can know of it
         // gets another group.
         if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
-            this.tokens.lock().close();
+            self.tokens.lock().close();
         }
         while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
-            Self::perform(this, inner, action);
+            self.perform(inner, action);
         }
     }
 
     /// Posts what waits for a send slot of a link.
-    fn post_unsent(this: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    fn post_unsent(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         while let Some(kind) = inner.end_mut(slot).and_then(End::post_unsent) {
             if let Some(llc) = inner.llc.as_mut() {
                 llc.handle_send_failed(now(), slot, kind);
             }
-            Self::perform_all(this, inner);
+            self.perform_all(inner);
         }
     }
 
-    fn perform(this: &Arc<Self>, inner: &mut Inner, action: Action) {
+    fn perform(self: &Arc<Self>, inner: &mut Inner, action: Action) {
         match action {
             Action::Send { msg, kind, slot } => {
                 Self::queue(inner, slot, kind, Some(LlcMessage::Short(msg)));
@@ -195,7 +195,7 @@ impl LinkGroup {
                 }
             }
             Action::OfferLink { slot, only_new } => {
-                let offer = Self::add_end(this, inner, slot, only_new, None);
+                let offer = self.add_end(inner, slot, only_new, None);
                 if let Some(llc) = inner.llc.as_mut() {
                     llc.offer_link(now(), slot, offer);
                 }
@@ -205,7 +205,7 @@ impl LinkGroup {
                 peer,
                 only_new,
             } => {
-                let offer = Self::add_end(this, inner, slot, only_new, Some(&peer));
+                let offer = self.add_end(inner, slot, only_new, Some(&peer));
                 if let Some(llc) = inner.llc.as_mut() {
                     llc.accept_link(now(), slot, offer);
                 }
@@ -216,14 +216,14 @@ impl LinkGroup {
                     llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
                 }
             }
-            Action::LinkUp { slot } => Self::link_up(this, inner, slot),
-            Action::DropLink { slot } => Self::drop_end(this, inner, slot),
+            Action::LinkUp { slot } => self.link_up(inner, slot),
+            Action::DropLink { slot } => self.drop_end(inner, slot),
             Action::MoveConnections { from, orderly } => {
-                this.move_connections(inner, from, orderly);
+                self.move_connections(inner, from, orderly);
             }
-            Action::SuggestLink => this.suggest_link(inner, now()),
+            Action::SuggestLink => self.suggest_link(inner, now()),
             Action::Ready => {
-                this.set_phase(Phase::Ready);
+                self.set_phase(Phase::Ready);
                 inner.idle_since = None;
                 if let Some(founder) = inner.founder.take() {
                     founder.llc_outcome(LlcOutcome::Ready);
@@ -248,20 +248,20 @@ impl LinkGroup {
             }
             Action::RkeyDeleted(id) => inner.forget_rmb(id),
             Action::LinkDown { slot, cause } => {
-                this.net.count_link_down(cause.name());
-                if this.engine.may_log(now()) {
-                    pr_warn!("link group {:#x}: link down: {}\n", this.id, cause.name());
+                self.net.count_link_down(cause.name());
+                if self.engine.may_log(now()) {
+                    pr_warn!("link group {:#x}: link down: {}\n", self.id, cause.name());
                 }
-                Self::drop_end(this, inner, slot);
+                self.drop_end(inner, slot);
             }
             Action::Terminate { cause } => {
-                this.net.count_group_ended();
-                if this.engine.may_log(now()) {
-                    pr_info!("link group {:#x}: ended: {}\n", this.id, cause.name());
+                self.net.count_group_ended();
+                if self.engine.may_log(now()) {
+                    pr_info!("link group {:#x}: ended: {}\n", self.id, cause.name());
                 }
                 inner.over = true;
-                if this.role == Role::Client {
-                    this.tokens.lock().close();
+                if self.role == Role::Client {
+                    self.tokens.lock().close();
                     inner.linger = Some(now().saturating_add(LINGER_TIME));
                 }
             }
@@ -295,15 +295,15 @@ impl LinkGroup {
     }
 
     /// Ends the group if the core said so, else arms its timer.
-    pub(super) fn conclude(this: &Arc<Self>, inner: &mut Inner) {
+    pub(super) fn conclude(self: &Arc<Self>, inner: &mut Inner) {
         if inner.over {
             let left = inner.linger.map(|until| until.saturating_since(now()));
             match left.filter(|left| *left > Duration::ZERO) {
                 Some(left) => {
                     let delay = jiffies_from_ns(left.as_nanos());
-                    this.work.arm(this, &this.engine.links, delay);
+                    self.work.arm(self, &self.engine.links, delay);
                 }
-                None => Self::dismantle(this, inner),
+                None => self.dismantle(inner),
             }
             return;
         }
@@ -314,8 +314,8 @@ impl LinkGroup {
         let unused = inner.return_at;
         if let Some(at) = earliest(earliest(timer, idle), unused) {
             let delay = at.saturating_since(now()).as_nanos();
-            this.work
-                .arm(this, &this.engine.links, jiffies_from_ns(delay));
+            self.work
+                .arm(self, &self.engine.links, jiffies_from_ns(delay));
         }
     }
 
@@ -344,14 +344,14 @@ impl LinkGroup {
 
     /// Asks the peer to end the group, as a stack that shuts down does (`SMCR-CLS-32`). The group
     /// is dead at the latest when the core's timers have run out. Sleeps.
-    pub(crate) fn say_goodbye(this: &Arc<Self>) {
-        let mut inner = this.inner.lock();
+    pub(crate) fn say_goodbye(self: &Arc<Self>) {
+        let mut inner = self.inner.lock();
         match inner.llc.as_mut() {
             Some(llc) => llc.terminate(now(), DeleteReason::Operator, true),
             None => inner.over = true,
         }
-        Self::drive(this, &mut inner);
-        Self::conclude(this, &mut inner);
+        self.drive(&mut inner);
+        self.conclude(&mut inner);
     }
 }
 
@@ -363,11 +363,11 @@ impl Run<LLC> for LinkGroup {
         }
         let now = now();
         for slot in inner.slots() {
-            Self::hear(&this, &mut inner, now, slot);
+            this.hear(&mut inner, now, slot);
         }
         if this.suggested.xchg(false, Relaxed) {
             this.suggest_link(&mut inner, now);
-            Self::drive(&this, &mut inner);
+            this.drive(&mut inner);
         }
         if inner.started {
             if let Some(llc) = inner.llc.as_mut() {
@@ -378,9 +378,9 @@ impl Run<LLC> for LinkGroup {
         if this.phase() == Phase::Ready {
             inner.return_unused(now);
         }
-        Self::drive(&this, &mut inner);
+        this.drive(&mut inner);
         let links = inner.links();
-        Self::conclude(&this, &mut inner);
+        this.conclude(&mut inner);
         drop(inner);
         // A slot that was given back unused is announced to nobody else.
         for link in links {
@@ -391,7 +391,7 @@ impl Run<LLC> for LinkGroup {
 
 impl LinkGroup {
     /// Passes on what softirq left on a link.
-    fn hear(this: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
+    fn hear(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
         };
@@ -418,7 +418,7 @@ impl LinkGroup {
             } else {
                 llc.handle_send_failed(now, slot, kind);
             }
-            Self::drive(this, inner);
+            self.drive(inner);
         }
         loop {
             let received = link.inbox.lock().received.pop();
@@ -426,36 +426,36 @@ impl LinkGroup {
                 break;
             };
             llc.handle_message(now, slot, msg.octets());
-            Self::drive(this, inner);
+            self.drive(inner);
         }
         let Some(llc) = inner.llc.as_mut() else {
             return;
         };
         if test {
             llc.test_link(now, slot, [0; 16]);
-            Self::drive(this, inner);
+            self.drive(inner);
         }
         if broken {
-            Self::lose_link(this, inner, now, slot);
+            self.lose_link(inner, now, slot);
         }
     }
 
     /// Tests a link if nothing has arrived on it for `idle`; `None` if it is gone. A link on which
     /// something has arrived is seen to work, whichever connection that was for (`SMCR-KAL-02`,
     /// `SMCR-KAL-03`). Sleeps.
-    pub(super) fn test_if_idle(this: &Arc<Self>, slot: Slot, idle: Duration) -> Option<Instant> {
-        let mut inner = this.inner.lock();
+    pub(super) fn test_if_idle(self: &Arc<Self>, slot: Slot, idle: Duration) -> Option<Instant> {
+        let mut inner = self.inner.lock();
         let seen = inner.end(slot)?.link.seen();
         let llc = inner.llc.as_mut()?;
         llc.touch(seen, slot);
         let seen = llc.test_if_idle(now(), slot, idle);
-        Self::drive(this, &mut inner);
-        Self::conclude(this, &mut inner);
+        self.drive(&mut inner);
+        self.conclude(&mut inner);
         seen
     }
 
     /// A link is dead, whatever showed it: stops its connections and tells the core, once. Sleeps.
-    pub(super) fn lose_link(this: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
+    pub(super) fn lose_link(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
         let Some(end) = inner.end_mut(slot) else {
             return;
         };
@@ -463,10 +463,10 @@ impl LinkGroup {
             return;
         }
         end.registers = false;
-        this.stop_connections(slot);
+        self.stop_connections(slot);
         if let Some(llc) = inner.llc.as_mut() {
             llc.handle_link_down(now, slot);
         }
-        Self::drive(this, inner);
+        self.drive(inner);
     }
 }

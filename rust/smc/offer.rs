@@ -283,7 +283,7 @@ fn prepare_once(
         Ok(offer) => offer,
         Err(reason) => {
             if first_contact {
-                LinkGroup::abandon(&group);
+                group.abandon();
             }
             return Err(reason);
         }
@@ -350,7 +350,7 @@ fn client_place(
         // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
         // say that names the link of another: the link is tested, and only for the host itself.
         if let Some(stale) = known.filter(|known| known.proven) {
-            LinkGroup::doubt(&stale.group);
+            stale.group.doubt();
         }
         let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
@@ -380,7 +380,7 @@ fn first_place(
     choice: Choice,
 ) -> Result<Place, Reason> {
     let size = group.buffer_size(receive_size(connection));
-    match LinkGroup::bring_up(&group, payer, size) {
+    match group.bring_up(payer, size) {
         Ok((rmbe, local)) => Ok(Place {
             group,
             rmbe,
@@ -390,7 +390,7 @@ fn first_place(
             choice,
         }),
         Err(_) => {
-            LinkGroup::abandon(&group);
+            group.abandon();
             Err(Reason::Memory)
         }
     }
@@ -406,7 +406,7 @@ fn next_place(
     choice: Choice,
 ) -> Result<Option<Place>, Reason> {
     let wanted = receive_size(connection);
-    let taken = LinkGroup::take_rmbe(&group, payer, wanted, connection, now());
+    let taken = group.take_rmbe(payer, wanted, connection, now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
             let Some(local) = group.local(slot) else {
@@ -590,12 +590,12 @@ impl Offer {
                     slot.early.take()
                 };
                 match early {
-                    Some(msg) => Connection::receive_cdc(connection, &msg),
-                    None => Connection::begin(connection),
+                    Some(msg) => connection.receive_cdc(&msg),
+                    None => connection.begin(),
                 }
                 // Whoever changes the option from now on finds the data.
                 if connection.sk.keepalive_ms().is_some() {
-                    Connection::set_keepalive(connection);
+                    connection.set_keepalive();
                 }
                 // The group, or the link, may have died while nobody could tell the connection.
                 let group = connection.look(|data| data.group.clone());
@@ -694,12 +694,12 @@ impl Offer {
             Release::Broken => drop(self.rmbe),
         }
         drop(self.sendbuf);
-        if self.prepared.first_contact && LinkGroup::abandon(&self.group) {
+        if self.prepared.first_contact && self.group.abandon() {
             return;
         }
         if how == Release::OutOfSync && self.proven {
-            LinkGroup::doubt(&self.group);
+            self.group.doubt();
         }
-        LinkGroup::connection_left(&self.group);
+        self.group.connection_left();
     }
 }

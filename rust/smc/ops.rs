@@ -56,10 +56,7 @@ use crate::{
             },
         },
     },
-    proto::{
-        cdc,
-        reason::Reason, //
-    },
+    proto::reason::Reason,
 };
 use kernel::{
     prelude::*,
@@ -91,7 +88,7 @@ fn context_or_new(sock: &Socket, side: Side) -> Option<Arc<Connection>> {
     }
     let connection = Connection::new(&engine()?, sock.sk_ref(), side).ok()?;
     if sock.attach(connection.clone()).is_err() {
-        Connection::finish(&connection);
+        connection.finish();
         return context(sock);
     }
     Some(connection)
@@ -120,7 +117,7 @@ fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Re
 /// Breaks off a handshake that is under way. Returns whether the peer goes on with it, so that TCP
 /// cannot be used. A handshake that has succeeded meanwhile stays: the mode is [`Mode::Smc`] then.
 fn break_off(connection: &Arc<Connection>) -> bool {
-    let broken_off = Connection::cancel_handshake(connection);
+    let broken_off = connection.cancel_handshake();
     if connection.look(|_| ()).is_some() {
         connection.set_mode(Mode::Smc);
     }
@@ -199,12 +196,12 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
     let orphan = connection.net.count_orphan(&connection.engine);
     // As TCP does, whose limit is `tcp_max_orphans`.
     abort |= !orphan.is_within_limit();
-    let _ = Connection::with_core(connection, |data, now| {
+    let _ = connection.update(|data, now| {
         data.orphan = Some(orphan);
         if abort {
             data.core.abort(now);
         }
-        ((), data.core.close(now))
+        data.core.close(now);
     });
     // As in TCP, a task that exits does not linger: no signal would end the wait.
     let linger = linger.filter(|timeo| *timeo > 0 && !is_exiting());
@@ -236,7 +233,7 @@ impl SocketOps for SmcOps {
         if connection.look(|_| ()).is_some() {
             return close_smc(sock, &connection);
         }
-        Connection::finish(&connection);
+        connection.finish();
         sock.inet_release()
     }
 
@@ -390,10 +387,10 @@ impl SocketOps for SmcOps {
                     before.unwrap_or(data.core.recv_available())
                 })
             }
-            // Who asks until there is nothing must not ask in vain.
-            SIOCOUTQ => Connection::with_core(&connection, |data, now| {
-                let count = data.core.outstanding();
-                (count, data.core.want_completion(now))
+            // A program that polls SIOCOUTQ until it is 0 depends on a signalled chain.
+            SIOCOUTQ => connection.update(|data, _| {
+                data.core.want_completion();
+                data.core.outstanding()
             }),
             SIOCOUTQNSD => connection.look(|data| data.core.unsent()),
             SIOCATMARK => connection.look(|data| u32::from(data.core.is_at_mark())),
@@ -421,16 +418,15 @@ impl SocketOps for SmcOps {
             sock.sk().wake_state();
             return result;
         }
-        let open = Connection::with_core(&connection, |data, now| {
-            if !data.core.is_connected() {
-                return (false, cdc::Events::default());
+        let open = connection.update(|data, _| {
+            let open = data.core.is_connected();
+            match how {
+                _ if !open => {}
+                SHUT_RD => data.core.shutdown_read(),
+                SHUT_WR => data.core.shutdown_write(),
+                _ => data.core.shutdown_both(),
             }
-            let events = match how {
-                SHUT_RD => data.core.shutdown_read(now),
-                SHUT_WR => data.core.shutdown_write(now),
-                _ => data.core.shutdown_both(now),
-            };
-            (true, events)
+            open
         });
         if open != Some(true) {
             return Err(ENOTCONN);
@@ -458,7 +454,7 @@ impl SocketOps for SmcOps {
         result?;
         if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE) = (level, name) {
             if let Some(connection) = &connection {
-                Connection::set_keepalive(connection);
+                connection.set_keepalive();
             }
         }
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {

@@ -54,16 +54,16 @@ impl Account {
     }
 
     /// Adds `more`; `None` if that would exceed `most`.
-    fn take(this: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
-        let share = Self::take_anyway(this, more, most);
+    fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
+        let share = self.take_anyway(more, most);
         share.is_within.then_some(share)
     }
 
     /// Adds `more`, and tells whether that exceeds `most`.
-    fn take_anyway(this: &Arc<Self>, more: u64, most: u64) -> Share {
-        let before = this.0.fetch_add(more, Relaxed);
+    fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
+        let before = self.0.fetch_add(more, Relaxed);
         Share {
-            account: this.clone(),
+            account: self.clone(),
             amount: more,
             is_within: fits(before, more, most),
         }
@@ -145,15 +145,15 @@ impl Payer {
     fn count(&self, bytes: usize) -> Result<OnFree> {
         let bytes = u64::try_from(bytes)?;
         let caps = self.engine.caps(&self.net.settings);
-        let host = Account::take(&self.engine.buffers, bytes, caps.host_bytes);
-        let net = Account::take(&self.net.buffers, bytes, caps.bytes);
+        let host = self.engine.buffers.take(bytes, caps.host_bytes);
+        let net = self.net.buffers.take(bytes, caps.bytes);
         let (Some(host), Some(net)) = (host, net) else {
             return Err(ENOBUFS);
         };
         let most = part_of_cgroup(self.cgroup.limit());
         let cgroup = match self.of_cgroup.as_ref() {
             Some(member) => {
-                let share = Account::take(&member.account, bytes, most);
+                let share = member.account.take(bytes, most);
                 Some(share.ok_or(ENOBUFS)?)
             }
             None => None,
@@ -177,7 +177,7 @@ impl Engine {
     /// Finds or makes the account of a cgroup, which stays while there is a share of it. Sleeps.
     fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<Share>> {
         // So small that it does not matter.
-        let join = |account| Arc::new(Account::take_anyway(account, 1, u64::MAX), GFP_KERNEL);
+        let join = |account: &Arc<Account>| Arc::new(account.take_anyway(1, u64::MAX), GFP_KERNEL);
         let mut cgroups = self.cgroups.lock();
         let known = cgroups.iter().find(|known| known.cgroup == *cgroup);
         if let Some(account) = known.map(|known| known.account.clone()) {
@@ -205,6 +205,6 @@ impl NetState {
     /// Counts a closed connection that still drains. Any context.
     pub(crate) fn count_orphan(&self, engine: &Engine) -> Orphan {
         let most = engine.caps(&self.settings).orphans;
-        Orphan(Account::take_anyway(&self.orphans, 1, most))
+        Orphan(self.orphans.take_anyway(1, most))
     }
 }

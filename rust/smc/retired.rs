@@ -44,9 +44,9 @@ impl Retired {
 impl LinkGroup {
     /// Lets an end leave the group that no connection writes by. `false` if there is no memory for
     /// that, or no such end. Sleeps.
-    pub(super) fn retire_end(this: &Arc<Self>, inner: &mut Inner, slot: Slot) -> bool {
+    pub(super) fn retire_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot) -> bool {
         let regions = KVec::with_capacity(inner.rmbs.len(), GFP_KERNEL);
-        let mut retired = this.retired.lock();
+        let mut retired = self.retired.lock();
         let (Ok(mut regions), Ok(())) = (regions, retired.reserve(1, GFP_KERNEL)) else {
             return false;
         };
@@ -60,7 +60,7 @@ impl LinkGroup {
         }
         let _ = retired.push_within_capacity(Retired { end, regions });
         drop(retired);
-        this.close_work.kick(this, &this.engine.links);
+        self.close_work.kick(self, &self.engine.links);
         true
     }
 

@@ -194,21 +194,21 @@ impl Rmb {
     }
 
     /// Takes a free element, whether the peer has confirmed the RMB or not. Any context.
-    pub(crate) fn take(this: &Arc<Self>) -> Option<Rmbe> {
-        let (rmbe, dirty) = Self::take_slot(this, now())?;
-        if dirty && this.clear(rmbe.element).is_err() {
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Rmbe> {
+        let (rmbe, dirty) = self.take_slot(now())?;
+        if dirty && self.clear(rmbe.element).is_err() {
             return None;
         }
         Some(rmbe)
     }
 
-    fn take_slot(this: &Arc<Self>, now: Instant) -> Option<(Rmbe, bool)> {
-        let (element, dirty) = this.slots.lock().elements.take(now)?;
+    fn take_slot(self: &Arc<Self>, now: Instant) -> Option<(Rmbe, bool)> {
+        let (element, dirty) = self.slots.lock().elements.take(now)?;
         // The index on the wire counts from 1 (`SMCR-AMB-19`).
         let index = u8::try_from(element.checked_add(1)?).ok()?;
         let index = RmbeIndex::new(index)?;
         let rmbe = Rmbe {
-            rmb: this.clone(),
+            rmb: self.clone(),
             element,
             index,
             retired: false,

@@ -25,7 +25,6 @@ use crate::{
         },
     },
     proto::cdc::{
-        Events,
         Fetch,
         Receive,
         Segment, //
@@ -245,11 +244,11 @@ fn recv_stream(
             sk.peeked(octets);
         } else {
             sk.unpeeked(octets);
-            let left = Connection::with_core(connection, |data, now| {
+            let left = connection.update(|data, _| {
                 let bytes = &mut data.counters.rx_bytes;
                 *bytes = bytes.wrapping_add(u64::from(count));
-                let events = data.core.consumed(now, count);
-                (data.core.recv_available(), events)
+                data.core.read(count);
+                data.core.recv_available()
             });
             // Without more there is nothing to find but the end, which is for the next call.
             if copied >= target && left == Some(0) {
@@ -266,10 +265,7 @@ fn recv_stream(
 
 /// Lets the core know of SO_OOBINLINE, which may have changed at any time.
 fn settle_inline(connection: &Arc<Connection>, inline: bool) {
-    let _ = Connection::with_core(connection, |data, _| {
-        data.core.set_inline(inline);
-        ((), Events::default())
-    });
+    let _ = connection.update(|data, _| data.core.set_inline(inline));
 }
 
 /// recv(MSG_OOB): the last urgent byte, once (`SMCR-URG-08`). Never waits, as in TCP.

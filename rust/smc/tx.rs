@@ -29,7 +29,6 @@ use crate::{
     },
     proto::cdc::{
         Conn,
-        Events,
         Segment,
         SendError, //
     },
@@ -144,23 +143,20 @@ pub(crate) fn send(
             Err(error) => break Err(error),
         };
         sent = sent.saturating_add(usize::try_from(copied).unwrap_or(0));
-        let _ = Connection::with_core(connection, |data, now| {
+        let _ = connection.update(|data, now| {
             let core = &mut data.core;
             manner.apply(core);
-            let events = if urgent && sent >= total {
+            if urgent && sent >= total {
                 marked = true;
-                core.sent_urgent_by_app(now, copied)
+                core.write_urgent(now, copied);
             } else {
-                core.sent_by_app(now, copied)
-            };
-            ((), events)
+                core.write(now, copied);
+            }
         });
     };
     if sent > 0 && !marked {
         // What went is urgent, though it is not all.
-        let _ = Connection::with_core(connection, |data, now| {
-            ((), data.core.sent_urgent_by_app(now, 0))
-        });
+        let _ = connection.update(|data, now| data.core.write_urgent(now, 0));
     }
     match notice {
         Some(notice) if sent == 0 => notice.abort(),
@@ -199,10 +195,7 @@ fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> 
 /// Has the core let go of something by `how`, if there is `what`.
 fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool, how: impl Fn(&mut Conn)) {
     if connection.look(|data| what(&data.core)) == Some(true) {
-        let _ = Connection::with_core(connection, |data, _| {
-            how(&mut data.core);
-            ((), Events::default())
-        });
+        let _ = connection.update(|data, _| how(&mut data.core));
     }
 }
 
@@ -218,16 +211,15 @@ pub(crate) fn after_look(connection: &Arc<Connection>) {
     let_go(
         connection,
         |core| core.poll_gathered().is_some(),
-        Conn::looked_in_vain,
+        Conn::on_empty_read,
     );
 }
 
 /// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still
 /// `corked`, this is for what there is, not for what comes. Any context.
 pub(crate) fn push(connection: &Arc<Connection>, corked: bool) {
-    let _ = Connection::with_core(connection, |data, _| {
+    let _ = connection.update(|data, _| {
         data.core.set_corked(corked);
         data.core.flush();
-        ((), Events::default())
     });
 }

@@ -498,8 +498,8 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Takes a slot for sending and leaves `keep` slots to others. If there is none for this caller,
     /// [`ChannelOps::on_slot_free`] is called when one comes back. Any context.
-    pub(crate) fn try_reserve(this: &Arc<Self>, keep: usize) -> Option<Slot<T>> {
-        Slot::reserve(this, keep)
+    pub(crate) fn try_reserve(self: &Arc<Self>, keep: usize) -> Option<Slot<T>> {
+        Slot::reserve(self, keep)
     }
 
     /// Makes all requests fail, for a channel that is of no use any more. Sleeps.

@@ -135,7 +135,7 @@ impl ChannelOps for Probe {
     fn on_sent(&self, tag: u32, result: Result<(), WcStatus>) {
         self.note(|seen| drop(seen.sent.push_within_capacity((tag, result))));
         if let (Ok(()), Some((channel, source, write))) = (result, self.endless.as_ref()) {
-            if let Some(slot) = Channel::try_reserve(channel, 0) {
+            if let Some(slot) = channel.try_reserve(0) {
                 let _ = slot.post(
                     tag,
                     Some(Source::Buffer(source.clone())),
@@ -349,15 +349,15 @@ mod tests {
         let result = with_loop(|_, _, channel, probe| {
             let long = KVec::from_elem(7, usize::from(LONG), GFP_KERNEL)?;
             for round in 1..=3 {
-                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post_long(1, &long).map_err(|(error, _)| error)?;
                 // The first may be over already.
-                if let Some(slot) = Channel::try_reserve(channel, 0) {
+                if let Some(slot) = channel.try_reserve(0) {
                     if let Err((error, tag)) = slot.post_long(2, &long) {
                         assert_eq!((error, tag), (EBUSY, 2));
                     }
                 }
-                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post(3, None, &[], &[9; 44], true)
                     .map_err(|(error, _)| error)?;
                 // The short one comes last, and with its own octets.
@@ -369,11 +369,11 @@ mod tests {
                 assert_eq!(seen.last, [9; 44]);
                 assert!(seen.sent.iter().all(|(_, result)| result.is_ok()));
             }
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post_long(1, &long).map_err(|(error, _)| error)?;
             probe.wait(|seen| seen.octets == usize::from(LONG) && seen.last == [7; 44])?;
             // Beyond what the channel was made for.
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             let longer = KVec::from_elem(7, usize::from(u16::MAX), GFP_KERNEL)?;
             let posted = slot.post_long(4, &longer);
             assert!(matches!(posted, Err((EBUSY | EMSGSIZE, 4))));
@@ -410,7 +410,7 @@ mod tests {
                 write(5000, 3, 1, 16381)?,
                 write(5003, 3000, 1, 0)?,
             ];
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(
                 77,
                 Some(Source::Buffer(source.clone())),
@@ -451,9 +451,9 @@ mod tests {
         let (tags, refused, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             let mut slots = KVec::with_capacity(SLOTS.into(), GFP_KERNEL)?;
             for _ in 0..SLOTS {
-                slots.push(Channel::try_reserve(channel, 0).ok_or(EBUSY)?, GFP_KERNEL)?;
+                slots.push(channel.try_reserve(0).ok_or(EBUSY)?, GFP_KERNEL)?;
             }
-            let refused = Channel::try_reserve(channel, 0).is_none();
+            let refused = channel.try_reserve(0).is_none();
             for (tag, slot) in (100u32..).zip(slots.drain_all()) {
                 slot.post(tag, None, &[], &[0; 44], true)
                     .map_err(|(err, _)| err)?;
@@ -484,7 +484,7 @@ mod tests {
         let (quiet, tags, cqes) = unless_skipped!(with_loop(|_, _, channel, probe| {
             // Half of the slots need not tell.
             for tag in 0..u32::from(SLOTS) / 2 {
-                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post(tag, None, &[], &[0; 44], false)
                     .map_err(|(err, _)| err)?;
             }
@@ -492,7 +492,7 @@ mod tests {
             probe.wait(|seen| seen.received == half)?;
             let quiet = probe.seen.lock().sent.is_empty();
             // The next does, though it is not asked to.
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(u32::from(SLOTS) / 2, None, &[], &[0; 44], false)
                 .map_err(|(err, _)| err)?;
             probe.wait(|seen| seen.sent.len() == half + 1)?;
@@ -517,7 +517,7 @@ mod tests {
         let (quiet, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             for tag in 0..u32::from(SLOTS) - u32::from(SLOTS) / 2 {
                 let quiet = probe.seen.lock().sent.is_empty();
-                let slot = Channel::try_reserve(channel, KEPT).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(KEPT).ok_or(EBUSY)?;
                 slot.post(tag, None, &[], &[0; 44], false)
                     .map_err(|(err, _)| err)?;
                 if !quiet {
@@ -538,14 +538,14 @@ mod tests {
         let (again, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
             let mut slots = KVec::with_capacity(SLOTS.into(), GFP_KERNEL)?;
             for _ in 0..SLOTS {
-                slots.push(Channel::try_reserve(channel, 0).ok_or(EBUSY)?, GFP_KERNEL)?;
+                slots.push(channel.try_reserve(0).ok_or(EBUSY)?, GFP_KERNEL)?;
             }
-            if Channel::try_reserve(channel, 0).is_some() {
+            if channel.try_reserve(0).is_some() {
                 return Err(EINVAL);
             }
             drop(slots.pop());
             let announced = probe.seen.lock().slot_free;
-            Ok((Channel::try_reserve(channel, 0).is_some(), announced))
+            Ok((channel.try_reserve(0).is_some(), announced))
         }));
         assert!(again);
         assert_eq!(announced, 1);
@@ -570,7 +570,7 @@ mod tests {
             ];
             let mut refused = 0;
             for writes in bad {
-                let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 let result = slot.post(
                     5,
                     Some(Source::Buffer(source.clone())),
@@ -580,7 +580,7 @@ mod tests {
                 );
                 refused += usize::from(matches!(result, Err((EINVAL, 5))));
             }
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             let result = slot.post(5, None, &[write(0, 1)], &[0; 44], true);
             refused += usize::from(matches!(result, Err((EINVAL, 5))));
             Ok(refused)
@@ -601,7 +601,7 @@ mod tests {
                 rkey: mr.rkey(),
                 raddr: mr.iova(0)?,
             };
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(
                 9,
                 Some(Source::Buffer(source.clone())),
@@ -628,9 +628,9 @@ mod tests {
             let channel = bench.open(&pd, &probe)?;
             // Nobody has that number, so nothing is acknowledged.
             bench.connect(&channel, 0x00ff_fffe)?;
-            let kept = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
+            let kept = channel.try_reserve(0).ok_or(EBUSY)?;
             for tag in 1..u32::from(SLOTS) {
-                let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post(tag, None, &[], &[0; 44], true)
                     .map_err(|(err, _)| err)?;
             }
@@ -652,7 +652,7 @@ mod tests {
                 flushed,
                 broken,
                 late,
-                Channel::try_reserve(&channel, 0).is_none(),
+                channel.try_reserve(0).is_none(),
             ))
         }));
         assert_eq!(outcome, (0, usize::from(SLOTS) - 1, 0, true, true));
@@ -754,7 +754,7 @@ mod tests {
                 .endless
                 .populate((channel.clone(), source.clone(), write));
             for tag in 0..u32::from(SLOTS) {
-                let slot = Channel::try_reserve(&channel, 0).ok_or(EBUSY)?;
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post(
                     tag,
                     Some(Source::Buffer(source.clone())),

@@ -4,8 +4,8 @@
 //!
 //! Every method takes constant time and allocates nothing: a connection lives inside a spinlock
 //! that is taken in process and in softirq context. After any input the engine calls
-//! [`Conn::poll_transmit`] until it has nothing more, arms a timer by [`Conn::poll_timeout`], and
-//! looks at [`Conn::tcp`] and [`Conn::is_released`] if [`Events::closing`] is set.
+//! [`Conn::poll_transmit`] until it returns `None`, arms a timer by [`Conn::poll_timeout`], and
+//! acts on [`Conn::take_events`].
 
 mod ending;
 mod reading;
@@ -33,7 +33,6 @@ use crate::proto::{
             Receiver, //
         },
         send::{
-            Before,
             Policy,
             Sender,
             Token,
@@ -51,7 +50,6 @@ use crate::proto::{
         Timers, //
     },
     cursor::{
-        Cursor,
         Ring,
         Segment, //
     },
@@ -108,7 +106,6 @@ pub(crate) struct Transmit {
     /// The part that the application has lent from which the writes are, one behind the other;
     /// otherwise they are from the send ring.
     pub(crate) source: Option<Source>,
-    before: (Before, Cursor, Close),
 }
 
 impl Transmit {
@@ -138,6 +135,8 @@ pub(crate) struct Conn {
     /// How long a [`Validation`] may take.
     patience: Duration,
     validation: Option<Validation>,
+    /// Changes since [`Self::take_events`].
+    events: Events,
 }
 
 impl Conn {
@@ -158,7 +157,13 @@ impl Conn {
             close: Close::new(config.timers),
             patience: config.timers.validation,
             validation: None,
+            events: Events::default(),
         })
+    }
+
+    /// Takes what the inputs since the last call have changed. The engine acts on each flag.
+    pub(crate) fn take_events(&mut self) -> Events {
+        core::mem::take(&mut self.events)
     }
 
     // Sending.
@@ -184,15 +189,15 @@ impl Conn {
         self.tx.segments(want)
     }
 
-    /// `count` bytes were copied to where [`Self::send_segments`] said. If the peer has closed,
-    /// this is when the connection breaks: as in TCP, not before something was written (CLS-65).
-    pub(crate) fn sent_by_app(&mut self, now: Instant, count: u32) -> Events {
+    /// Accepts `count` bytes, which the engine has copied to where [`Self::send_segments`] said. If
+    /// the peer has closed, the connection breaks here: as in TCP, not before a write (CLS-65).
+    pub(crate) fn write(&mut self, now: Instant, count: u32) {
         let before = self.outlook();
         if count > 0 && self.close.is_open_for_sending() {
             self.tx.accept(now, count);
             self.close.handle_unsent(now);
         }
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// How many of `want` bytes the application may lend, so that they are not copied; 0 if none.
@@ -204,10 +209,10 @@ impl Conn {
         }
     }
 
-    /// The application lends `count` bytes, as many as it may or less: the number of the part, less
-    /// than [`MAX_LENT`](super::lent::MAX_LENT). `None` if nothing is taken; then they are to be
-    /// copied.
-    pub(crate) fn lent_by_app(&mut self, now: Instant, count: u32) -> (Option<usize>, Events) {
+    /// Accepts `count` bytes that the application lends, at most [`Self::lendable`]. Returns the
+    /// number of the part, less than [`MAX_LENT`](super::lent::MAX_LENT). `None`: the core has
+    /// taken nothing, and the engine must copy the bytes.
+    pub(crate) fn lend(&mut self, now: Instant, count: u32) -> Option<usize> {
         let before = self.outlook();
         let mut place = None;
         if self.close.is_open_for_sending() {
@@ -216,7 +221,8 @@ impl Conn {
         if place.is_some() {
             self.close.handle_unsent(now);
         }
-        (place, self.outcome(now, before))
+        self.note_changes(before);
+        place
     }
 
     /// Whether part `place` is still needed, but for requests that were posted.
@@ -224,30 +230,23 @@ impl Conn {
         self.tx.lent().has(place)
     }
 
-    /// A part that is to be copied into the send ring before anything more is sent: the link that was
-    /// to read it is gone. To be asked for after [`Self::handle_link_switched`] until there is none.
-    pub(crate) fn recalled(&self) -> Option<Recalled> {
+    /// A part that the engine must copy into the send ring before anything more is sent: the link
+    /// that read it is gone. The engine calls this after [`Self::handle_link_switched`] until it
+    /// returns `None`.
+    pub(crate) fn poll_recall(&self) -> Option<Recalled> {
         self.tx.recalled()
     }
 
-    /// That part was copied.
-    pub(crate) fn handle_copied(&mut self, now: Instant, part: &Recalled) -> Events {
+    /// The engine has copied that part.
+    pub(crate) fn handle_copied(&mut self, part: &Recalled) {
         self.tx.take_back(part);
-        Events {
-            transmit: self.wants_transmit(now),
-            ..Events::default()
-        }
     }
 
-    /// Like [`Self::sent_by_app`], and the last of the bytes is urgent (URG-01).
-    pub(crate) fn sent_urgent_by_app(&mut self, now: Instant, count: u32) -> Events {
-        let events = self.sent_by_app(now, count);
+    /// Like [`Self::write`], and the last of the bytes is urgent (URG-01).
+    pub(crate) fn write_urgent(&mut self, now: Instant, count: u32) {
+        self.write(now, count);
         if self.close.is_open_for_sending() {
             self.tx.mark_urgent();
-        }
-        Events {
-            transmit: self.wants_transmit(now),
-            ..events
         }
     }
 
@@ -268,19 +267,15 @@ impl Conn {
     }
 
     /// Small pieces have been gathered for long enough, if it is that late.
-    pub(crate) fn handle_gathered(&mut self, now: Instant) -> Events {
+    pub(crate) fn handle_gathered(&mut self, now: Instant) {
         if self.tx.gathered_until().is_some_and(|at| at <= now) {
             self.tx.end_gathering();
         }
-        Events {
-            transmit: self.wants_transmit(now),
-            ..Events::default()
-        }
     }
 
-    /// The application has looked for something to read, and there was nothing. To be said while
-    /// something is gathered: that is probably all, and waits for nothing but a completion.
-    pub(crate) fn looked_in_vain(&mut self) {
+    /// A read found no data while small writes are coalesced: probably no write follows, so that
+    /// they wait for nothing but a completion.
+    pub(crate) fn on_empty_read(&mut self) {
         self.tx.note_look();
     }
 
@@ -294,7 +289,8 @@ impl Conn {
         self.tx.flush();
     }
 
-    /// Whether [`Self::poll_transmit`] has something.
+    /// Whether [`Self::poll_transmit`] returns a chain.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn wants_transmit(&self, now: Instant) -> bool {
         self.plan(now).is_some()
     }
@@ -340,13 +336,32 @@ impl Conn {
         }
     }
 
-    /// The next chain to post. It is final, except as [`Self::transmit_failed`] says.
+    /// The next chain to post, with the send slot that `reserve` returns. `None`: there is no reason
+    /// for a chain, or no slot. The engine calls this until it returns `None`. A chain that the link
+    /// refuses goes back by [`Self::handle_post_failed`].
+    #[must_use = "the chain counts as sent"]
+    pub(crate) fn poll_transmit_into<S>(
+        &mut self,
+        now: Instant,
+        reserve: impl FnOnce() -> Option<S>,
+    ) -> Option<(S, Transmit)> {
+        let plan = self.plan(now)?;
+        let slot = reserve()?;
+        Some((slot, self.transmit(now, plan)?))
+    }
+
+    /// The same for callers that always have a send slot.
+    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     #[must_use = "the chain counts as sent"]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
-        let plan = self.plan(now)?;
-        let (reported, close) = (self.rx.reported(), self.close);
+        let ((), transmit) = self.poll_transmit_into(now, || Some(()))?;
+        Some(transmit)
+    }
+
+    /// Makes the chain that `plan` describes. It counts as posted.
+    fn transmit(&mut self, now: Instant, plan: Plan) -> Option<Transmit> {
         let mut source = None;
-        let (writes, n, before) = match plan {
+        let (writes, n) = match plan {
             Plan::Validate => return Some(self.transmit_validation()),
             Plan::Replay => self.tx.retake()?,
             Plan::Chain(count, notice) => {
@@ -391,13 +406,12 @@ impl Conn {
             token: self.tx.token(sent.abort),
             signal: self.tx.is_signalled(),
             source,
-            before: (before, reported, close),
         })
     }
 
     /// The message that opens a new link. Only its number counts (CDC-44).
     fn transmit_validation(&mut self) -> Transmit {
-        let (seq, token, before) = self.tx.take_validation();
+        let (seq, token) = self.tx.take_validation();
         let message = Msg {
             seq,
             token: self.token,
@@ -415,47 +429,40 @@ impl Conn {
             token,
             signal: true,
             source: None,
-            before: (before, self.rx.reported(), self.close),
         }
     }
 
-    /// The last chain could not be posted and is taken back. Only directly after
-    /// [`Self::poll_transmit`], with the lock held since. `false` if it was not the last one; the
-    /// connection cannot go on then.
-    #[must_use = "otherwise the link is to be given up"]
-    pub(crate) fn transmit_failed(&mut self, transmit: &Transmit) -> bool {
-        let (before, reported, close) = transmit.before;
-        let undone = self.tx.untake(transmit.token, before);
-        if undone {
-            self.rx.set_reported(reported);
-            self.close = close;
-        }
-        undone
+    /// The link has refused the last chain, so it is broken: nothing is sent until
+    /// [`Self::handle_link_switched`]. The replay repeats the chain (FOV-12), as it does for a chain
+    /// that the link has lost. Earlier chains still come back from the link.
+    pub(crate) fn handle_post_failed(&mut self, token: Token) {
+        let before = self.outlook();
+        self.tx.refused(token);
+        self.note_changes(before);
     }
 
     /// A chain was completed, and with it, by the order of the link, all before it. Each chain with
     /// [`Transmit::signal`] must be completed in the end, be it by a later one: data and the end of an
     /// abort wait for it. When the others come back does not matter.
-    pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) -> Events {
+    pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) {
         let before = self.outlook();
         let Some(writable) = self.tx.complete(now, token) else {
-            return self.outcome(now, before);
+            return self.note_changes(before);
         };
         if token.abort {
             self.close.handle_abort_sent();
         }
         self.close.progress(now);
-        let mut events = self.outcome(now, before);
-        events.writable |= writable;
-        events
+        self.events.writable |= writable;
+        self.note_changes(before);
     }
 
     /// A chain came back from a link that is dead, delivered or not. Nothing more is sent over that
     /// link.
-    pub(crate) fn handle_sent_flushed(&mut self, now: Instant, token: Token) -> Events {
+    pub(crate) fn handle_sent_flushed(&mut self, token: Token) {
         let before = self.outlook();
         self.tx.flushed(token);
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// The link is dead or about to go: nothing is sent until [`Self::handle_link_switched`].
@@ -470,12 +477,8 @@ impl Conn {
     }
 
     /// Somebody wants to know when everything has arrived, and looks at [`Self::outstanding`].
-    pub(crate) fn want_completion(&mut self, now: Instant) -> Events {
+    pub(crate) fn want_completion(&mut self) {
         self.tx.want_completion();
-        Events {
-            transmit: self.wants_transmit(now),
-            ..Events::default()
-        }
     }
 
     /// Whether the link has work requests of this connection.
@@ -485,10 +488,10 @@ impl Conn {
 
     /// The connection sends over another link from now on (FOV-04). Only when the old one does
     /// nothing for it any more: all it was given has come back, or never will (FOV-06, AMB-31).
-    pub(crate) fn handle_link_switched(&mut self, now: Instant) -> Events {
+    pub(crate) fn handle_link_switched(&mut self) {
         let before = self.outlook();
         self.tx.switch();
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// Bytes not yet handed to the link (SIOCOUTQNSD).
@@ -520,30 +523,30 @@ impl Conn {
     // Receiving.
 
     /// Takes in a message of the peer. After a violation, too, there is something to transmit.
-    pub(crate) fn handle_cdc(&mut self, now: Instant, message: &Msg) -> Result<Events, Violation> {
+    pub(crate) fn handle_cdc(&mut self, now: Instant, message: &Msg) -> Result<(), Violation> {
         if message.flags.failover {
             // CDC-44, CDC-45.
             self.handle_validation(now, message.seq);
-            return Ok(Events::default());
+            return Ok(());
         }
         if self
             .validation
             .as_mut()
             .is_some_and(|validation| validation.hold(message))
         {
-            return Ok(Events::default());
+            return Ok(());
         }
-        let events = self.take_in(now, message)?;
+        self.take_in(now, message)?;
         match self.validation {
             Some(validation) if self.rx.order(validation.number) == Order::Old => {
-                Ok(events.with(self.validated(now, validation)?))
+                self.validated(now, validation)
             }
-            _ => Ok(events),
+            _ => Ok(()),
         }
     }
 
     /// What `validation` waited for is there: goes on with what was held back.
-    fn validated(&mut self, now: Instant, validation: Validation) -> Result<Events, Violation> {
+    fn validated(&mut self, now: Instant, validation: Validation) -> Result<(), Violation> {
         let mut held = validation.held;
         self.validation = validation.then.map(|number| Validation {
             number,
@@ -554,7 +557,7 @@ impl Conn {
         });
         match held {
             Some(held) => self.take_in(now, &held),
-            None => Ok(Events::default()),
+            None => Ok(()),
         }
     }
 
@@ -582,11 +585,11 @@ impl Conn {
     }
 
     /// Takes in a message that is no validation message.
-    fn take_in(&mut self, now: Instant, message: &Msg) -> Result<Events, Violation> {
+    fn take_in(&mut self, now: Instant, message: &Msg) -> Result<(), Violation> {
         let before = self.outlook();
         let flags = message.flags;
         if self.close.state() == State::Closed || self.rx.order(message.seq) == Order::Old {
-            return Ok(Events::default());
+            return Ok(());
         }
         let notices = Notices {
             done: flags.done,
@@ -597,7 +600,8 @@ impl Conn {
             // CLS-75, ABT-03.
             self.rx.set_seq(message.seq);
             self.close.handle_notices(now, notices, false);
-            return Ok(self.outcome(now, before));
+            self.note_changes(before);
+            return Ok(());
         }
         let (mut count, mut urgent, mut roomy) = (0, false, false);
         match (
@@ -630,16 +634,16 @@ impl Conn {
         let was_done = self.close.peer_is_done();
         self.close
             .handle_notices(now, notices, self.tx.unsent() > 0);
-        let mut events = self.outcome(now, before);
-        events.readable |= count > 0 || was_done != self.close.peer_is_done();
-        events.writable |= roomy;
-        events.urgent = urgent;
-        Ok(events)
+        self.events.readable |= count > 0 || was_done != self.close.peer_is_done();
+        self.events.writable |= roomy;
+        self.events.urgent |= urgent;
+        self.note_changes(before);
+        Ok(())
     }
 
     /// Begins the abort that a violation calls for. A reader that had all data before the end of
     /// the stream goes on finding that end.
-    fn violate(&mut self, now: Instant, violation: Violation) -> Result<Events, Violation> {
+    fn violate(&mut self, now: Instant, violation: Violation) -> Result<(), Violation> {
         let before = self.outlook();
         if self.rx.available() > 0 {
             self.close.spoil_stream();
@@ -647,7 +651,15 @@ impl Conn {
         self.rx.spoil();
         self.validation = None;
         self.close.abort(now, Error::Reset);
-        let _ = self.outcome(now, before);
+        self.note_changes(before);
+        // Each sleeper must learn that nothing more comes.
+        self.events = Events {
+            readable: true,
+            writable: true,
+            closing: true,
+            error: true,
+            ..self.events
+        };
         Err(violation)
     }
 
@@ -657,7 +669,7 @@ impl Conn {
     /// # Errors
     ///
     /// Always; the connection is aborting.
-    pub(crate) fn handle_eye_catcher_lost(&mut self, now: Instant) -> Result<Events, Violation> {
+    pub(crate) fn handle_eye_catcher_lost(&mut self, now: Instant) -> Result<(), Violation> {
         self.violate(now, Violation::EyeCatcher)
     }
 
@@ -677,7 +689,7 @@ impl Conn {
 
     /// A deadline may have passed. As with [`Self::handle_cdc`], there is something to transmit after
     /// a violation, too.
-    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<Events, Violation> {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), Violation> {
         if self
             .validation
             .is_some_and(|validation| validation.deadline <= now)
@@ -688,10 +700,9 @@ impl Conn {
         if self.tx.cork_deadline().is_some_and(|at| at <= now) {
             self.tx.flush();
         }
-        let _ = self.handle_gathered(now);
-        let changed = self.close.handle_timeout(now, self.rx.is_stalling());
-        let mut events = self.outcome(now, before);
-        events.closing |= changed;
-        Ok(events)
+        self.handle_gathered(now);
+        self.events.closing |= self.close.handle_timeout(now, self.rx.is_stalling());
+        self.note_changes(before);
+        Ok(())
     }
 }

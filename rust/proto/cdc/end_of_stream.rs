@@ -43,16 +43,16 @@ fn next(from: &mut Conn) -> Msg {
 /// Two connections; 100 octets of the first have arrived.
 fn with_data() -> (Conn, Conn) {
     let (mut a, mut b) = pair();
-    let _ = a.sent_by_app(T0, 100);
+    a.write(T0, 100);
     b.handle_cdc(T0, &next(&mut a)).unwrap();
     (a, b)
 }
 
 /// The messages with 50 octets more, and with the end of the first one's stream.
 fn rest(a: &mut Conn) -> (Msg, Msg) {
-    let _ = a.sent_by_app(T0, 50);
+    a.write(T0, 50);
     let data = next(a);
-    let _ = a.close(T0);
+    a.close(T0);
     (data, next(a))
 }
 
@@ -62,7 +62,7 @@ fn reader_after_all_data_finds_the_end() {
     let (data, end) = rest(&mut a);
     b.handle_cdc(T0, &data).unwrap();
     b.handle_cdc(T0, &end).unwrap();
-    let _ = b.consumed(T0, 150);
+    b.read(150);
     assert_eq!(b.recv_state(), Receive::Eof);
 }
 
@@ -72,7 +72,7 @@ fn end_that_is_known_before_the_link_is_lost_stays_the_end() {
     let (data, end) = rest(&mut a);
     b.handle_cdc(T0, &data).unwrap();
     b.handle_cdc(T0, &end).unwrap();
-    let _ = b.handle_link_lost(T0);
+    b.handle_link_lost();
     assert_eq!(b.recv_available(), 150);
     assert_eq!(b.recv_state(), Receive::Eof);
 }
@@ -81,9 +81,9 @@ fn end_that_is_known_before_the_link_is_lost_stays_the_end() {
 fn end_that_comes_behind_an_abort_is_an_error() {
     let (mut a, mut b) = with_data();
     let (_, end) = rest(&mut a);
-    let _ = b.abort(T0);
+    b.abort(T0);
     let _ = b.handle_cdc(T0, &end);
-    let _ = b.consumed(T0, 100);
+    b.read(100);
     assert_eq!(b.recv_state(), Receive::Failed);
 }
 
@@ -121,7 +121,7 @@ fn end_that_was_read_before_a_violation_stays_the_end() {
     let (data, end) = rest(&mut a);
     b.handle_cdc(T0, &data).unwrap();
     b.handle_cdc(T0, &end).unwrap();
-    let _ = b.consumed(T0, 150);
+    b.read(150);
     assert_eq!(b.handle_cdc(T0, &more(end)), Err(Violation::Producer));
     assert_eq!(b.recv_state(), Receive::Eof);
 }

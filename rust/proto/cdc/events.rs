@@ -5,7 +5,7 @@
 #[cfg(doc)]
 use super::conn::Conn;
 
-/// What an input changed; each flag calls for an action of the engine.
+/// Changes since [`Conn::take_events`]; each flag calls for an action of the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Events {
     /// Wake readers: data, the end of the stream, or an error.
@@ -14,27 +14,11 @@ pub(crate) struct Events {
     pub(crate) writable: bool,
     /// Urgent data came or is announced (URG-04).
     pub(crate) urgent: bool,
-    /// [`Conn::poll_transmit`] has something.
-    pub(crate) transmit: bool,
     /// State, [`Conn::tcp`], [`Conn::is_released`] or, after a shutdown or close,
     /// [`Conn::is_drained`] may have changed.
     pub(crate) closing: bool,
     /// There is a new error to take.
     pub(crate) error: bool,
-}
-
-impl Events {
-    /// What both say.
-    pub(super) const fn with(self, other: Self) -> Self {
-        Self {
-            readable: self.readable || other.readable,
-            writable: self.writable || other.writable,
-            urgent: self.urgent || other.urgent,
-            transmit: self.transmit || other.transmit,
-            closing: self.closing || other.closing,
-            error: self.error || other.error,
-        }
-    }
 }
 
 /// A rule of the protocol that the peer broke. The connection is aborting by then.

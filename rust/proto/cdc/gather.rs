@@ -198,7 +198,7 @@ mod tests {
         let transmit = from.poll_transmit(now)?;
         to.handle_cdc(now, &Msg::parse(&transmit.cdc).unwrap())
             .unwrap();
-        to.consumed(now, to.recv_available());
+        to.read(to.recv_available());
         if let Some(update) = to.poll_transmit(now) {
             from.handle_cdc(now, &Msg::parse(&update.cdc).unwrap())
                 .unwrap();
@@ -224,7 +224,7 @@ mod tests {
             complete(now, &mut a, &mut done);
             if now % gap == 0 {
                 set(&mut a);
-                a.sent_by_app(at(now), size);
+                a.write(at(now), size);
                 since.get_or_insert(now);
             }
             if let Some(transmit) = deliver(at(now), &mut a, &mut b) {
@@ -288,7 +288,7 @@ mod tests {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         a.set_corked(true);
         for n in 0..100 {
-            a.sent_by_app(at(n), 64);
+            a.write(at(n), 64);
             assert!(a.poll_gathered().is_none() && !a.holds_back());
         }
         a.set_corked(false);
@@ -302,11 +302,11 @@ mod tests {
         for n in 0..100 {
             let now = at(n * 40);
             for _ in 0..2 {
-                a.sent_by_app(now, 64);
+                a.write(now, 64);
                 let sent = deliver(now, &mut a, &mut b).unwrap();
                 a.handle_sent(now, sent.token);
             }
-            b.sent_by_app(now, 64);
+            b.write(now, 64);
             // Not as the first of a run, but as an answer to what has come.
             b.flush();
             assert!(deliver(now, &mut b, &mut a).is_some());
@@ -328,7 +328,7 @@ mod tests {
                 a.handle_gathered(at(now));
                 complete(now, &mut a, &mut done);
                 if n % gap == 0 && n / gap < *size {
-                    a.sent_by_app(at(now), 64);
+                    a.write(at(now), 64);
                     since.get_or_insert(now);
                 }
                 while let Some(sent) = deliver(at(now), &mut a, &mut b) {
@@ -338,7 +338,7 @@ mod tests {
                 }
             }
             now = end;
-            b.sent_by_app(at(now), 64);
+            b.write(at(now), 64);
             b.flush();
             deliver(at(now), &mut b, &mut a).unwrap();
         }
@@ -378,7 +378,7 @@ mod tests {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         for n in 1..=3 {
             assert!(a.poll_gathered().is_none());
-            a.sent_by_app(at(n), 64);
+            a.write(at(n), 64);
             let sent = deliver(at(n), &mut a, &mut b);
             assert_eq!(sent.is_some(), n < 3);
             if let Some(sent) = sent.filter(|_| n == 2) {
@@ -392,8 +392,10 @@ mod tests {
     fn it_ends_with_time_with_reading_and_with_the_stream() {
         let (mut a, until) = gathering();
         assert!(until > at(3) && until <= at(103));
-        assert!(!a.handle_gathered(at(4)).transmit);
-        assert!(a.handle_gathered(until).transmit);
+        a.handle_gathered(at(4));
+        assert!(!a.wants_transmit(at(4)));
+        a.handle_gathered(until);
+        assert!(a.wants_transmit(until));
         assert!(a.poll_gathered().is_none());
 
         let (mut a, _) = gathering();
@@ -403,42 +405,44 @@ mod tests {
         assert!(a.poll_gathered().is_none() && a.wants_transmit(at(5)));
 
         let (mut a, _) = gathering();
-        assert!(a.shutdown_write(at(5)).transmit);
+        a.shutdown_write();
+        assert!(a.wants_transmit(at(5)));
 
         let (mut a, _) = gathering();
-        a.sent_urgent_by_app(at(5), 1);
+        a.write_urgent(at(5), 1);
         assert!(a.wants_transmit(at(5)));
     }
 
     #[test]
     fn who_has_looked_for_an_answer_waits_for_the_link_alone() {
         let (mut a, _) = gathering();
-        a.looked_in_vain();
+        a.on_empty_read();
         assert!(a.poll_gathered().is_none() && a.wants_transmit(at(4)));
 
         let on_its_way = a.poll_transmit(at(4)).unwrap();
-        a.sent_by_app(at(5), 64);
+        a.write(at(5), 64);
         assert!(a.poll_gathered().is_some());
-        a.looked_in_vain();
+        a.on_empty_read();
         assert!(a.poll_gathered().is_none() && !a.wants_transmit(at(6)));
-        assert!(a.handle_sent(at(7), on_its_way.token).transmit);
+        a.handle_sent(at(7), on_its_way.token);
+        assert!(a.wants_transmit(at(7)));
     }
 
     #[test]
     fn who_looks_and_writes_by_turns_goes_on() {
-        let (chains, longest) = stream(64, 10, 9, Conn::looked_in_vain);
+        let (chains, longest) = stream(64, 10, 9, Conn::on_empty_read);
         assert!(chains < 100 && longest <= 400, "{chains} {longest}");
         // It may be otherwise the next time.
         let (mut a, _) = gathering();
-        a.looked_in_vain();
+        a.on_empty_read();
         for (n, ends) in [(10, true), (20, false), (30, false), (10_000, true)] {
             let sent = a.poll_transmit(at(n));
             sent.map(|sent| a.handle_sent(at(n), sent.token));
             for more in 0..3 {
-                a.sent_by_app(at(n + more), 64);
+                a.write(at(n + more), 64);
             }
             assert!(a.poll_gathered().is_some());
-            a.looked_in_vain();
+            a.on_empty_read();
             assert_eq!(a.poll_gathered().is_none(), ends, "{n}");
         }
     }
@@ -447,7 +451,7 @@ mod tests {
     fn it_can_be_turned_off() {
         let (mut a, mut b) = (conn(0), conn(0));
         for n in 0..100 {
-            a.sent_by_app(at(n), 64);
+            a.write(at(n), 64);
             assert!(a.poll_gathered().is_none());
             let sent = deliver(at(n), &mut a, &mut b).unwrap();
             a.handle_sent(at(n), sent.token);
@@ -455,11 +459,22 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_posted_goes_on_waiting() {
+    fn refused_chain_is_replayed_on_the_next_link() {
         let (mut a, until) = gathering();
         a.handle_gathered(until);
-        let transmit = a.poll_transmit(until).unwrap();
-        assert!(a.transmit_failed(&transmit));
-        assert!(a.wants_transmit(until));
+        let refused = a.poll_transmit(until).unwrap();
+        a.handle_post_failed(refused.token);
+        assert!(!a.wants_transmit(until) && a.poll_gathered().is_none());
+        a.handle_link_switched();
+        assert!(a.poll_transmit(until).unwrap().token.is_validation());
+        let replay = a.poll_transmit(until).unwrap();
+        assert_eq!(
+            replay.writes().last().map(end),
+            refused.writes().last().map(end)
+        );
+    }
+
+    fn end(write: &crate::proto::cdc::send::WriteSeg) -> u32 {
+        write.dst_off + write.len
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     const NOW: Instant = Instant::from_nanos(1);
 
     fn lend(conn: &mut Conn, count: u32) -> usize {
-        conn.lent_by_app(NOW, count).0.unwrap()
+        conn.lend(NOW, count).unwrap()
     }
 
     fn next(conn: &mut Conn) -> (Option<(usize, u32)>, u32, Transmit) {
@@ -200,14 +200,14 @@ mod tests {
     fn no_chain_is_of_two_sources() {
         let mut a = conn(0);
         a.handle_link_paused();
-        a.handle_link_switched(NOW);
+        a.handle_link_switched();
         assert!(next(&mut a).2.token.is_validation());
         a.set_corked(true);
-        a.sent_by_app(NOW, 100);
+        a.write(NOW, 100);
         let first = lend(&mut a, 9_000);
         let second = lend(&mut a, 8_000);
-        a.sent_by_app(NOW, 50);
-        a.sent_by_app(NOW, 60);
+        a.write(NOW, 50);
+        a.write(NOW, 60);
         a.set_corked(false);
         let sources = [
             (None, 100),
@@ -247,12 +247,12 @@ mod tests {
         let mut a = conn(0);
         assert_eq!(a.lendable(LEAST - 1), 0);
         assert_eq!(a.lendable(LEAST), LEAST);
-        assert!(a.lent_by_app(NOW, a.send_room() + 1).0.is_none());
-        assert!(a.lent_by_app(NOW, 0).0.is_none());
+        assert!(a.lend(NOW, a.send_room() + 1).is_none());
+        assert!(a.lend(NOW, 0).is_none());
         for _ in 0..MAX_LENT {
             lend(&mut a, 1);
         }
-        assert!(a.lendable(LEAST) == 0 && a.lent_by_app(NOW, 1).0.is_none());
+        assert!(a.lendable(LEAST) == 0 && a.lend(NOW, 1).is_none());
         assert_eq!(a.unsent(), MAX_LENT as u32);
     }
 
@@ -270,24 +270,25 @@ mod tests {
     #[test]
     fn what_is_lent_is_copied_when_the_connection_moves() {
         let mut a = conn(0);
-        a.sent_by_app(NOW, 1_000);
+        a.write(NOW, 1_000);
         let copied = next(&mut a).2;
         let sent = lend(&mut a, 9_000);
         assert_eq!(next(&mut a).0, Some((sent, 0)));
         a.handle_link_paused();
         assert_eq!(a.lendable(u32::MAX), 0);
         a.handle_sent(NOW, copied.token);
-        a.handle_link_switched(NOW);
+        a.handle_link_switched();
         assert_eq!(a.lendable(u32::MAX), 0);
         assert!(a.poll_transmit(NOW).is_none());
-        let part = a.recalled().unwrap();
+        let part = a.poll_recall().unwrap();
         assert_eq!((part.place, part.skip), (sent, 0));
         assert_eq!(
             [part.to[0].off, part.to[0].len, part.to[1].len],
             [1_000, 9_000, 0]
         );
-        assert!(a.handle_copied(NOW, &part).transmit);
-        assert!(a.recalled().is_none() && !a.is_lent(sent));
+        a.handle_copied(&part);
+        assert!(a.wants_transmit(NOW));
+        assert!(a.poll_recall().is_none() && !a.is_lent(sent));
         assert!(next(&mut a).2.token.is_validation());
         let (source, count, _) = next(&mut a);
         assert_eq!((source, count), (None, 9_000));
@@ -296,7 +297,8 @@ mod tests {
 
     #[test]
     fn nothing_stays_lent_when_the_connection_ends() {
-        for end in [Conn::handle_link_lost, Conn::abort, Conn::handle_tcp_reset] {
+        let lost = |a: &mut Conn, _| a.handle_link_lost();
+        for end in [lost, Conn::abort, Conn::handle_tcp_reset] {
             let mut a = conn(Config::CORK_BYTES);
             let sent = lend(&mut a, Config::CORK_BYTES / 2);
             let (_, count, transmit) = next(&mut a);

@@ -9,7 +9,7 @@
 //! ```text
 //!   application          send ring            element of the peer          application
 //!   send_segments() ---> [ accepted ] --WRITE--> [ produced ] ---> recv_segments()
-//!   sent_by_app()          ^   poll_transmit()      ^    handle_cdc()   consumed()
+//!   write()                ^   poll_transmit()      ^    handle_cdc()   read()
 //!                          |   CDC(produced)  ------+         |
 //!        handle_sent() ----+   <------------------ CDC(consumed)
 //! ```

@@ -47,12 +47,14 @@ fn carry(from: &mut Conn, to: &mut Conn) -> (Transmit, Msg) {
 #[test]
 fn update_comes_below_half_of_the_element() {
     let (mut a, mut b) = (connection(), connection());
-    let _ = a.sent_by_app(NOW, 5_000);
+    a.write(NOW, 5_000);
     let _ = carry(&mut a, &mut b);
-    assert!(!b.consumed(NOW, 5_000).transmit);
-    let _ = a.sent_by_app(NOW, 6_000);
+    b.read(5_000);
+    assert!(!b.wants_transmit(NOW));
+    a.write(NOW, 6_000);
     let _ = carry(&mut a, &mut b);
-    assert!(b.consumed(NOW, 6_000).transmit);
+    b.read(6_000);
+    assert!(b.wants_transmit(NOW));
     let (transmit, message) = carry(&mut b, &mut a);
     assert!(transmit.writes().is_empty());
     assert_eq!(message.consumed.offset, 11_004);
@@ -65,7 +67,7 @@ fn update_comes_below_half_of_the_element() {
 #[test]
 fn full_element_wraps_and_blocks() {
     let (mut a, mut b) = (connection(), connection());
-    let _ = a.sent_by_app(NOW, 2 * ROOM + 8);
+    a.write(NOW, 2 * ROOM + 8);
     for wrap in [1, 2] {
         let (transmit, message) = carry(&mut a, &mut b);
         assert_eq!(
@@ -76,12 +78,14 @@ fn full_element_wraps_and_blocks() {
         assert!(message.flags.blocked);
         assert_eq!(b.recv_available(), ROOM);
         assert!(a.poll_transmit(NOW).is_none());
-        assert!(b.consumed(NOW, ROOM).transmit);
+        b.read(ROOM);
+        assert!(b.wants_transmit(NOW));
         let (_, answer) = carry(&mut b, &mut a);
         assert_eq!((answer.consumed.wrap, answer.consumed.offset), (wrap, 4));
     }
     let (_, message) = carry(&mut a, &mut b);
     assert_eq!((message.produced.wrap, message.produced.offset), (2, 12));
     assert!(!message.flags.blocked);
-    assert!(!b.consumed(NOW, 8).transmit);
+    b.read(8);
+    assert!(!b.wants_transmit(NOW));
 }

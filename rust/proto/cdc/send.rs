@@ -116,21 +116,6 @@ enum Gate {
     Shut,
 }
 
-/// The state to go back to if a chain could not be posted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Before {
-    taken: Cursor,
-    produced: Cursor,
-    posted: u64,
-    cork_deadline: Option<Instant>,
-    gather: Gather,
-    failover: Failover,
-    urgent: Option<Urgent>,
-    barrier: Option<Barrier>,
-    signals: Signals,
-    heard: bool,
-}
-
 /// Urgent data that the peer must consume before more is written (URG-05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Barrier {
@@ -189,6 +174,8 @@ pub(super) struct Sender {
     posted: u64,
     returned: u64,
     completed: u64,
+    /// The link has refused the last chain, which so never comes back.
+    refused: bool,
     signals: Signals,
     /// A message of the peer came since the last chain.
     heard: bool,
@@ -225,6 +212,7 @@ impl Sender {
             posted: 0,
             returned: 0,
             completed: 0,
+            refused: false,
             signals: Signals::new(),
             heard: false,
             gate: Gate::Open,
@@ -273,8 +261,13 @@ impl Sender {
     }
 
     /// Whether the link has chains that did not come back.
-    pub(super) const fn is_in_flight(&self) -> bool {
-        self.posted != self.returned
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.on_link() > self.returned
+    }
+
+    /// Number of the last chain that the link has got.
+    fn on_link(&self) -> u64 {
+        self.posted.saturating_sub(self.refused.into())
     }
 
     /// Whether there are chains that may not have been delivered.
@@ -346,6 +339,7 @@ impl Sender {
         self.moves = self.moves.wrapping_add(1);
         self.gather.forget();
         self.returned = self.posted;
+        self.refused = false;
         self.failover = Failover {
             validate: true,
             replay: self.is_undelivered(),
@@ -616,8 +610,7 @@ impl Sender {
         now: Instant,
         count: u32,
         signal: bool,
-    ) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
-        let before = self.before();
+    ) -> Option<([WriteSeg; MAX_WRITES], usize)> {
         let lent = self.source(count).is_some();
         let alone = self.acked == self.produced || !self.is_in_flight();
         let patient = self.policy.cork_bytes != 0 && self.flushed <= self.taken.position();
@@ -654,13 +647,12 @@ impl Sender {
             self.signals.ask(self.posted, end);
             self.gather.note_posted(now, self.posted);
         }
-        Some((writes, n, before))
+        Some((writes, n))
     }
 
     /// Takes everything that may not have been delivered once more, and the number of the next
     /// chain, like [`Self::take`].
-    pub(super) fn retake(&mut self) -> Option<([WriteSeg; MAX_WRITES], usize, Before)> {
-        let before = self.before();
+    pub(super) fn retake(&mut self) -> Option<([WriteSeg; MAX_WRITES], usize)> {
         let posted = self.posted.checked_add(1)?;
         // What the peer has consumed has arrived, whatever became of its completion.
         let from = core::cmp::max(self.freed.position(), self.acked.position());
@@ -685,35 +677,18 @@ impl Sender {
                 urgent.told = Told::Nothing;
             }
         }
-        Some((writes, n, before))
+        Some((writes, n))
     }
 
     /// Takes the validation message: returns its number, that of the last chain that was delivered
-    /// (FOV-08), what identifies it, and what undoes it.
-    pub(super) fn take_validation(&mut self) -> (u16, Token, Before) {
-        let before = self.before();
+    /// (FOV-08), and what identifies it.
+    pub(super) fn take_validation(&mut self) -> (u16, Token) {
         self.failover.validate = false;
         let token = Token {
             validation: true,
             ..self.token(false)
         };
-        (number(self.completed), token, before)
-    }
-
-    /// The state to go back to.
-    fn before(&self) -> Before {
-        Before {
-            taken: self.taken,
-            produced: self.produced,
-            posted: self.posted,
-            cork_deadline: self.cork_deadline,
-            gather: self.gather,
-            failover: self.failover,
-            urgent: self.urgent,
-            barrier: self.barrier,
-            signals: self.signals,
-            heard: self.heard,
-        }
+        (number(self.completed), token)
     }
 
     /// The number of the last chain, for its CDC message (CDC-33).
@@ -730,24 +705,6 @@ impl Sender {
             validation: false,
             moves: self.moves,
         }
-    }
-
-    /// Takes back the last chain if it is the one of `token`.
-    pub(super) fn untake(&mut self, token: Token, before: Before) -> bool {
-        if token.index != self.posted || token.covers != self.taken.position() {
-            return false;
-        }
-        self.taken = before.taken;
-        self.produced = before.produced;
-        self.posted = before.posted;
-        self.cork_deadline = before.cork_deadline;
-        self.gather = before.gather;
-        self.failover = before.failover;
-        self.urgent = before.urgent;
-        self.barrier = before.barrier;
-        self.signals = before.signals;
-        self.heard = before.heard;
-        true
     }
 
     /// Whether a token is of the link in use, and of a chain that counts.
@@ -782,6 +739,15 @@ impl Sender {
         if !token.validation && token.index > self.returned && token.index <= self.posted {
             self.returned = token.index;
         }
+    }
+
+    /// The link has refused the chain of `token`, the last one: it is broken.
+    pub(super) fn refused(&mut self, token: Token) {
+        if token.moves != self.moves {
+            return;
+        }
+        self.gate = Gate::Shut;
+        self.refused = !token.validation && token.index == self.posted;
     }
 
     /// The consumer cursor of a message of the peer: never beyond what we produced (CDC-38).

@@ -165,7 +165,7 @@ pub(super) mod tests {
     }
 
     fn send_at(now: Instant, from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {
-        from.sent_by_app(now, count);
+        from.write(now, count);
         let transmit = from.poll_transmit(now).unwrap();
         deliver(to, &transmit);
         transmit
@@ -174,7 +174,7 @@ pub(super) mod tests {
     fn deliver(to: &mut Conn, transmit: &Transmit) {
         let message = Msg::parse(&transmit.cdc).unwrap();
         to.handle_cdc(NOW, &message).unwrap();
-        to.consumed(NOW, to.recv_available());
+        to.read(to.recv_available());
     }
 
     // CDC-32.
@@ -196,10 +196,12 @@ pub(super) mod tests {
         assert!(!send(&mut a, &mut b, 64).signal);
         let second = send(&mut a, &mut b, 64);
         assert!(second.signal);
-        assert!(!a.sent_by_app(NOW, 64).transmit);
+        a.write(NOW, 64);
+        assert!(!a.wants_transmit(NOW));
         // Late enough that it is not gathered any more.
         let later = NOW.saturating_add(Duration::from_millis(1));
-        assert!(a.handle_sent(later, second.token).transmit);
+        a.handle_sent(later, second.token);
+        assert!(a.wants_transmit(later));
         let rest = a.poll_transmit(later).unwrap();
         assert!(rest.signal);
         deliver(&mut b, &rest);
@@ -207,7 +209,8 @@ pub(super) mod tests {
         for _ in 0..10 {
             send(&mut b, &mut a, 64);
             let first = send(&mut a, &mut b, 64);
-            assert!(first.signal && !a.sent_by_app(NOW, 64).transmit);
+            a.write(NOW, 64);
+            assert!(first.signal && !a.wants_transmit(NOW));
             a.handle_sent(NOW, first.token);
             let rest = a.poll_transmit(NOW).unwrap();
             assert!(rest.signal);
@@ -241,16 +244,20 @@ pub(super) mod tests {
     #[test]
     fn whoever_wants_to_know_gets_a_message_for_it() {
         let (mut a, mut b) = pair();
-        assert!(!a.want_completion(NOW).transmit);
+        a.want_completion();
+        assert!(!a.wants_transmit(NOW));
         assert!(!send(&mut a, &mut b, 64).signal);
         assert_eq!(a.outstanding(), 64);
-        assert!(a.want_completion(NOW).transmit);
+        a.want_completion();
+        assert!(a.wants_transmit(NOW));
         let message = a.poll_transmit(NOW).unwrap();
         assert!(message.signal && message.writes().is_empty());
-        assert!(!a.want_completion(NOW).transmit);
+        a.want_completion();
+        assert!(!a.wants_transmit(NOW));
         a.handle_sent(NOW, message.token);
         assert_eq!(a.outstanding(), 0);
-        assert!(!a.want_completion(NOW).transmit);
+        a.want_completion();
+        assert!(!a.wants_transmit(NOW));
     }
 
     // FOV-03, FOV-06.
@@ -259,13 +266,13 @@ pub(super) mod tests {
         let (mut a, mut b) = pair();
         assert!(!send(&mut a, &mut b, 64).signal);
         a.handle_link_leaving();
-        a.sent_by_app(NOW, 64);
+        a.write(NOW, 64);
         let message = a.poll_transmit(NOW).unwrap();
         assert!(message.signal && message.writes().is_empty());
         assert!(a.poll_transmit(NOW).is_none());
         a.handle_sent(NOW, message.token);
         assert!(!a.is_in_flight() && !a.wants_transmit(NOW));
-        a.handle_link_switched(NOW);
+        a.handle_link_switched();
         let validation = a.poll_transmit(NOW).unwrap();
         assert!(validation.token.is_validation());
         assert_eq!(a.poll_transmit(NOW).unwrap().writes().len(), 1);
@@ -278,7 +285,7 @@ pub(super) mod tests {
             let (mut a, mut b) = pair();
             let mut quiet = 0;
             for _ in 0..RING / 2 / piece {
-                a.sent_by_app(NOW, piece);
+                a.write(NOW, piece);
                 a.flush();
                 let transmit = a.poll_transmit(NOW).unwrap();
                 deliver(&mut b, &transmit);
@@ -293,8 +300,8 @@ pub(super) mod tests {
     fn the_ring_is_kept_until_a_repetition_is_done() {
         let (mut a, mut b) = pair();
         let lost = send(&mut a, &mut b, 4_096);
-        a.handle_sent_flushed(NOW, lost.token);
-        a.handle_link_switched(NOW);
+        a.handle_sent_flushed(lost.token);
+        a.handle_link_switched();
         assert!(a.poll_transmit(NOW).unwrap().token.is_validation());
         let again = a.poll_transmit(NOW).unwrap();
         assert!(again.signal && again.writes().len() == 1);
@@ -311,11 +318,32 @@ pub(super) mod tests {
         let one = send(&mut a, &mut b, 64).token;
         let two = send(&mut a, &mut b, 64).token;
         assert!(two.supersedes(one) && !one.supersedes(two));
-        a.handle_sent_flushed(NOW, two);
-        a.handle_link_switched(NOW);
+        a.handle_sent_flushed(two);
+        a.handle_link_switched();
         let validation = a.poll_transmit(NOW).unwrap().token;
         let again = a.poll_transmit(NOW).unwrap().token;
         assert!(!validation.supersedes(two) && !again.supersedes(two));
         assert!(again.supersedes(validation));
+    }
+
+    // FOV-06, FOV-12.
+    #[test]
+    fn chain_that_a_link_refused_does_not_stand_for_earlier_ones() {
+        let (mut a, mut b) = pair();
+        let posted = send(&mut a, &mut b, 64).token;
+        a.write(NOW, 64);
+        a.flush();
+        let refused = a.poll_transmit(NOW).unwrap().token;
+        a.handle_post_failed(refused);
+        assert!(a.is_in_flight() && !a.wants_transmit(NOW));
+        a.handle_sent_flushed(posted);
+        assert!(!a.is_in_flight() && a.outstanding() == 128);
+        a.handle_link_switched();
+        assert!(a.poll_transmit(NOW).unwrap().token.is_validation());
+        let replay = a.poll_transmit(NOW).unwrap();
+        assert_eq!(
+            replay.writes().iter().map(|write| write.len).sum::<u32>(),
+            128
+        );
     }
 }

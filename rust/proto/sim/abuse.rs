@@ -111,9 +111,9 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let segments = conn.send_segments(any);
                     check_segments(segments, 0, config.sndbuf, any.min(room));
                     if rng.one_in(4) {
-                        conn.lent_by_app(now, any);
+                        conn.lend(now, any);
                     } else {
-                        conn.sent_by_app(now, any);
+                        conn.write(now, any);
                     }
                 }
                 10..=13 => {
@@ -123,7 +123,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let segments = conn.recv_segments(skip, any);
                     let count = any.min(available.saturating_sub(skip));
                     check_segments(segments, ORIGIN, config.local_rmbe, count);
-                    conn.consumed(now, any);
+                    conn.read(any);
                 }
                 14..=17 => {
                     if let Some(transmit) = conn.poll_transmit(now) {
@@ -145,7 +145,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                             );
                         }
                         if rng.one_in(3) {
-                            assert!(conn.transmit_failed(&transmit));
+                            conn.handle_post_failed(transmit.token);
                         } else {
                             tokens.push(transmit.token);
                         }
@@ -157,7 +157,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     conn.handle_sent(now, token);
                 }
                 22 => conn.set_corked(rng.one_in(2)),
-                23 if rng.one_in(2) => conn.looked_in_vain(),
+                23 if rng.one_in(2) => conn.on_empty_read(),
                 23 => conn.flush(),
                 24 => {
                     now = now.saturating_add(Duration::from_secs(u64::from(any)));
@@ -167,10 +167,10 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     conn.take_error();
                 }
                 26 if rng.one_in(5) => {
-                    conn.shutdown_write(now);
+                    conn.shutdown_write();
                 }
                 27 if rng.one_in(5) => {
-                    conn.shutdown_both(now);
+                    conn.shutdown_both();
                 }
                 28 if rng.one_in(9) => {
                     conn.handle_tcp_reset(now);
@@ -179,15 +179,15 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     conn.abort(now);
                 }
                 30 if rng.one_in(9) => {
-                    conn.handle_link_lost(now);
+                    conn.handle_link_lost();
                 }
                 31 => conn.handle_link_paused(),
                 32 => {
-                    conn.handle_link_switched(now);
+                    conn.handle_link_switched();
                 }
                 33 if !tokens.is_empty() => {
                     let token = rng.pick(&tokens);
-                    conn.handle_sent_flushed(now, token);
+                    conn.handle_sent_flushed(token);
                 }
                 34 => conn.set_nodelay(rng.one_in(2)),
                 35 => {
@@ -196,10 +196,10 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                 }
                 36 if conn.holds_back() => conn.flush(),
                 37 => {
-                    if let Some(part) = conn.recalled() {
+                    if let Some(part) = conn.poll_recall() {
                         let len = part.to[0].len + part.to[1].len;
                         check_segments(part.to, 0, config.sndbuf, len);
-                        conn.handle_copied(now, &part);
+                        conn.handle_copied(&part);
                     }
                 }
                 _ => {
@@ -212,9 +212,9 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         }
         // The end comes by time, whatever the peer did.
         conn.close(now);
-        conn.handle_link_switched(now);
-        while let Some(part) = conn.recalled() {
-            conn.handle_copied(now, &part);
+        conn.handle_link_switched();
+        while let Some(part) = conn.poll_recall() {
+            conn.handle_copied(&part);
         }
         for _ in 0..6 {
             while let Some(transmit) = conn.poll_transmit(now) {

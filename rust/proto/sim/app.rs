@@ -150,7 +150,7 @@ impl App {
         conn: &mut Conn,
         ring: &mut [u8],
         parts: Option<&mut Parts>,
-    ) -> Events {
+    ) {
         match conn.can_send() {
             Ok(()) => {}
             Err(SendError::Failed) => {
@@ -160,17 +160,17 @@ impl App {
                 assert_eq!(conn.can_send(), Err(SendError::Pipe));
                 self.error = error;
                 self.write_dead = true;
-                return Events::default();
+                return;
             }
             Err(SendError::Pipe) => {
                 assert!(self.error.is_some() || !conn.is_connected());
                 self.write_dead = true;
-                return Events::default();
+                return;
             }
         }
         if conn.send_room() == 0 || (self.polls && !conn.writable()) {
             self.write_sleeps = true;
-            return Events::default();
+            return;
         }
         if self.corks {
             conn.set_corked(rng.one_in(2));
@@ -179,13 +179,12 @@ impl App {
         let left = u32::try_from(self.to_write - self.written).unwrap_or(u32::MAX);
         let want = rng.bytes(1, self.chunk).min(left);
         if let Some(parts) = parts.filter(|_| self.lends && rng.one_in(2)) {
-            let (place, events) = conn.lent_by_app(now, want);
-            if let Some(place) = place {
+            if let Some(place) = conn.lend(now, want) {
                 let end = self.written + u64::from(want);
                 let octets = (self.written..end).map(|at| pattern(self.side, at));
                 assert!(parts[place].replace(octets.collect()).is_none());
                 self.written = end;
-                return events;
+                return;
             }
         }
         let mut count = 0;
@@ -197,33 +196,20 @@ impl App {
             }
         }
         assert!(count > 0 && count <= want);
-        let events = conn.sent_by_app(now, count);
+        conn.write(now, count);
         if rng.one_in(10) {
             conn.flush();
-        }
-        Events {
-            transmit: conn.wants_transmit(now),
-            ..events
         }
     }
 
     /// Reads something, or goes to sleep.
-    pub(crate) fn read(
-        &mut self,
-        rng: &mut Rng,
-        now: Instant,
-        conn: &mut Conn,
-        element: &[u8],
-    ) -> Events {
+    pub(crate) fn read(&mut self, rng: &mut Rng, conn: &mut Conn, element: &[u8]) {
         let available = conn.recv_available();
         if available < self.low_water && conn.recv_state() == Receive::More {
             if conn.poll_gathered().is_some() && rng.one_in(2) {
                 // It does something else.
-                conn.looked_in_vain();
-                return Events {
-                    transmit: conn.wants_transmit(now),
-                    ..Events::default()
-                };
+                conn.on_empty_read();
+                return;
             }
             self.read_sleeps = true;
             if conn.holds_back() {
@@ -231,10 +217,7 @@ impl App {
                 conn.flush();
                 assert!(!conn.holds_back());
             }
-            return Events {
-                transmit: conn.wants_transmit(now),
-                ..Events::default()
-            };
+            return;
         }
         assert!(conn.readable(1));
         if available == 0 {
@@ -246,7 +229,7 @@ impl App {
                     assert!(self.error.is_some());
                 }
             }
-            return Events::default();
+            return;
         }
         let max = rng.bytes(1, self.read_chunk);
         let skip = if rng.one_in(8) {
@@ -266,42 +249,40 @@ impl App {
         assert_eq!(count, max.min(available - skip));
         if skip > 0 {
             // It only peeked.
-            return Events::default();
+            return;
         }
         self.read += u64::from(count);
-        conn.consumed(now, count)
+        conn.read(count);
     }
 
     /// Takes the next step towards its end.
-    pub(crate) fn finish(&mut self, now: Instant, conn: &mut Conn) -> Events {
+    pub(crate) fn finish(&mut self, now: Instant, conn: &mut Conn) {
         if self.is_early() && self.patience > 0 {
             self.patience -= 1;
-            return Events::default();
+            return;
         }
         match self.end {
             End::HalfClose if !self.shut && !self.write_dead => {
                 self.shut = true;
-                let events = conn.shutdown_write(now);
+                conn.shutdown_write();
                 // A second time changes nothing.
-                assert!(!conn.shutdown_write(now).closing);
-                events
+                let again = &mut conn.clone();
+                again.take_events();
+                again.shutdown_write();
+                assert!(!again.take_events().closing);
             }
             End::ShutdownBoth if !self.shut && !self.write_dead => {
                 self.shut = true;
-                conn.shutdown_both(now)
+                conn.shutdown_both();
             }
             End::Abort => {
-                let events = conn.abort(now);
+                conn.abort(now);
                 self.closed = true;
-                let more = conn.close(now);
-                Events {
-                    transmit: events.transmit || more.transmit,
-                    ..more
-                }
+                conn.close(now);
             }
             _ => {
                 self.closed = true;
-                conn.close(now)
+                conn.close(now);
             }
         }
     }

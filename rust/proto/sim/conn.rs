@@ -26,7 +26,6 @@ use crate::proto::{
         Config,
         Conn,
         Error,
-        Events,
         Msg,
         Tcp,
         Timers,
@@ -129,6 +128,8 @@ pub(super) struct Side {
     returning: VecDeque<Return>,
     /// The last chain came back undelivered.
     undelivered: bool,
+    /// A dead link has refused a chain since the last move.
+    refused: bool,
     /// What a new link has to carry first.
     validate: bool,
     replay: bool,
@@ -174,6 +175,8 @@ pub(super) struct World {
     pub(super) moves: u64,
     /// Chains that were completed and are not there.
     pub(super) swallowed: u64,
+    /// Chains that dead links refused.
+    pub(super) refused: u64,
     /// Chains of what was lent, and parts that were copied in the end.
     pub(super) lent: u64,
     pub(super) copied: u64,
@@ -256,6 +259,7 @@ impl World {
                 link_state: LinkState::Up,
                 returning: VecDeque::new(),
                 undelivered: false,
+                refused: false,
                 validate: false,
                 replay: false,
                 tcp_in: VecDeque::new(),
@@ -276,6 +280,7 @@ impl World {
             deaths: 0,
             moves: 0,
             swallowed: 0,
+            refused: 0,
             lent: 0,
             copied: 0,
             waited: false,
@@ -304,7 +309,7 @@ impl World {
                 LinkState::Leaving => side.in_flight() == 0 && !side.conn.is_in_flight(),
                 LinkState::Up | LinkState::Dead => false,
             },
-            Step::Copy => side.conn.recalled().is_some(),
+            Step::Copy => side.conn.poll_recall().is_some(),
         }
     }
 
@@ -340,12 +345,11 @@ impl World {
                     .next_timeout()
                     .is_some_and(|at| at <= self.now)
                 {
-                    let result = self.sides[me].conn.handle_timeout(self.now);
-                    let events = match result {
-                        Err(Violation::FailoverLoss) if self.swallowed > 0 => self.broken(me),
+                    match self.sides[me].conn.handle_timeout(self.now) {
+                        Err(Violation::FailoverLoss) if self.swallowed > 0 => {}
                         result => result.unwrap(),
-                    };
-                    self.note(me, events);
+                    }
+                    self.note(me);
                 }
                 self.check(me);
             }
@@ -418,7 +422,7 @@ impl World {
     fn step(&mut self, me: usize, step: Step) {
         let (now, rng) = (self.now, &mut self.rng);
         let side = &mut self.sides[me];
-        let events = match step {
+        match step {
             Step::Write => {
                 let Side {
                     app,
@@ -429,7 +433,7 @@ impl World {
                 } = side;
                 app.write(rng, now, conn, ring, Some(parts))
             }
-            Step::Read => side.app.read(rng, now, &mut side.conn, &side.element),
+            Step::Read => side.app.read(rng, &mut side.conn, &side.element),
             Step::Finish => side.app.finish(now, &mut side.conn),
             Step::Pump => return self.pump(me),
             Step::Place => return self.place(me),
@@ -441,7 +445,7 @@ impl World {
                 let octets = side.arrived[rng.pick(&links)].pop_front().unwrap();
                 let message = Msg::parse(&octets).unwrap();
                 assert_eq!(message.token, AlertToken::new(1 - me as u32));
-                side.conn.handle_cdc(now, &message).unwrap()
+                side.conn.handle_cdc(now, &message).unwrap();
             }
             Step::Tcp => match side.tcp_in.pop_front().unwrap() {
                 Tcp::Fin => side.conn.handle_tcp_fin(now),
@@ -449,22 +453,21 @@ impl World {
             },
             Step::LinkLost => {
                 side.lost = true;
-                side.conn.handle_link_lost(now)
+                side.conn.handle_link_lost();
             }
             Step::Notice => {
                 side.link_state = LinkState::Noticed;
                 side.conn.handle_link_paused();
-                Events::default()
             }
             Step::Return => {
                 let back = side.returning.pop_front().unwrap();
                 if !back.token.is_validation() {
-                    side.undelivered = !back.good;
+                    side.undelivered = !back.good || side.refused;
                 }
                 if back.good {
-                    side.conn.handle_sent(now, back.token)
+                    side.conn.handle_sent(now, back.token);
                 } else {
-                    side.conn.handle_sent_flushed(now, back.token)
+                    side.conn.handle_sent_flushed(back.token);
                 }
             }
             Step::Switch => {
@@ -473,12 +476,13 @@ impl World {
                 side.link_state = LinkState::Up;
                 side.validate = true;
                 side.replay = side.undelivered;
+                side.refused = false;
                 let (from, to) = self.both(me);
                 to.arrived.push(VecDeque::new());
-                from.conn.handle_link_switched(now)
+                from.conn.handle_link_switched();
             }
             Step::Copy => {
-                let part = side.conn.recalled().unwrap();
+                let part = side.conn.poll_recall().unwrap();
                 let octets = side.parts[part.place].as_ref().unwrap();
                 let mut octets = octets[part.skip as usize..].iter();
                 for segment in part.to {
@@ -488,17 +492,18 @@ impl World {
                 }
                 assert!(octets.next().is_none());
                 self.copied += 1;
-                side.conn.handle_copied(now, &part)
+                side.conn.handle_copied(&part);
             }
-        };
-        self.note(me, events);
+        }
+        self.note(me);
     }
 
     /// Acts on events as the engine does.
-    fn note(&mut self, me: usize, events: Events) {
+    fn note(&mut self, me: usize) {
         let side = &mut self.sides[me];
+        let events = side.conn.take_events();
         side.app.wake(events);
-        side.pending |= events.transmit;
+        side.pending |= side.conn.wants_transmit(self.now);
         for (place, part) in side.parts.iter_mut().enumerate() {
             *part = part.take().filter(|_| side.conn.is_lent(place));
         }
@@ -527,17 +532,6 @@ impl World {
             let Some(transmit) = side.conn.poll_transmit(self.now) else {
                 side.pending = false;
                 break;
-            };
-            let transmit = if self.rng.one_in(20) {
-                // Posting fails once; the same thing comes again.
-                assert!(side.conn.transmit_failed(&transmit));
-                let again = side.conn.poll_transmit(self.now).unwrap();
-                assert_eq!(again.cdc, transmit.cdc);
-                assert_eq!(again.writes(), transmit.writes());
-                assert_eq!(again.token, transmit.token);
-                again
-            } else {
-                transmit
             };
             let writes = transmit.writes().to_vec();
             let count = writes.iter().map(|w| u64::from(w.len)).sum::<u64>();
@@ -570,6 +564,12 @@ impl World {
                     start,
                     lent,
                 });
+            } else if self.rng.one_in(2) {
+                // The dead link refuses it.
+                self.refused += 1;
+                side.refused |= !transmit.token.is_validation();
+                side.undelivered |= side.refused;
+                side.conn.handle_post_failed(transmit.token);
             } else {
                 side.returning.push_back(Return {
                     token: transmit.token,
@@ -577,12 +577,7 @@ impl World {
                 });
             }
         }
-        // Announcing a close may have ended the connection.
-        let events = Events {
-            closing: true,
-            ..Events::default()
-        };
-        self.note(me, events);
+        self.note(me);
     }
 
     /// A connection is to leave the link of a direction, which works.
@@ -666,18 +661,6 @@ impl World {
         }
     }
 
-    /// Wakes whom the engine wakes after a violation.
-    fn broken(&self, me: usize) -> Events {
-        Events {
-            readable: true,
-            writable: true,
-            error: self.sides[me].conn.error().is_some(),
-            closing: true,
-            transmit: self.sides[me].conn.wants_transmit(self.now),
-            ..Events::default()
-        }
-    }
-
     /// Carries out the first `count` bytes of the writes of a chain; returns the bytes.
     fn write(
         me: usize,
@@ -743,8 +726,8 @@ impl World {
                 Some((chain, _)) => chain.token,
                 None => side.wire.pop_front().unwrap().token,
             };
-            let events = side.conn.handle_sent_flushed(now, token);
-            return self.note(me, events);
+            side.conn.handle_sent_flushed(token);
+            return self.note(me);
         }
         let told: Vec<usize> = (0..side.done.len())
             .filter(|n| side.tells(&side.done[*n].0))
@@ -770,9 +753,9 @@ impl World {
             side.undelivered &= chain.token.is_validation();
             token = Some(chain.token);
         }
-        let events = side.conn.handle_sent(now, token.unwrap());
+        side.conn.handle_sent(now, token.unwrap());
         // A freed slot lets a waiting engine go on by itself.
-        self.note(me, events);
+        self.note(me);
     }
 
     /// What holds after every step.

@@ -26,7 +26,7 @@ use std::sync::atomic::{
 // FOV-02, FOV-04, FOV-06 to FOV-14, FOV-18, FOV-21, AMB-31, AMB-32, TST-127 (a, b), TST-129
 #[test]
 fn nothing_is_lost_when_links_die() {
-    let (lent, copied) = (AtomicU64::new(0), AtomicU64::new(0));
+    let [lent, copied, refused] = [const { AtomicU64::new(0) }; 3];
     for_seeds(500, |seed| {
         let mut rng = Rng::new(!seed);
         let ends = rng.pick(&ORDERLY[..3]);
@@ -35,10 +35,12 @@ fn nothing_is_lost_when_links_die() {
         ended_in_order(&world);
         lent.fetch_add(world.lent, Relaxed);
         copied.fetch_add(world.copied, Relaxed);
+        refused.fetch_add(world.refused, Relaxed);
     });
     // Also of what the applications have lent, some of which had to be copied in the end.
     if std::env::var_os("RDMA_SOCK_SEED").is_none() {
         assert!(lent.into_inner() > 1_000 && copied.into_inner() > 100);
+        assert!(refused.into_inner() > 100);
     }
 }
 

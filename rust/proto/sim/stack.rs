@@ -32,7 +32,6 @@ use crate::proto::{
     cdc::{
         Config,
         Conn,
-        Events,
         Msg,
         Timers, //
     },
@@ -296,8 +295,8 @@ impl World {
                     .as_ref()
                     .is_some_and(|conn| due(conn.next_timeout()))
                 {
-                    let events = end.conn.as_mut().unwrap().handle_timeout(now).unwrap();
-                    self.note(side, c, events);
+                    end.conn.as_mut().unwrap().handle_timeout(now).unwrap();
+                    self.note(side, c);
                 }
             }
         }
@@ -331,12 +330,12 @@ impl World {
                 }
                 Done::Cdc(c, token) => {
                     let conn = self.hosts[side].ends[c].conn.as_mut().unwrap();
-                    let events = if self.link_down {
-                        conn.handle_sent_flushed(now, token)
+                    if self.link_down {
+                        conn.handle_sent_flushed(token);
                     } else {
-                        conn.handle_sent(now, token)
-                    };
-                    self.note(side, c, events);
+                        conn.handle_sent(now, token);
+                    }
+                    self.note(side, c);
                 }
             },
             Step::Receive => self.receive(side),
@@ -469,8 +468,8 @@ impl World {
                     peer.machine.handle_eof(now);
                 }
                 if let Some(conn) = peer.conn.as_mut() {
-                    let events = conn.handle_tcp_reset(now);
-                    self.note(1 - side, c, events);
+                    conn.handle_tcp_reset(now);
+                    self.note(1 - side, c);
                 }
             }
             return;
@@ -495,15 +494,14 @@ impl World {
         let known = group.peer_rmb(Slot::FIRST, token).unwrap();
         assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
         let mut conn = Conn::new(&config).unwrap();
-        let mut events = Events::default();
         if let Some(early) = host.ends[c].early.take() {
-            events = conn.handle_cdc(now, &early).unwrap();
+            conn.handle_cdc(now, &early).unwrap();
         }
         if host.over || self.link_down {
-            events.transmit = conn.handle_link_lost(now).transmit;
+            conn.handle_link_lost();
         }
         host.ends[c].conn = Some(conn);
-        self.note(side, c, events);
+        self.note(side, c);
     }
 
     fn app(&mut self, side: usize, c: usize) {
@@ -519,20 +517,20 @@ impl World {
         doings.extend(end.app.wants_write().then_some(0));
         doings.extend(end.app.wants_read().then_some(1));
         doings.extend(end.app.wants_end().then_some(2));
-        let events = match rng.pick(&doings) {
+        match rng.pick(&doings) {
             0 => end.app.write(rng, now, conn, &mut end.ring, None),
-            1 => end.app.read(rng, now, conn, memory),
+            1 => end.app.read(rng, conn, memory),
             _ => end.app.finish(now, conn),
-        };
-        self.note(side, c, events);
+        }
+        self.note(side, c);
     }
 
-    fn note(&mut self, side: usize, c: usize, events: Events) {
+    fn note(&mut self, side: usize, c: usize) {
         let host = &mut self.hosts[side];
         let end = &mut host.ends[c];
-        end.app.wake(events);
-        end.pending |= events.transmit;
-        let conn = end.conn.as_ref().unwrap();
+        let conn = end.conn.as_mut().unwrap();
+        end.app.wake(conn.take_events());
+        end.pending |= conn.wants_transmit(self.now);
         if conn.is_released() && !end.released {
             host.release(side, c);
             self.retire(side);
@@ -574,7 +572,7 @@ impl World {
             let done = Done::Cdc(c, transmit.token);
             host.out.push_back(Packet::Send(transmit.cdc, done));
         }
-        self.note(side, c, Events::default());
+        self.note(side, c);
     }
 
     /// The link carries the next packet.
@@ -621,8 +619,8 @@ impl World {
         match host.ends[c].conn.as_mut() {
             None => host.ends[c].early = Some(message),
             Some(conn) => {
-                let events = conn.handle_cdc(now, &message).unwrap();
-                self.note(side, c, events);
+                conn.handle_cdc(now, &message).unwrap();
+                self.note(side, c);
             }
         }
     }
@@ -690,8 +688,8 @@ impl World {
                         end.machine.handle_prepared(now, Err(Reason::NoActiveLink));
                     }
                     if let Some(conn) = end.conn.as_mut() {
-                        let events = conn.handle_link_lost(now);
-                        self.note(side, c, events);
+                        conn.handle_link_lost();
+                        self.note(side, c);
                     }
                 }
             }

@@ -8,10 +8,7 @@ use super::{
     with_loop,
     Probe, //
 };
-use crate::kapi::rdma::{
-    channel::Channel,
-    pd::Pd, //
-};
+use crate::kapi::rdma::pd::Pd;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -43,7 +40,7 @@ mod tests {
     #[test]
     fn channel_of_a_queue_pair_that_stays_keeps_what_handlers_use() -> Result {
         let outcome = unless_skipped!(with_loop(|_, _, channel, probe| {
-            let kept = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let kept = channel.try_reserve(0).ok_or(EBUSY)?;
             channel.hold_qp(true)?;
             channel.shutdown();
             let refused = (channel.is_open(), channel.is_over());

@@ -15,7 +15,6 @@ use crate::{
         },
         rdma::{
             channel::{
-                Channel,
                 Source,
                 Write, //
             },
@@ -63,7 +62,7 @@ mod tests {
                 writes.push(write, GFP_KERNEL)?;
             }
             let source = Source::Buffer(buffer.map(&bench.device)?);
-            let slot = Channel::try_reserve(channel, 0).ok_or(EBUSY)?;
+            let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(1, Some(source), &writes, &[0; 44], true)
                 .map_err(|(error, _)| error)?;
             probe.wait(|seen| seen.received == 1)?;

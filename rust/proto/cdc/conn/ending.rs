@@ -5,7 +5,6 @@
 
 use super::Conn;
 use crate::proto::{
-    cdc::events::Events,
     close::{
         Error,
         State,
@@ -19,67 +18,66 @@ pub(super) type Outlook = (State, Tcp, Option<Error>, [bool; 2]);
 
 impl Conn {
     /// shutdown(SHUT_WR): D goes after all data (CLS-53, CLS-55, CLS-61).
-    pub(crate) fn shutdown_write(&mut self, now: Instant) -> Events {
+    pub(crate) fn shutdown_write(&mut self) {
         let before = self.outlook();
         self.close.shutdown_write();
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// shutdown(SHUT_RD): of no concern to the peer (CLS-01).
-    pub(crate) fn shutdown_read(&mut self, now: Instant) -> Events {
+    pub(crate) fn shutdown_read(&mut self) {
         let before = self.outlook();
         self.close.shutdown_read();
-        let mut events = self.outcome(now, before);
-        events.readable = true;
-        events
+        self.note_changes(before);
+        self.events.readable = true;
     }
 
     /// shutdown(SHUT_RDWR): as a close, except that unread data stays readable (CLS-01).
-    pub(crate) fn shutdown_both(&mut self, now: Instant) -> Events {
+    pub(crate) fn shutdown_both(&mut self) {
         let before = self.outlook();
         self.close.shutdown_both(self.rx.available() > 0);
-        let mut events = self.outcome(now, before);
-        events.readable = true;
-        events
+        self.note_changes(before);
+        self.events.readable = true;
     }
 
     /// The application has released the socket: aborts with unread data, else C goes after all data
     /// (CLS-02, CLS-03, CLS-08).
-    pub(crate) fn close(&mut self, now: Instant) -> Events {
+    pub(crate) fn close(&mut self, now: Instant) {
         let before = self.outlook();
         self.close.close(now, self.rx.available() > 0);
-        let mut events = self.outcome(now, before);
-        events.closing = true;
-        events
+        self.note_changes(before);
+        self.events.closing = true;
     }
 
     /// This side gives up the connection: SO_LINGER with time 0, an administrator, module exit.
-    pub(crate) fn abort(&mut self, now: Instant) -> Events {
+    pub(crate) fn abort(&mut self, now: Instant) {
         let before = self.outlook();
         self.close.abort(now, Error::Aborted);
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// The TCP connection was reset (TCR-06).
-    pub(crate) fn handle_tcp_reset(&mut self, now: Instant) -> Events {
+    pub(crate) fn handle_tcp_reset(&mut self, now: Instant) {
         let before = self.outlook();
         self.close.handle_tcp_reset(now);
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// The TCP connection got a FIN (TCR-09).
-    pub(crate) fn handle_tcp_fin(&mut self, now: Instant) -> Events {
+    pub(crate) fn handle_tcp_fin(&mut self, now: Instant) {
         let before = self.outlook();
         self.close.handle_tcp_fin(now);
-        self.outcome(now, before)
+        self.note_changes(before);
     }
 
     /// The last link to the peer is gone (CLS-76). Nothing is transmitted any more.
-    pub(crate) fn handle_link_lost(&mut self, now: Instant) -> Events {
+    pub(crate) fn handle_link_lost(&mut self) {
         let before = self.outlook();
         self.close.handle_link_lost();
         self.tx.end_lending();
-        self.outcome(now, before)
+        self.note_changes(before);
+        // What the engine holds of the link must go in any state.
+        self.events.closing = true;
     }
 
     /// The state, for people.
@@ -135,8 +133,8 @@ impl Conn {
         )
     }
 
-    /// Tidies up after an input and says what changed since `before`.
-    pub(super) fn outcome(&mut self, now: Instant, before: Outlook) -> Events {
+    /// Tidies up after an input, and notes in the events what changed since `before`.
+    pub(super) fn note_changes(&mut self, before: Outlook) {
         if !self.close.is_alive() {
             // ABT-06. What was received before stays readable.
             self.tx.purge();
@@ -145,13 +143,9 @@ impl Conn {
         let (state, _, error, _) = before;
         let failed = error.is_none() && after.2.is_some();
         let died = state != after.0 && !self.close.is_alive();
-        Events {
-            readable: failed || died,
-            writable: failed || died,
-            urgent: false,
-            transmit: self.wants_transmit(now),
-            closing: before != after,
-            error: failed,
-        }
+        self.events.readable |= failed || died;
+        self.events.writable |= failed || died;
+        self.events.closing |= before != after;
+        self.events.error |= failed;
     }
 }

@@ -4,16 +4,9 @@
 
 use super::Conn;
 use crate::proto::{
-    cdc::{
-        events::{
-            Events,
-            Receive, //
-        },
-        recv::Fetch,
-    },
+    cdc::{events::Receive, recv::Fetch},
     close::Error,
     cursor::Segment,
-    time::Instant,
 };
 
 impl Conn {
@@ -40,13 +33,9 @@ impl Conn {
         self.rx.segments(skip, max)
     }
 
-    /// The application has taken `count` bytes.
-    pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Events {
+    /// Takes the next `count` bytes out of the element, which the application has read.
+    pub(crate) fn read(&mut self, count: u32) {
         self.rx.consume(count);
-        Events {
-            transmit: self.wants_transmit(now),
-            ..Events::default()
-        }
     }
 
     /// Whether urgent bytes are part of the stream (SO_OOBINLINE). To be kept up to date before

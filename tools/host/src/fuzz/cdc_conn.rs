@@ -78,7 +78,7 @@ pub fn cdc_conn(octets: &[u8]) {
                 check(a, 0, config.sndbuf);
                 check(b, 0, config.sndbuf);
                 assert!(a.len.saturating_add(b.len) <= want.min(room));
-                let _events = conn.sent_by_app(now, want);
+                conn.write(now, want);
             }
             6..=7 => {
                 let available = conn.recv_available();
@@ -88,7 +88,7 @@ pub fn cdc_conn(octets: &[u8]) {
                 check(a, config.origin, config.local_rmbe);
                 check(b, config.origin, config.local_rmbe);
                 assert!(a.len.saturating_add(b.len) <= available.saturating_sub(skip).min(max));
-                let _events = conn.consumed(now, max);
+                conn.read(max);
             }
             8..=10 => {
                 if let Some(transmit) = conn.poll_transmit(now) {
@@ -103,7 +103,8 @@ pub fn cdc_conn(octets: &[u8]) {
                     assert!(bytes <= config.peer_rmbe.saturating_sub(config.origin));
                     assert!(Msg::parse(&transmit.cdc).is_ok());
                     if input.byte() == 0 {
-                        assert!(conn.transmit_failed(&transmit));
+                        conn.handle_post_failed(transmit.token);
+                        conn.handle_link_switched();
                     } else {
                         flying = Some(transmit);
                     }
@@ -111,29 +112,27 @@ pub fn cdc_conn(octets: &[u8]) {
             }
             11 => {
                 if let Some(transmit) = flying.take() {
-                    let _events = conn.handle_sent(now, transmit.token);
+                    conn.handle_sent(now, transmit.token);
                 }
             }
             12 => {
                 now = now.saturating_add(Duration::from_millis(u64::from(input.short())));
-                let _events = conn.handle_timeout(now);
+                let _ = conn.handle_timeout(now);
             }
             13 => conn.set_corked(input.bool()),
-            14 if input.bool() => conn.looked_in_vain(),
+            14 if input.bool() => conn.on_empty_read(),
             14 => conn.flush(),
-            _ => {
-                let _events = match input.byte() {
-                    0 => conn.shutdown_write(now),
-                    1 => conn.shutdown_read(now),
-                    2 => conn.shutdown_both(now),
-                    3 => conn.close(now),
-                    4 => conn.abort(now),
-                    5 => conn.handle_tcp_reset(now),
-                    6 => conn.handle_tcp_fin(now),
-                    7 => conn.handle_link_lost(now),
-                    _ => return,
-                };
-            }
+            _ => match input.byte() {
+                0 => conn.shutdown_write(),
+                1 => conn.shutdown_read(),
+                2 => conn.shutdown_both(),
+                3 => conn.close(now),
+                4 => conn.abort(now),
+                5 => conn.handle_tcp_reset(now),
+                6 => conn.handle_tcp_fin(now),
+                7 => conn.handle_link_lost(),
+                _ => return,
+            },
         }
     }
 }

@@ -90,11 +90,11 @@ impl Side {
             }
         }
         self.written += u64::from(count);
-        let _events = self.conn.sent_by_app(now, count);
+        self.conn.write(now, count);
     }
 
     /// The program reads up to `want` bytes, and checks them.
-    fn receive(&mut self, now: Instant, want: u32) {
+    fn receive(&mut self, want: u32) {
         let mut count = 0_u32;
         for segment in self.conn.recv_segments(0, want) {
             for at in 0..segment.len {
@@ -104,16 +104,24 @@ impl Side {
             }
         }
         self.read += u64::from(count);
-        let _events = self.conn.consumed(now, count);
+        self.conn.read(count);
     }
 
-    /// Posts what is due. Returns whether there was something.
+    /// Posts the next chain, or finds that the link is dead and moves to another. Returns whether
+    /// there was a chain.
     fn transmit(&mut self, now: Instant, fails: bool) -> bool {
         let Some(transmit) = self.conn.poll_transmit(now) else {
             return false;
         };
         if fails {
-            assert!(self.conn.transmit_failed(&transmit));
+            // The link is dead, and with it all that it has not delivered.
+            self.conn.handle_post_failed(transmit.token);
+            let flying = self.flying.drain(..).map(|chain| chain.token);
+            for token in self.arrived.drain(..).chain(flying) {
+                self.conn.handle_sent_flushed(token);
+            }
+            assert!(!self.conn.is_in_flight(), "a chain that never comes back");
+            self.conn.handle_link_switched();
             return true;
         }
         let piece = |from: u32, len: u32| {
@@ -171,7 +179,7 @@ pub fn conn_pair(octets: &[u8]) {
         };
         match choice % 16 {
             0..=3 => side.send(now, u32::from(input.byte())),
-            4..=6 => side.receive(now, u32::from(input.byte())),
+            4..=6 => side.receive(u32::from(input.byte())),
             7..=8 => {
                 side.transmit(now, false);
             }
@@ -180,7 +188,7 @@ pub fn conn_pair(octets: &[u8]) {
             }
             11 => {
                 if let Some(token) = side.arrived.pop_front() {
-                    let _events = side.conn.handle_sent(now, token);
+                    side.conn.handle_sent(now, token);
                 }
             }
             12 => {
@@ -189,16 +197,16 @@ pub fn conn_pair(octets: &[u8]) {
             13 => {
                 // Short enough that nobody gives up waiting.
                 now = now.saturating_add(Duration::from_millis(u64::from(input.byte() & 31)));
-                let _events = side.conn.handle_timeout(now);
+                let _ = side.conn.handle_timeout(now);
             }
             14 => side.conn.set_corked(input.bool()),
             _ => {
                 let how = input.byte();
                 ended |= how < 6;
-                let _events = match how {
-                    0 => side.conn.shutdown_write(now),
-                    1 => side.conn.shutdown_read(now),
-                    2 => side.conn.shutdown_both(now),
+                match how {
+                    0 => side.conn.shutdown_write(),
+                    1 => side.conn.shutdown_read(),
+                    2 => side.conn.shutdown_both(),
                     3 => side.conn.close(now),
                     4 => side.conn.abort(now),
                     5 => side.conn.handle_tcp_reset(now),
@@ -206,7 +214,7 @@ pub fn conn_pair(octets: &[u8]) {
                         side.conn.flush();
                         continue;
                     }
-                };
+                }
             }
         }
     }
@@ -221,11 +229,11 @@ fn turn(now: Instant, side: &mut Side, other: &mut Side) -> bool {
     side.conn.flush();
     let mut moved = side.transmit(now, false) | deliver(now, side, other);
     if let Some(token) = side.arrived.pop_front() {
-        let _events = side.conn.handle_sent(now, token);
+        side.conn.handle_sent(now, token);
         moved = true;
     }
     let before = side.read;
-    side.receive(now, u32::MAX);
+    side.receive(u32::MAX);
     moved | (side.read != before)
 }
 
@@ -245,8 +253,8 @@ fn settle(mut now: Instant, a: &mut Side, b: &mut Side) {
                 break;
             }
             now = now.max(at);
-            let _events = a.conn.handle_timeout(now);
-            let _events = b.conn.handle_timeout(now);
+            let _ = a.conn.handle_timeout(now);
+            let _ = b.conn.handle_timeout(now);
         }
     }
     assert_eq!((a.written, b.written), (b.read, a.read), "bytes are lost");
