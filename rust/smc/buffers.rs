@@ -9,7 +9,6 @@
 //! peer takes its time for. When it is registered everywhere, the peer is told.
 
 use super::{
-    connection::Connection,
     end::End,
     link_group::{
         Inner,
@@ -17,6 +16,7 @@ use super::{
         Phase,
         REGISTER, //
     },
+    member::Member,
     now,
     quota::Payer,
     rmb::{
@@ -189,7 +189,7 @@ impl LinkGroup {
         self: &Arc<Self>,
         payer: &Payer,
         wanted: Wanted,
-        waiter: &Arc<Connection>,
+        waiter: Arc<dyn Member>,
         now: Instant,
     ) -> Result<Taken> {
         let mut inner = self.inner.lock();

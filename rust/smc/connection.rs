@@ -10,7 +10,6 @@ use super::{
     contention::Contention,
     data::{
         Cause,
-        Counters,
         DataSlot, //
     },
     handshake::{
@@ -18,7 +17,10 @@ use super::{
         Mail, //
     },
     listen::AcceptQueue,
-    stats::NetState,
+    stats::{
+        NetState,
+        Side, //
+    },
     Engine, //
 };
 use crate::{
@@ -125,15 +127,6 @@ impl Mode {
     }
 }
 
-/// Which end of the TCP connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    /// Active opener, or nothing yet.
-    Client,
-    /// Passive opener.
-    Server,
-}
-
 /// The engine's side of a socket.
 #[pin_data]
 pub(crate) struct Connection {
@@ -229,7 +222,7 @@ impl Connection {
             }),
             GFP_KERNEL,
         )?;
-        connection.net.enter(&connection)?;
+        connection.net.enter(connection.clone())?;
         Ok(connection)
     }
 
@@ -326,14 +319,14 @@ impl Connection {
         self.kick_handshake();
     }
 
-    /// What went through it by RDMA.
-    pub(crate) fn counters(&self) -> Counters {
-        self.look(|data| data.counters).unwrap_or_default()
-    }
-
     /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.
     fn release_data(self: &Arc<Self>) {
-        let Some(mut data) = self.net.end(|| self.data.lock().data.take()) else {
+        let take = || {
+            let data = self.data.lock().data.take()?;
+            let counters = data.counters;
+            Some((data, counters))
+        };
+        let Some(mut data) = self.net.end(take) else {
             return;
         };
         let known = data.group.tokens.lock().remove(data.token);
@@ -367,7 +360,7 @@ impl Connection {
         self.work.cancel();
         self.handshake_work.cancel();
         self.release_data();
-        self.net.leave(self);
+        self.net.leave(&**self);
         let shell = self.shell.lock().take();
         drop(shell);
     }

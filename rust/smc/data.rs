@@ -10,22 +10,26 @@
 //! cursors.
 
 use super::{
+    account::Orphan,
     connection::Connection,
     failover::Next,
     lent::Parts,
     link::{
         Link,
-        Tag, //
+        Tag,
+        LLC_SLOTS, //
     },
     link_group::LinkGroup,
     now,
-    offer::PeerElement,
-    quota::Orphan,
     rmb::{
         Rmbe,
         EYE_CATCHER, //
     },
-    route::Route, //
+    route::{
+        PeerElement,
+        Route, //
+    },
+    stats::Counters,
 };
 use crate::{
     kapi::{
@@ -35,7 +39,6 @@ use crate::{
             sendbuf::SendBuffer, //
         },
         rdma::channel::{
-            Channel,
             Slot,
             Source,
             Write,
@@ -74,9 +77,6 @@ use kernel::{
     },
 };
 
-/// Send slots that data leaves to LLC messages, which must get through on a busy link.
-pub(super) const LLC_SLOTS: usize = 2;
-
 /// A place for a write that is not used.
 const NO_WRITE: Write = Write {
     offset: 0,
@@ -93,30 +93,6 @@ pub(crate) struct Hold {
     pub(crate) next: Option<Next>,
     pub(crate) rmbe: Rmbe,
     pub(crate) sendbuf: Arc<SendBuffer>,
-}
-
-/// What went through a connection since it switched to RDMA.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Counters {
-    pub(crate) tx_bytes: u64,
-    pub(crate) rx_bytes: u64,
-    /// Bytes of these that were not copied.
-    pub(crate) tx_zerocopy: u64,
-    pub(crate) tx_writes: u64,
-    pub(crate) tx_cdc: u64,
-    pub(crate) rx_cdc: u64,
-}
-
-impl Counters {
-    /// Adds another set.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.tx_bytes = self.tx_bytes.wrapping_add(other.tx_bytes);
-        self.rx_bytes = self.rx_bytes.wrapping_add(other.rx_bytes);
-        self.tx_zerocopy = self.tx_zerocopy.wrapping_add(other.tx_zerocopy);
-        self.tx_writes = self.tx_writes.wrapping_add(other.tx_writes);
-        self.tx_cdc = self.tx_cdc.wrapping_add(other.tx_cdc);
-        self.rx_cdc = self.rx_cdc.wrapping_add(other.rx_cdc);
-    }
 }
 
 /// The data side of a connection that uses SMC-R.
@@ -181,10 +157,10 @@ impl Data {
                     wait();
                     return None;
                 }
-                let slot = Channel::try_reserve(&route.channel, LLC_SLOTS).or_else(|| {
+                let slot = route.channel.try_reserve(LLC_SLOTS.into()).or_else(|| {
                     wait();
                     // A slot freed before the mark was set woke no waiter: retry.
-                    Channel::try_reserve(&route.channel, LLC_SLOTS)
+                    route.channel.try_reserve(LLC_SLOTS.into())
                 });
                 denied = slot.is_none() && !posted;
                 slot
@@ -494,11 +470,5 @@ impl Connection {
     pub(crate) fn transmit(self: &Arc<Self>) -> bool {
         self.update_in(Cause::Turn, |_, _| {})
             .is_some_and(|((), denied)| denied)
-    }
-
-    /// The last link of the group is dead. Any context.
-    pub(crate) fn link_lost(self: &Arc<Self>) {
-        let _ = self.update(|data, _| data.core.handle_link_lost());
-        self.kick_handshake();
     }
 }

@@ -6,7 +6,6 @@
 
 use super::{
     engine,
-    link_group::LinkGroup,
     Engine, //
 };
 use crate::{
@@ -133,6 +132,24 @@ impl Engine {
     }
 }
 
+/// A user of ports, which learns of their changes. Context of all methods: may sleep.
+pub(crate) trait PortUser: Send + Sync {
+    /// A device or a port has become usable.
+    fn ports_added(&self);
+
+    /// A port has failed.
+    fn port_failed(&self, device: &Arc<Device>, port: u32);
+
+    /// The addresses of a port have changed.
+    fn addresses_changed(&self, device: &Arc<Device>, port: u32);
+
+    /// The device does not work any more, and stays for now.
+    fn device_failed(&self, device: &Arc<Device>);
+
+    /// The device goes: on return nothing of the user is on it.
+    fn device_removed(&self, device: &Arc<Device>);
+}
+
 /// Our client of the verbs core. Its data of a device is the device.
 pub(crate) struct SmcClient;
 
@@ -151,6 +168,7 @@ struct News {
 pub(crate) struct SmcDevice {
     device: Arc<Device>,
     engine: Arc<Engine>,
+    user: Arc<dyn PortUser>,
     #[pin]
     news: SpinLockBh<News>,
     #[pin]
@@ -168,19 +186,19 @@ const fn bit(port: u32) -> u64 {
 impl Run<0> for SmcDevice {
     fn run(this: Arc<Self>) {
         let news = core::mem::take(&mut *this.news.lock());
-        let (engine, device) = (&this.engine, &this.device);
+        let (user, device) = (&this.user, &this.device);
         if news.fatal {
-            LinkGroup::fail_device(engine, device);
+            user.device_failed(device);
         }
         for port in 1..=device.phys_ports() {
             if news.failed & bit(port) != 0 {
-                LinkGroup::doubt_port(engine, device, port);
+                user.port_failed(device, port);
             }
             if news.changed & bit(port) != 0 {
-                LinkGroup::check_addresses(engine, device, port);
+                user.addresses_changed(device, port);
             }
         }
-        LinkGroup::suggest_all(engine);
+        user.ports_added();
     }
 }
 
@@ -197,6 +215,7 @@ impl ClientOps for SmcClient {
         let data = Arc::pin_init(
             pin_init!(SmcDevice {
                 device: device.clone(),
+                user: engine.clone(),
                 engine,
                 news <- new_spinlock_bh!(News::default(), "rdma_sock_device_news"),
                 work <- new_deferred!("rdma_sock_device_work"),
@@ -205,7 +224,7 @@ impl ClientOps for SmcClient {
         )?;
         let engine = &data.engine;
         engine.devices.lock().push(device.clone(), GFP_KERNEL)?;
-        LinkGroup::suggest_all(engine);
+        data.user.ports_added();
         Ok(data)
     }
 
@@ -216,7 +235,7 @@ impl ClientOps for SmcClient {
             .devices
             .lock()
             .retain(|known| !Arc::ptr_eq(known, device));
-        LinkGroup::leave_device(engine, device);
+        data.user.device_removed(device);
     }
 
     fn event(data: &Arc<SmcDevice>, event: Event) {

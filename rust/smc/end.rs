@@ -13,7 +13,8 @@ use super::{
     link::{
         Link,
         LlcMessage,
-        Tag, //
+        Tag,
+        LLC_SLOTS, //
     },
     link_group::LinkGroup,
     rmb::Rmb,
@@ -57,11 +58,6 @@ use kernel::{
 const LONG_BYTES: u16 = 8192;
 
 const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
-
-/// Send slots for LLC messages, on top of those for data, which leaves them to LLC.
-const LLC_SLOTS: u16 = 2;
-
-const _: () = assert!(LLC_SLOTS as usize == super::data::LLC_SLOTS);
 
 /// A device that has fewer slots than the administrator wants has at least so many.
 const LEAST_SLOTS: u16 = 16;

@@ -9,9 +9,20 @@
 use super::{
     connection::Connection,
     data::Data,
-    route::Route, //
+    member::Member,
+    route::{
+        PeerElement,
+        Route, //
+    },
 };
-use crate::proto::llc::Slot;
+use crate::{
+    kapi::mem::sendbuf::SendBuffer,
+    proto::{
+        cdc,
+        clc::LlcOutcome,
+        llc::Slot, //
+    },
+};
 use core::mem::replace;
 use kernel::sync::Arc;
 
@@ -36,35 +47,44 @@ impl Data {
     }
 }
 
-impl Connection {
-    /// A link has failed or is about to go. If the connection sends on it, it posts nothing more;
-    /// for its user this is but a pause. Returns whether it is concerned. Process context.
-    pub(crate) fn link_down(self: &Arc<Self>, slot: Slot) -> bool {
-        let outcome = self.update(|data, _| {
-            let mut outcome = (false, None);
-            if let Some(hold) = data.hold.as_mut() {
-                outcome.0 = hold.route.slot() == slot;
-                if outcome.0 {
-                    data.core.handle_link_paused();
-                } else if hold.next.as_ref().is_some_and(|next| next.is_on(slot)) {
-                    // It was about to move there.
-                    outcome.1 = hold.next.replace(Next::Stay);
-                }
-            }
-            outcome
-        });
-        let Some((concerned, dropped)) = outcome else {
-            return false;
-        };
-        if dropped.is_some() {
-            self.move_if_idle();
-        }
-        concerned
+impl Member for Connection {
+    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg) {
+        self.receive_cdc(msg);
     }
 
-    /// Goes on over `route` (`SMCR-FOV-04`). The old link has given back everything that was posted
-    /// on it. Process context.
-    pub(crate) fn reroute(self: &Arc<Self>, route: Route) {
+    fn on_sent(self: Arc<Self>, token: cdc::Token, good: bool) {
+        self.sent(token, good);
+    }
+
+    fn on_turn(self: Arc<Self>) -> bool {
+        self.transmit()
+    }
+
+    fn on_group_changed(self: Arc<Self>) {
+        self.kick_handshake();
+    }
+
+    fn on_first_contact(self: Arc<Self>, outcome: LlcOutcome) {
+        self.llc_outcome(outcome);
+    }
+
+    fn link_down(self: Arc<Self>, slot: Slot) {
+        let dropped = self.update(|data, _| {
+            let hold = data.hold.as_mut()?;
+            if hold.route.slot() == slot {
+                data.core.handle_link_paused();
+            } else if hold.next.as_ref().is_some_and(|next| next.is_on(slot)) {
+                // It was about to move there.
+                return hold.next.replace(Next::Stay);
+            }
+            None
+        });
+        if dropped.flatten().is_some() {
+            self.move_if_idle();
+        }
+    }
+
+    fn reroute(self: Arc<Self>, route: Route) {
         let old = self.update(|data, _| match data.hold.as_mut() {
             Some(hold) => {
                 data.core.handle_link_switched();
@@ -76,9 +96,7 @@ impl Connection {
         self.copy_recalled();
     }
 
-    /// Goes on over `route` as soon as nothing is on its way over the old link, which works
-    /// (`SMCR-FOV-03`, `SMCR-FOV-06`). The newest wish counts. Process context.
-    pub(crate) fn migrate(self: &Arc<Self>, route: Route) {
+    fn migrate(self: Arc<Self>, route: Route) {
         let old = self.update(|data, _| {
             let Some(hold) = data.hold.as_mut() else {
                 return Some(Next::Route(route));
@@ -90,7 +108,30 @@ impl Connection {
         self.move_if_idle();
     }
 
-    /// Does what [`Self::migrate`] asked for, if it is time. Process context.
+    fn link_lost(self: Arc<Self>) {
+        let _ = self.update(|data, _| data.core.handle_link_lost());
+        self.kick_handshake();
+    }
+
+    fn reset(self: Arc<Self>) {
+        let _ = self.update(|data, now| data.core.handle_tcp_reset(now));
+    }
+
+    fn slot(&self) -> Option<Slot> {
+        self.look(|data| data.hold.as_ref().map(|hold| hold.route.slot()))?
+    }
+
+    fn peer_element(&self) -> Option<PeerElement> {
+        self.look(|data| data.peer_element)
+    }
+
+    fn send_buffer(&self) -> Option<Arc<SendBuffer>> {
+        self.look(|data| data.hold.as_ref().map(|hold| hold.sendbuf.clone()))?
+    }
+}
+
+impl Connection {
+    /// Does what [`Member::migrate`] asked for, if it is time. Process context.
     pub(super) fn move_if_idle(self: &Arc<Self>) {
         let old = self.update(|data, _| {
             if !data.may_move() {

@@ -11,7 +11,6 @@ use super::{
     connection::{
         Connection,
         Mode,
-        Side,
         HANDSHAKE, //
     },
     link_group::Phase,
@@ -21,6 +20,7 @@ use super::{
         Offer,
         Release, //
     },
+    stats::Side,
 };
 use crate::{
     kapi::{
@@ -306,7 +306,7 @@ impl Handshake {
             Step::Connect(peer) => self.connect(&peer),
             Step::StartLlc => {
                 let started = match self.offer.as_ref() {
-                    Some(offer) => offer.group.start_llc(connection),
+                    Some(offer) => offer.group.start_llc(connection.clone()),
                     None => Err(EINVAL),
                 };
                 if started.is_err() {

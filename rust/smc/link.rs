@@ -9,8 +9,11 @@
 //! work item.
 
 use super::{
-    connection::Connection,
     link_group::LinkGroup,
+    member::{
+        is_same,
+        Member, //
+    },
     now, //
 };
 use crate::{
@@ -47,13 +50,16 @@ use kernel::{
     },
 };
 
+/// Send slots that data leaves to LLC messages, which must get through on a busy link.
+pub(super) const LLC_SLOTS: u16 = 2;
+
 /// First octet of a CDC message (RFC 7609 A.4).
 const CDC_TYPE: u8 = 0xfe;
 
 /// What a send slot carries until its completion.
 pub(crate) enum Tag {
     /// Data and a CDC message of a connection.
-    Cdc(Arc<Connection>, cdc::Token),
+    Cdc(Arc<dyn Member>, cdc::Token),
     /// An LLC message.
     Llc(Kind),
 }
@@ -170,8 +176,8 @@ impl Link {
     pub(super) fn serve_waiting(&self) {
         loop {
             let next = self.group.tokens.lock().next_waiting(self.place);
-            let Some(connection) = next else { break };
-            if connection.transmit() {
+            let Some(member) = next else { break };
+            if member.on_turn() {
                 // There are no more slots. The next that comes free is for the same one.
                 self.group.tokens.lock().keep_turn();
                 break;
@@ -213,9 +219,9 @@ impl Link {
             return;
         };
         // A token of no live connection is a late message of one that ended (`SMCR-CDC-36`).
-        let connection = self.group.tokens.lock().get(msg.token);
-        if let Some(connection) = connection {
-            connection.receive_cdc(&msg);
+        let member = self.group.tokens.lock().get(msg.token);
+        if let Some(member) = member {
+            member.on_cdc(&msg);
         }
     }
 }
@@ -225,7 +231,7 @@ impl ChannelOps for Link {
 
     fn on_sent(&self, tag: Tag, result: Result<(), WcStatus>) {
         match tag {
-            Tag::Cdc(connection, token) => connection.sent(token, result.is_ok()),
+            Tag::Cdc(member, token) => member.on_sent(token, result.is_ok()),
             Tag::Llc(kind) => {
                 {
                     let mut inbox = self.inbox.lock();
@@ -241,7 +247,7 @@ impl ChannelOps for Link {
     fn supersedes(later: &Tag, earlier: &Tag) -> bool {
         match (later, earlier) {
             (Tag::Cdc(one, later), Tag::Cdc(other, earlier)) => {
-                Arc::ptr_eq(one, other) && later.supersedes(*earlier)
+                is_same(one, other) && later.supersedes(*earlier)
             }
             _ => false,
         }

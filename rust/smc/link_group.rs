@@ -14,13 +14,15 @@
 //! the others are.
 
 use super::{
-    connection::Connection,
     device::Path,
     end::End,
     link::Link,
     llc::LlcGroup,
+    member::{
+        is_same,
+        Member, //
+    },
     now,
-    offer::PeerElement,
     quota::Payer,
     retired::Retired,
     rmb::{
@@ -29,6 +31,7 @@ use super::{
         Rmbe, //
     },
     route::{
+        PeerElement,
         Route,
         Seat, //
     },
@@ -217,9 +220,9 @@ pub(crate) struct Inner {
     pub(super) rmbs: KVec<Arc<Rmb>>,
     pub(super) next_rmb: u16,
     /// The first contact connection, until its LLC outcome is known.
-    pub(super) founder: Option<Arc<Connection>>,
+    pub(super) founder: Option<Arc<dyn Member>>,
     /// Handshakes to be looked at again when something changed.
-    pub(super) waiters: KVec<Arc<Connection>>,
+    pub(super) waiters: KVec<Arc<dyn Member>>,
     /// When to look for RMBs that are not needed.
     pub(super) return_at: Option<Instant>,
     /// When the last connection left.
@@ -236,9 +239,9 @@ pub(crate) struct Inner {
 
 impl Inner {
     /// Has a handshake kicked at the next change. It may ask again before. Sleeps.
-    pub(super) fn add_waiter(&mut self, waiter: &Arc<Connection>) -> Result {
-        if !self.waiters.iter().any(|known| Arc::ptr_eq(known, waiter)) {
-            self.waiters.push(waiter.clone(), GFP_KERNEL)?;
+    pub(super) fn add_waiter(&mut self, waiter: Arc<dyn Member>) -> Result {
+        if !self.waiters.iter().any(|known| is_same(known, &waiter)) {
+            self.waiters.push(waiter, GFP_KERNEL)?;
         }
         Ok(())
     }
@@ -496,7 +499,8 @@ impl LinkGroup {
         }
     }
 
-    /// Finds the server group for a Proposal, or enters a new one, atomically. Sleeps.
+    /// Finds the server group for a Proposal of `waiter`, whose peer is the host `from`, or enters a
+    /// new one, atomically. Sleeps.
     ///
     /// The peer ID of a Proposal is a claim. So a group is joined only by a host that it is known
     /// to be with, and waited for only by the host of its founder: a liar gets a group of its own.
@@ -506,10 +510,9 @@ impl LinkGroup {
         key: Key,
         path: &Path,
         terms: Terms,
-        waiter: &Arc<Connection>,
+        (waiter, from): (&Arc<dyn Member>, [u8; 16]),
         since: Instant,
     ) -> Result<Join> {
-        let from = waiter.sk.peer_addr().ip_mapped();
         let mut fresh = None;
         loop {
             let found = {
@@ -555,7 +558,7 @@ impl LinkGroup {
                     return Ok(Join::Ready(found));
                 }
                 Phase::Forming => {
-                    inner.add_waiter(waiter)?;
+                    inner.add_waiter(waiter.clone())?;
                     return Ok(Join::Wait);
                 }
                 // It died since we looked: look again.
@@ -762,24 +765,23 @@ impl LinkGroup {
     pub(crate) fn writer(
         &self,
         element: &PeerElement,
-        but: Option<&Arc<Connection>>,
-    ) -> Option<Arc<Connection>> {
+        but: Option<&Arc<dyn Member>>,
+    ) -> Option<Arc<dyn Member>> {
         (0..MAX_CONNECTIONS).find_map(|n| {
-            let connection = self.tokens.lock().at(n)?;
-            let is_other = but.is_none_or(|but| !Arc::ptr_eq(but, &connection));
-            let writes = connection.look(|data| {
-                let known = &data.peer_element;
-                known.rmb == element.rmb && known.index == element.index
-            });
-            (is_other && writes == Some(true)).then_some(connection)
+            let member = self.tokens.lock().at(n)?;
+            let is_other = but.is_none_or(|but| !is_same(but, &member));
+            let writes = member
+                .peer_element()
+                .is_some_and(|known| known.rmb == element.rmb && known.index == element.index);
+            (is_other && writes).then_some(member)
         })
     }
 
     /// Aborts the connection, other than `but`, that still writes to an element of the peer, if
     /// there is one (`SMCR-RMB-24`). Sleeps.
-    pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<Connection>>) {
-        if let Some(connection) = self.writer(element, but) {
-            let _ = connection.update(|data, now| data.core.handle_tcp_reset(now));
+    pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<dyn Member>>) {
+        if let Some(member) = self.writer(element, but) {
+            member.reset();
         }
     }
 
@@ -790,17 +792,17 @@ impl LinkGroup {
 
     /// A connection has become active. If another one has the same element of the peer, one of
     /// them ends: that whose element was named by a host the group is not known to be with. Sleeps.
-    pub(crate) fn resolve_conflict(&self, connection: &Arc<Connection>, proven: bool) {
+    pub(crate) fn resolve_conflict(&self, member: &Arc<dyn Member>, proven: bool) {
         if !self.conflicts.load(Relaxed) {
             return;
         }
-        let Some(element) = connection.look(|data| data.peer_element) else {
+        let Some(element) = member.peer_element() else {
             return;
         };
         if proven {
-            self.evict(&element, Some(connection));
-        } else if self.writer(&element, Some(connection)).is_some() {
-            let _ = connection.update(|data, now| data.core.handle_tcp_reset(now));
+            self.evict(&element, Some(member));
+        } else if self.writer(&element, Some(member)).is_some() {
+            member.clone().reset();
         }
     }
 
@@ -832,19 +834,14 @@ impl LinkGroup {
         self.tokens.lock().close();
         inner.llc = None;
         if let Some(founder) = inner.founder.take() {
-            founder.llc_outcome(crate::proto::clc::LlcOutcome::Abort(
+            founder.on_first_contact(crate::proto::clc::LlcOutcome::Abort(
                 crate::proto::reason::Reason::Internal,
             ));
         }
         for waiter in inner.waiters.drain_all() {
-            waiter.kick_handshake();
+            waiter.on_group_changed();
         }
-        for n in 0..MAX_CONNECTIONS {
-            let connection = self.tokens.lock().at(n);
-            if let Some(connection) = connection {
-                connection.link_lost();
-            }
-        }
+        self.for_each_member(|member| member.link_lost());
         for slot in inner.slots() {
             self.close_end(inner, slot);
         }
@@ -907,16 +904,6 @@ impl LinkGroup {
             for group in groups {
                 let mut inner = group.inner.lock();
                 group.dismantle(&mut inner);
-            }
-        }
-    }
-
-    /// Breaks the links on that device, without waiting. Sleeps.
-    pub(crate) fn fail_device(engine: &Engine, device: &Arc<Device>) {
-        for group in Self::matching(engine, |group| group.is_on(device)) {
-            let inner = group.inner.lock();
-            for end in inner.ends.iter().flatten().filter(|end| end.is_on(device)) {
-                end.link.broke();
             }
         }
     }

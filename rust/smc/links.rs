@@ -7,18 +7,21 @@
 //! `SMCR-FOV-01..06`). Whether a link is added or deleted is decided in `proto::llc`.
 //!
 //! A connection leaves a dead link in three steps (`SMCR-FOV-06`): it stops posting
-//! (`Connection::link_down`), the queue pair ends, by which all that was posted comes back, and it
-//! goes on by another link (`Connection::reroute`). It leaves a link that works when all that was
-//! posted has completed (`Connection::migrate`).
+//! ([`Member::link_down`]), the queue pair ends, by which all that was posted comes back, and it
+//! goes on by another link ([`Member::reroute`]). It leaves a link that works when all that was
+//! posted has completed ([`Member::migrate`]).
 
 use super::{
-    connection::Connection,
-    device::Path,
+    device::{
+        Path,
+        PortUser, //
+    },
     link_group::{
         Inner,
         LinkGroup,
         Phase, //
     },
+    member::Member,
     now,
     route::Route,
     tokens::MAX_CONNECTIONS,
@@ -48,11 +51,8 @@ use kernel::{
 
 impl Inner {
     /// The best way for a connection, other than by the link `avoid`. Sleeps.
-    fn best_route(&self, connection: &Connection, avoid: Option<Slot>) -> Option<Route> {
-        let (element, buffer) = connection.look(|data| {
-            let hold = data.hold.as_ref()?;
-            Some((data.peer_element, hold.sendbuf.clone()))
-        })??;
+    fn best_route(&self, member: &dyn Member, avoid: Option<Slot>) -> Option<Route> {
+        let (element, buffer) = (member.peer_element()?, member.send_buffer()?);
         // The least used link; another only if the peer's buffer cannot be reached by it.
         let mut refused = 0u32;
         loop {
@@ -82,18 +82,13 @@ fn bit(slot: Slot) -> u32 {
     1u32.checked_shl(index).unwrap_or(0)
 }
 
-/// The link a connection writes by. Any context.
-fn slot_of(connection: &Connection) -> Option<Slot> {
-    connection.look(|data| data.hold.as_ref().map(|hold| hold.route.slot()))?
-}
-
 impl LinkGroup {
     /// Runs `f` for each connection.
-    fn for_each_connection(&self, mut f: impl FnMut(&Arc<Connection>)) {
+    pub(super) fn for_each_member(&self, mut f: impl FnMut(Arc<dyn Member>)) {
         for n in 0..MAX_CONNECTIONS {
-            let connection = self.tokens.lock().at(n);
-            if let Some(connection) = connection {
-                f(&connection);
+            let member = self.tokens.lock().at(n);
+            if let Some(member) = member {
+                f(member);
             }
         }
     }
@@ -153,8 +148,8 @@ impl LinkGroup {
         let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();
         let live = self.tokens.lock().live();
         let share = live.checked_div(usable).unwrap_or(0);
-        self.for_each_connection(|connection| {
-            let from = slot_of(connection).filter(|from| *from != slot);
+        self.for_each_member(|member| {
+            let from = member.slot().filter(|from| *from != slot);
             let Some(from) = from.and_then(|from| inner.end(from)) else {
                 return;
             };
@@ -162,13 +157,9 @@ impl LinkGroup {
             if seats(link.seats()) >= share || seats(from.link.seats()) <= share {
                 return;
             }
-            let parts = connection.look(|data| {
-                let hold = data.hold.as_ref()?;
-                Some((data.peer_element, hold.sendbuf.clone()))
-            });
-            if let Some(Some((element, buffer))) = parts {
+            if let (Some(element), Some(buffer)) = (member.peer_element(), member.send_buffer()) {
                 if let Ok(route) = inner.route(slot, &buffer, &element) {
-                    connection.migrate(route);
+                    member.migrate(route);
                 }
             }
         });
@@ -187,22 +178,20 @@ impl LinkGroup {
             self.end_link(inner, from);
             return;
         }
-        self.for_each_connection(|connection| {
-            if slot_of(connection) != Some(from) {
+        self.for_each_member(|member| {
+            if member.slot() != Some(from) {
                 return;
             }
-            // Whoever has no other way stays to the end of the link.
-            if let Some(route) = inner.best_route(connection, Some(from)) {
-                connection.migrate(route);
+            // A connection without an alternative link stays until this one is down.
+            if let Some(route) = inner.best_route(&*member, Some(from)) {
+                member.migrate(route);
             }
         });
     }
 
     /// Nothing can be sent by a link any more: its connections stop. Sleeps.
     pub(super) fn stop_connections(&self, slot: Slot) {
-        self.for_each_connection(|connection| {
-            connection.link_down(slot);
-        });
+        self.for_each_member(|member| member.link_down(slot));
     }
 
     /// Ends the queue pair of a link, and lets its connections go on by others. Sleeps.
@@ -235,38 +224,38 @@ impl LinkGroup {
         if !inner.has_usable() {
             return;
         }
-        self.for_each_connection(|connection| self.rehome_one(inner, connection));
+        self.for_each_member(|member| self.rehome_one(inner, &member));
     }
 
     /// As [`Self::rehome`], of one connection.
-    fn rehome_one(&self, inner: &Inner, connection: &Arc<Connection>) {
-        let Some(slot) = slot_of(connection) else {
+    fn rehome_one(&self, inner: &Inner, member: &Arc<dyn Member>) {
+        let Some(slot) = member.slot() else {
             return;
         };
         // Before its queue pair has ended, something may still be on its way.
         if inner.end(slot).is_some_and(|end| !end.closed) {
             return;
         }
-        match inner.best_route(connection, None) {
-            Some(route) => connection.reroute(route),
+        match inner.best_route(&**member, None) {
+            Some(route) => member.clone().reroute(route),
             // A link that does not know the peer's buffer is of no use to it (`SMCR-ERR-37`).
-            None => connection.link_lost(),
+            None => member.clone().link_lost(),
         }
     }
 
     /// A connection has become active: if its link has died meanwhile, it goes by another. Sleeps.
-    pub(crate) fn settle(&self, connection: &Arc<Connection>) {
+    pub(crate) fn settle(&self, member: &Arc<dyn Member>) {
         let inner = self.inner.lock();
         if self.phase() == Phase::Dead {
-            connection.link_lost();
+            member.clone().link_lost();
             return;
         }
-        let slot = slot_of(connection);
+        let slot = member.slot();
         let gone = slot.is_some_and(|slot| inner.end(slot).is_none_or(|end| end.failed));
         if let (true, Some(slot)) = (gone, slot) {
-            connection.link_down(slot);
+            member.clone().link_down(slot);
             if inner.has_usable() {
-                self.rehome_one(&inner, connection);
+                self.rehome_one(&inner, member);
             }
         }
     }
@@ -289,64 +278,6 @@ impl LinkGroup {
         }
     }
 
-    /// A port may have become usable: groups look whether it is good for another link. Sleeps.
-    pub(crate) fn suggest_all(engine: &Engine) {
-        for group in Self::matching(engine, |group| group.phase() == Phase::Ready) {
-            group.suggested.store(true, Relaxed);
-            group.kick();
-        }
-    }
-
-    /// Something is wrong with a port: a link on it is given up at once if there is another, and
-    /// tested if there is none. Sleeps.
-    pub(crate) fn doubt_port(engine: &Engine, device: &Arc<Device>, number: u32) {
-        for group in Self::matching(engine, |group| group.is_on_port(device, number)) {
-            let inner = group.inner.lock();
-            let is_there = |slot| {
-                let end = inner.end(slot);
-                end.is_some_and(|end| end.is_on_port(device, number))
-            };
-            let other = inner
-                .slots()
-                .any(|slot| !is_there(slot) && inner.is_usable(slot));
-            for slot in inner.slots().filter(|slot| is_there(*slot)) {
-                match inner.end(slot) {
-                    Some(end) if other => end.link.broke(),
-                    Some(end) => end.link.test(),
-                    None => {}
-                }
-            }
-        }
-    }
-
-    /// The addresses of a port have changed: links that use one that is gone are in doubt. Sleeps.
-    pub(crate) fn check_addresses(engine: &Engine, device: &Arc<Device>, number: u32) {
-        let lost = |group: &LinkGroup| {
-            let inner = group.inner.lock();
-            let mut ends = inner.ends.iter().flatten();
-            ends.any(|end| end.is_on_port(device, number) && !end.path.is_current())
-        };
-        let on_port = Self::matching(engine, |group| group.is_on_port(device, number));
-        if on_port.iter().any(|group| lost(group)) {
-            Self::doubt_port(engine, device, number);
-        }
-    }
-
-    /// A device goes away: links on it end. Groups with another link go on, the others tell the
-    /// peer that they end. On return nothing of any group is on the device. Sleeps.
-    pub(crate) fn leave_device(engine: &Engine, device: &Arc<Device>) {
-        let groups = Self::matching(engine, |group| group.is_on(device));
-        for group in groups.iter() {
-            if !group.leave_links(device) {
-                group.say_goodbye();
-            }
-        }
-        for group in groups.iter().filter(|group| group.is_on(device)) {
-            group.wait_dead();
-        }
-        Self::terminate_all(engine, |group| group.is_on(device));
-    }
-
     /// Ends the links on a device, if there is another. Returns whether there was. Sleeps.
     fn leave_links(self: &Arc<Self>, device: &Arc<Device>) -> bool {
         let mut inner = self.inner.lock();
@@ -367,6 +298,76 @@ impl LinkGroup {
         self.close_retired();
         self.conclude(&mut inner);
         true
+    }
+}
+
+impl PortUser for Engine {
+    /// A port may have become usable: groups look whether it is good for another link. Sleeps.
+    fn ports_added(&self) {
+        for group in LinkGroup::matching(self, |group| group.phase() == Phase::Ready) {
+            group.suggested.store(true, Relaxed);
+            group.kick();
+        }
+    }
+
+    /// Something is wrong with a port: a link on it is given up at once if there is another, and
+    /// tested if there is none. Sleeps.
+    fn port_failed(&self, device: &Arc<Device>, number: u32) {
+        for group in LinkGroup::matching(self, |group| group.is_on_port(device, number)) {
+            let inner = group.inner.lock();
+            let is_there = |slot| {
+                let end = inner.end(slot);
+                end.is_some_and(|end| end.is_on_port(device, number))
+            };
+            let other = inner
+                .slots()
+                .any(|slot| !is_there(slot) && inner.is_usable(slot));
+            for slot in inner.slots().filter(|slot| is_there(*slot)) {
+                match inner.end(slot) {
+                    Some(end) if other => end.link.broke(),
+                    Some(end) => end.link.test(),
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// The addresses of a port have changed: links that use one that is gone are in doubt. Sleeps.
+    fn addresses_changed(&self, device: &Arc<Device>, number: u32) {
+        let lost = |group: &LinkGroup| {
+            let inner = group.inner.lock();
+            let mut ends = inner.ends.iter().flatten();
+            ends.any(|end| end.is_on_port(device, number) && !end.path.is_current())
+        };
+        let on_port = LinkGroup::matching(self, |group| group.is_on_port(device, number));
+        if on_port.iter().any(|group| lost(group)) {
+            self.port_failed(device, number);
+        }
+    }
+
+    /// A device goes away: links on it end. Groups with another link go on, the others tell the
+    /// peer that they end. On return nothing of any group is on the device. Sleeps.
+    fn device_removed(&self, device: &Arc<Device>) {
+        let groups = LinkGroup::matching(self, |group| group.is_on(device));
+        for group in groups.iter() {
+            if !group.leave_links(device) {
+                group.say_goodbye();
+            }
+        }
+        for group in groups.iter().filter(|group| group.is_on(device)) {
+            group.wait_dead();
+        }
+        LinkGroup::terminate_all(self, |group| group.is_on(device));
+    }
+
+    /// Breaks the links on that device, without waiting. Sleeps.
+    fn device_failed(&self, device: &Arc<Device>) {
+        for group in LinkGroup::matching(self, |group| group.is_on(device)) {
+            let inner = group.inner.lock();
+            for end in inner.ends.iter().flatten().filter(|end| end.is_on(device)) {
+                end.link.broke();
+            }
+        }
     }
 }
 

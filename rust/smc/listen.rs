@@ -5,10 +5,12 @@
 //! Source: RFC 7609 section 3.5.1.1 (`SMCR-TCP-19`): a connection reaches the application only
 //! when its handshake is over. A child whose client offered no SMC-R reaches it at once.
 
-use super::connection::{
-    Connection,
-    Mode,
-    Side, //
+use super::{
+    connection::{
+        Connection,
+        Mode, //
+    },
+    stats::Side,
 };
 use crate::{
     kapi::{

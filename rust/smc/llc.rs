@@ -13,6 +13,7 @@ use super::{
         Phase,
         LLC, //
     },
+    member::Member,
     now,
     rmb::Known, //
 };
@@ -120,10 +121,7 @@ impl LinkGroup {
     }
 
     /// Starts first contact: the server confirms the link, the client waits for that. Sleeps.
-    pub(crate) fn start_llc(
-        self: &Arc<Self>,
-        founder: &Arc<super::connection::Connection>,
-    ) -> Result {
+    pub(crate) fn start_llc(self: &Arc<Self>, founder: Arc<dyn Member>) -> Result {
         let mut inner = self.inner.lock();
         if self.phase() != Phase::Forming {
             return Err(ENODEV);
@@ -133,7 +131,7 @@ impl LinkGroup {
             first.activate(&inner.rmbs)?;
         }
         self.hosts.lock().set_confirmed();
-        inner.founder = Some(founder.clone());
+        inner.founder = Some(founder);
         inner.started = true;
         inner.llc.as_mut().ok_or(ENODEV)?.start(now());
         self.drive(&mut inner);
@@ -226,7 +224,7 @@ impl LinkGroup {
                 self.set_phase(Phase::Ready);
                 inner.idle_since = None;
                 if let Some(founder) = inner.founder.take() {
-                    founder.llc_outcome(LlcOutcome::Ready);
+                    founder.on_first_contact(LlcOutcome::Ready);
                 }
                 Self::wake_waiters(inner);
             }
@@ -236,7 +234,7 @@ impl LinkGroup {
                     Fail::Abort(reason) => LlcOutcome::Abort(reason),
                 };
                 if let Some(founder) = inner.founder.take() {
-                    founder.llc_outcome(outcome);
+                    founder.on_first_contact(outcome);
                 }
                 inner.over = true;
             }
@@ -290,7 +288,7 @@ impl LinkGroup {
 
     fn wake_waiters(inner: &mut Inner) {
         for waiter in inner.waiters.drain_all() {
-            waiter.kick_handshake();
+            waiter.on_group_changed();
         }
     }
 

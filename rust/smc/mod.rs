@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod account;
 mod buffers;
 mod connection;
 mod contention;
@@ -36,12 +37,15 @@ mod lent;
 mod link;
 mod link_group;
 mod links;
+mod listed;
 mod listen;
 mod llc;
+mod member;
 mod offer;
 mod ops;
 mod option;
 mod policy;
+mod print;
 mod procfs;
 mod quota;
 mod retired;
@@ -55,15 +59,13 @@ mod tx;
 mod version;
 
 use self::{
+    account::Account,
     device::SmcClient,
     link_group::LinkGroup,
     ops::SmcOps,
     option::SmcPolicy,
     procfs::ProcDir,
-    quota::{
-        Account,
-        CgroupAccount, //
-    },
+    quota::CgroupAccount,
     stats::NetState,
     sysctl::{
         Files,

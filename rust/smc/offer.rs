@@ -27,13 +27,21 @@ use super::{
         NamedLink,
         Phase, //
     },
+    member::Member,
     now, policy,
     quota::Payer,
     rmb::{
         Rmbe,
         EYE_CATCHER_BYTES, //
     },
-    route::Seat,
+    route::{
+        PeerElement,
+        Seat, //
+    },
+    stats::{
+        Counters,
+        Side, //
+    },
     sysctl::Settings,
     version::{
         self,
@@ -81,14 +89,7 @@ use crate::{
         },
         reason::Reason,
         time::Instant,
-        wire::{
-            AlertToken,
-            BufSize,
-            Gid,
-            Mac,
-            Mtu,
-            RmbeIndex, //
-        },
+        wire::{AlertToken, BufSize, Gid, Mac, Mtu},
     },
 };
 use kernel::{
@@ -124,15 +125,6 @@ pub(crate) enum Release {
     OutOfSync,
     /// The handshake broke off.
     Broken,
-}
-
-/// Names an RMBE of the peer within a group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PeerElement {
-    pub(crate) rmb: PeerRmbId,
-    pub(crate) index: RmbeIndex,
-    /// Size of every element of the RMB.
-    pub(crate) size: BufSize,
 }
 
 /// The networks a connection's interface is attached to.
@@ -271,7 +263,7 @@ fn prepare_once(
     request: &Request,
     since: Instant,
 ) -> Result<Option<Offer>, Reason> {
-    let payer = Payer::of(connection).map_err(|_| Reason::Memory)?;
+    let payer = payer_of(connection).map_err(|_| Reason::Memory)?;
     let place = match request {
         Request::Proposal(proposal) => server_place(connection, &payer, proposal, since),
         Request::Accept(accept) => client_place(connection, &payer, accept),
@@ -289,6 +281,24 @@ fn prepare_once(
         }
     };
     Ok(Some(offer))
+}
+
+/// The payer of a connection whose handshake is under way: the listener's cgroup pays for a child.
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// `ECONNABORTED` when the listener is gone.
+fn payer_of(connection: &Connection) -> Result<Payer> {
+    let cgroup = match connection.side {
+        Side::Client => connection.sk.mem_cgroup(),
+        Side::Server => {
+            let listener = connection.listener.lock();
+            let listener = listener.as_ref().ok_or(ECONNABORTED)?;
+            listener.sk.mem_cgroup()
+        }
+    };
+    Payer::new(&connection.engine, &connection.net, cgroup)
 }
 
 #[inline(never)]
@@ -312,12 +322,13 @@ fn server_place(
         version: choice.terms.version,
         suggested,
     };
+    let member: Arc<dyn Member> = connection.clone();
     let joined = LinkGroup::join(
         &connection.engine,
         key,
         &path,
         choice.terms,
-        connection,
+        (&member, sk.peer_addr().ip_mapped()),
         since,
     );
     match joined.map_err(|_| Reason::Memory)? {
@@ -406,7 +417,7 @@ fn next_place(
     choice: Choice,
 ) -> Result<Option<Place>, Reason> {
     let wanted = receive_size(connection);
-    let taken = group.take_rmbe(payer, wanted, connection, now());
+    let taken = group.take_rmbe(payer, wanted, connection.clone(), now());
     match taken.map_err(|_| Reason::Memory)? {
         Taken::Now(rmbe) => {
             let Some(local) = group.local(slot) else {
@@ -600,8 +611,9 @@ impl Offer {
                 // The group, or the link, may have died while nobody could tell the connection.
                 let group = connection.look(|data| data.group.clone());
                 if let Some(group) = group {
-                    group.settle(connection);
-                    group.resolve_conflict(connection, proven);
+                    let member: Arc<dyn Member> = connection.clone();
+                    group.settle(&member);
+                    group.resolve_conflict(&member, proven);
                 }
                 Ok(())
             }
@@ -671,7 +683,7 @@ impl Offer {
             keepalive: Keepalive::default(),
             armed: None,
             parts: super::lent::Parts::default(),
-            counters: super::data::Counters::default(),
+            counters: Counters::default(),
             tcp: Tcp::Keep,
             arrivals: Arrivals::default(),
             urgent_byte: 0,

@@ -5,14 +5,14 @@
 use super::{
     connection::{
         Connection,
-        Mode,
-        Side, //
+        Mode, //
     },
     engine,
     flags::*,
     listen,
     policy,
     rx,
+    stats::Side,
     tx, //
 };
 use crate::{

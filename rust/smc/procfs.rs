@@ -5,11 +5,6 @@
 //! One record a line, `key=value` fields separated by spaces; new fields may be added at the end.
 
 use super::{
-    connection::{
-        Connection,
-        Mode,
-        Side, //
-    },
     eid::Ueids,
     end::End,
     engine,
@@ -17,31 +12,28 @@ use super::{
         LinkGroup,
         Phase, //
     },
+    print::{
+        print_ip6,
+        print_joined, //
+    },
     stats::Totals,
 };
 use crate::{
-    kapi::net::{
-        addr::Addr,
-        proc::{
-            Dir,
-            File,
-            SeqFile,
-            SeqShow, //
-        },
+    kapi::net::proc::{
+        Dir,
+        File,
+        SeqFile,
+        SeqShow, //
     },
     proto::{
         clc::Version,
-        llc::Role,
-        reason::Reason, //
+        llc::Role, //
     },
 };
 use kernel::{
     prelude::*,
     seq_print,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// The folder with its files.
@@ -140,38 +132,6 @@ fn groups_of(engine: &super::Engine, net: u64) -> Result<KVec<Arc<LinkGroup>>> {
     Ok(found)
 }
 
-fn print_addr(m: &SeqFile, name: &str, addr: Addr) {
-    match addr {
-        Addr::V4 {
-            ip: [a, b, c, d],
-            port,
-        } => seq_print!(m, " {}={}.{}.{}.{}:{}", name, a, b, c, d, port),
-        Addr::V6 { ip, port, .. } => {
-            seq_print!(m, " {}=[", name);
-            print_ip6(m, &ip);
-            seq_print!(m, "]:{}", port);
-        }
-    }
-}
-
-fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
-    for (n, pair) in ip.chunks_exact(2).enumerate() {
-        if let [high, low] = pair {
-            let colon = if n == 0 { "" } else { ":" };
-            seq_print!(m, "{}{:x}", colon, u16::from_be_bytes([*high, *low]));
-        }
-    }
-}
-
-/// Prints words with something else than a space between them, which separates fields.
-fn print_joined(m: &SeqFile, words: &str, with: &str) {
-    let mut before = "";
-    for word in words.split(' ') {
-        seq_print!(m, "{}{}", before, word);
-        before = with;
-    }
-}
-
 struct Connections;
 
 impl SeqShow for Connections {
@@ -180,60 +140,10 @@ impl SeqShow for Connections {
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         if let Some(state) = engine.find_net(net) {
-            state.for_each(|connection| print_connection(m, connection));
+            state.print_connections(m);
         }
         Ok(())
     }
-}
-
-fn print_connection(m: &SeqFile, connection: &Connection) {
-    let mode = connection.mode();
-    let role = match (connection.side, mode) {
-        (Side::Server, _) | (_, Mode::Listening) => "server",
-        (Side::Client, _) => "client",
-    };
-    let state = connection
-        .look(|data| data.core.state().name())
-        .unwrap_or(mode.name());
-    seq_print!(m, "role={} mode={} state={}", role, mode.name(), state);
-    print_addr(m, "local", connection.sk.local_addr());
-    print_addr(m, "peer", connection.sk.peer_addr());
-    let code = connection.reason_code();
-    seq_print!(m, " reason={:#010x}", code);
-    if code != 0 {
-        seq_print!(m, " reason_name=");
-        print_joined(m, Reason::from_stored(code).name(), "-");
-    }
-    let counters = connection.counters();
-    let (tx, rx) = match mode {
-        Mode::Smc => (counters.tx_bytes, counters.rx_bytes),
-        _ => (0, 0),
-    };
-    let tcp = connection.tcp_bytes.load(Relaxed);
-    seq_print!(m, " tx_bytes={} rx_bytes={} tcp_bytes={}", tx, rx, tcp);
-    seq_print!(
-        m,
-        " ino={} uid={}",
-        connection.sk.ino(),
-        connection.sk.uid()
-    );
-    let group = connection.look(|data| {
-        let hold = data.hold.as_ref();
-        let link = hold.map(|hold| hold.route.link().clone());
-        (data.group.clone(), link)
-    });
-    if let Some((group, link)) = group {
-        seq_print!(m, " lgr={:#x}", group.id);
-        if let Some(link) = link {
-            seq_print!(
-                m,
-                " dev={} link={}",
-                link.device.name().as_str(),
-                link.slot().index()
-            );
-        }
-    }
-    seq_print!(m, "\n");
 }
 
 struct Devices;
@@ -302,20 +212,11 @@ impl SeqShow for Links {
                 let peer_uid = llc.and_then(|llc| llc.peer_uid(end.slot)).unwrap_or(0);
                 seq_print!(m, " link={} uid={:#x}", number, end.uid);
                 seq_print!(m, " peer_uid={:#x} type=", peer_uid);
-                print_words(m, shape);
+                print_joined(m, shape, "-");
                 seq_print!(m, "\n");
             }
         }
         Ok(())
-    }
-}
-
-/// Prints words as one field: fields are separated by spaces.
-fn print_words(m: &SeqFile, words: &str) {
-    let mut dash = "";
-    for word in words.split(' ') {
-        seq_print!(m, "{}{}", dash, word);
-        dash = "-";
     }
 }
 

@@ -7,9 +7,10 @@
 //! against the limits of its network namespace and of the host. See decision 011.
 
 use super::{
-    connection::{
-        Connection,
-        Side, //
+    account::{
+        Account,
+        Orphan,
+        Share, //
     },
     stats::NetState,
     sysctl::Settings,
@@ -23,75 +24,14 @@ use crate::{
         OnFree, //
     },
     proto::quota::{
-        fits,
         part_of_cgroup,
         Caps, //
     },
 };
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc, //
-    },
+    sync::Arc, //
 };
-
-/// How much of something there is. Any context.
-pub(crate) struct Account(Atomic<u64>);
-
-impl Account {
-    /// Nothing yet. Sleeps.
-    pub(super) fn new() -> Result<Arc<Self>> {
-        Ok(Arc::new(Self(Atomic::new(0u64)), GFP_KERNEL)?)
-    }
-
-    /// How much there is.
-    pub(crate) fn used(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-
-    /// Adds `more`; `None` if that would exceed `most`.
-    fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
-        let share = self.take_anyway(more, most);
-        share.is_within.then_some(share)
-    }
-
-    /// Adds `more`, and tells whether that exceeds `most`.
-    fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
-        let before = self.0.fetch_add(more, Relaxed);
-        Share {
-            account: self.clone(),
-            amount: more,
-            is_within: fits(before, more, most),
-        }
-    }
-}
-
-/// A part of an [`Account`], given back on drop. Any context.
-pub(crate) struct Share {
-    account: Arc<Account>,
-    amount: u64,
-    is_within: bool,
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.account.0.fetch_sub(self.amount, Relaxed);
-    }
-}
-
-/// A closed connection that still drains, as the namespace counts it.
-pub(crate) struct Orphan(Share);
-
-impl Orphan {
-    /// Whether there are no more of them than the namespace may have.
-    pub(crate) fn is_within_limit(&self) -> bool {
-        self.0.is_within
-    }
-}
 
 /// What there is of the buffers of a memory cgroup, from the first to the last of them.
 pub(super) struct CgroupAccount {
@@ -110,29 +50,21 @@ pub(crate) struct Payer {
 }
 
 impl Payer {
-    /// The payer of a connection whose handshake is under way. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ECONNABORTED` when its listener is gone.
-    pub(crate) fn of(connection: &Connection) -> Result<Self> {
-        let cgroup = match connection.side {
-            Side::Client => connection.sk.mem_cgroup(),
-            Side::Server => {
-                let listener = connection.listener.lock();
-                let listener = listener.as_ref().ok_or(ECONNABORTED)?;
-                listener.sk.mem_cgroup()
-            }
-        };
+    /// A payer in a memory cgroup and a namespace. Context: may sleep.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        net: &Arc<NetState>,
+        cgroup: MemCgroup,
+    ) -> Result<Self> {
         let of_cgroup = match cgroup.is_root() {
             true => None,
-            false => Some(connection.engine.join_cgroup(&cgroup)?),
+            false => Some(engine.join_cgroup(&cgroup)?),
         };
         Ok(Self {
             cgroup,
             of_cgroup,
-            net: connection.net.clone(),
-            engine: connection.engine.clone(),
+            net: net.clone(),
+            engine: engine.clone(),
         })
     }
 

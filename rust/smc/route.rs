@@ -11,7 +11,16 @@ use crate::{
         mem::sendbuf::SendMapping,
         rdma::channel::Channel, //
     },
-    proto::llc::Slot, //
+    proto::{
+        llc::{
+            PeerRmbId,
+            Slot, //
+        },
+        wire::{
+            BufSize,
+            RmbeIndex, //
+        },
+    },
 };
 use kernel::sync::{
     atomic::Relaxed,
@@ -39,6 +48,15 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let _ = self.0.seats.fetch_sub(1, Relaxed);
     }
+}
+
+/// Names an RMBE of the peer within a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PeerElement {
+    pub(crate) rmb: PeerRmbId,
+    pub(crate) index: RmbeIndex,
+    /// Size of every element of the RMB.
+    pub(crate) size: BufSize,
 }
 
 /// Where the writes of a connection go. Dropped in process context, as it may be the last to know

@@ -5,23 +5,15 @@
 //! Source: RFC 7609 A.2.1 (`SMCR-CLC-12..15`) for the peer ID. A namespace is a stack of its own.
 
 use super::{
-    connection::{
-        Connection,
-        Mode,
-        Side, //
-    },
-    data::{
-        Counters,
-        Data, //
-    },
+    account::Account,
     device::Path,
-    quota::Account,
     sysctl::Settings,
     Engine, //
 };
 use crate::{
     kapi::{
         module::random_u32,
+        net::proc::SeqFile,
         sync::{
             new_spinlock_bh,
             SpinLockBh, //
@@ -60,6 +52,59 @@ const MAX_VIOLATIONS: usize = 8;
 /// Causes of the end of links that are counted one by one; as many as there are names.
 const MAX_LINK_CAUSES: usize = 16;
 
+/// Which end of the TCP connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Active opener, or nothing yet.
+    Client,
+    /// Passive opener.
+    Server,
+}
+
+/// Traffic of a connection by RDMA.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counters {
+    /// Bytes written to the peer's element.
+    pub(crate) tx_bytes: u64,
+    /// Bytes that the program has read.
+    pub(crate) rx_bytes: u64,
+    /// Bytes of `tx_bytes` that were sent without a copy.
+    pub(crate) tx_zerocopy: u64,
+    /// RDMA writes posted.
+    pub(crate) tx_writes: u64,
+    /// CDC messages posted.
+    pub(crate) tx_cdc: u64,
+    /// CDC messages received.
+    pub(crate) rx_cdc: u64,
+}
+
+impl Counters {
+    /// Adds another set.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.tx_bytes = self.tx_bytes.wrapping_add(other.tx_bytes);
+        self.rx_bytes = self.rx_bytes.wrapping_add(other.rx_bytes);
+        self.tx_zerocopy = self.tx_zerocopy.wrapping_add(other.tx_zerocopy);
+        self.tx_writes = self.tx_writes.wrapping_add(other.tx_writes);
+        self.tx_cdc = self.tx_cdc.wrapping_add(other.tx_cdc);
+        self.rx_cdc = self.rx_cdc.wrapping_add(other.rx_cdc);
+    }
+}
+
+/// A connection as the list of its namespace sees it. Context of all methods: any.
+pub(crate) trait Listed: Send + Sync {
+    /// Its traffic by RDMA.
+    fn counters(&self) -> Counters;
+
+    /// Bytes of payload that went over TCP.
+    fn tcp_bytes(&self) -> u64;
+
+    /// Whether data flows by RDMA.
+    fn is_smc(&self) -> bool;
+
+    /// Prints its row of `/proc/net/rdma_sock/conns`.
+    fn print(&self, m: &SeqFile);
+}
+
 /// The engine's side of a network namespace.
 #[pin_data]
 pub(crate) struct NetState {
@@ -74,7 +119,7 @@ pub(crate) struct NetState {
     instance: u16,
     mac: Atomic<u64>,
     #[pin]
-    connections: Mutex<KVec<Arc<Connection>>>,
+    connections: Mutex<KVec<Arc<dyn Listed>>>,
     #[pin]
     totals: SpinLockBh<Totals>,
 }
@@ -195,32 +240,30 @@ impl NetState {
     }
 
     /// Enters a connection in the namespace's list. Sleeps.
-    pub(crate) fn enter(&self, connection: &Arc<Connection>) -> Result {
-        self.connections
-            .lock()
-            .push(connection.clone(), GFP_KERNEL)?;
+    pub(crate) fn enter(&self, connection: Arc<dyn Listed>) -> Result {
+        self.connections.lock().push(connection, GFP_KERNEL)?;
         Ok(())
     }
 
     /// Takes a connection out of the list. Sleeps.
-    pub(crate) fn leave(&self, connection: &Arc<Connection>) {
+    pub(crate) fn leave(&self, connection: &dyn Listed) {
         let mut connections = self.connections.lock();
         let place = connections
             .iter()
-            .position(|known| Arc::ptr_eq(known, connection));
+            // The table of methods may exist more than once; the object does not.
+            .position(|known| core::ptr::addr_eq(&raw const **known, connection));
         let removed = place.and_then(|place| connections.remove(place).ok());
         drop(connections);
         if removed.is_some() {
             let mut totals = self.totals.lock();
-            let bytes = connection.tcp_bytes.load(Relaxed);
-            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(bytes);
+            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
         }
     }
 
-    /// Visits the connections. Sleeps.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Arc<Connection>)) {
+    /// Prints a row for each connection. Context: may sleep.
+    pub(crate) fn print_connections(&self, m: &SeqFile) {
         for connection in self.connections.lock().iter() {
-            visit(connection);
+            connection.print(m);
         }
     }
 
@@ -259,12 +302,13 @@ impl NetState {
         totals.groups_ended = totals.groups_ended.wrapping_add(1);
     }
 
-    /// Takes the data of a connection that is over, and adds what it has moved. Sleeps.
-    pub(crate) fn end(&self, take: impl FnOnce() -> Option<KBox<Data>>) -> Option<KBox<Data>> {
-        // With the list locked nobody counts in between.
+    /// Takes the data of a connection that is over by `take`, and adds its traffic to the totals.
+    /// Context: may sleep.
+    pub(crate) fn end<D>(&self, take: impl FnOnce() -> Option<(D, Counters)>) -> Option<D> {
+        // The list lock keeps `totals` from counting the connection twice or not at all.
         let _list = self.connections.lock();
-        let data = take()?;
-        self.totals.lock().data.add(&data.counters);
+        let (data, counters) = take()?;
+        self.totals.lock().data.add(&counters);
         Some(data)
     }
 
@@ -277,9 +321,8 @@ impl NetState {
         let mut active = 0usize;
         for connection in connections.iter() {
             totals.data.add(&connection.counters());
-            let bytes = connection.tcp_bytes.load(Relaxed);
-            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(bytes);
-            if connection.mode() == Mode::Smc {
+            totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
+            if connection.is_smc() {
                 active = active.saturating_add(1);
             }
         }

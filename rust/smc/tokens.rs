@@ -7,7 +7,7 @@
 //! A token is a table index in the low octet and a generation above it. A token of a connection
 //! that ended matches nothing.
 
-use super::connection::Connection;
+use super::member::Member;
 use crate::{
     kapi::module::random_u32,
     proto::{
@@ -31,7 +31,7 @@ const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
 struct Row {
     generation: u32,
-    connection: Option<Arc<Connection>>,
+    member: Option<Arc<dyn Member>>,
     /// The connection has something to send and found no free send slot on this link.
     wants: Option<Slot>,
 }
@@ -56,7 +56,7 @@ impl Tokens {
         for _ in 0..MAX_CONNECTIONS {
             let row = Row {
                 generation: random_u32() >> INDEX_BITS,
-                connection: None,
+                member: None,
                 wants: None,
             };
             rows.push(row, GFP_KERNEL)?;
@@ -92,7 +92,7 @@ impl Tokens {
     }
 
     /// Enters a connection; `None` when the table is full or closed.
-    pub(crate) fn add(&mut self, connection: Arc<Connection>) -> Option<AlertToken> {
+    pub(crate) fn add(&mut self, member: Arc<dyn Member>) -> Option<AlertToken> {
         if !self.has_room() {
             return None;
         }
@@ -100,9 +100,9 @@ impl Tokens {
             .rows
             .iter_mut()
             .enumerate()
-            .find(|(_, row)| row.connection.is_none())?;
+            .find(|(_, row)| row.member.is_none())?;
         row.generation = row.generation.wrapping_add(1) & (u32::MAX >> INDEX_BITS);
-        row.connection = Some(connection);
+        row.member = Some(member);
         row.wants = None;
         self.live = self.live.saturating_add(1);
         let index = u32::try_from(index).ok()?;
@@ -118,28 +118,28 @@ impl Tokens {
     }
 
     /// The connection a token stands for.
-    pub(crate) fn get(&mut self, token: AlertToken) -> Option<Arc<Connection>> {
-        self.row(token)?.connection.clone()
+    pub(crate) fn get(&mut self, token: AlertToken) -> Option<Arc<dyn Member>> {
+        self.row(token)?.member.clone()
     }
 
     /// Ends a token. The caller drops the connection after it has released the lock.
     #[must_use]
-    pub(crate) fn remove(&mut self, token: AlertToken) -> Option<Arc<Connection>> {
+    pub(crate) fn remove(&mut self, token: AlertToken) -> Option<Arc<dyn Member>> {
         let row = self.row(token)?;
         let wanted = row.wants.take();
-        let connection = row.connection.take();
+        let member = row.member.take();
         if let Some(slot) = wanted {
             self.count(slot, false);
         }
-        if connection.is_some() {
+        if member.is_some() {
             self.live = self.live.saturating_sub(1);
         }
-        connection
+        member
     }
 
     /// The `n`-th row's connection, to visit them all without allocation.
-    pub(crate) fn at(&self, n: usize) -> Option<Arc<Connection>> {
-        self.rows.get(n)?.connection.clone()
+    pub(crate) fn at(&self, n: usize) -> Option<Arc<dyn Member>> {
+        self.rows.get(n)?.member.clone()
     }
 
     /// Counts one more or one less that waits for a send slot of a link.
@@ -154,7 +154,7 @@ impl Tokens {
 
     /// Notes that a connection waits for a send slot of a link, and of no other any more.
     pub(crate) fn wait_for_slot(&mut self, token: AlertToken, slot: Slot) {
-        let Some(row) = self.row(token).filter(|row| row.connection.is_some()) else {
+        let Some(row) = self.row(token).filter(|row| row.member.is_some()) else {
             return;
         };
         let before = row.wants.replace(slot);
@@ -175,7 +175,7 @@ impl Tokens {
     }
 
     /// Takes the next connection that waits for a send slot of a link, in turn.
-    pub(crate) fn next_waiting(&mut self, slot: Slot) -> Option<Arc<Connection>> {
+    pub(crate) fn next_waiting(&mut self, slot: Slot) -> Option<Arc<dyn Member>> {
         if self.waiting(slot) == 0 {
             return None;
         }
@@ -190,12 +190,12 @@ impl Tokens {
                 continue;
             }
             row.wants = None;
-            let connection = row.connection.clone();
+            let member = row.member.clone();
             self.count(slot, false);
             self.last = index;
             self.next = index.wrapping_add(1);
-            if connection.is_some() {
-                return connection;
+            if member.is_some() {
+                return member;
             }
         }
         None

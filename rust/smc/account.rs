@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counts of what a namespace, a memory cgroup or the host has, with shares that end by themselves.
+
+use crate::proto::quota::fits;
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// How much of something there is. Any context.
+pub(crate) struct Account(Atomic<u64>);
+
+impl Account {
+    /// Nothing yet. Sleeps.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self(Atomic::new(0u64)), GFP_KERNEL)?)
+    }
+
+    /// How much there is.
+    pub(crate) fn used(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Adds `more`; `None` if that would exceed `most`.
+    pub(super) fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
+        let share = self.take_anyway(more, most);
+        share.is_within.then_some(share)
+    }
+
+    /// Adds `more`, and tells whether that exceeds `most`.
+    pub(super) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
+        let before = self.0.fetch_add(more, Relaxed);
+        Share {
+            account: self.clone(),
+            amount: more,
+            is_within: fits(before, more, most),
+        }
+    }
+}
+
+/// A part of an [`Account`], given back on drop. Any context.
+pub(crate) struct Share {
+    pub(super) account: Arc<Account>,
+    amount: u64,
+    is_within: bool,
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.account.0.fetch_sub(self.amount, Relaxed);
+    }
+}
+
+/// A closed connection that still drains, as the namespace counts it.
+pub(crate) struct Orphan(pub(super) Share);
+
+impl Orphan {
+    /// Whether there are no more of them than the namespace may have.
+    pub(crate) fn is_within_limit(&self) -> bool {
+        self.0.is_within
+    }
+}
