@@ -12,11 +12,11 @@ use super::{
     device::Path,
     link::{
         Link,
+        LinkOwner,
         LlcMessage,
         Tag,
         LLC_SLOTS, //
     },
-    link_group::LinkGroup,
     rmb::Rmb,
 };
 use crate::{
@@ -62,6 +62,18 @@ const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
 /// A device that has fewer slots than the administrator wants has at least so many.
 const LEAST_SLOTS: u16 = 16;
 
+/// What a new end is made with.
+pub(super) struct Shape {
+    /// Messages of connections that can be in flight.
+    pub(super) send_slots: u16,
+    /// Messages that can arrive before any is handled.
+    pub(super) recv_slots: u16,
+    /// LLC messages may be longer than 44 octets.
+    pub(super) has_long_messages: bool,
+    /// Our name for the link, unlike that of any other (`SMCR-LNK-03`).
+    pub(super) uid: u32,
+}
+
 /// Our end of a link.
 pub(crate) struct End {
     /// Its place in the group.
@@ -99,20 +111,25 @@ pub(crate) struct End {
 
 impl End {
     /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`). Sleeps.
-    pub(super) fn new(group: &Arc<LinkGroup>, slot: Slot, path: &Path) -> Result<KBox<Self>> {
+    pub(super) fn new(
+        owner: Arc<dyn LinkOwner>,
+        slot: Slot,
+        path: &Path,
+        shape: &Shape,
+    ) -> Result<KBox<Self>> {
         let pd = Pd::new(&path.device)?;
         let mut config = ChannelConfig {
             port: path.port,
             gid_index: path.gid.index,
-            send_slots: group.settings.send_slots().saturating_add(LLC_SLOTS),
-            recv_slots: group.settings.recv_slots(),
-            long_bytes: match group.has_long_messages() {
+            send_slots: shape.send_slots.saturating_add(LLC_SLOTS),
+            recv_slots: shape.recv_slots,
+            long_bytes: match shape.has_long_messages {
                 true => LONG_BYTES,
                 false => 0,
             },
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
-        let link = Link::new(group, slot, &path.device)?;
+        let link = Link::new(owner, slot, &path.device, shape.has_long_messages)?;
         let channel = loop {
             match Channel::new(&pd, &config, link.clone()) {
                 // More than the device has.
@@ -134,7 +151,7 @@ impl End {
             place,
             Self {
                 slot,
-                uid: group.engine.next_link_id(),
+                uid: shape.uid,
                 path: path.clone(),
                 psn: Psn::new(crate::kapi::module::random_u32()),
                 mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),

@@ -9,6 +9,7 @@
 use super::{
     connection::Connection,
     data::Data,
+    link::ChainOwner,
     member::Member,
     route::{
         PeerElement,
@@ -47,7 +48,7 @@ impl Data {
     }
 }
 
-impl Member for Connection {
+impl ChainOwner for Connection {
     fn on_cdc(self: Arc<Self>, msg: &cdc::Msg) {
         self.receive_cdc(msg);
     }
@@ -58,6 +59,12 @@ impl Member for Connection {
 
     fn on_turn(self: Arc<Self>) -> bool {
         self.transmit()
+    }
+}
+
+impl Member for Connection {
+    fn chain_owner(self: Arc<Self>) -> Arc<dyn ChainOwner> {
+        self
     }
 
     fn on_group_changed(self: Arc<Self>) {

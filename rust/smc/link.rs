@@ -8,14 +8,6 @@
 //! path; LLC messages and everything else that may sleep go through the [`Inbox`] to the group's
 //! work item.
 
-use super::{
-    link_group::LinkGroup,
-    member::{
-        is_same,
-        Member, //
-    },
-    now, //
-};
 use crate::{
     kapi::{
         rdma::{
@@ -36,7 +28,8 @@ use crate::{
             Slot, //
         },
         ring::ArrayQueue,
-        time::Instant, //
+        time::Instant,
+        wire::AlertToken, //
     },
 };
 use kernel::{
@@ -56,10 +49,42 @@ pub(super) const LLC_SLOTS: u16 = 2;
 /// First octet of a CDC message (RFC 7609 A.4).
 const CDC_TYPE: u8 = 0xfe;
 
+/// A connection as the completions of a link see it.
+pub(crate) trait ChainOwner: Send + Sync {
+    /// A CDC message for the connection arrived. Context: softirq.
+    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg);
+
+    /// A chain came back from the link; `good` says that it was delivered. Context: softirq, or
+    /// process while the channel shuts down.
+    fn on_sent(self: Arc<Self>, token: cdc::Token, good: bool);
+
+    /// It is the connection's turn to use a send slot. Returns whether there was none, and the
+    /// connection waits again. Context: any, without locks.
+    fn on_turn(self: Arc<Self>) -> bool;
+}
+
+/// The link group as the completions of a link see it. Context of all methods: any.
+pub(crate) trait LinkOwner: Send + Sync {
+    /// Runs the work item that empties the inboxes soon.
+    fn kick(self: Arc<Self>);
+
+    /// The connection behind a token.
+    fn chain_owner(&self, token: AlertToken) -> Option<Arc<dyn ChainOwner>>;
+
+    /// The next connection, in turn, that waits for a send slot of a link.
+    fn next_waiting(&self, slot: Slot) -> Option<Arc<dyn ChainOwner>>;
+
+    /// The connection that [`Self::next_waiting`] returned last has found no slot: it stays the next.
+    fn keep_turn(&self);
+
+    /// A work request failed by itself, that is, was not flushed behind another.
+    fn on_request_failed(&self, status: WcStatus);
+}
+
 /// What a send slot carries until its completion.
 pub(crate) enum Tag {
     /// Data and a CDC message of a connection.
-    Cdc(Arc<dyn Member>, cdc::Token),
+    Cdc(Arc<dyn ChainOwner>, cdc::Token),
     /// An LLC message.
     Llc(Kind),
 }
@@ -106,8 +131,10 @@ impl Inbox {
 /// A link, seen from the completions of its queue pair. The channel holds it until it is shut down.
 #[pin_data]
 pub(crate) struct Link {
-    pub(crate) group: Arc<LinkGroup>,
+    owner: Arc<dyn LinkOwner>,
     place: Slot,
+    /// LLC messages may be longer than 44 octets.
+    has_long_messages: bool,
     /// Our device.
     pub(crate) device: Arc<Device>,
     #[pin]
@@ -121,16 +148,18 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link of `group`. Sleeps.
+    /// A link of the group `owner`. Context: may sleep.
     pub(super) fn new(
-        group: &Arc<LinkGroup>,
+        owner: Arc<dyn LinkOwner>,
         place: Slot,
         device: &Arc<Device>,
+        has_long_messages: bool,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
-                group: group.clone(),
+                owner,
                 place,
+                has_long_messages,
                 device: device.clone(),
                 inbox <- new_spinlock_bh!(Inbox::new(), "rdma_sock_link_inbox"),
                 seen: Atomic::new(0u64),
@@ -147,7 +176,7 @@ impl Link {
     }
 
     fn kick(&self) {
-        self.group.kick();
+        self.owner.clone().kick();
     }
 
     /// When something arrived last. Any context.
@@ -175,11 +204,12 @@ impl Link {
     /// Lets connections send that found no slot, each in its turn. Any context, without locks.
     pub(super) fn serve_waiting(&self) {
         loop {
-            let next = self.group.tokens.lock().next_waiting(self.place);
-            let Some(member) = next else { break };
+            let Some(member) = self.owner.next_waiting(self.place) else {
+                break;
+            };
             if member.on_turn() {
                 // There are no more slots. The next that comes free is for the same one.
-                self.group.tokens.lock().keep_turn();
+                self.owner.keep_turn();
                 break;
             }
         }
@@ -205,7 +235,7 @@ impl Link {
         if let Ok(msg) = <[u8; 44]>::try_from(msg) {
             return Some(LlcMessage::Short(msg));
         }
-        if !self.group.has_long_messages() || msg.len() < 44 {
+        if !self.has_long_messages || msg.len() < 44 {
             return None;
         }
         let mut copy = KVec::with_capacity(msg.len(), GFP_ATOMIC).ok()?;
@@ -219,8 +249,7 @@ impl Link {
             return;
         };
         // A token of no live connection is a late message of one that ended (`SMCR-CDC-36`).
-        let member = self.group.tokens.lock().get(msg.token);
-        if let Some(member) = member {
+        if let Some(member) = self.owner.chain_owner(msg.token) {
             member.on_cdc(&msg);
         }
     }
@@ -247,7 +276,9 @@ impl ChannelOps for Link {
     fn supersedes(later: &Tag, earlier: &Tag) -> bool {
         match (later, earlier) {
             (Tag::Cdc(one, later), Tag::Cdc(other, earlier)) => {
-                is_same(one, other) && later.supersedes(*earlier)
+                // The table of methods may exist more than once; the object does not.
+                core::ptr::addr_eq(&raw const **one, &raw const **other)
+                    && later.supersedes(*earlier)
             }
             _ => false,
         }
@@ -283,13 +314,9 @@ impl ChannelOps for Link {
     }
 
     fn on_broken(&self, status: WcStatus) {
-        // What was only flushed does not tell why.
-        if status != WcStatus::FLUSHED && self.group.engine.may_log(now()) {
-            pr_warn!(
-                "link group {:#x}: a work request failed: {}\n",
-                self.group.id,
-                status.name()
-            );
+        // A flushed request does not tell why.
+        if status != WcStatus::FLUSHED {
+            self.owner.on_request_failed(status);
         }
         self.broke();
     }

@@ -15,16 +15,21 @@
 
 use super::{
     device::Path,
-    end::End,
-    link::Link,
-    llc::LlcGroup,
+    end::{
+        End,
+        Shape, //
+    },
+    link::{
+        ChainOwner,
+        Link,
+        LinkOwner, //
+    },
     member::{
         is_same,
         Member, //
     },
     now,
     quota::Payer,
-    retired::Retired,
     rmb::{
         Known,
         Rmb,
@@ -46,7 +51,11 @@ use super::{
 use crate::{
     kapi::{
         mem::sendbuf::SendBuffer,
-        rdma::device::Device,
+        rdma::{
+            device::Device,
+            mr::Mr,
+            wc::WcStatus, //
+        },
         sync::{
             new_spinlock_bh,
             SpinLockBh, //
@@ -65,6 +74,8 @@ use crate::{
         hosts::Hosts,
         llc::{
             link::MAX_LINKS,
+            rtoken::Entry,
+            Group,
             PeerLink,
             PeerRmbId,
             Role,
@@ -75,6 +86,7 @@ use crate::{
         share,
         time::Instant,
         wire::{
+            AlertToken,
             BufSize,
             Gid,
             Mac,
@@ -108,6 +120,9 @@ pub(crate) const LLC: u64 = 0;
 pub(crate) const REGISTER: u64 = 1;
 /// Work item of ends that have left.
 pub(crate) const CLOSE: u64 = 2;
+
+/// The LLC core with its table of the peer's RMBs.
+pub(crate) type LlcGroup = Group<KVec<Entry>>;
 
 /// Places for [`Port`]s: those of the links, and as many of ends that have left.
 const PORTS: usize = 2 * MAX_LINKS;
@@ -155,6 +170,12 @@ pub(crate) struct Key {
     pub(crate) version: Version,
     /// The port the peer suggested to a server, in version 2: its stack may not have a name then.
     pub(crate) suggested: Option<Gid>,
+}
+
+/// An end that has left its group, with the registrations that peers used by it.
+pub(super) struct Retired {
+    pub(super) end: KBox<End>,
+    pub(super) regions: KVec<Arc<Mr>>,
 }
 
 /// A port that a link of a group uses, or one that has left.
@@ -471,7 +492,13 @@ impl LinkGroup {
         if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
         }
-        let made = End::new(self, slot, path);
+        let shape = Shape {
+            send_slots: self.settings.send_slots(),
+            recv_slots: self.settings.recv_slots(),
+            has_long_messages: self.has_long_messages(),
+            uid: self.engine.next_link_id(),
+        };
+        let made = End::new(self.clone(), slot, path, &shape);
         match (made, inner.ends.get_mut(slot.index())) {
             (Ok(end), Some(place)) => {
                 *place = Some(end);
@@ -912,6 +939,36 @@ impl LinkGroup {
     pub(crate) fn connection_left(self: &Arc<Self>) {
         if self.tokens.lock().live() == 0 {
             self.kick();
+        }
+    }
+}
+
+impl LinkOwner for LinkGroup {
+    fn kick(self: Arc<Self>) {
+        Self::kick(&self);
+    }
+
+    fn chain_owner(&self, token: AlertToken) -> Option<Arc<dyn ChainOwner>> {
+        let member = self.tokens.lock().get(token);
+        member.map(Member::chain_owner)
+    }
+
+    fn next_waiting(&self, slot: Slot) -> Option<Arc<dyn ChainOwner>> {
+        let member = self.tokens.lock().next_waiting(slot);
+        member.map(Member::chain_owner)
+    }
+
+    fn keep_turn(&self) {
+        self.tokens.lock().keep_turn();
+    }
+
+    fn on_request_failed(&self, status: WcStatus) {
+        if self.engine.may_log(now()) {
+            pr_warn!(
+                "link group {:#x}: a work request failed: {}\n",
+                self.id,
+                status.name()
+            );
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     link_group::{
         Inner,
         LinkGroup,
+        LlcGroup,
         Phase,
         LLC, //
     },
@@ -59,9 +60,6 @@ use kernel::{
         Arc, //
     },
 };
-
-/// The LLC core with its table of the peer's RMBs.
-pub(crate) type LlcGroup = Group<KVec<Entry>>;
 
 /// RMBs each side may have (`SMCR-RMB-03`).
 const RMBS: usize = 255;

@@ -4,14 +4,16 @@
 //!
 //! Source: RFC 7609 sections 2.3, 4.6, 4.7 (`SMCR-FOV-01..06`, `SMCR-CDC-30..37`).
 
-use super::route::{
-    PeerElement,
-    Route, //
+use super::{
+    link::ChainOwner,
+    route::{
+        PeerElement,
+        Route, //
+    },
 };
 use crate::{
     kapi::mem::sendbuf::SendBuffer,
     proto::{
-        cdc,
         clc::LlcOutcome,
         llc::Slot, //
     },
@@ -21,17 +23,9 @@ use kernel::sync::Arc;
 /// A connection of a link group. The group holds it from its token on until the token ends.
 ///
 /// Methods that may need the connection later take their own reference.
-pub(crate) trait Member: Send + Sync {
-    /// A CDC message for the connection arrived. Context: softirq.
-    fn on_cdc(self: Arc<Self>, msg: &cdc::Msg);
-
-    /// A chain came back from the link; `good` says that it was delivered. Context: softirq, or
-    /// process while the channel shuts down.
-    fn on_sent(self: Arc<Self>, token: cdc::Token, good: bool);
-
-    /// It is the connection's turn to use a send slot. Returns whether there was none, and the
-    /// connection waits again. Context: any, without locks.
-    fn on_turn(self: Arc<Self>) -> bool;
+pub(crate) trait Member: ChainOwner {
+    /// The same connection for the completions of a link. Context: any.
+    fn chain_owner(self: Arc<Self>) -> Arc<dyn ChainOwner>;
 
     /// The RMBs or the phase of the group have changed, for which the handshake may wait.
     /// Context: any.

@@ -6,31 +6,17 @@
 //! group: first contact with a peer that has one port ends with an end that nobody wants. So ends
 //! without connections leave the group at once, and the device in a work item of their own.
 
-use super::{
-    end::End,
-    link_group::{
-        Inner,
-        LinkGroup,
-        CLOSE, //
-    },
+use super::link_group::{
+    Inner,
+    LinkGroup,
+    Retired,
+    CLOSE, //
 };
-use crate::{
-    kapi::{
-        rdma::mr::Mr,
-        work::Run, //
-    },
-    proto::llc::Slot,
-};
+use crate::{kapi::work::Run, proto::llc::Slot};
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// An end that has left its group, with the registrations that peers used by it.
-pub(super) struct Retired {
-    end: KBox<End>,
-    regions: KVec<Arc<Mr>>,
-}
 
 impl Retired {
     /// Ends the queue pair, and takes the registrations back. Sleeps.
