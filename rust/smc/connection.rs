@@ -7,6 +7,7 @@
 //! engine for the others. A connection that fell back is a TCP socket and nothing else.
 
 use super::{
+    accept_queue::AcceptQueue,
     contention::Contention,
     data::{
         Cause,
@@ -16,7 +17,7 @@ use super::{
         Handshake,
         Mail, //
     },
-    listen::AcceptQueue,
+    now,
     stats::{
         NetState,
         Side, //
@@ -42,6 +43,7 @@ use crate::{
             new_spinlock_bh,
             SpinLockBh, //
         },
+        time::jiffies_from_ns,
         work::{
             new_deferred,
             Deferred,
@@ -54,7 +56,8 @@ use crate::{
             Tcp, //
         },
         clc::LlcOutcome,
-        reason::Reason, //
+        reason::Reason,
+        time::earliest, //
     },
 };
 use kernel::{
@@ -177,7 +180,7 @@ pub(crate) struct Connection {
     pub(super) limits: Atomic<bool>,
     /// Connections ready for accept, of a listener.
     #[pin]
-    pub(super) accepts: Mutex<AcceptQueue>,
+    pub(super) accepts: Mutex<AcceptQueue<Connection>>,
     /// The listener that waits for this connection.
     #[pin]
     pub(super) listener: SpinLockBh<Option<Arc<Connection>>>,
@@ -317,6 +320,45 @@ impl Connection {
     pub(crate) fn llc_outcome(self: &Arc<Self>, outcome: LlcOutcome) {
         self.mail.lock().llc = Some(outcome);
         self.kick_handshake();
+    }
+
+    /// Runs the work item of the handshake again when the sock lock may be free.
+    ///
+    /// Context: any. Only that work item calls it.
+    pub(super) fn retry_handshake(self: &Arc<Self>) {
+        let delay = jiffies_from_ns(self.handshake_contention.missed().as_nanos());
+        self.handshake_work
+            .arm(self, &self.engine.handshakes, delay);
+    }
+
+    /// Runs the work item of the end again when the sock lock may be free.
+    ///
+    /// Context: any. Only that work item calls it.
+    pub(super) fn retry_closing(self: &Arc<Self>) {
+        let now = now();
+        let at = now.saturating_add(self.closing_contention.missed());
+        let mut slot = self.data.lock();
+        if let Some(data) = slot.data.as_mut() {
+            let at = earliest(data.armed, Some(at)).unwrap_or(at);
+            data.armed = Some(at);
+            let delay = at.saturating_since(now).as_nanos();
+            // With the lock held: the timer is what `armed` says.
+            self.work
+                .arm(self, &self.engine.closings, jiffies_from_ns(delay));
+        }
+    }
+
+    /// Kicks the work items that found the sock locked. A call of the program that had the lock calls
+    /// it at its end.
+    ///
+    /// Context: any.
+    pub(super) fn unlocked(self: &Arc<Self>) {
+        if self.handshake_contention.is_missed() {
+            self.kick_handshake();
+        }
+        if self.closing_contention.is_missed() {
+            self.kick_closing();
+        }
     }
 
     /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.

@@ -1,39 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path of a connection: feeds the CDC core and performs what it asks for.
+//! The data side of a connection: the CDC core, and what it sends and receives by.
 //!
 //! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
 //!
-//! The core lives under [`Connection::data`], a spinlock with bottom halves off that is held for a
+//! The core lives under `Connection::data`, a spinlock with bottom halves off that is held for a
 //! few steps of arithmetic and one post at a time. User data is copied outside of it: writers and
 //! readers are kept apart from their own kind by the socket lock, and from the device by the
 //! cursors.
 
 use super::{
     account::Orphan,
-    connection::Connection,
-    failover::Next,
-    lent::Parts,
+    lent_pages::LentPages,
     link::{
+        ChainOwner,
         Link,
         Tag,
         LLC_SLOTS, //
     },
     link_group::LinkGroup,
-    now,
     rmb::{
         Rmbe,
         EYE_CATCHER, //
     },
     route::{
+        Next,
         PeerElement,
         Route, //
     },
-    stats::Counters,
+    stats::Counters, //
 };
 use crate::{
     kapi::{
-        alarm::Ring,
         mem::{
             region::PeerMemory,
             sendbuf::SendBuffer, //
@@ -44,26 +42,19 @@ use crate::{
             Write,
             MAX_WRITES, //
         },
-        time::{
-            jiffies_from_ns,
-            real_now_ns, //
-        },
     },
     proto::{
         cdc::{
             self,
             Arrivals,
             Conn,
-            Events,
             Segment,
             Tcp,
-            Transmit,
-            Violation, //
+            Transmit, //
         },
         keepalive::Keepalive,
         time::{
             earliest,
-            Duration,
             Instant, //
         },
         wire::AlertToken, //
@@ -71,10 +62,7 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// A place for a write that is not used.
@@ -113,8 +101,8 @@ pub(crate) struct Data {
     pub(crate) keepalive: Keepalive,
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,
-    /// What programs have lent.
-    pub(super) parts: Parts,
+    /// Pages that programs have lent.
+    pub(super) lent_pages: LentPages,
     pub(crate) counters: Counters,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
@@ -129,7 +117,7 @@ pub(crate) struct Data {
     pub(crate) orphan: Option<Orphan>,
 }
 
-/// What [`Connection::data`] protects.
+/// What `Connection::data` protects.
 pub(crate) struct DataSlot {
     /// The newest CDC message that came before the handshake was over. Every message carries the
     /// whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
@@ -143,7 +131,7 @@ impl Data {
     /// after every input.
     ///
     /// Returns whether a chain was due and there was no slot for the first.
-    fn pump(&mut self, connection: &Arc<Connection>, now: Instant, turn: bool) -> bool {
+    pub(super) fn pump(&mut self, owner: &Arc<dyn ChainOwner>, now: Instant, turn: bool) -> bool {
         let (mut posted, mut denied) = (false, false);
         loop {
             let Some(hold) = self.hold.as_ref() else {
@@ -169,7 +157,7 @@ impl Data {
                 return denied;
             };
             posted = true;
-            if self.post(connection, slot, &transmit).is_err() {
+            if self.post(owner, slot, &transmit).is_err() {
                 return false;
             }
         }
@@ -182,7 +170,7 @@ impl Data {
     /// Those of the link, which is broken.
     fn post(
         &mut self,
-        connection: &Arc<Connection>,
+        owner: &Arc<dyn ChainOwner>,
         slot: Slot<Link>,
         transmit: &Transmit,
     ) -> Result {
@@ -205,11 +193,11 @@ impl Data {
             count += 1;
         }
         let writes = writes.get(..count).unwrap_or_default();
-        let tag = Tag::Cdc(connection.clone(), transmit.token);
+        let tag = Tag::Cdc(owner.clone(), transmit.token);
         let source = match transmit.source {
             _ if writes.is_empty() => None,
             None => Some(Source::Buffer(route.source.clone())),
-            Some(source) => self.parts.get(source.place).cloned().map(Source::Lent),
+            Some(source) => self.lent_pages.get(source.place).cloned().map(Source::Lent),
         };
         let result = slot.post(tag, source, writes, &transmit.cdc, transmit.signal);
         if let Err((error, _)) = result {
@@ -230,7 +218,7 @@ impl Data {
     }
 
     /// Copies an urgent byte that just came, before the peer may write there again.
-    fn keep_urgent(&mut self) {
+    pub(super) fn keep_urgent(&mut self) {
         let Some(offset) = self.core.urgent_offset() else {
             return;
         };
@@ -248,7 +236,7 @@ impl Data {
     }
 
     /// Whether the eye catcher is still what it was, if there is one (`SMCR-RMB-13`).
-    fn is_intact(&self) -> bool {
+    pub(super) fn is_intact(&self) -> bool {
         if !self.eye_catcher {
             return true;
         }
@@ -276,13 +264,20 @@ impl Data {
     }
 
     /// The delay to arm the timer with, if it must fire earlier than it is armed for.
-    fn rearm(&mut self, now: Instant) -> Option<u64> {
+    pub(super) fn rearm(&mut self, now: Instant) -> Option<u64> {
         let at = earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())?;
         if self.armed.is_some_and(|armed| armed <= at) {
             return None;
         }
         self.armed = Some(at);
         Some(at.saturating_since(now).as_nanos())
+    }
+}
+
+impl Data {
+    /// Whether the connection is to move, and nothing of it is on its way any more.
+    pub(super) fn may_move(&self) -> bool {
+        !self.core.is_in_flight() && self.hold.as_ref().is_some_and(|hold| hold.next.is_some())
     }
 }
 
@@ -295,180 +290,4 @@ pub(super) enum Cause {
     Turn,
     /// The work item that performs the end of the connection.
     Closing,
-}
-
-impl Ring for Connection {
-    fn ring(self: &Arc<Self>) {
-        let _ = self.update(|data, now| data.core.handle_gathered(now));
-    }
-}
-
-impl Connection {
-    /// Runs `f` on the core, posts the chains that are due, arms the timers and wakes sleepers.
-    /// `None` without an SMC side. Context: any.
-    pub(crate) fn update<R>(
-        self: &Arc<Self>,
-        f: impl FnOnce(&mut Data, Instant) -> R,
-    ) -> Option<R> {
-        let (result, _) = self.update_in(Cause::Input, f)?;
-        Some(result)
-    }
-
-    /// The same for any `cause`. Also returns whether there was no send slot.
-    pub(super) fn update_in<R>(
-        self: &Arc<Self>,
-        cause: Cause,
-        f: impl FnOnce(&mut Data, Instant) -> R,
-    ) -> Option<(R, bool)> {
-        let now = now();
-        let (result, events, finished, denied) = {
-            let mut slot = self.data.lock();
-            let data = slot.data.as_mut()?;
-            let result = f(data, now);
-            let mut events = data.core.take_events();
-            // The work item acts on it in this run.
-            events.closing &= cause != Cause::Closing;
-            let denied = data.pump(self, now, cause == Cause::Turn);
-            if let Some(at) = data.core.poll_gathered() {
-                self.alarm.arm(self, at.saturating_since(now).as_nanos());
-            }
-            if let Some(delay) = data.rearm(now) {
-                // With the lock held: the timer is what `armed` says.
-                let queue = &self.engine.closings;
-                self.work.arm(self, queue, jiffies_from_ns(delay));
-            }
-            let Data { core, parts, .. } = &mut **data;
-            (result, events, parts.take_over(core), denied)
-        };
-        // Puts pages, outside the lock.
-        drop(finished);
-        self.announce(events);
-        Some((result, denied))
-    }
-
-    /// Looks at the core without changing it. Any context.
-    pub(crate) fn look<R>(&self, f: impl FnOnce(&Data) -> R) -> Option<R> {
-        self.data.lock().data.as_ref().map(|data| f(data))
-    }
-
-    /// Wakes whom the events concern.
-    fn announce(self: &Arc<Self>, events: Events) {
-        if events.readable || events.error || events.closing {
-            self.news.add(1u32, Relaxed);
-        }
-        if events.urgent {
-            self.sk.signal_urgent();
-        }
-        if events.readable || events.urgent {
-            self.sk.wake_readable();
-        }
-        if events.writable {
-            self.room_came();
-        }
-        if events.error || events.closing {
-            // Also for a close that lingers.
-            self.sk.wake_state();
-            self.kick_closing();
-        }
-    }
-
-    /// A CDC message for this connection arrived. Softirq.
-    pub(crate) fn receive_cdc(self: &Arc<Self>, msg: &cdc::Msg) {
-        {
-            let mut slot = self.data.lock();
-            if slot.data.is_none() {
-                // A validation message says nothing to who has received nothing (`SMCR-CDC-44`).
-                if self.is_negotiating() && !msg.flags.failover {
-                    slot.early = Some(*msg);
-                }
-                return;
-            }
-        }
-        let inline = self.sk.urgent_inline();
-        let time = self.sk.wants_time().then(real_now_ns);
-        let violation = self.update(|data, now| {
-            data.counters.rx_cdc = data.counters.rx_cdc.wrapping_add(1);
-            data.keepalive.touch(now);
-            data.core.set_inline(inline);
-            if !data.is_intact() {
-                return data.core.handle_eye_catcher_lost(now).err();
-            }
-            let (read, before) = data.core.recv_positions();
-            let result = data.core.handle_cdc(now, msg);
-            if let Some(time) = time {
-                let (_, end) = data.core.recv_positions();
-                data.arrivals.note(read, before, end, time);
-            }
-            data.keep_urgent();
-            result.err()
-        });
-        if let Some(Some(violation)) = violation {
-            self.report(violation);
-        }
-    }
-
-    /// Counts and logs that the peer broke a rule. Any context.
-    pub(super) fn report(&self, violation: Violation) {
-        self.net.count_violation(violation.name());
-        if self.engine.may_log(now()) {
-            pr_warn!(
-                "connection {:#x}: peer violated the protocol: {}\n",
-                self.look(|data| data.token.get()).unwrap_or(0),
-                violation.name()
-            );
-        }
-    }
-
-    /// A send slot came back. Softirq, or process context while the channel shuts down.
-    pub(crate) fn sent(self: &Arc<Self>, token: cdc::Token, good: bool) {
-        let moves = self.update(|data, now| {
-            if good {
-                data.keepalive.touch(now);
-                data.core.handle_sent(now, token);
-            } else {
-                data.core.handle_sent_flushed(token);
-            }
-            data.may_move()
-        });
-        if moves == Some(true) {
-            self.kick_closing();
-        }
-    }
-
-    /// Takes in what the socket wants of keepalive: at the start, and when an option has changed
-    /// (`SMCR-KAL-01`). Any context.
-    pub(crate) fn set_keepalive(self: &Arc<Self>) {
-        let idle = self.sk.keepalive_ms().map(u64::from);
-        let _ = self.update(|data, now| {
-            data.keepalive.set(now, idle.map(Duration::from_millis));
-        });
-    }
-
-    /// The connection has been idle for so long: has its link tested, unless that has been in use
-    /// (`SMCR-KAL-02`). Sleeps.
-    pub(super) fn check_link(self: &Arc<Self>, idle: Duration) {
-        let place = self.look(|data| {
-            let slot = data.hold.as_ref().map(|hold| hold.route.slot());
-            slot.map(|slot| (data.group.clone(), slot))
-        });
-        let Some(Some((group, slot))) = place else {
-            return;
-        };
-        let seen = group.test_if_idle(slot, idle);
-        if let Some(seen) = seen {
-            let _ = self.update(|data, _| data.keepalive.touch(seen));
-        }
-    }
-
-    /// The data side is there: sends what it has to say by itself. Any context.
-    pub(crate) fn begin(self: &Arc<Self>) {
-        let _ = self.update(|_, _| {});
-    }
-
-    /// It is this connection's turn to send, if there is a free slot. Returns whether there was none,
-    /// and it waits again. Any context.
-    pub(crate) fn transmit(self: &Arc<Self>) -> bool {
-        self.update_in(Cause::Turn, |_, _| {})
-            .is_some_and(|((), denied)| denied)
-    }
 }

@@ -8,10 +8,10 @@
 
 use super::{
     connection::Connection,
-    data::Data,
     link::ChainOwner,
     member::Member,
     route::{
+        Next,
         PeerElement,
         Route, //
     },
@@ -26,27 +26,6 @@ use crate::{
 };
 use core::mem::replace;
 use kernel::sync::Arc;
-
-/// Where a connection is to send as soon as nothing is on its way any more.
-pub(crate) enum Next {
-    /// Over another link.
-    Route(Route),
-    /// Where it is: what it was to move to is gone.
-    Stay,
-}
-
-impl Next {
-    fn is_on(&self, slot: Slot) -> bool {
-        matches!(self, Self::Route(route) if route.slot() == slot)
-    }
-}
-
-impl Data {
-    /// Whether the connection is to move, and nothing of it is on its way any more.
-    pub(super) fn may_move(&self) -> bool {
-        !self.core.is_in_flight() && self.hold.as_ref().is_some_and(|hold| hold.next.is_some())
-    }
-}
 
 impl ChainOwner for Connection {
     fn on_cdc(self: Arc<Self>, msg: &cdc::Msg) {

@@ -2,9 +2,7 @@
 
 //! Sending without a copy: MSG_ZEROCOPY, MSG_SPLICE_PAGES, io_uring's SEND_ZC.
 //!
-//! The program's pages are lent to the link; which, and for how long, `proto::cdc` knows. A part is
-//! held by [`Data`] until its octets have arrived, and by each request that reads it until that is
-//! complete, whichever is later. Only then its owner is told.
+//! The program's pages are lent to the link; which, and for how long, `proto::cdc` knows.
 
 use super::{
     connection::Connection,
@@ -22,10 +20,7 @@ use crate::{
         },
     },
     proto::cdc::{
-        lent::{
-            LEAST,
-            MAX_LENT, //
-        },
+        lent::LEAST,
         Conn,
         Segment, //
     },
@@ -37,46 +32,6 @@ use kernel::{
 
 /// A device that takes fewer pieces in a request gets no lent memory: it would be many requests.
 const LEAST_PIECES: usize = 4;
-
-/// What a connection has lent, at the places that its core says.
-#[derive(Default)]
-pub(crate) struct Parts {
-    places: [Option<Arc<Lent>>; MAX_LENT],
-    count: usize,
-}
-
-/// Parts that are over, to be dropped without locks: their owners are told then.
-pub(super) type Over = [Option<Arc<Lent>>; MAX_LENT];
-
-impl Parts {
-    /// The part at a place.
-    pub(super) fn get(&self, place: usize) -> Option<&Arc<Lent>> {
-        self.places.get(place)?.as_ref()
-    }
-
-    fn put(&mut self, place: usize, lent: Arc<Lent>) {
-        if let Some(slot) = self.places.get_mut(place) {
-            *slot = Some(lent);
-            self.count = self.count.saturating_add(1);
-        }
-    }
-
-    /// Takes out what the core does not need any more.
-    pub(super) fn take_over(&mut self, core: &Conn) -> Option<Over> {
-        if self.count == 0 {
-            return None;
-        }
-        let mut over = Over::default();
-        for (place, (part, over)) in self.places.iter_mut().zip(&mut over).enumerate() {
-            if !core.is_lent(place) {
-                *over = part.take();
-            }
-        }
-        let gone = over.iter().flatten().count();
-        self.count = self.count.saturating_sub(gone);
-        (gone != 0).then_some(over)
-    }
-}
 
 /// How a message is sent.
 #[derive(Clone, Copy)]
@@ -128,7 +83,7 @@ pub(super) fn lend(
             _ => None,
         };
         if let Some(place) = place {
-            data.parts.put(place, lent.clone());
+            data.lent_pages.put(place, lent.clone());
         }
         place.is_some()
     });
@@ -167,7 +122,7 @@ impl Connection {
         loop {
             let found = self.look(|data: &Data| {
                 let part = data.core.poll_recall()?;
-                let lent = data.parts.get(part.place)?.clone();
+                let lent = data.lent_pages.get(part.place)?.clone();
                 Some((part, lent, data.hold.as_ref()?.sendbuf.clone()))
             });
             let Some((part, lent, buffer)) = found.flatten() else {

@@ -6,6 +6,7 @@
 //! when its handshake is over. A child whose client offered no SMC-R reaches it at once.
 
 use super::{
+    accept_queue::AcceptQueue,
     connection::{
         Connection,
         Mode, //
@@ -33,25 +34,7 @@ use kernel::{
 /// When to look again after a child could not be taken for lack of memory.
 const RETRY_NS: u64 = 100_000_000;
 
-/// Children of a listener between TCP and accept.
-pub(crate) struct AcceptQueue {
-    /// Ready, in order.
-    ready: KVec<Arc<Connection>>,
-    /// With a handshake under way.
-    pending: KVec<Arc<Connection>>,
-    /// The listener is gone.
-    closed: bool,
-}
-
-impl AcceptQueue {
-    pub(crate) const fn new() -> Self {
-        Self {
-            ready: KVec::new(),
-            pending: KVec::new(),
-            closed: false,
-        }
-    }
-
+impl AcceptQueue<Connection> {
     /// The handshake of a child of `listener`, whose queue this is, is over.
     fn forget(&mut self, listener: &Connection, child: &Arc<Connection>) {
         self.pending.retain(|known| !Arc::ptr_eq(known, child));

@@ -10,7 +10,7 @@
 //! [`connection::Connection`] and the SYN the SMC option (`option.rs`); nothing else differs from
 //! TCP until both sides have shown the option. Then the work item of the connection runs the CLC
 //! handshake over the TCP connection (`handshake.rs`), the server's inside a child that accept
-//! does not see yet (`listen.rs`). Our end of the deal, made in `offer.rs`, is a place in a link
+//! does not see yet (`listen.rs`). Our end of the deal, made in `prepare.rs`, is a place in a link
 //! group (`link_group.rs`), an element of one of its RMBs (`rmb.rs`), a send buffer and a token
 //! (`tokens.rs`). A new group brings its link up by LLC messages (`llc.rs`). When the handshake
 //! ends well, the connection gets its data side (`data.rs`): `tx.rs` copies user data into the
@@ -21,6 +21,7 @@
 
 #![deny(unsafe_code)]
 
+mod accept_queue;
 mod account;
 mod buffers;
 mod connection;
@@ -34,6 +35,7 @@ mod flags;
 mod handshake;
 mod late;
 mod lent;
+mod lent_pages;
 mod link;
 mod link_group;
 mod links;
@@ -41,13 +43,16 @@ mod listed;
 mod listen;
 mod llc;
 mod member;
-mod offer;
+mod negotiation;
+mod networks;
 mod ops;
 mod option;
 mod policy;
+mod prepare;
 mod print;
 mod procfs;
 mod quota;
+mod reservation;
 mod retired;
 mod rmb;
 mod route;
@@ -56,6 +61,7 @@ mod stats;
 mod sysctl;
 mod tokens;
 mod tx;
+mod update;
 mod version;
 
 use self::{

@@ -85,3 +85,18 @@ impl Route {
         self.link().slot()
     }
 }
+
+/// Where a connection sends as soon as nothing of it is in flight.
+pub(crate) enum Next {
+    /// Over another link.
+    Route(Route),
+    /// Where it does now: the link that it was about to move to is gone.
+    Stay,
+}
+
+impl Next {
+    /// Whether that is the link `slot`.
+    pub(super) fn is_on(&self, slot: Slot) -> bool {
+        matches!(self, Self::Route(route) if route.slot() == slot)
+    }
+}

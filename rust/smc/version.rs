@@ -10,7 +10,7 @@
 use super::{
     connection::Connection,
     device::Path,
-    offer::networks, //
+    networks::networks, //
 };
 use crate::{
     kapi::{

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The children of a listener between TCP and accept.
+
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Children of a listener between TCP and accept; `C` is a connection.
+pub(crate) struct AcceptQueue<C> {
+    /// Ready, in order.
+    pub(super) ready: KVec<Arc<C>>,
+    /// With a handshake under way.
+    pub(super) pending: KVec<Arc<C>>,
+    /// The listener is gone.
+    pub(super) closed: bool,
+}
+
+impl<C> AcceptQueue<C> {
+    /// An empty queue.
+    pub(crate) const fn new() -> Self {
+        Self {
+            ready: KVec::new(),
+            pending: KVec::new(),
+            closed: false,
+        }
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Pages that programs have lent to a connection for sending without a copy.
+//!
+//! A part is held here until its octets have arrived, and by each request that reads it until that
+//! is complete, whichever is later. Only then its owner is told.
+
+use crate::{
+    kapi::mem::lent::Lent,
+    proto::cdc::{
+        lent::MAX_LENT,
+        Conn, //
+    },
+};
+use kernel::sync::Arc;
+
+/// The lent parts of a connection, at the places that its core names.
+#[derive(Default)]
+pub(crate) struct LentPages {
+    places: [Option<Arc<Lent>>; MAX_LENT],
+    /// How many of the places hold a part.
+    count: usize,
+}
+
+/// Parts that are finished. The caller drops them without locks, which tells their owners.
+pub(super) type Finished = [Option<Arc<Lent>>; MAX_LENT];
+
+impl LentPages {
+    /// The part at a place.
+    pub(super) fn get(&self, place: usize) -> Option<&Arc<Lent>> {
+        self.places.get(place)?.as_ref()
+    }
+
+    /// Holds a part at a place.
+    pub(super) fn put(&mut self, place: usize, lent: Arc<Lent>) {
+        if let Some(slot) = self.places.get_mut(place) {
+            *slot = Some(lent);
+            self.count = self.count.saturating_add(1);
+        }
+    }
+
+    /// Takes out the parts that the core has finished with.
+    pub(super) fn take_finished(&mut self, core: &Conn) -> Option<Finished> {
+        if self.count == 0 {
+            return None;
+        }
+        let mut finished = Finished::default();
+        for (place, (part, finished)) in self.places.iter_mut().zip(&mut finished).enumerate() {
+            if !core.is_lent(place) {
+                *finished = part.take();
+            }
+        }
+        let gone = finished.iter().flatten().count();
+        self.count = self.count.saturating_sub(gone);
+        (gone != 0).then_some(finished)
+    }
+}

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Our end of a connection-to-be, reserved until the handshake ends: the place on a link, the
+//! buffers and the token.
+//!
+//! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
+
+use super::{
+    buffers::Wanted,
+    data::{
+        Data,
+        Hold, //
+    },
+    lent_pages::LentPages,
+    link_group::LinkGroup,
+    quota::Payer,
+    rmb::{
+        Rmbe,
+        EYE_CATCHER_BYTES, //
+    },
+    route::{
+        PeerElement,
+        Seat, //
+    },
+    stats::Counters,
+    sysctl::Settings, //
+};
+use crate::{
+    kapi::{
+        mem::sendbuf::SendBuffer,
+        net::route::NextHop, //
+    },
+    proto::{
+        cdc::{
+            Arrivals,
+            Config as CdcConfig,
+            Conn,
+            Tcp,
+            Timers as CdcTimers, //
+        },
+        clc::{
+            Endpoint,
+            Prepared, //
+        },
+        keepalive::Keepalive,
+        llc::{
+            PeerLink,
+            PeerRmbId, //
+        },
+        reason::Reason,
+        wire::{
+            AlertToken,
+            BufSize,
+            Mac,
+            Mtu, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Size of the send buffer of a connection, and the payer.
+pub(super) struct SendMemory {
+    payer: Payer,
+    /// Size of the buffer.
+    bytes: usize,
+}
+
+impl SendMemory {
+    /// That of a buffer of the size `wanted`.
+    pub(super) fn new(wanted: Wanted, group: &LinkGroup, payer: &Payer) -> Result<Self> {
+        Ok(Self {
+            payer: payer.clone(),
+            bytes: usize::try_from(group.buffer_size(wanted).bytes())?,
+        })
+    }
+
+    /// Allocates the buffer, or a smaller one. Sleeps.
+    fn allocate(&self) -> Result<Arc<SendBuffer>> {
+        let mut bytes = self.bytes;
+        let least = usize::try_from(BufSize::MIN.bytes())?;
+        loop {
+            match self.payer.send_buffer(bytes) {
+                Ok(sendbuf) => return Ok(sendbuf),
+                Err(error) if bytes <= least => return Err(error),
+                Err(_) => bytes /= 2,
+            }
+        }
+    }
+}
+
+/// What is reserved for a connection until the handshake ends.
+pub(crate) struct Reservation {
+    pub(crate) group: Arc<LinkGroup>,
+    /// What the peer is told. Boxed, as reservations are handed around on a small stack.
+    pub(crate) prepared: KBox<Prepared>,
+    /// Where packets to the peer go first.
+    pub(super) hop: NextHop,
+    /// The place on the link that both sides name in CLC.
+    pub(super) seat: Seat,
+    pub(super) rmbe: Rmbe,
+    pub(super) memory: SendMemory,
+    /// Made when the peer's end is known, at the latest.
+    pub(super) sendbuf: Option<Arc<SendBuffer>>,
+    pub(super) token: AlertToken,
+    /// The other end of the TCP connection is a host that the group is known to be with.
+    pub(super) proven: bool,
+    pub(super) peer: Option<(Endpoint, PeerRmbId)>,
+}
+
+/// Why a reservation is taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    /// One side declined, so both know.
+    Declined,
+    /// The peer declined because it does not know the link.
+    OutOfSync,
+    /// The handshake broke off.
+    Broken,
+}
+
+impl Reservation {
+    /// Whether the group was made for this connection.
+    pub(crate) fn is_first_contact(&self) -> bool {
+        self.prepared.first_contact
+    }
+
+    /// The peer's end is known: connects the link of a new group, or checks that of an old one,
+    /// and learns where to write. Sleeps.
+    pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
+        if self.sendbuf.is_none() {
+            self.make_sendbuf()?;
+        }
+        let group = &self.group;
+        let mut slot = self.seat.link().slot();
+        if self.is_first_contact() {
+            let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
+            let link = PeerLink {
+                mac: match self.hop {
+                    NextHop::Host => peer.mac,
+                    NextHop::Gateway(mac) => Mac::new(mac),
+                },
+                gid: peer.gid,
+                qpn: peer.qpn,
+            };
+            group
+                .connect(&link, peer.psn, peer.path_mtu(own))
+                .map_err(|_| Reason::ReadyLink)?;
+        } else {
+            // A client may have chosen another link than we did; each side writes by its own
+            // (`SMCR-CLC-320`, `SMCR-CLC-321`).
+            let named = group.link_of_peer(peer.gid, peer.mac, peer.qpn);
+            slot = named
+                .filter(|named| *named == slot || group.is_active(*named))
+                .ok_or(Reason::NoActiveLink)?;
+        }
+        let rmb = if self.proven {
+            let rmb = group.peer_rmb(slot, peer.rtoken());
+            let rmb = rmb.ok_or(Reason::RtokenTable)?;
+            // The peer gives an RMBE to a new connection that an old one of ours still writes to:
+            // the old one is over (`SMCR-RMB-24`).
+            group.evict(&Self::element(peer, rmb), None);
+            rmb
+        } else {
+            let rmb = group.known_rmb(slot, peer.rtoken());
+            let rmb = rmb.ok_or(Reason::NoActiveLink)?;
+            group.expect_conflicts();
+            if group.writer(&Self::element(peer, rmb), None).is_some() {
+                return Err(Reason::NoActiveLink);
+            }
+            rmb
+        };
+        self.peer = Some((*peer, rmb));
+        Ok(())
+    }
+
+    /// Allocates the send buffer. Context: may sleep.
+    pub(super) fn make_sendbuf(&mut self) -> Result<(), Reason> {
+        let sendbuf = self.memory.allocate().map_err(|_| Reason::Memory)?;
+        self.sendbuf = Some(sendbuf);
+        Ok(())
+    }
+
+    /// What the peer says is its element.
+    fn element(peer: &Endpoint, rmb: PeerRmbId) -> PeerElement {
+        PeerElement {
+            rmb,
+            index: peer.rmbe_index,
+            size: peer.buf_size,
+        }
+    }
+
+    /// The data side of the connection, with the core in its first state. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// The reservation comes back.
+    pub(super) fn build(mut self, settings: &Settings) -> Result<KBox<Data>, (Self, Error)> {
+        let (Some((peer, rmb)), Some(sendbuf)) = (self.peer, self.sendbuf.take()) else {
+            return Err((self, EINVAL));
+        };
+        let peer_element = Self::element(&peer, rmb);
+        let slot = self.seat.link().slot();
+        let route = self.group.route(slot, &sendbuf, &peer_element);
+        let route = match route {
+            Ok(route) => route,
+            Err(error) => return Err((self, error)),
+        };
+        let eye_catcher = self.group.has_eye_catchers();
+        if eye_catcher && self.prepared.first_contact {
+            // The peer has known the element since before it said so, but leaves the place alone.
+            if let Err(error) = self.rmbe.mark() {
+                return Err((self, error));
+            }
+        }
+        let config = CdcConfig {
+            token: peer.alert_token,
+            sndbuf: u32::try_from(sendbuf.len()).unwrap_or(0),
+            local_rmbe: self.prepared.endpoint.buf_size.bytes(),
+            peer_rmbe: peer.buf_size.bytes(),
+            origin: match eye_catcher {
+                true => EYE_CATCHER_BYTES,
+                false => 0,
+            },
+            cork_bytes: settings.autocorking_size(),
+            max_write: CdcConfig::MAX_WRITE,
+            timers: CdcTimers {
+                drain_all: settings.orphan_time(),
+                ..CdcTimers::DEFAULT
+            },
+        };
+        let Some(core) = Conn::new(&config) else {
+            return Err((self, EINVAL));
+        };
+        let Ok(uninit) = KBox::<Data>::new_uninit(GFP_KERNEL) else {
+            return Err((self, ENOMEM));
+        };
+        let memory = self.rmbe.memory().clone();
+        let element = self.rmbe.element;
+        let data = Data {
+            core,
+            token: self.token,
+            group: self.group,
+            memory,
+            element,
+            eye_catcher,
+            hold: Some(Hold {
+                route,
+                next: None,
+                rmbe: self.rmbe,
+                sendbuf,
+            }),
+            peer_element,
+            keepalive: Keepalive::default(),
+            armed: None,
+            lent_pages: LentPages::default(),
+            counters: Counters::default(),
+            tcp: Tcp::Keep,
+            arrivals: Arrivals::default(),
+            urgent_byte: 0,
+            shown: false,
+            orphan: None,
+        };
+        Ok(KBox::write(uninit, data))
+    }
+
+    /// The handshake came to nothing: gives everything back. A group made for this connection
+    /// goes with it (`SMCR-FBK-19`), unless others use it already; one that the peer says it knows
+    /// nothing of is put to the test. Sleeps.
+    pub(crate) fn release(self, how: Release) {
+        let known = self.group.tokens.lock().remove(self.token);
+        drop(known);
+        match how {
+            Release::Declined | Release::OutOfSync => self.rmbe.retire(),
+            // The peer may believe that the connection is on, and write.
+            Release::Broken => drop(self.rmbe),
+        }
+        drop(self.sendbuf);
+        if self.prepared.first_contact && self.group.abandon() {
+            return;
+        }
+        if how == Release::OutOfSync && self.proven {
+            self.group.doubt();
+        }
+        self.group.connection_left();
+    }
+}
