@@ -9,6 +9,7 @@
 //! peer takes its time for. When it is registered everywhere, the peer is told.
 
 use super::{
+    context::now,
     end::End,
     link_group::{
         Inner,
@@ -17,7 +18,6 @@ use super::{
         REGISTER, //
     },
     member::Member,
-    now,
     quota::Payer,
     rmb::{
         Known,
@@ -231,7 +231,7 @@ impl LinkGroup {
             }
             let elements = share::elements(size, self.tokens.lock().live());
             inner.add_rmb(payer, size, elements, Known::Registering)?;
-            self.register_work.kick(self, &self.engine.links);
+            self.register_work.kick(self, &self.context.links);
         }
         inner.add_waiter(waiter)?;
         Ok(Taken::Wait)

@@ -9,20 +9,20 @@
 use super::{
     accept_queue::AcceptQueue,
     contention::Contention,
+    context::now,
     data::{
         Cause,
         DataSlot, //
     },
+    engine::Engine,
     handshake::{
         Handshake,
         Mail, //
     },
-    now,
     stats::{
         NetState,
         Side, //
     },
-    Engine, //
 };
 use crate::{
     kapi::{
@@ -190,7 +190,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Makes a context in [`Mode::Tcp`] and enters it in its namespace's list. Sleeps.
     pub(crate) fn new(engine: &Arc<Engine>, sk: ARef<Sock>, side: Side) -> Result<Arc<Self>> {
-        let net = engine.net_state(sk.net_cookie())?;
+        let net = engine.nets.state(sk.net_cookie())?;
         let module = ModuleRef::new().ok_or(ENODEV)?;
         let limits = net.settings.limits_handshakes();
         let connection = Arc::pin_init(
@@ -308,12 +308,13 @@ impl Connection {
 
     /// Runs the handshake (or a listener's accept queue) soon. Any context.
     pub(crate) fn kick_handshake(self: &Arc<Self>) {
-        self.handshake_work.kick(self, &self.engine.handshakes);
+        self.handshake_work
+            .kick(self, &self.engine.context.handshakes);
     }
 
     /// Runs what is due at the end of the connection soon. Any context.
     pub(crate) fn kick_closing(self: &Arc<Self>) {
-        self.work.kick(self, &self.engine.closings);
+        self.work.kick(self, &self.engine.context.closings);
     }
 
     /// The LLC side of first contact has come to an end. Any context.
@@ -328,7 +329,7 @@ impl Connection {
     pub(super) fn retry_handshake(self: &Arc<Self>) {
         let delay = jiffies_from_ns(self.handshake_contention.missed().as_nanos());
         self.handshake_work
-            .arm(self, &self.engine.handshakes, delay);
+            .arm(self, &self.engine.context.handshakes, delay);
     }
 
     /// Runs the work item of the end again when the sock lock may be free.
@@ -344,7 +345,7 @@ impl Connection {
             let delay = at.saturating_since(now).as_nanos();
             // With the lock held: the timer is what `armed` says.
             self.work
-                .arm(self, &self.engine.closings, jiffies_from_ns(delay));
+                .arm(self, &self.engine.context.closings, jiffies_from_ns(delay));
         }
     }
 

@@ -4,40 +4,24 @@
 //!
 //! Source: RFC 7609 section 3.5.1.2; which devices qualify is local policy.
 
-use super::{
-    engine,
-    Engine, //
-};
 use crate::{
     kapi::{
         net::netdev::Egress,
-        rdma::{
-            client::{
-                ClientOps,
-                Event,
-                Slot, //
-            },
-            device::{
-                Device,
-                GidWant,
-                LocalGid, //
-            },
-        },
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
-        },
-        work::{
-            new_deferred,
-            Deferred,
-            Run, //
+        rdma::device::{
+            Device,
+            GidWant,
+            LocalGid, //
         },
     },
     proto::wire::Mac, //
 };
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
 };
 
 /// A port of a device and the address it has in the network of a connection.
@@ -72,19 +56,42 @@ fn serves(device: &Device, port: u32, net_cookie: u64) -> bool {
         .is_some_and(|netdev| netdev.net_cookie == net_cookie)
 }
 
-impl Engine {
+/// The RDMA devices of the host.
+#[pin_data]
+pub(crate) struct Devices {
+    #[pin]
+    list: Mutex<KVec<Arc<Device>>>,
+}
+
+impl Devices {
+    /// No device yet. Context: may sleep.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let list = new_mutex!(KVec::new(), "rdma_sock_devices");
+        Arc::pin_init(pin_init!(Self { list <- list }), GFP_KERNEL)
+    }
+
+    /// Enters a device. Context: may sleep.
+    pub(super) fn add(&self, device: &Arc<Device>) -> Result {
+        Ok(self.list.lock().push(device.clone(), GFP_KERNEL)?)
+    }
+
+    /// Takes a device out. Context: may sleep.
+    pub(super) fn remove(&self, device: &Arc<Device>) {
+        self.list.lock().retain(|known| !Arc::ptr_eq(known, device));
+    }
+
     /// Copies the list of devices. The caller looks at them without the lock of the list, so that a
     /// slow driver delays no user of another device. Sleeps.
-    pub(crate) fn known_devices(&self) -> Result<KVec<Arc<Device>>> {
-        let devices = self.devices.lock();
+    pub(crate) fn known(&self) -> Result<KVec<Arc<Device>>> {
+        let devices = self.list.lock();
         let mut known = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
         known.extend_from_slice(&devices, GFP_KERNEL)?;
         Ok(known)
     }
 
     /// Whether any device could carry SMC-R for this network namespace. Sleeps.
-    pub(crate) fn has_device(&self, net_cookie: u64) -> bool {
-        self.known_devices().is_ok_and(|devices| {
+    pub(crate) fn serve(&self, net_cookie: u64) -> bool {
+        self.known().is_ok_and(|devices| {
             devices.iter().any(|device| {
                 (1..=device.phys_ports()).any(|port| serves(device, port, net_cookie))
             })
@@ -100,7 +107,7 @@ impl Engine {
             ip: Some(ip),
             net_cookie: Some(net_cookie),
         };
-        self.known_devices().ok()?.iter().find_map(|device| {
+        self.known().ok()?.iter().find_map(|device| {
             let (port, gid) = device.find_port(egress.ifindex, &want)?;
             Some(Path {
                 device: device.clone(),
@@ -119,7 +126,7 @@ impl Engine {
         path: &Path,
         taken: impl Fn(&Arc<Device>, u32) -> bool,
     ) -> Option<Path> {
-        self.known_devices().ok()?.iter().find_map(|device| {
+        self.known().ok()?.iter().find_map(|device| {
             let (port, gid) =
                 device.find_neighbour(&path.gid, net_cookie, |port| taken(device, port))?;
             Some(Path {
@@ -148,107 +155,4 @@ pub(crate) trait PortUser: Send + Sync {
 
     /// The device goes: on return nothing of the user is on it.
     fn device_removed(&self, device: &Arc<Device>);
-}
-
-/// Our client of the verbs core. Its data of a device is the device.
-pub(crate) struct SmcClient;
-
-/// What has happened to a device and was not looked at yet.
-#[derive(Clone, Copy, Default)]
-struct News {
-    /// Ports that failed, and ports with other addresses: one bit each.
-    failed: u64,
-    changed: u64,
-    /// The device does not work any more.
-    fatal: bool,
-}
-
-/// What the client keeps per device.
-#[pin_data]
-pub(crate) struct SmcDevice {
-    device: Arc<Device>,
-    engine: Arc<Engine>,
-    user: Arc<dyn PortUser>,
-    #[pin]
-    news: SpinLockBh<News>,
-    #[pin]
-    work: Deferred<SmcDevice>,
-}
-
-/// The bit of a port. All of the ports whose numbers are too large share one.
-const fn bit(port: u32) -> u64 {
-    match 1u64.checked_shl(port) {
-        Some(bit) => bit,
-        None => 1 << 63,
-    }
-}
-
-impl Run<0> for SmcDevice {
-    fn run(this: Arc<Self>) {
-        let news = core::mem::take(&mut *this.news.lock());
-        let (user, device) = (&this.user, &this.device);
-        if news.fatal {
-            user.device_failed(device);
-        }
-        for port in 1..=device.phys_ports() {
-            if news.failed & bit(port) != 0 {
-                user.port_failed(device, port);
-            }
-            if news.changed & bit(port) != 0 {
-                user.addresses_changed(device, port);
-            }
-        }
-        user.ports_added();
-    }
-}
-
-impl ClientOps for SmcClient {
-    type Data = SmcDevice;
-
-    fn slot() -> &'static Slot {
-        static SLOT: Slot = Slot::new();
-        &SLOT
-    }
-
-    fn add(device: &Arc<Device>) -> Result<Arc<SmcDevice>> {
-        let engine = engine().ok_or(ENODEV)?;
-        let data = Arc::pin_init(
-            pin_init!(SmcDevice {
-                device: device.clone(),
-                user: engine.clone(),
-                engine,
-                news <- new_spinlock_bh!(News::default(), "rdma_sock_device_news"),
-                work <- new_deferred!("rdma_sock_device_work"),
-            }),
-            GFP_KERNEL,
-        )?;
-        let engine = &data.engine;
-        engine.devices.lock().push(device.clone(), GFP_KERNEL)?;
-        data.user.ports_added();
-        Ok(data)
-    }
-
-    fn remove(data: Arc<SmcDevice>) {
-        data.work.cancel_sync();
-        let (engine, device) = (&data.engine, &data.device);
-        engine
-            .devices
-            .lock()
-            .retain(|known| !Arc::ptr_eq(known, device));
-        data.user.device_removed(device);
-    }
-
-    fn event(data: &Arc<SmcDevice>, event: Event) {
-        {
-            let mut news = data.news.lock();
-            match event {
-                Event::PortError(port) => news.failed |= bit(port),
-                Event::GidChange(port) => news.changed |= bit(port),
-                Event::DeviceFatal => news.fatal = true,
-                // A link may be added, which is tried after any news.
-                Event::PortActive(_) => {}
-            }
-        }
-        data.work.kick(data, &data.engine.links);
-    }
 }

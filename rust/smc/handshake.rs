@@ -5,7 +5,7 @@
 //! Source: RFC 7609 sections 3.5.1, 3.5.2; the decisions are in `proto::clc`.
 
 use super::{
-    now,
+    context::now,
     reservation::Reservation, //
 };
 use crate::proto::{

@@ -8,13 +8,20 @@
 //! [`Phase::Ready`] when the LLC side says so, and ends [`Phase::Dead`]: out of the registry, its
 //! connections broken, its verbs objects gone. A dead group never comes back.
 //!
-//! Locks, in order: `Connection::handshake`, [`LinkGroup::inner`], `Engine::groups`, then the
+//! Locks, in order: `Connection::handshake`, [`LinkGroup::inner`], `LinkGroups::list`, then the
 //! spinlocks (`Connection::data`, [`LinkGroup::tokens`], [`LinkGroup::ports`], the inbox of a
 //! link), none of which is held while another of them is taken, except that `data` may be held when
 //! the others are.
 
 use super::{
-    device::Path,
+    context::{
+        now,
+        Context, //
+    },
+    device::{
+        Devices,
+        Path, //
+    },
     end::{
         End,
         Shape, //
@@ -28,8 +35,10 @@ use super::{
         is_same,
         Member, //
     },
-    now,
-    quota::Payer,
+    quota::{
+        Payer,
+        Quotas, //
+    },
     rmb::{
         Known,
         Rmb,
@@ -40,13 +49,15 @@ use super::{
         Route,
         Seat, //
     },
-    stats::NetState,
+    stats::{
+        NetState,
+        Nets, //
+    },
     sysctl::Settings,
     tokens::{
         Tokens,
         MAX_CONNECTIONS, //
     },
-    Engine, //
 };
 use crate::{
     kapi::{
@@ -67,7 +78,6 @@ use crate::{
     },
     proto::{
         clc::{
-            Endpoint,
             Terms,
             Version, //
         },
@@ -81,7 +91,6 @@ use crate::{
             Role,
             Slot, //
         },
-        quota::Forming,
         ring::ArrayQueue,
         share,
         time::Instant,
@@ -185,6 +194,38 @@ struct Port {
     number: u32,
 }
 
+/// The link groups of the host, with what they need of it.
+#[pin_data]
+pub(crate) struct LinkGroups {
+    #[pin]
+    pub(super) list: Mutex<KVec<Arc<LinkGroup>>>,
+    pub(super) context: Arc<Context>,
+    pub(super) devices: Arc<Devices>,
+    pub(super) quotas: Arc<Quotas>,
+    pub(super) nets: Arc<Nets>,
+}
+
+impl LinkGroups {
+    /// No group yet. Context: may sleep.
+    pub(super) fn make(
+        context: &Arc<Context>,
+        devices: &Arc<Devices>,
+        quotas: &Arc<Quotas>,
+        nets: &Arc<Nets>,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                list <- new_mutex!(KVec::new(), "rdma_sock_groups"),
+                context: context.clone(),
+                devices: devices.clone(),
+                quotas: quotas.clone(),
+                nets: nets.clone(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
 /// A link group.
 #[pin_data]
 pub(crate) struct LinkGroup {
@@ -203,7 +244,9 @@ pub(crate) struct LinkGroup {
     pub(super) hosts: SpinLockBh<Hosts>,
     /// Two connections may have been given the same element of the peer.
     conflicts: Atomic<bool>,
-    pub(super) engine: Arc<Engine>,
+    /// Where the group is found while it lives, and what it needs of the host.
+    pub(super) groups: Arc<LinkGroups>,
+    pub(super) context: Arc<Context>,
     phase: Atomic<u32>,
     #[pin]
     pub(super) inner: Mutex<Inner>,
@@ -380,8 +423,8 @@ pub(crate) enum Join {
 impl LinkGroup {
     /// Makes an empty group in [`Phase::Forming`]. Sleeps.
     #[inline(never)]
-    fn new(
-        engine: &Arc<Engine>,
+    pub(super) fn new(
+        groups: &Arc<LinkGroups>,
         role: Role,
         key: Key,
         path: Path,
@@ -389,16 +432,18 @@ impl LinkGroup {
         from: [u8; 16],
     ) -> Result<Arc<Self>> {
         let tokens = Tokens::new()?;
+        let net = groups.nets.state(key.net)?;
         Arc::pin_init(
             try_pin_init!(Self {
-                id: engine.next_group_id(),
+                id: groups.context.next_group_id(),
                 role,
                 key,
                 path,
                 terms,
                 hosts <- new_spinlock_bh!(Hosts::new(from, now()), "rdma_sock_group_hosts"),
                 conflicts: Atomic::new(false),
-                engine: engine.clone(),
+                groups: groups.clone(),
+                context: groups.context.clone(),
                 phase: Atomic::new(Phase::Forming.code()),
                 inner <- new_mutex!(Inner {
                     ends: [const { None }; MAX_LINKS],
@@ -421,8 +466,8 @@ impl LinkGroup {
                 register_work <- new_deferred!("rdma_sock_group_register"),
                 close_work <- new_deferred!("rdma_sock_group_close"),
                 suggested: Atomic::new(false),
-                settings: engine.settings(key.net)?,
-                net: engine.net_state(key.net)?,
+                settings: net.settings.clone(),
+                net,
                 dead <- Completion::new(),
             }),
             GFP_KERNEL,
@@ -445,7 +490,7 @@ impl LinkGroup {
 
     /// Runs the LLC work item soon. Any context.
     pub(super) fn kick(self: &Arc<Self>) {
-        self.work.kick(self, &self.engine.links);
+        self.work.kick(self, &self.context.links);
     }
 
     /// Whether the group uses this device. Any context.
@@ -496,7 +541,7 @@ impl LinkGroup {
             send_slots: self.settings.send_slots(),
             recv_slots: self.settings.recv_slots(),
             has_long_messages: self.has_long_messages(),
-            uid: self.engine.next_link_id(),
+            uid: self.context.next_link_id(),
         };
         let made = End::new(self.clone(), slot, path, &shape);
         match (made, inner.ends.get_mut(slot.index())) {
@@ -526,153 +571,19 @@ impl LinkGroup {
         }
     }
 
-    /// Finds the server group for a Proposal of `waiter`, whose peer is the host `from`, or enters a
-    /// new one, atomically. Sleeps.
-    ///
-    /// The peer ID of a Proposal is a claim. So a group is joined only by a host that it is known
-    /// to be with, and waited for only by the host of its founder: a liar gets a group of its own.
-    /// So does a waiter whose Proposal came at `since`, when it has waited long enough.
-    pub(crate) fn join(
-        engine: &Arc<Engine>,
-        key: Key,
-        path: &Path,
-        terms: Terms,
-        (waiter, from): (&Arc<dyn Member>, [u8; 16]),
-        since: Instant,
-    ) -> Result<Join> {
-        let mut fresh = None;
-        loop {
-            let found = {
-                let mut groups = engine.groups.lock();
-                let mut fitting = groups.iter().filter(|group| {
-                    let joins = match group.phase() {
-                        Phase::Ready => group.is_with(&from),
-                        Phase::Forming => group.hosts.lock().is_waited_for(&from, since, now()),
-                        Phase::Dead => false,
-                    };
-                    joins
-                        && group.role == Role::Server
-                        && group.key == key
-                        && group.is_on_port(&path.device, path.port)
-                        && group.has_room()
-                });
-                let found = fitting.next();
-                match (found, fresh.take()) {
-                    (Some(group), _) => Some(group.clone()),
-                    (None, Some(fresh)) => {
-                        Self::enter(engine, &mut groups, &fresh, &from)?;
-                        return Ok(Join::New(fresh));
-                    }
-                    (None, None) => None,
-                }
-            };
-            let Some(found) = found else {
-                // Made without the lock; then looked again.
-                fresh = Some(Self::new(
-                    engine,
-                    Role::Server,
-                    key,
-                    path.clone(),
-                    terms,
-                    from,
-                )?);
-                continue;
-            };
-            let mut inner = found.inner.lock();
-            match found.phase() {
-                Phase::Ready => {
-                    drop(inner);
-                    return Ok(Join::Ready(found));
-                }
-                Phase::Forming => {
-                    inner.add_waiter(waiter.clone())?;
-                    return Ok(Join::Wait);
-                }
-                // It died since we looked: look again.
-                Phase::Dead => continue,
-            }
-        }
-    }
-
     /// Whether LLC messages may be longer than 44 octets. Any context.
     pub(super) fn has_long_messages(&self) -> bool {
         self.terms.version == Version::V2
     }
 
     /// Whether another connection may join. Any context.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         let tokens = self.tokens.lock();
         tokens.has_room() && tokens.live() < usize::from(self.terms.max_conns)
     }
 
-    /// Enters a new client group. Sleeps.
-    pub(crate) fn new_client(
-        engine: &Arc<Engine>,
-        key: Key,
-        path: &Path,
-        terms: Terms,
-        from: [u8; 16],
-    ) -> Result<Arc<Self>> {
-        let group = Self::new(engine, Role::Client, key, path.clone(), terms, from)?;
-        Self::enter(engine, &mut engine.groups.lock(), &group, &from)?;
-        Ok(group)
-    }
-
-    /// Enters a new group, which a TCP connection to or from `from` makes, in the registry. Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// `ENOBUFS` when too many are in first contact, during which nothing is known of the peer.
-    fn enter(
-        engine: &Engine,
-        groups: &mut KVec<Arc<Self>>,
-        fresh: &Arc<Self>,
-        from: &[u8; 16],
-    ) -> Result {
-        let mut forming = Forming::default();
-        let of_namespace =
-            |group: &&Arc<Self>| group.key.net == fresh.key.net && group.phase() == Phase::Forming;
-        for group in groups.iter().filter(of_namespace) {
-            forming.count(group.hosts.lock().is_of_peer(from));
-        }
-        if !forming.allows_another(&engine.caps(&fresh.settings)) {
-            return Err(ENOBUFS);
-        }
-        groups.push(fresh.clone(), GFP_KERNEL)?;
-        Ok(())
-    }
-
-    /// Finds the client group, and the link of it, that the server at `from` named in its Accept
-    /// (`SMCR-CLC-223`); rather one that is known to be with that host. Sleeps.
-    pub(crate) fn find_client(
-        engine: &Engine,
-        key: &Key,
-        end: &Endpoint,
-        from: &[u8; 16],
-    ) -> Option<NamedLink> {
-        let candidates = {
-            let groups = engine.groups.lock();
-            let mut candidates = KVec::new();
-            for group in groups.iter() {
-                if group.role == Role::Client && group.key == *key && group.phase() != Phase::Dead {
-                    candidates.push(group.clone(), GFP_KERNEL).ok()?;
-                }
-            }
-            candidates
-        };
-        let named = candidates.into_iter().filter_map(|group| {
-            let slot = group.link_of_peer(end.gid, end.mac, end.qpn)?;
-            Some(NamedLink {
-                slot,
-                proven: group.is_with(from),
-                group,
-            })
-        });
-        named.reduce(|found, other| if found.proven { found } else { other })
-    }
-
     /// Whether a host is known to be one that the group is with. Any context.
-    fn is_with(&self, host: &[u8; 16]) -> bool {
+    pub(super) fn is_with(&self, host: &[u8; 16]) -> bool {
         self.hosts.lock().includes(host)
     }
 
@@ -854,8 +765,8 @@ impl LinkGroup {
             return;
         }
         self.set_phase(Phase::Dead);
-        self.engine
-            .groups
+        self.groups
+            .list
             .lock()
             .retain(|known| !Arc::ptr_eq(known, self));
         self.tokens.lock().close();
@@ -896,45 +807,6 @@ impl LinkGroup {
         true
     }
 
-    pub(super) fn matching(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) -> KVec<Arc<Self>> {
-        let groups = engine.groups.lock();
-        let mut picked = KVec::new();
-        for group in groups.iter().filter(|group| pick(group)) {
-            // Without memory the rest is found by the next event; removal loops until none is left.
-            if picked.push(group.clone(), GFP_KERNEL).is_err() {
-                break;
-            }
-        }
-        picked
-    }
-
-    /// Tells the peers of all matching groups that it is over, and ends the groups when they know,
-    /// at the latest when the timers of the core have run out. Sleeps.
-    pub(crate) fn dismiss_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
-        let groups = Self::matching(engine, &pick);
-        for group in groups.iter() {
-            group.say_goodbye();
-        }
-        for group in groups.iter() {
-            group.wait_dead();
-        }
-        Self::terminate_all(engine, pick);
-    }
-
-    /// Ends all matching groups at once and waits for it. Sleeps.
-    pub(crate) fn terminate_all(engine: &Engine, pick: impl Fn(&LinkGroup) -> bool) {
-        loop {
-            let groups = Self::matching(engine, &pick);
-            if groups.is_empty() {
-                break;
-            }
-            for group in groups {
-                let mut inner = group.inner.lock();
-                group.dismantle(&mut inner);
-            }
-        }
-    }
-
     /// A connection has left; the group may become idle. Any context.
     pub(crate) fn connection_left(self: &Arc<Self>) {
         if self.tokens.lock().live() == 0 {
@@ -963,7 +835,7 @@ impl LinkOwner for LinkGroup {
     }
 
     fn on_request_failed(&self, status: WcStatus) {
-        if self.engine.may_log(now()) {
+        if self.context.may_log() {
             pr_warn!(
                 "link group {:#x}: a work request failed: {}\n",
                 self.id,

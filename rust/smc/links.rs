@@ -12,6 +12,7 @@
 //! posted has completed ([`Member::migrate`]).
 
 use super::{
+    context::now,
     device::{
         Path,
         PortUser, //
@@ -19,13 +20,12 @@ use super::{
     link_group::{
         Inner,
         LinkGroup,
+        LinkGroups,
         Phase, //
     },
     member::Member,
-    now,
     route::Route,
-    tokens::MAX_CONNECTIONS,
-    Engine, //
+    tokens::MAX_CONNECTIONS, //
 };
 use crate::{
     kapi::rdma::device::Device,
@@ -95,7 +95,8 @@ impl LinkGroup {
 
     /// A port that no link of the group uses yet, in the network of the group. Sleeps.
     fn unused_port(&self, inner: &Inner) -> Option<Path> {
-        self.engine
+        self.groups
+            .devices
             .find_other(self.key.net, &self.path, |device, port| {
                 let mut ends = inner.ends.iter().flatten();
                 ends.any(|end| end.is_on_port(device, port))
@@ -136,7 +137,7 @@ impl LinkGroup {
             return;
         };
         // A peer may have links come and go.
-        if self.engine.may_log(now()) {
+        if self.context.may_log() {
             pr_info!(
                 "link group {:#x}: link up on {}\n",
                 self.id,
@@ -164,7 +165,7 @@ impl LinkGroup {
             }
         });
         // RMBs that were made meanwhile may have to be registered on it.
-        self.register_work.kick(self, &self.engine.links);
+        self.register_work.kick(self, &self.context.links);
         // There may be ports for more, one after the other (`SMCR-LLF-20`).
         if self.role == Role::Server && self.terms.max_links > 2 {
             self.suggested.store(true, Relaxed);
@@ -301,10 +302,10 @@ impl LinkGroup {
     }
 }
 
-impl PortUser for Engine {
+impl PortUser for LinkGroups {
     /// A port may have become usable: groups look whether it is good for another link. Sleeps.
     fn ports_added(&self) {
-        for group in LinkGroup::matching(self, |group| group.phase() == Phase::Ready) {
+        for group in self.matching(|group| group.phase() == Phase::Ready) {
             group.suggested.store(true, Relaxed);
             group.kick();
         }
@@ -313,7 +314,7 @@ impl PortUser for Engine {
     /// Something is wrong with a port: a link on it is given up at once if there is another, and
     /// tested if there is none. Sleeps.
     fn port_failed(&self, device: &Arc<Device>, number: u32) {
-        for group in LinkGroup::matching(self, |group| group.is_on_port(device, number)) {
+        for group in self.matching(|group| group.is_on_port(device, number)) {
             let inner = group.inner.lock();
             let is_there = |slot| {
                 let end = inner.end(slot);
@@ -339,7 +340,7 @@ impl PortUser for Engine {
             let mut ends = inner.ends.iter().flatten();
             ends.any(|end| end.is_on_port(device, number) && !end.path.is_current())
         };
-        let on_port = LinkGroup::matching(self, |group| group.is_on_port(device, number));
+        let on_port = self.matching(|group| group.is_on_port(device, number));
         if on_port.iter().any(|group| lost(group)) {
             self.port_failed(device, number);
         }
@@ -348,7 +349,7 @@ impl PortUser for Engine {
     /// A device goes away: links on it end. Groups with another link go on, the others tell the
     /// peer that they end. On return nothing of any group is on the device. Sleeps.
     fn device_removed(&self, device: &Arc<Device>) {
-        let groups = LinkGroup::matching(self, |group| group.is_on(device));
+        let groups = self.matching(|group| group.is_on(device));
         for group in groups.iter() {
             if !group.leave_links(device) {
                 group.say_goodbye();
@@ -357,12 +358,12 @@ impl PortUser for Engine {
         for group in groups.iter().filter(|group| group.is_on(device)) {
             group.wait_dead();
         }
-        LinkGroup::terminate_all(self, |group| group.is_on(device));
+        self.terminate_all(|group| group.is_on(device));
     }
 
     /// Breaks the links on that device, without waiting. Sleeps.
     fn device_failed(&self, device: &Arc<Device>) {
-        for group in LinkGroup::matching(self, |group| group.is_on(device)) {
+        for group in self.matching(|group| group.is_on(device)) {
             let inner = group.inner.lock();
             for end in inner.ends.iter().flatten().filter(|end| end.is_on(device)) {
                 end.link.broke();

@@ -79,9 +79,11 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
                 if error != EAGAIN {
                     // No event tells when there is memory again.
                     let delay = jiffies_from_ns(RETRY_NS);
-                    listener
-                        .handshake_work
-                        .arm(listener, &listener.engine.handshakes, delay);
+                    listener.handshake_work.arm(
+                        listener,
+                        &listener.engine.context.handshakes,
+                        delay,
+                    );
                 }
                 return;
             }

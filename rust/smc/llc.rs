@@ -5,6 +5,7 @@
 //! Source: RFC 7609 section 3.3 to 3.5, appendix C; the decisions are in `proto::llc`.
 
 use super::{
+    context::now,
     end::End,
     link::LlcMessage,
     link_group::{
@@ -15,7 +16,6 @@ use super::{
         LLC, //
     },
     member::Member,
-    now,
     rmb::Known, //
 };
 use crate::{
@@ -135,7 +135,7 @@ impl LinkGroup {
         self.drive(&mut inner);
         self.conclude(&mut inner);
         // The peer may have been quicker.
-        self.work.kick(self, &self.engine.links);
+        self.work.kick(self, &self.context.links);
         Ok(())
     }
 
@@ -245,14 +245,14 @@ impl LinkGroup {
             Action::RkeyDeleted(id) => inner.forget_rmb(id),
             Action::LinkDown { slot, cause } => {
                 self.net.count_link_down(cause.name());
-                if self.engine.may_log(now()) {
+                if self.context.may_log() {
                     pr_warn!("link group {:#x}: link down: {}\n", self.id, cause.name());
                 }
                 self.drop_end(inner, slot);
             }
             Action::Terminate { cause } => {
                 self.net.count_group_ended();
-                if self.engine.may_log(now()) {
+                if self.context.may_log() {
                     pr_info!("link group {:#x}: ended: {}\n", self.id, cause.name());
                 }
                 inner.over = true;
@@ -297,7 +297,7 @@ impl LinkGroup {
             match left.filter(|left| *left > Duration::ZERO) {
                 Some(left) => {
                     let delay = jiffies_from_ns(left.as_nanos());
-                    self.work.arm(self, &self.engine.links, delay);
+                    self.work.arm(self, &self.context.links, delay);
                 }
                 None => self.dismantle(inner),
             }
@@ -311,7 +311,7 @@ impl LinkGroup {
         if let Some(at) = earliest(earliest(timer, idle), unused) {
             let delay = at.saturating_since(now()).as_nanos();
             self.work
-                .arm(self, &self.engine.links, jiffies_from_ns(delay));
+                .arm(self, &self.context.links, jiffies_from_ns(delay));
         }
     }
 

@@ -24,12 +24,15 @@
 mod accept_queue;
 mod account;
 mod buffers;
+mod client;
 mod connection;
 mod contention;
+mod context;
 mod data;
 mod device;
 mod eid;
 mod end;
+mod engine;
 mod failover;
 mod flags;
 mod handshake;
@@ -44,6 +47,7 @@ mod listen;
 mod llc;
 mod member;
 mod negotiation;
+mod netns;
 mod networks;
 mod ops;
 mod option;
@@ -52,6 +56,7 @@ mod prepare;
 mod print;
 mod procfs;
 mod quota;
+mod registry;
 mod reservation;
 mod retired;
 mod rmb;
@@ -65,158 +70,40 @@ mod update;
 mod version;
 
 use self::{
-    account::Account,
-    device::SmcClient,
-    link_group::LinkGroup,
+    client::SmcClient,
+    engine::{
+        Engine,
+        Published, //
+    },
+    netns::{
+        Files,
+        Namespaces, //
+    },
     ops::SmcOps,
     option::SmcPolicy,
-    procfs::ProcDir,
-    quota::CgroupAccount,
-    stats::NetState,
-    sysctl::{
-        Files,
-        NetSettings,
-        Settings, //
-    },
+    procfs::ProcDir, //
 };
-use crate::{
-    kapi::{
-        net::{
-            family::Registration as Family,
-            netns::{
-                Net,
-                NetOps,
-                NetRegistration, //
-            },
-            option::{
-                Backend,
-                Kind, //
-            },
-            proc::NetProc, //
+use crate::kapi::{
+    net::{
+        family::Registration as Family,
+        netns::NetRegistration,
+        option::{
+            Backend,
+            Kind, //
         },
-        rdma::{
-            client::Registration,
-            device::Device, //
-        },
-        sync::Global,
-        time::now_ns,
-        work::WorkQueue, //
+        proc::NetProc, //
     },
-    proto::{
-        clc::EidList,
-        time::Instant, //
-    },
+    rdma::client::Registration, //
 };
 use kernel::{
-    new_mutex,
     prelude::*,
-    sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
-        Arc,
-        Mutex, //
-    },
+    sync::Arc, //
 };
 
 /// Address family of SMC sockets.
 const AF_SMC: u16 = 43;
 /// Protocol number of SMC sockets in the Internet families.
 const IPPROTO_SMC: u16 = 256;
-
-/// Least time between two messages about peers.
-const LOG_INTERVAL_NS: u64 = 1_000_000_000;
-
-/// What all sockets share.
-#[pin_data]
-pub(crate) struct Engine {
-    /// Runs handshakes and accept queues.
-    handshakes: WorkQueue,
-    /// Runs timers and ends of connections.
-    closings: WorkQueue,
-    /// Runs what link groups do: LLC, registrations, ends of links.
-    links: WorkQueue,
-    #[pin]
-    devices: Mutex<KVec<Arc<Device>>>,
-    #[pin]
-    groups: Mutex<KVec<Arc<LinkGroup>>>,
-    #[pin]
-    nets: Mutex<KVec<Arc<NetState>>>,
-    #[pin]
-    settings: Mutex<KVec<NetSettings>>,
-    #[pin]
-    eids: Mutex<KVec<eid::NetEids>>,
-    /// The values of the initial namespace, which bound those of all.
-    host: Arc<Settings>,
-    /// Octets of buffers of all namespaces.
-    buffers: Arc<Account>,
-    /// Those of each memory cgroup with a limit.
-    #[pin]
-    cgroups: Mutex<KVec<CgroupAccount>>,
-    groups_made: Atomic<u32>,
-    links_made: Atomic<u32>,
-    /// When something about a peer was logged last.
-    logged: Atomic<u64>,
-}
-
-static ENGINE: Global<Engine> = Global::new();
-
-/// The engine, for callbacks that come without context. `None` while the module goes.
-fn engine() -> Option<Arc<Engine>> {
-    ENGINE.get()
-}
-
-/// The present, as the protocol core counts it.
-fn now() -> Instant {
-    Instant::from_nanos(now_ns())
-}
-
-impl Engine {
-    fn new() -> Result<Arc<Self>> {
-        let handshakes = WorkQueue::new(c"rdma_sock_clc")?;
-        let closings = WorkQueue::new(c"rdma_sock_end")?;
-        let links = WorkQueue::new(c"rdma_sock_llc")?;
-        let host = Settings::new()?;
-        let buffers = Account::new()?;
-        Arc::pin_init(
-            pin_init!(Self {
-                handshakes,
-                closings,
-                links,
-                devices <- new_mutex!(KVec::new(), "rdma_sock_devices"),
-                groups <- new_mutex!(KVec::new(), "rdma_sock_groups"),
-                nets <- new_mutex!(KVec::new(), "rdma_sock_nets"),
-                settings <- new_mutex!(KVec::new(), "rdma_sock_settings"),
-                eids <- new_mutex!(KVec::new(), "rdma_sock_eids"),
-                host,
-                buffers,
-                cgroups <- new_mutex!(KVec::new(), "rdma_sock_cgroups"),
-                groups_made: Atomic::new(0u32),
-                links_made: Atomic::new(0u32),
-                logged: Atomic::new(0u64),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Whether a message about a peer's behaviour may be logged: one a second, whoever causes it.
-    fn may_log(&self, now: Instant) -> bool {
-        let now = now.as_nanos();
-        let last = self.logged.load(Relaxed);
-        now.saturating_sub(last) >= LOG_INTERVAL_NS
-            && self.logged.cmpxchg(last, now, Relaxed).is_ok()
-    }
-
-    fn next_group_id(&self) -> u32 {
-        self.groups_made.fetch_add(1, Relaxed).wrapping_add(1)
-    }
-
-    /// A name for a link, unlike that of any other (`SMCR-LNK-03`).
-    fn next_link_id(&self) -> u32 {
-        self.links_made.fetch_add(1, Relaxed).wrapping_add(1)
-    }
-}
 
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the devices, last the engine.
@@ -231,48 +118,13 @@ pub(crate) struct Smc {
     _engine: Published,
 }
 
-/// Follows network namespaces.
-struct Namespaces;
-
-impl NetOps for Namespaces {
-    fn init(net: &Net) -> Result {
-        // The rest of the state is made by the first socket.
-        engine().ok_or(ENODEV)?.add_settings(net)
-    }
-
-    fn exit(net: &Net) {
-        // No socket of the namespace is left; its idle link groups go with it.
-        if let Some(engine) = engine() {
-            let cookie = net.cookie();
-            LinkGroup::terminate_all(&engine, |group| group.key.net == cookie);
-            engine.forget_net(cookie);
-            engine.remove_settings(cookie);
-            // Removing needs no memory.
-            let _ = engine.set_eids(cookie, EidList::EMPTY);
-        }
-    }
-}
-
 /// Ends the link groups politely.
 struct Groups(Arc<Engine>);
 
 impl Drop for Groups {
     fn drop(&mut self) {
         // No socket is left, or the module could not be unloaded.
-        LinkGroup::dismiss_all(&self.0, |_| true);
-    }
-}
-
-/// Makes the engine findable.
-struct Published(Arc<Engine>);
-
-impl Drop for Published {
-    fn drop(&mut self) {
-        // Work that runs still may use the engine. What ends a connection may kick its link group.
-        self.0.handshakes.flush();
-        self.0.closings.flush();
-        self.0.links.flush();
-        ENGINE.clear();
+        self.0.groups.dismiss_all(|_| true);
     }
 }
 
@@ -280,8 +132,7 @@ impl Smc {
     /// Registers everything. Sleeps.
     pub(crate) fn new(backend: Kind) -> Result<Self> {
         let engine = Engine::new()?;
-        ENGINE.set(engine.clone());
-        let published = Published(engine.clone());
+        let published = Published::new(&engine);
         let client = Registration::new(c"rdma_sock")?;
         let groups = Groups(engine);
         let nets = NetRegistration::new()?;

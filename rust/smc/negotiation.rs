@@ -13,13 +13,13 @@ use super::{
         Mode,
         HANDSHAKE, //
     },
+    context::now,
     handshake::{
         Handshake,
         Step, //
     },
     link_group::Phase,
     listen,
-    now,
     prepare,
     reservation::{
         Release,
@@ -314,7 +314,7 @@ impl Connection {
                 let retry = earliest(retry, handshake.waits_until(now));
                 if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
                     let delay = at.saturating_since(now).as_nanos();
-                    let queue = &self.engine.handshakes;
+                    let queue = &self.engine.context.handshakes;
                     self.handshake_work.arm(self, queue, jiffies_from_ns(delay));
                 }
                 if !handshake.missed {

@@ -7,7 +7,7 @@ use super::{
         Connection,
         Mode, //
     },
-    engine,
+    engine::engine,
     flags::*,
     listen,
     policy,
@@ -56,7 +56,7 @@ use crate::{
             },
         },
     },
-    proto::reason::Reason,
+    proto::reason::Reason, //
 };
 use kernel::{
     prelude::*,
@@ -97,7 +97,7 @@ fn context_or_new(sock: &Socket, side: Side) -> Option<Arc<Connection>> {
 /// Why a connection is not even offered to the peer.
 fn opt_out(connection: &Connection, name: &Name) -> Option<Reason> {
     let sk = &connection.sk;
-    if !connection.engine.has_device(sk.net_cookie()) {
+    if !connection.engine.devices.serve(sk.net_cookie()) {
         return Some(Reason::NoSmcrDevice);
     }
     policy::refusal_to(sk, name)
@@ -193,7 +193,7 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
             sock.inet_release()?;
         }
     }
-    let orphan = connection.net.count_orphan(&connection.engine);
+    let orphan = connection.net.count_orphan(&connection.engine.quotas);
     // As TCP does, whose limit is `tcp_max_orphans`.
     abort |= !orphan.is_within_limit();
     let _ = connection.update(|data, now| {

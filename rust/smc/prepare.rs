@@ -14,6 +14,7 @@ use super::{
         Connection,
         Mode, //
     },
+    context::now,
     device::Path,
     link_group::{
         Join,
@@ -25,7 +26,7 @@ use super::{
     },
     member::Member,
     networks::networks,
-    now, policy,
+    policy,
     quota::Payer,
     reservation::{
         Release,
@@ -72,7 +73,10 @@ fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
         true => addr.loopback(),
         false => addr.ip_mapped(),
     };
-    let path = connection.engine.find_path(sk.net_cookie(), &egress, ip)?;
+    let path = connection
+        .engine
+        .devices
+        .find_path(sk.net_cookie(), &egress, ip)?;
     Some((path, egress))
 }
 
@@ -177,7 +181,7 @@ fn payer_of(connection: &Connection) -> Result<Payer> {
             listener.sk.mem_cgroup()
         }
     };
-    Payer::new(&connection.engine, &connection.net, cgroup)
+    Payer::new(&connection.engine.quotas, &connection.net, cgroup)
 }
 
 #[inline(never)]
@@ -202,8 +206,7 @@ fn server_place(
         suggested,
     };
     let member: Arc<dyn Member> = connection.clone();
-    let joined = LinkGroup::join(
-        &connection.engine,
+    let joined = connection.engine.groups.join(
         key,
         &path,
         choice.terms,
@@ -235,14 +238,17 @@ fn client_place(
     };
     let end = &accept.endpoint;
     let from = sk.peer_addr().ip_mapped();
-    let known = LinkGroup::find_client(&connection.engine, &key, end, &from);
+    let known = connection.engine.groups.find_client(&key, end, &from);
     if accept.first_contact {
         // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
         // say that names the link of another: the link is tested, and only for the host itself.
         if let Some(stale) = known.filter(|known| known.proven) {
             stale.group.doubt();
         }
-        let group = LinkGroup::new_client(&connection.engine, key, &path, choice.terms, from);
+        let group = connection
+            .engine
+            .groups
+            .new_client(key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
         return first_place(connection, payer, group, choice).map(Some);
     }

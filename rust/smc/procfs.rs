@@ -5,9 +5,11 @@
 //! One record a line, `key=value` fields separated by spaces; new fields may be added at the end.
 
 use super::{
-    eid::Ueids,
     end::End,
-    engine,
+    engine::{
+        engine,
+        Engine, //
+    },
     link_group::{
         LinkGroup,
         Phase, //
@@ -16,17 +18,22 @@ use super::{
         print_ip6,
         print_joined, //
     },
-    stats::Totals,
+    stats::Totals, //
 };
 use crate::{
     kapi::net::proc::{
         Dir,
         File,
         SeqFile,
-        SeqShow, //
+        SeqShow,
+        SeqWrite, //
     },
     proto::{
-        clc::Version,
+        clc::{
+            Eid,
+            EidList,
+            Version, //
+        },
         llc::Role, //
     },
 };
@@ -57,7 +64,7 @@ impl SeqShow for Stat {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        let state = engine.find_net(net);
+        let state = engine.nets.find(net);
         let (buffers, orphans) = match state.as_ref() {
             Some(state) => (state.buffers.used(), state.orphans.used()),
             None => (0, 0),
@@ -123,9 +130,9 @@ impl SeqShow for Stat {
     }
 }
 
-fn groups_of(engine: &super::Engine, net: u64) -> Result<KVec<Arc<LinkGroup>>> {
+fn groups_of(engine: &Engine, net: u64) -> Result<KVec<Arc<LinkGroup>>> {
     let mut found = KVec::new();
-    let groups = engine.groups.lock();
+    let groups = engine.groups.list.lock();
     for group in groups.iter().filter(|group| group.key.net == net) {
         found.push(group.clone(), GFP_KERNEL)?;
     }
@@ -139,7 +146,7 @@ impl SeqShow for Connections {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        if let Some(state) = engine.find_net(net) {
+        if let Some(state) = engine.nets.find(net) {
             state.print_connections(m);
         }
         Ok(())
@@ -153,7 +160,7 @@ impl SeqShow for Devices {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        for device in &engine.known_devices()? {
+        for device in &engine.devices.known()? {
             for port in 1..=device.phys_ports() {
                 let Some(netdev) = device.netdev(port).filter(|dev| dev.net_cookie == net) else {
                     continue;
@@ -225,4 +232,36 @@ fn print_end(m: &SeqFile, end: &End) {
     seq_print!(m, " port={}", end.path.port);
     let (send, recv) = end.slots;
     seq_print!(m, " send_wr={} recv_wr={}", send, recv);
+}
+
+/// `/proc/net/rdma_sock/ueids`: one identifier a line. What is written takes the place of all.
+struct Ueids;
+
+impl SeqShow for Ueids {
+    const NAME: &'static CStr = c"ueids";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        for eid in engine.eids.of(net).as_slice() {
+            seq_print!(m, "{}\n", core::str::from_utf8(eid.name()).unwrap_or("?"));
+        }
+        Ok(())
+    }
+}
+
+impl SeqWrite for Ueids {
+    /// # Errors
+    ///
+    /// `EINVAL` for what is no identifier, `E2BIG` for more than eight.
+    fn write(net: u64, text: &[u8]) -> Result {
+        let mut list = EidList::EMPTY;
+        let words = text.split(u8::is_ascii_whitespace);
+        for word in words.filter(|word| !word.is_empty()) {
+            let eid = Eid::new(word).ok_or(EINVAL)?;
+            if !list.as_slice().contains(&eid) {
+                list.push(eid).map_err(|_| E2BIG)?;
+            }
+        }
+        engine().ok_or(ENODEV)?.eids.set(net, list)
+    }
 }

@@ -13,8 +13,7 @@ use super::{
         Share, //
     },
     stats::NetState,
-    sysctl::Settings,
-    Engine, //
+    sysctl::Settings, //
 };
 use crate::{
     kapi::mem::{
@@ -29,14 +28,30 @@ use crate::{
     },
 };
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
 };
 
 /// What there is of the buffers of a memory cgroup, from the first to the last of them.
-pub(super) struct CgroupAccount {
+struct CgroupAccount {
     cgroup: MemCgroup,
     account: Arc<Account>,
+}
+
+/// What the buffers of the host are counted against.
+#[pin_data]
+pub(crate) struct Quotas {
+    /// The values of the initial namespace, which bound those of all.
+    host: Arc<Settings>,
+    /// Octets of buffers of all namespaces.
+    buffers: Arc<Account>,
+    /// Those of each memory cgroup with a limit.
+    #[pin]
+    cgroups: Mutex<KVec<CgroupAccount>>,
 }
 
 /// The payer of the buffers of a connection.
@@ -46,25 +61,25 @@ pub(crate) struct Payer {
     /// A share that keeps the account of the cgroup; `None` for the root.
     of_cgroup: Option<Arc<Share>>,
     net: Arc<NetState>,
-    engine: Arc<Engine>,
+    quotas: Arc<Quotas>,
 }
 
 impl Payer {
     /// A payer in a memory cgroup and a namespace. Context: may sleep.
     pub(crate) fn new(
-        engine: &Arc<Engine>,
+        quotas: &Arc<Quotas>,
         net: &Arc<NetState>,
         cgroup: MemCgroup,
     ) -> Result<Self> {
         let of_cgroup = match cgroup.is_root() {
             true => None,
-            false => Some(engine.join_cgroup(&cgroup)?),
+            false => Some(quotas.join_cgroup(&cgroup)?),
         };
         Ok(Self {
             cgroup,
             of_cgroup,
             net: net.clone(),
-            engine: engine.clone(),
+            quotas: quotas.clone(),
         })
     }
 
@@ -76,8 +91,8 @@ impl Payer {
     /// Counts octets against the limits of the cgroup, of the namespace and of the host.
     fn count(&self, bytes: usize) -> Result<OnFree> {
         let bytes = u64::try_from(bytes)?;
-        let caps = self.engine.caps(&self.net.settings);
-        let host = self.engine.buffers.take(bytes, caps.host_bytes);
+        let caps = self.quotas.caps(&self.net.settings);
+        let host = self.quotas.buffers.take(bytes, caps.host_bytes);
         let net = self.net.buffers.take(bytes, caps.bytes);
         let (Some(host), Some(net)) = (host, net) else {
             return Err(ENOBUFS);
@@ -105,7 +120,20 @@ impl Payer {
     }
 }
 
-impl Engine {
+impl Quotas {
+    /// Nothing charged yet; `host` are the values of the initial namespace. Context: may sleep.
+    pub(super) fn new(host: &Arc<Settings>) -> Result<Arc<Self>> {
+        let buffers = Account::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                host: host.clone(),
+                buffers,
+                cgroups <- new_mutex!(KVec::new(), "rdma_sock_cgroups"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
     /// Finds or makes the account of a cgroup, which stays while there is a share of it. Sleeps.
     fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<Share>> {
         // So small that it does not matter.
@@ -135,8 +163,8 @@ impl Engine {
 
 impl NetState {
     /// Counts a closed connection that still drains. Any context.
-    pub(crate) fn count_orphan(&self, engine: &Engine) -> Orphan {
-        let most = engine.caps(&self.settings).orphans;
+    pub(crate) fn count_orphan(&self, quotas: &Quotas) -> Orphan {
+        let most = quotas.caps(&self.settings).orphans;
         Orphan(self.orphans.take_anyway(1, most))
     }
 }

@@ -46,7 +46,7 @@ impl LinkGroup {
         }
         let _ = retired.push_within_capacity(Retired { end, regions });
         drop(retired);
-        self.close_work.kick(self, &self.engine.links);
+        self.close_work.kick(self, &self.context.links);
         true
     }
 

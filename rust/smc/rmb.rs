@@ -10,8 +10,8 @@
 //! (`SMCR-RMB-07`, `SMCR-RMB-20`).
 
 use super::{
-    link::Link,
-    now, //
+    context::now,
+    link::Link, //
 };
 use crate::{
     kapi::{

@@ -7,8 +7,10 @@
 use super::{
     account::Account,
     device::Path,
-    sysctl::Settings,
-    Engine, //
+    sysctl::{
+        Settings,
+        Sysctls, //
+    },
 };
 use crate::{
     kapi::{
@@ -124,6 +126,14 @@ pub(crate) struct NetState {
     totals: SpinLockBh<Totals>,
 }
 
+/// The namespaces that have had a socket.
+#[pin_data]
+pub(crate) struct Nets {
+    sysctls: Arc<Sysctls>,
+    #[pin]
+    list: Mutex<KVec<Arc<NetState>>>,
+}
+
 /// Counts of what is over, and of events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Totals {
@@ -179,11 +189,18 @@ fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
     }
 }
 
-impl Engine {
+impl Nets {
+    /// No namespace has had a socket yet. Context: may sleep.
+    pub(super) fn new(sysctls: &Arc<Sysctls>) -> Result<Arc<Self>> {
+        let sysctls = sysctls.clone();
+        let list = new_mutex!(KVec::new(), "rdma_sock_nets");
+        Arc::pin_init(pin_init!(Self { sysctls, list <- list }), GFP_KERNEL)
+    }
+
     /// The state of a namespace, made at its first socket. Sleeps.
-    pub(crate) fn net_state(&self, cookie: u64) -> Result<Arc<NetState>> {
-        let settings = self.settings(cookie)?;
-        let mut nets = self.nets.lock();
+    pub(crate) fn state(&self, cookie: u64) -> Result<Arc<NetState>> {
+        let settings = self.sysctls.of(cookie)?;
+        let mut nets = self.list.lock();
         if let Some(net) = nets.iter().find(|net| net.cookie == cookie) {
             return Ok(net.clone());
         }
@@ -207,14 +224,14 @@ impl Engine {
     }
 
     /// The state of a namespace that has had a socket of ours. Sleeps.
-    pub(crate) fn find_net(&self, cookie: u64) -> Option<Arc<NetState>> {
-        let nets = self.nets.lock();
+    pub(crate) fn find(&self, cookie: u64) -> Option<Arc<NetState>> {
+        let nets = self.list.lock();
         nets.iter().find(|net| net.cookie == cookie).cloned()
     }
 
     /// A namespace is gone. Sleeps.
-    pub(crate) fn forget_net(&self, cookie: u64) {
-        self.nets.lock().retain(|net| net.cookie != cookie);
+    pub(crate) fn forget(&self, cookie: u64) {
+        self.list.lock().retain(|net| net.cookie != cookie);
     }
 }
 

@@ -5,18 +5,11 @@
 //! Names and units are those of the C implementation, so that existing settings keep their meaning.
 //! A change concerns what is made afterwards, not what exists.
 
-use super::{
-    engine,
-    Engine, //
-};
 use crate::{
     kapi::{
         mem::host_kbytes,
         net::{
-            netns::{
-                Net,
-                NetOps, //
-            },
+            netns::Net,
             sysctl::{
                 Knob,
                 Knobs,
@@ -37,13 +30,15 @@ use crate::{
     },
 };
 use kernel::{
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
             Atomic,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     },
 };
 
@@ -228,16 +223,37 @@ pub(super) struct NetSettings {
     table: Option<Table<Settings>>,
 }
 
-impl Engine {
-    /// The values of a namespace. Sleeps.
-    pub(crate) fn settings(&self, net_cookie: u64) -> Result<Arc<Settings>> {
-        let nets = self.settings.lock();
+/// The values of all namespaces.
+#[pin_data]
+pub(crate) struct Sysctls {
+    /// The values of the initial namespace, which bound those of all.
+    pub(super) host: Arc<Settings>,
+    #[pin]
+    nets: Mutex<KVec<NetSettings>>,
+}
+
+impl Sysctls {
+    /// The values of no namespace yet. Context: may sleep.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let host = Settings::new()?;
+        Arc::pin_init(
+            pin_init!(Self {
+                host,
+                nets <- new_mutex!(KVec::new(), "rdma_sock_settings"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The values of a namespace. Context: may sleep.
+    pub(crate) fn of(&self, net_cookie: u64) -> Result<Arc<Settings>> {
+        let nets = self.nets.lock();
         let found = nets.iter().find(|net| net.cookie == net_cookie);
         found.map(|net| net.values.clone()).ok_or(ENOENT)
     }
 
     /// A namespace comes. Sleeps.
-    pub(super) fn add_settings(&self, net: &Net) -> Result {
+    pub(super) fn add(&self, net: &Net) -> Result {
         let values = match net.is_initial() {
             true => self.host.clone(),
             false => Settings::new()?,
@@ -247,19 +263,19 @@ impl Engine {
             values,
             table: None,
         };
-        self.settings.lock().push(net, GFP_KERNEL)?;
+        self.nets.lock().push(net, GFP_KERNEL)?;
         Ok(())
     }
 
     /// A namespace goes. Sleeps.
-    pub(super) fn remove_settings(&self, net_cookie: u64) {
-        self.settings.lock().retain(|net| net.cookie != net_cookie);
+    pub(super) fn remove(&self, net_cookie: u64) {
+        self.nets.lock().retain(|net| net.cookie != net_cookie);
     }
 
     /// Puts the files of a namespace in place of those it has. Sleeps.
-    fn set_table(&self, net_cookie: u64, table: Option<Table<Settings>>) {
+    pub(super) fn set_table(&self, net_cookie: u64, table: Option<Table<Settings>>) {
         let old = {
-            let mut nets = self.settings.lock();
+            let mut nets = self.nets.lock();
             let found = nets.iter_mut().find(|net| net.cookie == net_cookie);
             match found {
                 Some(net) => core::mem::replace(&mut net.table, table),
@@ -268,24 +284,5 @@ impl Engine {
         };
         // Waits for those who read or write, without the lock.
         drop(old);
-    }
-}
-
-/// The files. They come after the family is ours: the C implementation has files of these names.
-pub(super) struct Files;
-
-impl NetOps for Files {
-    fn init(net: &Net) -> Result {
-        let engine = engine().ok_or(ENODEV)?;
-        let cookie = net.cookie();
-        let table = Table::new(net, engine.settings(cookie)?)?;
-        engine.set_table(cookie, Some(table));
-        Ok(())
-    }
-
-    fn exit(net: &Net) {
-        if let Some(engine) = engine() {
-            engine.set_table(net.cookie(), None);
-        }
     }
 }

@@ -6,12 +6,12 @@
 
 use super::{
     connection::Connection,
+    context::now,
     data::{
         Cause,
         Data, //
     },
-    link::ChainOwner,
-    now, //
+    link::ChainOwner, //
 };
 use crate::{
     kapi::{
@@ -79,7 +79,7 @@ impl Connection {
             }
             if let Some(delay) = data.rearm(now) {
                 // With the lock held: the timer is what `armed` says.
-                let queue = &self.engine.closings;
+                let queue = &self.engine.context.closings;
                 self.work.arm(self, queue, jiffies_from_ns(delay));
             }
             let Data {
@@ -157,7 +157,7 @@ impl Connection {
     /// Counts and logs that the peer broke a rule. Any context.
     pub(super) fn report(&self, violation: Violation) {
         self.net.count_violation(violation.name());
-        if self.engine.may_log(now()) {
+        if self.engine.context.may_log() {
             pr_warn!(
                 "connection {:#x}: peer violated the protocol: {}\n",
                 self.look(|data| data.token.get()).unwrap_or(0),

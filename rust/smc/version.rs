@@ -85,7 +85,7 @@ fn hop(connection: &Connection, path: &Path, to: Gid) -> Result<NextHop, Reason>
 
 /// This side's offer of version 2, if it can make one. Sleeps.
 pub(super) fn extension(connection: &Connection, path: &Path) -> Option<Extension> {
-    let eids = connection.engine.eids(connection.net.cookie);
+    let eids = connection.engine.eids.of(connection.net.cookie);
     let gid = Gid::new(path.gid.gid);
     if eids.is_empty() || !path.gid.roce_v2 || !is_routable(gid) {
         return None;

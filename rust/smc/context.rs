@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all parts of the engine need of the host: work queues, the clock, names, the log limit.
+
+use crate::{
+    kapi::{
+        time::now_ns,
+        work::WorkQueue, //
+    },
+    proto::time::Instant,
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+/// Least time between two messages about peers, in nanoseconds.
+const LOG_INTERVAL_NS: u64 = 1_000_000_000;
+
+/// What all parts of the engine need of the host.
+pub(crate) struct Context {
+    /// Runs handshakes and accept queues.
+    pub(super) handshakes: WorkQueue,
+    /// Runs timers and ends of connections.
+    pub(super) closings: WorkQueue,
+    /// Runs what link groups do: LLC, registrations, ends of links.
+    pub(super) links: WorkQueue,
+    groups_made: Atomic<u32>,
+    links_made: Atomic<u32>,
+    /// When something about a peer was logged last, in nanoseconds.
+    logged: Atomic<u64>,
+}
+
+impl Context {
+    /// The queues, empty. Context: may sleep.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let context = Self {
+            handshakes: WorkQueue::new(c"rdma_sock_clc")?,
+            closings: WorkQueue::new(c"rdma_sock_end")?,
+            links: WorkQueue::new(c"rdma_sock_llc")?,
+            groups_made: Atomic::new(0u32),
+            links_made: Atomic::new(0u32),
+            logged: Atomic::new(0u64),
+        };
+        Ok(Arc::new(context, GFP_KERNEL)?)
+    }
+
+    /// Whether a message about a peer's behaviour may be logged: one a second, whichever peer
+    /// causes it. Context: any.
+    pub(super) fn may_log(&self) -> bool {
+        let now = now().as_nanos();
+        let last = self.logged.load(Relaxed);
+        now.saturating_sub(last) >= LOG_INTERVAL_NS
+            && self.logged.cmpxchg(last, now, Relaxed).is_ok()
+    }
+
+    /// A number for a link group. Context: any.
+    pub(super) fn next_group_id(&self) -> u32 {
+        self.groups_made.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+
+    /// A name for a link, unlike that of any other (`SMCR-LNK-03`). Context: any.
+    pub(super) fn next_link_id(&self) -> u32 {
+        self.links_made.fetch_add(1, Relaxed).wrapping_add(1)
+    }
+
+    /// Waits for the work that is queued. Context: may sleep.
+    pub(super) fn flush(&self) {
+        self.handshakes.flush();
+        self.closings.flush();
+        // The end of a connection may kick its link group.
+        self.links.flush();
+    }
+}
+
+/// The present, as the protocol core counts it. Context: any.
+pub(super) fn now() -> Instant {
+    Instant::from_nanos(now_ns())
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine: what all sockets share.
+
+use super::{
+    context::Context,
+    device::Devices,
+    eid::Eids,
+    link_group::LinkGroups,
+    quota::Quotas,
+    stats::Nets,
+    sysctl::Sysctls, //
+};
+use crate::kapi::sync::Global;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// What all sockets share.
+pub(crate) struct Engine {
+    pub(super) context: Arc<Context>,
+    pub(super) devices: Arc<Devices>,
+    pub(super) groups: Arc<LinkGroups>,
+    pub(super) nets: Arc<Nets>,
+    pub(super) sysctls: Arc<Sysctls>,
+    pub(super) eids: Arc<Eids>,
+    pub(super) quotas: Arc<Quotas>,
+}
+
+static ENGINE: Global<Engine> = Global::new();
+
+/// The engine, for callbacks that come without context. `None` while the module goes.
+pub(super) fn engine() -> Option<Arc<Engine>> {
+    ENGINE.get()
+}
+
+impl Engine {
+    /// The parts, without a device, a namespace or a group. Context: may sleep.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let context = Context::new()?;
+        let devices = Devices::new()?;
+        let sysctls = Sysctls::new()?;
+        let quotas = Quotas::new(&sysctls.host)?;
+        let nets = Nets::new(&sysctls)?;
+        let groups = LinkGroups::make(&context, &devices, &quotas, &nets)?;
+        let engine = Self {
+            context,
+            devices,
+            groups,
+            nets,
+            sysctls,
+            eids: Eids::new()?,
+            quotas,
+        };
+        Ok(Arc::new(engine, GFP_KERNEL)?)
+    }
+}
+
+/// Makes the engine findable until it is dropped.
+pub(super) struct Published(Arc<Engine>);
+
+impl Published {
+    /// Callbacks find `engine` from now on.
+    pub(super) fn new(engine: &Arc<Engine>) -> Self {
+        ENGINE.set(engine.clone());
+        Self(engine.clone())
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Work that runs still may use the engine.
+        self.0.context.flush();
+        ENGINE.clear();
+    }
+}
