@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counts of what a namespace, a memory cgroup or the host has, with shares that end by themselves.
+//! Counts of the buffers of a namespace, a memory cgroup or the host, with shares that end on drop.
 
 use crate::proto::quota::fits;
 use kernel::{

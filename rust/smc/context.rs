@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What all parts of the engine need of the host: work queues, the clock, names, the log limit.
+//! Work queues, the clock, names and the log limit: the host as all parts of the engine use it.
 
 use crate::{
     kapi::{
@@ -23,7 +23,7 @@ use kernel::{
 /// Least time between two messages about peers, in nanoseconds.
 const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
-/// What all parts of the engine need of the host.
+/// Work queues, names and the log limit, which all parts of the engine share.
 pub(crate) struct Context {
     /// Runs handshakes and accept queues.
     pub(super) handshakes: WorkQueue,

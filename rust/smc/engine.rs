@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The engine: what all sockets share.
+//! The engine: the registries that all sockets share.
 
 use super::{
     context::Context,
@@ -17,7 +17,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// What all sockets share.
+/// The registries that all sockets share.
 pub(crate) struct Engine {
     pub(super) context: Arc<Context>,
     pub(super) devices: Arc<Devices>,

@@ -194,7 +194,7 @@ struct Port {
     number: u32,
 }
 
-/// The link groups of the host, with what they need of it.
+/// The link groups of the host, with the registries that they use.
 #[pin_data]
 pub(crate) struct LinkGroups {
     #[pin]
@@ -244,7 +244,7 @@ pub(crate) struct LinkGroup {
     pub(super) hosts: SpinLockBh<Hosts>,
     /// Two connections may have been given the same element of the peer.
     conflicts: Atomic<bool>,
-    /// Where the group is found while it lives, and what it needs of the host.
+    /// The registry that has the group until it is dead.
     pub(super) groups: Arc<LinkGroups>,
     pub(super) context: Arc<Context>,
     phase: Atomic<u32>,

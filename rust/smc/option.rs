@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the TCP option hooks ask: the decisions are in `proto::tcpopt`.
+//! The policy behind the TCP option hooks: the decisions are in `proto::tcpopt`.
 //!
 //! Source: RFC 7609 section 3.1, appendix A.1 (`SMCR-TCP-01..23`).
 

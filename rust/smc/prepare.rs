@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection tells its peer in CLC: the Proposal, and the end that it reserves for an Accept
-//! or a Confirm.
+//! The Proposal of a connection, and the end that it reserves for an Accept or a Confirm.
 //!
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 

@@ -42,7 +42,7 @@ struct CgroupAccount {
     account: Arc<Account>,
 }
 
-/// What the buffers of the host are counted against.
+/// The counts and limits of buffers of the host.
 #[pin_data]
 pub(crate) struct Quotas {
     /// The values of the initial namespace, which bound those of all.

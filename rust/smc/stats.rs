@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine keeps per network namespace: the stack's identity, its connections and counts.
+//! The state of a network namespace: the stack's identity, its connections and counts.
 //!
 //! Source: RFC 7609 A.2.1 (`SMCR-CLC-12..15`) for the peer ID. A namespace is a stack of its own.
 

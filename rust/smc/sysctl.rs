@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an administrator may set, per network namespace: `/proc/sys/net/smc/`.
+//! Settings of a network namespace: `/proc/sys/net/smc/`.
 //!
 //! Names and units are those of the C implementation, so that existing settings keep their meaning.
 //! A change concerns what is made afterwards, not what exists.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which version of SMC-R a connection uses, and on which terms: what this side offers, takes and
+//! The version of SMC-R of a connection and its terms: what this side offers, takes and
 //! says.
 //!
 //! Version 1 needs both ends in one subnet (`SMCR-CLC-126`, `SMCR-CLC-127`). Version 2 needs an

@@ -8,6 +8,7 @@ import unittest
 
 import kernel_log
 import ktap
+import layers
 import soak
 
 
@@ -16,6 +17,63 @@ def counted(text):
     totals = ktap.Totals()
     ktap.count("test", text, totals)
     return totals.passed, totals.failed, totals.skipped
+
+
+class Layers(unittest.TestCase):
+    """The import graph."""
+
+    @staticmethod
+    def tree(**files):
+        """The tree of files given by their text; `__` in a name is a folder."""
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = pathlib.Path(root, *name.split("__")).with_suffix(".rs")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            return layers.Tree(root, sorted({name.split("__")[0] for name in files}))
+
+    def test_use_tree_is_taken_apart(self):
+        found = layers.leaves("super::{\n a::{self, B,\n }, d::E as F,\n}")
+        self.assertEqual(found, [("super", "a"), ("super", "a", "B"), ("super", "d", "E")])
+
+    def test_cycle_within_an_engine_is_found(self):
+        tree = self.tree(smc__a="use super::b::B;\n", smc__b="use super::c::C;\n",
+                         smc__c="fn f() { crate::smc::a::g() }\n", smc__d="use super::a::A;\n")
+        found = layers.cycles(tree.graph())
+        self.assertEqual(found, [[("smc", "a"), ("smc", "b"), ("smc", "c")]])
+        self.assertTrue(layers.is_forbidden(found[0]))
+
+    def test_cycle_within_another_folder_is_allowed(self):
+        tree = self.tree(kapi__net__a="use super::b::B;\n", kapi__net__b="use super::a::A;\n")
+        found = layers.cycles(tree.graph())
+        self.assertEqual([layers.is_forbidden(cycle) for cycle in found], [False])
+
+    def test_cycle_between_folders_is_forbidden(self):
+        tree = self.tree(kapi__net__a="use crate::kapi::mem::b::B;\n",
+                         kapi__mem__b="use crate::kapi::net::a::A;\n")
+        found = layers.cycles(tree.graph())
+        self.assertEqual([layers.is_forbidden(cycle) for cycle in found], [True])
+
+    def test_name_that_is_passed_on_counts_for_its_file(self):
+        tree = self.tree(proto__mod="pub(crate) use self::wire::Mac;\n", proto__wire="",
+                         smc__a="use crate::proto::Mac;\n")
+        self.assertEqual(tree.graph()[("smc", "a")], {("proto", "wire")})
+
+    def test_tests_and_comments_do_not_count(self):
+        inline = "#[cfg(test)]\nmod tests {\n    use crate::smc::b::B;\n}\n"
+        tree = self.tree(smc__a="// use super::b::B;\n" + inline,
+                         smc__b="#[cfg(test)]\nmod inner;\n",
+                         smc__b__inner="use crate::smc::a::A;\n")
+        self.assertEqual(tree.graph(), {("smc", "a"): set(), ("smc", "b"): set()})
+
+    def test_import_against_the_table_is_a_breach(self):
+        table = layers.read_table("# layers\nkapi:\nproto:\nproto/clc: proto\n"
+                                  "smc: kapi proto proto/clc\n")
+        tree = self.tree(kapi__a="use crate::proto::b::B;\n", proto__b="",
+                         proto__clc__c="use crate::proto::b::B;\n",
+                         smc__d="use crate::{kapi::a::A, proto::clc::c::C};\n")
+        found = layers.breaches(table, tree.graph())
+        self.assertEqual(found, [(("kapi", "a"), ("proto", "b"))])
 
 
 class Ktap(unittest.TestCase):
