@@ -5,7 +5,7 @@
 use super::{
     context::Context,
     device::{
-        Devices,
+        DeviceList,
         PortUser, //
     },
     engine::engine, //
@@ -52,7 +52,7 @@ struct News {
 pub(crate) struct SmcDevice {
     device: Arc<Device>,
     context: Arc<Context>,
-    devices: Arc<Devices>,
+    devices: Arc<DeviceList>,
     user: Arc<dyn PortUser>,
     #[pin]
     news: SpinLockBh<News>,

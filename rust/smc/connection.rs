@@ -11,8 +11,8 @@ use super::{
     contention::Contention,
     context::now,
     data::{
-        Cause,
         DataSlot, //
+        Trigger,
     },
     engine::Engine,
     handshake::{
@@ -411,7 +411,7 @@ impl Connection {
 
 impl Run<CLOSING> for Connection {
     fn run(this: Arc<Self>) {
-        let state = this.update_in(Cause::Closing, |data, now| {
+        let state = this.update_in(Trigger::Closing, |data, now| {
             data.armed = None;
             let violation = data.core.handle_timeout(now).err();
             let core = &data.core;

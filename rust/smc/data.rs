@@ -28,7 +28,7 @@ use super::{
         PeerElement,
         Route, //
     },
-    stats::Counters, //
+    stats::Traffic, //
 };
 use crate::{
     kapi::{
@@ -103,7 +103,7 @@ pub(crate) struct Data {
     pub(crate) armed: Option<Instant>,
     /// Pages that programs have lent.
     pub(super) lent_pages: LentPages,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Traffic,
     /// What has been done with the TCP connection.
     pub(crate) tcp: Tcp,
     /// When unread data came, if the program wants to know.
@@ -281,9 +281,9 @@ impl Data {
     }
 }
 
-/// The cause of an update.
+/// The trigger of an update.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(super) enum Trigger {
     /// A call, a message, a completion, a timer.
     Input,
     /// The connection's turn to use a send slot.

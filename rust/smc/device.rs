@@ -58,12 +58,12 @@ fn serves(device: &Device, port: u32, net_cookie: u64) -> bool {
 
 /// The RDMA devices of the host.
 #[pin_data]
-pub(crate) struct Devices {
+pub(crate) struct DeviceList {
     #[pin]
     list: Mutex<KVec<Arc<Device>>>,
 }
 
-impl Devices {
+impl DeviceList {
     /// No device yet. Context: may sleep.
     pub(super) fn new() -> Result<Arc<Self>> {
         let list = new_mutex!(KVec::new(), "rdma_sock_devices");

@@ -17,7 +17,7 @@ use super::{
         Tag,
         LLC_SLOTS, //
     },
-    rmb::Rmb,
+    rmb::Rmb, //
 };
 use crate::{
     kapi::rdma::{
@@ -62,8 +62,8 @@ const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
 /// A device that has fewer slots than the administrator wants has at least so many.
 const LEAST_SLOTS: u16 = 16;
 
-/// What a new end is made with.
-pub(super) struct Shape {
+/// The configuration of a new end.
+pub(super) struct EndConfig {
     /// Messages of connections that can be in flight.
     pub(super) send_slots: u16,
     /// Messages that can arrive before any is handled.
@@ -115,21 +115,21 @@ impl End {
         owner: Arc<dyn LinkOwner>,
         slot: Slot,
         path: &Path,
-        shape: &Shape,
+        wanted: &EndConfig,
     ) -> Result<KBox<Self>> {
         let pd = Pd::new(&path.device)?;
         let mut config = ChannelConfig {
             port: path.port,
             gid_index: path.gid.index,
-            send_slots: shape.send_slots.saturating_add(LLC_SLOTS),
-            recv_slots: shape.recv_slots,
-            long_bytes: match shape.has_long_messages {
+            send_slots: wanted.send_slots.saturating_add(LLC_SLOTS),
+            recv_slots: wanted.recv_slots,
+            long_bytes: match wanted.has_long_messages {
                 true => LONG_BYTES,
                 false => 0,
             },
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
-        let link = Link::new(owner, slot, &path.device, shape.has_long_messages)?;
+        let link = Link::new(owner, slot, &path.device, wanted.has_long_messages)?;
         let channel = loop {
             match Channel::new(&pd, &config, link.clone()) {
                 // More than the device has.
@@ -151,7 +151,7 @@ impl End {
             place,
             Self {
                 slot,
-                uid: shape.uid,
+                uid: wanted.uid,
                 path: path.clone(),
                 psn: Psn::new(crate::kapi::module::random_u32()),
                 mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),

@@ -4,7 +4,7 @@
 
 use super::{
     context::Context,
-    device::Devices,
+    device::DeviceList,
     eid::Eids,
     link_group::LinkGroups,
     quota::Quotas,
@@ -20,7 +20,7 @@ use kernel::{
 /// The registries that all sockets share.
 pub(crate) struct Engine {
     pub(super) context: Arc<Context>,
-    pub(super) devices: Arc<Devices>,
+    pub(super) devices: Arc<DeviceList>,
     pub(super) groups: Arc<LinkGroups>,
     pub(super) nets: Arc<Nets>,
     pub(super) sysctls: Arc<Sysctls>,
@@ -39,7 +39,7 @@ impl Engine {
     /// The parts, without a device, a namespace or a group. Context: may sleep.
     pub(super) fn new() -> Result<Arc<Self>> {
         let context = Context::new()?;
-        let devices = Devices::new()?;
+        let devices = DeviceList::new()?;
         let sysctls = Sysctls::new()?;
         let quotas = Quotas::new(&sysctls.host)?;
         let nets = Nets::new(&sysctls)?;

@@ -19,12 +19,12 @@ use super::{
         Context, //
     },
     device::{
-        Devices,
+        DeviceList,
         Path, //
     },
     end::{
         End,
-        Shape, //
+        EndConfig, //
     },
     link::{
         ChainOwner,
@@ -200,7 +200,7 @@ pub(crate) struct LinkGroups {
     #[pin]
     pub(super) list: Mutex<KVec<Arc<LinkGroup>>>,
     pub(super) context: Arc<Context>,
-    pub(super) devices: Arc<Devices>,
+    pub(super) devices: Arc<DeviceList>,
     pub(super) quotas: Arc<Quotas>,
     pub(super) nets: Arc<Nets>,
 }
@@ -209,7 +209,7 @@ impl LinkGroups {
     /// No group yet. Context: may sleep.
     pub(super) fn make(
         context: &Arc<Context>,
-        devices: &Arc<Devices>,
+        devices: &Arc<DeviceList>,
         quotas: &Arc<Quotas>,
         nets: &Arc<Nets>,
     ) -> Result<Arc<Self>> {
@@ -537,13 +537,13 @@ impl LinkGroup {
         if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
         }
-        let shape = Shape {
+        let config = EndConfig {
             send_slots: self.settings.send_slots(),
             recv_slots: self.settings.recv_slots(),
             has_long_messages: self.has_long_messages(),
             uid: self.context.next_link_id(),
         };
-        let made = End::new(self.clone(), slot, path, &shape);
+        let made = End::new(self.clone(), slot, path, &config);
         match (made, inner.ends.get_mut(slot.index())) {
             (Ok(end), Some(place)) => {
                 *place = Some(end);

@@ -12,9 +12,9 @@ use super::{
         print_joined, //
     },
     stats::{
-        Counters,
         Listed,
-        Side, //
+        Side,
+        Traffic, //
     },
 };
 use crate::{
@@ -27,7 +27,7 @@ use kernel::{
 };
 
 impl Listed for Connection {
-    fn counters(&self) -> Counters {
+    fn counters(&self) -> Traffic {
         self.look(|data| data.counters).unwrap_or_default()
     }
 

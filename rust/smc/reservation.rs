@@ -22,7 +22,7 @@ use super::{
         PeerElement,
         Seat, //
     },
-    stats::Counters,
+    stats::Traffic,
     sysctl::Settings, //
 };
 use crate::{
@@ -256,7 +256,7 @@ impl Reservation {
             keepalive: Keepalive::default(),
             armed: None,
             lent_pages: LentPages::default(),
-            counters: Counters::default(),
+            counters: Traffic::default(),
             tcp: Tcp::Keep,
             arrivals: Arrivals::default(),
             urgent_byte: 0,

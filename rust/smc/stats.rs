@@ -65,7 +65,7 @@ pub(crate) enum Side {
 
 /// Traffic of a connection by RDMA.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Counters {
+pub(crate) struct Traffic {
     /// Bytes written to the peer's element.
     pub(crate) tx_bytes: u64,
     /// Bytes that the program has read.
@@ -80,7 +80,7 @@ pub(crate) struct Counters {
     pub(crate) rx_cdc: u64,
 }
 
-impl Counters {
+impl Traffic {
     /// Adds another set.
     pub(crate) fn add(&mut self, other: &Self) {
         self.tx_bytes = self.tx_bytes.wrapping_add(other.tx_bytes);
@@ -95,7 +95,7 @@ impl Counters {
 /// A connection as the list of its namespace sees it. Context of all methods: any.
 pub(crate) trait Listed: Send + Sync {
     /// Its traffic by RDMA.
-    fn counters(&self) -> Counters;
+    fn counters(&self) -> Traffic;
 
     /// Bytes of payload that went over TCP.
     fn tcp_bytes(&self) -> u64;
@@ -144,7 +144,7 @@ pub(crate) struct Totals {
     /// Handshakes that ended the connection.
     pub(crate) aborted: [u64; 2],
     /// By RDMA, of connections that are over.
-    pub(crate) data: Counters,
+    pub(crate) data: Traffic,
     /// Payload over TCP, of connections that are over.
     pub(crate) tcp_bytes: u64,
     /// Fallback reasons with their counts.
@@ -321,7 +321,7 @@ impl NetState {
 
     /// Takes the data of a connection that is over by `take`, and adds its traffic to the totals.
     /// Context: may sleep.
-    pub(crate) fn end<D>(&self, take: impl FnOnce() -> Option<(D, Counters)>) -> Option<D> {
+    pub(crate) fn end<D>(&self, take: impl FnOnce() -> Option<(D, Traffic)>) -> Option<D> {
         // The list lock keeps `totals` from counting the connection twice or not at all.
         let _list = self.connections.lock();
         let (data, counters) = take()?;

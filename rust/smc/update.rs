@@ -8,8 +8,8 @@ use super::{
     connection::Connection,
     context::now,
     data::{
-        Cause,
-        Data, //
+        Data,
+        Trigger, //
     },
     link::ChainOwner, //
 };
@@ -54,14 +54,14 @@ impl Connection {
         self: &Arc<Self>,
         f: impl FnOnce(&mut Data, Instant) -> R,
     ) -> Option<R> {
-        let (result, _) = self.update_in(Cause::Input, f)?;
+        let (result, _) = self.update_in(Trigger::Input, f)?;
         Some(result)
     }
 
-    /// The same for any `cause`. Also returns whether there was no send slot.
+    /// The same for any trigger. Also returns whether there was no send slot.
     pub(super) fn update_in<R>(
         self: &Arc<Self>,
-        cause: Cause,
+        trigger: Trigger,
         f: impl FnOnce(&mut Data, Instant) -> R,
     ) -> Option<(R, bool)> {
         let now = now();
@@ -71,9 +71,9 @@ impl Connection {
             let result = f(data, now);
             let mut events = data.core.take_events();
             // The work item acts on it in this run.
-            events.closing &= cause != Cause::Closing;
+            events.closing &= trigger != Trigger::Closing;
             let owner: Arc<dyn ChainOwner> = self.clone();
-            let denied = data.pump(&owner, now, cause == Cause::Turn);
+            let denied = data.pump(&owner, now, trigger == Trigger::Turn);
             if let Some(at) = data.core.poll_gathered() {
                 self.alarm.arm(self, at.saturating_since(now).as_nanos());
             }
@@ -215,7 +215,7 @@ impl Connection {
     /// It is this connection's turn to send, if there is a free slot. Returns whether there was none,
     /// and it waits again. Any context.
     pub(crate) fn transmit(self: &Arc<Self>) -> bool {
-        self.update_in(Cause::Turn, |_, _| {})
+        self.update_in(Trigger::Turn, |_, _| {})
             .is_some_and(|((), denied)| denied)
     }
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The import graph of the Rust files: which layer may import which, and import cycles.
 
-An import counts where a file names another one in code of the module: by `use` or by a path. A name that a `mod.rs` only passes on (`pub(crate) use self::...`) counts as one of the
-file that it comes from.
+An import counts where a file names another one in code of the module: by `use` or by a path. A name
+that a `mod.rs` only passes on (`pub(crate) use self::...`) counts as one of the file that it comes
+from.
 """
 
 import os

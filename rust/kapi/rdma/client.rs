@@ -146,7 +146,7 @@ impl<T: ClientOps> Drop for Registration<T> {
 }
 
 /// A device and its data, as the kernel keeps it for a client.
-struct Context<T: ClientOps> {
+struct ClientDevice<T: ClientOps> {
     handler: Opaque<bindings::ib_event_handler>,
     device: Arc<Device>,
     data: Arc<T::Data>,
@@ -169,9 +169,9 @@ unsafe extern "C" fn add_raw<T: ClientOps>(raw: *mut bindings::ib_device) -> c_i
         Err(err) => return err.to_errno(),
     };
     let context = T::add(&device).and_then(|data| {
-        let context = KBox::<Context<T>>::new_uninit(GFP_KERNEL);
+        let context = KBox::<ClientDevice<T>>::new_uninit(GFP_KERNEL);
         match context {
-            Ok(context) => Ok(context.write(Context {
+            Ok(context) => Ok(context.write(ClientDevice {
                 handler: Opaque::zeroed(),
                 device: device.clone(),
                 data,
@@ -224,7 +224,7 @@ unsafe extern "C" fn remove_raw<T: ClientOps>(
     _raw: *mut bindings::ib_device,
     client_data: *mut c_void,
 ) {
-    let context = client_data.cast::<Context<T>>();
+    let context = client_data.cast::<ClientDevice<T>>();
     if context.is_null() {
         return;
     }
@@ -232,7 +232,7 @@ unsafe extern "C" fn remove_raw<T: ClientOps>(
     let context = unsafe { KBox::from_raw(context) };
     // SAFETY: The handler was registered by `add_raw`. On return it does not run any more.
     unsafe { bindings::ib_unregister_event_handler(context.handler.get()) };
-    let Context { device, data, .. } = KBox::into_inner(context);
+    let ClientDevice { device, data, .. } = KBox::into_inner(context);
     device.refuse();
     T::remove(data);
     device.retire();
@@ -247,7 +247,7 @@ unsafe extern "C" fn rename_raw<T: ClientOps>(
     _raw: *mut bindings::ib_device,
     client_data: *mut c_void,
 ) {
-    let context = client_data.cast::<Context<T>>();
+    let context = client_data.cast::<ClientDevice<T>>();
     if !context.is_null() {
         // SAFETY: `client_data` is what `add_raw` set, and `remove_raw` does not run meanwhile. The
         // kernel serialises renaming.
@@ -275,9 +275,14 @@ unsafe extern "C" fn event_raw<T: ClientOps>(
         bindings::ib_event_type_IB_EVENT_DEVICE_FATAL => Event::DeviceFatal,
         _ => return,
     };
-    // SAFETY: The handler is the field of a `Context<T>`, because only `add_raw` installs this
+    // SAFETY: The handler is the field of a `ClientDevice<T>`, because only `add_raw` installs this
     // function. It is valid until `ib_unregister_event_handler` returned, which waits for us.
-    let context =
-        unsafe { &*container_of!(Opaque::cast_from(handler).cast_mut(), Context<T>, handler) };
+    let context = unsafe {
+        &*container_of!(
+            Opaque::cast_from(handler).cast_mut(),
+            ClientDevice<T>,
+            handler
+        )
+    };
     T::event(&context.data, event);
 }
