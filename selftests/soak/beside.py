@@ -168,7 +168,10 @@ def main():
             beside.host.raw.close()
             beside.host = raw.Host()
             beside.host.start()
-        file.write_text(json.dumps(done), encoding="ascii")
+        # The file is always whole: this process may be killed at any time.
+        fresh = file.with_suffix(".new")
+        fresh.write_text(json.dumps(done), encoding="ascii")
+        fresh.replace(file)
         if not stop:
             signal.sigtimedwait([], beside.dice.random())
     # The thread of the host does not matter.

@@ -51,7 +51,8 @@ pub(crate) use self::{
     arrivals::Arrivals,
     conn::{
         Config,
-        Conn, //
+        Conn,
+        Transmit, //
     },
     events::{
         Events,
@@ -73,8 +74,6 @@ pub(crate) use crate::proto::{
 };
 
 // For tests, which look at what the engine only passes on.
-#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-pub(crate) use self::conn::Transmit;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -38,7 +38,7 @@ fn connection() -> Conn {
 fn carry(from: &mut Conn, to: &mut Conn) -> (Transmit, Msg) {
     let transmit = from.poll_transmit(NOW).expect("there is something to send");
     let message = Msg::parse(&transmit.cdc).expect("it is a message");
-    let _ = from.handle_sent(NOW, transmit.token);
+    from.handle_sent(NOW, transmit.token);
     to.handle_cdc(NOW, &message).expect("it is in order");
     (transmit, message)
 }

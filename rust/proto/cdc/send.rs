@@ -627,6 +627,8 @@ impl Sender {
         self.heard = false;
         if count > 0 {
             self.cork_deadline = None;
+            // The window or the end of a lent part may have ended the chain.
+            self.arm_cork(now);
             self.gather.end();
             self.signals.note_data(alone);
         }

@@ -521,11 +521,11 @@ mod tests {
         message.flags.failover = true;
         for seq in [0, 1, 0xffff] {
             message.seq = seq;
-            assert_eq!(b.handle_cdc(T0, &message), Ok(Default::default()));
+            assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         }
         // What the old link delivered has a moment to be looked at.
         message.seq = 2;
-        assert_eq!(b.handle_cdc(T0, &message), Ok(Default::default()));
+        assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         let deadline = b.poll_timeout().ok_or(Missing)?;
         assert_eq!(b.handle_timeout(deadline), Err(Violation::FailoverLoss));
         assert_eq!(b.take_error(), Some(Error::Reset));
@@ -632,7 +632,7 @@ mod tests {
         b.close(T0);
         carry(&mut b, &mut a)?;
         assert_eq!(b.tcp(), Tcp::Fin);
-        let _ = b.handle_cdc(T0, &crossing).map_err(|_| Missing)?;
+        b.handle_cdc(T0, &crossing).map_err(|_| Missing)?;
         assert_eq!(b.tcp(), Tcp::Reset);
         a.handle_tcp_reset(T0);
         settle(&mut a, &mut b);
@@ -785,6 +785,26 @@ mod tests {
         assert!(!a.wants_transmit(T0));
         a.shutdown_write();
         assert!(a.wants_transmit(T0));
+        Ok(())
+    }
+
+    #[test]
+    fn corked_rest_of_a_chain_does_not_wait_for_ever() -> Outcome {
+        let mut config = config(10_000, 0);
+        config.cork_bytes = 1_000;
+        let mut a = Conn::new(&config).ok_or(Missing)?;
+        let mut b = Conn::new(&config).ok_or(Missing)?;
+        a.set_corked(true);
+        a.write(T0, 10_500);
+        // The window ends the chain.
+        let (transmit, _) = carry(&mut a, &mut b)?;
+        assert_eq!(first(&transmit), Some((0, 0, 10_000)));
+        b.read(10_000);
+        carry(&mut b, &mut a)?;
+        assert_eq!((a.unsent(), a.wants_transmit(T0)), (500, false));
+        let deadline = T0.saturating_add(Duration::from_millis(200));
+        assert_eq!(a.poll_timeout(), Some(deadline));
+        assert!(a.handle_timeout(deadline).is_ok() && a.wants_transmit(deadline));
         Ok(())
     }
 
