@@ -146,6 +146,19 @@ static void maybe_pause(const struct side_plan *side, struct dice *dice)
 		usleep(1000 * (1 + below(dice, side->pause)));
 }
 
+/*
+ * Memory with its pages: User-Mode Linux panics when it finds no page table for user memory that it
+ * copies to (maybe_map() of 7.3), which happens when its allocation is one of those that fail.
+ */
+static char *with_pages(size_t size)
+{
+	char *data = malloc(size);
+
+	if (data)
+		memset(data, 1, size);
+	return data;
+}
+
 static __u64 seed_of_stream(const struct end *end, int writer)
 {
 	return mixed(end->plan.seed + 1 + writer);
@@ -235,7 +248,7 @@ static void *write_stream(void *arg)
 {
 	struct end *end = arg;
 	const struct side_plan *side = &end->plan.side[end->side];
-	char *data = malloc(LARGEST_PART);
+	char *data = with_pages(LARGEST_PART);
 	struct tools t;
 
 	if (!data || open_tools(&t, end->fd, side->writes, false, end->plan.seed + end->side)) {
@@ -258,7 +271,7 @@ static void *read_stream(void *arg)
 {
 	struct end *end = arg;
 	const struct side_plan *side = &end->plan.side[end->side];
-	char *data = malloc(LARGEST_PART);
+	char *data = with_pages(LARGEST_PART);
 	struct tools t;
 
 	if (!data || open_tools(&t, end->fd, side->reads, true, end->plan.seed + 2 + end->side)) {
@@ -280,7 +293,7 @@ static void talk(struct end *end)
 	const struct side_plan *side = &end->plan.side[end->side];
 	struct dice dice = { .state = mixed(end->plan.seed + 77) };
 	struct tools in = { .pipe = { -1, -1 } }, out = in;
-	char *data = malloc(LARGEST_PART);
+	char *data = with_pages(LARGEST_PART);
 	__u64 due[2] = {};
 	unsigned int n, turn;
 	bool goes_on = true;
