@@ -65,6 +65,28 @@ static inline bool fail_over(int fd)
 	return false;
 }
 
+/*
+ * Waits until the peer's TCP has acknowledged our FIN. The acknowledgement may be delayed, and a
+ * segment that comes while a program has IPV6_RECVPKTINFO on changes IPV6_MULTICAST_IF.
+ */
+static inline bool fin_is_acknowledged(int fd)
+{
+	int tries;
+
+	/* Nothing tells a program that it has come. */
+	for (tries = 0; tries < 5000; tries++) {
+		unsigned char state;
+		socklen_t size = sizeof(state);
+
+		if (getsockopt(fd, IPPROTO_TCP, 11 /* TCP_INFO */, &state, &size))
+			return false;
+		if (state == 5 /* TCP_FIN_WAIT2 */)
+			return true;
+		usleep(1000);
+	}
+	return false;
+}
+
 static inline bool bring_to(struct ends *ends, const struct kind *kind, enum state state)
 {
 	struct linger linger = { .l_onoff = 1 };
@@ -90,7 +112,8 @@ static inline bool bring_to(struct ends *ends, const struct kind *kind, enum sta
 	switch (state) {
 	case SHUT:
 		return !shutdown(ends->near, SHUT_WR) &&
-		       await_events(ends->far, POLLRDHUP, 5000) > 0;
+		       await_events(ends->far, POLLRDHUP, 5000) > 0 &&
+		       (is_carried(kind) || fin_is_acknowledged(ends->near));
 	case HALF_CLOSED:
 		return !shutdown(ends->far, SHUT_WR) &&
 		       await_events(ends->near, POLLRDHUP, 5000) > 0;
