@@ -66,7 +66,7 @@ static inline bool fail_over(int fd)
 }
 
 /*
- * Waits until the peer's TCP has acknowledged our FIN. The acknowledgement may be delayed, and a
+ * Waits until the peer's TCP has acknowledged our FIN. That ACK may be delayed, and a
  * segment that comes while a program has IPV6_RECVPKTINFO on changes IPV6_MULTICAST_IF.
  */
 static inline bool fin_is_acknowledged(int fd)
