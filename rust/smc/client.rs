@@ -43,7 +43,7 @@ struct News {
     /// Ports that failed, and ports with other addresses: one bit each.
     failed: u64,
     changed: u64,
-    /// The device does not work any more.
+    /// The device has failed.
     fatal: bool,
 }
 

@@ -131,7 +131,12 @@ impl Data {
     /// after every input.
     ///
     /// Returns whether a chain was due and there was no slot for the first.
-    pub(super) fn pump(&mut self, owner: &Arc<dyn ChainOwner>, now: Instant, turn: bool) -> bool {
+    pub(super) fn pump<O: ChainOwner + 'static>(
+        &mut self,
+        owner: &Arc<O>,
+        now: Instant,
+        turn: bool,
+    ) -> bool {
         let (mut posted, mut denied) = (false, false);
         loop {
             let Some(hold) = self.hold.as_ref() else {
@@ -168,9 +173,9 @@ impl Data {
     /// # Errors
     ///
     /// Those of the link, which is broken.
-    fn post(
+    fn post<O: ChainOwner + 'static>(
         &mut self,
-        owner: &Arc<dyn ChainOwner>,
+        owner: &Arc<O>,
         slot: Slot<Link>,
         transmit: &Transmit,
     ) -> Result {
@@ -275,7 +280,7 @@ impl Data {
 }
 
 impl Data {
-    /// Whether the connection is to move, and nothing of it is on its way any more.
+    /// Whether the connection must move, and nothing of it is in flight.
     pub(super) fn may_move(&self) -> bool {
         !self.core.is_in_flight() && self.hold.as_ref().is_some_and(|hold| hold.next.is_some())
     }

@@ -150,7 +150,7 @@ pub(crate) trait PortUser: Send + Sync {
     /// The addresses of a port have changed.
     fn addresses_changed(&self, device: &Arc<Device>, port: u32);
 
-    /// The device does not work any more, and stays for now.
+    /// The device has failed, and stays for now.
     fn device_failed(&self, device: &Arc<Device>);
 
     /// The device goes: on return nothing of the user is on it.

@@ -418,11 +418,11 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -
                 Some(msg) => connection.receive_cdc(&msg),
                 None => connection.begin(),
             }
-            // Whoever changes the option from now on finds the data.
+            // A later change of the option finds the data.
             if connection.sk.keepalive_ms().is_some() {
                 connection.set_keepalive();
             }
-            // The group, or the link, may have died while nobody could tell the connection.
+            // The group, or the link, may have died before it knew the connection.
             let group = connection.look(|data| data.group.clone());
             if let Some(group) = group {
                 let member: Arc<dyn Member> = connection.clone();

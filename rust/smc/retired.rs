@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ends that are of no use any more, while their queue pairs end.
+//! Ends that have left their group, while their queue pairs end.
 //!
 //! That takes a grace period and more, which nobody should wait for who wants something of the
 //! group: first contact with a peer that has one port ends with an end that nobody wants. So ends

@@ -11,7 +11,6 @@ use super::{
         Data,
         Trigger, //
     },
-    link::ChainOwner, //
 };
 use crate::{
     kapi::{
@@ -72,8 +71,7 @@ impl Connection {
             let mut events = data.core.take_events();
             // The work item acts on it in this run.
             events.closing &= trigger != Trigger::Closing;
-            let owner: Arc<dyn ChainOwner> = self.clone();
-            let denied = data.pump(&owner, now, trigger == Trigger::Turn);
+            let denied = data.pump(self, now, trigger == Trigger::Turn);
             if let Some(at) = data.core.poll_gathered() {
                 self.alarm.arm(self, at.saturating_since(now).as_nanos());
             }
@@ -124,7 +122,8 @@ impl Connection {
         {
             let mut slot = self.data.lock();
             if slot.data.is_none() {
-                // A validation message says nothing to who has received nothing (`SMCR-CDC-44`).
+                // Before the first data, a validation message carries no information
+                // (`SMCR-CDC-44`).
                 if self.is_negotiating() && !msg.flags.failover {
                     slot.early = Some(*msg);
                 }
