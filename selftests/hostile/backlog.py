@@ -82,7 +82,7 @@ def tiny_backlog(stage, _):
     """A backlog of 0 is one of ready connections too."""
     with lab.listener("b", backlog=0) as listening:
         for count in range(1, BACKLOG + 1):
-            # One place in TCP's queue: a SYN that finds it taken is dropped, and the peer sends it once.
+            # One place in TCP's queue: a SYN that finds it taken is dropped, and sent again after 1 s.
             stalled(stage, listening, nothing, 1)
             lab.until(lambda count=count: handshakes(stage) == count, "a handshake is under way")
         newcomers_are_prompt(stage, listening, ("smc",))

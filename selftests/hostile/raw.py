@@ -180,6 +180,8 @@ class Tcp:
         self.host, self.port, self.other = host, port, other
         self.seq, self.ack, self.acked = seq, 0, 0
         self.data, self.options = bytearray(), b""
+        # Segments with a sequence number that the kernel has not acknowledged: number, flags, data, options.
+        self.flight = []
         self.established = self.fin = self.reset = self.deaf = False
         self.answer = SMC_OPTION
         with host.lock:
@@ -188,14 +190,32 @@ class Tcp:
     def send(self, flags, data=b"", options=b""):
         """Sends one segment."""
         with self.host.lock:
-            head = struct.pack("!HHIIBBHHH", self.port, self.other, self.seq, self.ack,
+            if data or flags & (SYN | FIN):
+                self.flight.append((self.seq, flags, data, options))
+            self.put(self.seq, flags, data, options)
+            self.seq = self.end(self.seq, flags, data)
+
+    @staticmethod
+    def end(seq, flags, data, _=None):
+        """The sequence number after a segment."""
+        return seq + len(data) + bool(flags & (SYN | FIN)) & 0xffffffff
+
+    def put(self, seq, flags, data, options):
+        """Puts one segment on the wire."""
+        with self.host.lock:
+            head = struct.pack("!HHIIBBHHH", self.port, self.other, seq, self.ack,
                                (20 + len(options)) // 4 << 4, flags, 64000, 0, 0)
             ip = self.host.ip_header(socket.IPPROTO_TCP, 0)
             total = checksum(ip[12:20] + struct.pack("!HH", 6, len(head) + len(options) + len(data)) +
                              head + options + data)
             head = head[:16] + struct.pack("!H", total) + head[18:]
             self.host.send_ip(socket.IPPROTO_TCP, head + options + data)
-            self.seq = self.seq + len(data) + bool(flags & (SYN | FIN)) & 0xffffffff
+
+    def send_again(self):
+        """Sends again what the kernel has not acknowledged: a listener with a full queue drops segments."""
+        with self.host.lock:
+            for segment in self.flight:
+                self.put(*segment)
 
     def take(self, seq, ack, flags, options, data):
         """A segment of the kernel."""
@@ -206,11 +226,15 @@ class Tcp:
             return
         if flags & ACK:
             self.acked = ack
+            # What ends after the acknowledged number, modulo 2^32.
+            self.flight = [segment for segment in self.flight if 0 < self.end(*segment) - ack & 0xffffffff < 1 << 31]
         if flags & SYN:
             self.ack, self.options = seq + 1 & 0xffffffff, options
             if flags & ACK:
-                self.established = True
                 self.send(ACK)
+                if self.established:
+                    self.send_again()
+                self.established = True
             else:
                 self.send(SYN | ACK, options=self.answer)
             return
@@ -231,7 +255,14 @@ class Tcp:
     def connect(self, options=SMC_OPTION):
         """Comes up, actively."""
         self.send(SYN, options=options)
+        self.host.after(1, self.still_connecting)
         self.host.wait(lambda: self.established or self.reset, "SYN-ACK")
+
+    def still_connecting(self):
+        """A second has passed: a SYN without an answer is sent again, as TCP does."""
+        if not (self.established or self.reset or self.deaf):
+            self.send_again()
+            self.host.after(1, self.still_connecting)
 
     def write(self, data):
         """Sends octets of the stream."""
