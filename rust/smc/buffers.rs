@@ -26,7 +26,7 @@ use super::{
     },
 };
 use crate::{
-    kapi::work::Run,
+    kapi::base::work::Run,
     proto::{
         llc::RmbId,
         ring::ArrayQueue,

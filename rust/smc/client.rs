@@ -11,6 +11,17 @@ use super::{
     engine::engine, //
 };
 use crate::kapi::{
+    base::{
+        sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+        work::{
+            new_deferred,
+            Deferred,
+            Run, //
+        },
+    },
     rdma::{
         client::{
             ClientOps,
@@ -18,15 +29,6 @@ use crate::kapi::{
             Slot, //
         },
         device::Device, //
-    },
-    sync::{
-        new_spinlock_bh,
-        SpinLockBh, //
-    },
-    work::{
-        new_deferred,
-        Deferred,
-        Run, //
     },
 };
 use kernel::{

@@ -26,8 +26,20 @@ use super::{
 };
 use crate::{
     kapi::{
-        alarm::Alarm,
-        module::ModuleRef,
+        base::{
+            alarm::Alarm,
+            module::ModuleRef,
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
+            time::jiffies_from_ns,
+            work::{
+                new_deferred,
+                Deferred,
+                Run, //
+            },
+        },
         net::{
             events::{
                 TcpEvents,
@@ -38,16 +50,6 @@ use crate::{
                 TcpState, //
             },
             socket::Shell, //
-        },
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
-        },
-        time::jiffies_from_ns,
-        work::{
-            new_deferred,
-            Deferred,
-            Run, //
         },
     },
     proto::{

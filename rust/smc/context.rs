@@ -3,11 +3,11 @@
 //! Work queues, the clock, names and the log limit: the host as all parts of the engine use it.
 
 use crate::{
-    kapi::{
+    kapi::base::{
         time::now_ns,
         work::WorkQueue, //
     },
-    proto::time::Instant,
+    proto::time::Instant, //
 };
 use kernel::{
     prelude::*,

@@ -153,7 +153,7 @@ impl End {
                 slot,
                 uid: wanted.uid,
                 path: path.clone(),
-                psn: Psn::new(crate::kapi::module::random_u32()),
+                psn: Psn::new(crate::kapi::base::module::random_u32()),
                 mtu: Mtu::from_code(path.gid.mtu_code).unwrap_or(Mtu::M1024),
                 peer: None,
                 channel,

@@ -11,7 +11,7 @@ use super::{
     stats::Nets,
     sysctl::Sysctls, //
 };
-use crate::kapi::sync::Global;
+use crate::kapi::base::sync::Global;
 use kernel::{
     prelude::*,
     sync::Arc, //

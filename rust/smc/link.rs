@@ -10,16 +10,18 @@
 
 use crate::{
     kapi::{
+        base::{
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
+            time::coarse_now_ns, //
+        },
         rdma::{
             channel::ChannelOps,
             device::Device,
             wc::WcStatus, //
         },
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
-        },
-        time::coarse_now_ns,
     },
     proto::{
         cdc,

@@ -61,19 +61,21 @@ use super::{
 };
 use crate::{
     kapi::{
+        base::{
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
+            work::{
+                new_deferred,
+                Deferred, //
+            },
+        },
         mem::sendbuf::SendBuffer,
         rdma::{
             device::Device,
             mr::Mr,
             wc::WcStatus, //
-        },
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
-        },
-        work::{
-            new_deferred,
-            Deferred, //
         },
     },
     proto::{

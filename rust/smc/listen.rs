@@ -15,8 +15,8 @@ use super::{
 };
 use crate::{
     kapi::{
-        net::socket::Shell,
-        time::jiffies_from_ns, //
+        base::time::jiffies_from_ns,
+        net::socket::Shell, //
     },
     proto::{
         accept,

@@ -19,7 +19,7 @@ use super::{
     rmb::Known, //
 };
 use crate::{
-    kapi::{
+    kapi::base::{
         time::jiffies_from_ns,
         work::Run, //
     },

@@ -29,9 +29,11 @@ use super::{
 };
 use crate::{
     kapi::{
-        net::sock::TcpState,
-        time::jiffies_from_ns,
-        work::Run, //
+        base::{
+            time::jiffies_from_ns,
+            work::Run, //
+        },
+        net::sock::TcpState, //
     },
     proto::{
         clc::{

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     kapi::{
-        module::{
+        base::module::{
             is_exiting,
             random_u32, //
         },

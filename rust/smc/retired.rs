@@ -12,7 +12,7 @@ use super::link_group::{
     Retired,
     CLOSE, //
 };
-use crate::{kapi::work::Run, proto::llc::Slot};
+use crate::{kapi::base::work::Run, proto::llc::Slot};
 use kernel::{
     prelude::*,
     sync::Arc, //

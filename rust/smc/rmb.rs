@@ -15,6 +15,10 @@ use super::{
 };
 use crate::{
     kapi::{
+        base::sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
         mem::{
             cgroup::MemCgroup,
             region::PeerMemory, //
@@ -23,10 +27,6 @@ use crate::{
             channel::Channel,
             mr::Mr,
             pd::Pd, //
-        },
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
         },
     },
     proto::{

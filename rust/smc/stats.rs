@@ -14,12 +14,14 @@ use super::{
 };
 use crate::{
     kapi::{
-        module::random_u32,
-        net::proc::SeqFile,
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
+        base::{
+            module::random_u32,
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
         },
+        net::proc::SeqFile, //
     },
     proto::{
         reason::Reason,

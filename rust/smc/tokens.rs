@@ -9,7 +9,7 @@
 
 use super::member::Member;
 use crate::{
-    kapi::module::random_u32,
+    kapi::base::module::random_u32,
     proto::{
         llc::{
             link::MAX_LINKS,

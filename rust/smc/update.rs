@@ -13,7 +13,7 @@ use super::{
     },
 };
 use crate::{
-    kapi::{
+    kapi::base::{
         alarm::Ring,
         time::{
             jiffies_from_ns,

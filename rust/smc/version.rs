@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     kapi::{
-        module::with_hostname,
+        base::module::with_hostname,
         net::{
             addr::Addr,
             netdev::Egress,

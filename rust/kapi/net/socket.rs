@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::module::ModuleRef, //
+    kapi::base::module::ModuleRef, //
 };
 use core::{
     marker::PhantomData,

@@ -110,7 +110,7 @@ unsafe impl<T: Run<ID>, const ID: u64> Sync for Deferred<T, ID> {}
 /// Creates a [`Deferred`] initialiser with lock classes of its own.
 macro_rules! new_deferred {
     ($name:literal $(,)?) => {
-        $crate::kapi::work::Deferred::new(
+        $crate::kapi::base::work::Deferred::new(
             ::kernel::optional_name!($name),
             ::kernel::static_lock_class!(),
             ::kernel::static_lock_class!(),

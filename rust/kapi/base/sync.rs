@@ -29,7 +29,7 @@ pub(crate) type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 /// Creates a [`SpinLockBh`] initialiser with a lock class of its own.
 macro_rules! new_spinlock_bh {
     ($inner:expr, $name:literal $(,)?) => {
-        $crate::kapi::sync::SpinLockBh::new(
+        $crate::kapi::base::sync::SpinLockBh::new(
             $inner,
             ::kernel::optional_name!($name),
             ::kernel::static_lock_class!(),
