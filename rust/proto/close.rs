@@ -28,7 +28,7 @@
 //! - In `PeerAbortWait` a C of the peer, which crossed our A, is as good as its A: after C the peer
 //!   is silent, so that its A would never come (CLS-75 read with AMB-24).
 
-use crate::proto::time::{
+use crate::proto::base::time::{
     earliest,
     Duration,
     Instant, //

@@ -5,7 +5,7 @@
 //! An element rests when its connection ended without a word of the peer, which may still write to
 //! it. Each rests for a time of its own, so that one that comes to rest does not keep the others.
 
-use crate::proto::time::{
+use crate::proto::base::time::{
     Duration,
     Instant, //
 };

@@ -11,11 +11,11 @@
 //! Addresses are IPv6 addresses, those of IPv4 in their mapped form, as in a GID of RoCEv2.
 
 use crate::proto::{
-    quota::is_one_peer,
-    time::{
+    base::time::{
         Duration,
         Instant, //
     },
+    quota::is_one_peer,
     wire::Gid, //
 };
 

@@ -7,7 +7,7 @@
 //! arrives for any connection of a link, or the reply to a test, is a sign of life for all of them
 //! (KAL-03). What follows when a test fails is the link group's business.
 
-use super::time::{Duration, Instant};
+use super::base::time::{Duration, Instant};
 
 /// The timer of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,11 +9,11 @@
 //!
 //! | What                                             | RFC 7609        | File            |
 //! |--------------------------------------------------|-----------------|-----------------|
+//! | Time, queues and retries of any protocol         | -               | [`base`]        |
 //! | Numbers and addresses that appear in messages    | appendix A      | [`wire`]        |
 //! | TCP option that offers SMC-R                     | 3.1, A.1        | [`tcpopt`]      |
 //! | CLC handshake on the TCP connection              | 3.5, A.2, C     | [`clc`]         |
 //! | How many handshakes a listener has at a time     | 3.5.1.1         | [`accept`]      |
-//! | When to try again                                | -               | [`retry`]       |
 //! | LLC messages and flows on a link                 | 3.3, 3.5, A.3   | [`llc`]         |
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod accept;
+pub(crate) mod base;
 pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
@@ -40,11 +41,8 @@ pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod quota;
 pub(crate) mod reason;
-pub(crate) mod retry;
-pub(crate) mod ring;
 pub(crate) mod share;
 pub(crate) mod tcpopt;
-pub(crate) mod time;
 pub(crate) mod wire;
 
 #[cfg(test)]

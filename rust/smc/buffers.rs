@@ -28,13 +28,15 @@ use super::{
 use crate::{
     kapi::base::work::Run,
     proto::{
-        llc::RmbId,
-        ring::ArrayQueue,
-        share,
-        time::{
-            Duration,
-            Instant, //
+        base::{
+            queue::ArrayQueue,
+            time::{
+                Duration,
+                Instant, //
+            },
         },
+        llc::RmbId,
+        share,
         wire::BufSize, //
     },
 };

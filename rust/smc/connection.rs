@@ -53,13 +53,13 @@ use crate::{
         },
     },
     proto::{
+        base::time::earliest,
         cdc::{
             Error as CoreError,
             Tcp, //
         },
         clc::LlcOutcome,
-        reason::Reason,
-        time::earliest, //
+        reason::Reason, //
     },
 };
 use kernel::{

@@ -6,7 +6,7 @@
 //! that it does not resolve. So no work item waits for such a lock: the item goes, the call that had
 //! the lock kicks it when it returns, and a timer does so if that call never looks.
 
-use crate::proto::{
+use crate::proto::base::{
     retry::Backoff,
     time::Duration, //
 };

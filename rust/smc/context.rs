@@ -7,7 +7,7 @@ use crate::{
         time::now_ns,
         work::WorkQueue, //
     },
-    proto::time::Instant, //
+    proto::base::time::Instant, //
 };
 use kernel::{
     prelude::*,

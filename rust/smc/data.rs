@@ -44,6 +44,10 @@ use crate::{
         },
     },
     proto::{
+        base::time::{
+            earliest,
+            Instant, //
+        },
         cdc::{
             self,
             Arrivals,
@@ -53,10 +57,6 @@ use crate::{
             Transmit, //
         },
         keepalive::Keepalive,
-        time::{
-            earliest,
-            Instant, //
-        },
         wire::AlertToken, //
     },
 };

@@ -30,6 +30,7 @@ use crate::{
         pd::Pd, //
     },
     proto::{
+        base::queue::ArrayQueue,
         llc::{
             self,
             Kind,
@@ -37,7 +38,6 @@ use crate::{
             PeerLink,
             Slot, //
         },
-        ring::ArrayQueue,
         wire::{
             Gid,
             Mtu,

@@ -9,6 +9,7 @@ use super::{
     reservation::Reservation, //
 };
 use crate::proto::{
+    base::time::Instant,
     clc::{
         client::Client,
         Action,
@@ -23,8 +24,7 @@ use crate::proto::{
         Timers, //
     },
     hosts,
-    reason::Reason,
-    time::Instant, //
+    reason::Reason, //
 };
 use kernel::prelude::*;
 

@@ -24,13 +24,15 @@ use crate::{
         },
     },
     proto::{
+        base::{
+            queue::ArrayQueue,
+            time::Instant, //
+        },
         cdc,
         llc::{
             Kind,
             Slot, //
         },
-        ring::ArrayQueue,
-        time::Instant,
         wire::AlertToken, //
     },
 };

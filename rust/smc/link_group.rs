@@ -79,6 +79,10 @@ use crate::{
         },
     },
     proto::{
+        base::{
+            queue::ArrayQueue,
+            time::Instant, //
+        },
         clc::{
             Terms,
             Version, //
@@ -93,9 +97,7 @@ use crate::{
             Role,
             Slot, //
         },
-        ring::ArrayQueue,
         share,
-        time::Instant,
         wire::{
             AlertToken,
             BufSize,

@@ -30,6 +30,7 @@ use super::{
 use crate::{
     kapi::rdma::device::Device,
     proto::{
+        base::time::Instant,
         llc::{
             LinkOffer,
             PeerOffer,
@@ -37,7 +38,6 @@ use crate::{
             Role,
             Slot, //
         },
-        time::Instant,
         wire::Gid, //
     },
 };

@@ -24,6 +24,11 @@ use crate::{
         work::Run, //
     },
     proto::{
+        base::time::{
+            earliest,
+            Duration,
+            Instant, //
+        },
         clc::{
             LlcOutcome,
             Version, //
@@ -45,11 +50,6 @@ use crate::{
             LONG_BYTES, //
         },
         reason::Reason,
-        time::{
-            earliest,
-            Duration,
-            Instant, //
-        },
         wire::LinkNum, //
     },
 };

@@ -36,6 +36,7 @@ use crate::{
         net::sock::TcpState, //
     },
     proto::{
+        base::time::earliest,
         clc::{
             client::Client,
             server::Server,
@@ -48,7 +49,6 @@ use crate::{
             Local,
             Reason, //
         },
-        time::earliest, //
     },
 };
 use kernel::{

@@ -42,6 +42,7 @@ use super::{
 use crate::{
     kapi::net::netdev::Egress,
     proto::{
+        base::time::Instant,
         clc::{
             Answer,
             Endpoint,
@@ -51,7 +52,6 @@ use crate::{
         },
         llc::Slot,
         reason::Reason,
-        time::Instant,
         wire::{
             Gid,
             Mtu, //

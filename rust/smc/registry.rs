@@ -18,13 +18,13 @@ use super::{
     member::Member, //
 };
 use crate::proto::{
+    base::time::Instant,
     clc::{
         Endpoint,
         Terms, //
     },
     llc::Role,
-    quota::Forming,
-    time::Instant, //
+    quota::Forming, //
 };
 use kernel::{
     prelude::*,

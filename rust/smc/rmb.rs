@@ -30,6 +30,7 @@ use crate::{
         },
     },
     proto::{
+        base::time::Instant,
         elements::{
             Elements,
             MAX_ELEMENTS, //
@@ -39,7 +40,6 @@ use crate::{
             RmbId,
             Slot, //
         },
-        time::Instant,
         wire::{
             BufSize,
             RKey,

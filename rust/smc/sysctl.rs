@@ -18,6 +18,7 @@ use crate::{
         },
     },
     proto::{
+        base::time::Duration,
         clc::Limits,
         quota::{
             kbytes,
@@ -25,7 +26,6 @@ use crate::{
             part_of_memory,
             Caps, //
         },
-        time::Duration,
         wire::BufSize, //
     },
 };

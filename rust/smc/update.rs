@@ -21,14 +21,14 @@ use crate::{
         },
     },
     proto::{
+        base::time::{
+            Duration,
+            Instant, //
+        },
         cdc::{
             self,
             Events,
             Violation, //
-        },
-        time::{
-            Duration,
-            Instant, //
         },
     },
 };

@@ -11,6 +11,11 @@ mod ending;
 mod reading;
 
 use crate::proto::{
+    base::time::{
+        earliest,
+        Duration,
+        Instant, //
+    },
     cdc::{
         events::{
             Events,
@@ -39,7 +44,7 @@ use crate::proto::{
             WriteSeg,
             MAX_WRITES, //
         },
-        validation::Validation,
+        validation::Validation, //
     },
     close::{
         Close,
@@ -53,12 +58,7 @@ use crate::proto::{
         Ring,
         Segment, //
     },
-    time::{
-        earliest,
-        Duration,
-        Instant, //
-    },
-    wire::AlertToken,
+    wire::AlertToken, //
 };
 
 /// What a connection starts with.

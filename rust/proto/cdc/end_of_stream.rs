@@ -12,7 +12,7 @@ use super::{
     Violation, //
 };
 use crate::proto::{
-    time::Instant,
+    base::time::Instant,
     wire::AlertToken, //
 };
 

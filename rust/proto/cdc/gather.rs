@@ -17,7 +17,7 @@
 //! The time, and what is soon, is four times that which the link takes for a chain, so that it is short
 //! where the link is quick; of a writer that has gone on for long it is four times as much.
 
-use crate::proto::time::{
+use crate::proto::base::time::{
     Duration,
     Instant, //
 };

@@ -174,13 +174,13 @@ impl Lent {
 mod tests {
     use super::*;
     use crate::proto::{
+        base::time::Instant,
         cdc::{
             signals::tests::conn,
             Config,
             Conn,
             Transmit, //
         },
-        time::Instant,
     };
 
     const NOW: Instant = Instant::from_nanos(1);

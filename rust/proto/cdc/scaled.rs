@@ -12,7 +12,7 @@ use super::{
     Msg, Timers,
 };
 use crate::proto::{
-    time::Instant,
+    base::time::Instant,
     wire::AlertToken, //
 };
 

@@ -24,6 +24,10 @@
 //! goes back, and what the peer had received already is the same once more.
 
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         gather::Gather,
         lent::{
@@ -39,10 +43,6 @@ use crate::proto::{
         Ring,
         Segment,
         Wire, //
-    },
-    time::{
-        Duration,
-        Instant, //
     },
 };
 

@@ -125,6 +125,10 @@ impl Signals {
 )]
 pub(super) mod tests {
     use crate::proto::{
+        base::time::{
+            Duration,
+            Instant, //
+        },
         cdc::{
             Config,
             Conn,
@@ -132,11 +136,7 @@ pub(super) mod tests {
             Timers,
             Transmit, //
         },
-        time::{
-            Duration,
-            Instant, //
-        },
-        wire::AlertToken,
+        wire::AlertToken, //
     };
 
     const NOW: Instant = Instant::from_nanos(1);

@@ -8,6 +8,10 @@
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_cdc_traces))]
 mod tests {
     use crate::proto::{
+        base::time::{
+            Duration,
+            Instant, //
+        },
         cdc::{
             Config,
             Conn,
@@ -23,11 +27,7 @@ mod tests {
             Violation, //
         },
         cursor::Wire,
-        time::{
-            Duration,
-            Instant, //
-        },
-        wire::AlertToken,
+        wire::AlertToken, //
     };
 
     /// Something the test needs is not there.

@@ -10,7 +10,7 @@ use super::{
         Order, //
     },
 };
-use crate::proto::time::Instant;
+use crate::proto::base::time::Instant;
 
 /// A validation message that told of more than was there (FOV-10).
 ///

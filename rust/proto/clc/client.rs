@@ -36,12 +36,12 @@ use super::{
     terms::Version,
 };
 use crate::proto::{
+    base::time::Instant,
     reason::{
         Local,
         Reason, //
     },
-    time::Instant,
-    wire::PeerId,
+    wire::PeerId, //
 };
 
 /// Where the handshake stands.
@@ -724,7 +724,7 @@ mod tests {
 
     #[test]
     fn waiting_starts_anew_with_each_step() {
-        let later = START.saturating_add(crate::proto::time::Duration::from_secs(5));
+        let later = START.saturating_add(crate::proto::base::time::Duration::from_secs(5));
         let mut client = client(Proposing);
         client.handle_sent(later);
         assert_eq!(

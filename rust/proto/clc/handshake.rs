@@ -8,8 +8,8 @@ use super::{
     message::Message, //
 };
 use crate::proto::{
-    reason::Reason,
-    time::Duration, //
+    base::time::Duration,
+    reason::Reason, //
 };
 
 /// How long the handshake waits. The RFC names no values (AMB-36); the defaults fit deployed peers

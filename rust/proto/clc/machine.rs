@@ -18,8 +18,8 @@ use super::{
     },
 };
 use crate::proto::{
-    reason::Reason,
-    time::Instant, //
+    base::time::Instant,
+    reason::Reason, //
 };
 
 /// The client's or the server's side of a handshake.

@@ -48,12 +48,12 @@ use super::{
     terms::Version,
 };
 use crate::proto::{
+    base::time::Instant,
     reason::{
         Local,
         Reason, //
     },
-    time::Instant,
-    wire::PeerId,
+    wire::PeerId, //
 };
 
 /// Where the handshake stands.
@@ -411,6 +411,7 @@ impl Server {
 mod tests {
     use super::*;
     use crate::proto::{
+        base::time::Duration,
         clc::{
             handshake::examples::{
                 accept,
@@ -424,7 +425,6 @@ mod tests {
             Decline,
             ProtocolError, //
         },
-        time::Duration,
     };
 
     const START: Instant = Instant::from_nanos(1_000_000_000);

@@ -20,15 +20,15 @@ use super::{
     terms::Version,
 };
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     reason::{
         Local,
         Reason, //
     },
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::PeerId,
+    wire::PeerId, //
 };
 
 /// A peer's message that this side's end is to be prepared for.

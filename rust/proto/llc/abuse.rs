@@ -15,12 +15,12 @@ use super::{
     LinkOffer,
 };
 use crate::proto::{
+    base::time::{Duration, Instant},
     llc::{
         link::{LocalLink, MAX_LINKS},
         msg::{Layout, Message},
     },
     reason::Reason,
-    time::{Duration, Instant},
 };
 
 /// Something that happens to a group.

@@ -17,7 +17,7 @@ use super::{
     shape::Shape,
 };
 use crate::proto::{
-    time::Instant,
+    base::time::Instant,
     wire::{LinkNum, Psn, Qpn},
 };
 

@@ -39,8 +39,8 @@ use super::{
     shape::{Ends, Links, Shape, Verdict},
 };
 use crate::proto::{
+    base::time::{Duration, Instant},
     reason::Reason,
-    time::{Duration, Instant},
     wire::{LinkNum, Mtu, Psn, Qpn},
 };
 

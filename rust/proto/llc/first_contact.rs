@@ -28,7 +28,7 @@ use super::{
     phase::Phase,
     rtoken::Entry,
 };
-use crate::proto::{reason::Reason, time::Instant};
+use crate::proto::{base::time::Instant, reason::Reason};
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Begins first contact. A server's queue pair is able to send by now (LLF-02), a client's to

@@ -23,8 +23,10 @@ use super::{
     rtoken::{Entry, PeerRmbId, Table, TableFull},
 };
 use crate::proto::{
-    ring::ArrayQueue,
-    time::{earliest, Duration, Instant},
+    base::{
+        queue::ArrayQueue,
+        time::{earliest, Duration, Instant},
+    },
     wire::{LinkNum, RToken},
 };
 

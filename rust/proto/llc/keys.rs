@@ -18,7 +18,7 @@ use super::{
     rtoken::Entry,
 };
 use crate::proto::{
-    time::Instant,
+    base::time::Instant,
     wire::{RKey, RToken},
 };
 

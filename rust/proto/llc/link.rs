@@ -8,7 +8,7 @@ use super::{
     test_link::UserData, //
 };
 use crate::proto::{
-    time::{earliest, Duration, Instant},
+    base::time::{earliest, Duration, Instant},
     wire::{Gid, LinkNum, Mac, Qpn},
 };
 

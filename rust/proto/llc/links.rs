@@ -18,7 +18,7 @@ use super::{
     msg::Message,
     rtoken::Entry,
 };
-use crate::proto::time::Instant;
+use crate::proto::base::time::Instant;
 
 /// How often a client asks for the end of a link before it takes that for granted (LLF-50).
 const NOTICES: u8 = 3;

@@ -17,7 +17,7 @@ use super::{
     rtoken::Entry,
     test_link::{TestLink, UserData},
 };
-use crate::proto::time::{Duration, Instant};
+use crate::proto::base::time::{Duration, Instant};
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Notes that something arrived on a link. It may be called late: what counts is `now`.

@@ -8,7 +8,7 @@ use super::{
     delete_link::DeleteLink,
     link::Slot, //
 };
-use crate::proto::{reason::Reason, time::Instant};
+use crate::proto::{base::time::Instant, reason::Reason};
 
 /// How far a link group is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

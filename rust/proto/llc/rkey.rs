@@ -16,7 +16,7 @@ use super::{
     own::{Busy, Place, Stand},
     rtoken::Entry,
 };
-use crate::proto::{time::Instant, wire::RToken};
+use crate::proto::{base::time::Instant, wire::RToken};
 
 /// How often a buffer is announced that the peer refuses for now, each time after twice the wait
 /// (LLF-65). Linux says so also when it never will take it (DEP-6).
@@ -408,12 +408,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 mod tests {
     use super::*;
     use crate::proto::{
+        base::time::Duration,
         llc::{
             action::Role,
             rtoken::TableFull,
             testing::{after, deliver, new, new_strict, ready, sent, token, TestGroup, START},
         },
-        time::Duration,
         wire::{LinkNum, RKey},
     };
 

@@ -16,7 +16,7 @@ use super::{
     msg::Message,
     rtoken::{Entry, PeerRmbId, TableFull},
 };
-use crate::proto::{time::Instant, wire::RToken};
+use crate::proto::{base::time::Instant, wire::RToken};
 
 /// An announcement of the peer that is to be continued.
 #[derive(Clone, Copy, Debug)]

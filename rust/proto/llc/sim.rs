@@ -29,9 +29,9 @@ use super::{
     shape::Shape,
 };
 use crate::proto::{
+    base::time::{Duration, Instant},
     llc::testing::START,
     reason::Reason,
-    time::{Duration, Instant},
 };
 
 /// Seeds of a normal run; `RDMA_SOCK_SEEDS` sets another number.

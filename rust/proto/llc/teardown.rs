@@ -13,7 +13,7 @@ use super::{
     phase::Phase,
     rtoken::Entry,
 };
-use crate::proto::{time::Instant, wire::LinkNum};
+use crate::proto::{base::time::Instant, wire::LinkNum};
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Tells the peer that the group ends, and waits for as long as it takes to be sure: a server

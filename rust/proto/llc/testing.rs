@@ -14,7 +14,7 @@ use super::{
     test_link::{TestLink, UserData},
 };
 use crate::proto::{
-    time::{Duration, Instant},
+    base::time::{Duration, Instant},
     wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
 };
 

@@ -10,6 +10,10 @@ use super::{
     Rng, //
 };
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         msg::Flags,
         Config,
@@ -21,11 +25,7 @@ use crate::proto::{
         Token, //
     },
     cursor::Wire,
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::AlertToken,
+    wire::AlertToken, //
 };
 
 const ORIGIN: u32 = 4;

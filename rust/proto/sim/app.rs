@@ -7,6 +7,7 @@
 
 use super::Rng;
 use crate::proto::{
+    base::time::Instant,
     cdc::{
         lent::MAX_LENT,
         Conn,
@@ -15,7 +16,6 @@ use crate::proto::{
         Receive,
         SendError, //
     },
-    time::Instant,
 };
 use std::rc::Rc;
 

@@ -22,6 +22,10 @@ use super::{
     Rng, //
 };
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         Config,
         Conn,
@@ -33,11 +37,7 @@ use crate::proto::{
         Violation,
         WriteSeg, //
     },
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::AlertToken,
+    wire::AlertToken, //
 };
 use std::{
     collections::VecDeque,

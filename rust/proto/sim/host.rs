@@ -4,6 +4,7 @@
 
 use super::app::App;
 use crate::proto::{
+    base::time::Instant,
     cdc::{
         Conn,
         Msg,
@@ -29,7 +30,6 @@ use crate::proto::{
         Role,
         Slot, //
     },
-    time::Instant,
     wire::{
         AlertToken,
         BufSize,

@@ -29,6 +29,10 @@ use super::{
     Rng, //
 };
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         Config,
         Conn,
@@ -58,10 +62,6 @@ use crate::proto::{
         Slot, //
     },
     reason::Reason,
-    time::{
-        Duration,
-        Instant, //
-    },
     wire::{
         Mtu,
         Psn,

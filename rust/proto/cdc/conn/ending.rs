@@ -5,12 +5,12 @@
 
 use super::Conn;
 use crate::proto::{
+    base::time::Instant,
     close::{
         Error,
         State,
         Tcp, //
     },
-    time::Instant,
 };
 
 /// What of the end of a connection the engine can see.

@@ -5,12 +5,12 @@
 
 use super::{pair::Seen, *};
 use crate::proto::{
+    base::time::Duration,
     llc::{
         add_link_cont::{AddLinkCont, Pair as Keys},
         confirm_rkey::{ConfirmRkey, Other},
         test_link::TestLink,
     },
-    time::Duration,
     wire::{LinkNum, RKey},
 };
 

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::proto::{
+    base::time::Instant,
     llc::{
         action::{Action, Kind, RmbId, Role},
         add::LinkOffer,
@@ -14,7 +15,6 @@ use crate::proto::{
         rtoken::Entry,
         testing::{after, START},
     },
-    time::Instant,
     wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
 };
 

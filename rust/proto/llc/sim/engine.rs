@@ -10,6 +10,7 @@ use super::{
     Random, //
 };
 use crate::proto::{
+    base::time::Instant,
     llc::{
         action::{Action, Fail, RmbId, Role},
         add::{LinkOffer, PeerOffer},
@@ -19,7 +20,6 @@ use crate::proto::{
         rtoken::Entry,
         testing::START,
     },
-    time::Instant,
     wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
 };
 

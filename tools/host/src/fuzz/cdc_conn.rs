@@ -5,6 +5,10 @@
 
 use super::input::Input;
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         Config,
         Conn,
@@ -14,11 +18,7 @@ use crate::proto::{
         Transmit, //
     },
     cursor::Wire,
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::AlertToken,
+    wire::AlertToken, //
 };
 
 /// Sizes that wrap soon.

@@ -5,6 +5,10 @@
 
 use super::input::Input;
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     clc::{
         client::Client,
         server::Server,
@@ -19,10 +23,6 @@ use crate::proto::{
         Version, //
     },
     reason::Reason,
-    time::{
-        Duration,
-        Instant, //
-    },
     wire::{
         AlertToken,
         BufSize,

@@ -6,6 +6,10 @@
 
 use super::input::Input;
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     cdc::{
         Config,
         Conn,
@@ -13,11 +17,7 @@ use crate::proto::{
         Timers,
         Token, //
     },
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::AlertToken,
+    wire::AlertToken, //
 };
 use std::collections::VecDeque;
 

@@ -5,6 +5,10 @@
 
 use super::input::Input;
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     llc::{
         group::{
             Config,
@@ -28,10 +32,6 @@ use crate::proto::{
         Role, //
     },
     reason::Reason,
-    time::{
-        Duration,
-        Instant, //
-    },
     wire::{
         Gid,
         LinkNum,

@@ -8,6 +8,10 @@ use std::collections::VecDeque;
 
 use super::input::Input;
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     llc::{
         group::{
             Config,
@@ -28,10 +32,6 @@ use crate::proto::{
         LinkOffer,
         RmbId,
         Role, //
-    },
-    time::{
-        Duration,
-        Instant, //
     },
     wire::{
         Gid,

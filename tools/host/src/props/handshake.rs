@@ -9,6 +9,10 @@ use super::clc::{
     proposal, //
 };
 use crate::proto::{
+    base::time::{
+        Duration,
+        Instant, //
+    },
     clc::{
         client::Client,
         server::Server,
@@ -28,11 +32,7 @@ use crate::proto::{
         Timers, //
     },
     reason::Reason,
-    time::{
-        Duration,
-        Instant, //
-    },
-    wire::PeerId,
+    wire::PeerId, //
 };
 use proptest::{
     collection::vec,

@@ -72,7 +72,7 @@ impl<T, const N: usize> ArrayQueue<T, N> {
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_proto_ring))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_proto_queue))]
 mod tests {
     use super::*;
 

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the cores of all protocols share: time, queues of fixed capacity, and delays between tries.
+
+pub(crate) mod queue;
+pub(crate) mod retry;
+pub(crate) mod time;
