@@ -89,6 +89,7 @@ use crate::{
         },
         hosts::Hosts,
         llc::{
+            lifetime::Lifetime,
             link::MAX_LINKS,
             rtoken::Entry,
             Group,
@@ -293,16 +294,12 @@ pub(crate) struct Inner {
     pub(super) waiters: KVec<Arc<dyn Member>>,
     /// When to look for RMBs that are not needed.
     pub(super) return_at: Option<Instant>,
-    /// When the last connection left.
-    pub(super) idle_since: Option<Instant>,
     /// The LLC core runs: the founder's CLC messages are out.
     pub(super) started: bool,
     /// When the peer refused an RMB last.
     pub(super) refused_at: Option<Instant>,
-    /// The core has ended the group; it is dismantled when the core has been drained.
-    pub(super) over: bool,
-    /// Not before then.
-    pub(super) linger: Option<Instant>,
+    /// How long the group is kept without connections, and after its end.
+    pub(super) lifetime: Lifetime,
 }
 
 impl Inner {
@@ -457,11 +454,9 @@ impl LinkGroup {
                     founder: None,
                     waiters: KVec::new(),
                     return_at: None,
-                    idle_since: None,
                     started: false,
                     refused_at: None,
-                    over: false,
-                    linger: None,
+                    lifetime: Lifetime::new(*role),
                 }, "rdma_sock_group"),
                 ports <- new_spinlock_bh!([const { None }; PORTS], "rdma_sock_group_ports"),
                 retired <- new_mutex!(KVec::new(), "rdma_sock_group_retired"),

@@ -34,15 +34,23 @@ use crate::{
             Version, //
         },
         llc::{
+            action::Cause,
+            driver::{
+                self,
+                Answer,
+                Host, //
+            },
+            msg::Octets,
             rtoken::Entry,
-            Action,
             Config,
             DeleteReason,
             Fail,
             Group,
             Kind,
             Layout,
+            LinkOffer,
             PeerLink,
+            PeerOffer,
             RmbId,
             Role,
             Slot,
@@ -68,13 +76,6 @@ const RMBS: usize = 255;
 const LEAST_LINKS: u8 = 2;
 /// The number of the first link; the server assigns it (`SMCR-LNK-02`).
 const FIRST_LINK: LinkNum = LinkNum::new(1);
-/// How long a client's queue pairs outlive the word that the group is over. A device may
-/// acknowledge a message only after it has shown it, and without that the server would not know
-/// that its word has arrived.
-const LINGER_TIME: Duration = Duration::from_millis(10);
-/// How long a server keeps a group without connections (`SMCR-LGR-22`).
-const IDLE_TIME: Duration = Duration::from_secs(600);
-
 /// Takes the long message out of the core, if it still wants to send one. Sleeps.
 fn write_long(llc: &mut LlcGroup) -> Result<Option<KVec<u8>>> {
     let mut msg = KVec::from_elem(0, LONG_BYTES, GFP_KERNEL)?;
@@ -148,14 +149,12 @@ impl LinkGroup {
     }
 
     fn perform_all(self: &Arc<Self>, inner: &mut Inner) {
-        // The end may take as long as a timer runs; whoever comes from when the peer can know of it
-        // gets another group.
+        // The end may take as long as a timer runs. The peer may know of it: new connections join or
+        // create another group.
         if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
             self.tokens.lock().close();
         }
-        while let Some(action) = inner.llc.as_mut().and_then(|llc| llc.poll_action()) {
-            self.perform(inner, action);
-        }
+        driver::drive(&mut Engine { group: self, inner });
     }
 
     /// Posts what waits for a send slot of a link.
@@ -165,115 +164,6 @@ impl LinkGroup {
                 llc.handle_send_failed(now(), slot, kind);
             }
             self.perform_all(inner);
-        }
-    }
-
-    fn perform(self: &Arc<Self>, inner: &mut Inner, action: Action) {
-        match action {
-            Action::Send { msg, kind, slot } => {
-                Self::queue(inner, slot, kind, Some(LlcMessage::Short(msg)));
-            }
-            Action::SendLong { slot, kind } => {
-                let Some(llc) = inner.llc.as_mut() else {
-                    return;
-                };
-                match write_long(llc) {
-                    Ok(Some(msg)) => Self::queue(inner, slot, kind, Some(LlcMessage::Long(msg))),
-                    // It is not needed any more.
-                    Ok(None) => {}
-                    Err(_) => Self::queue(inner, slot, kind, None),
-                }
-            }
-            Action::MoveToRts { slot } => {
-                let result = inner.start_end(slot);
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
-                }
-            }
-            Action::OfferLink { slot, only_new } => {
-                let offer = self.add_end(inner, slot, only_new, None);
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.offer_link(now(), slot, offer);
-                }
-            }
-            Action::AcceptLink {
-                slot,
-                peer,
-                only_new,
-            } => {
-                let offer = self.add_end(inner, slot, only_new, Some(&peer));
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.accept_link(now(), slot, offer);
-                }
-            }
-            Action::ConnectLink { slot, peer } => {
-                let result = inner.connect_end(slot, &peer);
-                if let Some(llc) = inner.llc.as_mut() {
-                    llc.handle_rts(now(), slot, result.map_err(|_| Reason::Internal));
-                }
-            }
-            Action::LinkUp { slot } => self.link_up(inner, slot),
-            Action::DropLink { slot } => self.drop_end(inner, slot),
-            Action::MoveConnections { from, orderly } => {
-                self.move_connections(inner, from, orderly);
-            }
-            Action::SuggestLink => self.suggest_link(inner, now()),
-            Action::Ready => {
-                self.set_phase(Phase::Ready);
-                inner.idle_since = None;
-                if let Some(founder) = inner.founder.take() {
-                    founder.on_first_contact(LlcOutcome::Ready);
-                }
-                Self::wake_waiters(inner);
-            }
-            Action::FirstContactFailed(fail) => {
-                let outcome = match fail {
-                    Fail::Decline(reason) => LlcOutcome::Decline(reason),
-                    Fail::Abort(reason) => LlcOutcome::Abort(reason),
-                };
-                if let Some(founder) = inner.founder.take() {
-                    founder.on_first_contact(outcome);
-                }
-                inner.over = true;
-            }
-            Action::RkeyConfirmed(id) => Self::rmb_known(inner, id, Known::Confirmed),
-            Action::RkeyRejected(id) => {
-                inner.refused_at = Some(now());
-                inner.forget_rmb(id);
-                Self::wake_waiters(inner);
-            }
-            Action::RkeyDeleted(id) => inner.forget_rmb(id),
-            Action::LinkDown { slot, cause } => {
-                self.net.count_link_down(cause.name());
-                if self.context.may_log() {
-                    pr_warn!("link group {:#x}: link down: {}\n", self.id, cause.name());
-                }
-                self.drop_end(inner, slot);
-            }
-            Action::Terminate { cause } => {
-                self.net.count_group_ended();
-                if self.context.may_log() {
-                    pr_info!("link group {:#x}: ended: {}\n", self.id, cause.name());
-                }
-                inner.over = true;
-                if self.role == Role::Client {
-                    self.tokens.lock().close();
-                    inner.linger = Some(now().saturating_add(LINGER_TIME));
-                }
-            }
-        }
-    }
-
-    /// Queues a message on a link, if there could be one and there is room.
-    fn queue(inner: &mut Inner, slot: Slot, kind: Kind, msg: Option<LlcMessage>) {
-        let queued = match (inner.end_mut(slot), msg) {
-            (Some(end), Some(msg)) => end.queue(kind, msg),
-            _ => false,
-        };
-        if !queued {
-            if let Some(llc) = inner.llc.as_mut() {
-                llc.handle_send_failed(now(), slot, kind);
-            }
         }
     }
 
@@ -290,47 +180,35 @@ impl LinkGroup {
         }
     }
 
-    /// Ends the group if the core said so, else arms its timer.
+    /// Frees the group if it has ended, else arms its timer.
     pub(super) fn conclude(self: &Arc<Self>, inner: &mut Inner) {
-        if inner.over {
-            let left = inner.linger.map(|until| until.saturating_since(now()));
-            match left.filter(|left| *left > Duration::ZERO) {
-                Some(left) => {
-                    let delay = jiffies_from_ns(left.as_nanos());
-                    self.work.arm(self, &self.context.links, delay);
-                }
-                None => self.dismantle(inner),
-            }
+        let now = now();
+        if inner.lifetime.is_expired(now) {
+            self.dismantle(inner);
             return;
         }
-        let idle = inner
-            .idle_since
-            .map(|since| since.saturating_add(IDLE_TIME));
-        let timer = inner.llc.as_ref().and_then(|llc| llc.poll_timeout());
-        let unused = inner.return_at;
-        if let Some(at) = earliest(earliest(timer, idle), unused) {
-            let delay = at.saturating_since(now()).as_nanos();
-            self.work
-                .arm(self, &self.context.links, jiffies_from_ns(delay));
+        let mut timer = inner.lifetime.poll_timeout();
+        if inner.lifetime.is_running() {
+            timer = earliest(timer, inner.llc.as_ref().and_then(|llc| llc.poll_timeout()));
+            timer = earliest(timer, inner.return_at);
+        }
+        if let Some(at) = timer {
+            let delay = jiffies_from_ns(at.saturating_since(now).as_nanos());
+            self.work.arm(self, &self.context.links, delay);
         }
     }
 
-    /// Looks whether the group has been without connections for too long.
+    /// Asks the core to end a group that has been without connections for too long.
     fn check_idle(&self, inner: &mut Inner, now: Instant) {
-        if self.role == Role::Client || self.phase() != Phase::Ready {
+        if self.phase() != Phase::Ready {
             return;
         }
         {
             let mut tokens = self.tokens.lock();
-            if tokens.live() != 0 {
-                inner.idle_since = None;
+            if !inner.lifetime.is_idle_too_long(now, tokens.live()) {
                 return;
             }
-            let since = *inner.idle_since.get_or_insert(now);
-            if now.saturating_since(since) < IDLE_TIME {
-                return;
-            }
-            // Whoever comes now gets another group.
+            // New connections create another group.
             tokens.close();
         }
         if let Some(llc) = inner.llc.as_mut() {
@@ -344,10 +222,147 @@ impl LinkGroup {
         let mut inner = self.inner.lock();
         match inner.llc.as_mut() {
             Some(llc) => llc.terminate(now(), DeleteReason::Operator, true),
-            None => inner.over = true,
+            None => inner.lifetime.fail(),
         }
         self.drive(&mut inner);
         self.conclude(&mut inner);
+    }
+}
+
+/// The engine of a group's LLC core, under the group's mutex.
+struct Engine<'a> {
+    group: &'a Arc<LinkGroup>,
+    inner: &'a mut Inner,
+}
+
+impl Engine<'_> {
+    /// Queues a message on a link. `false` if the link is gone or has no room.
+    fn queue(&mut self, slot: Slot, kind: Kind, msg: LlcMessage) -> bool {
+        self.inner
+            .end_mut(slot)
+            .is_some_and(|end| end.queue(kind, msg))
+    }
+
+    /// Gives the first connection of the group the result of first contact.
+    fn tell_founder(&mut self, outcome: LlcOutcome) {
+        if let Some(founder) = self.inner.founder.take() {
+            founder.on_first_contact(outcome);
+        }
+    }
+}
+
+impl Host for Engine<'_> {
+    type Rows = KVec<Entry>;
+
+    fn group(&mut self) -> Option<&mut LlcGroup> {
+        self.inner.llc.as_deref_mut()
+    }
+
+    fn now(&self) -> Instant {
+        now()
+    }
+
+    fn send(&mut self, slot: Slot, kind: Kind, msg: &Octets) -> bool {
+        self.queue(slot, kind, LlcMessage::Short(*msg))
+    }
+
+    fn send_long(&mut self, slot: Slot, kind: Kind) -> bool {
+        match self.inner.llc.as_mut().map(|llc| write_long(llc)) {
+            Some(Ok(Some(msg))) => self.queue(slot, kind, LlcMessage::Long(msg)),
+            // The core has withdrawn the message.
+            Some(Ok(None)) | None => true,
+            Some(Err(_)) => false,
+        }
+    }
+
+    fn move_to_rts(&mut self, slot: Slot) -> Answer<Result<(), Reason>> {
+        let result = self.inner.start_end(slot);
+        Some(result.map_err(|_| Reason::Internal))
+    }
+
+    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+        let result = self.inner.connect_end(slot, peer);
+        Some(result.map_err(|_| Reason::Internal))
+    }
+
+    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+        Some(self.group.add_end(self.inner, slot, only_new, None))
+    }
+
+    fn accept_link(
+        &mut self,
+        slot: Slot,
+        peer: &PeerOffer,
+        only_new: bool,
+    ) -> Answer<Option<LinkOffer>> {
+        Some(self.group.add_end(self.inner, slot, only_new, Some(peer)))
+    }
+
+    fn link_up(&mut self, slot: Slot) {
+        self.group.link_up(self.inner, slot);
+    }
+
+    fn drop_link(&mut self, slot: Slot) {
+        self.group.drop_end(self.inner, slot);
+    }
+
+    fn link_down(&mut self, slot: Slot, cause: Cause) {
+        self.group.net.count_link_down(cause.name());
+        if self.group.context.may_log() {
+            pr_warn!(
+                "link group {:#x}: link down: {}\n",
+                self.group.id,
+                cause.name()
+            );
+        }
+        self.group.drop_end(self.inner, slot);
+    }
+
+    fn move_connections(&mut self, from: Slot, orderly: bool) {
+        self.group.move_connections(self.inner, from, orderly);
+    }
+
+    fn suggest_link(&mut self) {
+        self.group.suggest_link(self.inner, now());
+    }
+
+    fn ready(&mut self) {
+        self.group.set_phase(Phase::Ready);
+        self.inner.lifetime.on_ready();
+        self.tell_founder(LlcOutcome::Ready);
+        LinkGroup::wake_waiters(self.inner);
+    }
+
+    fn first_contact_failed(&mut self, fail: Fail) {
+        self.tell_founder(match fail {
+            Fail::Decline(reason) => LlcOutcome::Decline(reason),
+            Fail::Abort(reason) => LlcOutcome::Abort(reason),
+        });
+        self.inner.lifetime.fail();
+    }
+
+    fn rkey_confirmed(&mut self, id: RmbId) {
+        LinkGroup::rmb_known(self.inner, id, Known::Confirmed);
+    }
+
+    fn rkey_rejected(&mut self, id: RmbId) {
+        self.inner.refused_at = Some(now());
+        self.inner.forget_rmb(id);
+        LinkGroup::wake_waiters(self.inner);
+    }
+
+    fn rkey_deleted(&mut self, id: RmbId) {
+        self.inner.forget_rmb(id);
+    }
+
+    fn terminate(&mut self, cause: Cause) {
+        self.group.net.count_group_ended();
+        if self.group.context.may_log() {
+            pr_info!("link group {:#x}: ended: {}\n", self.group.id, cause.name());
+        }
+        // While a client lingers, new connections create another group.
+        self.group.tokens.lock().close();
+        self.inner.lifetime.terminate(now());
     }
 }
 
@@ -398,7 +413,9 @@ impl LinkGroup {
         };
         // Until the founder has said its last word in CLC, messages wait in the inbox.
         if !inner.started {
-            inner.over |= broken;
+            if broken {
+                inner.lifetime.fail();
+            }
             return;
         }
         if let Some(llc) = inner.llc.as_mut() {

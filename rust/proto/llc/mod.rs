@@ -16,7 +16,8 @@
 //! | CONFIRM RKEY and DELETE RKEY, sent and received            | `rkey`, `rkey_recv`       |
 //! | What happens when exchanges collide                        | `flow`                    |
 //! | Where the buffers of both sides are                        | `own`, [`rtoken`]         |
-//! | What the engine is asked to do                             | [`action`]                |
+//! | What the engine is asked to do, and its answers            | [`action`], [`driver`]    |
+//! | How long a group without connections is kept               | [`lifetime`]              |
 
 mod accept;
 pub(crate) mod action;
@@ -29,10 +30,12 @@ mod confirm_rkey;
 mod confirm_rkey_cont;
 mod delete_link;
 mod delete_rkey;
+pub(crate) mod driver;
 mod first_contact;
 mod flow;
 pub(crate) mod group;
 mod keys;
+pub(crate) mod lifetime;
 pub(crate) mod link;
 mod links;
 mod liveness;
@@ -58,7 +61,7 @@ mod testing;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod vectors;
 
-pub(crate) use action::{Action, Fail, Kind, RmbId, Role};
+pub(crate) use action::{Fail, Kind, RmbId, Role};
 pub(crate) use add::{LinkOffer, PeerOffer};
 pub(crate) use add_link_ext::MAX_BYTES as LONG_BYTES;
 pub(crate) use delete_link::DeleteReason;

@@ -11,6 +11,7 @@
 
 mod engine;
 mod fabric;
+mod host;
 
 use std::{
     cmp::Reverse,
@@ -20,10 +21,12 @@ use std::{
 use self::{
     engine::{Known, Outcome, Peer},
     fabric::Stand,
+    host::Engine, //
 };
 use super::{
-    action::{Action, Kind, RmbId, Role},
+    action::{Kind, Role},
     delete_link::DeleteReason,
+    driver::drive,
     link::Slot,
     msg::Layout,
     shape::Shape,
@@ -239,6 +242,14 @@ impl World {
         self.events.push(Reverse((when, self.order, event)));
     }
 
+    /// Prints what happens, in a run of one seed.
+    fn trace(&self, what: std::fmt::Arguments<'_>) {
+        if self.trace {
+            let at = self.now.saturating_since(START).as_nanos() / 1000;
+            println!("{at} us: {what}");
+        }
+    }
+
     /// Notes something worth being seen.
     fn note(&mut self, what: &str) {
         *self.seen.entry(what.to_owned()).or_default() += 1;
@@ -268,10 +279,7 @@ impl World {
     /// Lets one event happen and does what the side it concerns wants.
     fn step(&mut self, event: Event) {
         let now = self.now;
-        if self.trace {
-            let at = now.saturating_since(START).as_nanos() / 1000;
-            println!("{at} us: {event:?}");
-        }
+        self.trace(format_args!("{event:?}"));
         let side = match event {
             Event::Start(side)
             | Event::Arrive(side, ..)
@@ -339,13 +347,7 @@ impl World {
     /// Does all a side wants, and sets its timer.
     fn settle(&mut self, side: usize, timer: bool) {
         let now = self.now;
-        while let Some(action) = self.peers[side].group.poll_action() {
-            assert!(
-                matches!(self.peers[side].outcome, Outcome::Open | Outcome::Ready),
-                "{action:?} behind the last action"
-            );
-            self.perform(side, action);
-        }
+        drive(&mut Engine { world: self, side });
         self.peers[side].check();
         // It may have become the spare one of two asymmetric links: nothing is safe then.
         self.disturbed |=
@@ -402,75 +404,6 @@ impl World {
         self.peers[side].last.insert(qpn, arrival);
         let way = arrival.saturating_since(self.now);
         self.at(way, Event::Arrive(1 - side, peer, qpn, slot, octets, kind));
-    }
-
-    fn perform(&mut self, side: usize, action: Action) {
-        let latency = self.latency;
-        if self.trace {
-            let at = self.now.saturating_since(START).as_nanos() / 1000;
-            println!("{at} us: side {side}: {action:?}");
-        }
-        match action {
-            Action::Send { msg, kind, slot } => self.post(side, slot, msg.to_vec(), kind),
-            Action::SendLong { slot, kind } => {
-                assert!(self.layout.is_v2());
-                let mut buf = vec![0xff; crate::proto::llc::LONG_BYTES];
-                let len = self.peers[side].group.write_long(&mut buf);
-                buf.truncate(len.expect("it fits"));
-                self.post(side, slot, buf, kind);
-            }
-            Action::MoveToRts { slot } => {
-                assert_eq!(side, CLIENT);
-                let delay = self.random.span(latency);
-                let good = !self.random.percent(2);
-                self.disturbed |= !good && slot == Slot::FIRST;
-                self.at(delay, Event::Rts(side, slot, good));
-            }
-            Action::ConnectLink { slot, peer } => {
-                assert_ne!(side, CLIENT);
-                let device = &mut self.peers[side].device;
-                let end = device.at(slot).expect("the link is there");
-                end.peer = Some(peer.link.qpn.get());
-                end.stand = Stand::Receives;
-                let delay = self.random.span(latency);
-                let good = !self.random.percent(4);
-                self.at(delay, Event::Rts(side, slot, good));
-            }
-            Action::OfferLink { slot, only_new } => {
-                assert_ne!(side, CLIENT);
-                self.ask(side, slot, None, only_new);
-            }
-            Action::AcceptLink {
-                slot,
-                peer,
-                only_new,
-            } => {
-                assert_eq!(side, CLIENT);
-                self.ask(side, slot, Some(peer), only_new);
-            }
-            Action::LinkUp { .. } => {
-                let kind = self.peers[side].group.kind();
-                if kind != Shape::Symmetric && kind != Shape::Single {
-                    self.note("asymmetric");
-                }
-                self.note("link up");
-                self.peers[side].perform(action, &mut self.random);
-            }
-            Action::MoveConnections { orderly, .. } => {
-                self.note(if orderly { "moved orderly" } else { "moved" });
-                self.peers[side].perform(action, &mut self.random);
-            }
-            Action::SuggestLink => {
-                assert_eq!(side, CLIENT);
-                self.note("suggested");
-                self.request_link(side);
-            }
-            Action::RkeyConfirmed(RmbId(rmb)) => {
-                self.peers[side].perform(action, &mut self.random);
-                self.check_known(side, rmb, false);
-            }
-            _ => self.peers[side].perform(action, &mut self.random),
-        }
     }
 
     /// The engine is asked for an end. It takes its time.

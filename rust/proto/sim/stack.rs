@@ -7,6 +7,9 @@
 //! announces further ones before it offers them, keeps messages that come too early, and falls back
 //! or gives up when its machines say so.
 
+mod engine;
+
+use self::engine::Engine;
 use super::{
     app::{
         App,
@@ -55,9 +58,8 @@ use crate::proto::{
         Request, //
     },
     llc::{
-        Action,
+        driver,
         DeleteReason,
-        Fail,
         RmbId,
         Slot, //
     },
@@ -625,75 +627,9 @@ impl World {
         }
     }
 
-    /// Does what the link group wants.
+    /// Performs the next action of the link group.
     fn llc(&mut self, side: usize) {
-        let now = self.now;
-        let host = &mut self.hosts[side];
-        let Some(action) = host.group.as_mut().unwrap().poll_action() else {
-            return;
-        };
-        match action {
-            Action::Send { msg, kind, .. } => {
-                host.out.push_back(Packet::Send(msg, Done::Llc(kind)));
-            }
-            Action::MoveToRts { .. } => host.rts = true,
-            // One port on each side: there is no other link.
-            Action::OfferLink { slot, .. } => {
-                host.group.as_mut().unwrap().offer_link(now, slot, None);
-            }
-            Action::AcceptLink { slot, .. } => {
-                host.group.as_mut().unwrap().accept_link(now, slot, None);
-            }
-            Action::SuggestLink => {}
-            Action::SendLong { .. }
-            | Action::ConnectLink { .. }
-            | Action::LinkUp { .. }
-            | Action::DropLink { .. }
-            | Action::MoveConnections { .. } => unreachable!("there is one link"),
-            Action::Ready => {
-                host.ready = true;
-                host.tell_llc(now, LlcOutcome::Ready);
-            }
-            Action::FirstContactFailed(fail) => {
-                host.tell_llc(
-                    now,
-                    match fail {
-                        Fail::Decline(reason) => LlcOutcome::Decline(reason),
-                        Fail::Abort(reason) => LlcOutcome::Abort(reason),
-                    },
-                );
-                host.over = true;
-            }
-            Action::RkeyConfirmed(RmbId(rmb)) => {
-                let rmb = usize::from(rmb);
-                host.rmbs[rmb].usable = true;
-                for c in 0..host.ends.len() {
-                    if self.hosts[side].ends[c].awaits_rmb == Some(rmb) {
-                        self.prepared(side, c);
-                    }
-                }
-            }
-            Action::RkeyRejected(_) => panic!("the peer has room"),
-            Action::RkeyDeleted(RmbId(rmb)) => {
-                let rmb = &mut host.rmbs[usize::from(rmb)];
-                assert!(rmb.deleting && rmb.used == [false; ELEMENTS]);
-            }
-            Action::LinkDown { .. } => {}
-            Action::Terminate { .. } => {
-                host.over = true;
-                host.ready = false;
-                for c in 0..self.hosts[side].ends.len() {
-                    let end = &mut self.hosts[side].ends[c];
-                    if end.awaits_rmb.take().is_some() {
-                        end.machine.handle_prepared(now, Err(Reason::NoActiveLink));
-                    }
-                    if let Some(conn) = end.conn.as_mut() {
-                        conn.handle_link_lost();
-                        self.note(side, c);
-                    }
-                }
-            }
-        }
+        driver::step(&mut Engine { world: self, side });
     }
 }
 

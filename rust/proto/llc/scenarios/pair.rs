@@ -7,14 +7,16 @@ use std::collections::VecDeque;
 use crate::proto::{
     base::time::Instant,
     llc::{
-        action::{Action, Kind, RmbId, Role},
-        add::LinkOffer,
+        action::{Action, Cause, Fail, Kind, RmbId, Role},
+        add::{LinkOffer, PeerOffer},
+        driver::{drive, Answer, Host},
         group::{Config, Group, Timers},
         link::{LocalLink, PeerLink, Port, Slot},
         msg::Layout,
         rtoken::Entry,
         testing::{after, START},
     },
+    reason::Reason,
     wire::{Gid, LinkNum, Mac, Mtu, Psn, Qpn, RKey, RToken},
 };
 
@@ -202,67 +204,7 @@ impl Pair {
     }
 
     fn drain(&mut self, side: usize) {
-        let mut answers = VecDeque::new();
-        loop {
-            while let Some(action) = self.sides[side].group.poll_action() {
-                self.perform(side, action, &mut answers);
-            }
-            let Some((slot, offer, rts)) = answers.pop_front() else {
-                return;
-            };
-            let group = &mut self.sides[side].group;
-            match (rts, side) {
-                (true, _) => group.handle_rts(self.now, slot, Ok(())),
-                (false, CLIENT) => group.accept_link(self.now, slot, offer),
-                (false, _) => group.offer_link(self.now, slot, offer),
-            }
-        }
-    }
-
-    fn perform(
-        &mut self,
-        side: usize,
-        action: Action,
-        answers: &mut VecDeque<(Slot, Option<LinkOffer>, bool)>,
-    ) {
-        match action {
-            Action::Send { slot, msg, kind } => {
-                self.seen.push(Seen {
-                    from: side,
-                    slot,
-                    kind: msg[0],
-                    reply: msg[3] & 0x80 != 0,
-                    octets: msg,
-                });
-                self.wire.push_back((side, slot, msg, kind));
-                return;
-            }
-            Action::MoveToRts { slot } => answers.push_back((slot, None, true)),
-            Action::ConnectLink { slot, peer } => {
-                let qpn = peer.link.qpn.get();
-                let ends = self.sides[side].ends.iter_mut();
-                ends.filter(|end| end.slot == slot)
-                    .for_each(|end| end.peer = Some(qpn));
-                answers.push_back((slot, None, true));
-            }
-            Action::OfferLink { slot, only_new } => {
-                let offer = self.make(side, slot, None, only_new);
-                answers.push_back((slot, offer, false));
-            }
-            Action::AcceptLink {
-                slot,
-                peer,
-                only_new,
-            } => {
-                let offer = self.make(side, slot, Some(peer.link.qpn.get()), only_new);
-                answers.push_back((slot, offer, false));
-            }
-            Action::DropLink { slot } | Action::LinkDown { slot, .. } => {
-                self.sides[side].ends.retain(|end| end.slot != slot);
-            }
-            _ => {}
-        }
-        self.sides[side].done.push(action);
+        drive(&mut Engine { pair: self, side });
     }
 
     /// The engine makes an end on a port without a link, else on one that has one.
@@ -426,4 +368,94 @@ impl Pair {
             }
         }
     }
+}
+
+/// The engine of one side, which answers at once.
+struct Engine<'a> {
+    pair: &'a mut Pair,
+    side: usize,
+}
+
+impl Engine<'_> {
+    fn side(&mut self) -> &mut Side {
+        &mut self.pair.sides[self.side]
+    }
+}
+
+impl Host for Engine<'_> {
+    type Rows = Vec<Entry>;
+
+    fn group(&mut self) -> Option<&mut Group<Vec<Entry>>> {
+        Some(&mut self.side().group)
+    }
+
+    fn now(&self) -> Instant {
+        self.pair.now
+    }
+
+    fn observe(&mut self, action: &Action) {
+        if !matches!(action, Action::Send { .. }) {
+            self.side().done.push(*action);
+        }
+    }
+
+    fn send(&mut self, slot: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+        self.pair.seen.push(Seen {
+            from: self.side,
+            slot,
+            kind: msg[0],
+            reply: msg[3] & 0x80 != 0,
+            octets: *msg,
+        });
+        self.pair.wire.push_back((self.side, slot, *msg, kind));
+        true
+    }
+
+    fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+        panic!("no scenario is of SMC-Rv2");
+    }
+
+    fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+        Some(Ok(()))
+    }
+
+    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+        let ends = self.side().ends.iter_mut();
+        ends.filter(|end| end.slot == slot)
+            .for_each(|end| end.peer = Some(peer.link.qpn.get()));
+        Some(Ok(()))
+    }
+
+    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+        Some(self.pair.make(self.side, slot, None, only_new))
+    }
+
+    fn accept_link(
+        &mut self,
+        slot: Slot,
+        peer: &PeerOffer,
+        only_new: bool,
+    ) -> Answer<Option<LinkOffer>> {
+        let peer = Some(peer.link.qpn.get());
+        Some(self.pair.make(self.side, slot, peer, only_new))
+    }
+
+    fn link_up(&mut self, _: Slot) {}
+
+    fn drop_link(&mut self, slot: Slot) {
+        self.side().ends.retain(|end| end.slot != slot);
+    }
+
+    fn link_down(&mut self, slot: Slot, _: Cause) {
+        self.drop_link(slot);
+    }
+
+    fn move_connections(&mut self, _: Slot, _: bool) {}
+    fn suggest_link(&mut self) {}
+    fn ready(&mut self) {}
+    fn first_contact_failed(&mut self, _: Fail) {}
+    fn rkey_confirmed(&mut self, _: RmbId) {}
+    fn rkey_rejected(&mut self, _: RmbId) {}
+    fn rkey_deleted(&mut self, _: RmbId) {}
+    fn terminate(&mut self, _: Cause) {}
 }

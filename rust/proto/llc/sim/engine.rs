@@ -12,7 +12,7 @@ use super::{
 use crate::proto::{
     base::time::Instant,
     llc::{
-        action::{Action, Fail, RmbId, Role},
+        action::{RmbId, Role},
         add::{LinkOffer, PeerOffer},
         group::{Config, Group, Timers},
         link::{LocalLink, PeerLink, Port, Slot},
@@ -72,7 +72,7 @@ pub(super) struct Peer {
     /// The own buffers the peer knows, or is about to know.
     pub(super) rmbs: BTreeMap<u16, Known>,
     /// The links that connections use.
-    connections: Vec<Slot>,
+    pub(super) connections: Vec<Slot>,
     /// When the last message of a queue pair arrives: they keep their order.
     pub(super) last: BTreeMap<u32, Instant>,
     /// What the group has asked for.
@@ -210,79 +210,6 @@ impl Peer {
             psn: Psn::new(qpn),
             mtu: Mtu::M1024,
         })
-    }
-
-    /// Does what does not concern the other side.
-    pub(super) fn perform(&mut self, action: Action, random: &mut Random) {
-        match action {
-            Action::Ready => {
-                assert_eq!(self.outcome, Outcome::Open);
-                self.outcome = Outcome::Ready;
-                self.was_ready = true;
-                self.connections = vec![Slot::FIRST; 3];
-                if let Some(end) = self.device.at(Slot::FIRST) {
-                    end.up = true;
-                }
-            }
-            Action::FirstContactFailed(fail) => {
-                assert_eq!(self.outcome, Outcome::Open);
-                self.outcome = match fail {
-                    Fail::Decline(_) => Outcome::Declined,
-                    Fail::Abort(_) => Outcome::Aborted,
-                };
-                self.device.ends.clear();
-            }
-            Action::RkeyConfirmed(RmbId(rmb)) => {
-                let before = self.rmbs.insert(rmb, Known::Confirmed);
-                assert_eq!(before, Some(Known::Confirming));
-            }
-            Action::RkeyRejected(RmbId(rmb)) => {
-                assert_eq!(self.rmbs.remove(&rmb), Some(Known::Confirming));
-            }
-            Action::RkeyDeleted(RmbId(rmb)) => {
-                assert_eq!(self.rmbs.remove(&rmb), Some(Known::Deleting));
-            }
-            Action::LinkUp { slot } => {
-                let end = self.device.at(slot).expect("the link is there");
-                assert!(!end.up && !end.left);
-                end.up = true;
-                // Some connections go there.
-                for connection in &mut self.connections {
-                    if random.percent(50) && self.group.is_active(slot) {
-                        *connection = slot;
-                    }
-                }
-            }
-            Action::DropLink { slot } => {
-                let end = self.device.free(slot).expect("there is something to free");
-                assert!(!end.up);
-            }
-            Action::MoveConnections { from, .. } => {
-                let end = self.device.at(from).expect("the link is there");
-                assert!(end.up && !end.left);
-                end.left = true;
-                let active: Vec<_> = self.group.active().collect();
-                for connection in &mut self.connections {
-                    if *connection == from {
-                        *connection = random.pick(&active).expect("there is a link to go to");
-                    }
-                }
-            }
-            Action::LinkDown { slot, .. } => {
-                let end = self.device.free(slot).expect("there is something to free");
-                assert!(end.up);
-                assert!(
-                    self.group.is_over() || !self.connections.contains(&slot),
-                    "connections are left"
-                );
-            }
-            Action::Terminate { .. } => {
-                assert_eq!(self.outcome, Outcome::Ready);
-                self.outcome = Outcome::Terminated;
-                self.device.ends.clear();
-            }
-            other => panic!("{other:?} concerns the other side"),
-        }
     }
 
     /// What has to hold at any time.

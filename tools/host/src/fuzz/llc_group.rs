@@ -10,6 +10,7 @@ use crate::proto::{
         Instant, //
     },
     llc::{
+        action::Action,
         group::{
             Config,
             Group,
@@ -23,7 +24,6 @@ use crate::proto::{
         },
         msg::Message,
         rtoken::Entry,
-        Action,
         DeleteReason,
         Kind,
         Layout,

@@ -13,6 +13,16 @@ use crate::proto::{
         Instant, //
     },
     llc::{
+        action::{
+            Action,
+            Cause,
+            Fail, //
+        },
+        driver::{
+            drive,
+            Answer,
+            Host, //
+        },
         group::{
             Config,
             Group,
@@ -25,14 +35,15 @@ use crate::proto::{
             Slot, //
         },
         rtoken::Entry,
-        Action,
         DeleteReason,
         Kind,
         Layout,
         LinkOffer,
+        PeerOffer,
         RmbId,
         Role, //
     },
+    reason::Reason,
     wire::{
         Gid,
         LinkNum,
@@ -125,6 +136,111 @@ fn local(side: usize, number: u8, qpn: u32) -> LocalLink {
     }
 }
 
+/// The engine of one side, which answers at once.
+struct Engine<'a> {
+    world: &'a mut World,
+    side: usize,
+}
+
+impl Engine<'_> {
+    fn side(&mut self) -> &mut Side {
+        &mut self.world.sides[self.side]
+    }
+
+    fn end(&mut self, slot: Slot) -> &mut End {
+        let end = self.side().ends.iter_mut().find(|end| end.slot == slot);
+        end.expect("a link that is there")
+    }
+}
+
+impl Host for Engine<'_> {
+    type Rows = Vec<Entry>;
+
+    fn group(&mut self) -> Option<&mut Group<Vec<Entry>>> {
+        Some(&mut self.side().group)
+    }
+
+    fn now(&self) -> Instant {
+        self.world.now
+    }
+
+    fn observe(&mut self, action: &Action) {
+        assert!(!self.side().over, "{action:?} follows the end");
+    }
+
+    fn send(&mut self, slot: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+        let qpn = self.end(slot).qpn;
+        self.world.wire.push_back(Post {
+            from: self.side,
+            qpn,
+            slot,
+            octets: *msg,
+            kind,
+        });
+        true
+    }
+
+    fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+        panic!("both sides speak version 1");
+    }
+
+    fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+        Some(Ok(()))
+    }
+
+    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+        self.end(slot).peer = Some(peer.link.qpn.get());
+        Some(Ok(()))
+    }
+
+    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+        let side = self.side;
+        Some(self.side().make(side, slot, None, only_new))
+    }
+
+    fn accept_link(
+        &mut self,
+        slot: Slot,
+        peer: &PeerOffer,
+        only_new: bool,
+    ) -> Answer<Option<LinkOffer>> {
+        let (side, peer) = (self.side, Some(peer.link.qpn.get()));
+        Some(self.side().make(side, slot, peer, only_new))
+    }
+
+    fn link_up(&mut self, _: Slot) {}
+
+    fn drop_link(&mut self, slot: Slot) {
+        self.side().ends.retain(|end| end.slot != slot);
+    }
+
+    fn link_down(&mut self, slot: Slot, _: Cause) {
+        self.drop_link(slot);
+    }
+
+    fn move_connections(&mut self, _: Slot, _: bool) {}
+    fn suggest_link(&mut self) {}
+    fn ready(&mut self) {}
+
+    fn first_contact_failed(&mut self, _: Fail) {
+        self.side().over = true;
+    }
+
+    fn rkey_confirmed(&mut self, _: RmbId) {}
+
+    fn rkey_rejected(&mut self, RmbId(id): RmbId) {
+        self.side().rmbs.retain(|rmb| *rmb != id);
+    }
+
+    fn rkey_deleted(&mut self, id: RmbId) {
+        self.rkey_rejected(id);
+    }
+
+    fn terminate(&mut self, _: Cause) {
+        self.side().over = true;
+    }
+}
+
 impl World {
     /// Two sides before first contact, with so many ports each.
     fn new(ports: [u8; 2], max_links: [u8; 2]) -> Self {
@@ -183,70 +299,7 @@ impl World {
     /// One input of a side, and all that it wants then.
     fn input(&mut self, side: usize, feed: impl FnOnce(&mut Group<Vec<Entry>>, Instant)) {
         feed(&mut self.sides[side].group, self.now);
-        let mut waiting = VecDeque::new();
-        loop {
-            while let Some(action) = self.sides[side].group.poll_action() {
-                assert!(!self.sides[side].over, "{action:?} follows the end");
-                self.perform(side, action, &mut waiting);
-            }
-            let Some((slot, offer, connected)) = waiting.pop_front() else {
-                return;
-            };
-            let group = &mut self.sides[side].group;
-            match (connected, side) {
-                (true, _) => group.handle_rts(self.now, slot, Ok(())),
-                (false, CLIENT) => group.accept_link(self.now, slot, offer),
-                (false, _) => group.offer_link(self.now, slot, offer),
-            }
-        }
-    }
-
-    fn perform(
-        &mut self,
-        side: usize,
-        action: Action,
-        waiting: &mut VecDeque<(Slot, Option<LinkOffer>, bool)>,
-    ) {
-        let it = &mut self.sides[side];
-        match action {
-            Action::Send { slot, msg, kind } => {
-                let end = it.ends.iter().find(|end| end.slot == slot);
-                let qpn = end.expect("a link that is there").qpn;
-                self.wire.push_back(Post {
-                    from: side,
-                    qpn,
-                    slot,
-                    octets: msg,
-                    kind,
-                });
-            }
-            Action::MoveToRts { slot } => waiting.push_back((slot, None, true)),
-            Action::ConnectLink { slot, peer } => {
-                let mut ends = it.ends.iter_mut();
-                let end = ends.find(|end| end.slot == slot);
-                end.expect("a link that is there").peer = Some(peer.link.qpn.get());
-                waiting.push_back((slot, None, true));
-            }
-            Action::OfferLink { slot, only_new } => {
-                waiting.push_back((slot, it.make(side, slot, None, only_new), false));
-            }
-            Action::AcceptLink {
-                slot,
-                peer,
-                only_new,
-            } => {
-                let peer = Some(peer.link.qpn.get());
-                waiting.push_back((slot, it.make(side, slot, peer, only_new), false));
-            }
-            Action::DropLink { slot } | Action::LinkDown { slot, .. } => {
-                it.ends.retain(|end| end.slot != slot);
-            }
-            Action::RkeyRejected(RmbId(id)) | Action::RkeyDeleted(RmbId(id)) => {
-                it.rmbs.retain(|rmb| *rmb != id);
-            }
-            Action::FirstContactFailed(_) | Action::Terminate { .. } => it.over = true,
-            _ => {}
-        }
+        drive(&mut Engine { world: self, side });
     }
 
     /// Carries a message, of one of the links, to where it belongs.
