@@ -55,8 +55,8 @@ use super::{
     },
     sysctl::Settings,
     tokens::{
-        Tokens,
-        MAX_CONNECTIONS, //
+        new_table,
+        Tokens, //
     },
 };
 use crate::{
@@ -89,6 +89,10 @@ use crate::{
         },
         hosts::Hosts,
         llc::{
+            balance::{
+                least_used,
+                LinkSet, //
+            },
             lifetime::Lifetime,
             link::MAX_LINKS,
             rtoken::Entry,
@@ -373,12 +377,15 @@ impl Inner {
 
     /// The link that the fewest connections write by.
     pub(super) fn least_used(&self) -> Option<&End> {
-        self.ends
-            .iter()
-            .flatten()
-            .filter(|end| self.is_usable(end.slot))
-            .min_by_key(|end| end.link.seats())
-            .map(|end| &**end)
+        self.least_used_but(LinkSet::default())
+    }
+
+    /// As [`Self::least_used`], of those that are not in `refused`.
+    pub(super) fn least_used_but(&self, refused: LinkSet) -> Option<&End> {
+        let ends = self.ends.iter().flatten();
+        let usable = ends.filter(|end| self.is_usable(end.slot) && !refused.contains(end.slot));
+        let slot = least_used(usable.map(|end| (end.slot, end.link.seats())))?;
+        self.end(slot)
     }
 }
 
@@ -432,7 +439,7 @@ impl LinkGroup {
         terms: Terms,
         from: [u8; 16],
     ) -> Result<Arc<Self>> {
-        let tokens = Tokens::new()?;
+        let tokens = new_table()?;
         let net = groups.nets.state(key.net)?;
         Arc::pin_init(
             try_pin_init!(Self {
@@ -577,8 +584,8 @@ impl LinkGroup {
 
     /// Whether another connection may join. Any context.
     pub(super) fn has_room(&self) -> bool {
-        let tokens = self.tokens.lock();
-        tokens.has_room() && tokens.live() < usize::from(self.terms.max_conns)
+        let most = usize::from(self.terms.max_conns);
+        self.tokens.lock().has_room(most)
     }
 
     /// Whether a host is known to be one that the group is with. Any context.
@@ -704,13 +711,12 @@ impl LinkGroup {
         element: &PeerElement,
         but: Option<&Arc<dyn Member>>,
     ) -> Option<Arc<dyn Member>> {
-        (0..MAX_CONNECTIONS).find_map(|n| {
-            let member = self.tokens.lock().at(n)?;
-            let is_other = but.is_none_or(|but| !is_same(but, &member));
-            let writes = member
-                .peer_element()
-                .is_some_and(|known| known.rmb == element.rmb && known.index == element.index);
-            (is_other && writes).then_some(member)
+        self.members().find(|member| {
+            let is_other = but.is_none_or(|but| !is_same(but, member));
+            let known = member.peer_element();
+            is_other
+                && known
+                    .is_some_and(|known| known.rmb == element.rmb && known.index == element.index)
         })
     }
 
@@ -778,7 +784,7 @@ impl LinkGroup {
         for waiter in inner.waiters.drain_all() {
             waiter.on_group_changed();
         }
-        self.for_each_member(|member| member.link_lost());
+        self.members().for_each(|member| member.link_lost());
         for slot in inner.slots() {
             self.close_end(inner, slot);
         }

@@ -24,14 +24,18 @@ use super::{
         Phase, //
     },
     member::Member,
-    route::Route,
-    tokens::MAX_CONNECTIONS, //
+    route::Route, //
 };
 use crate::{
     kapi::rdma::device::Device,
     proto::{
         base::time::Instant,
         llc::{
+            balance::{
+                LinkSet,
+                Share, //
+            },
+            tokens::MAX_CONNECTIONS,
             LinkOffer,
             PeerOffer,
             Port,
@@ -54,18 +58,15 @@ impl Inner {
     fn best_route(&self, member: &dyn Member, avoid: Option<Slot>) -> Option<Route> {
         let (element, buffer) = (member.peer_element()?, member.send_buffer()?);
         // The least used link; another only if the peer's buffer cannot be reached by it.
-        let mut refused = 0u32;
+        let mut refused = LinkSet::default();
+        if let Some(slot) = avoid {
+            refused.add(slot);
+        }
         loop {
-            let end = self
-                .ends
-                .iter()
-                .flatten()
-                .filter(|end| Some(end.slot) != avoid && self.is_usable(end.slot))
-                .filter(|end| refused & bit(end.slot) == 0)
-                .min_by_key(|end| end.link.seats())?;
+            let end = self.least_used_but(refused)?;
             match self.route(end.slot, &buffer, &element) {
                 Ok(route) => return Some(route),
-                Err(_) => refused |= bit(end.slot),
+                Err(_) => refused.add(end.slot),
             }
         }
     }
@@ -76,21 +77,10 @@ impl Inner {
     }
 }
 
-/// The place of a link as a bit.
-fn bit(slot: Slot) -> u32 {
-    let index = u32::try_from(slot.index()).unwrap_or(u32::MAX);
-    1u32.checked_shl(index).unwrap_or(0)
-}
-
 impl LinkGroup {
-    /// Runs `f` for each connection.
-    pub(super) fn for_each_member(&self, mut f: impl FnMut(Arc<dyn Member>)) {
-        for n in 0..MAX_CONNECTIONS {
-            let member = self.tokens.lock().at(n);
-            if let Some(member) = member {
-                f(member);
-            }
-        }
+    /// The connections, one by one: no lock is held between them. Context: any.
+    pub(super) fn members(&self) -> impl Iterator<Item = Arc<dyn Member>> + '_ {
+        (0..MAX_CONNECTIONS).filter_map(|n| self.tokens.lock().at(n))
     }
 
     /// A port that no link of the group uses yet, in the network of the group. Sleeps.
@@ -147,15 +137,13 @@ impl LinkGroup {
         // Those whose link died while there was no other.
         self.rehome(inner);
         let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();
-        let live = self.tokens.lock().live();
-        let share = live.checked_div(usable).unwrap_or(0);
-        self.for_each_member(|member| {
+        let share = Share::new(self.tokens.lock().live(), usable);
+        self.members().for_each(|member| {
             let from = member.slot().filter(|from| *from != slot);
             let Some(from) = from.and_then(|from| inner.end(from)) else {
                 return;
             };
-            let seats = |seats: i32| usize::try_from(seats).unwrap_or(0);
-            if seats(link.seats()) >= share || seats(from.link.seats()) <= share {
+            if !share.moves(link.seats(), from.link.seats()) {
                 return;
             }
             if let (Some(element), Some(buffer)) = (member.peer_element(), member.send_buffer()) {
@@ -179,7 +167,7 @@ impl LinkGroup {
             self.end_link(inner, from);
             return;
         }
-        self.for_each_member(|member| {
+        self.members().for_each(|member| {
             if member.slot() != Some(from) {
                 return;
             }
@@ -192,7 +180,7 @@ impl LinkGroup {
 
     /// Nothing can be sent by a link any more: its connections stop. Sleeps.
     pub(super) fn stop_connections(&self, slot: Slot) {
-        self.for_each_member(|member| member.link_down(slot));
+        self.members().for_each(|member| member.link_down(slot));
     }
 
     /// Ends the queue pair of a link, and lets its connections go on by others. Sleeps.
@@ -225,7 +213,8 @@ impl LinkGroup {
         if !inner.has_usable() {
             return;
         }
-        self.for_each_member(|member| self.rehome_one(inner, &member));
+        self.members()
+            .for_each(|member| self.rehome_one(inner, &member));
     }
 
     /// As [`Self::rehome`], of one connection.

@@ -17,6 +17,7 @@
 //! | What happens when exchanges collide                        | `flow`                    |
 //! | Where the buffers of both sides are                        | `own`, [`rtoken`]         |
 //! | What the engine is asked to do, and its answers            | [`action`], [`driver`]    |
+//! | Which connection a token names, and which link it uses    | [`tokens`], [`balance`]   |
 //! | How long a group without connections is kept               | [`lifetime`]              |
 
 mod accept;
@@ -25,6 +26,7 @@ pub(crate) mod add;
 mod add_link;
 mod add_link_cont;
 mod add_link_ext;
+pub(crate) mod balance;
 mod confirm_link;
 mod confirm_rkey;
 mod confirm_rkey_cont;
@@ -49,6 +51,7 @@ pub(crate) mod rtoken;
 pub(crate) mod shape;
 mod teardown;
 mod test_link;
+pub(crate) mod tokens;
 
 #[cfg(test)]
 mod abuse;
