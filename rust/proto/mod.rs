@@ -31,6 +31,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod base;
+pub(crate) mod buffer_sizing;
 pub(crate) mod cdc;
 pub(crate) mod clc;
 pub(crate) mod close;
@@ -41,7 +42,6 @@ pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod quota;
 pub(crate) mod reason;
-pub(crate) mod share;
 pub(crate) mod tcpopt;
 pub(crate) mod wire;
 

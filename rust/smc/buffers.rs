@@ -30,13 +30,16 @@ use crate::{
     proto::{
         base::{
             queue::ArrayQueue,
-            time::{
-                Duration,
-                Instant, //
-            },
+            time::Instant, //
         },
-        llc::RmbId,
-        share,
+        buffer_sizing::{
+            self,
+            WantedSize, //
+        },
+        llc::{
+            rmb_pool::RmbPool,
+            RmbId, //
+        },
         wire::BufSize, //
     },
 };
@@ -44,38 +47,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// RMBs of a group (`SMCR-RMB-03`).
-const MAX_RMBS: usize = 255;
-/// Elements that rest; with more of them another RMB is not made. They are left behind by handshakes
-/// that break off, of which a peer can have as many as it likes.
-const MAX_RESTING: u32 = 64;
-/// How often a group looks for RMBs that it does not need. One that was not used in between goes.
-const RETURN_TIME: Duration = Duration::from_secs(10);
-/// How long connections decline instead of offering another RMB to a peer that refused one.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
-
-/// The size that a buffer shall have.
-#[derive(Clone, Copy)]
-pub(crate) enum Wanted {
-    /// The user has said so.
-    Exactly(BufSize),
-    /// This, or less for one of many connections.
-    Default(BufSize),
-}
-
-impl Wanted {
-    /// Rounds what the user set, which the socket layer stores doubled, or else `default`.
-    pub(crate) fn of(user: Option<usize>, default: u32) -> Self {
-        match user {
-            Some(doubled) => {
-                let bytes = u32::try_from(doubled / 2).unwrap_or(u32::MAX);
-                Self::Exactly(BufSize::for_bytes(bytes))
-            }
-            None => Self::Default(BufSize::for_bytes(default)),
-        }
-    }
-}
 
 /// What a handshake gets when it asks for a receive buffer.
 pub(crate) enum Taken {
@@ -125,15 +96,9 @@ impl Inner {
     /// Has the peer forget RMBs that were not used since the last look, but for the first, when it
     /// is time to. Sleeps.
     pub(super) fn return_unused(&mut self, now: Instant) {
-        if self.rmbs.len() < 2 {
-            self.return_at = None;
+        if !self.pool.is_search_due(now, self.rmbs.len()) {
             return;
         }
-        let next = now.saturating_add(RETURN_TIME);
-        if *self.return_at.get_or_insert(next) > now {
-            return;
-        }
-        self.return_at = Some(next);
         let mut unknown = ArrayQueue::<RmbId, 8>::new();
         for rmb in self.rmbs.iter().skip(1) {
             if rmb.known() != Known::Confirmed || !rmb.was_idle(now) {
@@ -177,20 +142,16 @@ impl Inner {
 
 impl LinkGroup {
     /// The size of a buffer for another connection. Any context.
-    pub(crate) fn buffer_size(&self, wanted: Wanted) -> BufSize {
-        match wanted {
-            Wanted::Default(size) if self.settings.shares_buffers() => {
-                share::size(size, self.tokens.lock().live())
-            }
-            Wanted::Default(size) | Wanted::Exactly(size) => size,
-        }
+    pub(crate) fn buffer_size(&self, wanted: WantedSize) -> BufSize {
+        let live = self.tokens.lock().live();
+        wanted.size(self.settings.shares_buffers(), live)
     }
 
     /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
     pub(crate) fn take_rmbe(
         self: &Arc<Self>,
         payer: &Payer,
-        wanted: Wanted,
+        wanted: WantedSize,
         waiter: Arc<dyn Member>,
         now: Instant,
     ) -> Result<Taken> {
@@ -203,12 +164,7 @@ impl LinkGroup {
         // An element is used by the cgroup that is charged for it.
         let fits = |rmb: &&Arc<Rmb>| rmb.size == size && rmb.is_of(payer.cgroup());
         // What fits best; else, before another RMB is made, what is free already.
-        let more = |rmb: &&Arc<Rmb>| match wanted {
-            Wanted::Default(most) => {
-                rmb.size > size && rmb.size <= most && rmb.is_of(payer.cgroup())
-            }
-            Wanted::Exactly(_) => false,
-        };
+        let more = |rmb: &&Arc<Rmb>| wanted.accepts(rmb.size, size) && rmb.is_of(payer.cgroup());
         let rmbs = || inner.rmbs.iter().filter(confirmed);
         let found = rmbs().filter(fits).find_map(Rmb::take);
         let found = found.or_else(|| rmbs().filter(more).find_map(Rmb::take));
@@ -220,18 +176,14 @@ impl LinkGroup {
             }
             return Ok(Taken::Now(rmbe));
         }
-        let refused = inner
-            .refused_at
-            .is_some_and(|at| now.saturating_since(at) < REFUSAL_TIME);
-        if refused || inner.rmbs.len() >= MAX_RMBS {
+        if !inner.pool.may_wait(now, inner.rmbs.len()) {
             return Err(ENOSPC);
         }
         if !announcing {
-            let resting = inner.rmbs.iter().map(|rmb| rmb.resting(now));
-            if resting.fold(0, u32::saturating_add) >= MAX_RESTING {
+            if !RmbPool::may_add(inner.rmbs.iter().map(|rmb| rmb.resting(now))) {
                 return Err(ENOSPC);
             }
-            let elements = share::elements(size, self.tokens.lock().live());
+            let elements = buffer_sizing::elements(size, self.tokens.lock().live());
             inner.add_rmb(payer, size, elements, Known::Registering)?;
             self.register_work.kick(self, &self.context.links);
         }

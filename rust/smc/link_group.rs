@@ -79,10 +79,8 @@ use crate::{
         },
     },
     proto::{
-        base::{
-            queue::ArrayQueue,
-            time::Instant, //
-        },
+        base::queue::ArrayQueue,
+        buffer_sizing,
         clc::{
             Terms,
             Version, //
@@ -95,6 +93,7 @@ use crate::{
             },
             lifetime::Lifetime,
             link::MAX_LINKS,
+            rmb_pool::RmbPool,
             rtoken::Entry,
             Group,
             PeerLink,
@@ -102,7 +101,6 @@ use crate::{
             Role,
             Slot, //
         },
-        share,
         wire::{
             AlertToken,
             BufSize,
@@ -296,12 +294,10 @@ pub(crate) struct Inner {
     pub(super) founder: Option<Arc<dyn Member>>,
     /// Handshakes to be looked at again when something changed.
     pub(super) waiters: KVec<Arc<dyn Member>>,
-    /// When to look for RMBs that are not needed.
-    pub(super) return_at: Option<Instant>,
+    /// When RMBs are made and returned.
+    pub(super) pool: RmbPool,
     /// The LLC core runs: the founder's CLC messages are out.
     pub(super) started: bool,
-    /// When the peer refused an RMB last.
-    pub(super) refused_at: Option<Instant>,
     /// How long the group is kept without connections, and after its end.
     pub(super) lifetime: Lifetime,
 }
@@ -460,9 +456,8 @@ impl LinkGroup {
                     next_rmb: 0,
                     founder: None,
                     waiters: KVec::new(),
-                    return_at: None,
+                    pool: RmbPool::new(),
                     started: false,
-                    refused_at: None,
                     lifetime: Lifetime::new(*role),
                 }, "rdma_sock_group"),
                 ports <- new_spinlock_bh!([const { None }; PORTS], "rdma_sock_group_ports"),
@@ -632,7 +627,12 @@ impl LinkGroup {
             return Err(ENODEV);
         }
         self.open_end(&mut inner, Slot::FIRST, &self.path)?;
-        let rmb = inner.add_rmb(payer, size, share::elements(size, 0), Known::Confirmed)?;
+        let rmb = inner.add_rmb(
+            payer,
+            size,
+            buffer_sizing::elements(size, 0),
+            Known::Confirmed,
+        )?;
         let rmbe = rmb.take().ok_or(ENOMEM)?;
         let local = inner.end(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
         Ok((rmbe, local))

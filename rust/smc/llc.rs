@@ -41,7 +41,10 @@ use crate::{
                 Host, //
             },
             msg::Octets,
-            rtoken::Entry,
+            rtoken::{
+                Entry,
+                MAX_RMBS, //
+            },
             Config,
             DeleteReason,
             Fail,
@@ -69,8 +72,6 @@ use kernel::{
     },
 };
 
-/// RMBs each side may have (`SMCR-RMB-03`).
-const RMBS: usize = 255;
 /// A peer waits for the attempt to add a second link, unless fewer were agreed on before
 /// (`SMCR-LLC-110`).
 const LEAST_LINKS: u8 = 2;
@@ -112,7 +113,7 @@ impl LinkGroup {
                 ..Timers::default()
             },
         };
-        let rows = || KVec::from_elem(Entry::EMPTY, RMBS, GFP_KERNEL);
+        let rows = || KVec::from_elem(Entry::EMPTY, MAX_RMBS, GFP_KERNEL);
         Ok(KBox::new(
             Group::new(&config, rows()?, rows()?),
             GFP_KERNEL,
@@ -190,7 +191,7 @@ impl LinkGroup {
         let mut timer = inner.lifetime.poll_timeout();
         if inner.lifetime.is_running() {
             timer = earliest(timer, inner.llc.as_ref().and_then(|llc| llc.poll_timeout()));
-            timer = earliest(timer, inner.return_at);
+            timer = earliest(timer, inner.pool.poll_timeout());
         }
         if let Some(at) = timer {
             let delay = jiffies_from_ns(at.saturating_since(now).as_nanos());
@@ -346,7 +347,7 @@ impl Host for Engine<'_> {
     }
 
     fn rkey_rejected(&mut self, id: RmbId) {
-        self.inner.refused_at = Some(now());
+        self.inner.pool.on_refused(now());
         self.inner.forget_rmb(id);
         LinkGroup::wake_waiters(self.inner);
     }

@@ -5,10 +5,7 @@
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 
 use super::{
-    buffers::{
-        Taken,
-        Wanted, //
-    },
+    buffers::Taken,
     connection::{
         Connection,
         Mode, //
@@ -24,7 +21,6 @@ use super::{
         Phase, //
     },
     member::Member,
-    networks::networks,
     policy,
     quota::Payer,
     reservation::{
@@ -36,14 +32,19 @@ use super::{
     stats::Side,
     version::{
         self,
-        Choice, //
+        LocalSite, //
     },
 };
 use crate::{
     kapi::net::netdev::Egress,
     proto::{
         base::time::Instant,
+        buffer_sizing::WantedSize,
         clc::{
+            version::{
+                Choice,
+                Site, //
+            },
             Answer,
             Endpoint,
             Prepared,
@@ -91,8 +92,12 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
-    let v1 = networks(sk, &egress);
-    let v2 = version::extension(connection, &path);
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: Some(&egress),
+    };
+    let (v1, v2) = (site.networks(), site.offer());
     if v1.is_none() && v2.is_none() {
         return Err(Reason::DifferentPrefix);
     }
@@ -106,13 +111,13 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
 }
 
 /// The size of the receive buffer a connection is to have.
-fn receive_size(connection: &Connection) -> Wanted {
-    Wanted::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
+fn receive_size(connection: &Connection) -> WantedSize {
+    WantedSize::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
 }
 
 /// The size of the send buffer a connection is to have.
-fn send_size(connection: &Connection) -> Wanted {
-    Wanted::of(connection.sk.sndbuf_user(), connection.net.settings.wmem())
+fn send_size(connection: &Connection) -> WantedSize {
+    WantedSize::of(connection.sk.sndbuf_user(), connection.net.settings.wmem())
 }
 
 /// A place in a group, before the token and the buffers.
@@ -195,7 +200,12 @@ fn server_place(
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
-    let choice = version::choose(connection, &path, &egress, proposal)?;
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: Some(&egress),
+    };
+    let choice = Choice::of_proposal(&site, proposal)?;
     let suggested = choice.eid.and(proposal.v2.as_ref()).map(|offer| offer.gid);
     let key = Key {
         net: sk.net_cookie(),
@@ -227,7 +237,12 @@ fn client_place(
 ) -> Result<Option<Place>, Reason> {
     let sk = &connection.sk;
     let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
-    let choice = version::accept(connection, &path, accept)?;
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: None,
+    };
+    let choice = Choice::of_accept(&site, accept)?;
     let key = Key {
         net: sk.net_cookie(),
         peer: accept.peer,

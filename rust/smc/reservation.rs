@@ -6,7 +6,6 @@
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 
 use super::{
-    buffers::Wanted,
     data::{
         Data,
         Hold, //
@@ -26,11 +25,9 @@ use super::{
     sysctl::Settings, //
 };
 use crate::{
-    kapi::{
-        mem::sendbuf::SendBuffer,
-        net::route::NextHop, //
-    },
+    kapi::mem::sendbuf::SendBuffer,
     proto::{
+        buffer_sizing::WantedSize,
         cdc::{
             Arrivals,
             Config as CdcConfig,
@@ -39,6 +36,7 @@ use crate::{
             Timers as CdcTimers, //
         },
         clc::{
+            version::Hop,
             Endpoint,
             Prepared, //
         },
@@ -51,7 +49,6 @@ use crate::{
         wire::{
             AlertToken,
             BufSize,
-            Mac,
             Mtu, //
         },
     },
@@ -70,7 +67,7 @@ pub(super) struct SendMemory {
 
 impl SendMemory {
     /// That of a buffer of the size `wanted`.
-    pub(super) fn new(wanted: Wanted, group: &LinkGroup, payer: &Payer) -> Result<Self> {
+    pub(super) fn new(wanted: WantedSize, group: &LinkGroup, payer: &Payer) -> Result<Self> {
         Ok(Self {
             payer: payer.clone(),
             bytes: usize::try_from(group.buffer_size(wanted).bytes())?,
@@ -97,7 +94,7 @@ pub(crate) struct Reservation {
     /// What the peer is told. Boxed, as reservations are handed around on a small stack.
     pub(crate) prepared: KBox<Prepared>,
     /// Where packets to the peer go first.
-    pub(super) hop: NextHop,
+    pub(super) hop: Hop,
     /// The place on the link that both sides name in CLC.
     pub(super) seat: Seat,
     pub(super) rmbe: Rmbe,
@@ -139,8 +136,8 @@ impl Reservation {
             let own = Mtu::from_code(group.path.gid.mtu_code).unwrap_or(Mtu::M1024);
             let link = PeerLink {
                 mac: match self.hop {
-                    NextHop::Host => peer.mac,
-                    NextHop::Gateway(mac) => Mac::new(mac),
+                    Hop::Host => peer.mac,
+                    Hop::Gateway(mac) => mac,
                 },
                 gid: peer.gid,
                 qpn: peer.qpn,

@@ -45,6 +45,7 @@ mod terms;
 
 pub(crate) mod client;
 pub(crate) mod server;
+pub(crate) mod version;
 
 pub(crate) use self::{
     answer::{
@@ -61,10 +62,6 @@ pub(crate) use self::{
     },
     endpoint::Endpoint,
     extension::Extension,
-    first_contact::{
-        FirstContact,
-        GidList, //
-    },
     handshake::{
         Bytes,
         LlcOutcome,
@@ -93,6 +90,11 @@ pub(crate) use self::{
 };
 
 // For tests, which build and judge messages themselves.
+#[cfg(test)]
+pub(crate) use self::first_contact::{
+    FirstContact,
+    GidList, //
+};
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::error::Error;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -18,6 +18,7 @@
 //! | Where the buffers of both sides are                        | `own`, [`rtoken`]         |
 //! | What the engine is asked to do, and its answers            | [`action`], [`driver`]    |
 //! | Which connection a token names, and which link it uses    | [`tokens`], [`balance`]   |
+//! | When RMBs are made and returned                            | [`rmb_pool`]              |
 //! | How long a group without connections is kept               | [`lifetime`]              |
 
 mod accept;
@@ -47,6 +48,7 @@ mod phase;
 mod request_add_link;
 mod rkey;
 mod rkey_recv;
+pub(crate) mod rmb_pool;
 pub(crate) mod rtoken;
 pub(crate) mod shape;
 mod teardown;

@@ -15,7 +15,7 @@ use super::{
 use crate::proto::wire::{RKey, RToken};
 
 /// Most buffers a peer has in one link group (RMB-03).
-pub(super) const MAX_RMBS: usize = 255;
+pub(crate) const MAX_RMBS: usize = 255;
 
 /// One of the peer's buffers. It means nothing any more when the buffer is gone, even if another
 /// one has its place.

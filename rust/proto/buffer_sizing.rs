@@ -12,11 +12,13 @@ use crate::proto::wire::BufSize;
 /// The most memory of an RMB that has several elements.
 const RMB_BYTES: u32 = 1 << 20;
 
-/// A step: it ends before so many connections, halves the default so often, and its RMBs have so
-/// many elements.
+/// One row of the buffer sizing table.
 struct Step {
+    /// The row is for fewer other connections than this.
     before: usize,
+    /// The default size is halved this number of times.
     halvings: u8,
+    /// Most elements of a new RMB.
     elements: u32,
 }
 
@@ -45,17 +47,53 @@ const REST: Step = Step {
     elements: 48,
 };
 
-/// The step of a connection that has `others` beside it in its link group.
+/// The row for a connection that has `others` beside it in its link group.
 fn step(others: usize) -> &'static Step {
     let found = STEPS.iter().find(|step| others < step.before);
     found.unwrap_or(&REST)
 }
 
-/// The size of a buffer whose default is `size`, beside so many connections.
-pub(crate) fn size(size: BufSize, others: usize) -> BufSize {
-    let halvings = step(others).halvings;
-    let bytes = size.bytes().checked_shr(halvings.into()).unwrap_or(0);
-    BufSize::for_bytes(bytes)
+/// The size that a buffer should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WantedSize {
+    /// The user has set it.
+    Exactly(BufSize),
+    /// The default; one of many connections gets less.
+    Default(BufSize),
+}
+
+impl WantedSize {
+    /// Rounds the octets that the user set, which the socket layer stores doubled, or else `default`
+    /// octets.
+    pub(crate) fn of(user: Option<usize>, default: u32) -> Self {
+        match user {
+            Some(doubled) => {
+                let bytes = u32::try_from(doubled / 2).unwrap_or(u32::MAX);
+                Self::Exactly(BufSize::for_bytes(bytes))
+            }
+            None => Self::Default(BufSize::for_bytes(default)),
+        }
+    }
+
+    /// The size of a buffer beside so many connections, if these share their memory.
+    pub(crate) fn size(self, shares: bool, others: usize) -> BufSize {
+        match self {
+            Self::Default(size) if shares => {
+                let halvings = step(others).halvings;
+                let bytes = size.bytes().checked_shr(halvings.into()).unwrap_or(0);
+                BufSize::for_bytes(bytes)
+            }
+            Self::Default(size) | Self::Exactly(size) => size,
+        }
+    }
+
+    /// Whether a buffer that is free already, and larger than `size`, serves as well.
+    pub(crate) fn accepts(self, free: BufSize, size: BufSize) -> bool {
+        match self {
+            Self::Default(most) => free > size && free <= most,
+            Self::Exactly(_) => false,
+        }
+    }
 }
 
 /// How many elements of a size the next RMB gets, beside so many connections.
@@ -70,6 +108,27 @@ mod tests {
     use super::*;
 
     const DEFAULT: BufSize = BufSize::for_bytes(128 << 10);
+
+    fn size(size: BufSize, others: usize) -> BufSize {
+        WantedSize::Default(size).size(true, others)
+    }
+
+    #[test]
+    fn size_set_by_the_user_is_kept_among_many_connections() {
+        let wanted = WantedSize::of(Some(2 * (64 << 10)), 128 << 10);
+        assert_eq!(wanted, WantedSize::Exactly(BufSize::for_bytes(64 << 10)));
+        assert_eq!(wanted.size(true, 200).bytes(), 64 << 10);
+        assert_eq!(WantedSize::Default(DEFAULT).size(false, 200), DEFAULT);
+    }
+
+    #[test]
+    fn larger_free_buffer_serves_a_default_up_to_its_whole_size() {
+        let (small, large) = (BufSize::for_bytes(16 << 10), BufSize::for_bytes(256 << 10));
+        let wanted = WantedSize::Default(DEFAULT);
+        assert!(wanted.accepts(DEFAULT, small));
+        assert!(!wanted.accepts(small, small) && !wanted.accepts(large, small));
+        assert!(!WantedSize::Exactly(small).accepts(DEFAULT, small));
+    }
 
     #[test]
     fn many_get_less_each_but_no_less_than_there_is() {
