@@ -179,8 +179,10 @@ pub(crate) struct Close {
     read_shut: bool,
     /// The application has released the socket.
     released: bool,
-    /// The error that no call has reported yet.
+    /// The first error, which stays.
     error: Option<Error>,
+    /// The socket has the error.
+    reported: bool,
     /// The TCP connection is to be reset.
     reset: bool,
     /// `Closed` was reached without a word of the peer.
@@ -214,6 +216,7 @@ impl Close {
             read_shut: false,
             released: false,
             error: None,
+            reported: false,
             reset: false,
             forced: false,
             lost: false,
@@ -294,15 +297,21 @@ impl Close {
         self.lost
     }
 
-    /// Whether an error waits to be reported.
+    /// The error that ended the connection.
     pub(crate) const fn error(&self) -> Option<Error> {
         self.error
     }
 
-    /// The error, once.
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-    pub(crate) fn take_error(&mut self) -> Option<Error> {
-        self.error.take()
+    /// The error, until [`Self::report_error`].
+    pub(crate) fn unreported_error(&self) -> Option<Error> {
+        self.error.filter(|_| !self.reported)
+    }
+
+    /// Notes that the socket has the error. Returns the error the first time.
+    pub(crate) fn report_error(&mut self) -> Option<Error> {
+        let error = self.unreported_error();
+        self.reported |= error.is_some();
+        error
     }
 
     /// Whether an abort waits for its message.

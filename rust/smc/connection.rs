@@ -419,7 +419,7 @@ impl Run<CLOSING> for Connection {
             let core = &data.core;
             let tcp = core.tcp();
             let changed = tcp != data.tcp;
-            let error = core.error().filter(|_| !data.shown);
+            let error = core.unreported_error();
             // A peer that does not answer may be gone with its link.
             let silent = (changed && core.is_forced()).then(|| data.group.clone());
             let released = core.is_released();
@@ -448,7 +448,7 @@ impl Run<CLOSING> for Connection {
         // Once TCP is closed its sock has had the error; before, this comes by again.
         if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {
             if let Some(data) = this.data.lock().data.as_mut() {
-                data.shown = true;
+                data.core.report_error();
             }
             this.sk.wake_state();
         }

@@ -110,9 +110,6 @@ pub(crate) struct Data {
     pub(crate) arrivals: Arrivals,
     /// The last urgent byte that came.
     pub(crate) urgent_byte: u8,
-    /// The core's error has reached the TCP sock, by us or by the peer's RST. Until then nobody is
-    /// told; from then on the sock has the error, and tells it once, whatever call asks.
-    pub(crate) shown: bool,
     /// The program has closed the connection.
     pub(crate) orphan: Option<Orphan>,
 }

@@ -586,13 +586,7 @@ fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
     let closed = sk.tcp_state() == TcpState::Close;
     let looked = connection.look(|data| {
         let core = &data.core;
-        // A reset reaches TCP and the core one after the other. Who polls learns of it when both
-        // have it, as there is but one moment for TCP.
-        let under_way = match core.error() {
-            Some(_) => !data.shown,
-            None => error && closed && core.is_connected(),
-        };
-        if under_way {
+        if core.is_reset_under_way(error && closed) {
             return Events::NONE;
         }
         let mut events = Events::NONE;

@@ -257,7 +257,6 @@ impl Reservation {
             tcp: Tcp::Keep,
             arrivals: Arrivals::default(),
             urgent_byte: 0,
-            shown: false,
             orphan: None,
         };
         Ok(KBox::write(uninit, data))

@@ -89,7 +89,6 @@ fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Mann
         0 => match data.core.recv_state() {
             Receive::More => Outlook::Nothing,
             Receive::Eof => Outlook::Eof,
-            Receive::Failed if !data.shown => Outlook::Nothing,
             Receive::Failed if !first => Outlook::Eof,
             Receive::Failed => match connection.sk.take_err() {
                 Err(error) => Outlook::Failed(error),
@@ -115,14 +114,7 @@ fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Mann
 /// Whether a reader that waits may go on.
 fn may_go_on(connection: &Connection, skip: u32) -> bool {
     connection
-        .look(|data| {
-            let waits = match data.core.recv_state() {
-                Receive::More => true,
-                Receive::Failed => !data.shown,
-                Receive::Eof => false,
-            };
-            data.core.recv_available() > skip || !waits
-        })
+        .look(|data| data.core.recv_available() > skip || data.core.recv_state() != Receive::More)
         .unwrap_or(true)
 }
 

@@ -58,8 +58,8 @@ fn outlook(connection: &Connection, want: u32) -> Outlook {
             Some(hold) => Outlook::Room(hold.sendbuf.clone(), data.core.send_segments(want)),
             None => Outlook::Broken,
         },
-        Err(SendError::Failed) if !data.shown => Outlook::Full,
-        Err(SendError::Pipe | SendError::Failed) => Outlook::Broken,
+        Err(SendError::Unreported) => Outlook::Full,
+        Err(SendError::Pipe) => Outlook::Broken,
     }
 }
 
@@ -69,7 +69,7 @@ fn may_go_on(connection: &Connection) -> bool {
         .look(|data| match data.core.can_send() {
             Ok(()) => data.core.send_room() != 0,
             Err(SendError::Pipe) => true,
-            Err(SendError::Failed) => data.shown,
+            Err(SendError::Unreported) => false,
         })
         .unwrap_or(true)
 }

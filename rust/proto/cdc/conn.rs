@@ -170,8 +170,8 @@ impl Conn {
 
     /// Whether the application may write.
     pub(crate) fn can_send(&self) -> Result<(), SendError> {
-        if self.close.error().is_some() {
-            Err(SendError::Failed)
+        if self.close.unreported_error().is_some() {
+            Err(SendError::Unreported)
         } else if self.close.is_open_for_sending() {
             Ok(())
         } else {

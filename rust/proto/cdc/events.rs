@@ -17,7 +17,7 @@ pub(crate) struct Events {
     /// State, [`Conn::tcp`], [`Conn::is_released`] or, after a shutdown or close,
     /// [`Conn::is_drained`] may have changed.
     pub(crate) closing: bool,
-    /// There is a new error to take.
+    /// There is a new error, which the engine brings to the socket.
     pub(crate) error: bool,
 }
 
@@ -49,10 +49,10 @@ impl Violation {
 /// Why nothing can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SendError {
-    /// This side was shut for writing, or the error was reported already: `EPIPE`.
+    /// Nothing can be sent. The call fails with the error of the socket, or else with `EPIPE`.
     Pipe,
-    /// [`Conn::error`] says why.
-    Failed,
+    /// The connection has failed, and the socket does not have the error yet. The call waits.
+    Unreported,
 }
 
 /// What a reader without data is to do.
@@ -62,6 +62,6 @@ pub(crate) enum Receive {
     More,
     /// Return 0: the stream is at its end.
     Eof,
-    /// [`Conn::error`] says why there is no more.
+    /// Fail with the error of the socket, or return 0 if another call has taken that error.
     Failed,
 }

@@ -39,6 +39,8 @@ pub(crate) mod lent;
 pub(crate) mod msg;
 mod recv;
 #[cfg(test)]
+mod report;
+#[cfg(test)]
 mod scaled;
 mod send;
 mod signals;

@@ -31,7 +31,7 @@ mod tests {
         AbortSent,
         Timeout { stalled: bool },
         Progress,
-        TakeError,
+        ReportError,
     }
 
     fn events() -> Vec<Event> {
@@ -45,7 +45,7 @@ mod tests {
             Event::Unsent,
             Event::AbortSent,
             Event::Progress,
-            Event::TakeError,
+            Event::ReportError,
         ];
         for yes in [false, true] {
             events.extend([
@@ -92,8 +92,8 @@ mod tests {
                 c.handle_timeout(SOON, stalled);
             }
             Event::Progress => c.progress(NOW),
-            Event::TakeError => {
-                c.take_error()?;
+            Event::ReportError => {
+                c.report_error()?;
             }
         }
         c.guard = c.guard.map(|_| SOON);
@@ -146,7 +146,7 @@ mod tests {
             | Event::Close { .. }
             | Event::TcpFin
             | Event::Progress
-            | Event::TakeError => "other",
+            | Event::ReportError => "other",
         }
     }
 
@@ -280,6 +280,8 @@ mod tests {
                 && (!from.reset || to.reset)
                 && (!from.released || to.released)
                 && (!from.read_shut || to.read_shut)
+                && (from.error.is_none() || to.error == from.error)
+                && (!from.reported || to.reported)
                 && (from.state != State::Closed || to.state == State::Closed)
                 && (from.is_alive() || !to.is_alive());
             assert!(grows, "{from:?} {event:?} {to:?}");
@@ -351,7 +353,9 @@ mod tests {
     #[test]
     fn errors_come_with_the_end_of_life() {
         for (from, event, to) in explore().1 {
+            assert!(!to.reported || to.error.is_some(), "{event:?} {to:?}");
             if from.error.is_none() && to.error.is_some() {
+                assert!(!to.reported, "{from:?} {event:?} {to:?}");
                 assert!(to.reset, "{from:?} {event:?} {to:?}");
                 assert!(
                     !to.is_alive() || to.sent.closed,

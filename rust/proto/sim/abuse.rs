@@ -164,7 +164,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let _ = conn.handle_timeout(now);
                 }
                 25 => {
-                    conn.take_error();
+                    conn.report_error();
                 }
                 26 if rng.one_in(5) => {
                     conn.shutdown_write();

@@ -65,6 +65,9 @@ pub(crate) struct App {
     pub(crate) shut: bool,
     write_dead: bool,
     pub(crate) saw_eof: bool,
+    /// The error of its socket, which no call has returned.
+    socket_error: Option<Error>,
+    /// The error that a call has returned.
     pub(crate) error: Option<Error>,
     pub(crate) closed: bool,
     read_sleeps: bool,
@@ -97,6 +100,7 @@ impl App {
             shut: false,
             write_dead: false,
             saw_eof: false,
+            socket_error: None,
             error: None,
             closed: false,
             read_sleeps: false,
@@ -109,6 +113,15 @@ impl App {
     pub(crate) fn wake(&mut self, events: Events) {
         self.read_sleeps &= !events.readable;
         self.write_sleeps &= !events.writable;
+    }
+
+    /// Brings an error of the connection to the socket, as the engine does once TCP has ended.
+    pub(crate) fn report_error(&mut self, conn: &mut Conn) {
+        if let Some(error) = conn.report_error() {
+            self.socket_error = Some(error);
+            self.read_sleeps = false;
+            self.write_sleeps = false;
+        }
     }
 
     fn is_early(&self) -> bool {
@@ -153,16 +166,13 @@ impl App {
     ) {
         match conn.can_send() {
             Ok(()) => {}
-            Err(SendError::Failed) => {
-                let error = conn.take_error();
-                assert!(error.is_some());
-                assert!(conn.error().is_none());
-                assert_eq!(conn.can_send(), Err(SendError::Pipe));
-                self.error = error;
-                self.write_dead = true;
+            Err(SendError::Unreported) => {
+                assert!(conn.unreported_error().is_some());
+                self.write_sleeps = true;
                 return;
             }
             Err(SendError::Pipe) => {
+                self.error = self.socket_error.take().or(self.error);
                 assert!(self.error.is_some() || !conn.is_connected());
                 self.write_dead = true;
                 return;
@@ -225,7 +235,8 @@ impl App {
                 Receive::More => unreachable!("it would sleep"),
                 Receive::Eof => self.saw_eof = true,
                 Receive::Failed => {
-                    self.error = conn.take_error();
+                    assert!(conn.unreported_error().is_none());
+                    self.error = self.socket_error.take();
                     assert!(self.error.is_some());
                 }
             }

@@ -133,8 +133,11 @@ pub(super) struct Side {
     /// What a new link has to carry first.
     validate: bool,
     replay: bool,
-    /// What the TCP connection did.
+    /// What the peer did to the TCP connection, and the engine has yet to see.
     tcp_in: VecDeque<Tcp>,
+    /// What the engine has seen of that.
+    tcp_seen: Tcp,
+    /// What the engine has done to the TCP connection.
     pub(super) tcp_out: Tcp,
     /// A lingering close would be over.
     lingered: bool,
@@ -159,6 +162,14 @@ impl Side {
 
     fn works(&self) -> bool {
         matches!(self.link_state, LinkState::Up | LinkState::Leaving)
+    }
+
+    /// Whether the TCP connection is closed.
+    fn is_tcp_closed(&self) -> bool {
+        match (self.tcp_seen, self.tcp_out) {
+            (Tcp::Reset, _) | (_, Tcp::Reset) => true,
+            (seen, done) => seen == Tcp::Fin && done == Tcp::Fin,
+        }
     }
 }
 
@@ -263,6 +274,7 @@ impl World {
                 validate: false,
                 replay: false,
                 tcp_in: VecDeque::new(),
+                tcp_seen: Tcp::Keep,
                 tcp_out: Tcp::Keep,
                 lingered: false,
                 lost: false,
@@ -320,6 +332,9 @@ impl World {
                 .iter()
                 .all(|s| s.app.closed && s.conn.is_released())
             {
+                for side in &self.sides {
+                    assert_eq!(side.conn.unreported_error(), None, "{}", self.log());
+                }
                 return;
             }
             self.trouble();
@@ -447,10 +462,13 @@ impl World {
                 assert_eq!(message.token, AlertToken::new(1 - me as u32));
                 side.conn.handle_cdc(now, &message).unwrap();
             }
-            Step::Tcp => match side.tcp_in.pop_front().unwrap() {
-                Tcp::Fin => side.conn.handle_tcp_fin(now),
-                _ => side.conn.handle_tcp_reset(now),
-            },
+            Step::Tcp => {
+                side.tcp_seen = side.tcp_in.pop_front().unwrap();
+                match side.tcp_seen {
+                    Tcp::Fin => side.conn.handle_tcp_fin(now),
+                    _ => side.conn.handle_tcp_reset(now),
+                }
+            }
             Step::LinkLost => {
                 side.lost = true;
                 side.conn.handle_link_lost();
@@ -508,7 +526,7 @@ impl World {
             *part = part.take().filter(|_| side.conn.is_lent(place));
         }
         if events.error {
-            assert!(side.conn.error().is_some());
+            assert!(side.conn.unreported_error().is_some());
         }
         let lingered = side.app.closed && side.conn.is_drained();
         if lingered && !side.lingered {
@@ -522,6 +540,10 @@ impl World {
             assert!(tcp != Tcp::Keep, "nor can a FIN");
             side.tcp_out = tcp;
             self.sides[1 - me].tcp_in.push_back(tcp);
+        }
+        let side = &mut self.sides[me];
+        if side.is_tcp_closed() {
+            side.app.report_error(&mut side.conn);
         }
     }
 
@@ -768,7 +790,10 @@ impl World {
         );
         assert!(side.app.read <= peer.app.written);
         assert!(side.app.read + u64::from(side.conn.recv_available()) <= peer.placed);
-        if side.conn.error().is_some() {
+        if side.conn.unreported_error().is_some() {
+            assert!(side.conn.is_reset_under_way(side.is_tcp_closed()));
+            assert!(!side.is_tcp_closed(), "an error that no call reports");
+        } else if side.conn.error().is_some() {
             assert!(side.conn.readable(1) && side.conn.writable());
         }
         // Without an error, the end of the stream comes behind all data.

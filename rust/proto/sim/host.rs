@@ -95,6 +95,8 @@ pub(super) struct Half {
     pub(super) outcome: Option<Outcome>,
     pub(super) early: Option<Msg>,
     pub(super) conn: Option<Conn>,
+    /// The peer has reset the TCP connection.
+    pub(super) tcp_reset: bool,
     pub(super) app: App,
     pub(super) ring: Vec<u8>,
     pub(super) pending: bool,

@@ -40,6 +40,7 @@ use crate::proto::{
         Config,
         Conn,
         Msg,
+        Tcp,
         Timers, //
     },
     clc::{
@@ -146,6 +147,7 @@ impl World {
                 outcome: None,
                 early: None,
                 conn: None,
+                tcp_reset: false,
                 app,
                 ring: vec![0; sndbuf],
                 pending: false,
@@ -471,6 +473,7 @@ impl World {
                 }
                 if let Some(conn) = peer.conn.as_mut() {
                     conn.handle_tcp_reset(now);
+                    peer.tcp_reset = true;
                     self.note(1 - side, c);
                 }
             }
@@ -532,6 +535,9 @@ impl World {
         let end = &mut host.ends[c];
         let conn = end.conn.as_mut().unwrap();
         end.app.wake(conn.take_events());
+        if end.tcp_reset || conn.tcp() == Tcp::Reset {
+            end.app.report_error(conn);
+        }
         end.pending |= conn.wants_transmit(self.now);
         if conn.is_released() && !end.released {
             host.release(side, c);

@@ -80,30 +80,47 @@ impl Conn {
         self.rx.is_urgent()
     }
 
-    /// What a reader is to do that found no data. The end of the stream, once known, wins over an
+    /// What a reader must do that found no data. The end of the stream, once known, wins over an
     /// error (AMB-46), as in TCP.
     pub(crate) fn recv_state(&self) -> Receive {
         if self.close.stream_has_ended() || self.close.is_read_shut() {
-            Receive::Eof
-        } else if self.close.error().is_some() {
-            Receive::Failed
-        } else if self.close.is_alive() {
-            Receive::More
-        } else {
-            Receive::Eof
+            return Receive::Eof;
+        }
+        match self.close.error() {
+            Some(_) if self.close.unreported_error().is_some() => Receive::More,
+            Some(_) => Receive::Failed,
+            None if self.close.is_alive() => Receive::More,
+            None => Receive::Eof,
         }
     }
 
-    /// The error, once: later calls of the application find the ends of both directions. An engine
-    /// that keeps the error where others look for it, too, has no use for this.
-    #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-    pub(crate) fn take_error(&mut self) -> Option<Error> {
-        self.close.take_error()
-    }
-
     /// The error that ended the connection.
+    #[cfg(test)]
     pub(crate) fn error(&self) -> Option<Error> {
         self.close.error()
+    }
+
+    /// The error, until [`Self::report_error`].
+    pub(crate) fn unreported_error(&self) -> Option<Error> {
+        self.close.unreported_error()
+    }
+
+    /// Notes that the socket has the error, which the next call takes, whichever it is. Returns the
+    /// error the first time. The engine then wakes all sleepers.
+    ///
+    /// Until this call, no call of the application sees the failure: a TCP socket fails and has the
+    /// error at the same moment.
+    pub(crate) fn report_error(&mut self) -> Option<Error> {
+        self.close.report_error()
+    }
+
+    /// Whether a reset has reached only one of the core and TCP, so that poll reports nothing.
+    /// `tcp_failed` says that TCP is closed with an error.
+    pub(crate) fn is_reset_under_way(&self, tcp_failed: bool) -> bool {
+        match self.close.error() {
+            Some(_) => self.close.unreported_error().is_some(),
+            None => tcp_failed && self.close.is_alive(),
+        }
     }
 
     /// Whether poll reports POLLIN, when the application wants `target` bytes at least
