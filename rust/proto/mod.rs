@@ -18,6 +18,7 @@
 //! | CDC messages, cursors and windows                | 4, A.4          | [`cdc`], [`cursor`] |
 //! | Normal and abnormal close                        | 4.7, 4.8        | [`close`]       |
 //! | Which hosts a link group is known to be with    | -               | [`hosts`]       |
+//! | Byte streams of any protocol                     | -               | [`stream`]      |
 //! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
 //! | Sizes of buffers that nobody asked for           | 4.2             | [`share`]       |
 //! | Which elements of an RMB are free                | 4.4             | [`elements`]    |
@@ -42,6 +43,7 @@ pub(crate) mod keepalive;
 pub(crate) mod llc;
 pub(crate) mod quota;
 pub(crate) mod reason;
+pub(crate) mod stream;
 pub(crate) mod tcpopt;
 pub(crate) mod wire;
 

@@ -56,7 +56,14 @@ use crate::{
             },
         },
     },
-    proto::reason::Reason, //
+    proto::{
+        reason::Reason,
+        stream::poll::{
+            self,
+            Mask,
+            State, //
+        },
+    },
 };
 use kernel::{
     prelude::*,
@@ -343,28 +350,26 @@ impl SocketOps for SmcOps {
             Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
             Mode::Listening => {
                 table.wait(sock);
-                if listen::is_ready(&connection) {
-                    Events::IN | Events::RDNORM
-                } else {
-                    Events::NONE
-                }
+                events_of(State::Listening {
+                    ready: listen::is_ready(&connection),
+                })
             }
             Mode::Connecting | Mode::Negotiating => {
                 table.wait(sock);
                 // The mode may have changed before the wait was entered.
                 if connection.is_pending() {
-                    Events::NONE
+                    events_of(State::Connecting)
                 } else {
                     Self::poll(sock, table)
                 }
             }
             Mode::Smc => {
                 table.wait(sock);
-                let mut events = poll_smc(sock, &connection);
+                let mut events = events_of(poll_state(sock, &connection));
                 if !events.intersects(Events::OUT) {
                     connection.want_room();
                     // Room may have come before the wish for it.
-                    events = poll_smc(sock, &connection);
+                    events = events_of(poll_state(sock, &connection));
                 }
                 if !events.intersects(table.wanted()) {
                     tx::before_sleep(&connection);
@@ -574,41 +579,35 @@ fn count_tcp(connection: &Connection, bytes: usize) {
     let _ = connection.tcp_bytes.fetch_add(bytes, Relaxed);
 }
 
-fn poll_smc(sock: &Socket, connection: &Connection) -> Events {
+/// The events of poll for the state of a socket.
+fn events_of(state: State) -> Events {
+    let mask = state.mask();
+    let names = [
+        (Mask::READABLE, Events::IN | Events::RDNORM),
+        (Mask::URGENT, Events::PRI),
+        (Mask::WRITABLE, Events::OUT | Events::WRNORM),
+        (Mask::ERROR, Events::ERR),
+        (Mask::HANGUP, Events::HUP),
+        (Mask::READ_HANGUP, Events::RDHUP),
+    ];
+    let reported = names.iter().filter(|(report, _)| mask.contains(*report));
+    reported.fold(Events::NONE, |all, (_, events)| all | *events)
+}
+
+/// The state of a connection that uses SMC-R.
+fn poll_state(sock: &Socket, connection: &Connection) -> State {
     let sk = sock.sk();
     let error = sk.err() != 0;
-    let queued = sk.has_error_queue();
-    let target = u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1);
     if error {
-        // A reset sets the error and then the state, as one for whoever has the lock.
+        // A reset sets the error and then the state, as one for callers with the lock.
         drop(sk.lock());
     }
-    let closed = sk.tcp_state() == TcpState::Close;
-    let looked = connection.look(|data| {
-        let core = &data.core;
-        if core.is_reset_under_way(error && closed) {
-            return Events::NONE;
-        }
-        let mut events = Events::NONE;
-        if error || queued {
-            events |= Events::ERR;
-        }
-        if core.hung_up() {
-            events |= Events::HUP;
-        }
-        if core.peer_done() {
-            events |= Events::RDHUP;
-        }
-        if core.readable(target) {
-            events |= Events::IN | Events::RDNORM;
-        }
-        if core.is_urgent() {
-            events |= Events::PRI;
-        }
-        if core.writable() || core.can_send().is_err() {
-            events |= Events::OUT | Events::WRNORM;
-        }
-        events
-    });
-    looked.unwrap_or(Events::ERR | Events::HUP)
+    let found = poll::Socket {
+        low_water: u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1),
+        error,
+        error_queue: sk.has_error_queue(),
+        closed: sk.tcp_state() == TcpState::Close,
+    };
+    let state = connection.look(|data| data.core.poll_state(&found));
+    state.unwrap_or(State::Gone)
 }

@@ -515,11 +515,6 @@ impl Conn {
         self.tx.unsent() == 0 && !self.tx.is_undelivered() && self.close.due(true).is_none()
     }
 
-    /// Whether poll reports POLLOUT.
-    pub(crate) fn writable(&self) -> bool {
-        self.tx.is_roomy() || self.can_send().is_err()
-    }
-
     // Receiving.
 
     /// Takes in a message of the peer. After a violation, too, there is something to transmit.

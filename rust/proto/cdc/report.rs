@@ -13,10 +13,22 @@ use super::{
 };
 use crate::proto::{
     base::time::Instant,
+    stream::poll::{
+        self,
+        Mask, //
+    },
     wire::AlertToken, //
 };
 
 const T0: Instant = Instant::from_nanos(1_000);
+
+/// A socket whose TCP connection was reset.
+const RESET: poll::Socket = poll::Socket {
+    low_water: 1,
+    error: true,
+    error_queue: false,
+    closed: true,
+};
 
 fn connection() -> Conn {
     let config = Config {
@@ -39,7 +51,7 @@ fn calls_before_the_report_wait() {
     assert_eq!(conn.unreported_error(), Some(Error::Reset));
     assert_eq!(conn.recv_state(), Receive::More);
     assert_eq!(conn.can_send(), Err(SendError::Unreported));
-    assert!(conn.is_reset_under_way(true));
+    assert_eq!(conn.poll_state(&RESET), poll::State::Failing);
 }
 
 #[test]
@@ -50,7 +62,14 @@ fn calls_after_the_report_fail() {
     assert_eq!(conn.unreported_error(), None);
     assert_eq!(conn.recv_state(), Receive::Failed);
     assert_eq!(conn.can_send(), Err(SendError::Pipe));
-    assert!(!conn.is_reset_under_way(true));
+    let all = Mask::READABLE | Mask::WRITABLE | Mask::HANGUP | Mask::READ_HANGUP;
+    assert_eq!(conn.poll_state(&RESET).mask(), all | Mask::ERROR);
+    // A call has taken the error.
+    let socket = poll::Socket {
+        error: false,
+        ..RESET
+    };
+    assert_eq!(conn.poll_state(&socket).mask(), all);
 }
 
 #[test]
@@ -93,12 +112,29 @@ fn writer_that_was_shut_waits_for_the_report() {
 }
 
 #[test]
-fn reset_of_tcp_that_the_core_has_not_seen_is_under_way() {
-    let mut conn = connection();
-    assert!(!conn.is_reset_under_way(false));
-    assert!(conn.is_reset_under_way(true));
-    conn.handle_tcp_reset(T0);
-    assert!(conn.is_reset_under_way(true));
-    conn.report_error();
-    assert!(!conn.is_reset_under_way(true));
+fn poll_of_a_reset_that_the_core_has_not_seen_reports_nothing() {
+    let conn = connection();
+    assert_eq!(conn.poll_mask(1), Mask::WRITABLE);
+    assert_eq!(conn.poll_state(&RESET), poll::State::Failing);
+}
+
+#[test]
+fn poll_of_a_pending_error_without_a_reset_reports_it() {
+    let conn = connection();
+    let socket = poll::Socket {
+        closed: false,
+        ..RESET
+    };
+    let mask = conn.poll_state(&socket).mask();
+    assert_eq!(mask, Mask::WRITABLE | Mask::ERROR);
+}
+
+#[test]
+fn poll_of_a_closed_tcp_connection_without_an_error_reports_the_stream() {
+    let conn = connection();
+    let socket = poll::Socket {
+        error: false,
+        ..RESET
+    };
+    assert_eq!(conn.poll_state(&socket).mask(), Mask::WRITABLE);
 }

@@ -27,6 +27,7 @@ mod tests {
             Violation, //
         },
         cursor::Wire,
+        stream::poll::Mask,
         wire::AlertToken, //
     };
 
@@ -328,7 +329,7 @@ mod tests {
         assert!(events.urgent && events.readable);
         assert_eq!(b.urgent_offset(), Some(503));
         assert_eq!(b.urgent_offset(), None);
-        assert!(b.is_urgent() && !b.is_at_mark());
+        assert!(b.poll_mask(1).contains(Mask::URGENT) && !b.is_at_mark());
         assert_eq!(b.recv_until_mark(0), Some(499));
         // Nothing more is written until it is consumed, completed or not.
         assert!(a.poll_transmit(T0).is_none());
@@ -373,7 +374,7 @@ mod tests {
         let events = b.take_events();
         assert!(events.urgent);
         assert_eq!(b.fetch_urgent(true), Fetch::NotYet);
-        assert!(!b.is_urgent());
+        assert!(!b.poll_mask(1).contains(Mask::URGENT));
         assert!(a.poll_transmit(T0).is_none());
         b.read(9_996);
         carry(&mut b, &mut a)?;
@@ -385,7 +386,7 @@ mod tests {
         b.handle_cdc(T0, &message).map_err(|_| Missing)?;
         let events = b.take_events();
         assert!(!events.urgent && events.readable);
-        assert!(b.is_urgent());
+        assert!(b.poll_mask(1).contains(Mask::URGENT));
         a.handle_sent(T0, transmit.token);
         assert!(a.poll_transmit(T0).is_none());
         b.read(499);
@@ -544,7 +545,7 @@ mod tests {
         for _ in 0..40 {
             while carry(&mut a, &mut b).is_ok() {}
             let count = b.recv_available();
-            assert!(count == 0 || b.readable(1));
+            assert!(count == 0 || b.poll_mask(1).contains(Mask::READABLE));
             if count == 0 {
                 break;
             }
@@ -586,7 +587,8 @@ mod tests {
         assert_eq!(a.report_error(), None);
         assert_eq!(a.recv_state(), Receive::Failed);
         assert_eq!(a.can_send(), Err(SendError::Pipe));
-        assert!(a.hung_up() && a.peer_done() && a.writable());
+        let all = Mask::READABLE | Mask::WRITABLE | Mask::HANGUP | Mask::READ_HANGUP;
+        assert_eq!(a.poll_mask(1), all);
         assert!(b.is_released() && !a.is_released());
         a.close(T0);
         assert!(a.is_released());

@@ -16,6 +16,7 @@ use crate::proto::{
         Receive,
         SendError, //
     },
+    stream::poll::Mask, //
 };
 use std::rc::Rc;
 
@@ -178,7 +179,7 @@ impl App {
                 return;
             }
         }
-        if conn.send_room() == 0 || (self.polls && !conn.writable()) {
+        if conn.send_room() == 0 || (self.polls && !conn.poll_mask(1).contains(Mask::WRITABLE)) {
             self.write_sleeps = true;
             return;
         }
@@ -229,7 +230,8 @@ impl App {
             }
             return;
         }
-        assert!(conn.readable(1));
+        let readable = conn.poll_mask(1).contains(Mask::READABLE);
+        assert!(readable || conn.unreported_error().is_some());
         if available == 0 {
             match conn.recv_state() {
                 Receive::More => unreachable!("it would sleep"),

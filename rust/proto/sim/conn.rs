@@ -37,6 +37,7 @@ use crate::proto::{
         Violation,
         WriteSeg, //
     },
+    stream::poll::Mask,
     wire::AlertToken, //
 };
 use std::{
@@ -790,11 +791,12 @@ impl World {
         );
         assert!(side.app.read <= peer.app.written);
         assert!(side.app.read + u64::from(side.conn.recv_available()) <= peer.placed);
+        let mask = side.conn.poll_mask(1);
         if side.conn.unreported_error().is_some() {
-            assert!(side.conn.is_reset_under_way(side.is_tcp_closed()));
+            assert_eq!(mask, Mask::NONE);
             assert!(!side.is_tcp_closed(), "an error that no call reports");
         } else if side.conn.error().is_some() {
-            assert!(side.conn.readable(1) && side.conn.writable());
+            assert!(mask.contains(Mask::READABLE | Mask::WRITABLE));
         }
         // Without an error, the end of the stream comes behind all data.
         let whole = side.app.saw_eof

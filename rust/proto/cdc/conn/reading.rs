@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The side of a connection that reads: what is there, where it is, and what poll says of it.
+//! The side of a connection that reads: what is there, where it is, and what poll finds.
 
 use super::Conn;
 use crate::proto::{
-    cdc::{events::Receive, recv::Fetch},
+    cdc::{
+        events::Receive,
+        recv::Fetch, //
+    },
     close::Error,
     cursor::Segment,
+    stream::poll, //
 };
 
 impl Conn {
@@ -75,11 +79,6 @@ impl Conn {
         self.rx.fetch_urgent(take)
     }
 
-    /// Whether poll reports POLLPRI.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.rx.is_urgent()
-    }
-
     /// What a reader must do that found no data. The end of the stream, once known, wins over an
     /// error (AMB-46), as in TCP.
     pub(crate) fn recv_state(&self) -> Receive {
@@ -114,28 +113,40 @@ impl Conn {
         self.close.report_error()
     }
 
-    /// Whether a reset has reached only one of the core and TCP, so that poll reports nothing.
-    /// `tcp_failed` says that TCP is closed with an error.
-    pub(crate) fn is_reset_under_way(&self, tcp_failed: bool) -> bool {
-        match self.close.error() {
-            Some(_) => self.close.unreported_error().is_some(),
-            None => tcp_failed && self.close.is_alive(),
-        }
-    }
-
-    /// Whether poll reports POLLIN, when the application wants `target` bytes at least
-    /// (SO_RCVLOWAT). More than the element has room for cannot come.
-    pub(crate) fn readable(&self, target: u32) -> bool {
-        self.rx.available() >= self.rx.reachable(target) || self.recv_state() != Receive::More
-    }
-
-    /// Whether poll reports POLLRDHUP.
+    /// Whether the peer sends no more data, or the application reads no more.
     pub(crate) fn peer_done(&self) -> bool {
         self.close.stream_has_ended() || self.close.is_read_shut() || !self.close.is_alive()
     }
 
-    /// Whether poll reports POLLHUP.
-    pub(crate) fn hung_up(&self) -> bool {
-        self.peer_done() && !self.close.is_open_for_sending()
+    /// What poll finds; `socket` is the part that the core does not know. More bytes than the
+    /// element has room for cannot come, so that many are enough for any low-water mark.
+    pub(crate) fn poll_state(&self, socket: &poll::Socket) -> poll::State {
+        // A reset reaches TCP and the core one after the other.
+        let failing = match self.close.error() {
+            Some(_) => self.close.unreported_error().is_some(),
+            None => socket.error && socket.closed && self.close.is_alive(),
+        };
+        if failing {
+            return poll::State::Failing;
+        }
+        poll::State::Connected(poll::Stream {
+            data: self.rx.available() >= self.rx.reachable(socket.low_water),
+            room: self.tx.is_roomy(),
+            urgent: self.rx.is_urgent(),
+            read_ended: self.peer_done(),
+            write_ended: !self.close.is_open_for_sending(),
+            error: socket.error,
+            error_queue: socket.error_queue,
+        })
+    }
+
+    /// What poll reports to an application that wants `low_water` bytes, of a socket without errors.
+    #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+    pub(crate) fn poll_mask(&self, low_water: u32) -> poll::Mask {
+        let socket = poll::Socket {
+            low_water,
+            ..poll::Socket::default()
+        };
+        self.poll_state(&socket).mask()
     }
 }
