@@ -55,8 +55,10 @@ use crate::{
     proto::{
         base::time::earliest,
         cdc::{
+            Ending,
             Error as CoreError,
-            Tcp, //
+            Tcp,
+            TcpFound, //
         },
         clc::LlcOutcome,
         reason::Reason, //
@@ -413,21 +415,13 @@ impl Connection {
 
 impl Run<CLOSING> for Connection {
     fn run(this: Arc<Self>) {
-        let state = this.update_in(Trigger::Closing, |data, now| {
+        let found = this.update_in(Trigger::Closing, |data, now| {
             data.armed = None;
             let violation = data.core.handle_timeout(now).err();
-            let core = &data.core;
-            let tcp = core.tcp();
-            let changed = tcp != data.tcp;
-            let error = core.unreported_error();
-            // A peer that does not answer may be gone with its link.
-            let silent = (changed && core.is_forced()).then(|| data.group.clone());
-            let released = core.is_released();
             let idle = data.keepalive.handle_timeout(now);
-            let outcome = (tcp, changed, error, released, silent);
-            (outcome, violation, idle)
+            (data.core.poll_ending(), violation, idle)
         });
-        let Some((((tcp, changed, error, released, silent), violation, idle), _)) = state else {
+        let Some(((ending, violation, idle), _)) = found else {
             return;
         };
         if let Some(violation) = violation {
@@ -435,31 +429,22 @@ impl Run<CLOSING> for Connection {
         }
         this.move_if_idle();
         this.let_go();
-        if let Some(group) = silent {
-            group.test_links();
+        if ending.silent {
+            // The peer may be gone with its link.
+            if let Some(group) = this.look(|data| data.group.clone()) {
+                group.test_links();
+            }
         }
         if let Some(idle) = idle {
             this.check_link(idle);
         }
-        if changed && this.end_tcp(tcp, error).is_err() {
+        if this.end_tcp(&ending).is_err() {
             return this.retry_closing();
         }
         this.closing_contention.over();
-        // Once TCP is closed its sock has had the error; before, this comes by again.
-        if error.is_some() && (tcp == Tcp::Reset || this.sk.tcp_state() == TcpState::Close) {
-            if let Some(data) = this.data.lock().data.as_mut() {
-                data.core.report_error();
-            }
-            this.sk.wake_state();
-        }
-        if !released {
-            return;
-        }
-        // A close that lingers has the shell, and kicks this item when it goes.
-        let shell = this.shell.try_lock();
-        if shell.is_some() {
-            drop(shell);
-            this.finish();
+        this.report_error(&ending);
+        if ending.released {
+            this.finish_unless_it_lingers();
         }
     }
 }
@@ -528,20 +513,23 @@ impl Connection {
         self.kick_handshake();
     }
 
-    /// Ends the idle TCP connection as the core wants it.
+    /// Takes the step of the idle TCP connection that is due.
     ///
     /// Context: may sleep, but not for the sock lock.
     ///
     /// # Errors
     ///
     /// `EBUSY` if a program has the sock lock; nothing is done then.
-    fn end_tcp(self: &Arc<Self>, tcp: Tcp, error: Option<CoreError>) -> Result {
+    fn end_tcp(&self, ending: &Ending) -> Result {
+        let Some(tcp) = ending.tcp else {
+            return Ok(());
+        };
         let mut sk = self.sk.try_lock()?;
         match tcp {
             Tcp::Keep => {}
             Tcp::Fin => sk.shutdown_send(),
             Tcp::Reset => {
-                let error = error.map(errno);
+                let error = ending.error.map(errno);
                 sk.abort(error.unwrap_or(ECONNRESET));
                 if let Some(error) = error {
                     // TCP may have ended in order before.
@@ -551,41 +539,61 @@ impl Connection {
         }
         // With the lock, so that `watch_tcp` never takes the end for the peer's.
         if let Some(data) = self.data.lock().data.as_mut() {
-            data.tcp = tcp;
+            data.core.handle_tcp_done(tcp);
         }
         Ok(())
+    }
+
+    /// Tells the core that the sock has the error, if it has, and wakes all sleepers.
+    ///
+    /// Context: any.
+    fn report_error(&self, ending: &Ending) {
+        if ending.error.is_none() {
+            return;
+        }
+        let closed = self.sk.tcp_state() == TcpState::Close;
+        let reported = match self.data.lock().data.as_mut() {
+            Some(data) => data.core.report_error(closed).is_some(),
+            None => false,
+        };
+        if reported {
+            self.sk.wake_state();
+        }
+    }
+
+    /// Ends what is left of a released connection. A close that lingers has the shell, and kicks the
+    /// work item at its end.
+    ///
+    /// Context: may sleep.
+    fn finish_unless_it_lingers(self: &Arc<Self>) {
+        let shell = self.shell.try_lock();
+        if shell.is_some() {
+            drop(shell);
+            self.finish();
+        }
     }
 
     /// Looks at the idle TCP connection (`SMCR-TCR-03..09`).
     ///
     /// Context: may sleep, but not for the sock lock.
     pub(super) fn watch_tcp(self: &Arc<Self>) {
-        let (state, unread, error) = {
+        let found = {
             // While a segment is processed, its FIN looks like an octet of payload.
             let Ok(sk) = self.sk.try_lock() else {
                 return self.retry_handshake();
             };
-            (sk.tcp_state(), sk.unread(), sk.err() != 0)
+            match sk.tcp_state() {
+                TcpState::Close => TcpFound::Closed {
+                    error: sk.err() != 0,
+                },
+                TcpState::CloseWait | TcpState::LastAck | TcpState::Closing => TcpFound::Fin,
+                _ => TcpFound::Open {
+                    payload: sk.unread() != 0,
+                },
+            }
         };
         self.handshake_contention.over();
-        let _ = self.update(|data, now| {
-            if data.tcp == Tcp::Reset {
-                return;
-            }
-            match state {
-                // After our own FIN a closed connection may as well have ended in order.
-                TcpState::Close if data.tcp == Tcp::Keep || error => {
-                    data.core.handle_tcp_reset(now);
-                }
-                TcpState::Close => data.core.handle_tcp_fin(now),
-                TcpState::CloseWait | TcpState::LastAck | TcpState::Closing => {
-                    data.core.handle_tcp_fin(now);
-                }
-                // Payload after the switch is a protocol error (`SMCR-TCR-03`).
-                _ if unread != 0 => data.core.abort(now),
-                _ => {}
-            }
-        });
+        let _ = self.update(|data, now| data.core.handle_tcp(now, found));
     }
 }
 

@@ -53,7 +53,6 @@ use crate::{
             Arrivals,
             Conn,
             Segment,
-            Tcp,
             Transmit, //
         },
         keepalive::Keepalive,
@@ -104,8 +103,6 @@ pub(crate) struct Data {
     /// Pages that programs have lent.
     pub(super) lent_pages: LentPages,
     pub(crate) counters: Traffic,
-    /// What has been done with the TCP connection.
-    pub(crate) tcp: Tcp,
     /// When unread data came, if the program wants to know.
     pub(crate) arrivals: Arrivals,
     /// The last urgent byte that came.

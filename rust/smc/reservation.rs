@@ -32,7 +32,6 @@ use crate::{
             Arrivals,
             Config as CdcConfig,
             Conn,
-            Tcp,
             Timers as CdcTimers, //
         },
         clc::{
@@ -254,7 +253,6 @@ impl Reservation {
             armed: None,
             lent_pages: LentPages::default(),
             counters: Traffic::default(),
-            tcp: Tcp::Keep,
             arrivals: Arrivals::default(),
             urgent_byte: 0,
             orphan: None,

@@ -9,7 +9,12 @@
 
 mod ending;
 mod reading;
+mod tcp;
 
+pub(crate) use self::tcp::{
+    Ending,
+    TcpFound, //
+};
 use crate::proto::{
     base::time::{
         earliest,
@@ -52,6 +57,7 @@ use crate::proto::{
         Notice,
         Notices,
         State,
+        Tcp,
         Timers, //
     },
     cursor::{
@@ -132,6 +138,8 @@ pub(crate) struct Conn {
     tx: Sender,
     rx: Receiver,
     close: Close,
+    /// What the engine has done to the TCP connection.
+    tcp_done: Tcp,
     /// How long a [`Validation`] may take.
     patience: Duration,
     validation: Option<Validation>,
@@ -155,6 +163,7 @@ impl Conn {
             tx: Sender::new(ring, peer, policy),
             rx: Receiver::new(local),
             close: Close::new(config.timers),
+            tcp_done: Tcp::Keep,
             patience: config.timers.validation,
             validation: None,
             events: Events::default(),

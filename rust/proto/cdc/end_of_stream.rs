@@ -59,7 +59,7 @@ fn rest(a: &mut Conn) -> (Msg, Msg) {
 /// Checks that a reader of `b` without data waits until the error is reported, and then gets it.
 fn finds_the_error(mut b: Conn) {
     assert_eq!(b.recv_state(), Receive::More);
-    assert!(b.report_error().is_some());
+    assert!(b.report_error(true).is_some());
     assert_eq!(b.recv_state(), Receive::Failed);
 }
 

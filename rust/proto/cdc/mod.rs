@@ -54,6 +54,8 @@ pub(crate) use self::{
     conn::{
         Config,
         Conn,
+        Ending,
+        TcpFound,
         Transmit, //
     },
     events::{

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What calls find between the failure of a connection and the moment the socket has the error.
+//! How a failure reaches the socket, and what calls find before and after.
 
 use super::{
     Config,
     Conn,
+    Ending,
     Error,
     Receive,
     SendError,
     Tcp,
+    TcpFound,
     Timers, //
 };
 use crate::proto::{
@@ -58,7 +60,7 @@ fn calls_before_the_report_wait() {
 fn calls_after_the_report_fail() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
-    assert_eq!(conn.report_error(), Some(Error::Reset));
+    assert_eq!(conn.report_error(true), Some(Error::Reset));
     assert_eq!(conn.unreported_error(), None);
     assert_eq!(conn.recv_state(), Receive::Failed);
     assert_eq!(conn.can_send(), Err(SendError::Pipe));
@@ -75,16 +77,16 @@ fn calls_after_the_report_fail() {
 #[test]
 fn report_without_an_error_does_nothing() {
     let mut conn = connection();
-    assert_eq!(conn.report_error(), None);
+    assert_eq!(conn.report_error(true), None);
     conn.abort(T0);
-    assert_eq!(conn.report_error(), Some(Error::Aborted));
+    assert_eq!(conn.report_error(true), Some(Error::Aborted));
 }
 
 #[test]
 fn later_failure_after_the_report_is_not_reported() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
-    assert_eq!(conn.report_error(), Some(Error::Reset));
+    assert_eq!(conn.report_error(true), Some(Error::Reset));
     conn.handle_link_lost();
     assert_eq!(conn.unreported_error(), None);
     assert_eq!(conn.recv_state(), Receive::Failed);
@@ -107,7 +109,7 @@ fn writer_that_was_shut_waits_for_the_report() {
     assert_eq!(conn.can_send(), Err(SendError::Pipe));
     conn.handle_tcp_reset(T0);
     assert_eq!(conn.can_send(), Err(SendError::Unreported));
-    conn.report_error();
+    conn.report_error(true);
     assert_eq!(conn.can_send(), Err(SendError::Pipe));
 }
 
@@ -137,4 +139,72 @@ fn poll_of_a_closed_tcp_connection_without_an_error_reports_the_stream() {
         ..RESET
     };
     assert_eq!(conn.poll_state(&socket).mask(), Mask::WRITABLE);
+}
+
+#[test]
+fn error_before_the_end_of_tcp_is_not_reported() {
+    let mut conn = connection();
+    conn.handle_tcp_reset(T0);
+    assert_eq!(conn.report_error(false), None);
+    assert_eq!(conn.unreported_error(), Some(Error::Reset));
+    conn.handle_tcp_done(Tcp::Fin);
+    assert_eq!(conn.report_error(false), None);
+    conn.handle_tcp_done(Tcp::Reset);
+    assert_eq!(conn.report_error(false), Some(Error::Reset));
+}
+
+#[test]
+fn engine_that_has_reset_tcp_has_nothing_to_do() {
+    let mut conn = connection();
+    conn.handle_link_lost();
+    let ending = Ending {
+        tcp: Some(Tcp::Reset),
+        error: Some(Error::Reset),
+        silent: true,
+        released: false,
+    };
+    assert_eq!(conn.poll_ending(), ending);
+    conn.handle_tcp_done(Tcp::Reset);
+    conn.report_error(false);
+    conn.close(T0);
+    let ending = Ending {
+        tcp: None,
+        error: None,
+        silent: false,
+        released: true,
+    };
+    assert_eq!(conn.poll_ending(), ending);
+}
+
+#[test]
+fn tcp_connection_that_ends_is_judged_by_what_was_done_to_it() {
+    let closed = |error| TcpFound::Closed { error };
+    let [quiet, payload] = [false, true].map(|payload| TcpFound::Open { payload });
+    let rows = [
+        (Tcp::Keep, quiet, None),
+        (Tcp::Keep, payload, Some(Error::Aborted)),
+        (Tcp::Keep, TcpFound::Fin, None),
+        (Tcp::Keep, closed(false), Some(Error::Reset)),
+        (Tcp::Keep, closed(true), Some(Error::Reset)),
+        (Tcp::Fin, quiet, None),
+        (Tcp::Fin, payload, Some(Error::Aborted)),
+        (Tcp::Fin, TcpFound::Fin, None),
+        (Tcp::Fin, closed(false), None),
+        (Tcp::Fin, closed(true), Some(Error::Reset)),
+        (Tcp::Reset, quiet, None),
+        (Tcp::Reset, payload, None),
+        (Tcp::Reset, TcpFound::Fin, None),
+        (Tcp::Reset, closed(false), None),
+        (Tcp::Reset, closed(true), None),
+    ];
+    for (done, found, error) in rows {
+        let mut conn = connection();
+        conn.handle_tcp_done(done);
+        conn.handle_tcp(T0, found);
+        assert_eq!(conn.error(), error, "{done:?} {found:?}");
+        // Without a FIN, nothing has a deadline but an abort.
+        let fin = found == TcpFound::Fin || (done, found) == (Tcp::Fin, closed(false));
+        let timed = error.is_some() || fin && done != Tcp::Reset;
+        assert_eq!(conn.poll_timeout().is_some(), timed, "{done:?} {found:?}");
+    }
 }

@@ -508,7 +508,7 @@ mod tests {
             let transmit = b.poll_transmit(T0).ok_or(Missing)?;
             let answer = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
             assert!(answer.flags.abort);
-            assert_eq!(b.report_error(), Some(Error::Reset));
+            assert_eq!(b.report_error(true), Some(Error::Reset));
         }
         Ok(())
     }
@@ -529,7 +529,7 @@ mod tests {
         assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         let deadline = b.poll_timeout().ok_or(Missing)?;
         assert_eq!(b.handle_timeout(deadline), Err(Violation::FailoverLoss));
-        assert_eq!(b.report_error(), Some(Error::Reset));
+        assert_eq!(b.report_error(true), Some(Error::Reset));
         Ok(())
     }
 
@@ -583,8 +583,8 @@ mod tests {
         a.read(6);
         assert_eq!(a.recv_state(), Receive::More);
         assert_eq!(a.can_send(), Err(SendError::Unreported));
-        assert_eq!(a.report_error(), Some(Error::Reset));
-        assert_eq!(a.report_error(), None);
+        assert_eq!(a.report_error(true), Some(Error::Reset));
+        assert_eq!(a.report_error(true), None);
         assert_eq!(a.recv_state(), Receive::Failed);
         assert_eq!(a.can_send(), Err(SendError::Pipe));
         let all = Mask::READABLE | Mask::WRITABLE | Mask::HANGUP | Mask::READ_HANGUP;
@@ -605,7 +605,7 @@ mod tests {
         assert_eq!(a.can_send(), Ok(()));
         a.write(T0, 10);
         settle(&mut a, &mut b);
-        assert_eq!(a.report_error(), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(Error::Pipe));
         assert_eq!(a.can_send(), Err(SendError::Pipe));
         assert_eq!(a.recv_state(), Receive::Eof);
         assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
@@ -624,7 +624,7 @@ mod tests {
         assert_eq!(b.state(), State::Active);
         a.write(T0, 1);
         settle(&mut a, &mut b);
-        assert_eq!(a.report_error(), Some(Error::Reset));
+        assert_eq!(a.report_error(true), Some(Error::Reset));
         assert!(b.is_released());
         // Data that crosses our C can only be answered by TCP.
         let (mut a, mut b) = pair()?;
@@ -639,7 +639,7 @@ mod tests {
         a.handle_tcp_reset(T0);
         settle(&mut a, &mut b);
         assert_eq!(a.recv_state(), Receive::Eof);
-        assert_eq!(a.report_error(), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(Error::Pipe));
         assert!(b.is_released());
         Ok(())
     }
@@ -677,7 +677,7 @@ mod tests {
         b.close(T0);
         settle(&mut a, &mut b);
         assert_eq!(a.recv_state(), Receive::Eof);
-        assert_eq!(a.report_error(), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(Error::Pipe));
         assert!(b.is_released() && b.tcp() == Tcp::Reset && !b.is_forced());
         Ok(())
     }
@@ -695,7 +695,7 @@ mod tests {
         a.handle_sent(T0, transmit.token);
         settle(&mut a, &mut b);
         assert!(a.is_drained());
-        assert_eq!(a.report_error(), Some(Error::Aborted));
+        assert_eq!(a.report_error(true), Some(Error::Aborted));
         assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
         Ok(())
     }
@@ -727,7 +727,7 @@ mod tests {
         assert_eq!(a.recv_state(), Receive::More);
         let deadline = a.poll_timeout().ok_or(Missing)?;
         assert!(a.handle_timeout(deadline).is_ok());
-        assert_eq!(a.report_error(), Some(Error::Reset));
+        assert_eq!(a.report_error(true), Some(Error::Reset));
         assert_eq!(a.state(), State::PeerAbortWait);
         Ok(())
     }

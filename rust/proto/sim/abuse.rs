@@ -21,6 +21,7 @@ use crate::proto::{
         Msg,
         Segment,
         State,
+        TcpFound,
         Timers,
         Token, //
     },
@@ -97,7 +98,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
         let mut tokens: Vec<Token> = Vec::new();
         for _ in 0..300 {
             let any = rng.bytes(0, 200);
-            match rng.range(0, 37) {
+            match rng.range(0, 38) {
                 0..=5 => {
                     let size = std::cmp::max(config.local_rmbe, config.peer_rmbe);
                     let message = message(&mut rng, &mut seq, size);
@@ -164,7 +165,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let _ = conn.handle_timeout(now);
                 }
                 25 => {
-                    conn.report_error();
+                    conn.report_error(rng.one_in(2));
                 }
                 26 if rng.one_in(5) => {
                     conn.shutdown_write();
@@ -177,6 +178,21 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                 }
                 29 if rng.one_in(9) => {
                     conn.abort(now);
+                }
+                38 if rng.one_in(2) => {
+                    if let Some(tcp) = conn.poll_ending().tcp {
+                        conn.handle_tcp_done(tcp);
+                    }
+                }
+                38 if rng.one_in(5) => {
+                    let found = rng.pick(&[
+                        TcpFound::Open { payload: false },
+                        TcpFound::Open { payload: true },
+                        TcpFound::Fin,
+                        TcpFound::Closed { error: false },
+                        TcpFound::Closed { error: true },
+                    ]);
+                    conn.handle_tcp(now, found);
                 }
                 30 if rng.one_in(9) => {
                     conn.handle_link_lost();

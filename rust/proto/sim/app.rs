@@ -116,9 +116,9 @@ impl App {
         self.write_sleeps &= !events.writable;
     }
 
-    /// Brings an error of the connection to the socket, as the engine does once TCP has ended.
-    pub(crate) fn report_error(&mut self, conn: &mut Conn) {
-        if let Some(error) = conn.report_error() {
+    /// Brings an error of the connection to the socket, as the engine does.
+    pub(crate) fn report_error(&mut self, conn: &mut Conn, tcp_closed: bool) {
+        if let Some(error) = conn.report_error(tcp_closed) {
             self.socket_error = Some(error);
             self.read_sleeps = false;
             self.write_sleeps = false;

@@ -32,6 +32,7 @@ use crate::proto::{
         Error,
         Msg,
         Tcp,
+        TcpFound,
         Timers,
         Token,
         Violation,
@@ -465,10 +466,12 @@ impl World {
             }
             Step::Tcp => {
                 side.tcp_seen = side.tcp_in.pop_front().unwrap();
-                match side.tcp_seen {
-                    Tcp::Fin => side.conn.handle_tcp_fin(now),
-                    _ => side.conn.handle_tcp_reset(now),
-                }
+                let found = match side.tcp_seen {
+                    Tcp::Fin if side.tcp_out == Tcp::Fin => TcpFound::Closed { error: false },
+                    Tcp::Fin => TcpFound::Fin,
+                    _ => TcpFound::Closed { error: true },
+                };
+                side.conn.handle_tcp(now, found);
             }
             Step::LinkLost => {
                 side.lost = true;
@@ -534,18 +537,19 @@ impl World {
             assert!(events.closing, "drained without an event");
         }
         side.lingered = lingered;
-        let tcp = side.conn.tcp();
-        if tcp != side.tcp_out {
+        let ending = side.conn.poll_ending();
+        if let Some(tcp) = ending.tcp {
             assert!(events.closing, "a change of TCP without an event");
             assert!(side.tcp_out != Tcp::Reset, "a reset cannot be taken back");
             assert!(tcp != Tcp::Keep, "nor can a FIN");
+            assert_eq!(ending.silent, side.conn.is_forced());
             side.tcp_out = tcp;
+            side.conn.handle_tcp_done(tcp);
             self.sides[1 - me].tcp_in.push_back(tcp);
         }
         let side = &mut self.sides[me];
-        if side.is_tcp_closed() {
-            side.app.report_error(&mut side.conn);
-        }
+        let closed = side.is_tcp_closed();
+        side.app.report_error(&mut side.conn, closed);
     }
 
     /// Posts what there is, as long as there are slots.

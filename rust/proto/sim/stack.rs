@@ -40,7 +40,7 @@ use crate::proto::{
         Config,
         Conn,
         Msg,
-        Tcp,
+        TcpFound,
         Timers, //
     },
     clc::{
@@ -472,7 +472,7 @@ impl World {
                     peer.machine.handle_eof(now);
                 }
                 if let Some(conn) = peer.conn.as_mut() {
-                    conn.handle_tcp_reset(now);
+                    conn.handle_tcp(now, TcpFound::Closed { error: true });
                     peer.tcp_reset = true;
                     self.note(1 - side, c);
                 }
@@ -535,9 +535,10 @@ impl World {
         let end = &mut host.ends[c];
         let conn = end.conn.as_mut().unwrap();
         end.app.wake(conn.take_events());
-        if end.tcp_reset || conn.tcp() == Tcp::Reset {
-            end.app.report_error(conn);
+        if let Some(tcp) = conn.poll_ending().tcp {
+            conn.handle_tcp_done(tcp);
         }
+        end.app.report_error(conn, end.tcp_reset);
         end.pending |= conn.wants_transmit(self.now);
         if conn.is_released() && !end.released {
             host.release(side, c);

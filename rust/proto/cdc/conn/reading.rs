@@ -104,15 +104,6 @@ impl Conn {
         self.close.unreported_error()
     }
 
-    /// Notes that the socket has the error, which the next call takes, whichever it is. Returns the
-    /// error the first time. The engine then wakes all sleepers.
-    ///
-    /// Until this call, no call of the application sees the failure: a TCP socket fails and has the
-    /// error at the same moment.
-    pub(crate) fn report_error(&mut self) -> Option<Error> {
-        self.close.report_error()
-    }
-
     /// Whether the peer sends no more data, or the application reads no more.
     pub(crate) fn peer_done(&self) -> bool {
         self.close.stream_has_ended() || self.close.is_read_shut() || !self.close.is_alive()
