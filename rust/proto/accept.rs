@@ -7,6 +7,8 @@
 //! take no place of the backlog, and the listener offers SMC-R to new clients only while it has few:
 //! with many, new clients get plain TCP, which `accept` sees at once.
 
+use super::base::time::Duration;
+
 /// Handshakes of a listener that are many if the administrator limits them, whatever its backlog.
 const MANY_LIMITED: usize = 64;
 /// Handshakes that are not many, however small the backlog.
@@ -16,6 +18,10 @@ const MANY: usize = 1024;
 /// How many times as many handshakes as are many there are at most. The surplus are clients that got
 /// the offer before the listener withheld it: those in TCP's two queues.
 const SURPLUS: usize = 4;
+
+/// When a listener tries again to take a child that it had no memory for. No event reports that there
+/// is memory again.
+pub(crate) const MEMORY_RETRY: Duration = Duration::from_millis(100);
 
 /// Handshakes from which on the listener withholds its offer.
 const fn many(backlog: usize) -> usize {
@@ -46,6 +52,13 @@ pub(crate) const fn refuses_handshake(handshakes: usize, backlog: usize) -> bool
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_proto_accept))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn listener_without_memory_retries_before_its_client_gives_up() {
+        // A client waits some seconds for the answer to its Proposal.
+        assert!(MEMORY_RETRY < Duration::from_secs(1));
+        assert!(MEMORY_RETRY > Duration::from_millis(10));
+    }
 
     #[test]
     fn limited_listener_with_half_its_backlog_withholds() {

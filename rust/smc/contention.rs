@@ -15,12 +15,6 @@ use kernel::sync::atomic::{
     Relaxed, //
 };
 
-/// When a work item that missed a sock lock tries again.
-const BACKOFF: Backoff = Backoff {
-    first: Duration::from_millis(1),
-    most: Duration::from_secs(1),
-};
-
 /// The sock lock as one work item of a connection sees it.
 pub(super) struct Contention {
     /// Runs in a row that found the lock taken. A run that gets the lock sets it to 0.
@@ -38,7 +32,7 @@ impl Contention {
     ///
     /// Context: any. Only the work item calls it.
     pub(super) fn missed(&self) -> Duration {
-        BACKOFF.delay(self.misses.fetch_add(1, Relaxed))
+        Backoff::LOCK.delay(self.misses.fetch_add(1, Relaxed))
     }
 
     /// Notes that the work item had the lock, or wants it no longer. Context: any.

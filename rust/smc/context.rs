@@ -7,7 +7,10 @@ use crate::{
         time::now_ns,
         work::WorkQueue, //
     },
-    proto::base::time::Instant, //
+    proto::base::{
+        rate::RateLimit,
+        time::Instant, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -19,9 +22,6 @@ use kernel::{
         Arc, //
     },
 };
-
-/// Least time between two messages about peers, in nanoseconds.
-const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Work queues, names and the log limit, which all parts of the engine share.
 pub(crate) struct Context {
@@ -54,10 +54,10 @@ impl Context {
     /// Whether a message about a peer's behaviour may be logged: one a second, whichever peer
     /// causes it. Context: any.
     pub(super) fn may_log(&self) -> bool {
-        let now = now().as_nanos();
+        let now = now();
         let last = self.logged.load(Relaxed);
-        now.saturating_sub(last) >= LOG_INTERVAL_NS
-            && self.logged.cmpxchg(last, now, Relaxed).is_ok()
+        RateLimit::LOG.allows(Instant::from_nanos(last), now)
+            && self.logged.cmpxchg(last, now.as_nanos(), Relaxed).is_ok()
     }
 
     /// A number for a link group. Context: any.

@@ -31,9 +31,6 @@ use kernel::{
     },
 };
 
-/// When to look again after a child could not be taken for lack of memory.
-const RETRY_NS: u64 = 100_000_000;
-
 impl AcceptQueue<Connection> {
     /// The handshake of a child of `listener`, whose queue this is, is over.
     fn forget(&mut self, listener: &Connection, child: &Arc<Connection>) {
@@ -77,8 +74,7 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
             Err(error) => {
                 listener.handshake_contention.over();
                 if error != EAGAIN {
-                    // No event tells when there is memory again.
-                    let delay = jiffies_from_ns(RETRY_NS);
+                    let delay = jiffies_from_ns(accept::MEMORY_RETRY.as_nanos());
                     listener.handshake_work.arm(
                         listener,
                         &listener.engine.context.handshakes,

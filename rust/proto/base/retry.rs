@@ -14,6 +14,12 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
+    /// For a lock that a program keeps for any time, and whose release kicks the one that waits.
+    pub(crate) const LOCK: Self = Self {
+        first: Duration::from_millis(1),
+        most: Duration::from_secs(1),
+    };
+
     /// The delay after a try that failed, and `before` others in a row before it.
     pub(crate) const fn delay(&self, before: u32) -> Duration {
         let factor = match 1u64.checked_shl(before) {
@@ -34,22 +40,17 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    const BACKOFF: Backoff = Backoff {
-        first: Duration::from_millis(1),
-        most: Duration::from_secs(1),
-    };
-
     #[test]
     fn delay_after_each_failure_doubles() {
         for (before, millis) in [(0, 1), (1, 2), (2, 4), (9, 512)] {
-            assert_eq!(BACKOFF.delay(before), Duration::from_millis(millis));
+            assert_eq!(Backoff::LOCK.delay(before), Duration::from_millis(millis));
         }
     }
 
     #[test]
     fn delay_after_many_failures_is_the_longest() {
         for before in [10, 63, 64, u32::MAX] {
-            assert_eq!(BACKOFF.delay(before), Duration::from_secs(1));
+            assert_eq!(Backoff::LOCK.delay(before), Duration::from_secs(1));
         }
     }
 }
