@@ -20,7 +20,7 @@
 //! | Which hosts a link group is known to be with    | -               | [`hosts`]       |
 //! | Byte streams of any protocol                     | -               | [`stream`]      |
 //! | Whether an idle connection still has a peer      | 4.5.3           | [`keepalive`]   |
-//! | Sizes of buffers that nobody asked for           | 4.2             | [`share`]       |
+//! | Sizes of the buffers of a connection              | 4.2             | [`buffer_sizing`] |
 //! | Which elements of an RMB are free                | 4.4             | [`elements`]    |
 //! | How much a namespace, a peer and the host get    | -               | [`quota`]       |
 //! | Why a connection is not, or no longer, SMC-R     | A.2.5           | [`reason`]      |
