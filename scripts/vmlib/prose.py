@@ -18,7 +18,12 @@ PENDING = (
     "Kconfig",
     "Makefile",
     "README.md",
-    "rust/",
+    "rust/Kbuild",
+    "rust/bindings/",
+    "rust/kapi/rdma/",
+    "rust/proto/",
+    "rust/rdma_sock_main.rs",
+    "rust/smc/",
     "scripts/",
     "selftests/",
     "tools/",
@@ -54,9 +59,10 @@ PHRASES = [(re.compile(phrase.replace(" ", r"\s+")), advice) for phrase, advice 
     (r"\bso (?:many|often|long|much)\b", "the quantity by its name, with the unit; while"),
     (r"\b(?:is|are|was|were) (?:not |still )?to be\b", "must, or the plain verb"),
     (r"\bfor ever\b", "without limit; until the event that ends it"),
-    (r"(?<=[.:(;|])(?<!Context:)\s*(?:Never [Ss]leeps|Does not [Ss]leep|Sleeps|[Mm](?:ay|ight) [Ss]leep|"
-     r"(?:In )?[Aa]ny [Cc]ontext|(?:Called )?(?:In |in |From |from )?"
-     r"(?:[Ss]oftirq|[Pp]rocess [Cc]ontext|[Aa]tomic [Cc]ontext))\b(?=[.;,)])",
+    (r"(?<=[.:(;|])(?<!Context:)\s*(?:Context as|(?:In )?[Aa]ny [Cc]ontext\b|"
+     r"(?:Never [Ss]leeps|Does not [Ss]leep|Sleeps|[Mm](?:ay|ight) [Ss]leep|"
+     r"(?:Called )?(?:In |in |From |from )?"
+     r"(?:[Ss]oftirq|[Pp]rocess [Cc]ontext|[Aa]tomic [Cc]ontext))\b(?=[.;,)]))",
      "Context: may sleep. | Context: any. | Context: softirq."),
     (TAG.pattern, "Context: may sleep. | Context: any. | Context: softirq."),
 )]

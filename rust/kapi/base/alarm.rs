@@ -25,7 +25,7 @@ const CLOCK: bindings::clockid_t = bindings::CLOCK_MONOTONIC as bindings::clocki
 
 /// What an [`Alarm`] does.
 pub(crate) trait Ring: Send + Sync + 'static {
-    /// The time is over. Softirq.
+    /// The timer expired. Context: softirq.
     fn ring(self: &Arc<Self>);
 }
 
@@ -33,8 +33,8 @@ pub(crate) trait Ring: Send + Sync + 'static {
 ///
 /// # Invariants
 ///
-/// `owner` is null, or came from [`Arc::into_raw`], and that reference belongs to the timer: it is
-/// armed, or about to be by whoever set it.
+/// `owner` is null, or came from [`Arc::into_raw`], and that reference belongs to the timer: the
+/// timer is armed, or the caller of [`Self::arm`] that set it is about to arm it.
 #[pin_data]
 pub(crate) struct Alarm<T: Ring> {
     #[pin]
@@ -69,11 +69,11 @@ impl<T: Ring> Alarm<T> {
         })
     }
 
-    /// Arms the timer to ring in `delay` nanoseconds, unless it is armed. Any context.
+    /// Arms the timer to ring in `delay` nanoseconds, unless it is armed. Context: any.
     ///
     /// `owner` must be the object this timer is a field of.
     pub(crate) fn arm(&self, owner: &Arc<T>, delay: u64) {
-        // Most often it is, and this is on the way of each small piece.
+        // The common case, on the send path of each small write.
         if !self.owner.load(Ordering::Relaxed).is_null() {
             return;
         }
@@ -81,19 +81,19 @@ impl<T: Ring> Alarm<T> {
         assert!(is_part_of(self, owner));
 
         let raw = Arc::into_raw(owner.clone()).cast_mut();
-        // INVARIANT: The reference is for the timer that is armed below. `Release` pairs with the swap
-        // in `ring_raw`.
+        // INVARIANT: The reference is for the timer that is armed below. `Release` pairs with the
+        // swap in `ring_raw`.
         let taken =
             self.owner
                 .compare_exchange(null_mut(), raw, Ordering::Release, Ordering::Relaxed);
         if taken.is_err() {
-            // SAFETY: This is the reference made above, which nobody else uses.
+            // SAFETY: This is the reference made above, which was not stored.
             drop(unsafe { Arc::from_raw(raw) });
             return;
         }
         let delay = i64::try_from(delay).unwrap_or(i64::MAX);
-        // SAFETY: The timer was set up by `new`, and stays valid while it is armed by the reference it
-        // has. Only whoever set `owner` starts it, so never two at a time.
+        // SAFETY: The timer was set up by `new`, and stays valid while it is armed by the reference
+        // it has. Only the caller that set `owner` starts the timer, so two never do at a time.
         unsafe {
             bindings::hrtimer_start_range_ns(
                 self.timer.get(),
@@ -111,13 +111,14 @@ impl<T: Ring> Alarm<T> {
         // SAFETY: `timer` is the field of an `Alarm`, because only `new` installs this function.
         // `Opaque` is transparent.
         let this = unsafe { &*container_of!(Opaque::cast_from(timer), Self, timer) };
-        // INVARIANT: The reference is ours now. Who arms the timer from here on, while the timer code
-        // is still in this call, gets it queued once more, as the code allows.
+        // INVARIANT: The reference is ours now. A caller that arms the timer from here on requeues
+        // it while this callback still runs, which the timer code allows.
         let raw = this.owner.swap(null_mut(), Ordering::Acquire);
         // SAFETY: By the type invariants an armed timer has a reference.
         let owner = unsafe { Arc::from_raw(raw) };
         T::ring(&owner);
-        // May be the last one. The timer code does not look at a timer again that is not to be restarted.
+        // May be the last reference. After `HRTIMER_NORESTART` the timer code does not touch the
+        // timer.
         drop(owner);
         bindings::hrtimer_restart::HRTIMER_NORESTART
     }

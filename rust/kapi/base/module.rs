@@ -11,7 +11,7 @@ use crate::bindings;
 pub(crate) struct ModuleRef(());
 
 impl ModuleRef {
-    /// Takes a reference; `None` while the module is going away. Any context.
+    /// Takes a reference; `None` while the module is going away. Context: any.
     pub(crate) fn new() -> Option<Self> {
         // SAFETY: Always safe to call.
         unsafe { bindings::rdma_sock_helper_module_get() }.then_some(Self(()))
@@ -30,7 +30,7 @@ impl Drop for ModuleRef {
 /// Room for the name of a host, with the nul behind it.
 const HOST_BYTES: usize = 65;
 
-/// Runs `f` with the name of the host, for people. Any context.
+/// Runs `f` with the name of the host, for people. Context: any.
 pub(crate) fn with_hostname<R>(f: impl FnOnce(&[u8]) -> R) -> R {
     let mut name = [0_u8; HOST_BYTES];
     // SAFETY: The name is valid for writes of its length, all of which ends in a nul.
@@ -38,13 +38,14 @@ pub(crate) fn with_hostname<R>(f: impl FnOnce(&[u8]) -> R) -> R {
     f(name.split(|octet| *octet == 0).next().unwrap_or_default())
 }
 
-/// Whether this task exits: it gets no signal, so nothing ends a wait of it early. Context: process.
+/// Whether this task exits: it gets no signal, so nothing ends a wait of it early.
+/// Context: may sleep.
 pub(crate) fn is_exiting() -> bool {
-    // SAFETY: Always safe to call in process context; elsewhere it tells of the task interrupted.
+    // SAFETY: Always safe to call. Only in process context the result is about the caller's task.
     unsafe { bindings::rdma_sock_helper_is_exiting() }
 }
 
-/// A random number, good enough for tokens and sequence numbers. Any context.
+/// A random number, good enough for tokens and sequence numbers. Context: any.
 pub(crate) fn random_u32() -> u32 {
     // SAFETY: Always safe to call.
     unsafe { bindings::rdma_sock_helper_random_u32() }

@@ -99,7 +99,7 @@ impl<T: Send + Sync> Global<T> {
 
     /// Publishes `value`. An object published before is released like in [`Self::clear`].
     ///
-    /// May sleep.
+    /// Context: may sleep.
     pub(crate) fn set(&self, value: Arc<T>) {
         // INVARIANT: The new pointer carries the reference given by the caller. `Release` pairs
         // with the `Acquire` in `get`.
@@ -109,7 +109,7 @@ impl<T: Send + Sync> Global<T> {
         self.release(old);
     }
 
-    /// Returns a reference to the published object, if there is one. Any context.
+    /// Returns a reference to the published object, if there is one. Context: any.
     pub(crate) fn get(&self) -> Option<Arc<T>> {
         let _guard = rcu::read_lock();
         // `Acquire` pairs with the swap in `set`.
@@ -124,7 +124,8 @@ impl<T: Send + Sync> Global<T> {
         Some(Arc::from(borrowed))
     }
 
-    /// Empties the slot. No caller of [`Self::get`] finds the object afterwards. May sleep.
+    /// Empties the slot. No caller of [`Self::get`] finds the object afterwards.
+    /// Context: may sleep.
     pub(crate) fn clear(&self) {
         // INVARIANT: The pointer is null.
         let old = self.0.swap(ptr::null_mut(), Ordering::AcqRel);

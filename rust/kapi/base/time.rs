@@ -6,21 +6,21 @@
 
 use crate::bindings;
 
-/// Nanoseconds of the monotonic clock. Any context.
+/// Nanoseconds of the monotonic clock. Context: any.
 pub(crate) fn now_ns() -> u64 {
     // SAFETY: Always safe to call.
     let now = unsafe { kernel::bindings::ktime_get() };
     now.unsigned_abs()
 }
 
-/// The same clock as of the last tick, which costs no more than reading memory. Any context.
+/// The same clock as of the last tick, which costs no more than reading memory. Context: any.
 pub(crate) fn coarse_now_ns() -> u64 {
     // SAFETY: Always safe to call.
     let now = unsafe { bindings::rdma_sock_helper_ktime_get_coarse() };
     now.unsigned_abs()
 }
 
-/// Nanoseconds of the system clock since 1970. Any context.
+/// Nanoseconds of the system clock since 1970. Context: any.
 pub(crate) fn real_now_ns() -> u64 {
     // SAFETY: Always safe to call.
     unsafe { bindings::rdma_sock_helper_real_ns() }

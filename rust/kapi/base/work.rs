@@ -32,9 +32,9 @@ use kernel::{
 /// A workqueue of the module's own, so that unloading can wait for it.
 ///
 /// Every [`Deferred`] that was queued on it keeps it, as the timer of an armed one needs it, and
-/// destroying a workqueue does not wait for timers. The last of these must be dropped where sleeping
-/// is allowed, and not by a work item of the queue, which would wait for itself: the owner of the
-/// queue should outlive all objects with work items.
+/// destroying a workqueue does not wait for timers. The last of these must be dropped where
+/// sleeping is allowed, and not by a work item of the queue, which would wait for itself: the owner
+/// of the queue should outlive all objects with work items.
 pub(crate) struct WorkQueue(Arc<RawQueue>);
 
 /// The C object of a [`WorkQueue`].
@@ -50,7 +50,7 @@ unsafe impl Send for RawQueue {}
 unsafe impl Sync for RawQueue {}
 
 impl WorkQueue {
-    /// Creates an unbound workqueue. May sleep.
+    /// Creates an unbound workqueue. Context: may sleep.
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a nul-terminated string that lives forever.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_workqueue(name.as_char_ptr()) };
@@ -59,7 +59,7 @@ impl WorkQueue {
         Ok(Self(Arc::new(raw, GFP_KERNEL)?))
     }
 
-    /// Waits until everything queued before the call has run. May sleep.
+    /// Waits until everything queued before the call has run. Context: may sleep.
     pub(crate) fn flush(&self) {
         // SAFETY: By the type invariants the workqueue is valid.
         unsafe { bindings::__flush_workqueue(self.0 .0.as_ptr().cast()) }
@@ -68,15 +68,15 @@ impl WorkQueue {
 
 impl Drop for RawQueue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed, and no
-        // timer will queue on it: work items whose timer is armed hold a reference.
+        // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed, and
+        // no timer will queue on it: work items whose timer is armed hold a reference.
         unsafe { bindings::destroy_workqueue(self.0.as_ptr().cast()) }
     }
 }
 
 /// What a [`Deferred`] runs.
 ///
-/// `ID` tells several work items of one object apart.
+/// `ID` distinguishes several work items of one object.
 pub(crate) trait Run<const ID: u64>: Send + Sync + 'static {
     /// Runs in process context and may sleep. Never runs twice at the same time.
     fn run(this: Arc<Self>);
@@ -158,7 +158,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         })
     }
 
-    /// Runs the work as soon as possible, also when it was armed for later. Any context.
+    /// Runs the work as soon as possible, also when it was armed for later. Context: any.
     ///
     /// `owner` must be the object this work item is a field of, and `queue` the same each time.
     pub(crate) fn kick(&self, owner: &Arc<T>, queue: &WorkQueue) {
@@ -168,13 +168,13 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         self.queue(owner, queue, 0);
     }
 
-    /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a kick.
-    /// Any context.
+    /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a
+    /// kick. Context: any.
     ///
     /// As for [`Self::kick`], the work item keeps the queue.
     pub(crate) fn arm(&self, owner: &Arc<T>, queue: &WorkQueue, delay: usize) {
         self.queue(owner, queue, delay);
-        // Whoever kicked before the call above has set the mark before that.
+        // A caller that kicked before the call above has set the mark before it.
         fence(Ordering::SeqCst);
         if self.kicked.load(Ordering::Acquire) {
             // The kick may just have been put off.
@@ -202,19 +202,20 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         };
         if was_pending {
             // The pending work has its reference already.
-            // SAFETY: This is the reference made above, which nobody else uses.
+            // SAFETY: This is the reference made above, which the pending work did not take.
             drop(unsafe { Arc::from_raw(raw) });
         }
         // INVARIANT: The pending work now owns exactly one reference.
     }
 
-    /// Takes a reference to the queue, unless there is one, and returns the queue of this work item.
+    /// Takes a reference to the queue, unless there is one, and returns the queue of this work
+    /// item.
     fn keep(&self, queue: &WorkQueue) -> &RawQueue {
         let mut kept = self.queue.load(Ordering::Acquire);
         if kept.is_null() {
             let raw = Arc::into_raw(queue.0.clone()).cast_mut();
-            // INVARIANT: The reference is the work item's from here on. `Release` pairs with `Acquire`
-            // above and here, for what was made before the queue was handed over.
+            // INVARIANT: The reference is the work item's from here on. `Release` pairs with
+            // `Acquire` above and here, for what was made before the queue was handed over.
             kept = match self.queue.compare_exchange(
                 null_mut(),
                 raw,
@@ -235,7 +236,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         unsafe { &*kept }
     }
 
-    /// Takes the work off its queue without waiting for one that runs already. Any context.
+    /// Takes the work off its queue without waiting for one that runs already. Context: any.
     pub(crate) fn cancel(&self) {
         // SAFETY: The work was initialised by `new`.
         let was_pending = unsafe { bindings::cancel_delayed_work(self.dwork.get().cast()) };
@@ -246,12 +247,12 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         }
     }
 
-    /// Takes the work off its queue and waits for one that runs. May sleep.
+    /// Takes the work off its queue and waits for one that runs. Context: may sleep.
     ///
-    /// Whoever may queue it meanwhile, or the run that is waited for, must leave nothing to do.
+    /// A caller that queues it meanwhile, and the run that is waited for, must leave nothing to do.
     pub(crate) fn cancel_sync(&self) {
-        // `cancel_delayed_work_sync` refuses what is queued while it waits, without telling whoever
-        // queues: the reference that comes with it would be lost.
+        // `cancel_delayed_work_sync` refuses what is queued while it waits, without an error for
+        // the caller that queues: the reference that comes with it would leak.
         self.cancel();
         // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
         unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };

@@ -38,22 +38,22 @@ pub(in crate::kapi) struct Block {
     order: u32,
 }
 
-// SAFETY: The memory is only accessed through pointers: by C functions, or by volatile accesses of at
-// most a word, which are no data race. Concurrent accesses of devices and CPUs mix octets, and the
-// type promises no more than that.
+// SAFETY: The memory is only accessed through pointers: by C functions, or by volatile accesses of
+// at most a word, which are no data race. Concurrent accesses of devices and CPUs mix octets, and
+// the type promises no more than that.
 unsafe impl Send for Block {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Allocates a block of at least `bytes` octets, all zero, that is charged to `cgroup`. Does not
-    /// try hard: may fail where a smaller block would not. May sleep.
+    /// Allocates a block of at least `bytes` octets, all zero, that is charged to `cgroup`. Does
+    /// not try hard: may fail where a smaller block would not. Context: may sleep.
     pub(in crate::kapi) fn zeroed(bytes: usize, cgroup: &MemCgroup) -> Result<Self> {
         Self::allocate(bytes, true, cgroup)
     }
 
-    /// The same with whatever was there before, for memory of which nothing is shown to anybody
-    /// before it was written. May sleep.
+    /// Allocates a block without zeroing it. No octet may leave the kernel before it was written.
+    /// Context: may sleep.
     pub(in crate::kapi) fn unset(bytes: usize, cgroup: &MemCgroup) -> Result<Self> {
         Self::allocate(bytes, false, cgroup)
     }
@@ -72,7 +72,7 @@ impl Block {
         let page = NonNull::new(page).ok_or(ENOMEM)?;
         // SAFETY: `page` was just allocated. It is not from high memory, so it has an address.
         let addr = unsafe { bindings::rdma_sock_helper_page_address(page.as_ptr()) };
-        // INVARIANT: The pages are fresh and handed to nobody else.
+        // INVARIANT: The pages are fresh, and this object is their only user.
         Ok(Self {
             page,
             addr: NonNull::new(addr.cast()).ok_or(ENOMEM)?,
@@ -106,7 +106,7 @@ impl Block {
     }
 
     /// Copies `len` octets at `off` to `iter`; returns how many, which is less on a fault in user
-    /// memory. May sleep.
+    /// memory. Context: may sleep.
     pub(in crate::kapi) fn copy_to_iter(
         &self,
         off: usize,
@@ -122,8 +122,8 @@ impl Block {
         Ok(done)
     }
 
-    /// Copies up to `len` octets from `iter` to `off`; returns how many, which is less on a fault in
-    /// user memory. May sleep.
+    /// Copies up to `len` octets from `iter` to `off`; returns how many, which is less on a fault
+    /// in user memory. Context: may sleep.
     pub(in crate::kapi) fn copy_from_iter(
         &self,
         off: usize,
@@ -139,7 +139,7 @@ impl Block {
         Ok(done)
     }
 
-    /// Copies out into private memory; for small pieces. Any context.
+    /// Copies out into private memory; for small pieces. Context: any.
     pub(in crate::kapi) fn read(&self, off: usize, buf: &mut [u8]) -> Result {
         let from = self.at(off, buf.len())?;
         // SAFETY: `from` is valid for `buf.len()` octets by `at`.
@@ -147,7 +147,7 @@ impl Block {
         Ok(())
     }
 
-    /// Copies in from private memory. Any context.
+    /// Copies in from private memory. Context: any.
     pub(in crate::kapi) fn write(&self, off: usize, data: &[u8]) -> Result {
         let to = self.at(off, data.len())?;
         // SAFETY: `to` is valid for `data.len()` octets by `at`.
@@ -155,11 +155,11 @@ impl Block {
         Ok(())
     }
 
-    /// Zeroes the block. Any context.
+    /// Zeroes the block. Context: any.
     pub(in crate::kapi) fn zero(&self) {
         for off in (0..self.len()).step_by(WORD) {
-            // SAFETY: By the type invariants the memory is valid for `len()` octets, which are whole
-            // words on pages of their own.
+            // SAFETY: By the type invariants the memory is valid for `len()` octets, which are
+            // whole words on pages of their own.
             unsafe { self.addr.as_ptr().add(off).cast::<u64>().write_volatile(0) };
         }
     }

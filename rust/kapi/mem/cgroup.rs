@@ -14,7 +14,7 @@ use core::ptr::{
 };
 use kernel::page::PAGE_SIZE;
 
-/// A reference to a memory cgroup, or the root, which has no limit. Any context.
+/// A reference to a memory cgroup, or the root, which has no limit. Context: any.
 ///
 /// # Invariants
 ///

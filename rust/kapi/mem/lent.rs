@@ -62,7 +62,7 @@ unsafe impl Sync for Pages {}
 
 impl Pages {
     /// Takes up to `most` octets off the front of a message. There may be none, if its memory is of
-    /// another kind. May sleep.
+    /// another kind. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -153,19 +153,20 @@ impl Drop for Pages {
 
 /// Memory that a program has lent until its octets have arrived.
 ///
-/// Writes posted from it hold a reference until they are complete. Who lent it is told when the last
-/// reference goes. Dropped in any context, but not with a lock that a wake-up may take.
+/// Writes posted from it hold a reference until they are complete. The drop of the last reference
+/// notifies the program by the error queue, if it asked for that. Dropped in any context, but not
+/// with a lock that a wake-up may take.
 pub(crate) struct Lent {
-    // The order matters: unmapped, then given back, then told.
+    // The drop order matters: unmap, release the pages, notify the program.
     mapping: PageMapping,
     pages: Pages,
     _notice: Option<Notice>,
 }
 
 impl Lent {
-    /// Takes up to `most` octets off the front of a message, in at most `pieces` pages, for a device
-    /// to read. `None` if that cannot be, or not with at least `least` octets: they are to be copied
-    /// then. May sleep.
+    /// Takes up to `most` octets off the front of a message, in at most `pieces` pages, for a
+    /// device to read. Returns `None` if it cannot take at least `least` octets: the caller copies
+    /// them then. Context: may sleep.
     pub(crate) fn take(
         dev: &Arc<Device>,
         msg: &mut SendMsg<'_>,
@@ -205,11 +206,11 @@ impl Lent {
         self.pages.len
     }
 
-    /// Copies the octets from `skip` on to `off` of a buffer, `len` of them. May sleep.
+    /// Copies the octets from `skip` on to `off` of a buffer, `len` of them. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are not so many, or they do not fit.
+    /// `EINVAL` if there are fewer than `skip` + `len` octets, or they do not fit.
     pub(crate) fn copy_to(
         &self,
         mut skip: usize,
@@ -257,7 +258,8 @@ impl Lent {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if this is not mapped for `dev` or there are not so many octets, and those of `f`.
+    /// `EINVAL` if this is not mapped for `dev` or has fewer than `off` + `len` octets, and those
+    /// of `f`.
     pub(in crate::kapi) fn for_device(
         &self,
         dev: &Arc<Device>,

@@ -2,14 +2,14 @@
 
 //! Memory that RDMA devices read and write.
 //!
-//! | Type                     | What it is                           | Who may write it             |
+//! | Type | Purpose | Writer |
 //! |--------------------------|--------------------------------------|------------------------------|
 //! | [`sendbuf::SendBuffer`]  | source of RDMA writes                | the CPU; devices read        |
 //! | [`region::PeerMemory`]   | target of a peer's RDMA writes       | the peer at any time         |
 //! | [`lent::Lent`]           | source of RDMA writes                | the program it belongs to    |
 //!
-//! No type ever gives out a reference into its memory: data is copied in or out by pointer, so
-//! nothing is assumed about octets that somebody else may change.
+//! No type ever gives out a reference into its memory: data is copied in or out by pointer, so the
+//! compiler assumes nothing about octets that a peer or a program may change.
 
 pub(super) mod block;
 pub(crate) mod cgroup;
@@ -26,7 +26,7 @@ use kernel::{
 /// What is dropped when memory is free again, for its owner to take note.
 pub(crate) type OnFree = KBox<dyn Send + Sync>;
 
-/// The memory of this host in KiB. Any context.
+/// The memory of this host in KiB. Context: any.
 pub(crate) fn host_kbytes() -> u64 {
     // SAFETY: No requirements.
     let pages = unsafe { bindings::rdma_sock_helper_totalram_pages() };

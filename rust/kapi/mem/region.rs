@@ -17,8 +17,8 @@ use kernel::{
 /// Equal elements, each contiguous, that are the target of RDMA writes once registered as an
 /// [`Mr`](crate::kapi::rdma::mr::Mr).
 ///
-/// Dropped in any context. A registration holds a reference, so the memory outlives every right of a
-/// peer to write it.
+/// Dropped in any context. A registration holds a reference, so the memory outlives every right of
+/// a peer to write it.
 ///
 /// # Invariants
 ///
@@ -31,14 +31,15 @@ pub(crate) struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// Allocates memory that is charged to the root cgroup, for tests. May sleep.
+    /// Allocates memory that is charged to the root cgroup, for tests. Context: may sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(elements: usize, element_bytes: usize) -> Result<Arc<Self>> {
         Self::charged(elements, element_bytes, &MemCgroup::ROOT, None)
     }
 
     /// Allocates zeroed memory that is charged to `cgroup`: `elements` of `element_bytes`, which is
-    /// a power of two of at least a page. `on_free` is dropped when the memory is free. May sleep.
+    /// a power of two of at least a page. `on_free` is dropped when the memory is free.
+    /// Context: may sleep.
     ///
     /// # Errors
     ///
@@ -57,7 +58,8 @@ impl PeerMemory {
         for _ in 0..elements {
             blocks.push(Block::zeroed(element_bytes, cgroup)?, GFP_KERNEL)?;
         }
-        // INVARIANT: `element_bytes` is a power of two of whole pages, so the blocks are not larger.
+        // INVARIANT: `element_bytes` is a power of two of whole pages, so the blocks are not
+        // larger.
         Ok(Arc::new(
             Self {
                 blocks,
@@ -99,7 +101,8 @@ impl PeerMemory {
 
     /// Copies `len` octets at `off` of an element to `iter`.
     ///
-    /// Returns the number copied, which is less than `len` when `iter` is full or faults. May sleep.
+    /// Returns the number copied, which is less than `len` when `iter` is full or faults.
+    /// Context: may sleep.
     ///
     /// # Errors
     ///
@@ -114,17 +117,17 @@ impl PeerMemory {
         self.block(element)?.copy_to_iter(off, len, iter)
     }
 
-    /// Copies out into private memory; for small pieces. Any context.
+    /// Copies out into private memory; for small pieces. Context: any.
     pub(crate) fn read(&self, element: usize, off: usize, buf: &mut [u8]) -> Result {
         self.block(element)?.read(off, buf)
     }
 
-    /// Copies in from private memory; for small pieces. Any context.
+    /// Copies in from private memory; for small pieces. Context: any.
     pub(crate) fn write(&self, element: usize, off: usize, data: &[u8]) -> Result {
         self.block(element)?.write(off, data)
     }
 
-    /// Zeroes an element, for a new user of it. Any context.
+    /// Zeroes an element, for a new user of it. Context: any.
     pub(crate) fn zero(&self, element: usize) -> Result {
         self.block(element)?.zero();
         Ok(())

@@ -28,14 +28,14 @@ pub(crate) struct SendBuffer {
 }
 
 impl SendBuffer {
-    /// Allocates a buffer that is charged to the root cgroup, for tests. May sleep.
+    /// Allocates a buffer that is charged to the root cgroup, for tests. Context: may sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
         Self::charged(len, &MemCgroup::ROOT, None)
     }
 
-    /// Allocates a buffer of `len` octets that is charged to `cgroup`. `on_free` is dropped when the
-    /// memory is free. May sleep.
+    /// Allocates a buffer of `len` octets that is charged to `cgroup`. `on_free` is dropped when
+    /// the memory is free. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl SendBuffer {
         self.len
     }
 
-    /// Maps the buffer for a device, besides any others. May sleep.
+    /// Maps the buffer for a device, besides any others. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl SendBuffer {
 
     /// Copies up to `len` octets from `iter` to `off`.
     ///
-    /// Returns the number copied, which is less than `len` when `iter` is empty or faults. The caller
-    /// keeps track of what devices still have to read. May sleep.
+    /// Returns the number copied, which is less than `len` when `iter` is empty or faults. The
+    /// caller keeps track of what devices still have to read. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl SendBuffer {
         self.block.copy_from_iter(off, len, iter)
     }
 
-    /// Copies in from private memory. Any context.
+    /// Copies in from private memory. Context: any.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn write(&self, off: usize, data: &[u8]) -> Result {
         self.check(off, data.len())?;
@@ -120,7 +120,7 @@ pub(crate) struct SendMapping {
 }
 
 impl SendMapping {
-    /// Hands `len` octets at `off` to the device and returns their address there. Any context.
+    /// Hands `len` octets at `off` to the device and returns their address there. Context: any.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a receive tells its caller beside the data.
+//! Control messages and flags that a receive returns beside the data.
 //!
 //! C headers: [`include/linux/socket.h`](srctree/include/linux/socket.h),
 //! [`include/net/scm.h`](srctree/include/net/scm.h)
@@ -104,7 +104,7 @@ impl SendMsg<'_> {
 }
 
 impl Sock {
-    /// Whether the program wants to be told when data came. Context: any.
+    /// Whether the program asked for receive timestamps. Context: any.
     pub(crate) fn wants_time(&self) -> bool {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_wants_time(self.as_raw()) }

@@ -3,10 +3,10 @@
 //! What TCP reports about a sock, and the context an engine keeps with it.
 //!
 //! All that TCP has to say (data, room, state, error) ends in a wake of the wait queue of the
-//! `struct socket`. An [`Attachment`] puts one entry in front of all others on that queue, so it sees
-//! every wake first and may stop it. The function pointers of the sock stay as they are: nothing is
-//! inherited by the children of a listener, which may end at a listener that is not ours, and
-//! nothing has to be put back when another layer (kTLS, a sockmap) has put its own there.
+//! `struct socket`. An [`Attachment`] puts one entry in front of all others on that queue, so it
+//! sees every wake first and may stop it. The function pointers of the sock stay as they are:
+//! nothing is inherited by the children of a listener, which may end at a listener that is not
+//! ours, and nothing has to be put back when another layer (kTLS, a sockmap) has put its own there.
 //!
 //! C headers: [`include/linux/wait.h`](srctree/include/linux/wait.h),
 //! [`include/net/sock.h`](srctree/include/net/sock.h)
@@ -97,14 +97,15 @@ impl Event {
     }
 }
 
-/// `SK_USER_DATA_NOCOPY` alone: how `sk_user_data` is tagged when it is ours. Children of a listener
-/// do not inherit it. Other modules may use the same tag, so the object behind it has to have
-/// [`on_wake`] where ours has it.
+/// `SK_USER_DATA_NOCOPY` alone: how `sk_user_data` is tagged when it is ours. Children of a
+/// listener do not inherit it. Other modules may use the same tag, so the object behind it has to
+/// have [`on_wake`] where ours has it.
 const TAG: usize = 1;
 /// `SK_USER_DATA_PTRMASK`, inverted.
 const TAG_MASK: usize = 7;
 
-/// The first members of a `wait_queue_entry`, by which an [`Attachment`] is told from other objects.
+/// The first members of a `wait_queue_entry`, which distinguish an [`Attachment`] from other
+/// objects.
 #[repr(C)]
 struct Head {
     flags: ffi::c_uint,
@@ -201,8 +202,8 @@ unsafe extern "C" fn on_wake(
     }
 }
 
-/// Wakes everybody on the wait queue of `sock` who waits for `events` (everybody at all for `None`),
-/// except the attachment.
+/// Wakes the waiters for `events` on the wait queue of `sock` (all waiters for `None`), except the
+/// attachment.
 pub(super) fn wake_others(sock: &Sock, events: Option<Events>) {
     let _guard = rcu::read_lock();
     // SAFETY: The sock is valid and this is an RCU read section.
@@ -265,8 +266,9 @@ impl Attachment {
         if tagged & TAG_MASK != TAG || this.is_null() {
             return ptr::null();
         }
-        // SAFETY: With the tag this is an object that its module frees after a grace period, like ours.
-        // It is larger than the first members of a wait-queue entry, which are read as plain words.
+        // SAFETY: With the tag this is an object that its module frees after a grace period, like
+        // ours. It is larger than the first members of a wait-queue entry, which are read as plain
+        // words.
         let func = unsafe { ptr::read_volatile((&raw const (*this).entry).cast::<Head>()) }.func;
         let ours: WakeFn = on_wake;
         if func == ours as usize {
@@ -326,8 +328,8 @@ impl Attachment {
         unsafe { bindings::rdma_sock_helper_callback_lock(sk.as_raw()) };
         let mut this = Self::of(sk.as_raw());
         if this.is_null() {
-            // Somebody who does not ask may have overwritten our pointer. The entry is still there.
-            // SAFETY: The socket is valid by this function's contract.
+            // Another module may have overwritten `sk_user_data` without a check. The entry is
+            // still there. SAFETY: The socket is valid by this function's contract.
             unsafe {
                 let head = &raw mut (*socket).wq.wait;
                 let flags = bindings::rdma_sock_helper_wq_lock(head.cast());
@@ -349,9 +351,9 @@ impl Attachment {
         if this.is_null() {
             return;
         }
-        // SAFETY: The attachment is on no queue and no sock any more, and by this function's
-        // contract no operation uses it. Whoever still looks at the atomics in an RCU read section
-        // is waited for.
+        // SAFETY: The attachment has left its queue and its sock, and by this function's contract
+        // no operation uses it. Hooks may still read the atomics in an RCU read section, so the
+        // memory is freed after a grace period.
         unsafe {
             ((*this).free)((*this).data);
             bindings::rdma_sock_helper_kfree_rcu((*this).rcu.get().cast(), this.cast_mut().cast());
@@ -362,8 +364,8 @@ impl Attachment {
     ///
     /// # Safety
     ///
-    /// The lock of the sock must be held, no other call of `from` may be running or begin, `to` must
-    /// have no sock, and `graft` must put the sock on `to`.
+    /// The lock of the sock must be held, no other call of `from` may be running or begin, `to`
+    /// must have no sock, and `graft` must put the sock on `to`.
     pub(super) unsafe fn carry(
         sk: &Sock,
         from: *mut kernel::bindings::socket,
@@ -387,7 +389,7 @@ impl Attachment {
                 bindings::rdma_sock_helper_callback_lock(sk.as_raw());
                 Self::enqueue(this, to);
                 bindings::rdma_sock_helper_callback_unlock(sk.as_raw());
-                // What happened in between is told now.
+                // Report now the events that the move kept back.
                 for event in [Event::Data, Event::State] {
                     let _ = ((*this).call)((*this).data, event);
                 }
@@ -397,18 +399,18 @@ impl Attachment {
 }
 
 impl Sock {
-    /// Keeps TCP's receive queue from io_uring, which reads it past the operations of the socket, if
-    /// the sock has a context.
+    /// Keeps TCP's receive queue from io_uring, which reads it past the operations of the socket,
+    /// if the sock has a context.
     ///
-    /// Context: any with interrupts on, except [`TcpEvents`] callbacks.
+    /// Context: any. Interrupts must be on. Never called from [`TcpEvents`] callbacks.
     pub(crate) fn hide_queue(&self) {
         // SAFETY: By the type invariants the sock is valid.
         if unsafe { bindings::rdma_sock_helper_is_hidden(self.as_raw()) } {
             return;
         }
-        // SAFETY: The sock is valid, and what is locked here is unlocked at the end. The protocol that
-        // the sock gets is in this module. The context shows that the socket, or a shell, holds the
-        // module; its removal, which is kept away by the lock, gives TCP's protocol back.
+        // SAFETY: The sock is valid, and what is locked here is unlocked at the end. The protocol
+        // that the sock gets is in this module. The context shows that the socket, or a shell,
+        // holds the module; its removal, which is kept away by the lock, gives TCP's protocol back.
         unsafe {
             bindings::rdma_sock_helper_callback_lock(self.as_raw());
             if !Attachment::of(self.as_raw()).is_null() {
@@ -450,7 +452,7 @@ impl Socket {
             GFP_KERNEL,
         )?;
         let att = KBox::into_raw(att);
-        // SAFETY: `att` is valid and nobody else has it.
+        // SAFETY: `att` is valid and not published yet.
         // INVARIANT: `data` owns the reference of `context`, and belongs to `T` like `call`.
         unsafe {
             (*att).data = Arc::into_raw(context).cast();

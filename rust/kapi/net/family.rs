@@ -2,10 +2,10 @@
 
 //! Registration of socket families whose socks are TCP socks.
 //!
-//! A sock of ours is created by `inet_create()` from a private copy of TCP's `struct proto`. The copy
-//! shares everything with the original, but has this module as its owner and an initialisation of its
-//! own, which makes the sock a TCP sock at once: protocol 6, TCP's `struct proto`. All that remains of
-//! us is `sk_prot_creator`, until [`Socket::settle`] puts that right, too.
+//! A sock of ours is created by `inet_create()` from a private copy of TCP's `struct proto`. The
+//! copy shares everything with the original, but has this module as its owner and an initialisation
+//! of its own, which makes the sock a TCP sock at once: protocol 6, TCP's `struct proto`. All that
+//! remains of us is `sk_prot_creator`, until [`Socket::settle`] puts that right, too.
 //!
 //! C headers: [`include/net/protocol.h`](srctree/include/net/protocol.h),
 //! [`include/linux/net.h`](srctree/include/linux/net.h)
@@ -76,7 +76,7 @@ enum Stage {
 ///
 /// # Invariants
 ///
-/// `tables` came from a `KBox` and is never freed; `stage` tells what is registered of it.
+/// `tables` came from a `KBox` and is never freed; `stage` shows which of them are registered.
 pub(crate) struct Registration<T: SocketOps> {
     tables: *mut Tables,
     stage: Stage,
@@ -92,7 +92,7 @@ impl<T: SocketOps> Registration<T> {
     /// Registers `socket(family, SOCK_STREAM, 0)` (IPv4) and 1 (IPv6), and
     /// `socket(AF_INET or AF_INET6, SOCK_STREAM, ipproto)`.
     ///
-    /// Fails with `EBUSY` if the family is taken. May sleep.
+    /// Fails with `EBUSY` if the family is taken. Context: may sleep.
     pub(crate) fn new(family: u16, ipproto: u16) -> Result<Self> {
         // SAFETY: The tables and protocols of TCP live as long as the kernel.
         let (inet, inet6, tcp, tcpv6): (&kb::proto_ops, &kb::proto_ops, _, _) = unsafe {
@@ -166,11 +166,12 @@ impl<T: SocketOps> Registration<T> {
 
 impl<T: SocketOps> Drop for Registration<T> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariants. The functions wait for the lookup of a socket call that found
-        // the tables, but not for what the call does next: `sk_alloc` may sleep before it asks for a
-        // reference to the module, which it does not get while the module goes. So the tables stay,
-        // and are TCP's when the module is gone: a call that comes late makes a TCP socket. Left is the
-        // window of every module, a few instructions between the load of the owner and its use.
+        // SAFETY: By the type invariants. The functions wait for the lookup of a socket call that
+        // found the tables, but not for what the call does next: `sk_alloc` may sleep before it
+        // asks for a reference to the module, which it does not get while the module goes. So the
+        // tables stay, and are TCP's when the module is gone: a call that comes late makes a TCP
+        // socket. Left is the window of every module, a few instructions between the load of the
+        // owner and its use.
         unsafe {
             let [sw, sw6] = &(*self.tables).protosw;
             if self.stage >= Stage::Family {
@@ -267,7 +268,8 @@ unsafe extern "C" fn create(
                 kern,
             )
         })?;
-        // SAFETY: Both sockets are known to nobody else. The lender has a TCP sock, the other none.
+        // SAFETY: Both sockets are known to this function alone. The lender has a TCP sock, the
+        // other none.
         unsafe {
             let sk = (*lender).sk.cast::<bindings::sock>();
             (*lender).sk = ptr::null_mut();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sockets that are TCP sockets, and what an engine may do with them.
+//! Sockets that are TCP sockets, and the operations on them.
 //!
-//! | C object           | Rust type                        | who frees it                               |
+//! | C object | Rust type | freed by |
 //! |--------------------|----------------------------------|--------------------------------------------|
 //! | `struct sock`      | [`sock::Sock`], `ARef<Sock>`     | its last reference                         |
 //! | `struct socket`    | [`socket::Socket`] (borrowed)    | the program that closes it                 |

@@ -26,7 +26,7 @@ use kernel::{
 /// `O_NONBLOCK`.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// Flags of messages (`MSG_*`) that engines look at.
+/// Flags of messages (`MSG_*`) that engines read.
 pub(crate) mod flag {
     /// Do not wait.
     pub(crate) const DONTWAIT: u32 = 0x40;
@@ -107,8 +107,8 @@ impl SendMsg<'_> {
     }
 }
 
-/// The promise to tell a sender when it may use its pages again: one with MSG_ZEROCOPY on the error
-/// queue, io_uring by itself. They are told when the last clone goes, and until then of nothing.
+/// Notifies a sender that its pages are free: with MSG_ZEROCOPY by the error queue, io_uring by its
+/// own callback. The drop of the last clone notifies.
 ///
 /// # Invariants
 ///
@@ -121,8 +121,8 @@ unsafe impl Send for Notice {}
 unsafe impl Sync for Notice {}
 
 impl Notice {
-    /// Makes one for a call that sends `len` octets. `None` if nobody wants to be told: without
-    /// SO_ZEROCOPY the flag means nothing. Process context.
+    /// Makes one for a call that sends `len` octets. `None` if the socket has no SO_ZEROCOPY:
+    /// MSG_ZEROCOPY has no meaning without it. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -139,14 +139,15 @@ impl Notice {
         Ok(core::ptr::NonNull::new(kernel::error::from_err_ptr(uarg)?).map(Self))
     }
 
-    /// All octets were copied. Any context.
+    /// All octets were copied. Context: any.
     pub(crate) fn copied(self) {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariants; the reference is given up.
         unsafe { bindings::rdma_sock_helper_zerocopy_put(this.0.as_ptr(), false) }
     }
 
-    /// The call took no octets: what [`Self::begin`] gave was the only one. Process context.
+    /// Takes the notification back, as the call took no octets. No clone of it may exist.
+    /// Context: may sleep.
     pub(crate) fn abort(self) {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: By the type invariants; the reference is given up.
@@ -206,8 +207,8 @@ impl RecvMsg<'_> {
 
     /// The room that is left.
     pub(crate) fn iter(&mut self) -> &mut IovIterDest<'_> {
-        // SAFETY: By the type invariants the iterator is valid and a destination, and it is only used
-        // through the mutable borrow of `self`.
+        // SAFETY: By the type invariants the iterator is valid and a destination, and it is only
+        // used through the mutable borrow of `self`.
         unsafe { IovIterDest::from_raw(&raw mut (*self.raw).msg_iter) }
     }
 
@@ -217,7 +218,7 @@ impl RecvMsg<'_> {
         unsafe { (*self.raw).msg_flags |= flags }
     }
 
-    /// Copies `octets` to the caller. May sleep.
+    /// Copies `octets` to the caller. Context: may sleep.
     pub(crate) fn put(&mut self, octets: &[u8]) -> Result {
         match self.iter().copy_to_iter(octets) {
             count if count == octets.len() => Ok(()),

@@ -35,7 +35,7 @@ unsafe impl Sync for NetRef {}
 impl NetRef {
     /// # Safety
     ///
-    /// `net` must be a namespace that somebody holds a reference to.
+    /// `net` must be a namespace to which the caller has a reference.
     pub(super) unsafe fn get(net: *mut kb::net) -> Self {
         // SAFETY: By this function's contract.
         unsafe { bindings::rdma_sock_helper_get_net(net) };
@@ -101,7 +101,7 @@ impl Net {
         unsafe { bindings::rdma_sock_helper_is_init_net(self.as_raw()) }
     }
 
-    /// The number that tells namespaces apart.
+    /// The cookie, a number that is unique to this namespace.
     pub(crate) fn cookie(&self) -> u64 {
         // SAFETY: By the type invariants.
         unsafe { bindings::rdma_sock_helper_net_cookie(self.as_raw()) }
@@ -124,7 +124,7 @@ unsafe impl<T: NetOps> Send for NetRegistration<T> {}
 unsafe impl<T: NetOps> Sync for NetRegistration<T> {}
 
 impl<T: NetOps> NetRegistration<T> {
-    /// Registers the operations and runs `init` for the namespaces that exist. May sleep.
+    /// Registers the operations and runs `init` for the namespaces that exist. Context: may sleep.
     pub(crate) fn new() -> Result<Self> {
         let ops = KBox::new(Opaque::<kb::pernet_operations>::zeroed(), GFP_KERNEL)?;
         // SAFETY: The operations are ours, and do not move or go before they are unregistered.

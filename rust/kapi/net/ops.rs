@@ -281,8 +281,8 @@ impl<T: SocketOps> OpsVTable<T> {
         }
     }
 
-    // The C functions. For all of them: they are called by the kernel with a socket whose operations
-    // these are, and which stays, with its sock, for the time of the call.
+    // The C functions. For all of them: they are called by the kernel with a socket whose
+    // operations these are, and which stays, with its sock, for the time of the call.
 
     /// # Safety
     ///
@@ -431,7 +431,8 @@ impl<T: SocketOps> OpsVTable<T> {
         len: ffi::c_uint,
     ) -> ffi::c_int {
         if level == SOL_TCP && name == TCP_ULP {
-            // Upper layers (kTLS) take the operations of the socket over, and do not give them back.
+            // Upper layers (kTLS) take the operations of the socket over, and do not give them
+            // back.
             return EOPNOTSUPP.to_errno();
         }
         // SAFETY: See above.

@@ -32,7 +32,7 @@ impl Events {
     pub(crate) const WRNORM: Self = Self(0x100);
     /// Priority data can be written.
     pub(crate) const WRBAND: Self = Self(0x200);
-    /// The peer will not send any more.
+    /// The peer has shut down its direction.
     pub(crate) const RDHUP: Self = Self(0x2000);
 
     /// From the bits of C.

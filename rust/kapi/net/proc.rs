@@ -25,13 +25,13 @@ pub(crate) trait SeqShow: 'static {
     /// The name of the file.
     const NAME: &'static CStr;
 
-    /// Writes the content as seen by the namespace with that cookie. May sleep.
+    /// Writes the content as seen by the namespace with that cookie. Context: may sleep.
     fn show(net_cookie: u64, m: &SeqFile) -> Result;
 }
 
 /// The content of a file that an administrator may write as well.
 pub(crate) trait SeqWrite: SeqShow {
-    /// Takes what was written, all at once, for the namespace with that cookie. May sleep.
+    /// Takes what was written, all at once, for the namespace with that cookie. Context: may sleep.
     fn write(net_cookie: u64, text: &[u8]) -> Result;
 }
 
@@ -70,8 +70,8 @@ impl File {
 ///
 /// Called by the kernel for a file made by `proc_create_net_single`.
 unsafe extern "C" fn show<S: SeqShow>(m: *mut kb::seq_file, _data: *mut ffi::c_void) -> ffi::c_int {
-    // SAFETY: The kernel calls this for an open file of `proc_create_net_single`, in whose namespace
-    // the opener was, and which exists as long as its proc files.
+    // SAFETY: The kernel calls this for an open file of `proc_create_net_single`, in whose
+    // namespace the opener was, and which exists as long as its proc files.
     let cookie =
         unsafe { bindings::rdma_sock_helper_net_cookie(bindings::rdma_sock_helper_seq_net(m)) };
     // SAFETY: The seq file is only used by this call.
@@ -95,7 +95,7 @@ unsafe extern "C" fn write<S: SeqWrite>(
         }
         // SAFETY: The namespace is that of the open file.
         let cookie = unsafe { bindings::rdma_sock_helper_net_cookie(net) };
-        // SAFETY: The kernel has copied so many octets, for this call alone.
+        // SAFETY: The kernel has copied `len` octets, for this call alone.
         let text = unsafe { core::slice::from_raw_parts(text.cast::<u8>(), len) };
         S::write(cookie, text).map(|()| 0)
     })
@@ -109,13 +109,13 @@ pub(crate) trait Dir: Send + Sync + 'static {
     const FILES: &'static [File];
 }
 
-/// A folder that exists in all namespaces. On drop it goes, after those who read have finished.
+/// A folder that exists in all namespaces. The drop waits for running reads and removes it.
 pub(crate) struct NetProc<D: Dir>(
     #[expect(dead_code, reason = "for its drop")] NetRegistration<Ops<D>>,
 );
 
 impl<D: Dir> NetProc<D> {
-    /// Makes the folder and its files. May sleep.
+    /// Makes the folder and its files. Context: may sleep.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(NetRegistration::new()?))
     }
@@ -151,7 +151,7 @@ impl<D: Dir> NetOps for Ops<D> {
     }
 
     fn exit(net: &Net) {
-        // SAFETY: The namespace is valid; the function waits for those who read.
+        // SAFETY: The namespace is valid; the function waits for running reads.
         unsafe { bindings::rdma_sock_helper_proc_rmdir(net.as_raw(), D::NAME.as_char_ptr()) }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Routes: whether a gateway is on the way to a host, and which.
+//! Routes: the next hop from one address to another.
 //!
 //! C headers: [`include/net/route.h`](srctree/include/net/route.h),
 //! [`include/net/ip6_route.h`](srctree/include/net/ip6_route.h),
@@ -31,7 +31,7 @@ pub(crate) enum Way {
     V6([u8; 16], [u8; 16]),
 }
 
-/// The next hop on the way from one address to another. May sleep.
+/// Looks up the next hop from one address to another. Context: may sleep.
 ///
 /// # Errors
 ///

@@ -73,13 +73,13 @@ pub(crate) enum TcpState {
     Close,
     /// The peer's FIN was received.
     CloseWait,
-    /// Both FINs on the way, the peer's was first.
+    /// The peer's FIN was received, then ours was sent: it awaits its acknowledgment.
     LastAck,
     /// Accepting connections.
     Listen,
-    /// Both FINs on the way.
+    /// Both FINs crossed: ours awaits its acknowledgment.
     Closing,
-    /// A request on its way to become a connection.
+    /// A request sock: the peer's ACK of the SYN-ACK is missing.
     NewSynRecv,
     /// A state that is not known here.
     Unknown(u8),
@@ -152,7 +152,7 @@ impl Sock {
         ARef::from(self)
     }
 
-    /// Takes the lock of the sock. May sleep.
+    /// Takes the lock of the sock. Context: may sleep.
     pub(crate) fn lock(&self) -> SockGuard<'_> {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_lock_sock(self.as_raw()) };
@@ -164,7 +164,8 @@ impl Sock {
     }
 
     /// Takes the lock of the sock unless it is taken: a program can keep it for any time by a page
-    /// fault that it does not resolve. Process context; never sleeps.
+    /// fault that it does not resolve. Does not wait, but is for process context only.
+    /// Context: may sleep.
     ///
     /// # Errors
     ///
@@ -181,7 +182,7 @@ impl Sock {
         })
     }
 
-    /// The internet protocol. Any context.
+    /// The internet protocol. Context: any.
     pub(crate) fn family(&self) -> Family {
         // SAFETY: By the type invariants the sock is valid.
         match unsafe { bindings::rdma_sock_helper_sk_family(self.as_raw()) } {
@@ -190,66 +191,66 @@ impl Sock {
         }
     }
 
-    /// The TCP state. Any context; without the lock it may change at once.
+    /// The TCP state. Without the lock it may change at once. Context: any.
     pub(crate) fn tcp_state(&self) -> TcpState {
         // SAFETY: By the type invariants the sock is valid.
         TcpState::from_raw(unsafe { bindings::rdma_sock_helper_sk_state(self.as_raw()) })
     }
 
-    /// The pending error as a positive errno, 0 if there is none. Any context.
+    /// The pending error as a positive errno, 0 if there is none. Context: any.
     pub(crate) fn err(&self) -> i32 {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_sk_err(self.as_raw()) }
     }
 
-    /// Takes the pending error and clears it, as SO_ERROR does. Any context.
+    /// Takes the pending error and clears it, as SO_ERROR does. Context: any.
     pub(crate) fn take_err(&self) -> Result {
         // SAFETY: By the type invariants the sock is valid.
         kernel::error::to_result(unsafe { bindings::rdma_sock_helper_sock_error(self.as_raw()) })
     }
 
-    /// Whether there are messages for MSG_ERRQUEUE. Any context.
+    /// Whether there are messages for MSG_ERRQUEUE. Context: any.
     pub(crate) fn has_error_queue(&self) -> bool {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_has_error_queue(self.as_raw()) }
     }
 
-    /// Whether urgent data stays in the stream (SO_OOBINLINE). Any context.
+    /// Whether urgent data stays in the stream (SO_OOBINLINE). Context: any.
     pub(crate) fn urgent_inline(&self) -> bool {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_urg_inline(self.as_raw()) }
     }
 
-    /// How long the connection may be idle before the peer is asked whether it lives, in milliseconds
-    /// (SO_KEEPALIVE with TCP_KEEPIDLE); `None` if nobody wants that. Any context.
+    /// How long the connection may be idle before the peer is asked whether it lives, in
+    /// milliseconds (SO_KEEPALIVE with TCP_KEEPIDLE); `None` without keepalive. Context: any.
     pub(crate) fn keepalive_ms(&self) -> Option<u32> {
         // SAFETY: By the type invariants the sock is valid.
         let idle = unsafe { bindings::rdma_sock_helper_tcp_keepalive(self.as_raw()) };
         (idle != 0).then_some(idle)
     }
 
-    /// Tells the owner of the socket of urgent data (SIGURG), as TCP does. Any context except
-    /// [`super::events::TcpEvents`] callbacks.
+    /// Signals urgent data to the owner of the socket (SIGURG), as TCP does. Never called from
+    /// [`super::events::TcpEvents`] callbacks. Context: any.
     pub(crate) fn signal_urgent(&self) {
         // SAFETY: By the type invariants the sock is valid; the function takes the lock it needs.
         unsafe { bindings::rdma_sock_helper_send_sigurg(self.as_raw()) }
     }
 
-    /// Where a peek starts, behind the first unread octet (SO_PEEK_OFF). Any context.
+    /// Where a peek starts, behind the first unread octet (SO_PEEK_OFF). Context: any.
     pub(crate) fn peek_offset(&self, flags: u32) -> usize {
         // SAFETY: By the type invariants the sock is valid.
         let offset = unsafe { bindings::rdma_sock_helper_peek_offset(self.as_raw(), flags as i32) };
         usize::try_from(offset).unwrap_or(0)
     }
 
-    /// A peek has seen `count` octets. Any context.
+    /// A peek has seen `count` octets. Context: any.
     pub(crate) fn peeked(&self, count: usize) {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_peek_offset_fwd(self.as_raw(), count) }
     }
 
-    /// A receive has taken `count` octets. Any context.
+    /// A receive has taken `count` octets. Context: any.
     pub(crate) fn unpeeked(&self, count: usize) {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         // SAFETY: By the type invariants the sock is valid.
@@ -258,7 +259,7 @@ impl Sock {
 
     /// Wakes readers, pollers and SIGIO, as TCP does when data arrived.
     ///
-    /// Any context except [`super::events::TcpEvents`] callbacks.
+    /// Context: any. Never called from [`super::events::TcpEvents`] callbacks.
     pub(crate) fn wake_readable(&self) {
         self.wake(
             Events::IN | Events::PRI | Events::RDNORM | Events::RDBAND,
@@ -269,7 +270,7 @@ impl Sock {
 
     /// Wakes writers, pollers and SIGIO, as TCP does when there is room to send.
     ///
-    /// Context as for [`Self::wake_readable`].
+    /// Context: any. Never called from [`super::events::TcpEvents`] callbacks.
     pub(crate) fn wake_writable(&self) {
         self.wake(
             Events::OUT | Events::WRNORM | Events::WRBAND,
@@ -281,7 +282,7 @@ impl Sock {
     /// Asks for a SIGIO with the next [`Self::wake_writable`], for a caller that found no room and
     /// holds a reference to the socket.
     ///
-    /// Context: any, during a call of the socket.
+    /// Context: any. Only during a call of the socket.
     pub(crate) fn want_space_signal(&self) {
         // SAFETY: By the type invariants the sock is valid; its socket stays for the call.
         unsafe { bindings::rdma_sock_helper_want_space_signal(self.as_raw()) }
@@ -289,16 +290,16 @@ impl Sock {
 
     /// Wakes every waiter once and sends SIGIO, as TCP does when a connect() has succeeded.
     ///
-    /// Context as for [`Self::wake_readable`].
+    /// Context: any. Never called from [`super::events::TcpEvents`] callbacks.
     pub(crate) fn wake_connected(&self) {
         events::wake_others(self, None);
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_wake_async(self.as_raw(), WAKE_IO, POLL_OUT) };
     }
 
-    /// Wakes everybody, as TCP does when the connection changes its state.
+    /// Wakes all waiters, as TCP does when the connection changes its state.
     ///
-    /// Context as for [`Self::wake_readable`].
+    /// Context: any. Never called from [`super::events::TcpEvents`] callbacks.
     pub(crate) fn wake_state(&self) {
         // Without a mask of events every waiter looks again.
         events::wake_others(self, None);
@@ -310,12 +311,12 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_wake_async(self.as_raw(), how, band) };
     }
 
-    /// The address of this end. Any context.
+    /// The address of this end. Context: any.
     pub(crate) fn local_addr(&self) -> Addr {
         self.addr(bindings::rdma_sock_helper_local_addr)
     }
 
-    /// The address of the other end. Any context.
+    /// The address of the other end. Context: any.
     pub(crate) fn peer_addr(&self) -> Addr {
         self.addr(bindings::rdma_sock_helper_peer_addr)
     }
@@ -331,7 +332,7 @@ impl Sock {
         Addr::from_mapped(ip, u16::from_be(port), scope, self.family() == Family::V4)
     }
 
-    /// The size of the send buffer if the user chose one (SO_SNDBUF). Any context.
+    /// The size of the send buffer if the user chose one (SO_SNDBUF). Context: any.
     pub(crate) fn sndbuf_user(&self) -> Option<usize> {
         // SAFETY: By the type invariants the sock is valid.
         let size = unsafe { bindings::rdma_sock_helper_sk_sndbuf(self.as_raw()) };
@@ -339,7 +340,7 @@ impl Sock {
             .then(|| usize::try_from(size).unwrap_or(0))
     }
 
-    /// The size of the receive buffer if the user chose one (SO_RCVBUF). Any context.
+    /// The size of the receive buffer if the user chose one (SO_RCVBUF). Context: any.
     pub(crate) fn rcvbuf_user(&self) -> Option<usize> {
         // SAFETY: By the type invariants the sock is valid.
         let size = unsafe { bindings::rdma_sock_helper_sk_rcvbuf(self.as_raw()) };
@@ -352,19 +353,19 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_sk_userlocks(self.as_raw()) & bit != 0 }
     }
 
-    /// How long a send may wait, in jiffies: SO_SNDTIMEO, or 0 without blocking. Any context.
+    /// How long a send may wait, in jiffies: SO_SNDTIMEO, or 0 without blocking. Context: any.
     pub(crate) fn sndtimeo(&self, nonblock: bool) -> isize {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_sndtimeo(self.as_raw(), nonblock) }
     }
 
-    /// How long a receive may wait, in jiffies: SO_RCVTIMEO, or 0 without blocking. Any context.
+    /// How long a receive may wait, in jiffies: SO_RCVTIMEO, or 0 without blocking. Context: any.
     pub(crate) fn rcvtimeo(&self, nonblock: bool) -> isize {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_rcvtimeo(self.as_raw(), nonblock) }
     }
 
-    /// How many octets a receive of `len` waits for (SO_RCVLOWAT, MSG_WAITALL). Any context.
+    /// How many octets a receive of `len` waits for (SO_RCVLOWAT, MSG_WAITALL). Context: any.
     pub(crate) fn rcvlowat(&self, waitall: bool, len: usize) -> usize {
         let len = i32::try_from(len).unwrap_or(i32::MAX);
         // SAFETY: By the type invariants the sock is valid.
@@ -372,7 +373,7 @@ impl Sock {
         usize::try_from(want).unwrap_or(1)
     }
 
-    /// The time of SO_LINGER in jiffies, if it is on. Any context.
+    /// The time of SO_LINGER in jiffies, if it is on. Context: any.
     pub(crate) fn linger(&self) -> Option<isize> {
         // SAFETY: By the type invariants the sock is valid.
         let (on, time) = unsafe {
@@ -384,38 +385,38 @@ impl Sock {
         on.then(|| isize::try_from(time).unwrap_or(isize::MAX))
     }
 
-    /// The backlog given to listen(). Any context.
+    /// The backlog given to listen(). Context: any.
     pub(crate) fn max_backlog(&self) -> u32 {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_max_ack_backlog(self.as_raw()) }
     }
 
-    /// The user the socket belongs to, as its network namespace sees it. Any context.
+    /// The user the socket belongs to, as its network namespace sees it. Context: any.
     pub(crate) fn uid(&self) -> u32 {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_sk_uid(self.as_raw()) }
     }
 
-    /// The inode number of the socket, 0 if there is none now. Any context.
+    /// The inode number of the socket, 0 if there is none now. Context: any.
     pub(crate) fn ino(&self) -> u64 {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_sk_ino(self.as_raw()) }
     }
 
-    /// The network namespace. Any context.
+    /// The network namespace. Context: any.
     pub(crate) fn net(&self) -> NetRef {
         // SAFETY: By the type invariants the sock is valid; a user's sock holds its namespace.
         unsafe { NetRef::get(bindings::rdma_sock_helper_sock_net(self.as_raw())) }
     }
 
     /// The memory cgroup that is charged for the socket: that of the program that made it. The root
-    /// for a connection that was not accepted yet. Any context.
+    /// for a connection that was not accepted yet. Context: any.
     pub(crate) fn mem_cgroup(&self) -> MemCgroup {
         // SAFETY: By the type invariants the sock is valid. The result comes with a reference.
         unsafe { MemCgroup::from_raw(bindings::rdma_sock_helper_sk_memcg(self.as_raw())) }
     }
 
-    /// The number that tells network namespaces apart. Any context.
+    /// The cookie of the network namespace, a number unique to it. Context: any.
     pub(crate) fn net_cookie(&self) -> u64 {
         // SAFETY: By the type invariants the sock is valid, and so is its namespace.
         unsafe {

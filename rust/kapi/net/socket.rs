@@ -57,8 +57,8 @@ pub(crate) enum SocketState {
 ///
 /// # Invariants
 ///
-/// The `struct socket` is valid and has a full TCP sock, which stays while a reference to this object
-/// exists.
+/// The `struct socket` is valid and has a full TCP sock, which stays while a reference to this
+/// object exists.
 #[repr(transparent)]
 pub(crate) struct Socket(Opaque<kb::socket>);
 
@@ -111,11 +111,12 @@ impl Socket {
         }
     }
 
-    /// Gives the sock back to TCP: from here on it does not hold this module, which the socket does.
+    /// Gives the sock back to TCP: from here on it does not hold this module, which the socket
+    /// does.
     ///
     /// Until then the module must not go because the sock was created from a copy of TCP's protocol
-    /// that is in this module, see [`super::family`]. Time-wait buckets of the connection would hold
-    /// the module for a minute otherwise. May sleep.
+    /// that is in this module, see [`super::family`]. Time-wait buckets of the connection would
+    /// hold the module for a minute otherwise. Context: may sleep.
     pub(super) fn settle(&self) {
         let sk = self.sk().as_raw();
         // SAFETY: The sock is valid.
@@ -123,8 +124,8 @@ impl Socket {
             return;
         }
         let guard = self.sk().lock();
-        // SAFETY: The sock is valid and locked. The two protocols of TCP live as long as the kernel,
-        // and the one whose slab the sock was made from is the one that may free it.
+        // SAFETY: The sock is valid and locked. The two protocols of TCP live as long as the
+        // kernel, and the one whose slab the sock was made from is the one that may free it.
         let was_borrowed = unsafe {
             let borrowed = bindings::rdma_sock_helper_is_borrowed(sk);
             if borrowed {
@@ -155,7 +156,7 @@ impl Socket {
         to_result(unsafe { op(self.as_raw(), name.raw, name.len) })
     }
 
-    /// connect() of TCP: waits unless told otherwise.
+    /// connect() of TCP: waits unless `flags` has O_NONBLOCK.
     pub(crate) fn inet_connect(&self, name: &Name, flags: i32) -> Result {
         let op = self.inet().connect.ok_or(EOPNOTSUPP)?;
         // SAFETY: As for bind.
@@ -209,12 +210,12 @@ impl Sock {
     /// The child belongs to no program yet: no memory cgroup is charged for it, and its user is the
     /// listener's.
     ///
-    /// Context: may sleep, but not for the lock of the listener.
+    /// Context: may sleep. It does not wait for the lock of the listener.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if there is none, `EBUSY` if a program has the lock of the listener, `EINVAL` if the
-    /// sock does not listen, `ENOMEM`.
+    /// `EAGAIN` if there is none, `EBUSY` if a program has the lock of the listener, `EINVAL` if
+    /// the sock does not listen, `ENOMEM`.
     pub(crate) fn accept_child(&self) -> Result<Shell> {
         let mut shell = Bare::new(self)?;
         let mut err = 0;
@@ -226,8 +227,8 @@ impl Sock {
             to_result(err)?;
             return Err(EAGAIN);
         }
-        // SAFETY: The child is a full TCP sock which is ours now; the shell has none. No program has
-        // the child, so its lock is free.
+        // SAFETY: The child is a full TCP sock which is ours now; the shell has none. No program
+        // has the child, so its lock is free.
         unsafe {
             bindings::rdma_sock_helper_lock_sock(child);
             bindings::rdma_sock_helper_sock_graft(child, shell.raw.cast());
@@ -247,7 +248,7 @@ struct Bare {
 }
 
 impl Bare {
-    /// Makes one fit for the sock `like`. May sleep.
+    /// Makes one fit for the sock `like`. Context: may sleep.
     fn new(like: &Sock) -> Result<Self> {
         let module = ModuleRef::new().ok_or(ENODEV)?;
         let mut raw = ptr::null_mut();
@@ -272,8 +273,8 @@ impl Bare {
         let raw = core::mem::replace(&mut self.raw, ptr::null_mut());
         // SAFETY: The caller has put a TCP sock on the socket.
         let ops = unsafe { Socket::from_raw(raw) }.inet();
-        // SAFETY: Nobody else knows the socket. The operations are TCP's, so that the release of the
-        // shell is TCP's close; `owner` of them is the kernel itself.
+        // SAFETY: The socket is not published. The operations are TCP's, so that the release of
+        // the shell is TCP's close; `owner` of them is the kernel itself.
         unsafe { (*raw).ops = ops };
         // INVARIANT: The socket is valid, has a sock, and is ours.
         Shell {
@@ -320,11 +321,12 @@ impl core::ops::Deref for Shell {
 impl Shell {
     /// Hands the connection to the socket of a program that called accept() on `listener`.
     ///
-    /// May sleep.
+    /// Context: may sleep.
     pub(crate) fn into_socket<'a>(self, listener: &Socket, newsock: NewSocket<'a>) -> Accepted<'a> {
         let sk = self.sk().to_ref();
         let guard = sk.lock();
-        // SAFETY: The sock is locked; by its invariants `newsock` has none; the shell is this one's.
+        // SAFETY: The sock is locked; by its invariants `newsock` has none; the shell is this
+        // one's.
         unsafe {
             Attachment::carry(&sk, self.raw, newsock.raw, || {
                 (*self.raw).sk = ptr::null_mut();
@@ -354,8 +356,8 @@ impl Drop for Shell {
                 let sk = Sock::from_raw(sk.cast());
                 Attachment::remove(sk, self.raw);
                 let guard = sk.lock();
-                // No program waits for this close: a connection that was never accepted has SO_LINGER
-                // of its listener, and who closed another has lingered before.
+                // No program waits for this close: a connection that was never accepted has
+                // SO_LINGER of its listener, and a program that closed another has lingered before.
                 if sk.linger().is_some_and(|time| time != 0) {
                     bindings::rdma_sock_helper_sock_no_linger(sk.as_raw());
                 }
@@ -366,13 +368,13 @@ impl Drop for Shell {
     }
 }
 
-/// The new socket of the accept() that runs for `'a`: no sock yet. It takes one sock, and becomes an
-/// [`Accepted`] by that.
+/// The new socket of the accept() that runs for `'a`: no sock yet. It takes one sock, and becomes
+/// an [`Accepted`] by that.
 ///
 /// # Invariants
 ///
-/// `raw` is the second argument of a running `accept` operation and has no sock. There is one object
-/// for each such operation.
+/// `raw` is the second argument of a running `accept` operation and has no sock. There is one
+/// object for each such operation.
 pub(crate) struct NewSocket<'a> {
     raw: *mut kb::socket,
     _call: PhantomData<fn(&'a ()) -> &'a ()>,
@@ -381,8 +383,8 @@ pub(crate) struct NewSocket<'a> {
 impl<'a> NewSocket<'a> {
     /// # Safety
     ///
-    /// `raw` must be the second argument of an `accept` operation that runs for `'a`, and this be the
-    /// only object for it.
+    /// `raw` must be the second argument of an `accept` operation that runs for `'a`, and this be
+    /// the only object for it.
     pub(super) unsafe fn from_raw(raw: *mut kb::socket) -> Self {
         // INVARIANT: By this function's contract.
         Self {
@@ -449,17 +451,18 @@ impl core::ops::Deref for Closing<'_> {
 impl<'a> Closing<'a> {
     /// # Safety
     ///
-    /// `socket` must be the argument of a running `release` operation, and this be the only object for
-    /// it.
+    /// `socket` must be the argument of a running `release` operation, and this be the only object
+    /// for it.
     pub(super) unsafe fn new(socket: &'a Socket) -> Self {
         // INVARIANT: By this function's contract.
         Self(socket)
     }
 
-    /// Takes the sock away from the socket, with its context, to close it later. May sleep.
+    /// Takes the sock away from the socket, with its context, to close it later.
+    /// Context: may sleep.
     ///
-    /// TCP will not linger then: its close must not wait where nobody waits for it. A linger time of
-    /// zero, which asks for a reset, stays.
+    /// TCP will not linger then: its close must not wait, as no program waits for it. A linger time
+    /// of zero, which asks for a reset, stays.
     ///
     /// On failure (memory) the socket is as it was.
     pub(crate) fn into_shell(self) -> Result<Shell, (Error, Self)> {
@@ -488,7 +491,7 @@ impl<'a> Closing<'a> {
 
     /// Closes the TCP connection as close() of a TCP socket does, lingering if the user wants it.
     ///
-    /// The context is dropped before. May sleep.
+    /// The context is dropped before. Context: may sleep.
     pub(crate) fn inet_release(self) -> Result {
         let this = ManuallyDrop::new(self);
         // SAFETY: The object is used no more, and not dropped.

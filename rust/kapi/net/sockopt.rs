@@ -35,7 +35,7 @@ pub(crate) struct SetOpt {
 }
 
 impl SetOpt {
-    /// The value as an `int`. Process context.
+    /// The value as an `int`. Context: may sleep.
     pub(crate) fn read_int(&self) -> Result<i32> {
         let mut value = 0;
         // SAFETY: By the type invariants the value is the caller's, and checked by the function.
@@ -65,7 +65,7 @@ pub(crate) struct GetOpt {
 }
 
 impl GetOpt {
-    /// The room the caller has, in octets. May sleep.
+    /// The room the caller has, in octets. Context: may sleep.
     ///
     /// # Errors
     ///

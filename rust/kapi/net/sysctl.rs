@@ -44,8 +44,8 @@ pub(crate) trait Knobs: Send + Sync + 'static {
     fn knobs(&self) -> impl Iterator<Item = (&'static Knob, &Atomic<i32>)>;
 }
 
-/// The folder of a namespace with its files. On drop they go, after those who read or write have
-/// finished.
+/// The folder of a namespace with its files. The drop waits for running reads and writes and
+/// removes them.
 ///
 /// # Invariants
 ///
@@ -62,11 +62,12 @@ unsafe impl<K: Knobs> Send for Table<K> {}
 unsafe impl<K: Knobs> Sync for Table<K> {}
 
 impl<K: Knobs> Table<K> {
-    /// Shows the numbers to a namespace. To be dropped before that goes. May sleep.
+    /// Shows the numbers to a namespace. The caller drops it before the namespace goes.
+    /// Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if somebody else has files of these names.
+    /// `ENOMEM`, also if another module has files of these names.
     pub(crate) fn new(net: &Net, values: Arc<K>) -> Result<Self> {
         let mut entries = KVec::with_capacity(K::COUNT, GFP_KERNEL)?;
         let shown = |knob: &Knob| net.is_initial() || !knob.initial_only;
@@ -84,7 +85,7 @@ impl<K: Knobs> Table<K> {
             entries.push(entry, GFP_KERNEL)?;
         }
         // SAFETY: The namespace is valid. The entries and the values stay where they are until the
-        // table is dropped, the names and limits for ever; the handler reads and writes whole
+        // table is dropped; the names and limits are static. The handler reads and writes whole
         // values, and does not write the limits.
         let header = unsafe {
             kb::register_net_sysctl_sz(

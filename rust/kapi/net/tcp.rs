@@ -20,7 +20,7 @@ use kernel::{
 };
 
 impl Sock {
-    /// The octets that were received and not read. Any context.
+    /// The octets that were received and not read. Context: any.
     pub(crate) fn unread(&self) -> usize {
         // SAFETY: The sock is valid.
         usize::try_from(unsafe { bindings::rdma_sock_helper_tcp_inq(self.as_raw()) }).unwrap_or(0)
@@ -28,42 +28,43 @@ impl Sock {
 
     /// Ends the connection with a RST and leaves `err` for the user.
     ///
-    /// Context: may sleep for the lock. Work items use it only for a sock without a file.
+    /// Context: may sleep. It waits for the lock, so work items use it only for a sock without a
+    /// file.
     pub(crate) fn abort(&self, err: Error) {
         self.lock().abort(err);
     }
 
-    /// Whether segments are signed (TCP-MD5 or TCP-AO). Any context.
+    /// Whether segments are signed (TCP-MD5 or TCP-AO). Context: any.
     pub(crate) fn has_md5_or_ao(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_signed(self.as_raw()) }
     }
 
-    /// Whether TCP_NODELAY is on. Any context.
+    /// Whether TCP_NODELAY is on. Context: any.
     pub(crate) fn nodelay(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_nodelay(self.as_raw()) }
     }
 
-    /// Whether TCP_CORK is on. Any context.
+    /// Whether TCP_CORK is on. Context: any.
     pub(crate) fn corked(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_corked(self.as_raw()) }
     }
 
-    /// Whether the user puts the connection together from parts (TCP_REPAIR). Any context.
+    /// Whether the user puts the connection together from parts (TCP_REPAIR). Context: any.
     pub(crate) fn is_in_repair(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_repair(self.as_raw()) }
     }
 
-    /// Whether the user wants the first data on the SYN (TCP_FASTOPEN_CONNECT). Any context.
+    /// Whether the user wants the first data on the SYN (TCP_FASTOPEN_CONNECT). Context: any.
     pub(crate) fn is_fastopen_wanted(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_tcp_fastopen_connect(self.as_raw()) }
     }
 
-    /// The device the connection leaves by, if it is known. Any context.
+    /// The device the connection leaves by, if it is known. Context: any.
     pub(crate) fn egress(&self) -> Option<Egress> {
         let _guard = rcu::read_lock();
         let mut mtu = 0;
@@ -86,7 +87,8 @@ impl SockGuard<'_> {
     ///
     /// `EAGAIN` if nothing fits, `EPIPE` after a shutdown, the error of the connection.
     pub(crate) fn send(&mut self, data: &[u8]) -> Result<usize> {
-        // SAFETY: The sock is valid and locked; the data is only read, and for the time of the call.
+        // SAFETY: The sock is valid and locked; the data is only read, and for the time of the
+        // call.
         Self::count(unsafe {
             bindings::rdma_sock_helper_stream_send(
                 self.as_raw(),
@@ -135,7 +137,7 @@ impl SockGuard<'_> {
         unsafe { bindings::rdma_sock_helper_tcp_shutdown_send(self.as_raw()) }
     }
 
-    /// Leaves `err` for the user of a connection that has ended and has no error to tell.
+    /// Leaves `err` for the user of a connection that has ended without an error.
     pub(crate) fn set_missing_err(&mut self, err: Error) {
         let errno = err.to_errno().saturating_neg();
         // SAFETY: The sock is valid and locked.

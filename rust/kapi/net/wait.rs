@@ -77,8 +77,8 @@ fn interrupted(timeo: isize) -> Option<Error> {
 impl Socket {
     /// Waits until `cond` is true, at most `timeo` jiffies, of which those used are subtracted.
     ///
-    /// Fails with `EAGAIN` after the time, or as a call that a signal interrupts. Process context,
-    /// without the lock of the sock; `cond` may sleep.
+    /// Fails with `EAGAIN` after the time, or as a call that a signal interrupts. The caller must
+    /// not hold the lock of the sock; `cond` may sleep. Context: may sleep.
     pub(crate) fn wait(&self, timeo: &mut isize, cond: impl FnMut() -> bool) -> Result {
         self.wait_as(false, timeo, cond)
     }
@@ -142,8 +142,8 @@ impl Socket {
     }
 
     /// Looks for `cond` again and again for as long as the socket wants that (SO_BUSY_POLL), which
-    /// saves the time to be woken; without the option not even once. Ends earlier for a signal.
-    /// Process context, without locks.
+    /// saves the time to be woken; without the option not even once. Ends earlier for a signal. The
+    /// caller holds no lock. Context: may sleep.
     pub(crate) fn busy_wait(&self, mut cond: impl FnMut() -> bool) {
         let sk = self.sk().as_raw();
         // SAFETY: By the type invariants the sock is valid.
@@ -157,11 +157,10 @@ impl Socket {
             if unsafe { bindings::rdma_sock_helper_busy_loop_end(sk, start) } {
                 break;
             }
-            // Another that has something to do comes first, at once and not at the end of a time
-            // slice: it may be the driver that works on what is waited for.
-            // SAFETY: Always safe to call.
+            // Another runnable task goes first, now and not at the end of the time slice: it may be
+            // the driver that completes the request. SAFETY: Always safe to call.
             if !unsafe { bindings::rdma_sock_helper_is_alone() } {
-                // SAFETY: Process context; nothing is locked.
+                // SAFETY: This is process context, and no lock is held.
                 unsafe { kb::yield_() };
             }
         }

@@ -11,20 +11,20 @@ use super::{
 use crate::bindings;
 
 impl Sock {
-    /// Whether the user put an IPsec policy on the socket. Any context.
+    /// Whether the user put an IPsec policy on the socket. Context: any.
     pub(crate) fn has_ipsec_policy(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_xfrm_socket(self.as_raw()) }
     }
 
-    /// Whether a policy of the namespace protects the path the connection takes now. Any context.
+    /// Whether a policy of the namespace protects the path the connection takes now. Context: any.
     pub(crate) fn is_path_protected(&self) -> bool {
         // SAFETY: The sock is valid.
         unsafe { bindings::rdma_sock_helper_xfrm_path(self.as_raw()) }
     }
 
     /// Whether a connection to that address would be protected, or wait for keys. An address that
-    /// is none, or has no route, is not. May sleep.
+    /// is none, or has no route, is not. Context: may sleep.
     pub(crate) fn would_be_protected(&self, name: &Name) -> bool {
         // SAFETY: The sock is valid, and `name` is an address of that length.
         unsafe { bindings::rdma_sock_helper_xfrm_route(self.as_raw(), name.raw, name.len) }

@@ -3,8 +3,8 @@
 //! When received bytes came: the software time stamps of SO_TIMESTAMP and SO_TIMESTAMPING.
 //!
 //! TCP has a time for each packet; here the unit is the message that announced the bytes. A bounded
-//! number of messages is kept apart. Beyond it the two oldest count as one, which came when the later
-//! of them did.
+//! number of messages is kept apart. Beyond it the two oldest count as one, which came when the
+//! later of them did.
 
 /// Messages that are kept apart.
 const MAX_MARKS: usize = 8;
@@ -36,7 +36,8 @@ impl Arrivals {
         self.marks.get(..self.count).unwrap_or(&[])
     }
 
-    /// Notes that the bytes from `start` to `end` came at `time`. What lies before `read` is forgotten.
+    /// Notes that the bytes from `start` to `end` came at `time`. What lies before `read` is
+    /// forgotten.
     pub(crate) fn note(&mut self, read: u64, start: u64, end: u64, time: u64) {
         if start >= end {
             return;

@@ -106,8 +106,8 @@ pub(crate) struct Transmit {
     pub(crate) cdc: [u8; msg::LEN],
     /// To be given back on completion.
     pub(crate) token: Token,
-    /// Whether the link must tell of the completion by itself. Otherwise it may tell with that of any
-    /// later chain.
+    /// Whether the link must tell of the completion by itself. Otherwise it may tell with that of
+    /// any later chain.
     pub(crate) signal: bool,
     /// The part that the application has lent from which the writes are, one behind the other;
     /// otherwise they are from the send ring.
@@ -264,7 +264,8 @@ impl Conn {
         self.tx.set_corked(corked);
     }
 
-    /// What the application writes shall not be delayed (TCP_NODELAY), or may be: for the next write.
+    /// What the application writes shall not be delayed (TCP_NODELAY), or may be: for the next
+    /// write.
     pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
         self.tx.set_nodelay(nodelay);
     }
@@ -345,9 +346,9 @@ impl Conn {
         }
     }
 
-    /// The next chain to post, with the send slot that `reserve` returns. `None`: there is no reason
-    /// for a chain, or no slot. The engine calls this until it returns `None`. A chain that the link
-    /// refuses goes back by [`Self::handle_post_failed`].
+    /// The next chain to post, with the send slot that `reserve` returns. `None`: there is no
+    /// reason for a chain, or no slot. The engine calls this until it returns `None`. A chain that
+    /// the link refuses goes back by [`Self::handle_post_failed`].
     #[must_use = "the chain counts as sent"]
     pub(crate) fn poll_transmit_into<S>(
         &mut self,
@@ -442,8 +443,8 @@ impl Conn {
     }
 
     /// The link has refused the last chain, so it is broken: nothing is sent until
-    /// [`Self::handle_link_switched`]. The replay repeats the chain (FOV-12), as it does for a chain
-    /// that the link has lost. Earlier chains still come back from the link.
+    /// [`Self::handle_link_switched`]. The replay repeats the chain (FOV-12), as it does for a
+    /// chain that the link has lost. Earlier chains still come back from the link.
     pub(crate) fn handle_post_failed(&mut self, token: Token) {
         let before = self.outlook();
         self.tx.refused(token);
@@ -451,8 +452,8 @@ impl Conn {
     }
 
     /// A chain was completed, and with it, by the order of the link, all before it. Each chain with
-    /// [`Transmit::signal`] must be completed in the end, be it by a later one: data and the end of an
-    /// abort wait for it. When the others come back does not matter.
+    /// [`Transmit::signal`] must be completed in the end, be it by a later one: data and the end of
+    /// an abort wait for it. When the others come back does not matter.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: Token) {
         let before = self.outlook();
         let Some(writable) = self.tx.complete(now, token) else {
@@ -565,8 +566,8 @@ impl Conn {
         }
     }
 
-    /// The peer has moved to another link. What it knows to have been delivered must be here (FOV-08
-    /// to FOV-10).
+    /// The peer has moved to another link. What it knows to have been delivered must be here
+    /// (FOV-08 to FOV-10).
     fn handle_validation(&mut self, now: Instant, number: u16) {
         if !self.close.is_alive() {
             return;
@@ -691,8 +692,8 @@ impl Conn {
         earliest(self.poll_timeout(), self.poll_gathered())
     }
 
-    /// A deadline may have passed. As with [`Self::handle_cdc`], there is something to transmit after
-    /// a violation, too.
+    /// A deadline may have passed. As with [`Self::handle_cdc`], there is something to transmit
+    /// after a violation, too.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Result<(), Violation> {
         if self
             .validation

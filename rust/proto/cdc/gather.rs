@@ -5,17 +5,17 @@
 //! Collecting while earlier data is on its way is not enough where the link is as quick as the
 //! writer, or has the same processor: then each piece finds the link idle, however small it is, and
 //! costs two work requests, their acknowledgements, and the waking of the reader. A writer is taken
-//! to go on if it has written several times in a row, each soon after the one before, without having
-//! been answered meanwhile. From then on a piece waits for others until there is enough, the time is
-//! over, or the application turns to reading: sleeps until something comes, or looks for it, unless it is
-//! one that looks and writes by turns. Who wants no delay is not made to wait for others, only for a
-//! completion.
+//! to go on if it has written several times in a row, each soon after the one before, without
+//! having been answered meanwhile. From then on a piece waits for others until there is enough, the
+//! time is over, or the application turns to reading: sleeps until something comes, or looks for
+//! it, unless it is one that looks and writes by turns. Who wants no delay is not made to wait for
+//! others, only for a completion.
 //!
-//! Who wrote several in a row, and then paused or was answered, is expected to do the same again: of the
-//! next row the first waits already, and the last ends the waiting.
+//! Who wrote several in a row, and then paused or was answered, is expected to do the same again:
+//! of the next row the first waits already, and the last ends the waiting.
 //!
-//! The time, and what is soon, is four times that which the link takes for a chain, so that it is short
-//! where the link is quick; of a writer that has gone on for long it is four times as much.
+//! The time, and what is soon, is four times that which the link takes for a chain, so that it is
+//! short where the link is quick; of a writer that has gone on for long it is four times as much.
 
 use crate::proto::base::time::{
     Duration,
@@ -38,8 +38,8 @@ pub(super) struct Gather {
     /// The last write, and how many before it followed each other soon.
     last: Option<Instant>,
     run: u8,
-    /// The application has looked for an answer since the last write; and how often in the row it had,
-    /// and wrote on all the same.
+    /// The application has looked for an answer since the last write; and how often in the row it
+    /// had, and wrote on all the same.
     looked: bool,
     looks: u8,
     /// How many writes the row before had.
@@ -147,8 +147,8 @@ impl Gather {
         self.end_row();
     }
 
-    /// The application has looked for an answer, and there was none. It is thought to wait for one, so
-    /// that what is there waits no longer; unless it is one that looks and writes by turns.
+    /// The application has looked for an answer, and there was none. It is thought to wait for one,
+    /// so that what is there waits no longer; unless it is one that looks and writes by turns.
     pub(super) fn note_look(&mut self) {
         self.looked = true;
         if self.looks < RUN {
@@ -313,9 +313,9 @@ mod tests {
         }
     }
 
-    /// Rows of so many writes, `gap` microseconds after each other, over a link that takes 20; each is
-    /// answered after a while. The chains of the last row, and the longest time that something waited
-    /// in it.
+    /// Rows of so many writes, `gap` microseconds after each other, over a link that takes 20; each
+    /// is answered after a while. The chains of the last row, and the longest time that something
+    /// waited in it.
     fn rows(sizes: &[u64], gap: u64) -> (u64, u64) {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         let (mut now, mut chains, mut longest) = (0, 0, 0);

@@ -17,8 +17,8 @@ use crate::proto::{
 /// Where the last urgent byte of the stream is.
 ///
 /// Out of band, the byte is consumed as soon as it is the next one: the engine has taken it out of
-/// the element when it came, and its sender waits for that (URG-05, URG-06). For the application the
-/// mark stays where it was.
+/// the element when it came, and its sender waits for that (URG-05, URG-06). For the application
+/// the mark stays where it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     at: u64,
@@ -122,8 +122,8 @@ impl Receiver {
         (self.consumed.position(), self.produced.position())
     }
 
-    /// What TCP calls the distance from the reader to the last octet that came: the urgent byte that
-    /// the reader stands at counts, though a read skips it.
+    /// What TCP calls the distance from the reader to the last octet that came: the urgent byte
+    /// that the reader stands at counts, though a read skips it.
     pub(super) fn ahead(&self) -> u32 {
         let skipped = self.mark.is_some_and(|mark| mark.passed);
         self.available().saturating_add(skipped.into())
@@ -236,9 +236,9 @@ impl Receiver {
         self.mark.is_some_and(|mark| !mark.fetched)
     }
 
-    /// Notes the urgent flags of a message whose cursor was taken in. Returns whether the application
-    /// is to be told (URG-04): once for each mark. A mark that was not reached is forgotten by a new
-    /// one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
+    /// Notes the urgent flags of a message whose cursor was taken in. Returns whether the
+    /// application is to be told (URG-04): once for each mark. A mark that was not reached is
+    /// forgotten by a new one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
     fn note_urgent(&mut self, flags: msg::Flags, count: u32) -> bool {
         if flags.urgent_present {
             let known = core::mem::take(&mut self.pending);

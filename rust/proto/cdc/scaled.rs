@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The examples of RFC 7609, section 4.7, with an element that a message can name: 16 KiB, of which 4
-//! octets are the eye catcher (AMB-28).
+//! The examples of RFC 7609, section 4.7, with an element that a message can name: 16 KiB, of which
+//! 4 octets are the eye catcher (AMB-28).
 
 use super::{
     conn::{

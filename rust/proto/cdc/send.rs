@@ -14,9 +14,9 @@
 //! `freed` when the link has completed them or the peer has consumed them, `acked` when the peer
 //! says what it has consumed. Which chains ask for a completion: [`signals`](super::signals).
 //!
-//! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark is,
-//! its message has P and U, and nothing more is written until the peer has consumed it (URG-05).
-//! While it cannot be written, a message with P alone tells that it will come.
+//! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark
+//! is, its message has P and U, and nothing more is written until the peer has consumed it
+//! (URG-05). While it cannot be written, a message with P alone tells that it will come.
 //!
 //! When the connection moves to another link (4.6), everything between `freed` and `produced` is
 //! written once more, to the same places, by one chain. Its message has a new number and the
@@ -96,8 +96,8 @@ impl Token {
 }
 
 impl Token {
-    /// Whether the fate of this chain, told to its connection, says everything that the same fate of
-    /// `earlier` would. Both are of one connection.
+    /// Whether the fate of this chain, told to its connection, says everything that the same fate
+    /// of `earlier` would. Both are of one connection.
     pub(crate) const fn supersedes(self, earlier: Self) -> bool {
         !self.validation
             && self.moves == earlier.moves
@@ -400,8 +400,8 @@ impl Sender {
         self.gate == Gate::Open && self.lent.has_place()
     }
 
-    /// The application lends the link `count` bytes, which [`Self::can_borrow`] allowed: returns the
-    /// number of the part. If there is no room for them, nothing is taken.
+    /// The application lends the link `count` bytes, which [`Self::can_borrow`] allowed: returns
+    /// the number of the part. If there is no room for them, nothing is taken.
     pub(super) fn borrow(&mut self, now: Instant, count: u32) -> Option<usize> {
         if !self.can_borrow() || count > self.room() {
             return None;
@@ -455,8 +455,8 @@ impl Sender {
         }
     }
 
-    /// What the application writes shall not be gathered, or may be. A chain on its way delays it in
-    /// any case.
+    /// What the application writes shall not be gathered, or may be. A chain on its way delays it
+    /// in any case.
     pub(super) fn set_nodelay(&mut self, nodelay: bool) {
         self.nodelay = nodelay;
     }
@@ -535,9 +535,9 @@ impl Sender {
         })
     }
 
-    /// P and U for the message of the last chain, which counts as told by that (URG-01, URG-02). The
-    /// flags are clear in all other messages, because peers take a P that comes without data for
-    /// another byte to come.
+    /// P and U for the message of the last chain, which counts as told by that (URG-01, URG-02).
+    /// The flags are clear in all other messages, because peers take a P that comes without data
+    /// for another byte to come.
     pub(super) fn tell_urgent(&mut self) -> (bool, bool) {
         let Some(urgent) = self.urgent.as_mut() else {
             return (false, false);
@@ -761,13 +761,13 @@ impl Sender {
     /// Notes a cursor that was checked; returns whether it brought space, and whether the send ring
     /// became roomy by it.
     ///
-    /// What the peer has consumed has arrived, by the writes in front of the message that told of it:
-    /// the link delivers each request once and in order. If it reads the send ring once more, as an
-    /// acknowledgement was lost, the peer's device drops that as a duplicate. So the ring may be used
-    /// again as if the completion had come. A peer that lies about it gets wrong bytes of this
-    /// connection in place of right ones; the memory stays ours and mapped until the request is done.
-    /// A repeated chain is different: bytes that the peer has got over the old link are still to be
-    /// written over the new one. Until that is completed the ring stays as it is.
+    /// What the peer has consumed has arrived, by the writes in front of the message that told of
+    /// it: the link delivers each request once and in order. If it reads the send ring once more,
+    /// as an acknowledgement was lost, the peer's device drops that as a duplicate. So the ring may
+    /// be used again as if the completion had come. A peer that lies about it gets wrong bytes of
+    /// this connection in place of right ones; the memory stays ours and mapped until the request
+    /// is done. A repeated chain is different: bytes that the peer has got over the old link are
+    /// still to be written over the new one. Until that is completed the ring stays as it is.
     pub(super) fn set_acked(&mut self, acked: Cursor) -> (bool, bool) {
         let more = acked != self.acked;
         let was_roomy = self.is_roomy();

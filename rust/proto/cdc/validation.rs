@@ -14,9 +14,9 @@ use crate::proto::base::time::Instant;
 
 /// A validation message that told of more than was there (FOV-10).
 ///
-/// The RFC would reset at once. But the two links have their own queues of completions, and what the
-/// old one has delivered may wait in its queue while the new one's is looked at. So there is a short
-/// time for it to come by; what the peer sends next is held back meanwhile.
+/// The RFC would reset at once. But the two links have their own queues of completions, and what
+/// the old one has delivered may wait in its queue while the new one's is looked at. So there is a
+/// short time for it to come by; what the peer sends next is held back meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation {
     /// The number that must be reached.

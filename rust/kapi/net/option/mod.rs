@@ -40,14 +40,14 @@ const ENABLED: u32 = 1;
 const AGREED: u32 = 2;
 /// The SYN-ACK repeated what the SYN had, of which nothing follows.
 const ECHOED: u32 = 4;
-/// The listener offers the option to nobody new at the moment.
+/// The listener withholds the option from new connections.
 const WITHHELD: u32 = 8;
 
 /// The longest options of a TCP header.
 const MAX_OPTIONS: usize = 40;
 
-/// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats it
-/// like 1, which keeps the headers from the network header on.
+/// The value of `tcp_sock::save_syn` by which we know that the user did not ask for it. TCP treats
+/// it like 1, which keeps the headers from the network header on.
 const SAVE_SYN_OURS: u8 = 3;
 
 /// What to do with a segment.
@@ -116,8 +116,8 @@ static POLICY: AtomicPtr<Policy> = AtomicPtr::new(ptr::null_mut());
 
 fn policy() -> Option<&'static Policy> {
     let policy = POLICY.load(Ordering::Acquire);
-    // SAFETY: The policy is freed by the drop of the back end, after the hooks are gone and no socket
-    // is left: these are the only ones who ask.
+    // SAFETY: The policy is freed by the drop of the back end, after the hooks are gone and no
+    // socket is left: only hooks and sockets call this.
     (!policy.is_null()).then(|| unsafe { &*policy })
 }
 
@@ -138,7 +138,8 @@ unsafe impl<P: OptionPolicy> Send for Backend<P> {}
 unsafe impl<P: OptionPolicy> Sync for Backend<P> {}
 
 impl<P: OptionPolicy> Backend<P> {
-    /// Registers a back end: `EOPNOTSUPP` if the kernel's is asked for and there is none. May sleep.
+    /// Registers a back end: `EOPNOTSUPP` if the kernel's is asked for and there is none.
+    /// Context: may sleep.
     pub(crate) fn register(kind: Kind) -> Result<Self> {
         // SAFETY: Always safe to call.
         let built_in = unsafe { bindings::rdma_sock_helper_has_syn_smc() };
@@ -185,15 +186,15 @@ impl<P: OptionPolicy> Drop for Backend<P> {
         // Waits for the hooks that run.
         self.hooks = None;
         POLICY.store(ptr::null_mut(), Ordering::Release);
-        // SAFETY: By the type invariants; nobody uses the policy any more, see `policy`.
+        // SAFETY: By the type invariants. The policy has no user left, see `policy`.
         drop(unsafe { KBox::from_raw(self.policy) });
     }
 }
 
 impl Socket {
-    /// Asks for the option on the SYN of a connection that is not begun yet, or on the SYN-ACKs of a
-    /// listener. `nonce` is given to the policy. Without a context, see [`Socket::attach`], nothing
-    /// happens. May sleep.
+    /// Asks for the option on the SYN of a connection that is not begun yet, or on the SYN-ACKs of
+    /// a listener. `nonce` is given to the policy. Without a context, see [`Socket::attach`],
+    /// nothing happens. Context: may sleep.
     pub(crate) fn enable_option(&self, nonce: u32) {
         self.option_word(|option, place| {
             let guard = self.sk().lock();
@@ -212,7 +213,7 @@ impl Socket {
         });
     }
 
-    /// Takes [`Self::enable_option`] back. May sleep.
+    /// Takes [`Self::enable_option`] back. Context: may sleep.
     pub(crate) fn disable_option(&self) {
         self.option_word(|option, _| {
             let guard = self.sk().lock();
@@ -259,7 +260,7 @@ impl Sock {
         unsafe { bindings::rdma_sock_helper_tcp_save_syn(self.as_raw()) }
     }
 
-    /// Whether the server agreed, for a client that is established. Any context.
+    /// Whether the server agreed, for a client that is established. Context: any.
     pub(crate) fn peer_agreed(&self) -> bool {
         let word = {
             let _guard = rcu::read_lock();
@@ -283,9 +284,9 @@ impl Sock {
         }
     }
 
-    /// Whether the SYN of this new child of a listener asked for the option, so that its SYN-ACK had
-    /// it. Frees the copy of the SYN unless the user of the listener wants it: the answer is given
-    /// once. May sleep.
+    /// Whether the SYN of this new child of a listener asked for the option, so that its SYN-ACK
+    /// had it. Frees the copy of the SYN unless the user of the listener wants it: the answer is
+    /// given once. Context: may sleep.
     pub(crate) fn take_syn(&self) -> bool {
         let mut options = [0; MAX_OPTIONS];
         let guard = self.lock();
@@ -310,7 +311,7 @@ impl Sock {
         }
     }
 
-    /// Whether a client's SYN-ACK only repeated what the SYN had. Process context.
+    /// Whether a client's SYN-ACK only repeated the options of the SYN. Context: any.
     pub(crate) fn peer_echoes(&self) -> bool {
         let _guard = rcu::read_lock();
         let att = Attachment::of(self.as_raw());
@@ -322,9 +323,9 @@ impl Sock {
     /// Lets a listener withhold the option from new connections, or offer it again. A SYN that has
     /// arrived stays with its answer.
     ///
-    /// With the netfilter back end this waits for the next call while a program's call holds the lock
-    /// of the sock, and a listener whose program keeps the SYNs withholds nothing. Any context except
-    /// interrupts.
+    /// With the netfilter back end this waits for the next call while a program's call holds the
+    /// lock of the sock, and a listener whose program keeps the SYNs withholds nothing.
+    /// Context: any. Never called from interrupts.
     pub(crate) fn withhold_option(&self, on: bool) {
         let _guard = rcu::read_lock();
         let att = Attachment::of(self.as_raw());
@@ -342,7 +343,8 @@ impl Sock {
         if policy().is_none() || !is_enabled(option) {
             return;
         }
-        // TCP decides once for each SYN whether it keeps a copy, and without one there is no option.
+        // TCP decides once for each SYN whether it keeps a copy, and without one there is no
+        // option.
         let (from, to) = if on {
             (SAVE_SYN_OURS, 0)
         } else {
@@ -374,7 +376,7 @@ unsafe extern "C" fn withholds(sk: *const bindings::sock) -> bool {
     !att.is_null() && is_withheld(unsafe { &(*att).option })
 }
 
-/// Remembers what the peer's SYN-ACK said.
+/// Stores the answer of the peer's SYN-ACK.
 fn set_answer(option: &AtomicU32, answer: Answer) {
     let word = match answer {
         Answer::Agreed => AGREED,
@@ -382,7 +384,7 @@ fn set_answer(option: &AtomicU32, answer: Answer) {
         Answer::Echo => ECHOED,
     };
     let rest = option.load(Ordering::Relaxed) & !(AGREED | ECHOED);
-    // `Release` pairs with the loads in `peer_agreed` and `peer_echoes`. Nobody else changes the
-    // word while the sock waits for a SYN-ACK, one of which is handled at a time.
+    // `Release` pairs with the loads in `peer_agreed` and `peer_echoes`. This is the only writer of
+    // the word while the sock waits for a SYN-ACK, and TCP handles one at a time.
     option.store(rest | word, Ordering::Release);
 }

@@ -12,14 +12,15 @@
 //! - A SYN-ACK that arrives for one of our connecting sockets is judged by the policy.
 //!
 //! Both ends must come to the same conclusion. So a segment that should get the option but cannot,
-//! for lack of memory, is dropped, as if lost. A SYN-ACK without room for the option leaves the server
-//! with a connection that expects a message; the first octets of the client tell it better.
+//! for lack of memory, is dropped, as if lost. A SYN-ACK without room for the option leaves the
+//! server with a connection that expects a message; the first octets of the client show it that
+//! there is none.
 //!
 //! TCP moves and frees the copy of a SYN while a SYN-ACK to a repeated SYN is under way. The hook
 //! therefore only reads it, and drops what it read if the copy has left the request sock meanwhile.
 //!
-//! A segment passes the local output twice if a VRF or a tunnel sends it on. It keeps what the first
-//! pass gave it.
+//! A segment passes the local output twice if a VRF or a tunnel sends it on. It keeps what the
+//! first pass gave it.
 //!
 //! C header: [`include/linux/netfilter.h`](srctree/include/linux/netfilter.h)
 
@@ -83,7 +84,7 @@ pub(super) struct Hooks(
 );
 
 impl Hooks {
-    /// Registers the hooks. May sleep.
+    /// Registers the hooks. Context: may sleep.
     pub(super) fn new() -> Result<Self> {
         Ok(Self(NetRegistration::new()?))
     }
@@ -111,7 +112,8 @@ type HookFn = unsafe extern "C" fn(
 ) -> ffi::c_uint;
 
 const fn hook(pf: u8, hooknum: u32, priority: i32, f: HookFn) -> bindings::nf_hook_ops {
-    // SAFETY: The structure is plain data for which all zeros is the state before the user fills it.
+    // SAFETY: The structure is plain data for which all zeros is the state before the user fills
+    // it.
     let mut ops: bindings::nf_hook_ops = unsafe { core::mem::zeroed() };
     ops.hook = Some(f);
     ops.pf = pf;
@@ -168,7 +170,7 @@ unsafe extern "C" fn on_local_out(
     state: *const bindings::nf_hook_state,
 ) -> ffi::c_uint {
     // SAFETY: Netfilter gives a valid segment, in an RCU read section. If it has a sock, that is
-    // valid, too, and its state tells what kind it is.
+    // valid, too, and its state shows its kind.
     unsafe {
         let skb = skb.cast();
         let sk = bindings::rdma_sock_helper_skb_sk(skb);
@@ -220,8 +222,8 @@ unsafe fn synack_out(
     skb: *mut bindings::sk_buff,
     pf: u8,
 ) -> u32 {
-    // SAFETY: By this function's contract. The segment holds the request sock, and that its listener.
-    // `syn` has the room that the function wants.
+    // SAFETY: By this function's contract. The segment holds the request sock, and that its
+    // listener. `syn` has the room that the function wants.
     unsafe {
         let listener = bindings::rdma_sock_helper_rsk_listener(sk);
         if listener.is_null() || ours(listener).is_none() {
@@ -244,13 +246,13 @@ unsafe fn synack_out(
     }
 }
 
-/// The TCP header of an outgoing segment, if it follows the IP header, and the segment has no data and
-/// exactly these of the flags SYN, ACK, RST and FIN.
+/// The TCP header of an outgoing segment, if it follows the IP header, and the segment has no data
+/// and exactly these of the flags SYN, ACK, RST and FIN.
 ///
 /// # Safety
 ///
-/// `skb` must be a packet of the family `pf` in the local output. The header must not be used after it
-/// is changed.
+/// `skb` must be a packet of the family `pf` in the local output. The header must not be used after
+/// it is changed.
 unsafe fn header_of<'a>(skb: *mut bindings::sk_buff, pf: u8, flags: u8) -> Option<&'a [u8]> {
     // SAFETY: By this function's contract.
     unsafe {
@@ -311,8 +313,8 @@ unsafe extern "C" fn on_local_in(
     state: *const bindings::nf_hook_state,
 ) -> ffi::c_uint {
     let mut offset = 0;
-    // SAFETY: Netfilter gives a valid segment, in an RCU read section; the IP header is linear. A sock
-    // that was looked up is held until it is put.
+    // SAFETY: Netfilter gives a valid segment, in an RCU read section; the IP header is linear. A
+    // sock that was looked up is held until it is put.
     unsafe {
         let (pf, net) = ((*state).pf, (*state).net);
         let skb = skb.cast();

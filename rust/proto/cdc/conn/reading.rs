@@ -24,8 +24,8 @@ impl Conn {
         self.rx.positions()
     }
 
-    /// The hint of `TCP_INQ`: bytes to read, with one more for an end of the stream, so that a program
-    /// which reads until there are none finds it.
+    /// The hint of `TCP_INQ`: bytes to read, with one more for an end of the stream, so that a
+    /// program which reads until there are none finds it.
     pub(crate) fn recv_hint(&self) -> u32 {
         let end = self.close.stream_has_ended();
         self.rx.ahead().saturating_add(end.into())
@@ -68,8 +68,8 @@ impl Conn {
         self.rx.leave_mark();
     }
 
-    /// The offset in our element of an urgent byte that came with the last message, which the engine
-    /// has to keep: it may be overwritten from the next [`Self::poll_transmit`] on.
+    /// The offset in our element of an urgent byte that came with the last message, which the
+    /// engine has to keep: it may be overwritten from the next [`Self::poll_transmit`] on.
     pub(crate) fn urgent_offset(&mut self) -> Option<u32> {
         self.rx.urgent_offset()
     }
