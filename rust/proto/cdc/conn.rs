@@ -100,17 +100,18 @@ impl Config {
 /// Writes and the CDC message behind them, to be posted in this order as one chain (CDC-32).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transmit {
+    /// The writes; only the first `n` are valid.
     writes: [WriteSeg; MAX_WRITES],
+    /// Number of valid writes.
     n: usize,
     /// The CDC message.
     pub(crate) cdc: [u8; msg::LEN],
-    /// To be given back on completion.
+    /// Identifies the chain at its completion, see [`Conn::handle_sent`].
     pub(crate) token: Token,
-    /// Whether the link must tell of the completion by itself. Otherwise it may tell with that of
-    /// any later chain.
+    /// Whether the last work request must be signalled. Otherwise the completion of any later chain
+    /// stands for this one.
     pub(crate) signal: bool,
-    /// The part that the application has lent from which the writes are, one behind the other;
-    /// otherwise they are from the send ring.
+    /// The lent part that the writes read, one behind the other; `None` for the send ring.
     pub(crate) source: Option<Source>,
 }
 
@@ -125,23 +126,28 @@ impl Transmit {
 enum Plan {
     /// The validation message.
     Validate,
-    /// Everything that may not have been delivered, once more.
+    /// The replay of all chains that may not have been delivered.
     Replay,
-    /// So many bytes and perhaps an announcement.
+    /// This number of bytes, and perhaps an announcement.
     Chain(u32, Option<Notice>),
 }
 
 /// A connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Conn {
+    /// The alert token by which the peer knows this connection.
     token: AlertToken,
+    /// The sending direction.
     tx: Sender,
+    /// The receiving direction.
     rx: Receiver,
+    /// The close state machine.
     close: Close,
     /// What the engine has done to the TCP connection.
     tcp_done: Tcp,
-    /// How long a [`Validation`] may take.
+    /// Longest time that a [`Validation`] may wait.
     patience: Duration,
+    /// A validation message of the peer that waits for earlier messages.
     validation: Option<Validation>,
     /// Changes since [`Self::take_events`].
     events: Events,
@@ -259,13 +265,12 @@ impl Conn {
         }
     }
 
-    /// The application has more to come (MSG_MORE, TCP_CORK), or not any more.
+    /// Sets whether the application corks (MSG_MORE, TCP_CORK): it has more data to write.
     pub(crate) fn set_corked(&mut self, corked: bool) {
         self.tx.set_corked(corked);
     }
 
-    /// What the application writes shall not be delayed (TCP_NODELAY), or may be: for the next
-    /// write.
+    /// Sets whether the next write must not be delayed (TCP_NODELAY).
     pub(crate) fn set_nodelay(&mut self, nodelay: bool) {
         self.tx.set_nodelay(nodelay);
     }
@@ -399,7 +404,7 @@ impl Conn {
             produced: self.tx.produced().wire(),
             consumed: self.rx.consumed().wire(),
             flags: Flags {
-                // Whoever writes no more is not blocked.
+                // A writer that has shut down is not blocked.
                 blocked: self.tx.is_blocked() && sent == Notices::default(),
                 urgent_pending,
                 urgent_present,
@@ -480,13 +485,13 @@ impl Conn {
         self.tx.pause();
     }
 
-    /// The connection is about to go on over another link, though this one works: nothing is sent
-    /// but what makes this one give back what it has.
+    /// The connection is about to move off a link that works: from here on it sends only messages
+    /// that make this link complete the chains in flight.
     pub(crate) fn handle_link_leaving(&mut self) {
         self.tx.leave();
     }
 
-    /// Somebody wants to know when everything has arrived, and looks at [`Self::outstanding`].
+    /// A caller polls [`Self::outstanding`] until everything has arrived: request a completion.
     pub(crate) fn want_completion(&mut self) {
         self.tx.want_completion();
     }
@@ -496,8 +501,8 @@ impl Conn {
         self.tx.is_in_flight()
     }
 
-    /// The connection sends over another link from now on (FOV-04). Only when the old one does
-    /// nothing for it any more: all it was given has come back, or never will (FOV-06, AMB-31).
+    /// The connection sends over another link from now on (FOV-04). Only when the old one is done
+    /// with it: all its chains have completed, or never will (FOV-06, AMB-31).
     pub(crate) fn handle_link_switched(&mut self) {
         let before = self.outlook();
         self.tx.switch();
@@ -625,7 +630,7 @@ impl Conn {
                 }
                 roomy = writable;
             }
-            // Whoever aborts need not have its cursors in order.
+            // The cursors of a peer that aborts need not be valid.
             _ if flags.abort => self.rx.set_seq(message.seq),
             (None, _) => return self.violate(now, Violation::Producer),
             (_, None) => return self.violate(now, Violation::Consumer),

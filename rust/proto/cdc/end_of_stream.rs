@@ -115,7 +115,7 @@ fn end_in_front_of_a_lost_element_is_an_error() {
     finds_the_error(b);
 }
 
-/// A message of `from` that tells of 10 octets behind its end.
+/// A message that follows `end` and announces 10 octets behind the end of data.
 fn more(mut end: Msg) -> Msg {
     end.seq = end.seq.wrapping_add(1);
     end.produced.offset += 10;

@@ -28,7 +28,7 @@ pub(crate) enum Violation {
     Producer,
     /// An impossible consumer cursor (CDC-38).
     Consumer,
-    /// The element's first octets are not the eye catcher any more (RMB-14).
+    /// The eye catcher in front of the element was overwritten (RMB-14).
     EyeCatcher,
     /// What the old link said to have delivered is not there (FOV-10).
     FailoverLoss,

@@ -1,59 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small pieces of a writer that goes on and on are gathered for a short time (WIN-10).
+//! Small writes of a continuous writer are coalesced for a short time (WIN-10).
 //!
-//! Collecting while earlier data is on its way is not enough where the link is as quick as the
-//! writer, or has the same processor: then each piece finds the link idle, however small it is, and
-//! costs two work requests, their acknowledgements, and the waking of the reader. A writer is taken
-//! to go on if it has written several times in a row, each soon after the one before, without
-//! having been answered meanwhile. From then on a piece waits for others until there is enough, the
-//! time is over, or the application turns to reading: sleeps until something comes, or looks for
-//! it, unless it is one that looks and writes by turns. Who wants no delay is not made to wait for
-//! others, only for a completion.
+//! Coalescing while earlier data is in flight is not enough where the link is as quick as the
+//! writer, or shares its processor. There each write finds the link idle, and costs two work
+//! requests, their acknowledgments and a wake-up of the reader. A burst is a run of writes, each
+//! soon after the one before, without an answer of the peer meanwhile. From its third write on,
+//! data is held until [`Gather::BYTES`] are there, the hold time is over, or the application turns
+//! to reading: it sleeps until data comes, or polls for data. A writer that polls between its
+//! writes is not flushed by that. With TCP_NODELAY, a write waits for a completion but never for
+//! more data.
 //!
-//! Who wrote several in a row, and then paused or was answered, is expected to do the same again:
-//! of the next row the first waits already, and the last ends the waiting.
+//! The next burst is predicted to be as long as the last: its first write is held already, and its
+//! last one flushes.
 //!
-//! The time, and what is soon, is four times that which the link takes for a chain, so that it is
-//! short where the link is quick; of a writer that has gone on for long it is four times as much.
+//! Both the hold time and "soon" are four chain times of this link, so they are short where the
+//! link is quick. Late in a long burst the hold time is sixteen chain times.
 
 use crate::proto::base::time::{
     Duration,
     Instant, //
 };
 
-/// Writes in a row before anything waits.
+/// Writes of a burst before one is held.
 const RUN: u8 = 2;
-/// After so many there is no hurry.
+/// Writes after which a burst is long, with a longer hold time.
 const LONG: u8 = 32;
-/// A row of so many is expected to come again.
+/// Shortest burst, in writes, that predicts another.
 const ROW: u8 = 4;
-/// What a chain is thought to take before one was measured, and at most.
+/// Assumed time of a chain before one was measured, and its upper bound.
 const FIRST: Duration = Duration::from_micros(25);
 const MOST: Duration = Duration::from_micros(125);
 
 /// The state of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gather {
-    /// The last write, and how many before it followed each other soon.
+    /// Time of the last write of the burst; `None` between bursts.
     last: Option<Instant>,
+    /// Writes of the burst before the last one.
     run: u8,
-    /// The application has looked for an answer since the last write; and how often in the row it
-    /// had, and wrote on all the same.
+    /// The application has read without success since the last write.
     looked: bool,
+    /// Writes of the burst that followed a read without success.
     looks: u8,
-    /// How many writes the row before had.
+    /// Predicted length of the burst in writes: that of the burst before.
     expected: u8,
-    /// Until when what is there waits.
+    /// End of the hold time, if data is held.
     until: Option<Instant>,
-    /// A chain that is being measured: its number, and when it was posted.
+    /// The chain that is being measured: its number, and the time of its post.
     measured: Option<(u64, Instant)>,
-    /// What chains take.
+    /// Mean time from the post of a chain to its completion.
     cost: Duration,
 }
 
 impl Gather {
-    /// As much does not wait.
+    /// Bytes that are not held, however fresh they are.
     pub(super) const BYTES: u32 = 16 << 10;
 
     pub(super) const fn new() -> Self {
@@ -69,12 +70,12 @@ impl Gather {
         }
     }
 
-    /// After what time a write does not follow the one before any more.
+    /// Longest gap between two writes of a burst.
     const fn soon(&self) -> Duration {
         self.cost.saturating_mul(4)
     }
 
-    /// How long a piece waits.
+    /// The hold time.
     const fn time(&self) -> Duration {
         let soon = self.soon();
         if self.run < LONG {
@@ -84,12 +85,12 @@ impl Gather {
         }
     }
 
-    /// A chain was posted that will tell of its completion.
+    /// Starts the measurement of a signalled chain.
     pub(super) fn note_posted(&mut self, now: Instant, number: u64) {
         self.measured.get_or_insert((number, now));
     }
 
-    /// A chain was completed, and with it all before it.
+    /// Ends the measurement: the chain `number` and all before it have completed.
     pub(super) fn note_completed(&mut self, now: Instant, number: u64) {
         if let Some((_, posted)) = self.measured.take_if(|(posted, _)| *posted <= number) {
             let took = core::cmp::min(now.saturating_since(posted), MOST);
@@ -99,12 +100,12 @@ impl Gather {
         }
     }
 
-    /// Chains do not come back any more.
+    /// Drops the measurement: posted chains do not complete.
     pub(super) fn forget(&mut self) {
         self.measured = None;
     }
 
-    /// The application has written; with `wait` it may wait for more.
+    /// Notes a write of the application; with `wait` it may be held.
     pub(super) fn note_write(&mut self, now: Instant, wait: bool) {
         let soon = |last| now.saturating_since(last) <= self.soon();
         if self.last.is_some_and(soon) {
@@ -117,7 +118,7 @@ impl Gather {
         }
         self.looked = false;
         self.last = Some(now);
-        // Of what is too long to be counted the end is not known.
+        // The length of a burst beyond the counter is not known.
         if self.row() == self.expected && self.expected < u8::MAX {
             self.end();
         } else if wait && self.goes_on() && self.until.is_none() {
@@ -125,30 +126,30 @@ impl Gather {
         }
     }
 
-    /// How many writes the row has.
+    /// Writes of the burst so far.
     const fn row(&self) -> u8 {
         self.run.saturating_add(1)
     }
 
-    /// The row that was being written is over, if there was one.
+    /// Ends the burst, if there is one, and predicts the next.
     fn end_row(&mut self) {
         if self.last.take().is_some() {
             self.expected = self.row();
         }
     }
 
-    /// Whether the writer is one that goes on.
+    /// Whether the writer is within a burst that will go on.
     pub(super) const fn goes_on(&self) -> bool {
         self.run >= RUN || (self.expected >= ROW && self.row() < self.expected)
     }
 
-    /// The peer has answered all there was.
+    /// Notes an answer of the peer, which ends the burst.
     pub(super) fn note_answer(&mut self) {
         self.end_row();
     }
 
-    /// The application has looked for an answer, and there was none. It is thought to wait for one,
-    /// so that what is there waits no longer; unless it is one that looks and writes by turns.
+    /// Notes a read that found no data. The application is assumed to wait for an answer, so the
+    /// held data is flushed, unless the application polls and writes by turns.
     pub(super) fn note_look(&mut self) {
         self.looked = true;
         if self.looks < RUN {
@@ -156,17 +157,17 @@ impl Gather {
         }
     }
 
-    /// Whether what is there waits.
+    /// Whether data is held.
     pub(super) fn is_on(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 
-    /// Until when.
+    /// The end of the hold time.
     pub(super) const fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// It waits no longer.
+    /// Ends the hold time.
     pub(super) fn end(&mut self) {
         self.until = None;
     }
@@ -206,7 +207,7 @@ mod tests {
         Some(transmit)
     }
 
-    /// Tells of the chains that are over.
+    /// Completes the chains whose time has come.
     fn complete(now: u64, conn: &mut Conn, done: &mut VecDeque<(u64, Token)>) {
         while done.front().is_some_and(|(when, _)| *when <= now) {
             conn.handle_sent(at(now), done.pop_front().unwrap().1);
@@ -240,7 +241,7 @@ mod tests {
 
     // WIN-10.
     #[test]
-    fn a_stream_of_small_pieces_is_gathered() {
+    fn stream_of_small_writes_is_coalesced() {
         // With completions alone it would be as many chains as the link can do, or writes.
         let (chains, longest) = stream(64, 10, 20, |_| {});
         assert!(chains < 40 && longest <= 400, "{chains} {longest}");
@@ -252,13 +253,13 @@ mod tests {
 
     #[test]
     fn a_quick_link_is_used() {
-        // How quick it is, the first pieces tell.
+        // The first chains measure the link.
         let (chains, longest) = stream(64, 10, 2, |_| {});
         assert!(chains > 850 && longest <= 150, "{chains} {longest}");
     }
 
     #[test]
-    fn only_who_goes_on_for_long_waits_long() {
+    fn hold_time_of_a_long_burst_is_longer() {
         let (_, longest) = rows(&[u64::from(LONG)], 2);
         assert!(longest <= 101, "{longest}");
         let (_, longest) = rows(&[500], 2);
@@ -266,17 +267,17 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_his_time_is_not_held_up() {
+    fn slow_writer_is_not_delayed() {
         assert_eq!(stream(64, 101, 40, |_| {}), (1_000, 0));
     }
 
     #[test]
-    fn much_does_not_wait() {
+    fn large_writes_are_not_held() {
         assert_eq!(stream(16 << 10, 10, 9, |_| {}), (1_000, 0));
     }
 
     #[test]
-    fn who_wants_no_delay_waits_for_the_link_alone() {
+    fn nodelay_write_waits_for_completions_only() {
         let nodelay = |a: &mut Conn| a.set_nodelay(true);
         assert_eq!(stream(64, 10, 9, nodelay), (1_000, 0));
         let (chains, longest) = stream(64, 10, 40, nodelay);
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_corks_is_left_alone() {
+    fn corked_data_is_not_coalesced_by_time() {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         a.set_corked(true);
         for n in 0..100 {
@@ -313,9 +314,8 @@ mod tests {
         }
     }
 
-    /// Rows of so many writes, `gap` microseconds after each other, over a link that takes 20; each
-    /// is answered after a while. The chains of the last row, and the longest time that something
-    /// waited in it.
+    /// Bursts of `sizes` writes, `gap` microseconds apart, over a link that takes 20 us; the peer
+    /// answers each. Returns the chains of the last burst, and its longest hold time in us.
     fn rows(sizes: &[u64], gap: u64) -> (u64, u64) {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         let (mut now, mut chains, mut longest) = (0, 0, 0);
@@ -347,12 +347,12 @@ mod tests {
 
     // WIN-10.
     #[test]
-    fn a_row_like_the_one_before_is_one_chain() {
+    fn burst_like_the_one_before_is_one_chain() {
         assert!(rows(&[16], 2).0 > 2);
-        // It ends with the last, not with the time.
+        // The last write flushes, not the timer.
         assert_eq!(rows(&[16, 16], 2), (1, 30));
         assert_eq!(rows(&[16, 16, 16], 2), (1, 30));
-        // Who does otherwise is helped by the time.
+        // If the prediction fails, the timer flushes.
         let (chains, longest) = rows(&[16, 5], 2);
         assert!(chains == 1 && longest <= 101, "{chains} {longest}");
         assert_eq!(rows(&[16, 5, 1, 1], 2), (1, 0));
@@ -361,14 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_row_is_gathered_to_its_end() {
+    fn long_burst_is_coalesced_to_its_end() {
         let (first, _) = rows(&[2_000], 2);
         let (chains, longest) = rows(&[2_000, 2_000], 2);
         assert!(chains <= first && longest <= 400, "{chains} {longest}");
     }
 
     #[test]
-    fn a_row_is_what_follows_soon() {
+    fn burst_ends_with_a_long_gap() {
         assert_eq!(rows(&[16, 16, 16], 150), (16, 0));
         let (chains, longest) = rows(&[16, 1, 16], 150);
         assert_eq!((chains, longest), (16, 0));
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_looked_for_an_answer_waits_for_the_link_alone() {
+    fn reader_waits_for_completions_only() {
         let (mut a, _) = gathering();
         a.on_empty_read();
         assert!(a.poll_gathered().is_none() && a.wants_transmit(at(4)));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_and_writes_by_turns_goes_on() {
+    fn writer_that_polls_between_writes_is_coalesced() {
         let (chains, longest) = stream(64, 10, 9, Conn::on_empty_read);
         assert!(chains < 100 && longest <= 400, "{chains} {longest}");
         // It may be otherwise the next time.

@@ -114,7 +114,7 @@ impl Lent {
         self.retain(|part| part.end > position);
     }
 
-    /// What lies behind `position` is not sent any more.
+    /// Drops the lent data behind `position`: it will not be sent.
     pub(super) fn purge(&mut self, position: u64) {
         for part in self.parts.iter_mut().flatten() {
             part.end = core::cmp::min(part.end, position);
@@ -122,23 +122,23 @@ impl Lent {
         self.retain(|part| part.start < part.end);
     }
 
-    /// Nothing is sent any more.
+    /// Drops all parts: the connection sends no more data.
     pub(super) fn clear(&mut self) {
         self.retain(|_| false);
     }
 
-    /// The engine is to copy all parts.
+    /// Makes the engine copy all parts into the send ring.
     pub(super) fn recall(&mut self) {
         self.recalled = true;
         self.settle();
     }
 
-    /// Whether it has not yet.
+    /// Whether parts still await that copy.
     pub(super) const fn is_recalled(&self) -> bool {
         self.recalled
     }
 
-    /// A part that is to be copied: its number and positions.
+    /// The next part that the engine must copy: its number and positions.
     pub(super) fn recalled(&self) -> Option<(usize, u64, u64)> {
         let mut parts = self.parts.iter().enumerate();
         let (place, part) = parts.find_map(|(place, part)| Some((place, (*part)?)))?;
@@ -217,7 +217,7 @@ mod tests {
         for (source, count) in sources.into_iter().chain([(None, 110)]) {
             let chain = next(&mut a);
             assert_eq!((chain.0, chain.1), (source, count));
-            // Who lends waits for the end.
+            // A lender waits for the completion of each chain.
             assert!(chain.2.signal || source.is_none());
         }
         assert!(a.poll_transmit(NOW).is_none());

@@ -44,14 +44,23 @@ struct RawCursor {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Raw {
+    /// Message type.
     kind: u8,
+    /// Length of the message in octets.
     length: u8,
+    /// Sequence number.
     seq: U16,
+    /// Alert token of the receiver's connection.
     token: U32,
+    /// Producer cursor of the sender.
     produced: RawCursor,
+    /// Consumer cursor of the sender.
     consumed: RawCursor,
+    /// Flags of the sender as a producer: B, P, U, R, F.
     producer_flags: u8,
+    /// Flags of the connection's state: D, C, A.
     state_flags: u8,
+    /// Zero.
     reserved: [u8; 18],
 }
 

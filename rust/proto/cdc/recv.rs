@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving direction: what the peer wrote into our element, and when to tell it of space,
+//! The receiving direction: what the peer wrote into our element, and when to announce space to it,
 //! RFC 7609, 4.5.1 (CDC-34, CDC-38, WIN-02 to WIN-08).
 
 use crate::proto::{
@@ -50,7 +50,7 @@ pub(super) struct Receiver {
     produced: Cursor,
     /// What the application will read next.
     consumed: Cursor,
-    /// The consumer cursor the peer knows, or will by a message on its way (WIN-08).
+    /// The consumer cursor that the peer knows, or that a message in flight reports (WIN-08).
     reported: Cursor,
     /// Number of the last message taken in (CDC-34).
     seq: u16,
@@ -64,11 +64,11 @@ pub(super) struct Receiver {
     spoiled: bool,
     /// Urgent data is announced and has not come (P without U).
     pending: bool,
+    /// The urgent mark, until reading has passed it.
     mark: Option<Mark>,
     /// Urgent bytes are part of the stream (SO_OOBINLINE).
     inline: bool,
-    /// The peer has moved to another link and may announce once more what it announced before,
-    /// starting further back.
+    /// The peer has moved to another link and may repeat announcements, from an earlier cursor on.
     replaying: bool,
 }
 
@@ -236,9 +236,9 @@ impl Receiver {
         self.mark.is_some_and(|mark| !mark.fetched)
     }
 
-    /// Notes the urgent flags of a message whose cursor was taken in. Returns whether the
-    /// application is to be told (URG-04): once for each mark. A mark that was not reached is
-    /// forgotten by a new one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
+    /// Notes the urgent flags of a message whose cursor was taken in. Returns whether to signal it
+    /// to the application (URG-04): once for each mark. A mark that was not reached is forgotten by
+    /// a new one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
     fn note_urgent(&mut self, flags: msg::Flags, count: u32) -> bool {
         if flags.urgent_present {
             let known = core::mem::take(&mut self.pending);
@@ -284,7 +284,7 @@ impl Receiver {
         self.reported = reported;
     }
 
-    /// Nothing in the element may be read any more.
+    /// Makes the content of the element unreadable.
     pub(super) fn spoil(&mut self) {
         self.spoiled = true;
     }
@@ -341,8 +341,8 @@ impl Receiver {
     }
 
     /// The producer cursor of a message of the peer: never beyond the space it knows of (CDC-38).
-    /// While the peer repeats what it sent before, a cursor that we were told of already stands for
-    /// the last one: the peers of DEP-10 go back to the last one that was completed.
+    /// While the peer replays, a cursor that was announced before stands for the last one: the
+    /// peers of DEP-10 go back to the last one that was completed.
     pub(super) fn check_produced(&self, wire: Wire) -> Option<Cursor> {
         if self.replaying && self.ring.is_behind(self.produced, wire) {
             return Some(self.produced);
@@ -354,7 +354,7 @@ impl Receiver {
         self.ring.receive(self.produced, wire, window)
     }
 
-    /// Whether a producer cursor that was checked tells of data that has not been told of.
+    /// Whether a checked producer cursor announces new data.
     pub(super) const fn is_more(&self, produced: Cursor) -> bool {
         produced.position() != self.produced.position()
     }
@@ -363,7 +363,7 @@ impl Receiver {
     /// whether there is news of urgent data.
     pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> (u32, bool) {
         let count = distance(self.produced.position(), produced.position());
-        // Who goes on has caught up.
+        // A new byte ends the replay.
         self.replaying &= count == 0;
         self.seq = seq;
         self.produced = produced;

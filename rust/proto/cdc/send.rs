@@ -16,12 +16,12 @@
 //!
 //! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark
 //! is, its message has P and U, and nothing more is written until the peer has consumed it
-//! (URG-05). While it cannot be written, a message with P alone tells that it will come.
+//! (URG-05). While it cannot be written, a message with P alone announces it.
 //!
-//! When the connection moves to another link (4.6), everything between `freed` and `produced` is
-//! written once more, to the same places, by one chain. Its message has a new number and the
-//! producer cursor that was announced last: the "combined" replay of 4.6.2 (FOV-14). A cursor never
-//! goes back, and what the peer had received already is the same once more.
+//! When the connection moves to another link (4.6), one chain writes everything between `freed` and
+//! `produced` again, to the same places. Its message has a new number and the producer cursor that
+//! was announced last: the "combined" replay of 4.6.2 (FOV-14). A cursor never goes back, and the
+//! replay does not change bytes that the peer had received.
 
 use crate::proto::{
     base::time::{
@@ -83,7 +83,7 @@ pub(crate) struct Token {
     pub(super) abort: bool,
     /// Whether it is a failover validation message, which has no number (FOV-09).
     pub(super) validation: bool,
-    /// How often the connection had moved.
+    /// Moves of the connection before this chain, modulo 2^32.
     moves: u32,
 }
 
@@ -121,7 +121,7 @@ enum Gate {
 struct Barrier {
     /// The position behind it.
     end: u64,
-    /// Number of the message that told of it.
+    /// Number of the message that announced it.
     number: u64,
 }
 
@@ -169,33 +169,43 @@ pub(super) struct Sender {
     acked: Cursor,
     /// Start of what the link has not completed, in the send ring.
     freed: Cursor,
-    /// Number of the last chain handed to the link, of the last one that came back from it, and of
-    /// the last one that was delivered (the SS of FOV-07).
+    /// Number of the last chain handed to the link.
     posted: u64,
+    /// Number of the last chain that came back from the link.
     returned: u64,
+    /// Number of the last chain that was delivered (the SS of FOV-07).
     completed: u64,
     /// The link has refused the last chain, which so never comes back.
     refused: bool,
+    /// Which chains ask for a completion.
     signals: Signals,
     /// A message of the peer came since the last chain.
     heard: bool,
+    /// Whether chains may be handed to the link.
     gate: Gate,
+    /// Chains that are due after a move to another link.
     failover: Failover,
-    /// Number of the last chain that repeated others.
+    /// Number of the last chain that was a replay.
     repeated: u64,
-    /// How often the connection has moved, modulo 2^32.
+    /// Number of moves to another link, modulo 2^32.
     moves: u32,
-    /// Nothing before this position waits for more.
+    /// Position in the send ring up to which no data is held.
     flushed: u64,
-    /// The application has more to come, and until when that may hold data back.
+    /// The application corks: it has more data to write.
     corked: bool,
+    /// End of the time that corking may hold data.
     cork_deadline: Option<Instant>,
-    /// It wants no delay (TCP_NODELAY).
+    /// The application wants no delay (TCP_NODELAY).
     nodelay: bool,
+    /// Coalescing of small writes by time.
     gather: Gather,
+    /// Lent parts of the send ring.
     lent: Lent,
+    /// The urgent mark, until the peer has consumed it.
     urgent: Option<Urgent>,
+    /// Urgent data that stops further data.
     barrier: Option<Barrier>,
+    /// Limits of chains, and of delays.
     policy: Policy,
 }
 
@@ -290,8 +300,8 @@ impl Sender {
         self.signals.are_coming(self.returned)
     }
 
-    /// Whether a message is due for the sake of its completion: somebody waits for chains that
-    /// were posted without asking for one.
+    /// Whether a message is due for the sake of its completion: a waiter needs that of unsignalled
+    /// chains.
     pub(super) fn is_completion_due(&self) -> bool {
         let wanted = self.signals.is_wanted() || self.gate == Gate::Leaving;
         wanted && self.is_in_flight() && !self.is_completion_coming()
@@ -302,7 +312,7 @@ impl Sender {
         self.signals.is_last(self.posted)
     }
 
-    /// Somebody waits until the link has completed what it has.
+    /// Requests a completion of the chains in flight.
     pub(super) fn want_completion(&mut self) {
         if self.is_in_flight() {
             self.signals.want();
@@ -314,7 +324,7 @@ impl Sender {
         self.failover.validate
     }
 
-    /// Whether undelivered chains are to be repeated (FOV-12).
+    /// Whether a replay of undelivered chains is due (FOV-12).
     pub(super) const fn is_replay_due(&self) -> bool {
         self.failover.replay
     }
@@ -331,8 +341,8 @@ impl Sender {
         }
     }
 
-    /// The connection goes on over another link; whatever the old one did with chains that did not
-    /// come back is unknown, and it does nothing any more.
+    /// The connection goes on over another link. The old one is down: whether it delivered the
+    /// chains that did not complete is unknown.
     pub(super) fn switch(&mut self) {
         self.gate = Gate::Open;
         self.lent.recall();
@@ -423,7 +433,7 @@ impl Sender {
         &self.lent
     }
 
-    /// A part that was lent is to be copied.
+    /// The next lent part that the engine must copy.
     pub(super) fn recalled(&self) -> Option<Recalled> {
         let (place, start, end) = self.lent.recalled()?;
         let freed = self.freed.position();
@@ -442,12 +452,12 @@ impl Sender {
         self.lent.take_back(part.place, part.start);
     }
 
-    /// Nothing is sent any more.
+    /// Drops all lent parts: the connection sends no more data.
     pub(super) fn end_lending(&mut self) {
         self.lent.clear();
     }
 
-    /// The application has more to come, or not any more. What it wrote before does not wait.
+    /// Sets whether the application corks. A change flushes the data written before.
     pub(super) fn set_corked(&mut self, corked: bool) {
         if corked != self.corked {
             self.corked = corked;
@@ -455,13 +465,13 @@ impl Sender {
         }
     }
 
-    /// What the application writes shall not be gathered, or may be. A chain on its way delays it
-    /// in any case.
+    /// Sets TCP_NODELAY: writes are not held for more data. A chain in flight delays them in any
+    /// case.
     pub(super) fn set_nodelay(&mut self, nodelay: bool) {
         self.nodelay = nodelay;
     }
 
-    /// Nothing accepted so far waits any longer.
+    /// Flushes all data accepted so far.
     pub(super) fn flush(&mut self) {
         self.flushed = self.accepted.position();
         self.cork_deadline = None;
@@ -517,7 +527,7 @@ impl Sender {
         self.lent.purge(taken);
     }
 
-    /// The last byte that was accepted is urgent, and the one that was so before is not any more.
+    /// Marks the last accepted byte as urgent, in place of an earlier mark.
     pub(super) fn mark_urgent(&mut self) {
         self.urgent = Some(Urgent {
             end: self.accepted.position(),
@@ -526,7 +536,7 @@ impl Sender {
         self.flush();
     }
 
-    /// Whether the peer is to hear of urgent data, though no data can go (URG-03).
+    /// Whether to announce urgent data to the peer, though no data can go (URG-03).
     pub(super) fn is_urgent_due(&self) -> bool {
         self.urgent.is_some_and(|urgent| match urgent.told {
             Told::Nothing => true,
@@ -652,7 +662,7 @@ impl Sender {
         Some((writes, n))
     }
 
-    /// Takes everything that may not have been delivered once more, and the number of the next
+    /// Takes the replay of all data that may not have been delivered, and the number of the next
     /// chain, like [`Self::take`].
     pub(super) fn retake(&mut self) -> Option<([WriteSeg; MAX_WRITES], usize)> {
         let posted = self.posted.checked_add(1)?;
@@ -673,7 +683,8 @@ impl Sender {
         self.failover.replay = false;
         let lost = |barrier: &Barrier| barrier.number > self.completed;
         if self.barrier.is_some_and(|barrier| lost(&barrier)) {
-            // The peer may not have heard of it. If it still matters, the chain tells once more.
+            // The peer may not have got the announcement. If it still matters, the chain repeats
+            // it.
             self.barrier = None;
             if let Some(urgent) = self.urgent.as_mut() {
                 urgent.told = Told::Nothing;
@@ -761,13 +772,14 @@ impl Sender {
     /// Notes a cursor that was checked; returns whether it brought space, and whether the send ring
     /// became roomy by it.
     ///
-    /// What the peer has consumed has arrived, by the writes in front of the message that told of
-    /// it: the link delivers each request once and in order. If it reads the send ring once more,
-    /// as an acknowledgement was lost, the peer's device drops that as a duplicate. So the ring may
-    /// be used again as if the completion had come. A peer that lies about it gets wrong bytes of
-    /// this connection in place of right ones; the memory stays ours and mapped until the request
-    /// is done. A repeated chain is different: bytes that the peer has got over the old link are
-    /// still to be written over the new one. Until that is completed the ring stays as it is.
+    /// Data that the peer has consumed has arrived, by the writes in front of the message that
+    /// announced it: the link delivers each request once and in order. If the device reads the send
+    /// ring again to retransmit, as an acknowledgment was lost, the peer's device drops that as a
+    /// duplicate. So the ring may be used again as if the completion had come. A peer that lies
+    /// about it gets wrong bytes of this connection in place of right ones; the memory stays ours
+    /// and mapped until the request is done. A replayed chain is different: it still writes bytes
+    /// over the new link that the peer has got over the old one. Until that is completed the ring
+    /// stays as it is.
     pub(super) fn set_acked(&mut self, acked: Cursor) -> (bool, bool) {
         let more = acked != self.acked;
         let was_roomy = self.is_roomy();

@@ -3,8 +3,8 @@
 //! Which chains ask for a completion (CDC-32).
 //!
 //! A completion costs an interrupt, and most say nothing new: the peer's next message acknowledges
-//! the data, and a later completion stands for all earlier ones. So a chain asks for one only if
-//! somebody waits for it:
+//! the data, and a later completion stands for all earlier ones. So a chain asks for one only for
+//! these waiters:
 //!
 //! - the end of the connection: messages that announce D, C or A;
 //! - data that the application wrote and that does not fit: what is left, or the next piece, may
@@ -12,34 +12,35 @@
 //! - a writer: at most an eighth of the send ring is posted without. At most half a ring is held
 //!   back for more to come, so that three eighths are free in any case, which is more than the third
 //!   that makes a socket writable;
-//! - small pieces that are collected while another is on its way: nothing is held back unless a
+//! - small writes that are coalesced while a chain is in flight: nothing is held back unless a
 //!   completion is coming. A writer that runs ahead of completions asks for each. One that does not
-//!   is trusted: with each chain that had nothing on its way before it, one more may follow before
-//!   another asks in order to find out;
+//!   is trusted: with each chain that found nothing in flight, the run of unsignalled chains may be
+//!   one longer before another asks in order to find out;
 //! - the repetition after a move, on which the send ring depends;
-//! - the move itself, and programs that ask what is on its way: they find out later. Then a message
-//!   without news goes, for the sake of its completion.
+//! - the move itself, and programs that ask for the data in flight: they find out later. Then a
+//!   message without news goes, for the sake of its completion.
 //!
 //! The link asks for one now and then by itself, to get its slots back.
 
 /// With less trust each chain asks.
 const CALM: u8 = 2;
-/// The most trust: so many data chains less one may follow a first before another asks.
+/// The most trust: one less than this number of data chains may follow a first before another asks.
 const TRUST: u8 = 9;
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signals {
-    /// Number of the last chain that asked, and where its data ends.
+    /// Number of the last chain that asked.
     last: u64,
+    /// Position in the send ring where its data ends.
     end: u64,
-    /// How sure it is that the writer does not run ahead, up to [`TRUST`].
+    /// Confidence that the writer does not run ahead of completions, up to [`TRUST`].
     trust: u8,
-    /// It did since the last data chain, which so carries what was held back.
+    /// The writer ran ahead since the last data chain, so the next one carries held data.
     ahead: bool,
-    /// Data chains since one asked, or since one had nothing on its way before it.
+    /// Data chains since the last signalled one, or since one that found nothing in flight.
     quiet: u8,
-    /// Somebody waits for chains that did not ask.
+    /// A waiter needs the completion of unsignalled chains.
     wanted: bool,
 }
 
@@ -73,17 +74,17 @@ impl Signals {
         self.last == number
     }
 
-    /// Somebody waits for all chains so far.
+    /// Notes a waiter for all chains so far.
     pub(super) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// All have come back.
+    /// All chains have completed, so no waiter is left.
     pub(super) fn settle(&mut self) {
         self.wanted = false;
     }
 
-    /// Whether somebody waits.
+    /// Whether a waiter needs a completion.
     pub(super) const fn is_wanted(&self) -> bool {
         self.wanted
     }
@@ -94,7 +95,7 @@ impl Signals {
         self.ahead = true;
     }
 
-    /// A chain carries data; `alone` says that nothing was on its way for sure.
+    /// Notes a chain with data; `alone` says that nothing was in flight for sure.
     pub(super) fn note_data(&mut self, alone: bool) {
         let ahead = core::mem::take(&mut self.ahead);
         if !alone {
@@ -198,7 +199,7 @@ pub(super) mod tests {
         assert!(second.signal);
         a.write(NOW, 64);
         assert!(!a.wants_transmit(NOW));
-        // Late enough that it is not gathered any more.
+        // Late enough for the hold time to be over.
         let later = NOW.saturating_add(Duration::from_millis(1));
         a.handle_sent(later, second.token);
         assert!(a.wants_transmit(later));
@@ -242,7 +243,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whoever_wants_to_know_gets_a_message_for_it() {
+    fn want_of_a_completion_makes_a_message() {
         let (mut a, mut b) = pair();
         a.want_completion();
         assert!(!a.wants_transmit(NOW));
@@ -262,7 +263,7 @@ pub(super) mod tests {
 
     // FOV-03, FOV-06.
     #[test]
-    fn whoever_leaves_a_link_gets_a_message_for_it() {
+    fn move_off_a_link_makes_a_message() {
         let (mut a, mut b) = pair();
         assert!(!send(&mut a, &mut b, 64).signal);
         a.handle_link_leaving();

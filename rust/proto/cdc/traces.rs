@@ -235,7 +235,7 @@ mod tests {
         assert!(b.wants_transmit(T0));
         let (_, message) = carry(&mut b, &mut a)?;
         assert_eq!(message.consumed, wire(0, 5));
-        // The last byte fills the window once more, with nothing left to send (AMB-38).
+        // The last byte fills the window again, with nothing left to send (AMB-38).
         let (transmit, message) = carry(&mut a, &mut b)?;
         assert_eq!(first(&transmit).map(|w| (w.1, w.2)), Some((4, 1)));
         assert!(message.flags.blocked);
@@ -253,7 +253,7 @@ mod tests {
     // WIN-03, WIN-08, WIN-11.
     #[test]
     fn a_stale_cursor_is_reported_as_soon_as_the_peer_is_blocked() -> Outcome {
-        // Otherwise a reader that waits for more than the rest would wait for ever.
+        // Otherwise a reader that waits for more than the rest would never wake.
         let (mut a, mut b) = pair()?;
         a.write(T0, 900);
         carry(&mut a, &mut b)?;
@@ -381,7 +381,7 @@ mod tests {
         let transmit = a.poll_transmit(T0).ok_or(Missing)?;
         let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
         assert!(message.flags.urgent_present && !message.flags.blocked);
-        // It was told of already.
+        // The mark was announced already.
         b.take_events();
         b.handle_cdc(T0, &message).map_err(|_| Missing)?;
         let events = b.take_events();
@@ -816,12 +816,12 @@ mod tests {
         let mut config = config(65_536, 0);
         config.cork_bytes = 1_000;
         let mut a = Conn::new(&config).ok_or(Missing)?;
-        // The writes do not follow so soon that they are gathered.
+        // The writes are too far apart to be a burst.
         let later = T0.saturating_add(Duration::from_millis(1));
         a.write(T0, 10);
         assert!(a.wants_transmit(T0));
         let one = a.poll_transmit(T0).ok_or(Missing)?;
-        // Nothing tells of the end of the first, so the second does not wait for it.
+        // The first chain is unsignalled, so the second does not wait for it.
         a.write(T0, 10);
         assert!(!one.signal && a.wants_transmit(T0));
         let two = a.poll_transmit(T0).ok_or(Missing)?;

@@ -12,17 +12,17 @@ use super::{
 };
 use crate::proto::base::time::Instant;
 
-/// A validation message that told of more than was there (FOV-10).
+/// A validation message that announced more than had arrived (FOV-10).
 ///
 /// The RFC would reset at once. But the two links have their own queues of completions, and what
-/// the old one has delivered may wait in its queue while the new one's is looked at. So there is a
-/// short time for it to come by; what the peer sends next is held back meanwhile.
+/// the old one has delivered may wait in its queue while the new one's is looked at. So its
+/// messages get a short time to arrive; the next message of the peer is held back meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Validation {
     /// The number that must be reached.
     pub(super) number: u16,
-    /// The number that must be reached then: the peer has moved once more, and the message of that
-    /// number has not come by.
+    /// The number that must be reached next: the peer has moved again, and the message of that
+    /// number has not arrived.
     pub(super) then: Option<u16>,
     /// The newest message beyond `number`.
     pub(super) held: Option<Msg>,
@@ -45,7 +45,7 @@ impl Validation {
         true
     }
 
-    /// The peer has moved once more.
+    /// The peer has moved again.
     pub(super) fn extend(&mut self, number: u16) {
         let seen = self.held.map_or(self.number, |held| held.seq);
         if order(seen, number) == Order::New {

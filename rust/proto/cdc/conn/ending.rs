@@ -70,7 +70,7 @@ impl Conn {
         self.note_changes(before);
     }
 
-    /// The last link to the peer is gone (CLS-76). Nothing is transmitted any more.
+    /// The last link to the peer is gone (CLS-76). Transmission ends.
     pub(crate) fn handle_link_lost(&mut self) {
         let before = self.outlook();
         self.close.handle_link_lost();
@@ -108,7 +108,7 @@ impl Conn {
         self.close.is_forced()
     }
 
-    /// What is to be done with the TCP connection. Changes from `Keep` to `Fin` to `Reset` only.
+    /// How the engine must end the TCP connection. Changes from `Keep` to `Fin` to `Reset` only.
     /// Waits for our last message to arrive, because a FIN or RST must not overtake it (AMB-22).
     pub(crate) fn tcp(&self) -> Tcp {
         let settled = !self.tx.is_undelivered() && !self.close.is_abort_due();
@@ -127,7 +127,7 @@ impl Conn {
             self.close.error(),
             [
                 self.is_released(),
-                // Of interest only to those who wait for it in close.
+                // Only a program that waits in close needs it.
                 !self.close.is_open_for_sending() && self.is_drained(),
             ],
         )
