@@ -22,7 +22,6 @@ PENDING = (
     "rust/bindings/",
     "rust/kapi/rdma/",
     "rust/proto/accept.rs",
-    "rust/proto/clc/",
     "rust/proto/close",
     "rust/proto/keepalive.rs",
     "rust/proto/llc/",

@@ -47,17 +47,18 @@ use crate::proto::{
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The Proposal is on its way to TCP.
+    /// The engine hands the Proposal to TCP.
     Proposing,
     /// The server has to answer the Proposal.
     AwaitingAccept,
     /// The engine prepares this end. The server waits for us and may not send (CLC-410).
     Preparing { first_contact: bool },
-    /// The Confirm is on its way to TCP.
+    /// The engine hands the Confirm to TCP.
     Confirming { first_contact: bool },
-    /// First contact: the link is being confirmed. A Decline of the server may still come (CLC-413).
+    /// First contact: the link is being confirmed. A Decline of the server may still come
+    /// (CLC-413).
     Linking,
-    /// Our Decline is on its way to TCP.
+    /// The engine hands our Decline to TCP.
     Declining { reason: Reason },
     /// The outcome is known.
     Done,
@@ -65,9 +66,9 @@ enum State {
 
 /// The client's side of the handshake.
 ///
-/// Inputs are the `handle_` methods; after each of them, actions are to be taken from
-/// [`Self::poll_action`] until there is none, and the timer is to be set by [`Self::poll_timeout`].
-/// The end of a `Send` is to be reported before messages that arrived later.
+/// Inputs are the `handle_` methods. After each input the engine takes actions from
+/// [`Self::poll_action`] until it returns `None`, and arms its timer by [`Self::poll_timeout`]. It
+/// reports the end of a `Send` before messages that arrived later.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     steps: Steps,
@@ -121,8 +122,8 @@ impl Client {
                 | State::Linking,
                 Message::Decline(decline),
             ) => self.finish(Outcome::declined_by_peer(decline)),
-            // Both declined; ours is not needed anymore. When TCP has taken it already the server
-            // reads it as application data, and only resetting prevents that it uses it.
+            // Both declined, so ours is not needed. If TCP has taken it already, the server reads
+            // it as application data: only a reset prevents that.
             (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
@@ -265,8 +266,8 @@ impl Client {
         self.steps.action.take()
     }
 
-    /// Whether the server may send a CLC message. TCP is to be read only then, as everything else
-    /// belongs to the application.
+    /// Whether the server may send a CLC message. The engine reads TCP only then, as all other
+    /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
         matches!(
             self.state,
@@ -426,7 +427,7 @@ mod tests {
         Confirm(At),
         /// A Decline with this reason is sent.
         Decline(Reason),
-        /// The link is to be confirmed.
+        /// The link must be confirmed.
         Link,
         /// The handshake ends.
         End(Outcome),
@@ -492,7 +493,8 @@ mod tests {
     /// Every transition there is.
     #[rustfmt::skip]
     static TABLE: [(Event, [Want; 12]); 20] = [
-        // Event                  Queued    Proposing Awaiting  Prep new  Prep old  ConfQueue Conf new  Conf old  Linking   DeclQueue Declining Done
+        // Event                  Queued    Proposing Awaiting  Prep new  Prep old  ConfQueue Conf
+        // new  Conf old  Linking   DeclQueue Declining Done
         (Event::Proposal,        [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::AcceptNew,       [PROTOCOL, NEW,      NEW,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::AcceptOld,       [PROTOCOL, OLD,      OLD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),

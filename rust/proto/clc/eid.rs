@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Enterprise identifiers of SMC version 2: who may talk to whom beyond one subnet.
+//! Enterprise identifiers of SMC version 2: which hosts may use SMC beyond one subnet.
 //!
 //! Version 1 asks whether both ends are in the same subnet. Version 2 asks whether both were given
 //! a common name by their administrators, a user-defined EID (UEID). The client lists its names in

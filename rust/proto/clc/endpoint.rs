@@ -43,16 +43,27 @@ use zerocopy_derive::{
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
+    /// GID of the RDMA port.
     gid: [u8; 16],
+    /// Ethernet address of the RDMA port.
     mac: [u8; 6],
+    /// Number of the queue pair.
     qpn: [u8; 3],
+    /// Key of the RMB.
     rkey: U32,
+    /// Index of the element in the RMB, from 1.
     rmbe_index: u8,
+    /// Alert token of the connection.
     alert_token: U32,
+    /// Code of the element's size, and of the MTU.
     size_mtu: u8,
+    /// Reserved.
     reserved: u8,
+    /// Virtual address of the RMB.
     vaddr: U64,
+    /// Reserved.
     reserved_too: u8,
+    /// First packet sequence number of the queue pair.
     psn: [u8; 3],
 }
 

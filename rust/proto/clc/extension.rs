@@ -39,16 +39,27 @@ use zerocopy_derive::{
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
+    /// Number of identifiers behind these octets.
     eids: u8,
+    /// Number of SMC-D GIDs; this side offers none.
     ism_gids: u8,
+    /// Reserved.
     reserved: u8,
+    /// Latest release of version 2, in the high four bits.
     release: u8,
+    /// Reserved.
     reserved_too: [u8; 2],
+    /// Offset of the SMC-D part; 0 without one.
     smcd_offset: U16,
+    /// GID of the RDMA port, of RoCE version 2.
     gid: [u8; 16],
+    /// Most connections of a link group, from release 1 on.
     max_conns: u8,
+    /// Most links of a link group, from release 1 on.
     max_links: u8,
+    /// Mask of optional features, from release 1 on.
     features: U16,
+    /// Reserved.
     reserved_more: [u8; 12],
 }
 

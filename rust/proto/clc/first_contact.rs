@@ -152,8 +152,8 @@ impl FirstContact {
             host: raw.host,
             ..Self::NOTHING
         };
-        // Release 0 has no limits, but who knows of release 1 leaves room for them in it. Then
-        // the GIDs are where they fill the rest exactly.
+        // Release 0 has no limits, but a sender that knows release 1 leaves room for them. The
+        // GIDs, which fill the rest exactly, show whether it did.
         let later = RawLimits::ref_from_prefix(rest);
         if first.release >= LIMITS_RELEASE {
             let (limits, behind) = later.map_err(|_| ProtocolError::Size)?;

@@ -38,7 +38,7 @@ impl Timers {
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The connection is carried by SMC-R; nothing may arrive on TCP anymore.
+    /// The connection is carried by SMC-R; from now on no data may arrive on TCP.
     Smc,
     /// The connection is carried by TCP, from the octet behind the last CLC message on.
     Fallback {

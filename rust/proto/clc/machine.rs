@@ -57,7 +57,7 @@ impl Machine {
         pass!(self, machine => machine.poll_timeout())
     }
 
-    /// Whether the peer may send a CLC message. TCP is to be read only then.
+    /// Whether the peer may send a CLC message. The engine reads TCP only then.
     pub(crate) fn expects_message(&self) -> bool {
         pass!(self, machine => machine.expects_message())
     }

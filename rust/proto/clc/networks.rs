@@ -54,7 +54,7 @@ pub(crate) struct Prefix4 {
 }
 
 impl Prefix4 {
-    /// The subnet of `addr` with `len` significant bits; `None` if there are not so many.
+    /// The subnet of `addr` with `len` significant bits; `None` beyond 32.
     pub(crate) fn new(addr: [u8; 4], len: u8) -> Option<Self> {
         let host_bits = 32_u32.checked_sub(u32::from(len))?;
         let mask = u32::MAX.checked_shl(host_bits).unwrap_or(0);
@@ -79,7 +79,7 @@ impl Prefix6 {
         len: 0,
     };
 
-    /// The prefix of `addr` with `len` significant bits; `None` if there are not so many.
+    /// The prefix of `addr` with `len` significant bits; `None` beyond 128.
     pub(crate) fn new(addr: [u8; 16], len: u8) -> Option<Self> {
         let host_bits = 128_u32.checked_sub(u32::from(len))?;
         let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! CLC Proposal: the client tells who and where it is, RFC 7609, appendix A.2.2, and which versions
-//! of SMC-R it offers.
+//! CLC Proposal: the client's peer ID and addresses, and the versions of SMC-R that it offers, RFC
+//! 7609, appendix A.2.2.
 //!
 //! ```text
 //!   octet 16  GID, MAC of the client's port

@@ -15,12 +15,12 @@
 //! A Decline leads to `Declining` and on to `Done`, where RFC 7609 allows one: in place of the
 //! Accept, and on first contact until the link is confirmed.
 //!
-//! The client may not know that it should begin: something on the way may have taken the option out
-//! of our SYN-ACK, and this side has no way to see that. As long as not even the eye catcher of a
-//! message has come, the handshake has not begun, and the connection goes on as plain TCP, as the
-//! RFC wants it for such a path (TCP-18, FBK-03): at once if the client sends something else, or
-//! when it has been silent for as long as a message may take. Once it has begun, timeouts and wrong
-//! octets end the connection (CLC-07, CLC-11).
+//! The client may not know that it should begin: a middlebox may have taken the option out of our
+//! SYN-ACK, and this side cannot see that. As long as not even the eye catcher of a message has
+//! come, the handshake has not begun, and the connection goes on as plain TCP, as the RFC wants it
+//! for such a path (TCP-18, FBK-03): at once if the client sends something else, or when it has
+//! been silent for as long as a message may take. Once it has begun, timeouts and wrong octets end
+//! the connection (CLC-07, CLC-11).
 
 use super::{
     answer::{
@@ -63,15 +63,16 @@ enum State {
     AwaitingProposal { begun: bool },
     /// The engine prepares this end. The client waits for us and may not send (CLC-411).
     Preparing,
-    /// The Accept is on its way to TCP.
+    /// The engine hands the Accept to TCP.
     Accepting { first_contact: bool },
     /// The client has to answer the Accept.
     AwaitingConfirm { first_contact: bool },
     /// The engine connects the link, or checks it.
     Connecting { first_contact: bool },
-    /// First contact: the link is being confirmed. A Decline of the client may still come (CLC-413).
+    /// First contact: the link is being confirmed. A Decline of the client may still come
+    /// (CLC-413).
     Linking,
-    /// Our Decline is on its way to TCP.
+    /// The engine hands our Decline to TCP.
     Declining { reason: Reason },
     /// The outcome is known.
     Done,
@@ -79,9 +80,9 @@ enum State {
 
 /// The server's side of the handshake.
 ///
-/// Inputs are the `handle_` methods; after each of them, actions are to be taken from
-/// [`Self::poll_action`] until there is none, and the timer is to be set by [`Self::poll_timeout`].
-/// The end of a `Send` is to be reported before messages that arrived later.
+/// Inputs are the `handle_` methods. After each input the engine takes actions from
+/// [`Self::poll_action`] until it returns `None`, and arms its timer by [`Self::poll_timeout`]. It
+/// reports the end of a `Send` before messages that arrived later.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     steps: Steps,
@@ -148,8 +149,8 @@ impl Server {
             (State::Accepting { .. }, Message::Decline(decline)) if self.steps.action.is_none() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
-            // Both declined; ours is not needed anymore. When TCP has taken it already the client
-            // reads it as application data, and only resetting prevents that it uses it.
+            // Both declined, so ours is not needed. If TCP has taken it already, the client reads
+            // it as application data: only a reset prevents that.
             (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
                 self.finish(Outcome::declined_by_peer(decline));
             }
@@ -303,8 +304,8 @@ impl Server {
         self.steps.action.take()
     }
 
-    /// Whether the client may send a CLC message. TCP is to be read only then, as everything else
-    /// belongs to the application.
+    /// Whether the client may send a CLC message. The engine reads TCP only then, as all other
+    /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
         matches!(
             self.state,
@@ -490,7 +491,7 @@ mod tests {
         Connect(At),
         /// A Decline with this reason is sent.
         Decline(Reason),
-        /// The link is to be confirmed.
+        /// The link must be confirmed.
         Link,
         /// The handshake ends.
         End(Outcome),
@@ -559,7 +560,8 @@ mod tests {
     /// Every transition there is.
     #[rustfmt::skip]
     static TABLE: [(Event, [Want; 13]); 20] = [
-        // Event               AwaitProp Prep    AccQueue AccNew  AccOld  AwCoNew AwCoOld ConnNew ConnOld Linking DeclQue Declining Done
+        // Event               AwaitProp Prep    AccQueue AccNew  AccOld  AwCoNew AwCoOld ConnNew
+        // ConnOld Linking DeclQue Declining Done
         (Event::Proposal,      [PREP,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Accept,        [PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Confirm,       [PROTO,  PROTO,  PROTO,  CON_N,  CON_O,  CON_N,  CON_O,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),

@@ -31,7 +31,7 @@ use crate::proto::{
     wire::PeerId, //
 };
 
-/// A peer's message that this side's end is to be prepared for.
+/// A peer's message for which the engine must prepare this side's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// At the server: find a link to the client's stack, or make one, and reserve memory that is
@@ -63,12 +63,12 @@ pub(crate) enum Action {
 /// This side's end, ready for use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prepared {
-    /// What the peer is told of it.
+    /// Addresses and key of this end, as the peer gets them.
     pub(crate) endpoint: Endpoint,
     /// The link is a new one (CLC-202). At the client this must be what the Accept said (CLC-223 to
     /// CLC-225).
     pub(crate) first_contact: bool,
-    /// What the peer is told in version 2; `None` means version 1. At the client the versions must
+    /// What the message adds in version 2; `None` means version 1. At the client the versions must
     /// be the same.
     pub(crate) v2: Option<Addition>,
 }
