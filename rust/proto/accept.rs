@@ -4,8 +4,8 @@
 //!
 //! A child whose client agreed on SMC-R waits for its handshake before `accept` sees it (TCP-19). A
 //! client that stalls its handshake must cost neither other clients nor much memory. So handshakes
-//! take no place of the backlog, and the listener offers SMC-R to new clients only while it has few:
-//! with many, new clients get plain TCP, which `accept` sees at once.
+//! take no place of the backlog, and the listener offers SMC-R to new clients only while it has
+//! few: with many, new clients get plain TCP, which `accept` sees at once.
 
 use super::base::time::Duration;
 
@@ -15,8 +15,8 @@ const MANY_LIMITED: usize = 64;
 const FEW: usize = 64;
 /// Handshakes that are many, however large the backlog.
 const MANY: usize = 1024;
-/// How many times as many handshakes as are many there are at most. The surplus are clients that got
-/// the offer before the listener withheld it: those in TCP's two queues.
+/// Most handshakes, as a multiple of the number that is many. The surplus are clients that
+/// got the offer before the listener withheld it: those in TCP's two queues.
 const SURPLUS: usize = 4;
 
 /// When a listener tries again to take a child that it had no memory for. No event reports that there
@@ -34,8 +34,8 @@ const fn many(backlog: usize) -> usize {
     }
 }
 
-/// Whether a listener with so many `handshakes` offers SMC-R to no new client for now. `limited` is
-/// the administrator's wish to have fewer handshakes than memory allows.
+/// Whether a listener with `handshakes` in progress withholds the offer from new clients for now.
+/// With `limited` the administrator allows fewer handshakes than memory does.
 pub(crate) const fn withholds_offer(handshakes: usize, backlog: usize, limited: bool) -> bool {
     if limited && (handshakes >= MANY_LIMITED || handshakes > backlog / 2) {
         return true;
@@ -43,7 +43,7 @@ pub(crate) const fn withholds_offer(handshakes: usize, backlog: usize, limited: 
     handshakes >= many(backlog)
 }
 
-/// Whether a listener with so many `handshakes` resets the next client that agreed on SMC-R.
+/// Whether a listener with `handshakes` in progress resets the next client that agreed on SMC-R.
 pub(crate) const fn refuses_handshake(handshakes: usize, backlog: usize) -> bool {
     handshakes >= many(backlog).saturating_mul(SURPLUS)
 }

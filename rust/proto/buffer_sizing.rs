@@ -4,8 +4,8 @@
 //!
 //! A connection that is one of few gets the whole default: with less, a bulk transfer stands still
 //! while the word of consumed data comes back. One of many gets less, as together they have enough
-//! under way, and most of many are idle. RMBs grow in number of elements as elements get smaller, so
-//! that one takes about as much memory as the next, and a new one is seldom needed.
+//! under way, and most of many are idle. RMBs grow in number of elements as elements get smaller,
+//! so that one takes about as much memory as the next, and a new one is seldom needed.
 
 use crate::proto::wire::BufSize;
 
@@ -40,7 +40,7 @@ const STEPS: [Step; 3] = [
     },
 ];
 
-/// For all further ones.
+/// The row for all further connections.
 const REST: Step = Step {
     before: usize::MAX,
     halvings: 3,
@@ -96,7 +96,7 @@ impl WantedSize {
     }
 }
 
-/// How many elements of a size the next RMB gets, beside so many connections.
+/// Number of elements of size `size` in the next RMB, beside `others` connections of the group.
 pub(crate) fn elements(size: BufSize, others: usize) -> usize {
     let most = RMB_BYTES.checked_div(size.bytes()).unwrap_or(1);
     let elements = core::cmp::min(step(others).elements, core::cmp::max(most, 1));

@@ -112,7 +112,7 @@ pub(crate) struct Notices {
     pub(crate) abort: bool,
 }
 
-/// What is to be done with the TCP connection below.
+/// How the engine must end the TCP connection below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tcp {
     /// Leave it alone.
@@ -130,21 +130,21 @@ pub(crate) struct Timers {
     pub(crate) close: Duration,
     /// For the peer's A after ours, and for ours to leave (ABT-05).
     pub(crate) abort: Duration,
-    /// For a released connection to get rid of some of its data.
+    /// For a released connection to drain some of its data.
     pub(crate) drain: Duration,
-    /// For it to get rid of all.
+    /// For it to drain all of its data.
     pub(crate) drain_all: Duration,
     /// For C or D after the FIN of the TCP connection (TCR-09).
     pub(crate) fin: Duration,
     /// For the application to follow up on data it corked (WIN-10); as with TCP_CORK.
     pub(crate) cork: Duration,
-    /// For what came over the old link to be looked at, when the peer's first message over a new one
-    /// tells of more (FOV-10).
+    /// For messages of the old link to be handled, when the peer's first message over a new one
+    /// announces more than they do so far (FOV-10).
     pub(crate) validation: Duration,
 }
 
 impl Timers {
-    /// The timers in use unless someone tunes them.
+    /// The timers in use unless the engine changes them.
     pub(crate) const DEFAULT: Self = Self {
         close: Duration::from_secs(60),
         abort: Duration::from_secs(5),
@@ -167,13 +167,18 @@ enum Wanted {
 /// The end of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Close {
+    /// State of RFC 7609, 4.8.
     state: State,
+    /// The end that the application asked for; it only gets stronger.
     wanted: Wanted,
+    /// Notices announced to the peer.
     sent: Notices,
+    /// Notices of the peer.
     received: Notices,
-    /// The peer's stream has ended: D or C came while the connection was alive, with all data before.
+    /// The peer's stream has ended: D or C came while the connection was alive, with all data
+    /// before.
     ended: bool,
-    /// A is to be sent.
+    /// A must be sent.
     abort_due: bool,
     /// The application reads no more.
     read_shut: bool,
@@ -183,18 +188,19 @@ pub(crate) struct Close {
     error: Option<Error>,
     /// The socket has the error.
     reported: bool,
-    /// The TCP connection is to be reset.
+    /// The TCP connection must be reset.
     reset: bool,
     /// `Closed` was reached without a word of the peer.
     forced: bool,
     /// No link is left.
     lost: bool,
-    /// What the peer, or our data, must beat.
+    /// Deadline for the peer's answer, or for our data to drain.
     guard: Option<Instant>,
-    /// Until when all data of a released connection must have gone.
+    /// Deadline for all data of a released connection to drain.
     drained_by: Option<Instant>,
     /// What C or D must beat after a FIN.
     fin_guard: Option<Instant>,
+    /// Lengths of the waits.
     timers: Timers,
 }
 
@@ -260,8 +266,8 @@ impl Close {
         self.received.done || self.received.closed
     }
 
-    /// Whether the reader finds the end of the peer's stream behind the data that has come. D or C of
-    /// an abort, or of a message behind one, ends no stream: data before it may never have come.
+    /// Whether the reader finds the end of the peer's stream behind the data that has come. D or C
+    /// of an abort, or of a message behind one, ends no stream: data before it may never have come.
     pub(crate) const fn stream_has_ended(&self) -> bool {
         self.ended
     }
@@ -319,7 +325,7 @@ impl Close {
         self.abort_due
     }
 
-    /// What is to be done with the TCP connection, once nothing of ours is on its way.
+    /// How the engine must end the TCP connection, once none of our messages is in flight.
     pub(crate) const fn tcp(&self) -> Tcp {
         if self.reset {
             return Tcp::Reset;
@@ -387,8 +393,8 @@ impl Close {
         }
     }
 
-    /// Some data of a released connection went its way: it may take more time for the rest, but a
-    /// peer that takes little at a time does not hold the connection for ever.
+    /// Some data of a released connection was delivered: the rest may take more time, up to the
+    /// limit of [`Timers::drain_all`], so that a slow peer cannot hold the connection.
     pub(crate) fn progress(&mut self, now: Instant) {
         if self.released && self.is_alive() && !self.sent.closed {
             self.allow_drain(now);
@@ -523,7 +529,7 @@ impl Close {
         }
     }
 
-    /// `notice` was put into a message that is on its way.
+    /// `notice` was put into a posted message.
     pub(crate) fn handle_announced(&mut self, now: Instant, notice: Notice) {
         match notice {
             Notice::Done => {

@@ -19,6 +19,7 @@ pub(crate) const REST_TIME: Duration = Duration::from_secs(10);
 /// The elements of one RMB.
 #[derive(Clone, Debug)]
 pub(crate) struct Elements {
+    /// Number of elements, at most [`MAX_ELEMENTS`].
     count: usize,
     /// Bit `n` is set while element `n` is in use, or rests.
     used: u64,

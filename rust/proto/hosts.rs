@@ -2,11 +2,11 @@
 
 //! Which hosts a link group is known to be with.
 //!
-//! Peer ID, GID, MAC and number of a queue pair are told to every host that connects, so a host that
-//! names those of another proves nothing. Two addresses are better: the one at the other end of the
-//! TCP connection that made the group, since the peer behind its link has answered the handshake
-//! made there; and the one in the GID of the link, if that is an IP address, since packets to it
-//! reach that peer.
+//! Peer ID, GID, MAC and number of a queue pair are told to every host that connects, so a host
+//! that names those of another proves nothing. Two addresses are better: the one at the other end
+//! of the TCP connection that made the group, since the peer behind its link has answered the
+//! handshake made there; and the one in the GID of the link, if that is an IP address, since
+//! packets to it reach that peer.
 //!
 //! Addresses are IPv6 addresses, those of IPv4 in their mapped form, as in a GID of RoCEv2.
 
@@ -52,8 +52,8 @@ impl Hosts {
         self.confirm_by = None;
     }
 
-    /// Whether a handshake with this host, which began to wait at `since`, waits for the first contact
-    /// of the group.
+    /// Whether a handshake with this host, which began to wait at `since`, waits for the first
+    /// contact of the group.
     pub(crate) fn is_waited_for(&self, host: &[u8; 16], since: Instant, now: Instant) -> bool {
         let in_time = |by: Instant| now < by && now < waits_until(since);
         self.is_founder(host) && self.confirm_by.is_none_or(in_time)

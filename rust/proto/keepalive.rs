@@ -12,7 +12,7 @@ use super::base::time::{Duration, Instant};
 /// The timer of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keepalive {
-    /// How long the connection may be idle; `None` if nobody wants to know.
+    /// Longest idle time of the connection; `None` without keepalive.
     idle: Option<Duration>,
     /// When there was last a sign of life.
     seen: Instant,
@@ -21,27 +21,27 @@ pub(crate) struct Keepalive {
 }
 
 impl Keepalive {
-    /// Takes in what the user wants: to be told after so much silence, which begins now, or not.
+    /// Sets the idle time after which the peer is tested, counted from now; `None` for no test.
     pub(crate) fn set(&mut self, now: Instant, idle: Option<Duration>) {
         self.idle = idle;
         self.touch(now);
         self.due = idle.map(|idle| now.saturating_add(idle));
     }
 
-    /// Takes in that the connection was seen to work: something of the peer arrived, or something of
-    /// ours. The timer is not touched; that it is too early shows when it runs out.
+    /// Takes in that the connection was seen to work: something of the peer arrived, or something
+    /// of ours. The timer is not touched; that it is too early shows when it runs out.
     pub(crate) fn touch(&mut self, now: Instant) {
         self.seen = core::cmp::max(self.seen, now);
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// When the engine must call [`Self::handle_timeout`].
     pub(crate) const fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Takes in that time has passed. Calls that are too early do nothing. Says how long the
-    /// connection may be idle if it has been: then its link is to be looked at, and
-    /// [`Self::touch`] told when it was last seen to work.
+    /// Takes in that time has passed. Calls that are too early do nothing. Returns the longest idle
+    /// time if it is over: the engine then calls [`Self::touch`] with the time of the last sign of
+    /// life of the link.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> Option<Duration> {
         let idle = self.idle?;
         if self.due.is_none_or(|due| due > now) {
@@ -68,9 +68,9 @@ mod tests {
         Instant::from_nanos(0).saturating_add(Duration::from_secs(secs))
     }
 
-    /// KAL-01: no timer without the option, and none any more when it is taken back.
+    /// KAL-01: no timer without the option, and none after it is taken back.
     #[test]
-    fn only_who_wants_it_has_a_timer() {
+    fn connection_without_the_option_has_no_timer() {
         let mut timer = Keepalive::default();
         assert_eq!(timer.poll_timeout(), None);
         assert_eq!(timer.handle_timeout(at(100)), None);
@@ -83,12 +83,12 @@ mod tests {
 
     /// KAL-01, KAL-02: the time counts from the last activity of the connection.
     #[test]
-    fn activity_puts_it_off() {
+    fn activity_postpones_the_test() {
         let mut timer = Keepalive::default();
         timer.set(at(0), Some(IDLE));
         timer.touch(at(4));
         timer.touch(at(7));
-        // Out of order, as the link may tell of something older.
+        // Out of order, as the link may report an older time.
         timer.touch(at(5));
         assert_eq!(timer.poll_timeout(), Some(at(10)));
         assert_eq!(timer.handle_timeout(at(10)), None);
@@ -97,14 +97,14 @@ mod tests {
         assert_eq!(timer.handle_timeout(at(17)), Some(IDLE));
     }
 
-    /// KAL-01, KAL-02: it comes back as long as there is no sign of life, and with a link that works
-    /// for others when that has been silent, too.
+    /// KAL-01, KAL-02: it comes back as long as there is no sign of life, and with a link that
+    /// works for others when that has been silent, too.
     #[test]
-    fn link_counts_as_well() {
+    fn activity_of_the_link_postpones_the_test() {
         let mut timer = Keepalive::default();
         timer.set(at(0), Some(IDLE));
         assert_eq!(timer.handle_timeout(at(10)), Some(IDLE));
-        // The link was used by somebody else.
+        // Another connection has used the link.
         timer.touch(at(9));
         assert_eq!(timer.handle_timeout(at(15)), None);
         assert_eq!(timer.poll_timeout(), Some(at(20)));

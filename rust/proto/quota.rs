@@ -30,7 +30,7 @@ pub(crate) fn kbytes(count: u32) -> u64 {
     u64::from(count).saturating_mul(1024)
 }
 
-/// One part in `parts` of a memory of so many KiB, as the value of a file.
+/// One part in `parts` of a memory of `kbytes` KiB, as the value of a file.
 pub(crate) fn part_of_memory(kbytes: u64, parts: u64) -> i32 {
     let part = kbytes.checked_div(parts).unwrap_or(0);
     i32::try_from(part).unwrap_or(i32::MAX)

@@ -6,8 +6,9 @@
 //! octets of the TCP header. Both sides of a connection must have carried the option (TCP-16).
 //!
 //! Some servers send back every option they do not know, which looks like an agreement. Our SYN
-//! therefore carries, ahead of the SMC option, a second experimental option that nobody answers: the
-//! decoy. A SYN-ACK that brings the decoy back comes from such an echo and means plain TCP.
+//! therefore carries, ahead of the SMC option, a second experimental option, which no server
+//! answers: the decoy. A SYN-ACK that brings the decoy back comes from such an echo and means plain
+//! TCP.
 
 use super::{
     reason::{
@@ -236,8 +237,8 @@ pub(crate) fn syn_allows_smc(syn: &[u8]) -> bool {
 /// Decides about our own SYN-ACK (TCP-11) with the options `own`, which answers a SYN with the
 /// options `syn`.
 ///
-/// A function of the two only, so that each SYN-ACK to the same SYN is the same, and a segment that is
-/// shown twice keeps what it got.
+/// A function of the two only, so that each SYN-ACK to the same SYN is the same, and a segment that
+/// is shown twice keeps what it got.
 pub(crate) fn decide_synack_out(syn: &[u8], own: &[u8]) -> Verdict {
     let found = scan(own);
     let add = OptionBytes::synack();

@@ -202,7 +202,8 @@ impl RToken {
 
 /// Size of an element of a remote memory buffer, as a power of two from 16 KiB (CLC-209).
 ///
-/// Elements of ours are of the sizes of RFC 7609. Those of a peer that speaks version 2 may be larger.
+/// Elements of ours are of the sizes of RFC 7609. Those of a peer that speaks version 2 may be
+/// larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BufSize(u8);
 
@@ -221,8 +222,8 @@ impl BufSize {
         }
     }
 
-    /// Reads a code of version 2, where Linux has elements of up to 512 MiB (DEP-5); `None` for what
-    /// is no code.
+    /// Reads a code of version 2, where Linux has elements of up to 512 MiB (DEP-5); `None` for
+    /// what is no code.
     pub(crate) const fn from_long_code(code: u8) -> Option<Self> {
         if code <= 15 {
             Some(Self(code))

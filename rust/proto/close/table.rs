@@ -302,7 +302,7 @@ mod tests {
 
     // CLS-30, ABT-05, TMR-32, TST-140.
     #[test]
-    fn whoever_is_released_gets_to_the_end_by_time_alone() {
+    fn released_connection_ends_by_time_alone() {
         for mut c in explore().0 {
             if !c.released {
                 // Neither does an abort depend on the application.
@@ -323,7 +323,7 @@ mod tests {
 
     // CLS-13, CLS-14, ABT-04, ABT-08, TST-026.
     #[test]
-    fn whoever_is_released_gets_to_the_end_with_a_willing_peer() {
+    fn released_connection_ends_with_a_willing_peer() {
         for mut c in explore().0 {
             if !c.released || c.lost {
                 continue;

@@ -49,11 +49,17 @@ pub(crate) fn pattern(side: usize, position: u64) -> u8 {
 /// One application.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
+    /// Number of the side that it runs on, 0 or 1.
     side: usize,
+    /// How it ends the connection.
     pub(crate) end: End,
+    /// Bytes that it writes in all.
     pub(crate) to_write: u64,
+    /// Most bytes of one write.
     chunk: u32,
+    /// Most bytes of one read.
     read_chunk: u32,
+    /// Bytes that a sleeping reader waits for.
     low_water: u32,
     /// Sleeps until a third of the send ring is free, as with poll, not until any byte is.
     polls: bool,
@@ -61,17 +67,25 @@ pub(crate) struct App {
     corks: bool,
     /// Lends some of what it writes.
     lends: bool,
+    /// Bytes written so far.
     pub(crate) written: u64,
+    /// Bytes read so far.
     pub(crate) read: u64,
+    /// It has ended its writing direction.
     pub(crate) shut: bool,
+    /// A write has failed.
     write_dead: bool,
+    /// It has read the end of the peer's stream.
     pub(crate) saw_eof: bool,
     /// The error of its socket, which no call has returned.
     socket_error: Option<Error>,
     /// The error that a call has returned.
     pub(crate) error: Option<Error>,
+    /// It has closed the socket.
     pub(crate) closed: bool,
+    /// It sleeps until data comes.
     read_sleeps: bool,
+    /// It sleeps until there is room to write.
     write_sleeps: bool,
     /// Steps until an early end.
     patience: u64,

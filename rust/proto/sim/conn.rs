@@ -5,12 +5,13 @@
 //! A link keeps the order of chains; beyond that everything may happen at any time: a write is
 //! placed long before its message is looked at, completions are late, TCP overtakes RDMA, messages
 //! of a new link overtake those of the old one. Each direction has its own link, which may die at
-//! any moment: then any number of its chains have been placed, the last one perhaps in part, and any
-//! number of those were completed. A connection may also leave a link that works. Completions come for
-//! chains that ask for them, and stand for all before; others come back by chance, as those of
-//! another connection on the link would have it, or not at all. Checked after each step: writes stay inside the free part of the
-//! peer's element, the send ring is not reused while the link may read it, bytes are the right ones.
-//! Checked in the end: both sides are released, and what was promised was delivered.
+//! any moment: then any number of its chains have been placed, the last one perhaps in part, and
+//! any number of those were completed. A connection may also leave a link that works. Completions
+//! come for chains that ask for them, and stand for all before; others come back by chance, as
+//! those of another connection on the link would have it, or not at all. Checked after each step:
+//! writes stay inside the free part of the peer's element, the send ring is not reused while the
+//! link may read it, bytes are the right ones. Checked in the end: both sides are released, and
+//! what was promised was delivered.
 
 use super::{
     app::{
@@ -52,9 +53,9 @@ pub(super) enum Trouble {
     None,
     /// The link is lost.
     LinkLoss,
-    /// The TCP connection is reset by someone in between.
+    /// A middlebox resets the TCP connection.
     TcpReset,
-    /// Links die, up to so many times, and others take over.
+    /// Links die, up to this number of times, and others take over.
     Failover(u64),
     /// The same once, but the link has completed what it never placed.
     FailoverLoss,
@@ -66,16 +67,19 @@ enum LinkState {
     Up,
     /// It works, and is left as soon as it has given back what it has.
     Leaving,
-    /// It does nothing any more; the engine has yet to notice.
+    /// It is dead; the engine has yet to notice.
     Dead,
     /// The engine has noticed.
     Noticed,
 }
 
-/// A chain on its way.
+/// A chain in flight.
 struct Chain {
+    /// The writes, in order.
     writes: Vec<WriteSeg>,
+    /// The CDC message behind them.
     cdc: [u8; 44],
+    /// Identifies the chain at its completion.
     token: Token,
     /// It asks for a completion.
     signal: bool,
@@ -103,19 +107,27 @@ struct Return {
 
 /// One side.
 pub(super) struct Side {
+    /// The core.
     pub(super) conn: Conn,
+    /// The application.
     pub(super) app: App,
+    /// The send ring.
     ring: Vec<u8>,
+    /// The parts lent by the application.
     parts: Parts,
+    /// The receive element that the peer writes.
     element: Vec<u8>,
+    /// Offset of the first octet of data in the element.
     origin: u32,
+    /// Send slots of the link.
     slots: usize,
-    /// Nobody else's completions give chains back that ask for none.
+    /// No other connection signals on the link, so unsignalled chains wait for a signalled one.
     alone: bool,
     /// There is something to transmit, as events said.
     pending: bool,
-    /// Chains that the link has taken, and how many bytes they make.
+    /// Chains that the link has taken and not placed.
     wire: VecDeque<Chain>,
+    /// Bytes of data that the link has taken in all.
     posted: u64,
     /// Bytes placed in the peer's element.
     placed: u64,
@@ -125,6 +137,7 @@ pub(super) struct Side {
     arrived: Vec<VecDeque<[u8; 44]>>,
     /// The link of this direction, by number, and how it is.
     link: usize,
+    /// State of that link.
     link_state: LinkState,
     /// What a dead link has yet to give back.
     returning: VecDeque<Return>,
@@ -134,6 +147,7 @@ pub(super) struct Side {
     refused: bool,
     /// What a new link has to carry first.
     validate: bool,
+    /// The new link must carry the replay.
     replay: bool,
     /// What the peer did to the TCP connection, and the engine has yet to see.
     tcp_in: VecDeque<Tcp>,
@@ -143,6 +157,7 @@ pub(super) struct Side {
     pub(super) tcp_out: Tcp,
     /// A lingering close would be over.
     lingered: bool,
+    /// The engine has reported the loss of the last link.
     pub(super) lost: bool,
 }
 
@@ -151,7 +166,7 @@ impl Side {
         self.wire.len() + self.done.len() + self.returning.len()
     }
 
-    /// Whether the link tells of the completion of a chain.
+    /// Whether the link signals the completion of a chain.
     fn tells(&self, chain: &Chain) -> bool {
         chain.signal || !self.alone
     }
@@ -176,22 +191,29 @@ impl Side {
 }
 
 pub(super) struct World {
+    /// Source of all choices.
     rng: Rng,
+    /// Simulated time.
     now: Instant,
+    /// Both sides.
     pub(super) sides: [Side; 2],
+    /// The trouble of this run.
     trouble: Trouble,
     /// Steps until it strikes.
     fuse: u64,
+    /// The trouble has struck the only link.
     pub(super) link_down: bool,
-    /// How often a link died, and was replaced.
+    /// Links that died.
     pub(super) deaths: u64,
+    /// Moves of a connection to another link.
     pub(super) moves: u64,
     /// Chains that were completed and are not there.
     pub(super) swallowed: u64,
     /// Chains that dead links refused.
     pub(super) refused: u64,
-    /// Chains of what was lent, and parts that were copied in the end.
+    /// Chains that read lent parts.
     pub(super) lent: u64,
+    /// Lent parts that were copied.
     pub(super) copied: u64,
     /// The run had to wait for a deadline other than that of corking.
     pub(super) waited: bool,
@@ -643,7 +665,7 @@ impl World {
             }
             true => good,
             false => {
-                // The last that was told of, and all before it.
+                // The last signalled chain, and all before it.
                 let good = self.rng.range(0, good) as usize;
                 let side = &self.sides[me];
                 let known = |n: &usize| *n == 0 || side.tells(&side.done[*n - 1].0);
@@ -763,8 +785,8 @@ impl World {
         let mut token = None;
         for _ in 0..=last {
             let (chain, read) = side.done.pop_front().unwrap();
-            // Until now the link might have read it once more, and it might have mattered if the
-            // peer's application has not read it.
+            // Until now the link might have read it again, which matters if the peer's application
+            // has not read it.
             let mut read = (chain.start..).zip(read);
             for write in &chain.writes {
                 for i in 0..write.len {

@@ -35,8 +35,8 @@ pub(super) const ORDERLY: [[End; 2]; 4] = [
     [End::HalfClose, End::CloseWhenWritten],
 ];
 
-/// Checks that both applications have read all that the other wrote, to its end, and that nothing had
-/// to be forced or waited for.
+/// Checks that both applications have read all that the other wrote, to its end, and that nothing
+/// had to be forced or waited for.
 pub(super) fn ended_in_order(world: &World) {
     let [a, b] = &world.sides;
     assert_eq!(a.app.read, b.app.to_write, "{}", world.log());
@@ -78,7 +78,7 @@ fn one_way_streams_arrive_although_the_writer_is_gone() {
     });
 }
 
-/// Two ends of all that there are, so that none waits for the other for ever.
+/// Two of all ends, such that neither waits for the other without limit.
 pub(super) fn any_two_ends(rng: &mut Rng) -> [End; 2] {
     const ALL: [End; 6] = [
         End::HalfClose,

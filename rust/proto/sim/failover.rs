@@ -44,7 +44,7 @@ fn nothing_is_lost_when_links_die() {
     }
 }
 
-// FOV-04, FOV-12, ABT-01, CLS-52, CLS-53: C and A that were on their way when a link died arrive, too.
+// FOV-04, FOV-12, ABT-01, CLS-52, CLS-53: C and A that were in flight when a link died arrive, too.
 #[test]
 fn any_two_ends_come_to_an_end_when_links_die() {
     for_seeds(500, |seed| {

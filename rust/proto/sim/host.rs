@@ -81,41 +81,63 @@ pub(super) enum Done {
 
 /// One end of a connection.
 pub(super) struct Half {
+    /// The CLC handshake.
     pub(super) machine: Machine,
+    /// Assembles CLC messages from `stream`.
     pub(super) assembler: Box<Assembler>,
     /// Octets of the peer that TCP has ready.
     pub(super) stream: VecDeque<u8>,
     /// Preparing waits until the peer knows this buffer.
     pub(super) awaits_rmb: Option<usize>,
+    /// The handshake makes the link group.
     pub(super) first_contact: bool,
     /// The machine waits for the LLC side.
     pub(super) links: bool,
+    /// Numbers of the buffer and of the element in it.
     pub(super) element: Option<(usize, usize)>,
+    /// The peer's end, once known.
     pub(super) peer: Option<Endpoint>,
+    /// How the handshake ended.
     pub(super) outcome: Option<Outcome>,
+    /// A CDC message that came before the end of the handshake.
     pub(super) early: Option<Msg>,
+    /// The data core, once the handshake has succeeded.
     pub(super) conn: Option<Conn>,
     /// The peer has reset the TCP connection.
     pub(super) tcp_reset: bool,
+    /// The application.
     pub(super) app: App,
+    /// The send ring.
     pub(super) ring: Vec<u8>,
+    /// There may be something to transmit.
     pub(super) pending: bool,
+    /// The element has been given back.
     pub(super) released: bool,
 }
 
 /// One stack.
 pub(super) struct Host {
+    /// The link group, once there is one.
     pub(super) group: Option<Group<Vec<Entry>>>,
     /// Its queue pair receives.
     pub(super) connected: bool,
+    /// First contact is over.
     pub(super) ready: bool,
+    /// The group has ended.
     pub(super) over: bool,
+    /// Its queue pair sends.
     pub(super) rts: bool,
+    /// Buffers that the peer writes, by number.
     pub(super) rmbs: Vec<Rmb>,
+    /// Connections by alert token.
     pub(super) tokens: BTreeMap<u32, usize>,
+    /// Posted packets, in order.
     pub(super) out: VecDeque<Packet>,
+    /// Completions that were not handled.
     pub(super) done: VecDeque<Done>,
+    /// LLC messages that were not handled.
     pub(super) inbox: VecDeque<[u8; 44]>,
+    /// The ends of all connections, by number.
     pub(super) ends: Vec<Half>,
 }
 
@@ -218,7 +240,7 @@ impl Host {
         (rmb, element)
     }
 
-    /// What the peer is told of an end.
+    /// Addresses and key of an end, as the peer gets them.
     pub(super) fn endpoint(&self, side: usize, c: usize) -> Endpoint {
         let (rmb, element) = self.ends[c].element.unwrap();
         let token = self.rmbs[rmb].token;

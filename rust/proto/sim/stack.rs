@@ -75,14 +75,19 @@ use crate::proto::{
 use std::collections::VecDeque;
 
 struct World {
+    /// Source of all choices.
     rng: Rng,
+    /// Simulated time.
     now: Instant,
+    /// Both stacks.
     hosts: [Host; 2],
+    /// Number of connections in this run.
     connections: usize,
-    /// One handshake in so many fails for want of memory.
+    /// One handshake in this number fails for lack of memory.
     refusals: u64,
     /// Steps until the link dies.
     fuse: Option<u64>,
+    /// The link has died.
     link_down: bool,
 }
 
@@ -546,7 +551,7 @@ impl World {
         }
     }
 
-    /// Lets go of a buffer that nobody uses, now and then.
+    /// Deletes an unused buffer now and then.
     fn retire(&mut self, side: usize) {
         let (now, unlucky) = (self.now, self.rng.one_in(2));
         let host = &mut self.hosts[side];
