@@ -8,7 +8,7 @@ import selectors
 import sys
 import time
 
-# When one guest has failed, the other may finish what it is doing for so long.
+# Time for the other guest to finish its command when one has failed.
 GRACE_SECONDS = 20
 # From "finish" to power-off: unloading modules, scanning for leaks.
 SHUTDOWN_SECONDS = 150
@@ -130,8 +130,8 @@ class Loop:
             self.maybe_bye()
 
     def maybe_bye(self):
-        """Lets the guests power off once the lines of all are empty. Together: what one still sends
-        while it unloads its module would stay in its network card for ever without the other."""
+        """Lets the guests power off once the lines of all are empty. Together: packets that one
+        still sends while it unloads its module would stay in its network card without the other."""
         if self.dismissed or not all(len(self.ended[g]) == 2 for g in self.alive):
             return
         self.dismissed = True
@@ -172,7 +172,7 @@ class Loop:
             self.deadline = min(self.deadline, time.monotonic() + GRACE_SECONDS)
 
     def release(self, g, ended):
-        """`ended` will not come to any barrier any more."""
+        """Releases `g` from its barriers, as `ended` will come to none."""
         if g is ended:
             return
         for waiters in self.waiting[g].values():

@@ -243,7 +243,7 @@ class Soak(unittest.TestCase):
         verdict = self.judge(end(sent=100), end(got=99, send_error=32, server=1), self.FAULT)
         self.assertEqual((verdict.count["lost"], verdict.count["broken"]), (0, 1))
 
-    def test_octets_that_are_wrong_or_of_nobody_are_lost(self):
+    def test_octets_that_are_wrong_or_were_not_sent_are_lost(self):
         for client, server in ((end(sent=100), end(got=5, wrong_at=5, server=1)),
                                (end(sent=4, sending=4), end(got=5, server=1)),
                                (None, end(got=5, server=1))):
