@@ -183,7 +183,7 @@ pub fn delta(before: &Counters, after: &Counters) -> Counters {
         .collect()
 }
 
-/// Of so many connections one may fall back before a measurement is in doubt.
+/// Connections per fallback below which a measurement is in doubt.
 const PER_FALLBACK: u64 = 100;
 
 /// Fallbacks by their reason, as text.

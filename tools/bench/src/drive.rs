@@ -70,8 +70,7 @@ use std::{
 /// Where the server listens.
 const PORT: u16 = 7001;
 
-/// For so long the counters of a device are those that somebody has read before: 10 ms, in ticks of as
-/// much.
+/// Longer than the kernel caches the counters of a device: 10 ms, in ticks of up to 10 ms.
 const COUNTERS_KEPT: Duration = Duration::from_millis(30);
 
 /// How long new sockets poll busily before they sleep, in microseconds.

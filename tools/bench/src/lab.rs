@@ -75,7 +75,7 @@ pub fn run(line: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Asks again and again until there is an answer. For what the kernel does later and tells nobody.
+/// Polls until there is an answer, for work that the kernel does later without an event.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {

@@ -56,7 +56,7 @@ use std::{
 /// Round trips before those that are measured.
 const WARM_UP: u32 = 20;
 
-/// Whom to talk to, in a command line.
+/// The server and how to reach it, in a command line.
 #[derive(Args)]
 pub struct ToArgs {
     /// The sockets to use.
@@ -145,7 +145,7 @@ pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Whom to talk to, how, and how long.
+/// The server, the sockets to it, and the length of the run.
 pub struct Client {
     /// The sockets to use.
     pub family: Family,
@@ -395,7 +395,7 @@ impl Client {
         Ok(outcome)
     }
 
-    /// Connections that have carried one request. The value is measured by whoever started this.
+    /// Connections that have carried one request. The driver measures the value.
     fn idle(&self, count: u32, held: &mut Vec<TcpStream>) -> Result<Outcome> {
         let start = Instant::now();
         for _ in 0..count {

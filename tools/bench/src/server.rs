@@ -66,7 +66,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let listener = sock::serve(args.family, args.at)?;
     println!("ready");
     thread::spawn(|| {
-        // An error means that whoever started this is gone.
+        // An error means that the parent process is gone.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         process::exit(0);
     });

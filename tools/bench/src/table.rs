@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missed_target_names_who_misses_it_too() {
+    fn missed_target_names_the_others_that_miss_it() {
         let mut samples = Vec::new();
         for (transport, value) in [("c", 20.0), ("ours", 18.0), ("raw", 16.0), ("unix", 14.0)] {
             samples.push(sample(transport, 1, value));

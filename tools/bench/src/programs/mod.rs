@@ -34,7 +34,7 @@ const VALUE: u32 = 64;
 /// Requests that redis-benchmark makes for each second that others run: it stops by their number.
 const REDIS_REQUESTS: f64 = 5_000.0;
 
-/// For so many connections that are made at first wrk runs a second at least.
+/// Connections for which wrk runs one second at least: it makes all of them first.
 const CONNECTIONS: f64 = 50.0;
 
 /// The file that nginx serves, and its octets.
@@ -56,11 +56,11 @@ const NGINX_HTTP: &str =
 /// A program and what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
-    /// redis-benchmark with so many connections reads a value.
+    /// redis-benchmark with this number of connections reads a value.
     RedisGet(u32),
     /// The same, writing it.
     RedisSet(u32),
-    /// wrk with so many connections asks nginx for a small file.
+    /// wrk with this number of connections asks nginx for a small file.
     Wrk(u32),
     /// The same with a connection for each request.
     WrkClose(u32),
@@ -79,7 +79,7 @@ impl Program {
             ("wrk", &[conns]) => Some(Self::Wrk(conns)),
             ("wrk-close", &[conns]) => Some(Self::WrkClose(conns)),
             ("iperf3", []) => Some(Self::Iperf3),
-            // Its own header needs so much.
+            // The header of sockperf takes 14 octets.
             ("sockperf", &[size]) if size >= 14 => Some(Self::Sockperf(size)),
             _ => None,
         }
@@ -164,7 +164,7 @@ impl Program {
         Ok(command)
     }
 
-    /// What is to be done at the server before anything is measured, by other ways than the network.
+    /// The command that prepares the server before the measurement, without the network.
     fn prepare(self, folder: &Path) -> Option<Command> {
         let Self::RedisGet(_) = self else {
             return None;

@@ -10,7 +10,7 @@ use anyhow::{
 };
 use serde_json::Value;
 
-/// Of so many requests of wrk one may fail.
+/// Requests of wrk of which one may fail.
 const PER_FAILURE: u64 = 100;
 
 /// The CSV of redis-benchmark, which does not say how many requests there were.

@@ -113,23 +113,33 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: It was allocated with this layout, and is not registered any more: the endpoint
-        // lets go of the registration first.
+        // SAFETY: It was allocated with this layout, and is not registered: the endpoint drops the
+        // registration first.
         unsafe { dealloc(self.start.as_ptr(), self.layout) };
     }
 }
 
 /// A reliable connection with what it needs.
 pub struct Endpoint {
+    /// The open device.
     context: NonNull<ibv_context>,
+    /// Protection domain of `qp` and `mr`.
     pd: NonNull<ibv_pd>,
+    /// Completion channel on which a sleeping wait blocks.
     channel: NonNull<ibv_comp_channel>,
+    /// Completion queue of sends and receives.
     cq: NonNull<ibv_cq>,
+    /// The queue pair.
     qp: NonNull<ibv_qp>,
+    /// Registration of `memory`.
     mr: NonNull<ibv_mr>,
+    /// The buffer that both sides read and write.
     memory: Memory,
+    /// GID of the local port.
     gid: [u8; 16],
+    /// Index of that GID in the table of the port.
     gid_index: u8,
+    /// MTU of the path, as verbs encode it.
     mtu: ibv_mtu,
 }
 
@@ -470,7 +480,7 @@ impl Endpoint {
         }
         // SAFETY: The octet is in the buffer.
         let octet = unsafe { self.memory.start.as_ptr().add(at) };
-        // SAFETY: It lives as long as this; nobody here has another kind of reference to it, and
+        // SAFETY: It lives as long as this object, which makes only atomic references to it, and
         // the device writes whole octets.
         Ok(unsafe { AtomicU8::from_ptr(octet) })
     }

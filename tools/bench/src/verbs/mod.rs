@@ -2,7 +2,7 @@
 
 //! Raw verbs: what the device can do without anything above it. A reliable connection between two
 //! programs, bandwidth by RDMA write, round trips by send (sleeping) and by RDMA write (polling), and
-//! requests and responses as SMC-R puts them on the wire: a write and a message that tells of it.
+//! requests and responses as SMC-R puts them on the wire: a write and a message that announces it.
 
 mod ffi;
 
@@ -52,7 +52,7 @@ use std::{
 /// Work requests that may be under way.
 const DEPTH: u32 = 64;
 
-/// One of so many work requests asks for a completion.
+/// Work requests of which one is signalled.
 const SIGNAL: u32 = 16;
 
 /// Requests that are under way at most: each takes two work requests.
@@ -190,7 +190,7 @@ impl Peer {
         })
     }
 
-    /// Counts requests; says whether the last of them has to tell of its completion.
+    /// Counts requests; returns whether the last of them must be signalled.
     fn count(&mut self, requests: u32) -> bool {
         self.unsignaled += requests;
         let signaled = self.unsignaled >= SIGNAL;
@@ -224,7 +224,7 @@ impl Peer {
         Ok(last)
     }
 
-    /// Sends a message as SMC-R does: it is written, and another one tells of that.
+    /// Sends a message as SMC-R does: a write, and a message that announces it.
     fn send(&mut self, what: u8) -> Result<()> {
         self.end.set_octet(self.size, what)?;
         let signaled = self.count(2);
@@ -240,7 +240,7 @@ pub fn serve(args: &ServeArgs) -> Result<()> {
     let listener = TcpListener::bind(args.at)?;
     println!("ready");
     thread::spawn(|| {
-        // An error means that whoever started this is gone.
+        // An error means that the parent process is gone.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         process::exit(0);
     });
@@ -328,7 +328,7 @@ fn bulk(mut peer: Peer, time: Duration) -> Result<Outcome> {
     })
 }
 
-/// Requests and responses, so many at a time as can be on a queue pair.
+/// Requests and responses, as many in flight as fit on a queue pair, up to `count`.
 fn requests(mut peer: Peer, count: u32, time: Duration) -> Result<Outcome> {
     let start = Instant::now();
     let mut under_way = count.min(WINDOW);

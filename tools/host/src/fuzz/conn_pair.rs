@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Two connections against each other, with everything that callers may do in any order: neither
-//! takes the other's messages for wrong, each byte arrives once and in its place, and what was
-//! written arrives in the end unless somebody ended the connection.
+//! takes the other's messages for wrong, each byte arrives once and in its place, and all written
+//! data arrives in the end unless an input ended the connection.
 
 use super::input::Input;
 use crate::proto::{
@@ -26,7 +26,7 @@ const SIZES: [u32; 4] = [40, 57, 64, 90];
 /// Largest of them.
 const ROOM: usize = 90;
 
-/// A chain on its way: writes as (place, octets), and the message behind them.
+/// A chain in flight: writes as (place, octets), and the message behind them.
 struct Chain {
     writes: Vec<(usize, Vec<u8>)>,
     cdc: [u8; 44],
@@ -35,12 +35,17 @@ struct Chain {
 
 /// One end with its memory.
 struct Side {
+    /// The core.
     conn: Conn,
+    /// The send ring.
     ring: [u8; ROOM],
+    /// The receive element that the other side writes.
     element: [u8; ROOM],
-    /// Bytes its program wrote, and read.
+    /// Bytes that its program wrote.
     written: u64,
+    /// Bytes that its program read.
     read: u64,
+    /// Chains in flight, in order.
     flying: VecDeque<Chain>,
     /// Chains that arrived and have not been reported.
     arrived: VecDeque<Token>,
@@ -195,7 +200,7 @@ pub fn conn_pair(octets: &[u8]) {
                 side.transmit(now, true);
             }
             13 => {
-                // Short enough that nobody gives up waiting.
+                // Shorter than all timeouts.
                 now = now.saturating_add(Duration::from_millis(u64::from(input.byte() & 31)));
                 let _ = side.conn.handle_timeout(now);
             }
@@ -237,7 +242,7 @@ fn turn(now: Instant, side: &mut Side, other: &mut Side) -> bool {
     moved | (side.read != before)
 }
 
-/// Nobody has ended the connection, so all that was written arrives.
+/// Checks that all written data arrives, as no input has ended the connection.
 fn settle(mut now: Instant, a: &mut Side, b: &mut Side) {
     loop {
         let mut moved = false;

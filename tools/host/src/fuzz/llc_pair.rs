@@ -75,15 +75,21 @@ struct End {
 
 /// One side with its engine.
 struct Side {
+    /// The core.
     group: Group<Vec<Entry>>,
+    /// The queue pairs.
     ends: Vec<End>,
+    /// Number of ports.
     ports: u8,
+    /// Number of the next queue pair.
     next_qpn: u32,
+    /// Numbers of its buffers.
     rmbs: Vec<u16>,
+    /// The core has ended the group.
     over: bool,
 }
 
-/// A message on its way.
+/// A message in flight.
 struct Post {
     from: usize,
     qpn: u32,
@@ -242,7 +248,7 @@ impl Host for Engine<'_> {
 }
 
 impl World {
-    /// Two sides before first contact, with so many ports each.
+    /// Two sides before first contact, with `ports` ports each.
     fn new(ports: [u8; 2], max_links: [u8; 2]) -> Self {
         let sides = [CLIENT, SERVER].map(|side| {
             let qpns = [0x10, 0x11];
@@ -544,7 +550,7 @@ pub fn llc_pair(octets: &[u8]) {
             0..=8 => world.carry(usize::from(choice >> 4)),
             9..=12 => world.command(side, &mut input),
             13 => {
-                // Whoever waits for a message that is still under way may give up.
+                // A side that waits for a message in flight may time out.
                 world.disturbed |= !world.wire.is_empty();
                 let span = Duration::from_millis(u64::from(input.short()) >> 3);
                 world.now = world.now.saturating_add(span);
@@ -558,7 +564,7 @@ pub fn llc_pair(octets: &[u8]) {
         }
     }
     world.settle();
-    // Who has not noticed the death of a link does now.
+    // Each side that has not noticed the death of a link does now.
     for side in [CLIENT, SERVER] {
         for end in world.sides[side].ends.clone() {
             if end.dead {

@@ -52,8 +52,11 @@ struct Plan {
     client_has_link: bool,
     /// The client declines in place of the Proposal.
     client_opens: bool,
+    /// Preparation succeeds at the client; otherwise it is short of memory.
     client_prepares: bool,
+    /// Preparation succeeds at the server; otherwise it is short of memory.
     server_prepares: bool,
+    /// The server connects the link; otherwise that fails.
     server_connects: bool,
     /// Outcome of the LLC exchange: 0 ready, 1 client declines, 2 server declines, 3 client aborts.
     llc: u8,
@@ -97,7 +100,7 @@ impl Side {
     }
 }
 
-/// Runs a handshake; `choices` decides who moves and how far. Gives both outcomes.
+/// Runs a handshake; `choices` picks the side that moves and how far. Returns both outcomes.
 fn run(
     plan: Plan,
     proposal: Proposal,
@@ -299,7 +302,7 @@ proptest! {
         end in endpoint(),
         choices in vec(any::<u8>(), 16..200),
     ) {
-        // Everyone gets a turn.
+        // Both sides get a turn.
         let choices: Vec<u8> = choices.into_iter().chain([0xfc, 0xfd, 0xfe, 0xff]).collect();
         let [first_contact, client_has_link, client_opens, client_prepares, server_prepares, server_connects] = flags;
         let plan = Plan {

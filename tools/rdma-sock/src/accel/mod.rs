@@ -46,6 +46,7 @@ const SCHEMA_VERSION: u32 = 1;
 /// What `accel status` tells.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
+    /// Version of this format.
     schema_version: u32,
     /// The program is attached and decides.
     attached: bool,
@@ -55,6 +56,7 @@ pub(crate) struct Report {
     sockets_turned: u64,
     /// Sockets of selected programs left as TCP because the kernel did not have the protocol.
     sockets_left_tcp: u64,
+    /// The selectors, with the number of their programs' sockets.
     selectors: Vec<SelectorReport>,
 }
 

@@ -319,8 +319,8 @@ pub(super) fn remove() -> Result<()> {
     ignore_absence(fs::remove_dir(&dir)).with_context(|| dir.display().to_string())
 }
 
-/// Refuses a folder that a user has made, or can write to: pins in it may be anything. A BPF file
-/// system that everybody may write to is sticky, so root's folder cannot be replaced after the check.
+/// Refuses a folder that a user has made, or can write to: pins in it may be anything. A
+/// world-writable BPF file system is sticky, so root's folder cannot be replaced after the check.
 /// False if there is no folder.
 fn check_folder(dir: &Path) -> Result<bool> {
     let found = match fs::symlink_metadata(dir) {

@@ -27,7 +27,7 @@ pub(super) const COMM_LEN: usize = 16;
 
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 const MOUNTS: &str = "/proc/self/mountinfo";
-/// Names a cgroup that may have no path any more.
+/// Names a cgroup that may have been removed, by its number.
 const ID_PREFIX: &str = "id:";
 
 /// One way to select programs.

@@ -38,14 +38,21 @@ const SCHEMA_VERSION: u32 = 1;
 /// Everything that `status --json` tells. The manual page documents it.
 #[derive(Debug, Serialize)]
 struct Report {
+    /// Version of this format.
     schema_version: u32,
+    /// The kernel module.
     module: Module,
     /// None if this user may not see it.
     acceleration: Option<accel::Report>,
+    /// Ports of RDMA devices.
     devices: Vec<Device>,
+    /// Connections of this network namespace.
     connections: Vec<Connection>,
+    /// Links of its link groups.
     link_groups: Vec<Link>,
+    /// Counters of the module, by name.
     counters: Map<String, Value>,
+    /// Fallbacks by their reason.
     fallback_reasons: Vec<reason::Count>,
 }
 

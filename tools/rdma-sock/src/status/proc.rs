@@ -84,7 +84,7 @@ impl Files {
     }
 }
 
-/// A line of `key=value` words. Taking a key removes it, so what is left is what nobody knew.
+/// A line of `key=value` words. Taking a key removes it, so the unknown keys are left.
 struct Record(BTreeMap<String, String>);
 
 /// What is left of a record when all known words are taken; decimal numbers are numbers.
@@ -148,22 +148,32 @@ pub(super) struct Connection {
     pub(super) role: Option<String>,
     /// `smc` (payload goes by RDMA), `tcp` (it fell back) or `pending`.
     pub(super) mode: Option<String>,
+    /// State of the connection.
     pub(super) state: Option<String>,
+    /// Local address and port.
     pub(super) local: Option<String>,
+    /// Address and port of the peer.
     pub(super) peer: Option<String>,
     /// Why TCP: a code as in the Decline message, and its name.
     pub(super) reason: Option<String>,
+    /// Name of the reason.
     pub(super) reason_name: Option<String>,
     /// Payload by RDMA.
     pub(super) tx_bytes: Option<u64>,
+    /// Payload received by RDMA, in octets.
     pub(super) rx_bytes: Option<u64>,
     /// Payload over TCP, in both directions.
     pub(super) tcp_bytes: Option<u64>,
+    /// Inode number of the socket.
     pub(super) ino: Option<u64>,
+    /// User that the socket belongs to.
     pub(super) uid: Option<u64>,
+    /// ID of the link group.
     pub(super) lgr: Option<String>,
+    /// RDMA device.
     pub(super) dev: Option<String>,
     #[serde(flatten)]
+    /// Words that this program does not know.
     other: Other,
 }
 
@@ -209,17 +219,24 @@ impl Connection {
 /// One line of `devices`: a port of an RDMA device.
 #[derive(Debug, Serialize)]
 pub(super) struct Device {
+    /// Name of the RDMA device.
     pub(super) dev: Option<String>,
+    /// Number of the port, from 1.
     pub(super) port: Option<u64>,
     /// The network device, by number and by name.
     pub(super) ifindex: Option<u64>,
+    /// Name of the network device.
     pub(super) netdev: Option<String>,
+    /// State of the port.
     pub(super) state: Option<String>,
+    /// A GID of the port.
     pub(super) gid: Option<String>,
+    /// Ethernet address of the port.
     pub(super) mac: Option<String>,
-    /// SMC can use it; nobody knows without the module.
+    /// SMC can use it; `None` without the module, which alone knows.
     pub(super) usable: Option<bool>,
     #[serde(flatten)]
+    /// Words that this program does not know.
     other: Other,
 }
 
@@ -265,17 +282,28 @@ fn netdev_name(ifindex: u64) -> Option<String> {
 /// One line of `links`.
 #[derive(Debug, Serialize)]
 pub(super) struct Link {
+    /// ID of the link group.
     pub(super) lgr: Option<String>,
+    /// `client` or `server`.
     pub(super) role: Option<String>,
+    /// Peer ID of the other stack; this module does not print it.
     pub(super) peer: Option<String>,
+    /// GID of the peer's port.
     pub(super) peer_gid: Option<String>,
+    /// RDMA device.
     pub(super) dev: Option<String>,
+    /// State of the link.
     pub(super) state: Option<String>,
+    /// Connections that write by the link.
     pub(super) conns: Option<u64>,
+    /// RMBs of the group.
     pub(super) rmbs: Option<u64>,
+    /// Number of the queue pair.
     pub(super) qpn: Option<String>,
+    /// Number of the peer's queue pair.
     pub(super) peer_qpn: Option<String>,
     #[serde(flatten)]
+    /// Words that this program does not know.
     other: Other,
 }
 
