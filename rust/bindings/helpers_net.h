@@ -163,7 +163,7 @@ void rdma_sock_helper_init_wait_func(struct wait_queue_entry *entry,
 bool rdma_sock_helper_signal_pending(void);
 void rdma_sock_helper_wake_one(struct wait_queue_head *head);
 
-/* linux/skbuff.h, net/ip.h, net/ipv6.h, linux/tcp.h: segments on their way out and in */
+/* linux/skbuff.h, net/ip.h, net/ipv6.h, linux/tcp.h: outgoing and incoming segments */
 struct sock *rdma_sock_helper_skb_sk(const struct sk_buff *skb);
 u8 *rdma_sock_helper_skb_tcp(const struct sk_buff *skb);
 u32 rdma_sock_helper_skb_tail_len(const struct sk_buff *skb);

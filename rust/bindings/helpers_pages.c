@@ -53,7 +53,7 @@ void rdma_sock_helper_unpin_page(struct page *page)
 	unpin_user_page(page);
 }
 
-/* NULL if nobody wants to be told. */
+/* NULL for a message without a notification. */
 struct ubuf_info *rdma_sock_helper_zerocopy_begin(struct sock *sk, struct msghdr *msg, size_t len)
 {
 	struct ubuf_info *uarg = msg->msg_ubuf;

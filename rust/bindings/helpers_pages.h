@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Pages that a message is made of, and who is told when they are not needed any more. */
+/* The pages of a message, and the notification of their owner when they are free. */
 #ifndef RDMA_SOCK_HELPERS_PAGES_H
 #define RDMA_SOCK_HELPERS_PAGES_H
 

@@ -121,8 +121,8 @@ unsafe impl Send for Notice {}
 unsafe impl Sync for Notice {}
 
 impl Notice {
-    /// Makes one for a call that sends `len` octets. `None` if the socket has no SO_ZEROCOPY:
-    /// MSG_ZEROCOPY has no meaning without it. Context: may sleep.
+    /// Makes one for a call that sends `len` octets. `None` without MSG_ZEROCOPY and io_uring's
+    /// callback. Without SO_ZEROCOPY the flag has no meaning. Context: may sleep.
     ///
     /// # Errors
     ///
