@@ -14,11 +14,11 @@ use kernel::{
     },
 };
 
-/// How much of something there is. Any context.
+/// How much of something there is. Context: any.
 pub(crate) struct Account(Atomic<u64>);
 
 impl Account {
-    /// Nothing yet. Sleeps.
+    /// Nothing yet. Context: may sleep.
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(Self(Atomic::new(0u64)), GFP_KERNEL)?)
     }
@@ -34,7 +34,7 @@ impl Account {
         share.is_within.then_some(share)
     }
 
-    /// Adds `more`, and tells whether that exceeds `most`.
+    /// Adds `more`, and returns whether that exceeds `most`.
     pub(super) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
         let before = self.0.fetch_add(more, Relaxed);
         Share {
@@ -45,7 +45,7 @@ impl Account {
     }
 }
 
-/// A part of an [`Account`], given back on drop. Any context.
+/// A part of an [`Account`], given back on drop. Context: any.
 pub(crate) struct Share {
     pub(super) account: Arc<Account>,
     amount: u64,

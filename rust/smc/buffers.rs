@@ -57,7 +57,7 @@ pub(crate) enum Taken {
 }
 
 impl Inner {
-    /// Makes a new RMB with a key on every link. Sleeps.
+    /// Makes a new RMB with a key on every link. Context: may sleep.
     pub(super) fn add_rmb(
         &mut self,
         payer: &Payer,
@@ -94,7 +94,7 @@ impl Inner {
     }
 
     /// Has the peer forget RMBs that were not used since the last look, but for the first, when it
-    /// is time to. Sleeps.
+    /// is time to. Context: may sleep.
     pub(super) fn return_unused(&mut self, now: Instant) {
         if !self.pool.is_search_due(now, self.rmbs.len()) {
             return;
@@ -116,7 +116,7 @@ impl Inner {
         }
     }
 
-    /// An RMB came to nothing, or the peer has forgotten it. Sleeps.
+    /// An RMB came to nothing, or the peer has forgotten it. Context: may sleep.
     pub(super) fn forget_rmb(&mut self, id: RmbId) {
         for end in self.ends.iter().flatten() {
             if let Some(rmb) = self.rmbs.iter().find(|rmb| rmb.id == id) {
@@ -141,13 +141,13 @@ impl Inner {
 }
 
 impl LinkGroup {
-    /// The size of a buffer for another connection. Any context.
+    /// The size of a buffer for another connection. Context: any.
     pub(crate) fn buffer_size(&self, wanted: WantedSize) -> BufSize {
         let live = self.tokens.lock().live();
         wanted.size(self.settings.shares_buffers(), live)
     }
 
-    /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Sleeps.
+    /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Context: may sleep.
     pub(crate) fn take_rmbe(
         self: &Arc<Self>,
         payer: &Payer,
@@ -191,7 +191,7 @@ impl LinkGroup {
         Ok(Taken::Wait)
     }
 
-    /// Tells the peer of the RMBs that are registered on all links. Sleeps.
+    /// Tells the peer of the RMBs that are registered on all links. Context: may sleep.
     fn announce(inner: &mut Inner) -> Result {
         let Inner {
             rmbs, llc, ends, ..
@@ -213,7 +213,7 @@ impl LinkGroup {
     }
 
     /// Registers the next RMB that is new to a link, without the group's mutex, as that may wait
-    /// for the peer. Returns whether there was one. Sleeps.
+    /// for the peer. Returns whether there was one. Context: may sleep.
     fn register_next(&self) -> bool {
         let (rmb, channel, link) = {
             let mut inner = self.inner.lock();

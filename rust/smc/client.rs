@@ -52,12 +52,18 @@ struct News {
 /// What the client keeps per device.
 #[pin_data]
 pub(crate) struct SmcDevice {
+    /// The device.
     device: Arc<Device>,
+    /// Work queues of the engine.
     context: Arc<Context>,
+    /// The list that the device is in.
     devices: Arc<DeviceList>,
+    /// The user of ports, which gets the events.
     user: Arc<dyn PortUser>,
+    /// Events that the work item has yet to handle.
     #[pin]
     news: SpinLockBh<News>,
+    /// Handles the events.
     #[pin]
     work: Deferred<SmcDevice>,
 }

@@ -2,9 +2,9 @@
 
 //! Sock locks that a program has when a work item wants them.
 //!
-//! A program keeps the lock of its sock for any time that it chooses, by a page fault under the lock
-//! that it does not resolve. So no work item waits for such a lock: the item goes, the call that had
-//! the lock kicks it when it returns, and a timer does so if that call never looks.
+//! A program keeps the lock of its sock for any time that it chooses, by a page fault under the
+//! lock that it does not resolve. So no work item waits for such a lock: the item goes, the call
+//! that had the lock kicks it when it returns, and a timer does so if that call never looks.
 
 use crate::proto::base::{
     retry::Backoff,

@@ -31,7 +31,9 @@ pub(crate) struct Context {
     pub(super) closings: WorkQueue,
     /// Runs what link groups do: LLC, registrations, ends of links.
     pub(super) links: WorkQueue,
+    /// Link groups made so far, for their IDs.
     groups_made: Atomic<u32>,
+    /// Links made so far, for their IDs.
     links_made: Atomic<u32>,
     /// When something about a peer was logged last, in nanoseconds.
     logged: Atomic<u64>,

@@ -72,11 +72,11 @@ const NO_WRITE: Write = Write {
     raddr: 0,
 };
 
-/// What a connection holds of the devices. Let go of in process context.
+/// A connection's references to device objects. Their drop may sleep.
 pub(crate) struct Hold {
     /// Where it sends.
     pub(crate) route: Route,
-    /// Where it is to send as soon as nothing is on its way any more.
+    /// The route to move to as soon as no chain is in flight.
     pub(crate) next: Option<Next>,
     pub(crate) rmbe: Rmbe,
     pub(crate) sendbuf: Arc<SendBuffer>,
@@ -84,13 +84,17 @@ pub(crate) struct Hold {
 
 /// The data side of a connection that uses SMC-R.
 pub(crate) struct Data {
+    /// The protocol core of the connection.
     pub(crate) core: Conn,
     /// The token the peer names this connection by.
     pub(crate) token: AlertToken,
+    /// The link group.
     pub(crate) group: Arc<LinkGroup>,
     /// `None` once the link is lost; received data stays readable in `memory`.
     pub(crate) hold: Option<Hold>,
+    /// The memory of the RMB that has the connection's element.
     pub(crate) memory: Arc<PeerMemory>,
+    /// Number of the element in `memory`, from 0.
     pub(crate) element: usize,
     /// The element begins with an eye catcher.
     pub(crate) eye_catcher: bool,
@@ -102,6 +106,7 @@ pub(crate) struct Data {
     pub(crate) armed: Option<Instant>,
     /// Pages that programs have lent.
     pub(super) lent_pages: LentPages,
+    /// Traffic so far.
     pub(crate) counters: Traffic,
     /// When unread data came, if the program wants to know.
     pub(crate) arrivals: Arrivals,

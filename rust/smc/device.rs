@@ -38,7 +38,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// Whether the port still has the address. Sleeps.
+    /// Whether the port still has the address. Context: may sleep.
     pub(crate) fn is_current(&self) -> bool {
         self.device.has_gid(self.port, &self.gid)
     }
@@ -81,7 +81,7 @@ impl DeviceList {
     }
 
     /// Copies the list of devices. The caller looks at them without the lock of the list, so that a
-    /// slow driver delays no user of another device. Sleeps.
+    /// slow driver delays no user of another device. Context: may sleep.
     pub(crate) fn known(&self) -> Result<KVec<Arc<Device>>> {
         let devices = self.list.lock();
         let mut known = KVec::with_capacity(devices.len(), GFP_KERNEL)?;
@@ -89,7 +89,7 @@ impl DeviceList {
         Ok(known)
     }
 
-    /// Whether any device could carry SMC-R for this network namespace. Sleeps.
+    /// Whether any device could carry SMC-R for this network namespace. Context: may sleep.
     pub(crate) fn serve(&self, net_cookie: u64) -> bool {
         self.known().is_ok_and(|devices| {
             devices.iter().any(|device| {
@@ -99,7 +99,7 @@ impl DeviceList {
     }
 
     /// Finds the path for a connection that leaves by `egress` from the address `ip` (IPv4 in
-    /// mapped form). Sleeps.
+    /// mapped form). Context: may sleep.
     pub(crate) fn find_path(&self, net_cookie: u64, egress: &Egress, ip: [u8; 16]) -> Option<Path> {
         let want = GidWant {
             v1: true,
@@ -119,7 +119,7 @@ impl DeviceList {
     }
 
     /// Finds a port for another link of a group: in the network of `path`, and not one that
-    /// `taken` names (`SMCR-LLF-10`, `SMCR-LLF-14`, `SMCR-LLF-20`). Sleeps.
+    /// `taken` names (`SMCR-LLF-10`, `SMCR-LLF-14`, `SMCR-LLF-20`). Context: may sleep.
     pub(crate) fn find_other(
         &self,
         net_cookie: u64,
@@ -139,7 +139,7 @@ impl DeviceList {
     }
 }
 
-/// A user of ports, which learns of their changes. Context of all methods: may sleep.
+/// A user of ports, notified of their changes. Context: may sleep.
 pub(crate) trait PortUser: Send + Sync {
     /// A device or a port has become usable.
     fn ports_added(&self);

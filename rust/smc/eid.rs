@@ -35,14 +35,14 @@ impl Eids {
         Arc::pin_init(pin_init!(Self { nets <- nets }), GFP_KERNEL)
     }
 
-    /// The identifiers of a namespace. Sleeps.
+    /// The identifiers of a namespace. Context: may sleep.
     pub(crate) fn of(&self, net_cookie: u64) -> EidList {
         let nets = self.nets.lock();
         let found = nets.iter().find(|net| net.cookie == net_cookie);
         found.map_or(EidList::EMPTY, |net| net.list)
     }
 
-    /// Sets the identifiers of a namespace, for what comes from now on. Sleeps.
+    /// Sets the identifiers of a namespace, for what comes from now on. Context: may sleep.
     pub(crate) fn set(&self, net_cookie: u64, list: EidList) -> Result {
         let mut nets = self.nets.lock();
         nets.retain(|net| net.cookie != net_cookie);

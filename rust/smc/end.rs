@@ -59,7 +59,7 @@ const LONG_BYTES: u16 = 8192;
 
 const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
 
-/// A device that has fewer slots than the administrator wants has at least so many.
+/// Least number of slots of a device that has fewer than the administrator wants.
 const LEAST_SLOTS: u16 = 16;
 
 /// The configuration of a new end.
@@ -90,8 +90,8 @@ pub(crate) struct End {
     pub(crate) peer: Option<PeerLink>,
     /// The queue pair.
     pub(crate) channel: Arc<Channel<Link>>,
-    /// How many messages of connections can be on their way, and how many messages can arrive before
-    /// any is handled.
+    /// Messages of connections that can be in flight, and messages that can arrive before any is
+    /// handled.
     pub(crate) slots: (u16, u16),
     /// What completions do.
     pub(super) link: Arc<Link>,
@@ -110,7 +110,8 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`). Sleeps.
+    /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`).
+    /// Context: may sleep.
     pub(super) fn new(
         owner: Arc<dyn LinkOwner>,
         slot: Slot,
@@ -177,7 +178,7 @@ impl End {
         Qpn::new(self.channel.qpn())
     }
 
-    /// What LLC is told of it.
+    /// The end as LLC announces it.
     pub(super) fn local(&self) -> LocalLink {
         LocalLink {
             mac: self.path.mac(),
@@ -197,12 +198,13 @@ impl End {
         self.is_on(device) && self.path.port == port
     }
 
-    /// Gets a key for the RMB on this link, which the peer may be told (`SMCR-RMB-20`). Sleeps.
+    /// Gets a key for the RMB on this link, which may be announced to the peer (`SMCR-RMB-20`).
+    /// Context: may sleep.
     pub(super) fn map(&self, rmb: &Rmb) -> Result {
         rmb.map(self.slot, &self.pd)
     }
 
-    /// Connects to the peer's queue pair: RTR (`SMCR-LNK-06`, `SMCR-LNK-09`). Sleeps.
+    /// Connects to the peer's queue pair: RTR (`SMCR-LNK-06`, `SMCR-LNK-09`). Context: may sleep.
     pub(super) fn connect(&mut self, peer: &PeerLink, psn: Psn, mtu: Mtu) -> Result {
         self.channel.to_rtr(&ChannelPeer {
             qpn: peer.qpn.get(),
@@ -216,7 +218,7 @@ impl End {
         Ok(())
     }
 
-    /// Lets the queue pair send: RTS (`SMCR-LNK-07`, `SMCR-LNK-08`). Sleeps.
+    /// Lets the queue pair send: RTS (`SMCR-LNK-07`, `SMCR-LNK-08`). Context: may sleep.
     pub(super) fn start_sending(&mut self) -> Result {
         self.channel.to_rts(self.psn.get())?;
         self.sends = true;
@@ -225,7 +227,7 @@ impl End {
     }
 
     /// Makes the keys of these RMBs valid. Nothing has been sent on the link yet, so that it does
-    /// not wait for the peer. Sleeps.
+    /// not wait for the peer. Context: may sleep.
     pub(super) fn activate(&self, rmbs: &[Arc<Rmb>]) -> Result {
         rmbs.iter()
             .try_for_each(|rmb| rmb.activate(self.slot, &self.channel))
@@ -250,7 +252,7 @@ impl End {
                 LlcMessage::Long(msg) => slot.post_long(Tag::Llc(kind), msg),
             };
             match posted {
-                // The end of the long message that is on its way continues.
+                // The completion of the posted long message continues.
                 Err((error, _)) if error == EBUSY => return None,
                 _ => drop(self.unsent.pop()),
             }
@@ -263,7 +265,7 @@ impl End {
     }
 
     /// Ends the queue pair: all that was posted comes back, and the peer writes no more by this
-    /// link. Then takes the registrations back. Sleeps.
+    /// link. Then takes the registrations back. Context: may sleep.
     pub(super) fn close(&self, rmbs: &[Arc<Rmb>]) {
         self.channel.shutdown();
         for rmb in rmbs {

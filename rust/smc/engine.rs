@@ -19,12 +19,19 @@ use kernel::{
 
 /// The registries that all sockets share.
 pub(crate) struct Engine {
+    /// Work queues and the log limit.
     pub(super) context: Arc<Context>,
+    /// RDMA devices that can be used.
     pub(super) devices: Arc<DeviceList>,
+    /// Link groups of the host.
     pub(super) groups: Arc<LinkGroups>,
+    /// Network namespaces that have had a socket.
     pub(super) nets: Arc<Nets>,
+    /// Settings, by namespace.
     pub(super) sysctls: Arc<Sysctls>,
+    /// Enterprise identifiers, by namespace.
     pub(super) eids: Arc<Eids>,
+    /// Buffer memory of the host, and its limits.
     pub(super) quotas: Arc<Quotas>,
 }
 

@@ -2,9 +2,9 @@
 
 //! How a connection moves from one link to another.
 //!
-//! Source: RFC 7609 sections 2.3 and 4.6 (`SMCR-FOV-01..22`). The link group decides; the core of the
-//! connection (`proto::cdc`) knows what has to be said and repeated on the new link. Each side moves
-//! its own direction by itself (`SMCR-FOV-02`, `SMCR-FOV-18`).
+//! Source: RFC 7609 sections 2.3 and 4.6 (`SMCR-FOV-01..22`). The link group decides; the core of
+//! the connection (`proto::cdc`) knows what has to be said and repeated on the new link. Each side
+//! moves its own direction by itself (`SMCR-FOV-02`, `SMCR-FOV-18`).
 
 use super::{
     connection::Connection,
@@ -117,7 +117,8 @@ impl Member for Connection {
 }
 
 impl Connection {
-    /// Does what [`Member::migrate`] asked for, if it is time. Process context.
+    /// Moves to the route given to [`Member::migrate`], if no chain is in flight.
+    /// Context: may sleep.
     pub(super) fn move_if_idle(self: &Arc<Self>) {
         let old = self.update(|data, _| {
             if !data.may_move() {

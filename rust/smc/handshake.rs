@@ -42,7 +42,9 @@ impl Mail {
 
 /// A handshake under way.
 pub(crate) struct Handshake {
+    /// The CLC state machine.
     pub(super) machine: Machine,
+    /// Assembles messages from the TCP stream.
     pub(super) assembler: Assembler,
     /// A message TCP has not taken completely.
     pub(super) out: Option<(Bytes, usize)>,

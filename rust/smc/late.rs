@@ -3,15 +3,16 @@
 //! CLC messages that come when no handshake reads them any longer.
 //!
 //! A Proposal:
-//! A server gives up waiting for a client that sends nothing at all: something on the way may have
-//! taken the option out of the SYN-ACK, and then the connection is plain TCP for the client
-//! (`SMCR-TCP-18`, `SMCR-FBK-03`), which may be waiting for the server to speak first. But the
-//! client may also just have been slow. The application can send at once; before it reads, its
-//! first octets are looked at. If they are the start of a CLC message, the client's handshake has
-//! timed out here, and the connection ends as it does for every such timeout (`SMCR-CLC-11`).
+//! A server gives up waiting for a client that sends nothing at all: a middlebox may have taken the
+//! option out of the SYN-ACK, and then the connection is plain TCP for the client (`SMCR-TCP-18`,
+//! `SMCR-FBK-03`), which may be waiting for the server to speak first. But the client may also just
+//! have been slow. The application can send at once; before it reads, its first octets are looked
+//! at. If they are the start of a CLC message, the client's handshake has timed out here, and the
+//! connection ends as it does for every such timeout (`SMCR-CLC-11`).
 //!
-//! A Decline: if the RDMA link fails for both sides at the same time, each declines and goes on with
-//! TCP. The Decline of the peer is then in front of the application's octets, and is taken away.
+//! A Decline: if the RDMA link fails for both sides at the same time, each declines and goes on
+//! with TCP. The Decline of the peer is then in front of the application's octets, and is taken
+//! away.
 
 use super::connection::Connection;
 use crate::{
@@ -36,19 +37,19 @@ use kernel::{
 const FIRST_BYTES: usize = 64;
 
 impl Connection {
-    /// Nothing has come yet. Any context.
+    /// Nothing has come yet. Context: any.
     pub(super) fn doubt_first(&self) {
         self.doubtful.store(true, Relaxed);
         self.show_queue();
     }
 
-    /// Whether the first octets have yet to be looked at. Any context.
+    /// Whether the first octets have yet to be looked at. Context: any.
     pub(super) fn is_doubtful(&self) -> bool {
         // Readers that race look at the same octets: none is consumed before.
         self.doubtful.load(Relaxed)
     }
 
-    /// Looks at the first octets, if there are any. Sleeps.
+    /// Looks at the first octets, if there are any. Context: may sleep.
     ///
     /// Fewer of them than a Proposal's eye catcher has are data: a Proposal comes in one segment.
     pub(super) fn judge_first(&self) {
@@ -79,14 +80,14 @@ impl Connection {
         self.show_queue();
     }
 
-    /// Looks at the first octets if that has to be done. Sleeps.
+    /// Looks at the first octets if that has to be done. Context: may sleep.
     pub(super) fn judge_late(&self) {
         if self.is_doubtful() {
             self.judge_first();
         }
     }
 
-    /// Waits until the first octets may be read. Sleeps.
+    /// Waits until the first octets may be read. Context: may sleep.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ impl Manner {
     }
 }
 
-/// Lends up to `want` octets of a message; returns how many, 0 if they are to be copied. With the
-/// socket lock. Sleeps.
+/// Lends up to `want` octets of a message; returns how many, 0 if the caller must copy them. The
+/// caller holds the socket lock. Context: may sleep.
 ///
 /// # Errors
 ///
@@ -104,7 +104,7 @@ pub(super) fn lend(
     Ok(lent.len())
 }
 
-/// Copies what was lent, from `skip` on, to a send ring. Sleeps.
+/// Copies what was lent, from `skip` on, to a send ring. Context: may sleep.
 fn copy(lent: &Lent, skip: u32, buffer: &SendBuffer, to: &[Segment; 2]) -> Result {
     let mut skip = usize::try_from(skip)?;
     for segment in to.iter().filter(|segment| segment.len != 0) {
@@ -116,8 +116,8 @@ fn copy(lent: &Lent, skip: u32, buffer: &SendBuffer, to: &[Segment; 2]) -> Resul
 }
 
 impl Connection {
-    /// After a move: copies what was lent to the old link, so that the new one can send it. Process
-    /// context.
+    /// After a move: copies pages lent to the old link into the send buffer, so that the new link
+    /// can send them. Context: may sleep.
     pub(super) fn copy_recalled(self: &Arc<Self>) {
         loop {
             let found = self.look(|data: &Data| {

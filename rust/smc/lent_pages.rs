@@ -22,7 +22,7 @@ pub(crate) struct LentPages {
     count: usize,
 }
 
-/// Parts that are finished. The caller drops them without locks, which tells their owners.
+/// Parts that are finished. The caller drops them without locks, which notifies their owners.
 pub(super) type Finished = [Option<Arc<Lent>>; MAX_LENT];
 
 impl LentPages {

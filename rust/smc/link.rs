@@ -58,16 +58,16 @@ pub(crate) trait ChainOwner: Send + Sync {
     /// A CDC message for the connection arrived. Context: softirq.
     fn on_cdc(self: Arc<Self>, msg: &cdc::Msg);
 
-    /// A chain came back from the link; `good` says that it was delivered. Context: softirq, or
-    /// process while the channel shuts down.
+    /// A chain came back from the link; `good` says that it was delivered. Runs in softirq, or in
+    /// process context while the channel shuts down. Context: any.
     fn on_sent(self: Arc<Self>, token: cdc::Token, good: bool);
 
     /// It is the connection's turn to use a send slot. Returns whether there was none, and the
-    /// connection waits again. Context: any, without locks.
+    /// connection waits again. The caller holds no lock. Context: any.
     fn on_turn(self: Arc<Self>) -> bool;
 }
 
-/// The link group as the completions of a link see it. Context of all methods: any.
+/// The link group as the completions of a link see it. Context: any.
 pub(crate) trait LinkOwner: Send + Sync {
     /// Runs the work item that empties the inboxes soon.
     fn kick(self: Arc<Self>);
@@ -78,7 +78,8 @@ pub(crate) trait LinkOwner: Send + Sync {
     /// The next connection, in turn, that waits for a send slot of a link.
     fn next_waiting(&self, slot: Slot) -> Option<Arc<dyn ChainOwner>>;
 
-    /// The connection that [`Self::next_waiting`] returned last has found no slot: it stays the next.
+    /// The connection that [`Self::next_waiting`] returned last has found no slot: it stays the
+    /// next.
     fn keep_turn(&self);
 
     /// A work request failed by itself, that is, was not flushed behind another.
@@ -117,7 +118,7 @@ pub(crate) struct Inbox {
     pub(crate) sent: ArrayQueue<(Kind, bool), 32>,
     /// The link is dead.
     pub(crate) broken: bool,
-    /// Somebody wants the link tested.
+    /// A test of the link was requested.
     pub(crate) test: bool,
 }
 
@@ -135,12 +136,15 @@ impl Inbox {
 /// A link, seen from the completions of its queue pair. The channel holds it until it is shut down.
 #[pin_data]
 pub(crate) struct Link {
+    /// The link group.
     owner: Arc<dyn LinkOwner>,
+    /// Slot of the link in the group.
     place: Slot,
     /// LLC messages may be longer than 44 octets.
     has_long_messages: bool,
     /// Our device.
     pub(crate) device: Arc<Device>,
+    /// Events that softirq leaves for the work item.
     #[pin]
     pub(super) inbox: SpinLockBh<Inbox>,
     /// When something arrived last, by the coarse clock (`SMCR-KAL-01`).
@@ -183,29 +187,30 @@ impl Link {
         self.owner.clone().kick();
     }
 
-    /// When something arrived last. Any context.
+    /// When something arrived last. Context: any.
     pub(super) fn seen(&self) -> Instant {
         Instant::from_nanos(self.seen.load(Relaxed))
     }
 
-    /// How many connections write by it, or will. Any context.
+    /// How many connections write by it, or will. Context: any.
     pub(crate) fn seats(&self) -> i32 {
         self.seats.load(Relaxed)
     }
 
-    /// The link cannot carry messages any more; the work item draws the consequences. Any context.
+    /// Marks the link as dead; the work item of the group takes it down. Context: any.
     pub(crate) fn broke(&self) {
         self.inbox.lock().broken = true;
         self.kick();
     }
 
-    /// Lets the link be tested now. Any context.
+    /// Lets the link be tested now. Context: any.
     pub(crate) fn test(&self) {
         self.inbox.lock().test = true;
         self.kick();
     }
 
-    /// Lets connections send that found no slot, each in its turn. Any context, without locks.
+    /// Gives free send slots to waiting connections, in turn. The caller holds no lock.
+    /// Context: any.
     pub(super) fn serve_waiting(&self) {
         loop {
             let Some(member) = self.owner.next_waiting(self.place) else {
@@ -222,7 +227,7 @@ impl Link {
     fn receive_llc(&self, msg: Option<LlcMessage>) {
         {
             let mut inbox = self.inbox.lock();
-            // What comes behind the end is not answered any more, whenever the work item looks.
+            // Drop messages received after the link broke.
             if inbox.broken {
                 return;
             }
@@ -318,7 +323,7 @@ impl ChannelOps for Link {
     }
 
     fn on_broken(&self, status: WcStatus) {
-        // A flushed request does not tell why.
+        // The completion of a flushed request has no reason.
         if status != WcStatus::FLUSHED {
             self.owner.on_request_failed(status);
         }

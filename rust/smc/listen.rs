@@ -46,12 +46,12 @@ impl AcceptQueue<Connection> {
     }
 }
 
-/// How many connections may wait for accept. Any context.
+/// How many connections may wait for accept. Context: any.
 fn backlog(listener: &Connection) -> usize {
     usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX)
 }
 
-/// Sets whether a listener limits its handshakes, now or once it listens. Sleeps.
+/// Sets whether a listener limits its handshakes, now or once it listens. Context: may sleep.
 pub(crate) fn limit(listener: &Connection, on: bool) {
     listener.limits.store(on, Relaxed);
     listener.accepts.lock().adjust_offer(listener);
@@ -74,6 +74,7 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
             Err(error) => {
                 listener.handshake_contention.over();
                 if error != EAGAIN {
+                    // There is no event for free memory.
                     let delay = jiffies_from_ns(accept::MEMORY_RETRY.as_nanos());
                     listener.handshake_work.arm(
                         listener,
@@ -125,7 +126,7 @@ fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
     result
 }
 
-/// A child is ready for accept. Sleeps.
+/// A child is ready for accept. Context: may sleep.
 pub(crate) fn deliver(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     let queued = listener.as_ref().is_some_and(|listener| {
@@ -139,7 +140,7 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
     }
 }
 
-/// A child came to nothing. Sleeps.
+/// A child came to nothing. Context: may sleep.
 pub(crate) fn discard(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {
@@ -150,7 +151,7 @@ pub(crate) fn discard(child: &Arc<Connection>) {
     drop_child(child);
 }
 
-/// Ends a child that nobody will accept: like TCP, with a reset.
+/// Ends a child that no call will accept: like TCP, with a reset.
 fn drop_child(child: &Arc<Connection>) {
     let smc = child.update(|data, now| data.core.abort(now)).is_some();
     let closed = child.update(|data, now| data.core.close(now)).is_some();
@@ -160,7 +161,7 @@ fn drop_child(child: &Arc<Connection>) {
     }
 }
 
-/// Takes the next connection for accept. Sleeps.
+/// Takes the next connection for accept. Context: may sleep.
 pub(crate) fn next(listener: &Arc<Connection>) -> Option<Arc<Connection>> {
     let child = listener.accepts.lock().ready.remove(0).ok()?;
     // TCP may have more.
@@ -168,7 +169,7 @@ pub(crate) fn next(listener: &Arc<Connection>) -> Option<Arc<Connection>> {
     Some(child)
 }
 
-/// Whether accept would find something. Sleeps.
+/// Whether accept would find something. Context: may sleep.
 pub(crate) fn is_ready(listener: &Connection) -> bool {
     !listener.accepts.lock().ready.is_empty()
 }
@@ -178,7 +179,8 @@ pub(crate) fn open(listener: &Connection) {
     listener.accepts.lock().closed = false;
 }
 
-/// The listener listens no more. Sleeps until nothing of it runs any more.
+/// Ends the listener's handshakes and resets its children. Waits for its work item.
+/// Context: may sleep.
 pub(crate) fn close(listener: &Arc<Connection>) {
     let (ready, pending) = {
         let mut queue = listener.accepts.lock();

@@ -38,8 +38,8 @@ pub(crate) trait Member: ChainOwner {
     /// its user this is a pause. Context: may sleep.
     fn link_down(self: Arc<Self>, slot: Slot);
 
-    /// The connection goes on over `route` (`SMCR-FOV-04`): the old link has given back all that was
-    /// posted on it. Context: may sleep.
+    /// The connection goes on over `route` (`SMCR-FOV-04`): the old link has given back all that
+    /// was posted on it. Context: may sleep.
     fn reroute(self: Arc<Self>, route: Route);
 
     /// The connection goes on over `route` when nothing is in flight on the old link, which works

@@ -15,8 +15,8 @@
 //! (`tokens.rs`). A new group brings its link up by LLC messages (`llc.rs`). When the handshake
 //! ends well, the connection gets its data side (`data.rs`): `tx.rs` copies user data into the
 //! send buffer, from where it goes by RDMA write into the peer's RMBE; `rx.rs` copies what the
-//! peer wrote out of ours; CDC messages (`link.rs`) tell how far. Close and abort are decided by
-//! the core and performed by the work item of the connection. Whatever goes wrong before that
+//! peer wrote out of ours; CDC messages (`link.rs`) carry the cursors. Close and abort are decided
+//! by the core and performed by the work item of the connection. Whatever goes wrong before that
 //! leaves a TCP socket behind.
 
 #![deny(unsafe_code)]
@@ -108,13 +108,21 @@ const IPPROTO_SMC: u16 = 256;
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the devices, last the engine.
 pub(crate) struct Smc {
+    /// The settings of each network namespace.
     _files: NetRegistration<Files>,
+    /// The socket family and protocol.
     _family: Family<SmcOps>,
+    /// The back end of the TCP option.
     _option: Backend<SmcPolicy>,
+    /// Files in `/proc/net/rdma_sock`.
     _proc: NetProc<ProcDir>,
+    /// Ends the link groups.
     _groups: Groups,
+    /// Follows the network namespaces.
     _nets: NetRegistration<Namespaces>,
+    /// The client of the verbs core.
     _client: Registration<SmcClient>,
+    /// The engine, published for callbacks.
     _engine: Published,
 }
 
@@ -129,7 +137,7 @@ impl Drop for Groups {
 }
 
 impl Smc {
-    /// Registers everything. Sleeps.
+    /// Registers everything. Context: may sleep.
     pub(crate) fn new(backend: Kind) -> Result<Self> {
         let engine = Engine::new()?;
         let published = Published::new(&engine);

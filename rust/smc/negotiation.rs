@@ -59,11 +59,11 @@ use kernel::{
     },
 };
 
-/// Octets that tell the start of a message from an application's data, and some more.
+/// Octets that distinguish the start of a message from an application's data, and some more.
 const START_BYTES: usize = 8;
 
 impl Handshake {
-    /// The client's side, to begin when TCP is established. Sleeps.
+    /// The client's side, to begin when TCP is established. Context: may sleep.
     fn client(connection: &Arc<Connection>) -> Result<KBox<Self>> {
         match prepare::proposal(connection) {
             Ok(proposal) => Self::proposing(&proposal),
@@ -78,7 +78,7 @@ impl Handshake {
         Self::new(Machine::Client(client))
     }
 
-    /// The server's side. Sleeps.
+    /// The server's side. Context: may sleep.
     fn server(connection: &Arc<Connection>) -> Result<KBox<Self>> {
         let peer_id = connection.net.peer_id(prepare::path(connection).as_ref());
         let machine = Server::new(now(), Timers::DEFAULT, peer_id);
@@ -250,7 +250,7 @@ impl Handshake {
 
 impl Connection {
     /// TCP may have come up: begins the handshake, or falls back. Returns whether there is a
-    /// handshake to go on with. Sleeps.
+    /// handshake to go on with. Context: may sleep.
     #[inline(never)]
     fn tcp_connected(self: &Arc<Self>) -> bool {
         match self.sk.tcp_state() {
@@ -284,13 +284,13 @@ impl Connection {
         }
     }
 
-    /// A client's connection is TCP after all: tells who waits for `connect`.
+    /// A client's connection is TCP after all: wakes the call that waits in `connect`.
     fn settle(&self, reason: Reason) {
         self.fall_back(reason);
         self.sk.wake_connected();
     }
 
-    /// Begins the server's side for a child of a listener. Sleeps.
+    /// Begins the server's side for a child of a listener. Context: may sleep.
     pub(super) fn negotiate(self: &Arc<Self>) -> Result {
         let handshake = Handshake::server(self)?;
         *self.handshake.lock() = Some(handshake);
@@ -299,7 +299,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on with the handshake. Sleeps.
+    /// Goes on with the handshake. Context: may sleep.
     #[inline(never)]
     fn step(self: &Arc<Self>) {
         let (handshake, outcome) = {
@@ -426,7 +426,7 @@ impl Connection {
 
     /// Resets the TCP connection of a client; the mode stays until that is done.
     ///
-    /// Context: may sleep, but not for the sock lock.
+    /// Context: may sleep. It does not wait for the sock lock.
     fn doom(self: &Arc<Self>, error: Error) {
         self.doomed.store(error.to_errno(), Relaxed);
         self.reset_doomed();
@@ -446,9 +446,9 @@ impl Connection {
         }
     }
 
-    /// The user closes the socket while the handshake runs, or its listener goes away. Sleeps
-    /// until nothing of the handshake runs any more. Returns whether it broke off a dialogue that the
-    /// peer goes on with, so that TCP cannot be used.
+    /// The user closes the socket while the handshake runs, or its listener goes away. Waits for
+    /// the work item of the handshake. Returns whether it broke off a dialogue that the peer goes
+    /// on with, so that TCP cannot be used. Context: may sleep.
     pub(super) fn cancel_handshake(self: &Arc<Self>) -> bool {
         self.set_mode(Mode::Tcp);
         self.handshake_work.cancel_sync();

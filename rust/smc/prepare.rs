@@ -80,12 +80,12 @@ fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
     Some((path, egress))
 }
 
-/// The device that would carry a connection. Sleeps.
+/// The device that would carry a connection. Context: may sleep.
 pub(crate) fn path(connection: &Connection) -> Option<Path> {
     path_and_egress(connection).map(|(path, _)| path)
 }
 
-/// Makes the client's Proposal, or says why there is none. Sleeps.
+/// Makes the client's Proposal, or says why there is none. Context: may sleep.
 pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
     let sk = &connection.sk;
     if let Some(reason) = policy::refusal(sk) {
@@ -122,17 +122,22 @@ fn send_size(connection: &Connection) -> WantedSize {
 
 /// A place in a group, before the token and the buffers.
 struct Place {
+    /// The link group.
     group: Arc<LinkGroup>,
+    /// The reserved receive buffer.
     rmbe: Rmbe,
+    /// The handshake makes the group.
     first_contact: bool,
     /// As in [`Reservation::proven`].
     proven: bool,
+    /// Our end of the link, as CLC names it.
     local: Local,
+    /// The version of SMC-R and its terms.
     choice: Choice,
 }
 
-/// Prepares our end for what the peer asked for at `since`. `Ok(None)` means that the link group must
-/// do something first, and kicks the handshake when it has. Sleeps.
+/// Prepares our end for what the peer asked for at `since`. `Ok(None)` means that the link group
+/// must do something first, and kicks the handshake when it has. Context: may sleep.
 pub(crate) fn prepare(
     connection: &Arc<Connection>,
     request: &Request,
@@ -391,8 +396,8 @@ fn reserve(
         rmbe.retire();
         return Err(Reason::Memory);
     };
-    // In first contact a server can decline also after Confirm, and a Proposal costs a peer nothing:
-    // the send buffer comes when there is more than a Proposal.
+    // In first contact a server can decline also after Confirm, and a Proposal costs a peer
+    // nothing: the send buffer comes when there is more than a Proposal.
     let later = first_contact && matches!(request, Request::Proposal(_));
     let mut reservation = Reservation {
         group,
@@ -418,7 +423,7 @@ fn reserve(
     Ok(reservation)
 }
 
-/// The handshake succeeded: data may flow. Sleeps.
+/// The handshake succeeded: data may flow. Context: may sleep.
 pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -> Result {
     let proven = reservation.proven;
     match reservation.build(&connection.net.settings) {

@@ -2,9 +2,9 @@
 
 //! The payer of buffers, and how much a namespace and the host may have.
 //!
-//! Buffers are charged to the memory cgroup of the socket they are for; that of a connection which no
-//! program has accepted yet is the listener's. Of a cgroup they take a part only. Besides, each counts
-//! against the limits of its network namespace and of the host. See decision 011.
+//! Buffers are charged to the memory cgroup of the socket they are for; that of a connection which
+//! no program has accepted yet is the listener's. Of a cgroup they take a part only. Besides, each
+//! counts against the limits of its network namespace and of the host. See decision 011.
 
 use super::{
     account::{
@@ -108,13 +108,13 @@ impl Payer {
         Ok(KBox::new((host, net, cgroup), GFP_KERNEL)?)
     }
 
-    /// Memory that a peer writes. Sleeps.
+    /// Memory that a peer writes. Context: may sleep.
     pub(crate) fn peer_memory(&self, elements: usize, bytes: usize) -> Result<Arc<PeerMemory>> {
         let all = elements.checked_mul(bytes).ok_or(EINVAL)?;
         PeerMemory::charged(elements, bytes, &self.cgroup, Some(self.count(all)?))
     }
 
-    /// A send buffer. Sleeps.
+    /// A send buffer. Context: may sleep.
     pub(crate) fn send_buffer(&self, bytes: usize) -> Result<Arc<SendBuffer>> {
         SendBuffer::charged(bytes, &self.cgroup, Some(self.count(bytes)?))
     }
@@ -134,7 +134,8 @@ impl Quotas {
         )
     }
 
-    /// Finds or makes the account of a cgroup, which stays while there is a share of it. Sleeps.
+    /// Finds or makes the account of a cgroup, which stays while there is a share of it.
+    /// Context: may sleep.
     fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<Share>> {
         // So small that it does not matter.
         let join = |account: &Arc<Account>| Arc::new(account.take_anyway(1, u64::MAX), GFP_KERNEL);
@@ -155,14 +156,14 @@ impl Quotas {
         Ok(share)
     }
 
-    /// What holds for a namespace with these settings. Any context.
+    /// What holds for a namespace with these settings. Context: any.
     pub(crate) fn caps(&self, settings: &Settings) -> Caps {
         settings.caps(&self.host)
     }
 }
 
 impl NetState {
-    /// Counts a closed connection that still drains. Any context.
+    /// Counts a closed connection that still drains. Context: any.
     pub(crate) fn count_orphan(&self, quotas: &Quotas) -> Orphan {
         let most = quotas.caps(&self.settings).orphans;
         Orphan(self.orphans.take_anyway(1, most))

@@ -32,8 +32,8 @@ use kernel::{
 };
 
 impl LinkGroups {
-    /// Finds the server group for a Proposal of `waiter`, whose peer is the host `from`, or enters a
-    /// new one, atomically. Sleeps.
+    /// Finds the server group for a Proposal of `waiter`, whose peer is the host `from`, or enters
+    /// a new one, atomically. Context: may sleep.
     ///
     /// The peer ID of a Proposal is a claim. So a group is joined only by a host that it is known
     /// to be with, and waited for only by the host of its founder: a liar gets a group of its own.
@@ -100,7 +100,7 @@ impl LinkGroups {
         }
     }
 
-    /// Enters a new client group. Sleeps.
+    /// Enters a new client group. Context: may sleep.
     pub(crate) fn new_client(
         self: &Arc<Self>,
         key: Key,
@@ -113,7 +113,8 @@ impl LinkGroups {
         Ok(group)
     }
 
-    /// Enters a new group, which a TCP connection to or from `from` makes, in the registry. Sleeps.
+    /// Enters a new group, which a TCP connection to or from `from` makes, in the registry.
+    /// Context: may sleep.
     ///
     /// # Errors
     ///
@@ -139,7 +140,7 @@ impl LinkGroups {
     }
 
     /// Finds the client group, and the link of it, that the server at `from` named in its Accept
-    /// (`SMCR-CLC-223`); rather one that is known to be with that host. Sleeps.
+    /// (`SMCR-CLC-223`); rather one that is known to be with that host. Context: may sleep.
     pub(crate) fn find_client(
         &self,
         key: &Key,
@@ -181,7 +182,7 @@ impl LinkGroups {
     }
 
     /// Tells the peers of all matching groups that it is over, and ends the groups when they know,
-    /// at the latest when the timers of the core have run out. Sleeps.
+    /// at the latest when the timers of the core have run out. Context: may sleep.
     pub(crate) fn dismiss_all(&self, pick: impl Fn(&LinkGroup) -> bool) {
         let groups = self.matching(&pick);
         for group in groups.iter() {
@@ -193,7 +194,7 @@ impl LinkGroups {
         self.terminate_all(pick);
     }
 
-    /// Ends all matching groups at once and waits for it. Sleeps.
+    /// Ends all matching groups at once and waits for it. Context: may sleep.
     pub(crate) fn terminate_all(&self, pick: impl Fn(&LinkGroup) -> bool) {
         loop {
             let groups = self.matching(&pick);

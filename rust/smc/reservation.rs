@@ -73,7 +73,7 @@ impl SendMemory {
         })
     }
 
-    /// Allocates the buffer, or a smaller one. Sleeps.
+    /// Allocates the buffer, or a smaller one. Context: may sleep.
     fn allocate(&self) -> Result<Arc<SendBuffer>> {
         let mut bytes = self.bytes;
         let least = usize::try_from(BufSize::MIN.bytes())?;
@@ -89,6 +89,7 @@ impl SendMemory {
 
 /// What is reserved for a connection until the handshake ends.
 pub(crate) struct Reservation {
+    /// The link group.
     pub(crate) group: Arc<LinkGroup>,
     /// What the peer is told. Boxed, as reservations are handed around on a small stack.
     pub(crate) prepared: KBox<Prepared>,
@@ -96,13 +97,17 @@ pub(crate) struct Reservation {
     pub(super) hop: Hop,
     /// The place on the link that both sides name in CLC.
     pub(super) seat: Seat,
+    /// The receive buffer.
     pub(super) rmbe: Rmbe,
+    /// Size and payer of the send buffer.
     pub(super) memory: SendMemory,
     /// Made when the peer's end is known, at the latest.
     pub(super) sendbuf: Option<Arc<SendBuffer>>,
+    /// Alert token of the connection.
     pub(super) token: AlertToken,
     /// The other end of the TCP connection is a host that the group is known to be with.
     pub(super) proven: bool,
+    /// The peer's end and its RMB, once known.
     pub(super) peer: Option<(Endpoint, PeerRmbId)>,
 }
 
@@ -124,7 +129,7 @@ impl Reservation {
     }
 
     /// The peer's end is known: connects the link of a new group, or checks that of an old one,
-    /// and learns where to write. Sleeps.
+    /// and learns where to write. Context: may sleep.
     pub(crate) fn connect(&mut self, peer: &Endpoint) -> Result<(), Reason> {
         if self.sendbuf.is_none() {
             self.make_sendbuf()?;
@@ -262,7 +267,7 @@ impl Reservation {
 
     /// The handshake came to nothing: gives everything back. A group made for this connection
     /// goes with it (`SMCR-FBK-19`), unless others use it already; one that the peer says it knows
-    /// nothing of is put to the test. Sleeps.
+    /// nothing of is put to the test. Context: may sleep.
     pub(crate) fn release(self, how: Release) {
         let known = self.group.tokens.lock().remove(self.token);
         drop(known);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ends that have left their group, while their queue pairs end.
+//! Ends of links that have left their group, while their queue pairs are drained.
 //!
-//! That takes a grace period and more, which nobody should wait for who wants something of the
-//! group: first contact with a peer that has one port ends with an end that nobody wants. So ends
-//! without connections leave the group at once, and the device in a work item of their own.
+//! Draining takes a grace period and more, in which the group lock must be free: first contact with
+//! a peer that has one port ends with an unused end. So ends without connections leave the group at
+//! once, and the device in a work item of their own.
 
 use super::link_group::{
     Inner,
@@ -19,7 +19,7 @@ use kernel::{
 };
 
 impl Retired {
-    /// Ends the queue pair, and takes the registrations back. Sleeps.
+    /// Ends the queue pair, and takes the registrations back. Context: may sleep.
     fn close(self, group: &LinkGroup) {
         self.end.close(&[]);
         drop(self.regions);
@@ -29,7 +29,7 @@ impl Retired {
 
 impl LinkGroup {
     /// Lets an end leave the group that no connection writes by. `false` if there is no memory for
-    /// that, or no such end. Sleeps.
+    /// that, or no such end. Context: may sleep.
     pub(super) fn retire_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot) -> bool {
         let regions = KVec::with_capacity(inner.rmbs.len(), GFP_KERNEL);
         let mut retired = self.retired.lock();
@@ -50,7 +50,7 @@ impl LinkGroup {
         true
     }
 
-    /// Waits until nothing is left on any device of the ends that have left. Sleeps.
+    /// Waits until nothing is left on any device of the ends that have left. Context: may sleep.
     pub(super) fn close_retired(&self) {
         self.close_work.cancel_sync();
         self.close_next_retired();

@@ -31,7 +31,7 @@ use kernel::sync::{
 pub(crate) struct Seat(Arc<Link>);
 
 impl Seat {
-    /// Takes a place on `link`. Any context.
+    /// Takes a place on `link`. Context: any.
     pub(crate) fn new(link: &Arc<Link>) -> Self {
         // Nothing is ordered by the number.
         let _ = link.seats.fetch_add(1, Relaxed);

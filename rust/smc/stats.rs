@@ -120,10 +120,14 @@ pub(crate) struct NetState {
     pub(crate) buffers: Arc<Account>,
     /// Connections without a file, after their close.
     pub(crate) orphans: Arc<Account>,
+    /// Instance number in the peer ID.
     instance: u16,
+    /// MAC address in the peer ID; 0 until the first handshake sets it.
     mac: Atomic<u64>,
+    /// Connections of the namespace.
     #[pin]
     connections: Mutex<KVec<Arc<dyn Listed>>>,
+    /// Counts of ended connections, and of events.
     #[pin]
     totals: SpinLockBh<Totals>,
 }
@@ -162,7 +166,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Nothing counted yet; not on the stack, for which it is too large. Sleeps.
+    /// Nothing counted yet; not on the stack, for which it is too large. Context: may sleep.
     pub(crate) fn none() -> Result<KBox<Self>> {
         Ok(KBox::new(Self::default(), GFP_KERNEL)?)
     }
@@ -199,7 +203,7 @@ impl Nets {
         Arc::pin_init(pin_init!(Self { sysctls, list <- list }), GFP_KERNEL)
     }
 
-    /// The state of a namespace, made at its first socket. Sleeps.
+    /// The state of a namespace, made at its first socket. Context: may sleep.
     pub(crate) fn state(&self, cookie: u64) -> Result<Arc<NetState>> {
         let settings = self.sysctls.of(cookie)?;
         let mut nets = self.list.lock();
@@ -225,13 +229,13 @@ impl Nets {
         Ok(net)
     }
 
-    /// The state of a namespace that has had a socket of ours. Sleeps.
+    /// The state of a namespace that has had a socket of ours. Context: may sleep.
     pub(crate) fn find(&self, cookie: u64) -> Option<Arc<NetState>> {
         let nets = self.list.lock();
         nets.iter().find(|net| net.cookie == cookie).cloned()
     }
 
-    /// A namespace is gone. Sleeps.
+    /// A namespace is gone. Context: may sleep.
     pub(crate) fn forget(&self, cookie: u64) {
         self.list.lock().retain(|net| net.cookie != cookie);
     }
@@ -239,14 +243,14 @@ impl Nets {
 
 impl NetState {
     /// The identity of this stack: an instance number and the MAC of the first RNIC it used, which
-    /// stays when others are used later (`SMCR-CLC-14`). Any context.
+    /// stays when others are used later (`SMCR-CLC-14`). Context: any.
     pub(crate) fn peer_id(&self, path: Option<&Path>) -> PeerId {
         let known = self.mac.load(Relaxed);
         let mac = match path {
             Some(path) if known == 0 => {
                 let [a, b, c, d, e, f] = path.mac().get();
                 let fresh = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-                // Whoever is first decides.
+                // The first connection decides.
                 match self.mac.cmpxchg(0, fresh, Relaxed) {
                     Ok(_) => fresh,
                     Err(other) => other,
@@ -258,13 +262,13 @@ impl NetState {
         PeerId::from_parts(self.instance, Mac::new(mac))
     }
 
-    /// Enters a connection in the namespace's list. Sleeps.
+    /// Enters a connection in the namespace's list. Context: may sleep.
     pub(crate) fn enter(&self, connection: Arc<dyn Listed>) -> Result {
         self.connections.lock().push(connection, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Takes a connection out of the list. Sleeps.
+    /// Takes a connection out of the list. Context: may sleep.
     pub(crate) fn leave(&self, connection: &dyn Listed) {
         let mut connections = self.connections.lock();
         let place = connections
@@ -305,17 +309,17 @@ impl NetState {
         bump_named(&mut totals.abort_reasons, reason.code());
     }
 
-    /// Counts a connection whose peer broke a rule. Any context.
+    /// Counts a connection whose peer broke a rule. Context: any.
     pub(crate) fn count_violation(&self, rule: &'static str) {
         bump_named(&mut self.totals.lock().violations, rule);
     }
 
-    /// Counts a link that went down. Any context.
+    /// Counts a link that went down. Context: any.
     pub(crate) fn count_link_down(&self, cause: &'static str) {
         bump_named(&mut self.totals.lock().links_down, cause);
     }
 
-    /// Counts a link group that ended. Any context.
+    /// Counts a link group that ended. Context: any.
     pub(crate) fn count_group_ended(&self) {
         let mut totals = self.totals.lock();
         totals.groups_ended = totals.groups_ended.wrapping_add(1);
@@ -331,7 +335,7 @@ impl NetState {
         Some(data)
     }
 
-    /// Everything counted, with the connections that live. Sleeps.
+    /// Everything counted, with the connections that live. Context: may sleep.
     pub(crate) fn totals(&self) -> Result<(KBox<Totals>, usize)> {
         let mut totals = Totals::none()?;
         // The list lock keeps a connection from being counted twice or not at all.

@@ -48,13 +48,13 @@ macro_rules! settings {
         $(#[$doc:meta])*
         $field:ident: $name:literal = $default:expr, $min:expr, $max:expr $(, $initial:ident)?;
     )*) => {
-        /// The values of a network namespace. Any context.
+        /// The values of a network namespace. Context: any.
         pub(crate) struct Settings {
             $($(#[$doc])* $field: Atomic<i32>,)*
         }
 
         impl Settings {
-            /// The defaults. Sleeps.
+            /// The defaults. Context: may sleep.
             pub(super) fn new() -> Result<Arc<Self>> {
                 let values = Self { $($field: Atomic::new($default),)* };
                 Ok(Arc::new(values, GFP_KERNEL)?)
@@ -102,7 +102,7 @@ settings! {
     limit_handshakes: c"limit_smc_hs" = 0, 0, 1;
     /// Whether these two become less for connections that have many beside them.
     share_buffers: c"smcr_share_buffers" = 1, 0, 1;
-    /// Messages that can be on their way on a link.
+    /// Messages that can be in flight on a link.
     max_send_wr: c"smcr_max_send_wr" = 48, 2, MAX_WRS;
     /// Messages that can arrive on a link before any is handled.
     max_recv_wr: c"smcr_max_recv_wr" = 128, 2, MAX_WRS;
@@ -196,7 +196,7 @@ impl Settings {
         Duration::from_secs(u64::try_from(self.orphan_time.load(Relaxed)).unwrap_or(1))
     }
 
-    /// How many messages of a new link can be on their way.
+    /// Messages that can be in flight on a new link.
     pub(crate) fn send_slots(&self) -> u16 {
         slots(&self.max_send_wr)
     }
@@ -252,7 +252,7 @@ impl Sysctls {
         found.map(|net| net.values.clone()).ok_or(ENOENT)
     }
 
-    /// A namespace comes. Sleeps.
+    /// A namespace comes. Context: may sleep.
     pub(super) fn add(&self, net: &Net) -> Result {
         let values = match net.is_initial() {
             true => self.host.clone(),
@@ -267,12 +267,12 @@ impl Sysctls {
         Ok(())
     }
 
-    /// A namespace goes. Sleeps.
+    /// A namespace goes. Context: may sleep.
     pub(super) fn remove(&self, net_cookie: u64) {
         self.nets.lock().retain(|net| net.cookie != net_cookie);
     }
 
-    /// Puts the files of a namespace in place of those it has. Sleeps.
+    /// Puts the files of a namespace in place of those it has. Context: may sleep.
     pub(super) fn set_table(&self, net_cookie: u64, table: Option<Table<Settings>>) {
         let old = {
             let mut nets = self.nets.lock();
@@ -282,7 +282,7 @@ impl Sysctls {
                 None => table,
             }
         };
-        // Waits for those who read or write, without the lock.
+        // Waits for running reads and writes, without the lock.
         drop(old);
     }
 }

@@ -91,12 +91,12 @@ impl Connection {
         Some((result, denied))
     }
 
-    /// Looks at the core without changing it. Any context.
+    /// Looks at the core without changing it. Context: any.
     pub(crate) fn look<R>(&self, f: impl FnOnce(&Data) -> R) -> Option<R> {
         self.data.lock().data.as_ref().map(|data| f(data))
     }
 
-    /// Wakes whom the events concern.
+    /// Wakes the waiters for the events.
     fn announce(self: &Arc<Self>, events: Events) {
         if events.readable || events.error || events.closing {
             self.news.add(1u32, Relaxed);
@@ -117,7 +117,7 @@ impl Connection {
         }
     }
 
-    /// A CDC message for this connection arrived. Softirq.
+    /// A CDC message for this connection arrived. Context: softirq.
     pub(crate) fn receive_cdc(self: &Arc<Self>, msg: &cdc::Msg) {
         {
             let mut slot = self.data.lock();
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Counts and logs that the peer broke a rule. Any context.
+    /// Counts and logs that the peer broke a rule. Context: any.
     pub(super) fn report(&self, violation: Violation) {
         self.net.count_violation(violation.name());
         if self.engine.context.may_log() {
@@ -165,7 +165,8 @@ impl Connection {
         }
     }
 
-    /// A send slot came back. Softirq, or process context while the channel shuts down.
+    /// A send slot came back. Runs in softirq, or in process context while the channel shuts
+    /// down. Context: any.
     pub(crate) fn sent(self: &Arc<Self>, token: cdc::Token, good: bool) {
         let moves = self.update(|data, now| {
             if good {
@@ -182,7 +183,7 @@ impl Connection {
     }
 
     /// Takes in what the socket wants of keepalive: at the start, and when an option has changed
-    /// (`SMCR-KAL-01`). Any context.
+    /// (`SMCR-KAL-01`). Context: any.
     pub(crate) fn set_keepalive(self: &Arc<Self>) {
         let idle = self.sk.keepalive_ms().map(u64::from);
         let _ = self.update(|data, now| {
@@ -190,8 +191,8 @@ impl Connection {
         });
     }
 
-    /// The connection has been idle for so long: has its link tested, unless that has been in use
-    /// (`SMCR-KAL-02`). Sleeps.
+    /// Requests a test of the link after `idle` without activity of the connection, unless the link
+    /// was in use (`SMCR-KAL-02`). Context: may sleep.
     pub(super) fn check_link(self: &Arc<Self>, idle: Duration) {
         let place = self.look(|data| {
             let slot = data.hold.as_ref().map(|hold| hold.route.slot());
@@ -206,13 +207,13 @@ impl Connection {
         }
     }
 
-    /// The data side is there: sends what it has to say by itself. Any context.
+    /// The data side is there: sends what it has to say by itself. Context: any.
     pub(crate) fn begin(self: &Arc<Self>) {
         let _ = self.update(|_, _| {});
     }
 
-    /// It is this connection's turn to send, if there is a free slot. Returns whether there was none,
-    /// and it waits again. Any context.
+    /// It is this connection's turn to send, if there is a free slot. Returns whether there was
+    /// none, and it waits again. Context: any.
     pub(crate) fn transmit(self: &Arc<Self>) -> bool {
         self.update_in(Trigger::Turn, |_, _| {})
             .is_some_and(|((), denied)| denied)

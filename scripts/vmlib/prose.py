@@ -17,7 +17,14 @@ PENDING = (
     "Documentation/usage.rst",
     "rust/kapi/rdma/",
     "rust/proto/llc/",
-    "rust/smc/",
+    "rust/smc/connection.rs",
+    "rust/smc/link_group.rs",
+    "rust/smc/links.rs",
+    "rust/smc/llc.rs",
+    "rust/smc/ops.rs",
+    "rust/smc/rmb.rs",
+    "rust/smc/rx.rs",
+    "rust/smc/tx.rs",
     "selftests/",
 )
 
