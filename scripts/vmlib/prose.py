@@ -39,6 +39,9 @@ EXEMPT = (
     "tools/fuzz/corpus/",
 )
 
+# Its terms are in order, and the names in it are names of the tree.
+GLOSSARY = "Documentation/glossary.rst"
+
 # A sentence about people may say "who" behind one of these.
 PEOPLE = re.compile(r"\b(?:administrator|developer|maintainer|people|person|reader|reviewer|user)s?"
                     r"\s+$")
@@ -191,6 +194,30 @@ def find(name, text):
     return sorted(found)
 
 
+def glossary(text, exists):
+    """Findings in the glossary: terms out of order, and names for which `exists` is false."""
+    found, last = [], ""
+    for match in re.finditer(r"(?m)^(\w[^\n]*)\n    \S", text):
+        term = match.group(1).lower()
+        if term < last:
+            found.append((text.count("\n", 0, match.start()) + 1, term, "alphabetical order"))
+        last = term
+    for match in re.finditer(r"``([^`]+)``", text):
+        name = match.group(1)
+        if re.fullmatch(r"(?:\w+::)*[A-Z]\w*", name) or "/" in name:
+            if not exists(name):
+                found.append((text.count("\n", 0, match.start()) + 1, name, "a name of the tree"))
+    return found
+
+
+def in_tree(name):
+    """Whether a path exists, or the last part of a name is a word of the Rust files."""
+    if "/" in name:
+        return any(pathlib.Path(folder, name.split()[0]).exists() for folder in (".", "rust"))
+    command = ["git", "grep", "-qw", "--untracked", name.split("::")[-1], "--", "rust"]
+    return subprocess.run(command, check=False).returncode == 0
+
+
 def main(paths):
     """Prints the findings in the files of the repository; whether there are any."""
     everything = paths or subprocess.run(
@@ -203,7 +230,10 @@ def main(paths):
             text = pathlib.Path(name).read_text(encoding="utf-8")
         except (UnicodeDecodeError, IsADirectoryError):
             continue
-        for line, phrase, advice in find(name, text):
+        found = find(name, text)
+        if name == GLOSSARY:
+            found += glossary(text, in_tree)
+        for line, phrase, advice in found:
             print("%s:%d: \"%s\": write: %s" % (name, line, phrase, advice))
             total += 1
     return total > 0

@@ -84,6 +84,12 @@ class Exemptions(unittest.TestCase):
     def test_file_without_text_is_exempt(self):
         self.assertIsNone(prose.prose_of("a.json", "nobody"))
 
+    def test_glossary_is_in_order_and_names_the_tree(self):
+        text = "engine\n    ``Engine``\n\nCore\n    ``Gone`` of ``rust/core``, not ``x``.\n"
+        found = prose.glossary(text, lambda name: name == "Engine")
+        self.assertEqual([(line, what) for line, what, _ in found],
+                         [(4, "core"), (5, "Gone"), (5, "rust/core")])
+
 
 if __name__ == "__main__":
     unittest.main()
