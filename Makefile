@@ -57,7 +57,7 @@ test-kunit: ## the same and kapi's tests inside the lab kernel
 	@scripts/test kunit
 
 .PHONY: selftests
-selftests: ## socket tests in lab kernels: TARGETS="smc ..." KIND=lab|debug
+selftests: ## socket tests in lab kernels: TARGETS="socket ..." KIND=lab|debug
 	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
 
 # For how long `make soak` runs; SEED repeats another run.

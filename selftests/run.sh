@@ -20,7 +20,7 @@ if [ -e /sys/kernel/debug/kmemleak ]; then
 	words+=(-o 3000)
 	for program in "$HERE/$TARGET"/*; do
 		name=$(basename "$program" | tr -c '[:alnum:]\n' _ | tr '[:lower:]' '[:upper:]')
-		if [ "$TARGET" = smc ] && [ "${program##*.}" != sh ]; then
+		if [ "$TARGET" = socket ] && [ "${program##*.}" != sh ]; then
 			export "KSELFTEST_${name}_ARGS=-v inet -v smc6 -v tcp_to_inet6"
 		fi
 	done

@@ -98,9 +98,9 @@ class Ktap(unittest.TestCase):
 
     def test_kselftest_runner_prefix(self):
         self.assertEqual(counted(
-            "TAP version 13\n1..2\n# timeout set to 45\n# selftests: smc: one\n# TAP version 13\n# 1..2\n"
-            "# # Starting 2 tests\n# ok 1 x\n# ok 2 y # SKIP z\nok 1 selftests: smc: one\n"
-            "# selftests: smc: two\nok 2 selftests: smc: two\n"), (2, 0, 1))
+            "TAP version 13\n1..2\n# timeout set to 45\n# selftests: socket: one\n# TAP version 13\n# 1..2\n"
+            "# # Starting 2 tests\n# ok 1 x\n# ok 2 y # SKIP z\nok 1 selftests: socket: one\n"
+            "# selftests: socket: two\nok 2 selftests: smc: two\n"), (2, 0, 1))
 
     def test_truncated_block_fails(self):
         self.assertEqual(counted("KTAP version 1\n1..2\nok 1 a\n"), (1, 1, 0))
@@ -125,12 +125,12 @@ class Ktap(unittest.TestCase):
 
     def test_failed_parent_of_passed_parts_fails(self):
         self.assertEqual(counted(
-            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# ok 1 x\nnot ok 1 selftests: smc: one # exit=1\n"),
+            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# ok 1 x\nnot ok 1 selftests: socket: one # exit=1\n"),
             (1, 1, 0))
 
     def test_failure_in_parts_counts_once(self):
         self.assertEqual(counted(
-            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# not ok 1 x\nnot ok 1 selftests: smc: one # exit=1\n"),
+            "TAP version 13\n1..1\n# TAP version 13\n# 1..1\n# not ok 1 x\nnot ok 1 selftests: socket: one # exit=1\n"),
             (0, 1, 0))
 
     def test_bail_out_fails(self):

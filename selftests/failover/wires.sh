@@ -13,10 +13,8 @@ set -eu
 
 devices="a1 b1 a2 b2 a3 b3 a4 b4"
 
-fail() {
-	echo "# wires.sh: $*" >&2
-	exit 1
-}
+# shellcheck source=../lib/rxe.sh
+. "$(dirname "$0")/rxe.sh"
 
 down() {
 	for device in $devices; do
@@ -27,10 +25,6 @@ down() {
 	done
 }
 
-has_gid() {
-	grep -qsx "$2" "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null
-}
-
 number_of() {
 	case $1 in
 	a[1-4]) echo $((${1#a} * 2 - 1)) ;;
@@ -39,17 +33,9 @@ number_of() {
 	esac
 }
 
-# The list of addresses of an RDMA device follows the network device with a delay, and there is
-# nothing to wait on.
 add() {
 	number=$(number_of "$1")
-	ip netns exec "rs-${1%?}" rdma link add "rs_$1" type rxe netdev "v$1"
-	tries=0
-	until has_gid "rs_$1" "0000:0000:0000:0000:0000:ffff:0a09:000$number"; do
-		tries=$((tries + 1))
-		[ $tries -lt 500 ] || fail "rs_$1 does not get its address"
-		sleep 0.01
-	done
+	add_rxe "rs-${1%?}" "rs_$1" "v$1" "$(gid4 "0$number")"
 }
 
 up() {

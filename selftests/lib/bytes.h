@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Bytes to send and to compare: a stream that is known by its seed, sent and received in full.
+ * Streams of bytes that a seed determines, and calls that send, receive and wait on a socket.
  */
 
 #ifndef RS_BYTES_H
@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <linux/types.h>
+#include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -23,7 +25,7 @@ static inline __u64 next_random(struct bytes *bytes)
 	return bytes->state;
 }
 
-/* The same seed gives the same stream; it never starts at zero, where it would stay. */
+/* A stream for a seed. The state is never 0, from which the generator would not move. */
 static inline struct bytes bytes_of(__u64 seed)
 {
 	struct bytes bytes = { .state = seed * 2 + 0x9e3779b97f4a7c15 };
@@ -47,7 +49,7 @@ static inline void fill(void *to, size_t size, __u64 seed)
 	}
 }
 
-/* Sends all; 0, or -1 with errno. */
+/* Sends a whole buffer; 0, or -1 with errno. */
 static inline int send_all(int fd, const void *from, size_t size)
 {
 	const char *p = from;
@@ -65,7 +67,7 @@ static inline int send_all(int fd, const void *from, size_t size)
 	return 0;
 }
 
-/* Receives until `size` bytes or the end of the stream; how many, or -1 with errno. */
+/* Receives until `size` bytes or the end of the stream; the number of bytes, or -1 with errno. */
 static inline ssize_t recv_all(int fd, void *to, size_t size)
 {
 	char *p = to;
@@ -83,6 +85,72 @@ static inline ssize_t recv_all(int fd, void *to, size_t size)
 		got += n;
 	}
 	return got;
+}
+
+/* The errno of a call that returned `result`; 0 after success. */
+static inline int last_errno(ssize_t result)
+{
+	return result < 0 ? errno : 0;
+}
+
+/* Waits for events; the events, 0 after the time limit, or -1. */
+static inline int await_events(int fd, int events, int timeout)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int n = poll(&p, 1, timeout);
+
+	return n <= 0 ? n : p.revents;
+}
+
+/* Waits until `count` bytes can be read, at most 256. */
+static inline bool await_bytes(int fd, int count)
+{
+	char buf[256];
+
+	return recv(fd, buf, count, MSG_PEEK | MSG_WAITALL) == count;
+}
+
+/* Sends until the socket is not writable for 300 ms; the number of bytes, or -1 after an error. */
+static inline long long send_until_full(int fd)
+{
+	static char chunk[65536];
+	long long total = 0;
+	ssize_t n;
+
+	do {
+		while ((n = send(fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
+			total += n;
+		if (n == 0 || errno != EAGAIN)
+			return -1;
+		/* Bytes in flight become room as the peer takes them. */
+	} while (await_events(fd, POLLOUT, 300) == POLLOUT);
+	return total;
+}
+
+/* The same, and then sends single bytes until the socket refuses one. */
+static inline long long send_until_refused(int fd)
+{
+	long long total = send_until_full(fd);
+
+	while (send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+		total++;
+	return total;
+}
+
+/* Receives and drops `size` bytes; fewer after the end of the stream or an error. */
+static inline long long receive_and_drop(int fd, long long size)
+{
+	static char chunk[65536];
+	long long total = 0;
+
+	while (total < size) {
+		ssize_t n = recv(fd, chunk, sizeof(chunk), 0);
+
+		if (n <= 0)
+			break;
+		total += n;
+	}
+	return total;
 }
 
 #endif

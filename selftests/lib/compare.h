@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Two sockets in the same state, one of TCP and one of ours: every call is made on both, and what
- * comes of it is compared. For tests of kselftest_harness.h, which is to be included before.
+ * Two sockets in the same state, one of an engine and one of its reference: a test makes each
+ * call on both, and compares the outcomes. Programs include kselftest_harness.h before this file.
  */
 
 #ifndef RS_COMPARE_H
@@ -107,7 +107,9 @@ static inline bool bring_to(struct ends *ends, const struct kind *kind, enum sta
 	if (connect_to(kind, ends->near, ends->listener))
 		return false;
 	ends->far = accept(ends->listener, NULL, NULL);
-	if (ends->far < 0 || (is_carried(kind) && strcmp("smc", mode_of_fd(CLIENT, ends->near))))
+	if (ends->far < 0)
+		return false;
+	if (engine_of_mode(mode_of_fd(CLIENT, ends->near)) != carrier_of(kind))
 		return false;
 	switch (state) {
 	case SHUT:
@@ -151,57 +153,72 @@ static inline int first_int(const struct outcome *outcome)
 	return value;
 }
 
-/* Compares, and counts and prints a difference. */
-static inline int differs(enum state state, const char *what, int number, const struct outcome *tcp,
-			  const struct outcome *ours, bool with_data)
+/* Compares two outcomes, and prints a difference; how many there are. */
+static inline int differs(enum state state, const char *what, int number,
+			  const struct outcome *reference, const struct outcome *tested,
+			  bool with_data)
 {
-	if (same(tcp, ours, with_data))
+	if (same(reference, tested, with_data))
 		return 0;
-	printf("# %s: %s %d: TCP %d (%s, size %d, %#x), ours %d (%s, size %d, %#x)\n",
-	       state_names[state], what, number, tcp->result, strerror(tcp->error), tcp->size,
-	       first_int(tcp), ours->result, strerror(ours->error), ours->size, first_int(ours));
+	printf("# %s: %s %d: reference %d (%s, size %d, %#x), tested %d (%s, size %d, %#x)\n",
+	       state_names[state], what, number, reference->result, strerror(reference->error),
+	       reference->size, first_int(reference), tested->result, strerror(tested->error),
+	       tested->size, first_int(tested));
 	return 1;
 }
 
-/* The states as variants; both ends are of the two kinds. */
+/* A variant for each state and each row of the table of kinds that has a reference. */
 FIXTURE(both) {
-	struct kind tcp_kind;
-	struct kind our_kind;
+	struct kind reference_kind;
+	struct kind tested_kind;
 	enum state state;
-	struct ends tcp;
-	struct ends ours;
+	struct ends reference;
+	struct ends tested;
 };
 
 FIXTURE_VARIANT(both) {
+	struct kind kind;
+	enum engine reference;
 	enum state state;
-	int ip;
 };
 
-#define RS_STATE(name, value)						\
-	FIXTURE_VARIANT_ADD(both, name) { value, AF_INET };		\
-	FIXTURE_VARIANT_ADD(both, name##_6) { value, AF_INET6 }
+#define RS_STATE(fixture, name, suffix, value, reference, ...)				\
+	FIXTURE_VARIANT_ADD(fixture, name##_##suffix) { __VA_ARGS__, reference, value }
 
-RS_STATE(fresh, FRESH);
-RS_STATE(listening, LISTENING);
-RS_STATE(connected, CONNECTED);
-RS_STATE(shut, SHUT);
-RS_STATE(half_closed, HALF_CLOSED);
-RS_STATE(reset, RESET);
-RS_STATE(failed_over, FAILED_OVER);
+#define RS_STATES(fixture, name, reference, ...)					\
+	RS_STATE(fixture, name, fresh, FRESH, reference, __VA_ARGS__);			\
+	RS_STATE(fixture, name, listening, LISTENING, reference, __VA_ARGS__);		\
+	RS_STATE(fixture, name, connected, CONNECTED, reference, __VA_ARGS__);		\
+	RS_STATE(fixture, name, shut, SHUT, reference, __VA_ARGS__);			\
+	RS_STATE(fixture, name, half_closed, HALF_CLOSED, reference, __VA_ARGS__);	\
+	RS_STATE(fixture, name, reset, RESET, reference, __VA_ARGS__);			\
+	RS_STATE(fixture, name, failed_over, FAILED_OVER, reference, __VA_ARGS__)
+
+/* By the last column of the table: no variants, or one for each state. */
+#define RS_STATES_NONE(fixture, name, ...)
+#define RS_STATES_TCP(fixture, name, ...) RS_STATES(fixture, name, TCP, __VA_ARGS__)
+
+#define RS_COMPARED(fixture, name, family, number, ip, client, server, reference)	\
+	RS_STATES_##reference(fixture, name, { family, number, ip, { client, server } })
+
+RS_KINDS(RS_COMPARED, both);
 
 FIXTURE_SETUP(both)
 {
+	enum engine reference = variant->reference;
+
 	self->state = variant->state;
-	self->tcp_kind = (struct kind){ variant->ip, 0, variant->ip, { false, false } };
-	self->our_kind = (struct kind){ variant->ip, IPPROTO_SMC, variant->ip, { true, true } };
-	ASSERT_TRUE(bring_to(&self->tcp, &self->tcp_kind, self->state));
-	ASSERT_TRUE(bring_to(&self->ours, &self->our_kind, self->state));
+	self->tested_kind = variant->kind;
+	self->reference_kind = (struct kind){ .ip = variant->kind.ip,
+					      .engine = { reference, reference } };
+	ASSERT_TRUE(bring_to(&self->reference, &self->reference_kind, self->state));
+	ASSERT_TRUE(bring_to(&self->tested, &self->tested_kind, self->state));
 }
 
 FIXTURE_TEARDOWN(both)
 {
-	leave(&self->tcp);
-	leave(&self->ours);
+	leave(&self->reference);
+	leave(&self->tested);
 	if (self->state == FAILED_OVER)
 		EXPECT_EQ(0, system("./second.sh down"));
 }

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Fixtures: `kind` is only a kind of socket, `conn` is a connection that is known to go the way it
- * has to. Both for tests of kselftest_harness.h, which is to be included before; their main() calls
- * run_in_namespaces() in place of TEST_HARNESS_MAIN.
+ * Fixtures with one variant per kind of connection: `kind` is the kind alone, `conn` a connection
+ * whose engine was checked. Programs include kselftest_harness.h before this file. Their main()
+ * calls run_in_namespaces() in place of TEST_HARNESS_MAIN.
  */
 
 #ifndef RS_CONN_H
 #define RS_CONN_H
 
-#include <poll.h>
-
 #include "bytes.h"
 #include "kind.h"
 #include "path.h"
+#include "variants.h"
 
-/* Enough for kernels full of checkers; it only matters to tests that hang. */
+/* Seconds that suffice on kernels with every checker; only a test that hangs reaches them. */
 #undef TEST_TIMEOUT_DEFAULT
 #define TEST_TIMEOUT_DEFAULT 120
 
@@ -22,8 +21,7 @@ FIXTURE(kind) {
 	const struct kind *kind;
 };
 
-#define RS_FIXTURE kind
-#include "variants.h"
+RS_VARIANTS(kind);
 
 FIXTURE_SETUP(kind)
 {
@@ -42,16 +40,15 @@ FIXTURE(conn) {
 	long long rdma_before;
 };
 
-#define RS_FIXTURE conn
-#include "variants.h"
+RS_VARIANTS(conn);
 
-/* For programs that need options before the connection is made. */
+/* Set by programs that need options before the connection is made. */
 static void (*prepare_listener)(int fd);
 static void (*prepare_client)(int fd);
 
 /*
- * A process that receives `size` bytes, compares them and awaits the end of the stream. It exits
- * with 0 if all is right, and has no use for the other end.
+ * Starts a process that receives `size` bytes, compares them and awaits the end of the stream. It
+ * closes the other end, and exits with 0 if all bytes are right.
  */
 static inline pid_t compare_in_child(int fd, int not_fd, const void *data, size_t size)
 {
@@ -69,34 +66,19 @@ static inline pid_t compare_in_child(int fd, int not_fd, const void *data, size_
 	_exit(recv(fd, &c, 1, 0) ? 3 : 0);
 }
 
-/* Waits for events; what poll() returned. */
-static inline int await_events(int fd, int events, int timeout)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-	int n = poll(&p, 1, timeout);
+/* The engine `carrier` carries the data of a socket. */
+#define EXPECT_CARRIER(side, fd, carrier)					\
+	EXPECT_EQ(carrier, engine_of_mode(mode_of_fd(side, fd))) {		\
+		TH_LOG("side %d: %s", side, conn_line);				\
+	}
 
-	return n <= 0 ? n : p.revents;
-}
-
-#define EXPECT_MODE(side, fd, carried) do {					\
-	const char *mode = mode_of_fd(side, fd);				\
-										\
-	if (carried) {								\
-		EXPECT_STREQ("smc", mode) {					\
-			TH_LOG("side %d: %s", side, conn_line);			\
-		}								\
-	} else {								\
-		EXPECT_STRNE("smc", mode);					\
-	}									\
-} while (0)
-
-/* The two sockets of a connection are in the mode that their kind has to lead to. */
+/* The engine of the kind carries a connection, given by its two sockets. */
 #define EXPECT_PATH(kind, client, server) do {					\
-	EXPECT_MODE(CLIENT, client, is_carried(kind));				\
-	EXPECT_MODE(SERVER, server, is_carried(kind));				\
+	EXPECT_CARRIER(CLIENT, client, carrier_of(kind));			\
+	EXPECT_CARRIER(SERVER, server, carrier_of(kind));			\
 } while (0)
 
-/* Data go by RDMA if and only if they have to, and not twice. */
+/* Data go by RDMA exactly if the kind demands it, and each byte is sent once. */
 #define EXPECT_SENT(self, size)							\
 	EXPECT_EQ(is_carried((self)->kind) ? (long long)(size) : 0,		\
 		  rdma_bytes() - (self)->rdma_before)
@@ -135,8 +117,11 @@ static void remove_namespaces(void)
 		fprintf(stderr, "# netns.sh down failed\n");
 }
 
-/* SMC is tested only where there is the module: without, everything would be a fallback. */
-static inline const char *why_not_here(void)
+/*
+ * Why this program cannot run here, or NULL. Without the module every connection would fall back,
+ * and the tests of fallback would prove nothing.
+ */
+static inline const char *absence_of_module(void)
 {
 	int fd;
 
@@ -151,10 +136,10 @@ static inline const char *why_not_here(void)
 	return NULL;
 }
 
-/* To be called by main(). */
+/* Runs the tests in the namespaces of netns.sh, which it makes and removes; the status for exit. */
 static int run_in_namespaces(int argc, char **argv)
 {
-	const char *reason = why_not_here();
+	const char *reason = absence_of_module();
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (reason) {

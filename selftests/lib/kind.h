@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Kinds of sockets to test: the ways to ask for one, on both sides or on one only. What is not a
- * socket of the module is a plain TCP socket, so that the expectations of a test are first of all
- * tried on TCP. SMC=0 in the environment makes all of them plain TCP.
+ * Kinds of connections: how a program asks for the socket of either side, and the engine that
+ * carries its data. lib/variants.h has the table of all kinds. SMC=0 in the environment makes every
+ * socket a plain TCP socket, so that the expectations of a test can be tried on TCP alone.
  *
  * The client is in the network namespace rs-a, the server in rs-b, as lib/netns.sh makes them.
  */
@@ -31,11 +31,14 @@
 
 enum side { CLIENT, SERVER };
 
+/* The protocols that carry data. NONE follows the last one. */
+enum engine { TCP, SMC, NONE };
+
 struct kind {
-	int family;	/* what socket() is asked for */
-	int protocol;
-	int ip;		/* the family of its addresses */
-	bool smc[2];	/* is the client, is the server such a socket? */
+	int family;			/* of the socket() call */
+	int protocol;			/* of the socket() call */
+	int ip;				/* the family of the addresses */
+	enum engine engine[2];		/* of the client's and of the server's socket */
 };
 
 union address {
@@ -51,18 +54,42 @@ static inline bool smc_wanted(void)
 	return !value || strcmp(value, "0");
 }
 
-static inline bool is_smc(const struct kind *kind, enum side side)
+/* The engine that the socket of a side asks for. */
+static inline enum engine engine_of(const struct kind *kind, enum side side)
 {
-	return smc_wanted() && kind->smc[side];
+	return smc_wanted() ? kind->engine[side] : TCP;
 }
 
-/* Do the data of a connection between both sides go by RDMA? */
+/* The engine that carries the data of a connection: TCP unless both sides ask for the same. */
+static inline enum engine carrier_of(const struct kind *kind)
+{
+	enum engine client = engine_of(kind, CLIENT);
+
+	return client == engine_of(kind, SERVER) ? client : TCP;
+}
+
+/* Do the data of a connection go by RDMA? */
 static inline bool is_carried(const struct kind *kind)
 {
-	return is_smc(kind, CLIENT) && is_smc(kind, SERVER);
+	return carrier_of(kind) != TCP;
 }
 
-/* Moves this thread to the namespace of that side. */
+/* The mode of a connection that the engine carries, as in the file `conns`. */
+static const char * const mode_names[] = { [TCP] = "tcp", [SMC] = "smc" };
+
+/* The engine of a mode of the file `conns`. TCP also for a handshake, or for an unlisted socket. */
+static inline enum engine engine_of_mode(const char *mode)
+{
+	enum engine engine;
+
+	for (engine = SMC; engine < NONE; engine++) {
+		if (!strcmp(mode_names[engine], mode))
+			return engine;
+	}
+	return TCP;
+}
+
+/* Moves this thread to the namespace of a side. */
 static inline void enter(enum side side)
 {
 	static int fds[2] = { -1, -1 };
@@ -81,7 +108,7 @@ static inline socklen_t address_size(const struct kind *kind)
 	return kind->ip == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
 
-/* The address of that side, with a port in host order. */
+/* The address of a side, with a port in host order. */
 static inline union address address_of(const struct kind *kind, enum side side, int port)
 {
 	union address address = {};
@@ -100,7 +127,7 @@ static inline union address address_of(const struct kind *kind, enum side side, 
 
 static inline int port_of(const union address *address)
 {
-	/* The port is at the same place in both. */
+	/* Both structures have the port at the same place. */
 	return ntohs(address->in.sin_port);
 }
 
@@ -134,16 +161,16 @@ static inline bool same_host(const union address *a, const union address *b)
 	return !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
 }
 
-/* A new socket of that side; `flags` as in the type for socket(). */
+/* A new socket of a side; `flags` are those in the type argument of socket(). */
 static inline int new_socket(const struct kind *kind, enum side side, int flags)
 {
 	enter(side);
-	if (is_smc(kind, side))
+	if (engine_of(kind, side) != TCP)
 		return socket(kind->family, SOCK_STREAM | flags, kind->protocol);
 	return socket(kind->ip, SOCK_STREAM | flags, IPPROTO_TCP);
 }
 
-/* Binds a socket of that side to its address and a free port. */
+/* Binds a socket of a side to the address of that side and a free port. */
 static inline int bind_any(const struct kind *kind, enum side side, int fd)
 {
 	union address address = address_of(kind, side, 0);

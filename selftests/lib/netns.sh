@@ -9,10 +9,7 @@
 # with rs_b.
 set -eu
 
-fail() {
-	echo "# netns.sh: $*" >&2
-	exit 1
-}
+. "$(dirname "$0")/rxe.sh"
 
 down() {
 	for side in a b; do
@@ -21,29 +18,11 @@ down() {
 	done
 }
 
-# has_gid DEVICE GID: does the device know this address already?
-has_gid() {
-	grep -qsx "$2" "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null
-}
-
-# The list of addresses of an RDMA device follows the network device with a delay, and there is
-# nothing to wait on.
-await_gid() {
-	tries=0
-	until has_gid "$1" "$2"; do
-		tries=$((tries + 1))
-		[ $tries -lt 500 ] || fail "$1 does not get the address $2"
-		sleep 0.01
-	done
-}
-
 rdma_device() {
 	case " ${NO_RDMA:-} " in
 	*" $1 "*) return 0 ;;
 	esac
-	ip netns exec rs-$1 rdma link add rs_$1 type rxe netdev v$1
-	await_gid rs_$1 "0000:0000:0000:0000:0000:ffff:0a09:000$2"
-	await_gid rs_$1 "fd09:0000:0000:0000:0000:0000:0000:000$2"
+	add_rxe "rs-$1" "rs_$1" "v$1" "$(gid4 "0$2")" "$(gid6 "0$2")"
 }
 
 up() {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which way the data of connections went, by what the module tells in /proc/net/rdma_sock.
+ * The engine and the byte counts of connections, from the module's files in /proc/net/rdma_sock.
  */
 
 #ifndef RS_PATH_H
@@ -8,7 +8,7 @@
 
 #include "kind.h"
 
-/* A counter in the file `stat` of that side; -1 if there is none. */
+/* A counter in the file `stat` of a side; -1 if there is none. */
 static inline long long counter(enum side side, const char *name)
 {
 	char found[64];
@@ -27,10 +27,10 @@ static inline long long counter(enum side side, const char *name)
 	return result;
 }
 
-/* The line about the connection that was asked for last, for messages. */
+/* The line of the connection that mode_of() read last, for messages. */
 static char conn_line[512];
 
-/* Does the word of a line that starts with `key` end with that port? */
+/* Does the word of a line that starts with `key` end with a port? */
 static inline bool has_port(const char *line, const char *key, int port)
 {
 	const char *word = strstr(line, key), *end;
@@ -44,35 +44,43 @@ static inline bool has_port(const char *line, const char *key, int port)
 	return end - word >= size && !strncmp(end - size, wanted, size);
 }
 
+/* The mode in a line of the file `conns`, or "none". Valid until the next call. */
+static inline const char *mode_of_line(const char *line)
+{
+	static char mode[16];
+	const char *found = strstr(line, " mode=");
+
+	if (!found || sscanf(found, " mode=%15s", mode) != 1)
+		return "none";
+	return mode;
+}
+
 /*
- * The mode of the connection between these ports, as the file `conns` of that side tells: "smc",
- * "tcp", "pending" and the like; "none" if it is not there.
+ * The mode of the connection between two ports, as in the file `conns` of a side: "smc", "tcp",
+ * "pending" and the like; "none" if the file does not list the connection.
  */
 static inline const char *mode_of(enum side side, int local, int peer)
 {
-	static char mode[16];
+	const char *mode = "none";
 	char line[sizeof(conn_line)];
 	FILE *f;
 
-	snprintf(mode, sizeof(mode), "none");
 	snprintf(conn_line, sizeof(conn_line), "no such connection\n");
 	enter(side);
 	f = fopen("/proc/thread-self/net/rdma_sock/conns", "r");
 	if (!f)
 		return mode;
 	while (fgets(line, sizeof(line), f)) {
-		char *found = strstr(line, " mode=");
-
-		if (!found || !has_port(line, " local=", local) || !has_port(line, " peer=", peer))
+		if (!has_port(line, " local=", local) || !has_port(line, " peer=", peer))
 			continue;
-		if (sscanf(found, " mode=%15s", mode) == 1)
-			memcpy(conn_line, line, sizeof(line));
+		mode = mode_of_line(line);
+		memcpy(conn_line, line, sizeof(line));
 	}
 	fclose(f);
 	return mode;
 }
 
-/* How many connections of that side go by RDMA, as the file `conns` tells. */
+/* The number of connections of a side that go by RDMA, as in the file `conns`. */
 static inline int carried_connections(enum side side)
 {
 	char line[sizeof(conn_line)];
@@ -84,7 +92,7 @@ static inline int carried_connections(enum side side)
 	if (!f)
 		return 0;
 	while (fgets(line, sizeof(line), f)) {
-		if (!strstr(line, " mode=smc "))
+		if (engine_of_mode(mode_of_line(line)) == TCP)
 			continue;
 		memcpy(conn_line, line, sizeof(line));
 		count++;
@@ -93,13 +101,13 @@ static inline int carried_connections(enum side side)
 	return count;
 }
 
-/* The mode of a connected socket of that side. */
+/* The mode of a connected socket of a side. */
 static inline const char *mode_of_fd(enum side side, int fd)
 {
 	return mode_of(side, local_port(fd), peer_port(fd));
 }
 
-/* A counter of both sides together; 0 without the module. */
+/* The sum of a counter of both sides; 0 without the module. */
 static inline long long both_sides(const char *name)
 {
 	long long a = counter(CLIENT, name), b = counter(SERVER, name);
@@ -114,9 +122,8 @@ static inline long long rdma_bytes(void)
 }
 
 /*
- * The same before a test has made a connection: what closed sockets of the test before still send
- * is awaited, as it would count as this one's. Nothing tells when a closed socket is done but the
- * file that lists it. -1 if there is no end of it.
+ * Waits until closed sockets of an earlier test have sent their last bytes; the bytes sent by RDMA
+ * so far, or -1 if they do not end. The file `conns` is the only sign that a closed socket is done.
  */
 static inline long long rdma_bytes_at_rest(void)
 {

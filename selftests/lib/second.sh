@@ -8,24 +8,7 @@
 # second.sh down      remove the second devices, and make those of netns.sh that are lost again
 set -eu
 
-fail() {
-	echo "# second.sh: $*" >&2
-	exit 1
-}
-
-# until_true COMMAND...: nothing tells when a device or a link is there.
-until_true() {
-	tries=0
-	until "$@"; do
-		tries=$((tries + 1))
-		[ $tries -lt 1000 ] || fail "in vain: $*"
-		sleep 0.01
-	done
-}
-
-has_gid() {
-	grep -qsx "$2" "/sys/class/infiniband/$1/ports/1/gids/"* 2>/dev/null
-}
+. "$(dirname "$0")/rxe.sh"
 
 has_two_links() {
 	ip netns exec rs-a cat /proc/net/rdma_sock/links |
@@ -36,9 +19,7 @@ has_two_links() {
 # addresses.
 device() {
 	[ ! -e "/sys/class/infiniband/$2" ] || return 0
-	ip netns exec "rs-$1" rdma link add "$2" type rxe netdev "$3"
-	until_true has_gid "$2" "0000:0000:0000:0000:0000:ffff:0a09:00$4"
-	until_true has_gid "$2" "fd09:0000:0000:0000:0000:0000:0000:00$5"
+	add_rxe "rs-$1" "$2" "$3" "$(gid4 "$4")" "$(gid6 "$5")"
 }
 
 up() {

@@ -1,59 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The kinds of sockets as variants of a fixture. To be included once for each fixture, after
+ * The table of all kinds of connections, and fixtures with a variant for each row.
  *
- *	#define RS_FIXTURE name
- *
- * and after RS_BOTH_SIDES_ONLY if the kinds are left out where one side is plain TCP, so that the
- * other has to fall back.
+ * A new engine adds its rows here, and its mode to mode_names.
  */
 
-#define RS_VARIANTS_OF(fixture) FIXTURE_VARIANT(fixture)
-#define RS_VARIANT(fixture, name) FIXTURE_VARIANT_ADD(fixture, name)
+#ifndef RS_VARIANTS_H
+#define RS_VARIANTS_H
 
-RS_VARIANTS_OF(RS_FIXTURE) {
-	struct kind kind;
-};
+#include "kind.h"
 
-RS_VARIANT(RS_FIXTURE, tcp) {
-	.kind = { AF_INET, 0, AF_INET, { false, false } },
-};
+/*
+ * Both sides ask for the same engine. The columns of a row are: variant, family and protocol number
+ * of the socket() call, family of the addresses, engine of the client, engine of the server, and
+ * the engine with which every call and option is compared.
+ */
+#define RS_KINDS(row, fixture)								\
+	row(fixture, tcp, AF_INET, 0, AF_INET, TCP, TCP, NONE);				\
+	row(fixture, inet, AF_INET, IPPROTO_SMC, AF_INET, SMC, SMC, TCP);		\
+	row(fixture, inet6, AF_INET6, IPPROTO_SMC, AF_INET6, SMC, SMC, TCP);		\
+	row(fixture, smc, AF_SMC, 0, AF_INET, SMC, SMC, NONE);				\
+	row(fixture, smc6, AF_SMC, 1, AF_INET6, SMC, SMC, NONE)
 
-RS_VARIANT(RS_FIXTURE, inet) {
-	.kind = { AF_INET, IPPROTO_SMC, AF_INET, { true, true } },
-};
+/* One side is a plain TCP socket, so that the other side falls back. The columns are the same. */
+#define RS_FALLBACKS(row, fixture)							\
+	row(fixture, inet_to_tcp, AF_INET, IPPROTO_SMC, AF_INET, SMC, TCP, NONE);	\
+	row(fixture, tcp_to_inet6, AF_INET6, IPPROTO_SMC, AF_INET6, TCP, SMC, NONE);	\
+	row(fixture, smc6_to_tcp, AF_SMC, 1, AF_INET6, SMC, TCP, NONE);			\
+	row(fixture, tcp_to_smc, AF_SMC, 0, AF_INET, TCP, SMC, NONE)
 
-RS_VARIANT(RS_FIXTURE, inet6) {
-	.kind = { AF_INET6, IPPROTO_SMC, AF_INET6, { true, true } },
-};
+#define RS_VARIANT(fixture, name, family, number, ip, client, server, ...)		\
+	FIXTURE_VARIANT_ADD(fixture, name) {						\
+		.kind = { family, number, ip, { client, server } },			\
+	}
 
-RS_VARIANT(RS_FIXTURE, smc) {
-	.kind = { AF_SMC, 0, AF_INET, { true, true } },
-};
+/* Gives a fixture the variants of the first table. */
+#define RS_VARIANTS_OF_KINDS(fixture)							\
+	FIXTURE_VARIANT(fixture) { struct kind kind; };					\
+	RS_KINDS(RS_VARIANT, fixture)
 
-RS_VARIANT(RS_FIXTURE, smc6) {
-	.kind = { AF_SMC, 1, AF_INET6, { true, true } },
-};
+/* Gives a fixture the variants of both tables. */
+#define RS_VARIANTS(fixture)								\
+	RS_VARIANTS_OF_KINDS(fixture);							\
+	RS_FALLBACKS(RS_VARIANT, fixture)
 
-#ifndef RS_BOTH_SIDES_ONLY
-RS_VARIANT(RS_FIXTURE, inet_to_tcp) {
-	.kind = { AF_INET, IPPROTO_SMC, AF_INET, { true, false } },
-};
-
-RS_VARIANT(RS_FIXTURE, tcp_to_inet6) {
-	.kind = { AF_INET6, IPPROTO_SMC, AF_INET6, { false, true } },
-};
-
-RS_VARIANT(RS_FIXTURE, smc6_to_tcp) {
-	.kind = { AF_SMC, 1, AF_INET6, { true, false } },
-};
-
-RS_VARIANT(RS_FIXTURE, tcp_to_smc) {
-	.kind = { AF_SMC, 0, AF_INET, { false, true } },
-};
 #endif
-
-#undef RS_BOTH_SIDES_ONLY
-#undef RS_FIXTURE
-#undef RS_VARIANT
-#undef RS_VARIANTS_OF

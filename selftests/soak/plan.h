@@ -141,7 +141,7 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 /* The kinds that sockets of either side have. */
 static inline struct kind kind_of(enum sockets sockets)
 {
-	struct kind kind = { AF_INET, IPPROTO_SMC, AF_INET, { true, true } };
+	struct kind kind = { AF_INET, IPPROTO_SMC, AF_INET, { SMC, SMC } };
 
 	switch (sockets) {
 	case SMC6:
@@ -153,10 +153,10 @@ static inline struct kind kind_of(enum sockets sockets)
 		kind.protocol = 0;
 		break;
 	case FROM_TCP:
-		kind.smc[CLIENT] = false;
+		kind.engine[CLIENT] = TCP;
 		break;
 	case TO_TCP:
-		kind.smc[SERVER] = false;
+		kind.engine[SERVER] = TCP;
 		break;
 	default:
 		break;

@@ -404,7 +404,7 @@ static int socket_of(const struct kind *kind, enum side side)
 {
 	int fd = -1;
 
-	if (kind->smc[side])
+	if (kind->engine[side] != TCP)
 		fd = socket(kind->family, SOCK_STREAM | SOCK_CLOEXEC, kind->protocol);
 	if (fd < 0)
 		fd = socket(kind->ip, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);

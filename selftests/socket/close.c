@@ -11,11 +11,6 @@
 
 #include "conn.h"
 
-static int last_errno(ssize_t result)
-{
-	return result < 0 ? errno : 0;
-}
-
 static long long now_ms(void)
 {
 	struct timespec t;
@@ -301,17 +296,6 @@ TEST_F(conn, reset_wakes_a_reader)
 	EXPECT_EQ(0, status);
 }
 
-/* Sends until nothing more is taken. */
-static void fill_up(int fd)
-{
-	static char chunk[65536];
-
-	do {
-		while (send(fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-			;
-	} while (await_events(fd, POLLOUT, 300) == POLLOUT);
-}
-
 TEST_F(conn, reset_wakes_a_writer)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
@@ -319,7 +303,7 @@ TEST_F(conn, reset_wakes_a_writer)
 	pid_t child;
 	ssize_t n;
 
-	fill_up(self->client);
+	send_until_full(self->client);
 	child = fork();
 	if (!child) {
 		close(self->client);
@@ -375,7 +359,7 @@ TEST_F(conn, linger_ends_after_its_time)
 	long long start;
 
 	ASSERT_EQ(0, setsockopt(self->client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
-	fill_up(self->client);
+	send_until_full(self->client);
 	start = now_ms();
 	EXPECT_EQ(0, close(self->client));
 	EXPECT_LE(900, now_ms() - start);

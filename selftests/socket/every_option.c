@@ -79,7 +79,7 @@ static struct outcome set(int fd, int level, int name, const void *value, int si
 static const int sizes[] = { 0, 1, 4, 256, -1 };
 
 /* How many differences there are for one option. */
-static int compare_option(enum state state, int tcp, int ours, int level, int name)
+static int compare_option(enum state state, int reference, int tested, int level, int name)
 {
 	static const int values[] = { 1, 0 };
 	enum how how = how_to_compare(level, name);
@@ -90,75 +90,79 @@ static int compare_option(enum state state, int tcp, int ours, int level, int na
 	if (how == OTHER)
 		return 0;
 	for (n = 0; n < ARRAY_SIZE(sizes); n++) {
-		a = get(tcp, level, name, sizes[n]);
-		b = get(ours, level, name, sizes[n]);
+		a = get(reference, level, name, sizes[n]);
+		b = get(tested, level, name, sizes[n]);
 		count += differs(state, "get", name, &a, &b, how == SAME);
 	}
-	a = set(tcp, level, name, "", 1);
-	b = set(ours, level, name, "", 1);
+	a = set(reference, level, name, "", 1);
+	b = set(tested, level, name, "", 1);
 	count += differs(state, "set of one octet", name, &a, &b, true);
-	a = set(tcp, level, name, (void *)8, 4);
-	b = set(ours, level, name, (void *)8, 4);
+	a = set(reference, level, name, (void *)8, 4);
+	b = set(tested, level, name, (void *)8, 4);
 	count += differs(state, "set from nowhere", name, &a, &b, true);
 	for (n = 0; n < ARRAY_SIZE(values); n++) {
-		a = set(tcp, level, name, &values[n], sizeof(values[n]));
-		b = set(ours, level, name, &values[n], sizeof(values[n]));
+		a = set(reference, level, name, &values[n], sizeof(values[n]));
+		b = set(tested, level, name, &values[n], sizeof(values[n]));
 		count += differs(state, "set", name, &a, &b, true);
-		a = get(tcp, level, name, sizeof(int));
-		b = get(ours, level, name, sizeof(int));
+		a = get(reference, level, name, sizeof(int));
+		b = get(tested, level, name, sizeof(int));
 		count += differs(state, "get again", name, &a, &b, how == SAME);
 	}
 	return count;
 }
 
-static int compare_level(enum state state, int tcp, int ours, int level, int last)
+static int compare_level(enum state state, int reference, int tested, int level, int last)
 {
 	int count = 0, name;
 
 	for (name = 0; name <= last; name++)
-		count += compare_option(state, tcp, ours, level, name);
+		count += compare_option(state, reference, tested, level, name);
 	return count;
 }
 
 /* What a connection is after all that: data still go both ways, or the same error comes. */
-static void expect_same_traffic(struct __test_metadata *_metadata, struct ends *tcp,
-				struct ends *ours)
+static void expect_same_traffic(struct __test_metadata *_metadata, struct ends *reference,
+				struct ends *tested)
 {
 	char a[8] = "", b[8] = "";
 	ssize_t n, m;
 
-	n = send(tcp->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
-	m = send(ours->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
+	n = send(reference->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
+	m = send(tested->near, "there", 5, MSG_DONTWAIT | MSG_NOSIGNAL);
 	EXPECT_EQ(n, m);
 	if (n == 5) {
-		EXPECT_EQ(5, recv(tcp->far, a, 5, MSG_WAITALL));
-		EXPECT_EQ(5, recv(ours->far, b, 5, MSG_WAITALL));
+		EXPECT_EQ(5, recv(reference->far, a, 5, MSG_WAITALL));
+		EXPECT_EQ(5, recv(tested->far, b, 5, MSG_WAITALL));
 		EXPECT_EQ(0, memcmp(a, b, 5));
 	}
 }
 
 TEST_F(both, options_of_sockets)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, SOL_SOCKET, 100));
-	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
+				   SOL_SOCKET, 100));
+	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_tcp)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_TCP, 60));
-	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
+				   IPPROTO_TCP, 60));
+	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_ip)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_IP, 64));
-	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
+				   IPPROTO_IP, 64));
+	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_ipv6)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->tcp.near, self->ours.near, IPPROTO_IPV6, 90));
-	expect_same_traffic(_metadata, &self->tcp, &self->ours);
+	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
+				   IPPROTO_IPV6, 90));
+	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 /* Levels that a TCP socket does not have. */
@@ -169,11 +173,11 @@ TEST_F(both, options_of_other_levels)
 	size_t n;
 
 	for (n = 0; n < ARRAY_SIZE(levels); n++) {
-		a = get(self->tcp.near, levels[n], 1, 4);
-		b = get(self->ours.near, levels[n], 1, 4);
+		a = get(self->reference.near, levels[n], 1, 4);
+		b = get(self->tested.near, levels[n], 1, 4);
 		EXPECT_EQ(0, differs(self->state, "get of level", levels[n], &a, &b, true));
-		a = set(self->tcp.near, levels[n], 1, &levels[n], 4);
-		b = set(self->ours.near, levels[n], 1, &levels[n], 4);
+		a = set(self->reference.near, levels[n], 1, &levels[n], 4);
+		b = set(self->tested.near, levels[n], 1, &levels[n], 4);
 		EXPECT_EQ(0, differs(self->state, "set of level", levels[n], &a, &b, true));
 	}
 }
@@ -181,7 +185,7 @@ TEST_F(both, options_of_other_levels)
 /* The errors are those of net/smc. */
 TEST_F(both, options_of_smc)
 {
-	int fd = self->ours.near, one = 1, name;
+	int fd = self->tested.near, one = 1, name;
 
 	for (name = 0; name < 8; name++) {
 		if (name == 1 /* SMC_LIMIT_HS */)

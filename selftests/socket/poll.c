@@ -12,35 +12,6 @@
 
 #define ALL (POLLIN | POLLOUT | POLLRDHUP | POLLPRI)
 
-/* Sends until nothing more is taken; how much was. */
-static long long fill_up(int fd)
-{
-	static char chunk[65536];
-	long long total = 0;
-	ssize_t n;
-
-	do {
-		while ((n = send(fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
-			total += n;
-	} while (await_events(fd, POLLOUT, 300) == POLLOUT);
-	return total;
-}
-
-static long long read_up(int fd, long long size)
-{
-	static char chunk[65536];
-	long long total = 0;
-
-	while (total < size) {
-		ssize_t n = recv(fd, chunk, sizeof(chunk), 0);
-
-		if (n <= 0)
-			break;
-		total += n;
-	}
-	return total;
-}
-
 TEST_F(conn, idle_is_writable_only)
 {
 	EXPECT_EQ(POLLOUT, await_events(self->client, ALL, 5000));
@@ -74,23 +45,23 @@ TEST_F(conn, poll_is_woken)
 
 TEST_F(conn, full_is_not_writable_until_read)
 {
-	long long total = fill_up(self->client);
+	long long total = send_until_full(self->client);
 
 	ASSERT_LT(0, total);
 	EXPECT_EQ(0, await_events(self->client, POLLOUT, 0));
-	EXPECT_EQ(total, read_up(self->server, total));
+	EXPECT_EQ(total, receive_and_drop(self->server, total));
 	EXPECT_EQ(POLLOUT, await_events(self->client, POLLOUT, 5000));
 }
 
 TEST_F(conn, poll_for_room_is_woken)
 {
-	long long total = fill_up(self->client);
+	long long total = send_until_full(self->client);
 	pid_t child = fork();
 	int status;
 
 	if (!child) {
 		poll(NULL, 0, 50);
-		_exit(read_up(self->server, total) != total);
+		_exit(receive_and_drop(self->server, total) != total);
 	}
 	EXPECT_EQ(POLLOUT, await_events(self->client, POLLOUT, 10000));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -198,7 +169,7 @@ TEST_F(conn, epoll_edge_of_data)
 
 TEST_F(conn, epoll_edge_of_room)
 {
-	long long total = fill_up(self->client);
+	long long total = send_until_full(self->client);
 	int epoll = new_epoll(self->client, EPOLLOUT | EPOLLET);
 
 	ASSERT_LE(0, epoll);
@@ -207,7 +178,7 @@ TEST_F(conn, epoll_edge_of_room)
 	while (send(self->client, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
 		total++;
 	EXPECT_EQ(EAGAIN, errno);
-	EXPECT_EQ(total, read_up(self->server, total));
+	EXPECT_EQ(total, receive_and_drop(self->server, total));
 	EXPECT_EQ(EPOLLOUT, epoll_events(epoll, 5000));
 	EXPECT_EQ(1, send(self->client, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 	close(epoll);

@@ -40,36 +40,6 @@ static __u32 next_edge(int set, int fd, int timeout)
 	return n == 1 && events[0].data.fd == fd ? events[0].events : ~0U;
 }
 
-static long long fill_until_refused(int fd)
-{
-	static char chunk[65536];
-	long long total = 0;
-	ssize_t n;
-
-	do {
-		while ((n = send(fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_NOSIGNAL)) > 0)
-			total += n;
-	} while (await_events(fd, POLLOUT, 300) == POLLOUT);
-	while (send(fd, chunk, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
-		total++;
-	return total;
-}
-
-static long long read_up(int fd, long long size)
-{
-	static char chunk[65536];
-	long long total = 0;
-
-	while (total < size) {
-		ssize_t n = recv(fd, chunk, sizeof(chunk), 0);
-
-		if (n <= 0)
-			break;
-		total += n;
-	}
-	return total;
-}
-
 TEST_F(conn, registration_reports_room_once)
 {
 	int set = new_set();
@@ -125,9 +95,9 @@ TEST_F(conn, room_after_a_refusal_is_one_edge)
 
 	ASSERT_EQ(0, add_to(set, self->client, EPOLLOUT | EPOLLET));
 	EXPECT_EQ(EPOLLOUT, next_edge(set, self->client, 5000));
-	total = fill_until_refused(self->client);
+	total = send_until_refused(self->client);
 	EXPECT_EQ(0, next_edge(set, self->client, 0));
-	EXPECT_EQ(total, read_up(self->server, total));
+	EXPECT_EQ(total, receive_and_drop(self->server, total));
 	EXPECT_EQ(EPOLLOUT, next_edge(set, self->client, 5000));
 	EXPECT_EQ(0, next_edge(set, self->client, QUIET));
 	close(set);
@@ -137,11 +107,11 @@ TEST_F(conn, room_after_a_refusal_is_one_edge)
 TEST_F(conn, room_after_a_poll_without_room_is_one_edge)
 {
 	int set = new_set();
-	long long total = fill_until_refused(self->client);
+	long long total = send_until_refused(self->client);
 
 	ASSERT_EQ(0, add_to(set, self->client, EPOLLOUT | EPOLLET));
 	EXPECT_EQ(0, next_edge(set, self->client, 0));
-	EXPECT_EQ(total, read_up(self->server, total));
+	EXPECT_EQ(total, receive_and_drop(self->server, total));
 	EXPECT_EQ(EPOLLOUT, next_edge(set, self->client, 5000));
 	EXPECT_EQ(0, next_edge(set, self->client, QUIET));
 	close(set);
@@ -248,9 +218,9 @@ TEST_F(conn, sigio_for_room_only_after_a_refusal)
 	}
 	usleep(QUIET * 1000);
 	EXPECT_EQ(0, signals);
-	total = fill_until_refused(self->client);
+	total = send_until_refused(self->client);
 	signals = 0;
-	EXPECT_EQ(total, read_up(self->server, total));
+	EXPECT_EQ(total, receive_and_drop(self->server, total));
 	/* The signal comes while this process sleeps, or has come before. */
 	for (n = 0; n < 100 && !signals; n++)
 		usleep(50 * 1000);

@@ -17,11 +17,6 @@
 #define TCP_ULP 31
 #endif
 
-static int last_errno(int result)
-{
-	return result < 0 ? errno : 0;
-}
-
 static int get(int fd, int level, int name)
 {
 	int value = -1;
@@ -155,7 +150,7 @@ TEST_F(kind, upper_layer_protocols_are_refused)
 {
 	int fd = new_socket(self->kind, CLIENT, 0);
 
-	if (is_smc(self->kind, CLIENT)) {
+	if (engine_of(self->kind, CLIENT) == SMC) {
 		EXPECT_EQ(EOPNOTSUPP, last_errno(setsockopt(fd, SOL_TCP, TCP_ULP, "tls", 4)));
 	} else {
 		/* Without tls, or without a connection. */
@@ -169,7 +164,7 @@ TEST_F(conn, upper_layer_protocols_are_refused_on_connections)
 	int error;
 	char c;
 
-	if (is_smc(self->kind, CLIENT)) {
+	if (engine_of(self->kind, CLIENT) == SMC) {
 		error = last_errno(setsockopt(self->client, SOL_TCP, TCP_ULP, "tls", 4));
 		EXPECT_EQ(EOPNOTSUPP, error);
 	}
@@ -222,17 +217,12 @@ TEST_F(conn, bytes_to_read)
 TEST_F(conn, bytes_on_their_way)
 {
 	static char chunk[65536];
-	long long total = 0, got = 0;
+	long long total, got = 0;
 	int before, after;
 
 	EXPECT_EQ(0, ask(self->client, SIOCOUTQ));
 	EXPECT_EQ(0, ask(self->client, SIOCOUTQNSD));
-	do {
-		ssize_t n;
-
-		while ((n = send(self->client, chunk, sizeof(chunk), MSG_DONTWAIT)) > 0)
-			total += n;
-	} while (await_events(self->client, POLLOUT, 300) == POLLOUT);
+	total = send_until_full(self->client);
 	before = ask(self->client, SIOCOUTQ);
 	/* The peer's room is used up, so not everything can have been sent. */
 	EXPECT_LT(0, before);

@@ -253,33 +253,13 @@ TEST_F(conn, recv_time_limit)
 	EXPECT_EQ(1, recv(self->server, &c, 5, MSG_WAITALL));
 }
 
-/* Sends until nothing more is taken at once; how much was. */
-static long long fill_up(int fd)
-{
-	static char chunk[65536];
-	long long total = 0;
-
-	for (;;) {
-		ssize_t n = send(fd, chunk, sizeof(chunk), MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (n > 0) {
-			total += n;
-			continue;
-		}
-		/* What is on its way to the peer makes room once more. */
-		if (n < 0 && errno == EAGAIN && await_events(fd, POLLOUT, 300) == POLLOUT)
-			continue;
-		return n < 0 && errno == EAGAIN ? total : -1;
-	}
-}
-
 TEST_F(conn, send_time_limit)
 {
 	struct timeval limit = { .tv_usec = 50000 };
 	static char chunk[65536];
 
 	ASSERT_EQ(0, setsockopt(self->client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
-	ASSERT_LT(0, fill_up(self->client));
+	ASSERT_LT(0, send_until_full(self->client));
 	/* Some room may still turn up. */
 	while (send(self->client, chunk, sizeof(chunk), MSG_NOSIGNAL) > 0)
 		;
@@ -288,21 +268,15 @@ TEST_F(conn, send_time_limit)
 
 TEST_F(conn, send_fills_up_and_goes_on_when_read)
 {
-	static char buf[65536];
-	long long sent = fill_up(self->client), got = 0;
+	long long sent = send_until_full(self->client);
+	char c;
 
 	ASSERT_LT(0, sent);
 	EXPECT_EQ(0, await_events(self->client, POLLOUT, 0));
-	while (got < sent) {
-		ssize_t n = recv(self->server, buf, sizeof(buf), 0);
-
-		ASSERT_LT(0, n);
-		got += n;
-	}
-	EXPECT_EQ(sent, got);
+	EXPECT_EQ(sent, receive_and_drop(self->server, sent));
 	EXPECT_EQ(POLLOUT, await_events(self->client, POLLOUT, 5000));
 	EXPECT_EQ(1, send(self->client, "x", 1, MSG_DONTWAIT));
-	EXPECT_EQ(1, recv(self->server, buf, 1, 0));
+	EXPECT_EQ(1, recv(self->server, &c, 1, 0));
 	EXPECT_SENT(self, sent + 1);
 }
 
@@ -333,7 +307,7 @@ TEST_F(conn, send_is_interrupted)
 {
 	static char chunk[1 << 20];
 
-	ASSERT_LT(0, fill_up(self->client));
+	ASSERT_LT(0, send_until_full(self->client));
 	interrupt_soon(false);
 	/* Some room may still turn up. */
 	while (send(self->client, chunk, sizeof(chunk), MSG_NOSIGNAL) > 0)

@@ -10,11 +10,6 @@
 
 #include "conn.h"
 
-static int last_errno(int result)
-{
-	return result < 0 ? errno : 0;
-}
-
 static int socket_error(int fd)
 {
 	int value = -1;

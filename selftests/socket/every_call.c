@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 
 #include "compare.h"
+#include "message.h"
 
 #define QUIET (MSG_DONTWAIT | MSG_NOSIGNAL)
 
@@ -52,29 +53,20 @@ static struct outcome write_one(int fd, const char *data, int size, int flags)
 	return outcome;
 }
 
-/* With the flags of the message as the first octets of the data. */
+/* Receives a message; its flags and sizes are the first octets of the outcome's data. */
 static struct outcome read_one(int fd, int size, int flags)
 {
 	struct outcome outcome = { .size = -1 };
-	char control[64], name[64], buf[128] = "";
-	struct iovec vec = { buf, size };
-	struct msghdr msg = {
-		.msg_name = name,
-		.msg_namelen = sizeof(name),
-		.msg_iov = &vec,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
+	struct message message;
 
-	outcome.result = recvmsg(fd, &msg, flags | MSG_DONTWAIT);
-	outcome.error = outcome.result < 0 ? errno : 0;
+	outcome.result = receive_message(fd, &message, size, flags | MSG_DONTWAIT);
+	outcome.error = message.error;
 	if (outcome.result < 0)
 		return outcome;
-	memcpy(outcome.data, &msg.msg_flags, 4);
-	memcpy(outcome.data + 4, &msg.msg_namelen, 4);
-	memcpy(outcome.data + 8, &msg.msg_controllen, 4);
-	memcpy(outcome.data + 12, buf, 20);
+	memcpy(outcome.data, &message.header.msg_flags, 4);
+	memcpy(outcome.data + 4, &message.header.msg_namelen, 4);
+	memcpy(outcome.data + 8, &message.header.msg_controllen, 4);
+	memcpy(outcome.data + 12, message.data, 20);
 	outcome.size = 32;
 	return outcome;
 }
@@ -86,24 +78,17 @@ static int bytes_waiting(int fd)
 	return ioctl(fd, SIOCINQ, &count) ? -1 : count;
 }
 
-static bool await_bytes(int fd, int count)
-{
-	char buf[64];
-
-	return recv(fd, buf, count, MSG_PEEK | MSG_WAITALL) == count;
-}
-
 TEST_F(both, reads_of_nothing)
 {
 	struct outcome a, b;
 	size_t n;
 
 	for (n = 0; n < ARRAY_SIZE(flags); n++) {
-		a = read_one(self->tcp.near, 8, flags[n].flag);
-		b = read_one(self->ours.near, 8, flags[n].flag);
+		a = read_one(self->reference.near, 8, flags[n].flag);
+		b = read_one(self->tested.near, 8, flags[n].flag);
 		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
-		a = read_one(self->tcp.near, 0, flags[n].flag);
-		b = read_one(self->ours.near, 0, flags[n].flag);
+		a = read_one(self->reference.near, 0, flags[n].flag);
+		b = read_one(self->tested.near, 0, flags[n].flag);
 		EXPECT_EQ(0, differs(self->state, flags[n].name, -n, &a, &b, true));
 	}
 }
@@ -116,18 +101,18 @@ TEST_F(both, reads_of_data)
 	if (self->state != CONNECTED && self->state != SHUT && self->state != FAILED_OVER)
 		return;
 	for (n = 0; n < ARRAY_SIZE(flags); n++) {
-		ASSERT_EQ(10, send(self->tcp.far, "0123456789", 10, 0));
-		ASSERT_EQ(10, send(self->ours.far, "0123456789", 10, 0));
-		ASSERT_TRUE(await_bytes(self->tcp.near, 10));
-		ASSERT_TRUE(await_bytes(self->ours.near, 10));
-		a = read_one(self->tcp.near, 4, flags[n].flag);
-		b = read_one(self->ours.near, 4, flags[n].flag);
+		ASSERT_EQ(10, send(self->reference.far, "0123456789", 10, 0));
+		ASSERT_EQ(10, send(self->tested.far, "0123456789", 10, 0));
+		ASSERT_TRUE(await_bytes(self->reference.near, 10));
+		ASSERT_TRUE(await_bytes(self->tested.near, 10));
+		a = read_one(self->reference.near, 4, flags[n].flag);
+		b = read_one(self->tested.near, 4, flags[n].flag);
 		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
-		EXPECT_EQ(bytes_waiting(self->tcp.near), bytes_waiting(self->ours.near)) {
+		EXPECT_EQ(bytes_waiting(self->reference.near), bytes_waiting(self->tested.near)) {
 			TH_LOG("flag %s", flags[n].name);
 		}
-		a = read_one(self->tcp.near, 20, 0);
-		b = read_one(self->ours.near, 20, 0);
+		a = read_one(self->reference.near, 20, 0);
+		b = read_one(self->tested.near, 20, 0);
 		EXPECT_EQ(0, differs(self->state, "rest after", n, &a, &b, true));
 	}
 }
@@ -141,23 +126,23 @@ TEST_F(both, writes)
 		/* Urgent data has tests of its own, and the next ones stop at it. */
 		if (flags[n].flag & MSG_OOB && self->state != SHUT && self->state != RESET)
 			continue;
-		a = write_one(self->tcp.near, "abc", 3, flags[n].flag);
-		b = write_one(self->ours.near, "abc", 3, flags[n].flag);
+		a = write_one(self->reference.near, "abc", 3, flags[n].flag);
+		b = write_one(self->tested.near, "abc", 3, flags[n].flag);
 		EXPECT_EQ(0, differs(self->state, flags[n].name, n, &a, &b, true));
-		a = write_one(self->tcp.near, "", 0, flags[n].flag);
-		b = write_one(self->ours.near, "", 0, flags[n].flag);
+		a = write_one(self->reference.near, "", 0, flags[n].flag);
+		b = write_one(self->tested.near, "", 0, flags[n].flag);
 		EXPECT_EQ(0, differs(self->state, flags[n].name, -n, &a, &b, true));
 	}
-	if (self->tcp.far >= 0 && self->state != SHUT) {
+	if (self->reference.far >= 0 && self->state != SHUT) {
 		char left[2][128] = {};
 		int one, two;
 
-		write_one(self->tcp.near, "end", 3, 0);
-		write_one(self->ours.near, "end", 3, 0);
-		shutdown(self->tcp.near, SHUT_WR);
-		shutdown(self->ours.near, SHUT_WR);
-		one = recv_all(self->tcp.far, left[0], 128);
-		two = recv_all(self->ours.far, left[1], 128);
+		write_one(self->reference.near, "end", 3, 0);
+		write_one(self->tested.near, "end", 3, 0);
+		shutdown(self->reference.near, SHUT_WR);
+		shutdown(self->tested.near, SHUT_WR);
+		one = recv_all(self->reference.far, left[0], 128);
+		two = recv_all(self->tested.far, left[1], 128);
 		EXPECT_EQ(one, two);
 		EXPECT_EQ(0, memcmp(left[0], left[1], sizeof(left[0])));
 	}
@@ -168,20 +153,20 @@ TEST_F(both, bad_addresses)
 {
 	struct outcome a, b;
 
-	a = write_one(self->tcp.near, (void *)8, 3, 0);
-	b = write_one(self->ours.near, (void *)8, 3, 0);
+	a = write_one(self->reference.near, (void *)8, 3, 0);
+	b = write_one(self->tested.near, (void *)8, 3, 0);
 	EXPECT_EQ(0, differs(self->state, "send from nowhere", 0, &a, &b, true));
 	if (self->state == CONNECTED) {
-		ASSERT_EQ(4, send(self->tcp.far, "data", 4, 0));
-		ASSERT_EQ(4, send(self->ours.far, "data", 4, 0));
-		ASSERT_TRUE(await_bytes(self->tcp.near, 4));
-		ASSERT_TRUE(await_bytes(self->ours.near, 4));
-		EXPECT_EQ(-1, recv(self->tcp.near, (void *)8, 4, 0));
+		ASSERT_EQ(4, send(self->reference.far, "data", 4, 0));
+		ASSERT_EQ(4, send(self->tested.far, "data", 4, 0));
+		ASSERT_TRUE(await_bytes(self->reference.near, 4));
+		ASSERT_TRUE(await_bytes(self->tested.near, 4));
+		EXPECT_EQ(-1, recv(self->reference.near, (void *)8, 4, 0));
 		EXPECT_EQ(EFAULT, errno);
-		EXPECT_EQ(-1, recv(self->ours.near, (void *)8, 4, 0));
+		EXPECT_EQ(-1, recv(self->tested.near, (void *)8, 4, 0));
 		EXPECT_EQ(EFAULT, errno);
-		EXPECT_EQ(4, bytes_waiting(self->tcp.near));
-		EXPECT_EQ(4, bytes_waiting(self->ours.near));
+		EXPECT_EQ(4, bytes_waiting(self->reference.near));
+		EXPECT_EQ(4, bytes_waiting(self->tested.near));
 	}
 }
 
@@ -228,15 +213,15 @@ TEST_F(both, ioctls)
 	size_t n;
 
 	for (n = 0; n < ARRAY_SIZE(requests); n++) {
-		a = request(self->tcp.near, requests[n].request, NULL);
-		b = request(self->ours.near, requests[n].request, NULL);
+		a = request(self->reference.near, requests[n].request, NULL);
+		b = request(self->tested.near, requests[n].request, NULL);
 		/* TCP counts its FIN until that is acknowledged. */
 		EXPECT_EQ(0, differs(self->state, requests[n].name, n, &a, &b,
 				     requests[n].request != SIOCOUTQ || self->state != SHUT));
 		if (requests[n].request == 0x8938)
 			continue;
-		a = request(self->tcp.near, requests[n].request, (void *)8);
-		b = request(self->ours.near, requests[n].request, (void *)8);
+		a = request(self->reference.near, requests[n].request, (void *)8);
+		b = request(self->tested.near, requests[n].request, (void *)8);
 		EXPECT_EQ(0, differs(self->state, requests[n].name, -n, &a, &b, true));
 	}
 }
@@ -247,7 +232,7 @@ TEST_F(both, events_of_poll)
 
 	for (bit = 0; bit < 15; bit++) {
 		struct pollfd p[] = {
-			{ self->tcp.near, 1 << bit }, { self->ours.near, 1 << bit },
+			{ self->reference.near, 1 << bit }, { self->tested.near, 1 << bit },
 		};
 
 		ASSERT_LE(0, poll(p, 2, 0));
@@ -274,11 +259,11 @@ TEST_F(both, names)
 
 	for (which = 0; which < 2; which++) {
 		size = sizeof(address);
-		a.result = name_of(self->tcp.near, which, &address.sa, &size);
+		a.result = name_of(self->reference.near, which, &address.sa, &size);
 		a.error = a.result ? errno : 0;
 		a.size = a.result ? -1 : (int)size;
 		size = sizeof(address);
-		b.result = name_of(self->ours.near, which, &address.sa, &size);
+		b.result = name_of(self->tested.near, which, &address.sa, &size);
 		b.error = b.result ? errno : 0;
 		b.size = b.result ? -1 : (int)size;
 		EXPECT_EQ(0, differs(self->state, "name", which, &a, &b, false));
@@ -292,15 +277,15 @@ TEST_F(both, calls_out_of_place)
 	struct outcome a = { .size = -1 }, b = { .size = -1 };
 	size_t n;
 
-	a.result = listen(self->tcp.near, 1);
+	a.result = listen(self->reference.near, 1);
 	a.error = a.result ? errno : 0;
-	b.result = listen(self->ours.near, 1);
+	b.result = listen(self->tested.near, 1);
 	b.error = b.result ? errno : 0;
 	EXPECT_EQ(0, differs(self->state, "listen", 0, &a, &b, false));
 	if (a.result) {
-		a.result = accept4(self->tcp.near, NULL, NULL, SOCK_NONBLOCK);
+		a.result = accept4(self->reference.near, NULL, NULL, SOCK_NONBLOCK);
 		a.error = errno;
-		b.result = accept4(self->ours.near, NULL, NULL, SOCK_NONBLOCK);
+		b.result = accept4(self->tested.near, NULL, NULL, SOCK_NONBLOCK);
 		b.error = errno;
 		EXPECT_EQ(0, differs(self->state, "accept", 0, &a, &b, false));
 	}
@@ -308,9 +293,9 @@ TEST_F(both, calls_out_of_place)
 		/* With both ends closed TCP knows the socket until its FIN is acknowledged. */
 		if (self->state == HALF_CLOSED && how[n] == SHUT_RDWR)
 			break;
-		a.result = shutdown(self->tcp.near, how[n]);
+		a.result = shutdown(self->reference.near, how[n]);
 		a.error = a.result ? errno : 0;
-		b.result = shutdown(self->ours.near, how[n]);
+		b.result = shutdown(self->tested.near, how[n]);
 		b.error = b.result ? errno : 0;
 		EXPECT_EQ(0, differs(self->state, "shutdown", how[n], &a, &b, false));
 	}

@@ -182,7 +182,7 @@ TEST_F(kind, multishot_accept)
 		int server = completion(NULL, 10);
 
 		ASSERT_LE(0, server);
-		EXPECT_MODE(SERVER, server, is_carried(self->kind));
+		EXPECT_CARRIER(SERVER, server, carrier_of(self->kind));
 		close(server);
 		close(clients[n]);
 	}

@@ -12,11 +12,6 @@
 
 #include "conn.h"
 
-static int last_errno(ssize_t result)
-{
-	return result < 0 ? errno : 0;
-}
-
 static int at_mark(int fd)
 {
 	int at = -1;

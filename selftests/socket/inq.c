@@ -10,40 +10,33 @@
 #include <sys/ioctl.h>
 
 #include "conn.h"
+#include "message.h"
 
 #ifndef SOL_TCP
 #define SOL_TCP 6
 #endif
 
 /* No control message came. */
-#define NONE (-1000)
+#define NO_INQ (-1000)
 
 struct result {
 	ssize_t size;
 	int inq;
-	int flags;
 };
 
-/* One recvmsg() with room for `size` bytes; a negative size is a negative errno. */
+/* Receives a message with room for `size` bytes; a negative size is a negative errno. */
 static struct result receive(int fd, size_t size, int flags)
 {
-	char control[CMSG_SPACE(sizeof(int))], buf[256];
-	struct iovec vec = { buf, size };
-	struct msghdr msg = {
-		.msg_iov = &vec,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct result result = { .size = recvmsg(fd, &msg, flags), .inq = NONE };
+	struct message message;
+	struct result result = { .size = receive_message(fd, &message, size, flags),
+				 .inq = NO_INQ };
 	struct cmsghdr *cmsg;
 
 	if (result.size < 0) {
-		result.size = -errno;
+		result.size = -message.error;
 		return result;
 	}
-	result.flags = msg.msg_flags;
-	cmsg = CMSG_FIRSTHDR(&msg);
+	cmsg = CMSG_FIRSTHDR(&message.header);
 	if (cmsg && cmsg->cmsg_level == SOL_TCP && cmsg->cmsg_type == TCP_CM_INQ &&
 	    cmsg->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&result.inq, CMSG_DATA(cmsg), sizeof(int));
@@ -70,19 +63,11 @@ static int get_inq(int fd)
 	return getsockopt(fd, SOL_TCP, TCP_INQ, &on, &size) ? -errno : on;
 }
 
-/* Waits until so many bytes can be read. */
-static int await_bytes(int fd, int count)
-{
-	char buf[256];
-
-	return recv(fd, buf, count, MSG_PEEK | MSG_WAITALL);
-}
-
 TEST_F(conn, option_is_off_and_can_be_switched)
 {
 	EXPECT_EQ(0, get_inq(self->server));
 	ASSERT_EQ(3, send(self->client, "abc", 3, 0));
-	EXPECT_RESULT(3, NONE, receive(self->server, 10, 0));
+	EXPECT_RESULT(3, NO_INQ, receive(self->server, 10, 0));
 	ASSERT_EQ(0, set_inq(self->server, 1));
 	EXPECT_EQ(1, get_inq(self->server));
 	EXPECT_EQ(-1, set_inq(self->server, 2));
@@ -91,7 +76,7 @@ TEST_F(conn, option_is_off_and_can_be_switched)
 	EXPECT_RESULT(3, 0, receive(self->server, 10, 0));
 	ASSERT_EQ(0, set_inq(self->server, 0));
 	ASSERT_EQ(3, send(self->client, "abc", 3, 0));
-	EXPECT_RESULT(3, NONE, receive(self->server, 10, 0));
+	EXPECT_RESULT(3, NO_INQ, receive(self->server, 10, 0));
 }
 
 TEST_F(conn, rest_is_counted)
@@ -99,21 +84,21 @@ TEST_F(conn, rest_is_counted)
 	char data[100] = "";
 
 	ASSERT_EQ(0, set_inq(self->server, 1));
-	EXPECT_RESULT(-EAGAIN, NONE, receive(self->server, 10, MSG_DONTWAIT));
+	EXPECT_RESULT(-EAGAIN, NO_INQ, receive(self->server, 10, MSG_DONTWAIT));
 	ASSERT_EQ(100, send(self->client, data, 100, 0));
-	ASSERT_EQ(100, await_bytes(self->server, 100));
+	ASSERT_TRUE(await_bytes(self->server, 100));
 	EXPECT_RESULT(10, 100, receive(self->server, 10, MSG_PEEK));
 	EXPECT_RESULT(40, 60, receive(self->server, 40, 0));
 	EXPECT_RESULT(20, 40, receive(self->server, 20, MSG_TRUNC));
 	EXPECT_RESULT(40, 40, receive(self->server, 50, MSG_PEEK));
 	EXPECT_RESULT(40, 0, receive(self->server, 50, 0));
-	EXPECT_RESULT(-EAGAIN, NONE, receive(self->server, 10, MSG_DONTWAIT));
+	EXPECT_RESULT(-EAGAIN, NO_INQ, receive(self->server, 10, MSG_DONTWAIT));
 }
 
 TEST_F(conn, read_of_no_bytes)
 {
 	ASSERT_EQ(0, set_inq(self->server, 1));
-	EXPECT_RESULT(-EAGAIN, NONE, receive(self->server, 0, MSG_DONTWAIT));
+	EXPECT_RESULT(-EAGAIN, NO_INQ, receive(self->server, 0, MSG_DONTWAIT));
 	ASSERT_EQ(3, send(self->client, "abc", 3, 0));
 	EXPECT_RESULT(0, 3, receive(self->server, 0, 0));
 	EXPECT_RESULT(3, 0, receive(self->server, 3, 0));
@@ -150,7 +135,7 @@ TEST_F(conn, reset_leaves_nothing)
 	ASSERT_EQ(0, close(self->client));
 	self->client = -1;
 	EXPECT_LT(0, await_events(self->server, POLLRDHUP, 5000));
-	EXPECT_RESULT(-ECONNRESET, NONE, receive(self->server, 6, 0));
+	EXPECT_RESULT(-ECONNRESET, NO_INQ, receive(self->server, 6, 0));
 	EXPECT_RESULT(0, 0, receive(self->server, 6, 0));
 }
 
@@ -160,11 +145,11 @@ TEST_F(conn, urgent_byte_is_counted)
 	ASSERT_EQ(0, set_inq(self->server, 1));
 	ASSERT_EQ(3, send(self->client, "abC", 3, MSG_OOB));
 	EXPECT_LT(0, await_events(self->server, POLLPRI, 5000));
-	ASSERT_EQ(2, await_bytes(self->server, 2));
+	ASSERT_TRUE(await_bytes(self->server, 2));
 	EXPECT_RESULT(1, 3, receive(self->server, 1, MSG_OOB));
 	EXPECT_RESULT(2, 1, receive(self->server, 10, 0));
 	ASSERT_EQ(2, send(self->client, "de", 2, 0));
-	ASSERT_EQ(2, await_bytes(self->server, 2));
+	ASSERT_TRUE(await_bytes(self->server, 2));
 	EXPECT_RESULT(2, 0, receive(self->server, 10, 0));
 }
 
@@ -176,7 +161,7 @@ TEST_F(conn, message_without_room_for_control)
 
 	ASSERT_EQ(0, set_inq(self->server, 1));
 	ASSERT_EQ(4, send(self->client, "abcd", 4, 0));
-	ASSERT_EQ(4, await_bytes(self->server, 4));
+	ASSERT_TRUE(await_bytes(self->server, 4));
 	ASSERT_EQ(2, recvmsg(self->server, &msg, 0));
 	EXPECT_EQ(MSG_CTRUNC, msg.msg_flags & MSG_CTRUNC);
 	ASSERT_EQ(2, recv(self->server, data, 4, 0));

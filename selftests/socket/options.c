@@ -15,11 +15,6 @@
 #define SO_BUSY_POLL 46
 #endif
 
-static int last_errno(ssize_t result)
-{
-	return result < 0 ? errno : 0;
-}
-
 static int set_int(int fd, int level, int name, int value)
 {
 	return setsockopt(fd, level, name, &value, sizeof(value));
