@@ -6,10 +6,9 @@ SMCR-LNK-01, SMCR-RMB-20)."""
 
 import sys
 
-import lab
-import two
+import testbed
 from ktap import equal
-from two import (await_gone, await_links, await_that, close, device_of, hosts, links, one_pair, remove,
+from testbed import (await_gone, await_links, await_that, close, device_of, hosts, links, one_pair, remove,
                  used, wires, Load)
 
 
@@ -110,5 +109,5 @@ def recovery():
 
 
 if __name__ == "__main__":
-    sys.exit(two.main([symmetric, single, asymmetric_at_the_client, asymmetric_at_the_server,
-                       connections_share_the_links, second_device_arrives_at_the_server, recovery]))
+    sys.exit(testbed.main([symmetric, single, asymmetric_at_the_client, asymmetric_at_the_server,
+                           connections_share_the_links, second_device_arrives_at_the_server, recovery]))

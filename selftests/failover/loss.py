@@ -8,12 +8,12 @@ import socket
 import sys
 import time
 
-import lab
-import two
+import testbed
+import topology
 from ktap import equal
-from lab import Child, all_gone, command, error_of, exchange, pair
-from two import (await_gone, await_links, block, check_stream, close, hosts, links, one_pair, remove,
+from testbed import (await_gone, await_links, block, check_stream, close, hosts, links, one_pair, remove,
                  send_blocks, used, wires, written, BLOCK, Load, SECONDS)
+from topology import Child, all_gone, command, error_of, exchange, pair
 
 ALL = ("a1", "a2", "b1", "b2")
 
@@ -50,9 +50,9 @@ def server_loses_its_first_device():
 
 def memory_that_was_lent_is_sent_by_others():
     """The same with MSG_ZEROCOPY, for which nothing was copied as long as all was well."""
-    before = lab.counter("a", "tx_zerocopy_bytes")
+    before = topology.counter("a", "tx_zerocopy_bytes")
     lose("a2", lambda: remove("a2"), lend=True)
-    grown = lab.counter("a", "tx_zerocopy_bytes") - before
+    grown = topology.counter("a", "tx_zerocopy_bytes") - before
     equal(grown > 1000000, True, "sent without a copy: %d" % grown)
 
 
@@ -61,7 +61,7 @@ def both_lose_a_device_at_once():
     def action():
         children = [Child(lambda name=name: remove(name)) for name in ("a2", "b2")]
         for child in children:
-            child.ends_well()
+            child.expect_success()
     lose("a2", action)
 
 
@@ -120,7 +120,7 @@ def while_the_window_is_closed():
     source.close()
     check_stream(sink, sent // BLOCK + 50)
     sink.close()
-    writer.ends_well(SECONDS)
+    writer.expect_success(SECONDS)
     all_gone()
 
 
@@ -162,7 +162,7 @@ def closing(how, device):
     time.sleep(0.1)
     remove(device)
     for child in writers + readers:
-        child.ends_well(SECONDS)
+        child.expect_success(SECONDS)
     close(exchange_once)
 
 
@@ -209,7 +209,7 @@ def first_link_goes_while_another_is_added():
         count = 0
         while True:
             try:
-                data = lab.receive(server, BLOCK)
+                data = topology.receive(server, BLOCK)
             except TimeoutError as error:
                 if error.errno is None:
                     raise
@@ -221,7 +221,7 @@ def first_link_goes_while_another_is_added():
             equal(data == block(count)[:len(data)], True, "piece %d" % count)
             count += 1
         server.close()
-        writer.ends_well(SECONDS)
+        writer.expect_success(SECONDS)
         all_gone()
 
 
@@ -241,13 +241,13 @@ def last_link_dies():
     remove("a2")
     equal(time.monotonic() - start < SECONDS, True, "removal in time")
     for child in children:
-        child.ends_well(SECONDS)
+        child.expect_success(SECONDS)
     equal(links("a"), [], "links")
     close((client, server))
 
 
 if __name__ == "__main__":
-    sys.exit(two.main([
+    sys.exit(testbed.main([
         client_loses_its_second_device, client_loses_its_first_device,
         server_loses_its_first_device, memory_that_was_lent_is_sent_by_others,
         both_lose_a_device_at_once, client_interface_goes_down, server_interface_goes_down,

@@ -5,12 +5,12 @@ SMCR-LLF-20, SMCR-FOV-01..04)."""
 
 import sys
 
-import lab
-import two
+import testbed
+import topology
 from ktap import equal
-from lab import exchange
-from two import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
+from testbed import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
                  Load)
+from topology import exchange
 
 ALL = [side + number for number in "1234" for side in "ab"]
 
@@ -42,7 +42,7 @@ def the_smaller_number_counts():
     """With three at one side and more at the other there are three."""
     for here, there in (3, 8), (4, 3):
         ends = many(here, there, *ALL)
-        two.await_that(lambda: all(len(links(side)) == 3 for side in "ab"), "three links")
+        testbed.await_that(lambda: all(len(links(side)) == 3 for side in "ab"), "three links")
         # More would have come with these.
         exchange(*ends)
         equal([len(links(side)) for side in "ab"], [3, 3], "links")
@@ -55,7 +55,7 @@ def one_is_enough():
         ends = many(here, there, "a1", "a2", "b1", "b2")
         for side in "ab":
             equal([device_of(line) for line in links(side)], [side + "1"], "links of " + side)
-            equal(len(lab.records(side, "links")), 1, "links being made at " + side)
+            equal(len(topology.records(side, "links")), 1, "links being made at " + side)
         close(ends)
 
 
@@ -84,5 +84,5 @@ def several_go_under_load():
 
 
 if __name__ == "__main__":
-    sys.exit(two.main([four_links, the_smaller_number_counts, one_is_enough,
-                       several_go_under_load]))
+    sys.exit(testbed.main([four_links, the_smaller_number_counts, one_is_enough,
+                           several_go_under_load]))

@@ -11,11 +11,11 @@ import select
 import sys
 import time
 
-import lab
+import fixtures
 import messages
 import roce
-import scene
-from arena import Arena, carries, ended, is_over
+import topology
+from hostile_peer import HostilePeer, expect_data, ended, expect_error
 from ktap import equal
 from messages import (ABORT, BLOCKED, CLOSED, DONE, FAILOVER, REQUEST, URGENT, URGENT_PENDING,
                       odd_values)
@@ -30,31 +30,31 @@ MANY = 1000
 class Pair:
     """A connection to be abused and one beside it on the same link."""
 
-    def __init__(self, stage, role):
-        self.stage, self.arena = stage, Arena(stage, role)
-        self.conn, self.sock = self.arena.connection()
-        self.beside = self.arena.connection()
+    def __init__(self, fixture, role):
+        self.fixture, self.hostile = fixture, HostilePeer(fixture, role)
+        self.conn, self.sock = self.hostile.connection()
+        self.beside = self.hostile.connection()
 
     def again(self):
         """A new connection on the same link."""
         self.sock.close()
-        self.conn, self.sock = self.arena.connection()
+        self.conn, self.sock = self.hostile.connection()
 
-    def only_it_ends(self):
+    def expect_only_it_ends(self):
         """The connection is over, its neighbour is not."""
-        is_over(self.sock)
-        carries(*self.beside)
+        expect_error(self.sock)
+        expect_data(*self.beside)
 
-    def both_go_on(self):
+    def expect_both_alive(self):
         """Nothing has happened."""
-        carries(self.conn, self.sock)
-        carries(*self.beside)
+        expect_data(self.conn, self.sock)
+        expect_data(*self.beside)
 
-    def both_end(self):
+    def expect_both_end(self):
         """The link is gone."""
-        equal(self.arena.outcome(self.conn), "dead", "link")
-        is_over(self.sock)
-        is_over(self.beside[1])
+        equal(self.hostile.outcome(self.conn), "dead", "link")
+        expect_error(self.sock)
+        expect_error(self.beside[1])
 
     def close(self):
         """Closes what is ours."""
@@ -65,8 +65,8 @@ class Pair:
 def with_pair(function, *args):
     """A test of a pair, for each role of our side."""
     def of(role):
-        def test(stage, _):
-            pair = Pair(stage, role)
+        def test(fixture, _):
+            pair = Pair(fixture, role)
             try:
                 function(pair, *args)
             finally:
@@ -86,47 +86,47 @@ def cursor(pair, field, counter):
         values = [conn.size(), conn.size() + 1, 1 << 31, (1 << 32) - 1]
     else:
         values = [7, 8, 16384, 16385, 1 << 31, (1 << 32) - 1]
-    values = values[:3] if scene.FEW else values
+    values = values[:3] if fixtures.FEW else values
     for value in values:
         # Six octets each way, so that both cursors have moved.
         pair.conn.write(b"before")
-        equal(lab.receive(pair.sock, 6), b"before", "data")
+        equal(topology.receive(pair.sock, 6), b"before", "data")
         pair.sock.sendall(b"before")
         equal(pair.conn.take(6), b"before", "data back")
         pair.conn.tell({field: value})
-        pair.only_it_ends()
+        pair.expect_only_it_ends()
         pair.again()
-    equal(sum(pair.stage.grown(name) for name in counter), len(values), "violations %s" %
-          pair.stage.difference())
+    equal(sum(pair.fixture.grown(name) for name in counter), len(values), "violations %s" %
+          pair.fixture.difference())
 
 
 def backwards(pair):
     """A producer that takes back what it has announced."""
     pair.conn.write(b"announced")
-    equal(lab.receive(pair.sock, 9), b"announced", "data")
+    equal(topology.receive(pair.sock, 9), b"announced", "data")
     pair.conn.tell({"produced": 3})
-    pair.only_it_ends()
-    pair.stage.counts(**{PRODUCER: 1})
+    pair.expect_only_it_ends()
+    pair.fixture.expect_counters(**{PRODUCER: 1})
 
 
 def full_and_more(pair):
     """A full element is fine; one octet more is not."""
     conn, size = pair.conn, pair.conn.size()
-    data = lab.known("full", size)
+    data = topology.known("full", size)
     conn.write(data)
     pair.conn.tell({"produced_wrap": 1, "produced": 1})
-    is_over_with_data(pair.sock, data)
-    carries(*pair.beside)
-    pair.stage.counts(**{PRODUCER: 1})
+    expect_error_after(pair.sock, data)
+    expect_data(*pair.beside)
+    pair.fixture.expect_counters(**{PRODUCER: 1})
 
 
-def is_over_with_data(sock, data):
+def expect_error_after(sock, data):
     """Ends by an error. What came before may be read, but no other octet."""
     # To read before all has come would make room for more.
     poll = select.poll()
     poll.register(sock, 0)
-    equal(bool(poll.poll(lab.BOUND * 1000)), True, "poll tells")
-    sock.settimeout(lab.BOUND)
+    equal(bool(poll.poll(topology.BOUND * 1000)), True, "poll tells")
+    sock.settimeout(topology.BOUND)
     got = b""
     try:
         while more := sock.recv(65536):
@@ -152,7 +152,7 @@ def window_is_kept(pair):
     equal(pair.conn.available(), 16384, "octets in the peer's element")
     equal(pair.conn.group.qp.refused, None, "refused")
     pair.sock.settimeout(20)
-    carries(*pair.beside)
+    expect_data(*pair.beside)
 
 
 def unknown_token(pair):
@@ -164,28 +164,28 @@ def unknown_token(pair):
         if token != pair.beside[0].theirs["token"]:
             conn.tell({"token": token})
             conn.seq -= 1
-    pair.both_go_on()
+    pair.expect_both_alive()
     pair.sock.close()
     conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
     conn.tell(state_flags=DONE | CLOSED)
-    pair.conn, pair.sock = pair.arena.connection()
+    pair.conn, pair.sock = pair.hostile.connection()
     for _ in range(10):
         conn.tell(producer_flags=BLOCKED)
-    pair.both_go_on()
-    pair.stage.counts(aborted_srv=0)
+    pair.expect_both_alive()
+    pair.fixture.expect_counters(aborted_srv=0)
 
 
 def old_numbers(pair):
     """Messages that are repeated or overtaken change nothing, whatever they say."""
     conn = pair.conn
     for _ in range(3):
-        carries(conn, pair.sock)
+        expect_data(conn, pair.sock)
     for seq in (conn.seq, conn.seq - 1, 1, 0, conn.seq - 30000 & 0xffff):
         last = conn.seq
         conn.tell({"seq": seq, "produced": 0xffffffff, "consumed": 0xffffffff,
                    "state_flags": ABORT | DONE | CLOSED})
         conn.seq = last
-    pair.both_go_on()
+    pair.expect_both_alive()
 
 
 def numbers_wrap(pair):
@@ -194,7 +194,7 @@ def numbers_wrap(pair):
     for seq in (32767, 65530):
         conn.seq = seq - 1
         for _ in range(5):
-            carries(conn, pair.sock)
+            expect_data(conn, pair.sock)
     equal(conn.seq < 10, True, "numbers start again")
 
 
@@ -204,7 +204,7 @@ def reserved(pair):
         for value in (1, (1 << 16) - 1, (1 << 144) - 1):
             pair.conn.tell({field: value})
     pair.conn.tell(producer_flags=0x07, state_flags=0x1f)
-    pair.both_go_on()
+    pair.expect_both_alive()
 
 
 def flags(pair):
@@ -212,21 +212,21 @@ def flags(pair):
     for value in (BLOCKED, URGENT_PENDING, URGENT, REQUEST, BLOCKED | REQUEST | URGENT | URGENT_PENDING):
         for _ in range(3):
             pair.conn.tell(producer_flags=value)
-    pair.both_go_on()
+    pair.expect_both_alive()
 
 
 def failover(pair):
     """A validation message: an old number means that nothing was lost, a new one that it was."""
     conn = pair.conn
-    carries(conn, pair.sock)
+    expect_data(conn, pair.sock)
     for seq in (conn.seq, conn.seq - 1):
         last = conn.seq
         conn.tell({"seq": seq, "produced": 12345, "consumed": 12345}, producer_flags=FAILOVER)
         conn.seq = last
-    pair.both_go_on()
+    pair.expect_both_alive()
     conn.tell(producer_flags=FAILOVER)
-    pair.only_it_ends()
-    pair.stage.counts(**{LOSS: 1})
+    pair.expect_only_it_ends()
+    pair.fixture.expect_counters(**{LOSS: 1})
 
 
 def data_after_the_end(pair):
@@ -236,15 +236,15 @@ def data_after_the_end(pair):
     pair.conn.write(b"one more", state_flags=DONE)
     pair.conn.host.wait(lambda: pair.conn.saw(state=ABORT), "abort")
     equal(ended(pair.sock), "end", "what the reader has seen stays")
-    carries(*pair.beside)
-    pair.stage.counts(**{PRODUCER: 1})
+    expect_data(*pair.beside)
+    pair.fixture.expect_counters(**{PRODUCER: 1})
 
 
 def data_with_the_end(pair):
     """Data that comes with the last word is still read."""
     for state in (DONE, DONE | CLOSED):
         pair.conn.write(b"last words", state_flags=state)
-        equal(lab.receive(pair.sock, 10), b"last words", "data")
+        equal(topology.receive(pair.sock, 10), b"last words", "data")
         equal(pair.sock.recv(1), b"", "end")
         pair.again()
 
@@ -258,44 +258,44 @@ def after_the_close(pair):
     conn.tell(state_flags=ABORT)
     conn.tell({"produced": 0xffffffff}, state_flags=DONE | CLOSED)
     pair.sock.close()
-    carries(*pair.beside)
-    pair.conn, pair.sock = pair.arena.connection()
-    pair.both_go_on()
+    expect_data(*pair.beside)
+    pair.conn, pair.sock = pair.hostile.connection()
+    pair.expect_both_alive()
 
 
 def abort_with_nonsense(pair):
     """Who aborts need not have its cursors in order."""
     pair.conn.tell({"produced": 0xffffffff, "consumed": 0xffffffff}, state_flags=ABORT)
     equal(ended(pair.sock), "ECONNRESET", "end")
-    carries(*pair.beside)
+    expect_data(*pair.beside)
 
 
 def wrong_length(pair, value):
     """A length that is not 44 breaks the link."""
     pair.conn.tell({"length": value})
-    pair.both_end()
+    pair.expect_both_end()
 
 
-def early(stage, _):
+def early(fixture, _):
     """CDC messages for a connection whose handshake is not over: the last one counts, if it fits."""
     # RDV-27, TST-113.
     for changes, want in (({}, "smc"), ({"produced": 1 << 31}, "violation")):
-        arena = Arena(stage, "server")
-        beside = arena.connection()
-        conn = arena.peer.new()
-        conn.connect(stage.port)
+        hostile = HostilePeer(fixture, "server")
+        beside = hostile.connection()
+        conn = hostile.peer.new()
+        conn.connect(fixture.port)
         conn.propose()
-        conn.accepted(arena.group)
+        conn.accepted(hostile.group)
         conn.tell(changes)
         conn.confirm()
-        sock, _ = stage.listening.accept()
+        sock, _ = fixture.listening.accept()
         sock.settimeout(20)
         if want == "smc":
-            carries(conn, sock)
+            expect_data(conn, sock)
         else:
-            is_over(sock)
+            expect_error(sock)
         sock.close()
-        carries(*beside)
+        expect_data(*beside)
         beside[1].close()
 
 
@@ -312,7 +312,7 @@ def foreign_memory(pair, rkey, address):
            "other": key ^ 0x100, "far": key ^ 0x80000000}[rkey]
     conn.group.qp.write(where, key, b"poison!!")
     equal(conn.group.qp.quiet() is not None, True, "refused")
-    pair.both_end()
+    pair.expect_both_end()
 
 
 def lying_length(pair, said, size):
@@ -320,11 +320,11 @@ def lying_length(pair, said, size):
     conn = pair.conn
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], bytes(size), said)
     conn.group.qp.quiet()
-    if pair.arena.outcome(conn) == "lives":
-        pair.both_go_on()
+    if pair.hostile.outcome(conn) == "lives":
+        pair.expect_both_alive()
     else:
-        is_over(pair.sock)
-        is_over(pair.beside[1])
+        expect_error(pair.sock)
+        expect_error(pair.beside[1])
 
 
 def other_operation(pair, opcode, body, dropped=False):
@@ -334,11 +334,11 @@ def other_operation(pair, opcode, body, dropped=False):
     if dropped:
         # Nobody answers it. The next packet takes its number.
         conn.group.qp.forget()
-    if pair.arena.outcome(conn, 30) == "lives":
-        pair.both_go_on()
+    if pair.hostile.outcome(conn, 30) == "lives":
+        pair.expect_both_alive()
     else:
-        is_over(pair.sock)
-        is_over(pair.beside[1])
+        expect_error(pair.sock)
+        expect_error(pair.beside[1])
 
 
 def with_immediate(pair, size):
@@ -348,18 +348,18 @@ def with_immediate(pair, size):
     # Every buffer has a message in it that was honest once.
     for _ in range(MANY):
         conn.tell()
-    pair.both_go_on()
+    pair.expect_both_alive()
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], bytes(size or conn.size()), immediate=bytes(4))
-    pair.both_end()
+    pair.expect_both_end()
 
 
 def invalidating(pair):
     """A message that takes the key of our memory away is none: the link ends."""
     conn = pair.conn
-    carries(conn, pair.sock)
+    expect_data(conn, pair.sock)
     conn.group.qp.request(roce.SEND_ONLY_INVALIDATE,
                           conn.theirs["rkey"].to_bytes(4, "big") + bytes(conn.message()), True)
-    pair.both_end()
+    pair.expect_both_end()
 
 
 def beyond_the_cursor(pair):
@@ -368,9 +368,9 @@ def beyond_the_cursor(pair):
     conn = pair.conn
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], b"\xee" * conn.size())
     conn.write(b"this only")
-    equal(lab.receive(pair.sock, 9), b"this only", "data")
+    equal(topology.receive(pair.sock, 9), b"this only", "data")
     pair.sock.setblocking(False)
-    equal(lab.error_of(pair.sock.recv, 1), "EAGAIN", "more data")
+    equal(topology.error_of(pair.sock.recv, 1), "EAGAIN", "more data")
     pair.sock.settimeout(20)
     # The whole RMB, as far as it goes: the elements of the others are the same peer's.
     conn.group.qp.quiet()
@@ -379,8 +379,8 @@ def beyond_the_cursor(pair):
     conn.tell(state_flags=DONE | CLOSED)
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], b"\xdd" * 64)
     conn.group.qp.quiet()
-    pair.conn, pair.sock = pair.arena.connection()
-    pair.both_go_on()
+    pair.conn, pair.sock = pair.hostile.connection()
+    pair.expect_both_alive()
 
 
 def nothing_of_others(pair):
@@ -389,7 +389,7 @@ def nothing_of_others(pair):
     # SEC-09, RMB-15, TST-134.
     conn, secret = pair.conn, b"secret of somebody" * 100
     conn.write(secret)
-    equal(lab.receive(pair.sock, len(secret)) == secret, True, "data")
+    equal(topology.receive(pair.sock, len(secret)) == secret, True, "data")
     # More than was announced, up to the end of the element.
     conn.group.qp.write(conn.base() + len(secret), conn.theirs["rkey"], b"\xee" * 5000)
     conn.group.qp.quiet()
@@ -397,13 +397,13 @@ def nothing_of_others(pair):
     pair.sock.close()
     conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
     conn.tell(state_flags=DONE | CLOSED)
-    lab.until(lambda: lab.counter("b", "active_conns") == 2, "the connection is left")
-    pair.conn, pair.sock = pair.arena.connection()
+    topology.until(lambda: topology.counter("b", "active_conns") == 2, "the connection is left")
+    pair.conn, pair.sock = pair.hostile.connection()
     equal((pair.conn.theirs["rkey"], pair.conn.base()), place, "element")
     pair.conn.sent += 6000
     pair.conn.tell()
-    equal(lab.receive(pair.sock, 6000) == bytes(6000), True, "an element that was wiped")
-    pair.both_go_on()
+    equal(topology.receive(pair.sock, 6000) == bytes(6000), True, "an element that was wiped")
+    pair.expect_both_alive()
 
 
 def changed_behind(pair):
@@ -412,9 +412,9 @@ def changed_behind(pair):
     conn.write(b"a" * 5000)
     conn.group.qp.write(conn.base(), conn.theirs["rkey"], b"b" * 5000)
     conn.group.qp.quiet()
-    got = lab.receive(pair.sock, 5000)
+    got = topology.receive(pair.sock, 5000)
     equal(len(got) == 5000 and set(got) <= set(b"ab"), True, "data")
-    pair.both_go_on()
+    pair.expect_both_alive()
 
 
 def read_request(conn):
@@ -425,7 +425,7 @@ def read_request(conn):
 
 def both_roles(name, of):
     """The test with our side as server and as client."""
-    for role in ("server",) if scene.FEW else ("server", "client"):
+    for role in ("server",) if fixtures.FEW else ("server", "client"):
         yield "%s.%s" % (role, name), of(role)
 
 
@@ -466,4 +466,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -8,9 +8,9 @@ Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11, CLC-410, CLC-413, CLC-08, ERR-44, TS
 
 import sys
 
-import lab
+import fixtures
 import messages
-import scene
+import topology
 from ktap import equal
 from messages import ACCEPT, CONFIRM, DECLINE, PROPOSAL, odd_values
 from peer import connecting, settled
@@ -104,7 +104,7 @@ def fields(kind):
         # Later versions mean other messages.
         if field == "version":
             values = [0]
-        yield field, values[:3] if scene.FEW else values
+        yield field, values[:3] if fixtures.FEW else values
 
 
 def fits(got, want):
@@ -114,52 +114,52 @@ def fits(got, want):
 
 def each_value(make, expect, field, values):
     """Tries all values at the same time."""
-    def test(stage, _):
+    def test(fixture, _):
         tries = []
         for value in values:
-            conn, outcome = make(stage, {field: value})
+            conn, outcome = make(fixture, {field: value})
             tries.append((value, conn, outcome))
         wrong = []
         for value, _, outcome in tries:
             got, want = outcome(), expect(field, value)
             if not fits(got, want):
                 wrong.append("%s %#x: %s, not %s" % (field, value, got, want))
-        equal(wrong, [], "outcomes (%s)" % stage.difference())
+        equal(wrong, [], "outcomes (%s)" % fixture.difference())
     return test
 
 
-def try_proposal(stage, changes):
+def try_proposal(fixture, changes):
     """A connection of the peer that begins with that Proposal."""
     # A stack of its own, so that each is a first contact.
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     conn.propose(changes)
 
     def outcome():
-        lab.until(lambda: conn.tcp.reset or len(conn.tcp.data) >= 28 or stage.arrived(conn),
-                  "an answer", 25)
+        topology.until(lambda: conn.tcp.reset or len(conn.tcp.data) >= 28 or fixture.arrived(conn),
+                       "an answer", 25)
         if len(conn.tcp.data) >= 28 and conn.tcp.data[4] == ACCEPT:
             return "accept"
-        return stage.became(conn)
+        return fixture.outcome_of(conn)
     return conn, outcome
 
 
-def try_confirm(stage, changes):
+def try_confirm(fixture, changes):
     """A connection of the peer that goes on to that Confirm."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     conn.propose()
     conn.accepted()
     conn.group.easy = True
     conn.confirm(changes)
-    return conn, lambda: stage.became(conn)
+    return conn, lambda: fixture.outcome_of(conn)
 
 
-def try_accept(stage, changes):
+def try_accept(fixture, changes):
     """A connection of ours to a server that answers by that Accept."""
-    conn, listener = stage.another_peer().new(), Listener(stage.host)
+    conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
-    stage.accepted[listener.port] = sock
+    fixture.accepted[listener.port] = sock
     conn.proposed(listener)
     conn.accept(changes)
     conn.group.easy = True
@@ -167,26 +167,26 @@ def try_accept(stage, changes):
     def outcome():
         def answered():
             return conn.tcp.reset or conn.tcp.fin or len(conn.tcp.data) >= 28
-        stage.host.wait(answered, "an answer", 15)
+        fixture.host.wait(answered, "an answer", 15)
         if len(conn.tcp.data) >= 68 and conn.tcp.data[4] == CONFIRM:
             conn.confirmed()
             conn.group.confirm_link(False)
         error = settled(sock, 25)
         if error != "none":
             return "reset"
-        mode, reason = lab.mode("b", sock)
+        mode, reason = topology.mode("b", sock)
         return mode if mode == "smc" else "%s %08x" % (mode, reason)
     return conn, outcome
 
 
 def cut(kind):
     """A message that ends anywhere: the TCP connection ends, or nothing more comes."""
-    def test(stage, _):
+    def test(fixture, _):
         tries, said = [], 0
-        for length in range(0, SIZES[kind], 16 if scene.FEW else 5):
+        for length in range(0, SIZES[kind], 16 if fixtures.FEW else 5):
             for ends in (True, False):
                 make = try_proposal if kind == PROPOSAL else try_confirm
-                conn, outcome = make(stage, lambda octets, n=length: octets[:n])
+                conn, outcome = make(fixture, lambda octets, n=length: octets[:n])
                 if ends:
                     conn.tcp.close()
                 # Who has not even said that it is CLC is a client without SMC, and may be silent.
@@ -196,32 +196,32 @@ def cut(kind):
         for length, outcome, want in tries:
             equal(outcome().split()[0] in want, True, "outcome after %d octets" % length)
         ended, late = "aborted_reason_%08x" % ENDED, "aborted_reason_%08x" % LATE
-        lab.until(lambda: stage.grown(ended) + stage.grown(late) >= said, "reasons", 20)
+        topology.until(lambda: fixture.grown(ended) + fixture.grown(late) >= said, "reasons", 20)
     return test
 
 
-def drop_by_drop(stage, peer):
+def drop_by_drop(fixture, peer):
     """Octet by octet: the messages are the same."""
     conn = peer.new()
-    conn.connect(stage.port)
+    conn.connect(fixture.port)
     conn.propose(lambda octets: [octets[at:at + 1] for at in range(len(octets))])
     conn.accepted()
     conn.confirm(lambda octets: [octets[at:at + 1] for at in range(len(octets))])
     conn.linked()
-    equal(stage.became(conn), "smc", "outcome")
+    equal(fixture.outcome_of(conn), "smc", "outcome")
 
 
 def out_of_order(sequence, want, reason=BROKEN):
     """Messages that do not belong where they are. The last one is what is wrong."""
-    def test(stage, peer):
+    def test(fixture, peer):
         conn = peer.new()
-        conn.connect(stage.port)
+        conn.connect(fixture.port)
         for step in sequence:
             step(conn)
-        got = stage.became(conn)
+        got = fixture.outcome_of(conn)
         equal(fits(got, want), True, "outcome %s" % got)
         if got == RESET:
-            stage.counts(aborted_srv=1, **{"aborted_reason_%08x" % reason: 1})
+            fixture.expect_counters(aborted_srv=1, **{"aborted_reason_%08x" % reason: 1})
     return test
 
 
@@ -234,14 +234,14 @@ def say(kind):
     return step
 
 
-def client_out_of_order(stage, _):
+def client_out_of_order(fixture, _):
     """What a server must not say: another Proposal, a Confirm, an Accept after the Accept, data."""
     tries = []
     for kinds in ((PROPOSAL,), (CONFIRM,), (ACCEPT, ACCEPT), (ACCEPT, PROPOSAL), (ACCEPT, CONFIRM),
                   (None,), (ACCEPT, None)):
-        conn, listener = stage.another_peer().new(), Listener(stage.host)
+        conn, listener = fixture.new_peer().new(), Listener(fixture.host)
         sock = connecting(listener.address())
-        stage.accepted[listener.port] = sock
+        fixture.accepted[listener.port] = sock
         conn.proposed(listener)
         conn.use(None)
         for kind in kinds:
@@ -254,21 +254,21 @@ def client_out_of_order(stage, _):
         tries.append((kinds, sock))
     for kinds, sock in tries:
         equal(settled(sock), "ECONNABORTED", "error of connect after %s" % (kinds,))
-    stage.counts(aborted_clnt=len(tries), **{"aborted_reason_%08x" % BROKEN: len(tries)})
+    fixture.expect_counters(aborted_clnt=len(tries), **{"aborted_reason_%08x" % BROKEN: len(tries)})
 
 
-def declined_anywhere(stage, _):
+def declined_anywhere(fixture, _):
     """A Decline at each step where the protocol has one: both go on by TCP."""
     def settle(conn, steps):
-        conn.connect(stage.port)
+        conn.connect(fixture.port)
         for step in steps:
             step(conn)
         conn.decline(diagnosis=0x03030000)
-        equal(stage.became(conn), "tcp 03030000", "outcome")
+        equal(fixture.outcome_of(conn), "tcp 03030000", "outcome")
         conn.tcp.data.clear()
         conn.tcp.write(b"by TCP")
-        sock = stage.arrived(conn)
-        equal(lab.receive(sock, 6), b"by TCP", "data")
+        sock = fixture.arrived(conn)
+        equal(topology.receive(sock, 6), b"by TCP", "data")
         sock.sendall(b"by TCP, too")
         equal(conn.tcp.read(11), b"by TCP, too", "data back")
 
@@ -279,18 +279,18 @@ def declined_anywhere(stage, _):
                   [lambda conn: conn.propose(), go_on],
                   [lambda conn: conn.propose(), go_on,
                    lambda conn: conn.group.hear(messages.CONFIRM_LINK, 0)]):
-        settle(stage.another_peer().new(), steps)
-    stage.counts(fallback_srv=4, fallback_reason_03030000=4)
+        settle(fixture.new_peer().new(), steps)
+    fixture.expect_counters(fallback_srv=4, fallback_reason_03030000=4)
 
 
-def reasons_of_the_peer(stage, peer):
+def reasons_of_the_peer(fixture, peer):
     """Any diagnosis of a Decline is taken as it is."""
     for code in (0, 1, 0xffffffff, 0x7f000003, 0x05000000):
         conn = peer.new()
-        conn.connect(stage.port)
+        conn.connect(fixture.port)
         conn.decline(diagnosis=code)
-        equal(stage.became(conn).split()[0], "tcp", "mode")
-    stage.counts(fallback_srv=5)
+        equal(fixture.outcome_of(conn).split()[0], "tcp", "mode")
+    fixture.expect_counters(fallback_srv=5)
 
 
 def cases():
@@ -322,4 +322,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -8,24 +8,24 @@ Covers SMCR-LLC-06, CDC-36, CDC-14, ERR-41, RMB-03, SEC-10.
 
 import sys
 
-import lab
+import fixtures
 import messages
-import scene
-from arena import Arena, carries, is_over
+import topology
+from hostile_peer import HostilePeer, expect_data, expect_error
 from ktap import equal
 from messages import (CONFIRM_RKEY, CONFIRM_RKEY_CONT, DELETE_LINK, DELETE_RKEY, REQUEST, TEST_LINK,
                       llc)
 from peer import connecting, settled
 from raw import SMC_OPTION, SYN, Listener, Tcp
 
-COUNT = 100 if scene.FEW else 1000
+COUNT = 100 if fixtures.FEW else 1000
 
 
 def of_llc(kind, **values):
     """One kind of LLC message, each one different."""
-    def test(stage, _):
-        arena = Arena(stage, "server")
-        conn, sock = arena.connection()
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, "server")
+        conn, sock = hostile.connection()
         group = conn.group
         # Nobody wants to know the answers.
         group.qp.on_message = lambda octets: None
@@ -37,9 +37,9 @@ def of_llc(kind, **values):
                 message["rkey"] = number
             group.qp.send(bytes(message))
             if number % 200 == 100:
-                stage.bystander.goes_on()
+                fixture.background.expect_progress()
         group.qp.on_message = group.incoming
-        survived(arena, conn, sock)
+        survived(hostile, conn, sock)
     return test
 
 
@@ -50,97 +50,97 @@ def has_room(conn):
     return qp.refused is None and not conn.tcp.reset
 
 
-def survived(arena, conn, sock):
+def survived(hostile, conn, sock):
     """The link goes on, and the connection on it, or both have ended."""
-    if arena.outcome(conn, 40) == "lives":
-        carries(conn, sock)
+    if hostile.outcome(conn, 40) == "lives":
+        expect_data(conn, sock)
     else:
-        is_over(sock)
+        expect_error(sock)
     sock.close()
 
 
-def of_updates(stage, _):
+def of_updates(fixture, _):
     """Each CDC message asks for an answer."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     for number in range(COUNT):
         if not has_room(conn):
             break
         conn.tell(producer_flags=REQUEST | messages.BLOCKED)
         if number % 200 == 100:
-            stage.bystander.goes_on()
-    survived(arena, conn, sock)
+            fixture.background.expect_progress()
+    survived(hostile, conn, sock)
 
 
-def of_tiny_writes(stage, _):
+def of_tiny_writes(fixture, _):
     """One octet a message, read one by one."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     for at in range(0, COUNT, 50):
         for _ in range(50):
             conn.write(b"x")
-        equal(lab.receive(sock, 50), b"x" * 50, "data %d" % at)
-    survived(arena, conn, sock)
+        equal(topology.receive(sock, 50), b"x" * 50, "data %d" % at)
+    survived(hostile, conn, sock)
 
 
-def of_unknown_tokens(stage, _):
+def of_unknown_tokens(fixture, _):
     """CDC messages for nobody."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     for number in range(COUNT):
         conn.group.qp.send(bytes(messages.cdc(seq=number & 0xffff, token=number << 8)))
-    equal(arena.outcome(conn), "lives", "link")
-    survived(arena, conn, sock)
+    equal(hostile.outcome(conn), "lives", "link")
+    survived(hostile, conn, sock)
 
 
-def of_bad_cursors(stage, _):
+def of_bad_cursors(fixture, _):
     """One connection after the other is thrown away by a lie."""
-    arena = Arena(stage, "server")
-    for _ in range(10 if scene.FEW else 60):
-        conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    for _ in range(10 if fixtures.FEW else 60):
+        conn, sock = hostile.connection()
         conn.tell({"produced": 0xffffffff})
-        is_over(sock)
+        expect_error(sock)
         sock.close()
-    stage.bystander.goes_on()
+    fixture.background.expect_progress()
 
 
-def of_proposals(stage, _):
+def of_proposals(fixture, _):
     """Many stacks say Proposal and nothing more. Newcomers are served meanwhile."""
     conns = []
-    for _ in range(10 if scene.FEW else 60):
-        conn = stage.another_peer().new()
-        conn.connect(stage.port)
+    for _ in range(10 if fixtures.FEW else 60):
+        conn = fixture.new_peer().new()
+        conn.connect(fixture.port)
         conn.propose()
         conns.append(conn)
-    stage.bystander.goes_on()
-    client, server = lab.pair()
-    lab.exchange(client, server, 1000)
+    fixture.background.expect_progress()
+    client, server = topology.pair()
+    topology.exchange(client, server, 1000)
     client.close()
     server.close()
     for conn in conns:
-        stage.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin or conn.tcp.data, "answer", 40)
-    lab.until(lambda: stage.grown("aborted_srv") + stage.grown("fallback_srv") >= len(conns),
-              "all handshakes are over", 60)
+        fixture.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin or conn.tcp.data, "answer", 40)
+    topology.until(lambda: fixture.grown("aborted_srv") + fixture.grown("fallback_srv") >= len(conns),
+                   "all handshakes are over", 60)
 
 
-def of_proposals_of_one(stage, peer):
+def of_proposals_of_one(fixture, peer):
     """One stack says many Proposals at once, and nothing more: its later ones wait for the first."""
     conns = []
-    for _ in range(10 if scene.FEW else 60):
+    for _ in range(10 if fixtures.FEW else 60):
         conn = peer.new()
-        conn.connect(stage.port)
+        conn.connect(fixture.port)
         conn.propose()
         conns.append(conn)
-    stage.bystander.goes_on()
-    lab.until(lambda: stage.grown("aborted_srv") + stage.grown("fallback_srv") >= len(conns),
-              "all handshakes are over", 60)
+    fixture.background.expect_progress()
+    topology.until(lambda: fixture.grown("aborted_srv") + fixture.grown("fallback_srv") >= len(conns),
+                   "all handshakes are over", 60)
 
 
-def of_connections(stage, _):
+def of_connections(fixture, _):
     """TCP connections that come and go without a word."""
     tcps = []
     for number in range(COUNT // 2):
-        tcp = Tcp(stage.host, stage.host.new_port(), stage.port)
+        tcp = Tcp(fixture.host, fixture.host.new_port(), fixture.port)
         tcp.send(SYN, options=SMC_OPTION)
         tcps.append(tcp)
         if number % 50 == 49:
@@ -148,51 +148,51 @@ def of_connections(stage, _):
                 old.abort()
                 old.forget()
             tcps.clear()
-    stage.bystander.goes_on()
-    client, server = lab.pair()
-    lab.exchange(client, server, 1000)
+    fixture.background.expect_progress()
+    client, server = topology.pair()
+    topology.exchange(client, server, 1000)
     client.close()
     server.close()
 
 
-def of_groups(stage, _):
+def of_groups(fixture, _):
     """A stack that makes a link group for each connection: the server has to say F, not the peer."""
     conns = []
-    for _ in range(5 if scene.FEW else 20):
-        conn = stage.another_peer().new().as_client(stage.port)
-        sock, _ = stage.listening.accept()
-        stage.accepted[conn.tcp.port] = sock
+    for _ in range(5 if fixtures.FEW else 20):
+        conn = fixture.new_peer().new().as_client(fixture.port)
+        sock, _ = fixture.listening.accept()
+        fixture.accepted[conn.tcp.port] = sock
         conns.append((conn, sock))
     for conn, sock in conns:
-        carries(conn, sock)
+        expect_data(conn, sock)
 
 
-def of_servers(stage, _):
+def of_servers(fixture, _):
     """A server that answers each of our connections by first contact of another stack."""
     conns = []
-    for _ in range(5 if scene.FEW else 20):
-        listener = Listener(stage.host)
+    for _ in range(5 if fixtures.FEW else 20):
+        listener = Listener(fixture.host)
         sock = connecting(listener.address())
-        conn = stage.another_peer().new().as_server(listener)
+        conn = fixture.new_peer().new().as_server(listener)
         equal(settled(sock), "none", "connect")
-        stage.accepted[listener.port] = sock
+        fixture.accepted[listener.port] = sock
         conns.append((conn, sock))
     for conn, sock in conns:
-        carries(conn, sock)
+        expect_data(conn, sock)
 
 
-def of_garbage(stage, _):
+def of_garbage(fixture, _):
     """Octets by the thousand, on TCP and on the link."""
-    data = lab.known("garbage", 44 * 400)
-    arena = Arena(stage, "server")
-    for at in range(0, 44 * (40 if scene.FEW else 400), 44):
-        conn, sock = arena.connection()
+    data = topology.known("garbage", 44 * 400)
+    hostile = HostilePeer(fixture, "server")
+    for at in range(0, 44 * (40 if fixtures.FEW else 400), 44):
+        conn, sock = hostile.connection()
         conn.group.qp.send(data[at:at + 44])
-        if arena.outcome(conn, 40) == "dead":
-            is_over(sock)
+        if hostile.outcome(conn, 40) == "dead":
+            expect_error(sock)
         sock.close()
         if at // 44 % 50 == 49:
-            stage.bystander.goes_on()
+            fixture.background.expect_progress()
 
 
 def cases():
@@ -211,4 +211,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -8,9 +8,9 @@ Covers SMCR-LLC-06..08, GEN-12, ERR-30, ERR-35, ERR-36, ERR-38..41, COL-04, TST-
 
 import sys
 
+import fixtures
 import messages
-import scene
-from arena import Arena, carries, is_over
+from hostile_peer import HostilePeer, expect_data, expect_error
 from ktap import equal
 from messages import (ADD_LINK, ADD_LINK_CONT, CONFIRM_LINK, CONFIRM_RKEY, CONFIRM_RKEY_CONT,
                       DELETE_LINK, DELETE_RKEY, TEST_LINK, llc, odd_values)
@@ -70,22 +70,22 @@ def expected(kind, reply, field, value):
 def each_value(kind, reply, role):
     """All values of all fields of a message."""
     # GEN-12, TST-124, TST-125.
-    def test(stage, _):
-        arena, wrong, conn = Arena(stage, role), [], None
+    def test(fixture, _):
+        hostile, wrong, conn = HostilePeer(fixture, role), [], None
         for field, _, _ in messages.LLC[kind]:
             message = messages.llc(kind)
             values = odd_values(message.width(field), message[field])
-            for value in values[:2] if scene.FEW else values:
+            for value in values[:2] if fixtures.FEW else values:
                 if conn is None:
-                    conn, sock = arena.connection()
+                    conn, sock = hostile.connection()
                 conn.group.say(honest(kind, conn, reply), {field: value})
-                got, want = arena.outcome(conn), expected(kind, reply, field, value)
+                got, want = hostile.outcome(conn), expected(kind, reply, field, value)
                 if want not in (EITHER, got):
                     wrong.append("%s %#x: %s" % (field, value, got))
                 if got == LIVES:
-                    carries(conn, sock)
+                    expect_data(conn, sock)
                     continue
-                is_over(sock)
+                expect_error(sock)
                 sock.close()
                 conn = None
         if conn is not None:
@@ -96,91 +96,91 @@ def each_value(kind, reply, role):
 
 def sizes(role):
     """Payloads of any length but 44."""
-    def test(stage, _):
-        arena = Arena(stage, role)
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
         for kind in (TEST_LINK, messages.CDC):
-            for size in (1, 43, 45, 200) if not scene.FEW else (43, 45):
-                conn, sock = arena.connection()
+            for size in (1, 43, 45, 200) if not fixtures.FEW else (43, 45):
+                conn, sock = hostile.connection()
                 octets = bytes(llc(TEST_LINK) if kind == TEST_LINK else conn.message())
                 conn.group.qp.send((octets * 5)[:size])
-                equal(arena.outcome(conn), DEAD, "link after %d octets" % size)
-                is_over(sock)
+                equal(hostile.outcome(conn), DEAD, "link after %d octets" % size)
+                expect_error(sock)
                 sock.close()
     return test
 
 
 def empty(role):
     """A SEND of nothing at all."""
-    def test(stage, _):
-        arena = Arena(stage, role)
-        conn, sock = arena.connection()
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
+        conn, sock = hostile.connection()
         conn.group.qp.send(b"")
-        if arena.outcome(conn) == DEAD:
-            is_over(sock)
+        if hostile.outcome(conn) == DEAD:
+            expect_error(sock)
         else:
-            carries(conn, sock)
+            expect_data(conn, sock)
         sock.close()
     return test
 
 
 def repeated(role):
     """Requests that were answered, again and again: each gets its answer."""
-    def test(stage, _):
-        arena = Arena(stage, role)
-        conn, sock = arena.connection()
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
+        conn, sock = hostile.connection()
         for kind in (CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK):
             for _ in range(5):
                 conn.group.say(honest(kind, conn, 0))
                 conn.group.hear(kind, 1)
-        equal(arena.outcome(conn), LIVES, "link")
-        carries(conn, sock)
+        equal(hostile.outcome(conn), LIVES, "link")
+        expect_data(conn, sock)
         sock.close()
     return test
 
 
 def replies_to_nothing(role):
     """Replies to what was never asked: the link goes on or ends, but nothing hangs."""
-    def test(stage, _):
-        arena = Arena(stage, role)
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
         for kind in (TEST_LINK, CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK, ADD_LINK):
-            conn, sock = arena.connection()
+            conn, sock = hostile.connection()
             conn.group.say(honest(kind, conn, 1))
-            if arena.outcome(conn) == DEAD:
-                is_over(sock)
+            if hostile.outcome(conn) == DEAD:
+                expect_error(sock)
             else:
-                carries(conn, sock)
+                expect_data(conn, sock)
             sock.close()
     return test
 
 
-def deleted_by_number(stage, _):
+def deleted_by_number(fixture, _):
     """DELETE LINK for the only link ends the group."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     conn.group.polite = False
     conn.group.say(llc(DELETE_LINK, number=conn.group.number, reason=0x00020000))
-    is_over(sock)
+    expect_error(sock)
     sock.close()
 
 
 def ended_by_peer(role):
     """DELETE LINK for all, orderly and not."""
-    def test(stage, _):
+    def test(fixture, _):
         for flags in (0x60, 0x40):
-            arena = Arena(stage, role)
-            conn, sock = arena.connection()
+            hostile = HostilePeer(fixture, role)
+            conn, sock = hostile.connection()
             conn.group.polite = False
             conn.group.say(llc(DELETE_LINK, flags=flags, reason=0x00020000))
-            is_over(sock)
+            expect_error(sock)
             sock.close()
     return test
 
 
 def first_contact(kind, changes, want):
     """What goes wrong in first contact, our side being the server: the connection is reset, soon."""
-    def test(stage, peer):
+    def test(fixture, peer):
         conn = peer.new()
-        conn.connect(stage.port)
+        conn.connect(fixture.port)
         conn.propose()
         conn.accepted()
         conn.confirm()
@@ -191,7 +191,7 @@ def first_contact(kind, changes, want):
         else:
             conn.group.confirm_link(True)
             conn.group.refuse_link(conn.group.hear(ADD_LINK, 0), changes)
-        got = stage.became(conn)
+        got = fixture.outcome_of(conn)
         wanted = want.split("|")
         if kind == CONFIRM_LINK and "reset" in wanted:
             # Until our own CONFIRM LINK is known to have arrived, a Decline will do (CLC-413).
@@ -228,4 +228,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

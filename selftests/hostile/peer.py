@@ -13,10 +13,10 @@ import select
 import socket
 import struct
 
-import lab
 import messages
 import raw
 import roce
+import topology
 from ktap import equal
 from messages import (ACCEPT, ADD_LINK, ADD_LINK_CONT, CDC, CONFIRM, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK,
                       DELETE_RKEY, PROPOSAL, TEST_LINK, clc, llc)
@@ -100,7 +100,7 @@ class Group:
         for piece in changed(message, changes):
             self.qp.send(piece)
 
-    def hear(self, kind, reply=None, seconds=lab.BOUND):
+    def hear(self, kind, reply=None, seconds=topology.BOUND):
         """The next LLC message of that kind. On a loaded machine it may be late; one that does not come
         although the link answers to what was said later is lost."""
         def found():
@@ -168,7 +168,7 @@ class Group:
         self.other_qp.send(bytes(llc(CONFIRM_LINK, True, uid=self.other_qp.qpn, links=2, flags=PLAIN,
                                      **end)))
 
-    def lives(self):
+    def expect_alive(self):
         """Fails unless the kernel still answers on the link."""
         data = os.urandom(16)
         self.say(llc(TEST_LINK, data=data))
@@ -468,14 +468,14 @@ class Peer:
 
 def connecting(address):
     """A client of ours that is on its way to a peer."""
-    sock = lab.new_socket("b")
+    sock = topology.new_socket("b")
     sock.setblocking(False)
     if sock.connect_ex(address) not in (0, errno.EINPROGRESS):
         raise AssertionError("connect")
     return sock
 
 
-def settled(sock, seconds=lab.BOUND):
+def settled(sock, seconds=topology.BOUND):
     """How a client's connect ended: "none", "late" or the name of the error."""
     if not select.select([], [sock], [], seconds)[1]:
         return "late"

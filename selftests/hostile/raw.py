@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 
-import lab
+import topology
 
 IP, MAC = "10.9.0.66", bytes.fromhex("020000000066")
 # A second device of the host, for RoCE only.
@@ -27,7 +27,7 @@ SO_RCVBUFFORCE = 33
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 SMC_OPTION = bytes.fromhex("fe06e2d4c3d90101")
 # How long a peer waits for what must come.
-SECONDS = 20 * lab.SLOW
+SECONDS = 20 * topology.SLOW
 
 
 def checksum(data):
@@ -59,12 +59,12 @@ class Host(threading.Thread):
         self.ports, self.listeners, self.qps, self.timers = {}, {}, {}, []
         self.next_port, self.next_qpn = 20000, 0x100
         self.packet_id, self.fault, self.ended = 0, None, False
-        link, = json.loads(lab.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
+        link, = json.loads(topology.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
         self.theirs = bytes.fromhex(link["address"].replace(":", ""))
         for ip, mac in ((IP, MAC), (OTHER_IP, OTHER_MAC)):
-            lab.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
-                        "nud", "permanent")
-        with lab.inside("a"):
+            topology.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
+                             "nud", "permanent")
+        with topology.inside("a"):
             self.raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
             self.raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
             program = only_for(MAC, OTHER_MAC)
@@ -154,7 +154,7 @@ class Host(threading.Thread):
         """The header of a packet with a payload of that size."""
         self.packet_id = self.packet_id + 1 & 0xffff
         head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + size, self.packet_id, 0x4000, 64, protocol, 0,
-                           socket.inet_aton(source), socket.inet_aton(lab.HOSTS[socket.AF_INET]["b"]))
+                           socket.inet_aton(source), socket.inet_aton(topology.HOSTS[socket.AF_INET]["b"]))
         return head[:10] + struct.pack("!H", checksum(head)) + head[12:]
 
     def new_port(self):

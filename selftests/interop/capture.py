@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 
+import case
 import csmc
 import ktap
-import lab
-import stage
+import topology
+from case import Case, OURS, both_ways
 from ktap import equal
-from stage import Case, OURS, both_ways
 from urgent import await_urgent, urgent_byte
 
 # As tshark names what must have been seen.
@@ -46,7 +46,7 @@ def captured(file):
 def frames(file, *words):
     """What tshark makes of a capture, a line per frame."""
     # Without the option it takes what queue pairs send for remote procedure calls.
-    text = lab.command("tshark", "-n", "-r", str(file), "--disable-protocol", "rpcordma", *words)
+    text = topology.command("tshark", "-n", "-r", str(file), "--disable-protocol", "rpcordma", *words)
     return [line for line in text.splitlines() if not line.startswith("Running as user")]
 
 
@@ -98,4 +98,4 @@ if __name__ == "__main__":
     if not OURS:
         # So that there is a first contact.
         csmc.begin_anew()
-    sys.exit(stage.run([Decoded]))
+    sys.exit(case.run([Decoded]))

@@ -7,7 +7,7 @@ import os
 import socket
 import struct
 
-import lab
+import topology
 
 NETLINK_GENERIC = 16
 GENL_CONTROLLER, GET_FAMILY = 16, 3
@@ -157,13 +157,13 @@ def unload():
     """The C implementation goes as soon as nothing uses it."""
     for name in "smc_diag", "smc":
         if os.path.isdir("/sys/module/" + name):
-            lab.until(lambda name=name: lab.module_users(name) == 0, "%s is in use" % name)
-            lab.command("rmmod", name)
+            topology.until(lambda name=name: topology.module_users(name) == 0, "%s is in use" % name)
+            topology.command("rmmod", name)
 
 
 def load():
     """It comes."""
-    lab.command("modprobe", "-a", "smc", "smc_diag")
+    topology.command("modprobe", "-a", "smc", "smc_diag")
 
 
 def begin_anew():

@@ -11,11 +11,11 @@ import select
 import socket
 import sys
 
-import lab
-import stage
+import case
+import topology
+from case import OURS, Case, both_ways, carried, error_name, receive_number, send_number
 from ktap import equal
-from lab import known, receive
-from stage import OURS, Case, both_ways, carried, error_name, receive_number, send_number
+from topology import known, receive
 
 SEED = 7609
 MIB = 1 << 20
@@ -137,7 +137,7 @@ class Abort(Case):
         """Closes."""
         sock = self.connect()
         self.meet("sent")
-        select.select([sock], [], [], lab.BOUND)
+        select.select([sock], [], [], topology.BOUND)
         sock.close()
         self.meet("closed")
 
@@ -232,7 +232,7 @@ class Epoll(Case):
         for number in left:
             poller.register(number, select.EPOLLIN | select.EPOLLOUT)
         while left:
-            events = poller.poll(lab.BOUND)
+            events = poller.poll(topology.BOUND)
             equal(bool(events), True, "an event")
             for number, event in events:
                 sock, out, got = left[number]
@@ -294,5 +294,5 @@ class Numbers(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(stage.run([Bulk, PingPong, Numbers, ClientHalfClose, ServerHalfClose, Abort, LingerZero,
-                        Buffers, Defaults, Epoll]))
+    sys.exit(case.run([Bulk, PingPong, Numbers, ClientHalfClose, ServerHalfClose, Abort, LingerZero,
+                       Buffers, Defaults, Epoll]))

@@ -9,13 +9,13 @@ Covers SMCR-LLF-13, LLF-20, FOV-01, FOV-18.
 
 import sys
 
+import case
 import csmc
-import lab
 import links
-import stage
+import topology
+from case import ADDRESSES, GUEST, OURS, Alike
 from ktap import equal
 from links import Traffic
-from stage import ADDRESSES, GUEST, OURS, Alike
 
 NETWORK = "LABNET"
 
@@ -49,10 +49,10 @@ class Loses(Alike):
     def lose(self, traffic):
         """A device goes, and comes back."""
         look = links.devices if OURS else theirs
-        lab.until(lambda: look() == ["rxe0", "rxe1"], "two links")
+        topology.until(lambda: look() == ["rxe0", "rxe1"], "two links")
         self.meet("two")
         if not OURS:
-            lab.command("rdma", "link", "delete", "rxe0")
+            topology.command("rdma", "link", "delete", "rxe0")
         self.meet("gone")
         traffic.flows("data by the other device")
         if not OURS:
@@ -73,6 +73,6 @@ def begin_anew():
 
 
 if __name__ == "__main__":
-    stage.need_both()
+    case.need_both()
     links.second_device(links.SECOND if OURS else "192.168.77.12")
-    sys.exit(stage.run([Loses]))
+    sys.exit(case.run([Loses]))

@@ -13,11 +13,11 @@ import socket
 import sys
 import threading
 
+import case
 import csmc
-import lab
-import stage
+import topology
+from case import ADDRESSES, GUEST, OURS, Alike
 from ktap import equal
-from stage import ADDRESSES, GUEST, OURS, Alike
 
 SIZE = 65536
 SECOND = "192.168.77.11"
@@ -26,16 +26,16 @@ GIDS = "/sys/class/infiniband/%s/ports/1/gids"
 
 def shell(text):
     """A command line."""
-    return lab.command("sh", "-c", text)
+    return topology.command("sh", "-c", text)
 
 
 def device(name, netdev, address):
     """Makes a soft-RoCE device and waits until it knows its address."""
-    lab.command("rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
+    topology.command("rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
     parts = [int(part) for part in address.split(".")]
     gid = "ffff:%02x%02x:%02x%02x" % tuple(parts)
-    lab.until(lambda: gid in lab.command("sh", "-c", "cat %s/* 2>/dev/null" % (GIDS % name),
-                                         check=False), "address of " + name)
+    topology.until(lambda: gid in topology.command("sh", "-c", "cat %s/* 2>/dev/null" % (GIDS % name),
+                                                   check=False), "address of " + name)
 
 
 def take_down():
@@ -58,7 +58,7 @@ def second_device(address=SECOND):
 
 def devices():
     """Where the links of the group that carries the connection end."""
-    lines = [line for line in lab.records(None, "links") if line["state"] == "active"]
+    lines = [line for line in topology.records(None, "links") if line["state"] == "active"]
     used = {line["lgr"] for line in lines if line["conns"] != "0"}
     return sorted(line["dev"] for line in lines if line["lgr"] in used)
 
@@ -96,21 +96,21 @@ class Traffic:
 
     def receive(self):
         """Until the peer stops."""
-        while data := lab.receive(self.sock, SIZE):
+        while data := topology.receive(self.sock, SIZE):
             equal(data == self.block(self.got), True, "block %d" % self.got)
             self.got += 1
 
     def flows(self, what):
         """Waits until some more has come."""
         before = self.got
-        lab.until(lambda: self.got > before + 20 or self.fault, what, lab.BOUND)
+        topology.until(lambda: self.got > before + 20 or self.fault, what, topology.BOUND)
         equal(self.fault, None, what)
 
     def end(self):
         """Both have come to their end."""
         self.stop.set()
         for thread in self.threads:
-            thread.join(lab.BOUND)
+            thread.join(topology.BOUND)
         equal(self.fault, None, "traffic")
 
 
@@ -124,7 +124,7 @@ class TwoDevices(Alike):
         traffic = Traffic(sock)
         traffic.flows("data with two links")
         if OURS:
-            lab.until(lambda: devices() == ["rxe0", "rxe1"], "two links")
+            topology.until(lambda: devices() == ["rxe0", "rxe1"], "two links")
         self.meet("two")
         if not OURS:
             equal(len(csmc.Family().links()) >= 2, True, "links of the C side")
@@ -139,23 +139,23 @@ class TwoDevices(Alike):
     def lose(self, traffic):
         """A device goes under load, and comes back."""
         if OURS:
-            lab.command("rdma", "link", "delete", "rxe0")
+            topology.command("rdma", "link", "delete", "rxe0")
             equal("rxe0" in devices(), False, "a link on the device is left")
         self.meet("gone")
         traffic.flows("data with one link")
         self.meet("flows")
         if OURS:
             device("rxe0", "net0", ADDRESSES[GUEST])
-            lab.until(lambda: devices() == ["rxe0", "rxe1"], "two links again")
+            topology.until(lambda: devices() == ["rxe0", "rxe1"], "two links again")
         self.meet("again")
         traffic.flows("data with two links again")
         self.meet("over")
 
 
 if __name__ == "__main__":
-    stage.need_both()
+    case.need_both()
     if OURS:
         second_device()
     else:
         csmc.begin_anew()
-    sys.exit(stage.run([TwoDevices]))
+    sys.exit(case.run([TwoDevices]))

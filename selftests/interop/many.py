@@ -10,11 +10,11 @@ import socket
 import sys
 import threading
 
-import lab
-import stage
+import case
+import topology
+from case import ADDRESSES, GUEST, Case, carried, groups
 from ktap import equal
-from lab import known, receive
-from stage import ADDRESSES, GUEST, Case, carried, groups
+from topology import known, receive
 
 SIZE = 3000
 
@@ -99,11 +99,11 @@ class Mixed(Case):
 
     def server(self, listening):
         """Echoes to all until each has ended."""
-        near = [socket.create_connection((ADDRESSES[GUEST], self.port), timeout=lab.BOUND)
+        near = [socket.create_connection((ADDRESSES[GUEST], self.port), timeout=topology.BOUND)
                 for _ in range(self.each)]
         self.meet("near")
         socks = [self.accept(listening) for _ in range(3 * self.each)]
-        child = lab.Child(lambda: self.ask(near))
+        child = topology.Child(lambda: self.ask(near))
         for sock in near:
             sock.close()
         echoes = [threading.Thread(target=self.echo, args=(sock,)) for sock in socks]
@@ -114,7 +114,7 @@ class Mixed(Case):
         self.meet("counted")
         for echo in echoes:
             echo.join()
-        child.ends_well()
+        child.expect_success()
 
     @staticmethod
     def echo(sock):
@@ -139,9 +139,9 @@ class Mixed(Case):
         socks = []
         for _ in range(self.each):
             socks.append(self.connect())
-            socks.append(self.connect(lab.new_socket(None, socket.AF_INET, False)))
+            socks.append(self.connect(topology.new_socket(None, socket.AF_INET, False)))
         for sock in socks:
-            sock.settimeout(lab.BOUND)
+            sock.settimeout(topology.BOUND)
         self.meet("connected")
         equal(carried(), self.each, "carried by SMC")
         self.meet("counted")
@@ -151,4 +151,4 @@ class Mixed(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(stage.run([Mixed, Short, Many]))
+    sys.exit(case.run([Mixed, Short, Many]))

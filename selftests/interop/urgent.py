@@ -12,11 +12,11 @@ import struct
 import sys
 import termios
 
-import lab
-import stage
+import case
+import topology
+from case import OURS, Alike, Case, both_ways, carried
 from ktap import equal
-from lab import receive
-from stage import OURS, Alike, Case, both_ways, carried
+from topology import receive
 
 SIOCATMARK = 0x8905
 
@@ -45,8 +45,8 @@ def urgent_byte(sock):
         return found
 
     sock.setblocking(False)
-    lab.until(arrived, "urgent byte")
-    sock.settimeout(lab.BOUND)
+    topology.until(arrived, "urgent byte")
+    sock.settimeout(topology.BOUND)
     return found[0]
 
 
@@ -54,7 +54,7 @@ def await_urgent(sock):
     """Waits for EPOLLPRI."""
     poller = select.poll()
     poller.register(sock, select.POLLPRI)
-    events = poller.poll(lab.BOUND * 1000)
+    events = poller.poll(topology.BOUND * 1000)
     equal(bool(events and events[0][1] & select.POLLPRI), True, "urgent data is told of")
 
 
@@ -71,20 +71,20 @@ class OutOfBand(Case):
 
     def speak(self, sock, number):
         """Sends 1000 bytes, the urgent one, and 500 more."""
-        sock.sendall(lab.known("before%d" % number, 1000))
+        sock.sendall(topology.known("before%d" % number, 1000))
         equal(sock.send(b"%d" % (number % 10), socket.MSG_OOB), 1, "urgent byte sent")
-        sock.sendall(lab.known("after%d" % number, 500))
+        sock.sendall(topology.known("after%d" % number, 500))
         equal(sock.recv(2), b"ok", "answer")
 
     def hear(self, sock, number):
         """Gets the urgent byte first, then the others without it."""
         await_urgent(sock)
         equal(urgent_byte(sock), b"%d" % (number % 10), "urgent byte")
-        equal(receive(sock, 1000) == lab.known("before%d" % number, 1000), True, "data before")
+        equal(receive(sock, 1000) == topology.known("before%d" % number, 1000), True, "data before")
         if OURS:
             # The C side has skipped it with what was before it.
             equal(at_mark(sock), True, "at the mark")
-        equal(receive(sock, 500) == lab.known("after%d" % number, 500), True, "data after")
+        equal(receive(sock, 500) == topology.known("after%d" % number, 500), True, "data after")
         equal(at_mark(sock), False, "at the mark afterwards")
         sock.sendall(b"ok")
 
@@ -121,9 +121,9 @@ class Inline(OutOfBand):
     def hear(self, sock, number):
         """Reads up to the mark, then on."""
         await_urgent(sock)
-        equal(receive(sock, 1000) == lab.known("before%d" % number, 1000), True, "data before")
+        equal(receive(sock, 1000) == topology.known("before%d" % number, 1000), True, "data before")
         equal(at_mark(sock), True, "at the mark")
-        want = b"%d" % (number % 10) + lab.known("after%d" % number, 500)
+        want = b"%d" % (number % 10) + topology.known("after%d" % number, 500)
         equal(receive(sock, 501) == want, True, "urgent byte and data after")
         sock.sendall(b"ok")
 
@@ -171,16 +171,16 @@ class AmidBulk(Case):
         """One side; urgent bytes are in line, so that the stream is known whatever was last."""
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
         self.meet("inline")
-        data = lab.known(mine, self.size)
+        data = topology.known(mine, self.size)
 
         def send():
             for start in range(0, self.size, 65536):
                 part = data[start:start + 65536]
                 sock.sendall(part[:-1])
                 sock.send(part[-1:], socket.MSG_OOB)
-        child = lab.Child(send)
-        equal(receive(sock, self.size) == lab.known(theirs, self.size), True, "data")
-        child.ends_well()
+        child = topology.Child(send)
+        equal(receive(sock, self.size) == topology.known(theirs, self.size), True, "data")
+        child.expect_success()
         both_ways(sock, mine + "x", theirs + "x", 10000)
 
     def server(self, listening):
@@ -195,4 +195,4 @@ class AmidBulk(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(stage.run([OutOfBand, Inline, FirstAndLast, AmidBulk]))
+    sys.exit(case.run([OutOfBand, Inline, FirstAndLast, AmidBulk]))

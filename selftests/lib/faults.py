@@ -9,7 +9,7 @@ import pathlib
 import select
 import struct
 
-import lab
+import topology
 
 PAGE = mmap.PAGESIZE
 SYS_USERFAULTFD = 323
@@ -20,8 +20,8 @@ MESSAGE = 32
 
 def _ioctl(fd, request, data):
     """An ioctl of that structure."""
-    lab.libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
-    if lab.libc.ioctl(fd, request, ctypes.addressof(data)) != 0:
+    topology.libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
+    if topology.libc.ioctl(fd, request, ctypes.addressof(data)) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -36,7 +36,7 @@ class Trap:
         pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").write_text("1", encoding="ascii")
 
     def __init__(self):
-        self.fd = lab.libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC | os.O_NONBLOCK)
+        self.fd = topology.libc.syscall(SYS_USERFAULTFD, os.O_CLOEXEC | os.O_NONBLOCK)
         if self.fd < 0:
             number = ctypes.get_errno()
             raise OSError(number, "userfaultfd: " + os.strerror(number))
@@ -51,7 +51,7 @@ class Trap:
         """The address of a buffer whose first `count` octets are there."""
         return self.base + PAGE - count
 
-    def caught(self, count, seconds=lab.BOUND):
+    def caught(self, count, seconds=topology.BOUND):
         """Waits until so many tasks sleep in the trap."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 import ktap
-import lab
+import topology
 
 SERVER = os.environ.get("GUEST") == "a"
 HOSTS = {socket.AF_INET: ("192.168.77.1", "192.168.77.2"),
@@ -36,16 +36,13 @@ def need_guests():
         ktap.skip_all("there is no other guest on the wire")
     if not os.path.isdir("/sys/module/rdma_sock"):
         ktap.skip_all("there is no module rdma_sock here")
-    own = HOSTS[socket.AF_INET][not SERVER].split(".")
-    gid = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in own)
-    lab.until(lambda: gid in lab.command("sh", "-c", "cat /sys/class/infiniband/*/ports/1/gids/* "
-                                         "2>/dev/null", check=False), "address of the RDMA device")
+    topology.await_own_gid(HOSTS[socket.AF_INET][not SERVER])
 
 
 def counters():
     """This guest's counters; all are 0 without the module."""
     try:
-        return lab.counters(None)
+        return topology.counters(None)
     except FileNotFoundError:
         return {}
 
@@ -62,21 +59,21 @@ class PairTest:
 
     def new_socket(self):
         """A socket of ours, or a plain one if the test is about TCP on this side."""
-        return lab.new_socket(None, self.family, self.smc)
+        return topology.new_socket(None, self.family, self.smc)
 
     def connect(self):
         """A connection to the server."""
         sock = self.new_socket()
-        sock.settimeout(lab.BOUND)
+        sock.settimeout(topology.BOUND)
         sock.connect((HOSTS[self.family][0], self.port))
         return sock
 
     @staticmethod
     def accept(listening):
         """A connection from the client."""
-        listening.settimeout(lab.BOUND)
+        listening.settimeout(topology.BOUND)
         sock, _ = listening.accept()
-        sock.settimeout(lab.BOUND)
+        sock.settimeout(topology.BOUND)
         return sock
 
     def grown(self, name):
@@ -86,7 +83,7 @@ class PairTest:
     def sent_by_rdma(self, size):
         """Fails unless exactly so much is sent by RDMA from this side. What was written may still wait
         for the peer's window."""
-        lab.until(lambda: self.grown("tx_bytes") >= size, "bytes sent by RDMA")
+        topology.until(lambda: self.grown("tx_bytes") >= size, "bytes sent by RDMA")
         ktap.equal(self.grown("tx_bytes"), size, "bytes sent by RDMA")
 
     def prepare(self):
@@ -134,7 +131,7 @@ def run(classes, families=(socket.AF_INET, socket.AF_INET6)):
             test.name = "%s.%s" % (version, cls.__name__)
 
             def one(test=test):
-                with lab.bounded(test.bound):
+                with topology.bounded(test.bound):
                     test.run()
             one.name = test.name
             tests.append(one)
@@ -142,9 +139,9 @@ def run(classes, families=(socket.AF_INET, socket.AF_INET6)):
     return ktap.run(tests)
 
 
-def mode_is(sock, want):
+def expect_mode(sock, want):
     """Fails unless the connection goes that way: "smc", or anything else for "tcp"."""
-    mode = lab.mode(None, sock)[0]
+    mode = topology.mode(None, sock)[0]
     if want == "smc":
         ktap.equal(mode, "smc", "mode")
     else:

@@ -18,9 +18,9 @@ import sys
 import time
 
 import ktap
-from ktap import Skip, equal, fails
 import wire
-from wire import command, ACK, FIN, IPS, PSH, RST, SMC, SYN, Peer
+from ktap import Skip, equal, fails
+from wire import command, ACK, IPS, PSH, RST, SMC, SYN, Peer
 
 IPPROTO_SMC = 256
 TCP_FASTOPEN_CONNECT = 30

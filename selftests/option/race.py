@@ -9,38 +9,38 @@ import sys
 import time
 
 import ktap
-import lab
+import topology
 from ktap import equal, named
-from lab import all_gone, exchange
+from topology import all_gone, exchange
 
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
-STEPS = 120 // lab.SLOW
+STEPS = 120 // topology.SLOW
 IPV6_ADDRFORM = 1
 
 
 def unspecified(sock):
     """connect() to no address; 0 or the errno."""
-    return 0 if lab.libc.connect(sock.fileno(), bytes(16), 16) == 0 else lab.ctypes.get_errno()
+    return 0 if topology.libc.connect(sock.fileno(), bytes(16), 16) == 0 else topology.ctypes.get_errno()
 
 
 def taken_back(family):
     """connect() is taken back after a time that grows from nothing to longer than a handshake. Either
     the socket is as new, and connects again; or it was late, and the connection goes on."""
     results = set()
-    with lab.listener("b", family) as listening:
-        listening.settimeout(lab.BOUND)
+    with topology.listener("b", family) as listening:
+        listening.settimeout(topology.BOUND)
         # The first contact, which takes longer, is over.
-        warm = lab.new_socket("a", family)
+        warm = topology.new_socket("a", family)
         warm.connect(listening.getsockname())
         also = listening.accept()[0]
         begin = time.monotonic()
-        probe = lab.new_socket("a", family)
+        probe = topology.new_socket("a", family)
         probe.connect(listening.getsockname())
         took = time.monotonic() - begin
         probe.close()
         listening.accept()[0].close()
         for step in range(STEPS):
-            client = lab.new_socket("a", family)
+            client = topology.new_socket("a", family)
             client.setblocking(False)
             equal(client.connect_ex(listening.getsockname()), errno.EINPROGRESS, "connect")
             end = time.monotonic() + took * 1.5 * step / STEPS
@@ -48,19 +48,19 @@ def taken_back(family):
                 pass
             error = unspecified(client)
             results.add(error)
-            client.settimeout(lab.BOUND)
+            client.settimeout(topology.BOUND)
             if error == 0:
                 client.connect(listening.getsockname())
             else:
                 equal(error, errno.EINVAL, "errno of AF_UNSPEC")
-                equal(lab.mode("a", client)[0], "smc", "mode of a connection that goes on")
+                equal(topology.mode("a", client)[0], "smc", "mode of a connection that goes on")
             # The connection that was taken back may have come to the server as well.
             server, peer = listening.accept()
             while peer[:2] != client.getsockname()[:2]:
                 server.close()
                 server, peer = listening.accept()
             exchange(client, server, 5000)
-            equal(lab.mode("a", client)[0] == "smc", lab.mode("b", server)[0] == "smc", "modes")
+            equal(topology.mode("a", client)[0] == "smc", topology.mode("b", server)[0] == "smc", "modes")
             client.close()
             server.close()
         equal(results, {0, errno.EINVAL}, "what came of it")
@@ -71,27 +71,27 @@ def taken_back(family):
 
 def family_while_sending():
     """An IPv6 socket stays what it is, so that each octet goes the same way."""
-    data = lab.known("family", 4000000)
-    with lab.new_socket("b", socket.AF_INET6) as listening:
+    data = topology.known("family", 4000000)
+    with topology.new_socket("b", socket.AF_INET6) as listening:
         listening.bind(("::ffff:10.9.0.2", 0))
         listening.listen(1)
-        client = lab.new_socket("a", socket.AF_INET6)
-        client.settimeout(lab.BOUND)
+        client = topology.new_socket("a", socket.AF_INET6)
+        client.settimeout(topology.BOUND)
         client.connect(listening.getsockname())
         server = listening.accept()[0]
-    server.settimeout(lab.BOUND)
-    lab.is_smc(client, server)
-    sender = lab.Child(lambda: client.sendall(data))
-    receiver = lab.Child(lambda: equal(lab.receive(server, len(data)) == data, True, "data"))
+    server.settimeout(topology.BOUND)
+    topology.expect_smc(client, server)
+    sender = topology.Child(lambda: client.sendall(data))
+    receiver = topology.Child(lambda: equal(topology.receive(server, len(data)) == data, True, "data"))
     tries = 0
     while not receiver.has_ended():
         ktap.fails(errno.EOPNOTSUPP, client.setsockopt, socket.IPPROTO_IPV6, IPV6_ADDRFORM,
                    int(socket.AF_INET))
         tries += 1
-    sender.ends_well()
-    receiver.ends_well()
+    sender.expect_success()
+    receiver.expect_success()
     equal(tries > 100, True, "more than 100 tries, not %d" % tries)
-    lab.is_smc(client, server)
+    topology.expect_smc(client, server)
     client.close()
     server.close()
     all_gone()
@@ -99,8 +99,8 @@ def family_while_sending():
 
 def main():
     """All tests."""
-    lab.need_module()
-    lab.netns("up")
+    topology.need_module()
+    topology.netns("up")
     tests = [named("family_while_sending", family_while_sending)]
     for version, family in FAMILIES.items():
         tests.append(named("ipv%d.taken_back" % version, taken_back, family))

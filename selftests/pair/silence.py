@@ -7,10 +7,10 @@ import socket
 import sys
 
 import guests
-import lab
-from guests import PairTest, mode_is, sync
+import topology
+from guests import PairTest, expect_mode, sync
 from ktap import equal
-from lab import Child, error_of, known, receive
+from topology import Child, error_of, known, receive
 
 # The peer's silence is found by retransmission, or by a test of the idle link after 30 seconds.
 SECONDS = 100
@@ -31,12 +31,12 @@ def be_silent():
     """No frame leaves or enters this kernel."""
     with open("/run/silence.nft", "w", encoding="ascii") as f:
         f.write(SILENCE)
-    lab.command("nft", "-f", "/run/silence.nft")
+    topology.command("nft", "-f", "/run/silence.nft")
 
 
 def speak():
     """Frames pass again."""
-    lab.command("nft", "delete", "table", "netdev", "silence")
+    topology.command("nft", "delete", "table", "netdev", "silence")
 
 
 def stream_until_error(sock):
@@ -61,14 +61,14 @@ class Silence(PairTest):
     def server(self, listening):
         """Reads a while, then falls silent; is told as well."""
         busy, idle = self.accept(listening), self.accept(listening)
-        mode_is(busy, "smc")
+        expect_mode(busy, "smc")
         receive(busy, 500000)
         be_silent()
         try:
             sleeper = Child(lambda: wait_for_error(idle))
             writer = Child(lambda: stream_until_error(busy))
-            sleeper.ends_well(SECONDS + 5)
-            writer.ends_well(SECONDS + 5)
+            sleeper.expect_success(SECONDS + 5)
+            writer.expect_success(SECONDS + 5)
             sync(self.name + ".told")
         finally:
             speak()
@@ -78,10 +78,10 @@ class Silence(PairTest):
     def client(self, connect):
         """Sends on one, sleeps on the other."""
         busy, idle = connect(), connect()
-        mode_is(idle, "smc")
+        expect_mode(idle, "smc")
         sleeper = Child(lambda: wait_for_error(idle))
         stream_until_error(busy)
-        sleeper.ends_well(SECONDS + 5)
+        sleeper.expect_success(SECONDS + 5)
         sync(self.name + ".told")
         busy.close()
         idle.close()
@@ -101,7 +101,7 @@ class Afterwards(PairTest):
     def client(self, connect):
         """Compares."""
         sock = connect()
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sock.sendall(known(1, 5000))
         equal(receive(sock, 5000) == known(1, 5000), True, "data")
         sock.close()

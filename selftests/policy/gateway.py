@@ -7,13 +7,13 @@ import socket
 import sys
 
 import ktap
-import lab
-from decline import PREFIX, Watch, stays_tcp
+import topology
+from capture import Wire
+from fallback import PREFIX, Watch, stays_tcp
 from ktap import equal
-from lab import command
 from messages import ACCEPT, CONFIRM, PROPOSAL
-from sniff import Wire
-from topology import add_rdma, await_gid, connect, ip
+from netdevs import add_rdma, connect, ip
+from topology import await_gid, command
 
 # Each side's two addresses beyond the router, and those of the router's ends.
 FAR = {"a": ("10.9.1.1", "fd09:1::1"), "b": ("10.9.2.2", "fd09:2::2")}
@@ -24,7 +24,7 @@ FAMILIES = socket.AF_INET, socket.AF_INET6
 @contextlib.contextmanager
 def router():
     """A router is between both sides, which have RDMA devices."""
-    lab.netns("up", NO_RDMA="a b")
+    topology.netns("up", NO_RDMA="a b")
     command("ip", "netns", "add", "rs-r")
     try:
         ip("r", "link", "set", "lo", "up")
@@ -64,23 +64,23 @@ def agree(source, host, family, direct):
     with Wire() as wire:
         client, server = connect(source, host, family)
         is_version_2(wire, client, direct)
-    lab.is_smc(client, server)
-    lab.exchange(client, server)
+    topology.expect_smc(client, server)
+    topology.exchange(client, server)
     more = connect(source, host, family)
-    equal({line["version"] for line in lab.records("a", "links")}, {"2"}, "version")
-    equal(lab.counter("a", "link_groups"), 1, "link groups")
-    lab.is_smc(*more)
-    lab.exchange(*more)
+    equal({line["version"] for line in topology.records("a", "links")}, {"2"}, "version")
+    equal(topology.counter("a", "link_groups"), 1, "link groups")
+    topology.expect_smc(*more)
+    topology.exchange(*more)
     for sock in (client, server, *more):
         sock.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def in_one_subnet():
     """Nothing is between the hosts."""
     for family, (source, host) in zip(FAMILIES, (("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2"))):
-        lab.netns("up")
-        lab.name_both()
+        topology.netns("up")
+        topology.name_both()
         agree(source, host, family, 1)
 
 
@@ -88,7 +88,7 @@ def through_a_router():
     """The other host is in another subnet: only version 2 can do that."""
     for number, family in enumerate(FAMILIES):
         with router():
-            lab.name_both()
+            topology.name_both()
             agree(FAR["a"][number], FAR["b"][number], family, 0)
 
 
@@ -104,19 +104,19 @@ def through_a_router_without_a_name():
 def both_families_at_once():
     """The two addresses of a port are two link groups."""
     with router():
-        lab.name_both()
+        topology.name_both()
         pairs = [connect(FAR["a"][number], FAR["b"][number], family)
                  for number, family in enumerate(FAMILIES)]
-        equal(lab.counter("a", "link_groups"), 2, "link groups")
+        equal(topology.counter("a", "link_groups"), 2, "link groups")
         for both in pairs:
-            lab.is_smc(*both)
-            lab.exchange(*both)
+            topology.expect_smc(*both)
+            topology.exchange(*both)
         for sock in (sock for both in pairs for sock in both):
             sock.close()
-        lab.all_gone()
+        topology.all_gone()
 
 
 if __name__ == "__main__":
-    lab.need_module()
+    topology.need_module()
     sys.exit(ktap.run([in_one_subnet, through_a_router, through_a_router_without_a_name,
                        both_families_at_once]))

@@ -8,10 +8,10 @@ import struct
 import sys
 
 import ktap
-import lab
-from decline import IPSEC, PEER_NO_SMC, Watch, goes_by_rdma, stays_tcp
+import topology
+from fallback import IPSEC, PEER_NO_SMC, Watch, goes_by_rdma, stays_tcp
 from ktap import equal
-from lab import command, pair
+from topology import command, pair
 
 IP_XFRM_POLICY = 17
 IPV6_XFRM_POLICY = 35
@@ -56,10 +56,10 @@ def add_policy(side, hosts, way, direction, level="required", port=0):
 def policy_of_the_client(family):
     """The client does not offer SMC."""
     # TCP-22, SEC-06, FBK-01, TST-145.
-    lab.netns("up")
+    topology.netns("up")
     watch = Watch()
-    with lab.listener("b", family) as listening:
-        client = lab.new_socket("a", family)
+    with topology.listener("b", family) as listening:
+        client = topology.new_socket("a", family)
         set_policy(client, family)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
@@ -70,11 +70,11 @@ def policy_of_the_client(family):
 def policy_of_the_listener(family):
     """What it accepts inherits the policy: the server declines."""
     # SEC-06, TST-145.
-    lab.netns("up")
+    topology.netns("up")
     watch = Watch()
-    with lab.listener("b", family) as listening:
+    with topology.listener("b", family) as listening:
         set_policy(listening, family)
-        client = lab.new_socket("a", family)
+        client = topology.new_socket("a", family)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
     stays_tcp(client, server, (IPSEC, IPSEC), watch)
@@ -85,7 +85,7 @@ def policies_of_the_namespaces(family):
     """Both sides protect all TCP between the two hosts: nothing is offered, and ESP carries it."""
     # TCP-22, SEC-06, FBK-01, TST-145.
     hosts = FAMILIES[family]
-    lab.netns("up")
+    topology.netns("up")
     add_keys(hosts, [(0, 1), (1, 0)])
     for side, out, back in (("a", (0, 1), (1, 0)), ("b", (1, 0), (0, 1))):
         add_policy(side, hosts, out, "out")
@@ -100,7 +100,7 @@ def policy_of_one_namespace(family):
     """Only what the server sends is protected: the server declines."""
     # SEC-06, TST-145.
     hosts = FAMILIES[family]
-    lab.netns("up")
+    topology.netns("up")
     add_keys(hosts, [(1, 0)])
     add_policy("b", hosts, (1, 0), "out")
     watch = Watch()
@@ -111,16 +111,16 @@ def policy_for_one_port(family):
     """The rest of the connections between the hosts goes by RDMA."""
     # SEC-06.
     hosts = FAMILIES[family]
-    lab.netns("up")
+    topology.netns("up")
     add_keys(hosts, [(0, 1)])
-    with lab.listener("b", family) as listening, lab.listener("b", family) as other:
+    with topology.listener("b", family) as listening, topology.listener("b", family) as other:
         add_policy("a", hosts, (0, 1), "out", port=listening.getsockname()[1])
         watch = Watch()
-        client = lab.new_socket("a", family)
+        client = topology.new_socket("a", family)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
         stays_tcp(client, server, (IPSEC, PEER_NO_SMC), watch)
-        client = lab.new_socket("a", family)
+        client = topology.new_socket("a", family)
         client.connect(other.getsockname())
         server, _ = other.accept()
         goes_by_rdma(client, server)
@@ -129,7 +129,7 @@ def policy_for_one_port(family):
 def policy_without_effect(family):
     """Protection that is optional, and for which there are no keys, is none."""
     hosts = FAMILIES[family]
-    lab.netns("up")
+    topology.netns("up")
     add_policy("a", hosts, (0, 1), "out", level="use")
     goes_by_rdma(*pair(family))
 
@@ -138,27 +138,27 @@ def keys_that_come_later(family):
     """While there are no keys the SYN does not leave; when there are, it has no option."""
     # TCP-22, SEC-06.
     hosts = FAMILIES[family]
-    lab.netns("up")
+    topology.netns("up")
     add_policy("a", hosts, (0, 1), "out")
     watch = Watch()
-    with lab.listener("b", family) as listening:
-        client = lab.new_socket("a", family)
+    with topology.listener("b", family) as listening:
+        client = topology.new_socket("a", family)
         client.setblocking(False)
         client.connect_ex(listening.getsockname())
         command("ip", "-n", "rs-a", "xfrm", "state", "flush")
         add_keys(hosts, [(0, 1)])
-        listening.settimeout(lab.BOUND)
+        listening.settimeout(topology.BOUND)
         server, _ = listening.accept()
-        server.settimeout(lab.BOUND)
-        client.settimeout(lab.BOUND)
-        lab.until(lambda: lab.error_of(client.getpeername) == "none", "connect")
+        server.settimeout(topology.BOUND)
+        client.settimeout(topology.BOUND)
+        topology.until(lambda: topology.error_of(client.getpeername) == "none", "connect")
     stays_tcp(client, server, (IPSEC, PEER_NO_SMC), watch)
 
 
 def main():
     """All tests for both versions of IP."""
-    lab.need_module()
-    lab.netns("up")
+    topology.need_module()
+    topology.netns("up")
     text = command("ip", "-n", "rs-a", "xfrm", "policy", check=False)
     if text.strip():
         ktap.skip_all("the kernel has no IPsec: " + text.strip())

@@ -8,49 +8,49 @@ import pathlib
 import sys
 
 import ktap
-import lab
-from decline import NO_DEVICE, Watch, goes_by_rdma, stays_tcp
+import topology
+from fallback import NO_DEVICE, Watch, goes_by_rdma, stays_tcp
 from ktap import equal
-from lab import command, pair
+from topology import command, pair
 
 
 def mode(word):
     """Sets the mode; there must be no namespace."""
-    lab.netns("down")
-    lab.until(lambda: not [name for name in os.listdir("/sys/class/infiniband")
-                           if name.startswith("rs_")], "devices are left")
+    topology.netns("down")
+    topology.until(lambda: not [name for name in os.listdir("/sys/class/infiniband")
+                                if name.startswith("rs_")], "devices are left")
     done = []
 
     def works():
         done[:] = [command("rdma", "system", "set", "netns", word, check=False)]
         return done[0] == ""
     # A namespace that was deleted goes a little later.
-    lab.until(works, "mode %s" % word)
+    topology.until(works, "mode %s" % word)
 
 
 def give(side):
     """The device of a side goes to the namespace of that side, with its addresses."""
     command("rdma", "dev", "set", "rs_" + side, "netns", "rs-" + side)
     number = 1 if side == "a" else 2
-    gid = "0000:0000:0000:0000:0000:ffff:0a09:000%d" % number
+    gid = topology.gid_text("10.9.0.%d" % number)
 
     def known():
-        with lab.inside(side):
+        with topology.inside(side):
             gids = pathlib.Path("/sys/class/infiniband/rs_%s/ports/1/gids" % side)
             text = command("ip", "netns", "exec", "rs-" + side, "sh", "-c",
                            "cat %s/*" % gids, check=False)
             return gid in text
-    lab.until(known, "address of rs_" + side)
+    topology.until(known, "address of rs_" + side)
 
 
 def devices(side):
     """What a side can use."""
-    return [line["dev"] for line in lab.records(side, "devices")]
+    return [line["dev"] for line in topology.records(side, "devices")]
 
 
 def shared():
     """All namespaces may use a device; the one its network device is in does."""
-    lab.netns("up")
+    topology.netns("up")
     equal(devices("a"), ["rs_a"], "devices of a")
     goes_by_rdma(*pair())
 
@@ -59,7 +59,7 @@ def exclusive_without_devices():
     """The devices are in the namespace where they were made: nobody else may use them."""
     mode("exclusive")
     try:
-        lab.netns("up")
+        topology.netns("up")
         equal(devices("a"), [], "devices of a")
         equal(devices("b"), [], "devices of b")
         watch = Watch()
@@ -72,7 +72,7 @@ def exclusive_with_devices():
     """A device works in the namespace it was given to."""
     mode("exclusive")
     try:
-        lab.netns("up")
+        topology.netns("up")
         for side in "ab":
             give(side)
             equal(devices(side), ["rs_" + side], "devices of " + side)
@@ -85,7 +85,7 @@ def exclusive_with_one_device():
     """The server has none: it does not answer the option."""
     mode("exclusive")
     try:
-        lab.netns("up")
+        topology.netns("up")
         give("a")
         watch = Watch()
         stays_tcp(*pair(), (None, None), watch)
@@ -96,13 +96,13 @@ def exclusive_with_one_device():
 
 def shared_again():
     """Back in the first mode all is as before."""
-    lab.netns("up")
+    topology.netns("up")
     goes_by_rdma(*pair())
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     if "netns" not in command("rdma", "system", "show", check=False):
         ktap.skip_all("rdma has no modes")
     atexit.register(command, "rdma", "system", "set", "netns", "shared", check=False)

@@ -13,9 +13,9 @@ import sys
 import time
 
 import ktap
-import lab
+import topology
 from ktap import equal, fails
-from lab import all_gone, is_smc, pair
+from topology import all_gone, expect_smc, pair
 
 DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 131072, "rmem": 131072,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
@@ -35,19 +35,19 @@ RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483
 
 def read(side, name):
     """A value as that side has it."""
-    with lab.inside(side):
+    with topology.inside(side):
         return int((FOLDER / name).read_text(encoding="ascii"))
 
 
 def write(side, name, value):
     """Sets a value at that side."""
-    with lab.inside(side):
+    with topology.inside(side):
         (FOLDER / name).write_text("%d\n" % value, encoding="ascii")
 
 
 def defaults():
     """A new namespace has the C implementation's values."""
-    lab.netns("up")
+    topology.netns("up")
     for side in "ab":
         for name, value in DEFAULTS.items():
             equal(read(side, name), value, name + " at " + side)
@@ -55,7 +55,7 @@ def defaults():
 
 def limits():
     """What is out of range is refused and changes nothing."""
-    lab.netns("up")
+    topology.netns("up")
     for name, (low, high) in RANGES.items():
         for value in (low - 1, high + 1, -2147483648):
             fails(errno.EINVAL, write, "a", name, value)
@@ -67,28 +67,28 @@ def limits():
 
 def namespaces_have_their_own():
     """Neither the other side nor a namespace made afterwards sees a change."""
-    lab.netns("up")
+    topology.netns("up")
     for name in DEFAULTS:
         write("a", name, RANGES[name][0])
         equal(read("b", name), DEFAULTS[name], name + " at b")
         equal(read(None, name), DEFAULTS[name], name + " at home")
-    lab.command("ip", "netns", "add", "rs-other")
+    topology.command("ip", "netns", "add", "rs-other")
     try:
         for name, value in DEFAULTS.items():
             equal(read("other", name), value, name + " in a new namespace")
     finally:
-        lab.command("ip", "netns", "delete", "rs-other")
+        topology.command("ip", "netns", "delete", "rs-other")
 
 
 def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
     """A connection takes as much as its send buffer and the peer's element hold, exactly."""
-    lab.netns("up")
+    topology.netns("up")
     write("a", "wmem", wmem)
     write("b", "rmem", rmem)
-    with lab.listener("b") as listening:
+    with topology.listener("b") as listening:
         if rcvbuf:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
-        client = lab.new_socket("a")
+        client = topology.new_socket("a")
         if sndbuf:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
         client.connect(listening.getsockname())
@@ -101,7 +101,7 @@ def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
 
 def takes(client, server, want):
     """The connection takes so much, and nothing more."""
-    is_smc(client, server)
+    expect_smc(client, server)
     # A writer that blocks is woken when a third of its buffer is free, as with TCP; that may be more
     # than the element takes. One that does not block finds every octet.
     client.setblocking(False)
@@ -114,16 +114,16 @@ def takes(client, server, want):
             pass
         return left[0] == 0
 
-    lab.until(accepted, "the connection takes less than %d" % want)
+    topology.until(accepted, "the connection takes less than %d" % want)
     fails(errno.EAGAIN, client.send, b"x")
-    server.settimeout(lab.BOUND)
-    equal(len(lab.receive(server, want)), want, "received")
+    server.settimeout(topology.BOUND)
+    equal(len(topology.receive(server, want)), want, "received")
 
 
 def many_share():
     """The more connections a link group has, the less each gets that comes next, unless it has said
     how much it wants, or the administrator does not want that."""
-    lab.netns("up")
+    topology.netns("up")
     whole = DEFAULTS["wmem"]
     ends = []
 
@@ -161,22 +161,22 @@ def sizes_of_the_socket_come_first():
 
 def posts_of(side):
     """Chains posted on the links of a side."""
-    return sum(int(line.get("posts", 0)) for line in lab.records(side, "links"))
+    return sum(int(line.get("posts", 0)) for line in topology.records(side, "links"))
 
 
 def idle_links_are_tested():
     """Each side tests a link after its own time of silence, and answers the other's tests."""
     # KAL-02, KAL-03, TST-138.
-    lab.netns("up")
+    topology.netns("up")
     write("a", "smcr_testlink_time", 1)
     write("b", "smcr_testlink_time", 0)
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     before = posts_of("a"), posts_of("b")
     # Requests of a, and b's answers.
-    lab.until(lambda: posts_of("a") >= before[0] + 2, "tests by a")
-    lab.until(lambda: posts_of("b") >= before[1] + 2, "answers by b")
-    is_smc(client, server)
+    topology.until(lambda: posts_of("a") >= before[0] + 2, "tests by a")
+    topology.until(lambda: posts_of("b") >= before[1] + 2, "answers by b")
+    expect_smc(client, server)
     client.close()
     server.close()
     all_gone()
@@ -184,13 +184,13 @@ def idle_links_are_tested():
 
 def groups_hold_so_many_connections():
     """A server puts further connections into another link group."""
-    lab.netns("up")
+    topology.netns("up")
     write("b", "smcr_max_conns_per_lgr", 16)
     ends = [pair() for _ in range(20)]
     for client, server in ends:
-        is_smc(client, server)
+        expect_smc(client, server)
     for side in "ab":
-        shares = sorted(int(line["conns"]) for line in lab.records(side, "links"))
+        shares = sorted(int(line["conns"]) for line in topology.records(side, "links"))
         equal(shares, [4, 16], "connections by link of " + side)
     for sock in sum(ends, ()):
         sock.close()
@@ -199,22 +199,22 @@ def groups_hold_so_many_connections():
 
 def links_carry_so_many_messages():
     """A new link has the slots that were set, and connections get along with few."""
-    lab.netns("up")
+    topology.netns("up")
     write("a", "smcr_max_send_wr", 2)
     write("b", "smcr_max_send_wr", 4)
     write("b", "smcr_max_recv_wr", 2048)
     ends = [pair() for _ in range(8)]
     for client, server in ends:
-        is_smc(client, server)
+        expect_smc(client, server)
     for side, slots in ("a", ("2", "128")), ("b", ("4", "2048")):
-        for line in lab.records(side, "links"):
+        for line in topology.records(side, "links"):
             equal((line["send_wr"], line["recv_wr"]), slots, "slots of " + side)
     for client, server in ends:
         client.sendall(b"x" * 50000)
         server.sendall(b"y" * 50000)
     for client, server in ends:
-        equal(lab.receive(client, 50000), b"y" * 50000, "received by the client")
-        equal(lab.receive(server, 50000), b"x" * 50000, "received by the server")
+        equal(topology.receive(client, 50000), b"y" * 50000, "received by the client")
+        equal(topology.receive(server, 50000), b"x" * 50000, "received by the server")
     for sock in sum(ends, ()):
         sock.close()
     all_gone()
@@ -223,22 +223,22 @@ def links_carry_so_many_messages():
 def fewest_messages_do():
     """With the least number of messages on a link, those of connections that take turns do not wait for
     each other longer than the device takes."""
-    lab.netns("up")
+    topology.netns("up")
     for side in "ab":
         write(side, "smcr_max_send_wr", 2)
     ends = [pair() for _ in range(3)]
     begin = time.monotonic()
     for _ in range(100):
         for client, server in ends:
-            is_smc(client, server)
+            expect_smc(client, server)
             client.sendall(b"x")
         for client, server in ends:
-            equal(lab.receive(server, 1), b"x", "received by the server")
+            equal(topology.receive(server, 1), b"x", "received by the server")
             server.sendall(b"y")
         for client, _ in ends:
-            equal(lab.receive(client, 1), b"y", "received by the client")
+            equal(topology.receive(client, 1), b"y", "received by the client")
     took = time.monotonic() - begin
-    equal(took < 30 * lab.SLOW, True, "100 turns took %.1f s" % took)
+    equal(took < 30 * topology.SLOW, True, "100 turns took %.1f s" % took)
     for sock in sum(ends, ()):
         sock.close()
     all_gone()
@@ -249,18 +249,18 @@ def small_data_waits_or_not():
     # WIN-09, WIN-10, TST-137.
     count = 200
     for size in (0, 65536):
-        lab.netns("up")
+        topology.netns("up")
         write("a", "autocorking_size", size)
         client, server = pair()
-        is_smc(client, server)
-        before = lab.counter("a", "tx_writes")
+        expect_smc(client, server)
+        before = topology.counter("a", "tx_writes")
         for _ in range(count):
             client.send(b"0123456789")
             if size == 0:
                 # Nothing of it is left to wait with the next.
-                lab.until(lambda: outq_unsent(client) == 0, "data wait")
-        equal(len(lab.receive(server, 10 * count)), 10 * count, "received")
-        grown = lab.counter("a", "tx_writes") - before
+                topology.until(lambda: outq_unsent(client) == 0, "data wait")
+        equal(len(topology.receive(server, 10 * count)), 10 * count, "received")
+        grown = topology.counter("a", "tx_writes") - before
         if size == 0:
             equal(grown >= count, True, "%d writes for %d sends" % (grown, count))
         client.close()
@@ -275,25 +275,25 @@ def outq_unsent(sock):
 
 def gone_with_the_module():
     """Unloading takes the files away, loading brings them back with their defaults."""
-    file = lab.module_file()
+    file = topology.module_file()
     if file is None:
         raise ktap.Skip("the module's file is not here")
-    words = lab.module_parameters()
-    lab.netns("up")
+    words = topology.module_parameters()
+    topology.netns("up")
     write("a", "wmem", 20000)
-    lab.until(lambda: lab.module_users() == 0, "the module is in use")
-    lab.command("rmmod", "rdma_sock")
+    topology.until(lambda: topology.module_users() == 0, "the module is in use")
+    topology.command("rmmod", "rdma_sock")
     try:
-        with lab.inside("a"):
+        with topology.inside("a"):
             equal(os.path.exists(FOLDER), False, "%s exists" % FOLDER)
     finally:
-        lab.command("insmod", str(file), *words)
+        topology.command("insmod", str(file), *words)
     equal(read("a", "wmem"), DEFAULTS["wmem"], "wmem")
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
                      sizes_of_the_socket_come_first, many_share, idle_links_are_tested,
                      groups_hold_so_many_connections, links_carry_so_many_messages, fewest_messages_do,

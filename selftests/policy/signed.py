@@ -8,10 +8,10 @@ import struct
 import sys
 
 import ktap
-import lab
-from decline import IPSEC, OPTION, PEER_NO_SMC, Watch, goes_by_rdma, stays_tcp
+import topology
+from fallback import IPSEC, OPTION, PEER_NO_SMC, Watch, goes_by_rdma, stays_tcp
 from ktap import Skip, equal
-from lab import all_gone, pair
+from topology import all_gone, pair
 
 TCP_MD5SIG = 14
 TCP_REPAIR = 19
@@ -51,16 +51,16 @@ def set_key(sock, option, key):
 
 def signed(family, option, make):
     """Both sides sign: nothing is offered, and other connections are not affected."""
-    lab.netns("up")
+    topology.netns("up")
     watch = Watch()
-    with lab.listener("b", family) as listening:
-        client = lab.new_socket("a", family)
-        set_key(client, option, make(family, lab.HOSTS[family]["b"]))
-        set_key(listening, option, make(family, lab.HOSTS[family]["a"]))
-        client.settimeout(lab.BOUND)
+    with topology.listener("b", family) as listening:
+        client = topology.new_socket("a", family)
+        set_key(client, option, make(family, topology.HOSTS[family]["b"]))
+        set_key(listening, option, make(family, topology.HOSTS[family]["a"]))
+        client.settimeout(topology.BOUND)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
-        server.settimeout(lab.BOUND)
+        server.settimeout(topology.BOUND)
     stays_tcp(client, server, (IPSEC, PEER_NO_SMC), watch)
     goes_by_rdma(*pair(family))
 
@@ -91,15 +91,15 @@ def ao_ipv6():
 
 def repaired():
     """A connection that is put together from parts has no handshake in which to agree."""
-    lab.netns("up")
+    topology.netns("up")
     watch = Watch()
-    with lab.listener("b") as listening:
-        client = lab.new_socket("a")
+    with topology.listener("b") as listening:
+        client = topology.new_socket("a")
         client.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         client.bind(("10.9.0.1", 0))
         client.connect(listening.getsockname())
         equal(client.getpeername(), listening.getsockname(), "peer")
-        equal(lab.mode("a", client), ("tcp", OPTION), "mode and reason")
+        equal(topology.mode("a", client), ("tcp", OPTION), "mode and reason")
         equal(watch.grown("a", "fallback_reason_%08x" % OPTION), 1, "counter")
         client.close()
     all_gone()
@@ -108,7 +108,7 @@ def repaired():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([md5_ipv4, md5_ipv6, ao_ipv4, ao_ipv6, repaired])
 
 

@@ -7,12 +7,12 @@ import socket
 import sys
 
 import ktap
-import lab
+import topology
+from capture import ACK, FIN, SEND, SYN, WRITE, Wire
 from ktap import equal
-from lab import all_gone, exchange, is_smc, known, pair
 from messages import (ACCEPT, CLOSED, CONFIRM, CONFIRM_LINK, CONFIRM_RKEY, PROPOSAL,
                       TEST_LINK, read_cdc, read_llc)
-from sniff import ACK, FIN, SEND, SYN, WRITE, Wire
+from topology import all_gone, exchange, expect_smc, known, pair
 
 OPTION = bytes.fromhex("fe06e2d4c3d9")
 
@@ -40,11 +40,11 @@ def first_contact(family):
     then data."""
     # GEN-01, GEN-03, TCP-10, TCP-11, TCP-16, TCP-19, CLC-01, RDV-02, RDV-03, RDV-07, LLF-01,
     # LLC-01, LLC-03, LNK-05, LNK-06, LNK-07, LNK-09, LNK-10, RMB-21, TST-008.
-    lab.netns("up")
-    hosts = {side: address(family, lab.HOSTS[family][side]) for side in "ab"}
+    topology.netns("up")
+    hosts = {side: address(family, topology.HOSTS[family][side]) for side in "ab"}
     with Wire() as wire:
         client, server = pair(family)
-        is_smc(client, server)
+        expect_smc(client, server)
         wire.flush()
         established = len(wire.seen)
         exchange(client, server, 5000)
@@ -99,14 +99,14 @@ def data_path(family):
     """Each message that tells of data follows the data on the same queue pair, which go where the CLC
     messages said and carry no immediate value."""
     # GEN-08, CDC-04, CDC-30, CDC-31, CDC-32, CDC-33, RMB-09, RMB-10, CLC-208, CLC-307, TST-001.
-    lab.netns("up")
-    hosts = {side: address(family, lab.HOSTS[family][side]) for side in "ab"}
+    topology.netns("up")
+    hosts = {side: address(family, topology.HOSTS[family][side]) for side in "ab"}
     size = 70000
     with Wire() as wire:
         client, server = pair(family)
-        is_smc(client, server)
+        expect_smc(client, server)
         client.sendall(known("a", size))
-        equal(lab.receive(server, size) == known("a", size), True, "data")
+        equal(topology.receive(server, size) == known("a", size), True, "data")
         _, (_, accept), (_, confirm) = sequence(wire, client)
         client.close()
         server.close()
@@ -152,18 +152,18 @@ def data_path(family):
 def tcp_rests(family):
     """While data go by RDMA, not one octet goes by TCP and its numbers stand still, up to the FINs."""
     # GEN-07, TCR-01, TCR-04, TCR-05, CLS-15, SEC-05, TST-153.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         client, server = pair(family)
-        is_smc(client, server)
+        expect_smc(client, server)
         _, _, (confirm_at, _) = sequence(wire, client)
         exchange(client, server, 300000)
         client.close()
         server.close()
         all_gone()
         ports = set(confirm_at.ports)
-        lab.until(lambda: len([what for what in wire.seen if hasattr(what, "flags") and
-                               what.flags & FIN]) >= 2, "FIN")
+        topology.until(lambda: len([what for what in wire.seen if hasattr(what, "flags") and
+                                    what.flags & FIN]) >= 2, "FIN")
         seen = list(wire.seen)
     after = seen[seen.index(confirm_at) + 1:]
     end = confirm_at.seq + len(confirm_at.data) & 0xffffffff
@@ -186,18 +186,18 @@ def tcp_rests(family):
 def subsequent_contact(family):
     """The second connection: the same Proposal, no new link, and no LLC message at all."""
     # CLC-122, TCP-20, RDV-20, RDV-21, RDV-25, RDV-29, CLC-222, CLC-323, LGR-18, TST-114.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         one = pair(family)
-        is_smc(*one)
+        expect_smc(*one)
         exchange(*one, 1000)
         (_, proposal), (_, accept), (_, confirm) = sequence(wire, one[0])
         start = len(wire.seen)
         two = pair(family)
-        is_smc(*two)
+        expect_smc(*two)
         # The server speaks first.
         two[1].sendall(b"hello")
-        equal(lab.receive(two[0], 5), b"hello", "data")
+        equal(topology.receive(two[0], 5), b"hello", "data")
         wire.flush()
         (_, proposal2), (_, accept2), (_, confirm2) = sequence(wire, two[0])
         middle = wire.seen[start:]
@@ -219,12 +219,12 @@ def new_buffers(family):
     """A buffer that is not known yet is confirmed before a CLC message names it."""
     # CLC-226.
     # RDV-22, RDV-23, RDV-30, LLF-60, TST-013.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         pairs = []
         for _ in range(24):
             pairs.append(pair(family))
-            is_smc(*pairs[-1])
+            expect_smc(*pairs[-1])
         known_keys = {}
         replies = {}
         checked = 0
@@ -259,10 +259,10 @@ def new_buffers(family):
 def keepalives(family):
     """TCP's keepalives go on, are answered, and do not disturb the stream."""
     # TCR-02, KAL-06, KAL-08, TST-139.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         client, server = pair(family)
-        is_smc(client, server)
+        expect_smc(client, server)
         start = len(wire.seen)
         for sock in (client, server):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
@@ -276,8 +276,8 @@ def keepalives(family):
                        and probe.flags == ACK and answer.ack == probe.seq + 1 & 0xffffffff
                        for number, probe in enumerate(found) for answer in found[number:])
         for sock in (client, server):
-            lab.until(lambda s=sock: answered(s), "keepalive")
-        is_smc(client, server)
+            topology.until(lambda s=sock: answered(s), "keepalive")
+        expect_smc(client, server)
         exchange(client, server, 1000)
         client.close()
         server.close()
@@ -288,7 +288,7 @@ def identity(family):
     """A stack has one peer ID, whatever device it uses, made of a MAC of one of its devices; another
     namespace has another."""
     # CLC-12, CLC-13, CLC-14, CLC-15, CLC-20, CLC-21, LNK-04, TST-154.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         client, server = pair(family)
         _, (_, accept), (_, confirm) = sequence(wire, client)
@@ -296,28 +296,25 @@ def identity(family):
         server.close()
         all_gone()
     for side, message in (("a", confirm), ("b", accept)):
-        text = lab.command("ip", "netns", "exec", "rs-" + side, "cat",
-                           "/sys/class/net/v%s/address" % side)
+        text = topology.command("ip", "netns", "exec", "rs-" + side, "cat",
+                                "/sys/class/net/v%s/address" % side)
         mac = bytes.fromhex(text.strip().replace(":", ""))
         equal(message.raw("peer")[2:], mac, "MAC of the peer ID of " + side)
     first = confirm.raw("peer"), accept.raw("peer")
     # The same stacks with other devices and other addresses.
     for side in "ab":
-        lab.command("rdma", "link", "delete", "rs_" + side)
-        lab.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "down")
-        lab.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "address",
-                    "02:00:00:00:00:0" + side)
-        lab.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "up")
-        lab.command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side,
-                    "type", "rxe", "netdev", "v" + side)
+        topology.command("rdma", "link", "delete", "rs_" + side)
+        topology.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "down")
+        topology.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "address",
+                         "02:00:00:00:00:0" + side)
+        topology.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "up")
+        topology.command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side,
+                         "type", "rxe", "netdev", "v" + side)
     for side, number in (("a", 1), ("b", 2)):
-        gid = "0000:0000:0000:0000:0000:ffff:0a09:000%d" % number
-        lab.until(lambda s=side, g=gid: g in lab.command(
-            "sh", "-c", "cat /sys/class/infiniband/rs_%s/ports/1/gids/* 2>/dev/null" % s,
-            check=False), "address of rs_" + side)
+        topology.await_gid("rs_" + side, "10.9.0.%d" % number)
     with Wire() as wire:
         client, server = pair(socket.AF_INET)
-        is_smc(client, server)
+        expect_smc(client, server)
         _, (_, accept), (_, confirm) = sequence(wire, client)
         client.close()
         server.close()
@@ -325,7 +322,7 @@ def identity(family):
     equal((confirm.raw("peer"), accept.raw("peer")), first, "peer IDs with other devices")
     equal(confirm["mac"], 0x02000000000a, "MAC of the link")
     # New stacks.
-    lab.netns("up")
+    topology.netns("up")
     with Wire() as wire:
         client, server = pair(family)
         _, (_, accept), (_, confirm) = sequence(wire, client)
@@ -338,14 +335,14 @@ def identity(family):
 def proposal_reserves_nothing(family):
     """A server that falls back leaves the client without a link group."""
     # CLC-123, LGR-25.
-    lab.netns("up")
-    lab.command("ip", "-n", "rs-b", "address", "delete", "10.9.0.2/24", "dev", "vb")
-    lab.command("ip", "-n", "rs-b", "address", "add", "10.9.0.2/25", "dev", "vb")
+    topology.netns("up")
+    topology.command("ip", "-n", "rs-b", "address", "delete", "10.9.0.2/24", "dev", "vb")
+    topology.command("ip", "-n", "rs-b", "address", "add", "10.9.0.2/25", "dev", "vb")
     with Wire() as wire:
         client, server = pair(socket.AF_INET)
         equal([message["type"] for _, message in wire.clc(client)], [PROPOSAL, 4], "CLC messages")
         equal(wire.packets(), [], "RDMA")
-        equal((lab.proc("a", "links"), lab.proc("b", "links")), ("", ""), "link groups")
+        equal((topology.proc("a", "links"), topology.proc("b", "links")), ("", ""), "link groups")
         exchange(client, server, 1000)
         client.close()
         server.close()
@@ -355,7 +352,7 @@ def proposal_reserves_nothing(family):
 
 def main():
     """All tests for both versions of IP."""
-    lab.need_module()
+    topology.need_module()
     tests = []
     for family, version in ((socket.AF_INET, "ipv4"), (socket.AF_INET6, "ipv6")):
         for test in (first_contact, data_path, tcp_rests, subsequent_contact, new_buffers,

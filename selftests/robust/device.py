@@ -4,15 +4,14 @@
 find another way, by TCP or by the device that came back."""
 
 import errno
-import pathlib
 import socket
 import sys
 import time
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import Child, all_gone, command, error_of, exchange, is_smc, is_tcp, known, pair
+from topology import Child, all_gone, command, error_of, exchange, expect_smc, expect_tcp, known, pair
 
 # Retransmission gives up after a few seconds; a program must know within this time.
 SECONDS = 30
@@ -51,17 +50,17 @@ def both_ends_are_told(client, server, action):
         error = read_until_end(server)
         equal(error in ("late", "EAGAIN", "end"), False, "error of the reader: %s" % error)
 
-    before = lab.counter("a", "tx_bytes")
+    before = topology.counter("a", "tx_bytes")
     writer = Child(write)
     reader = Child(read)
     client.close()
     server.close()
-    lab.until(lambda: lab.counter("a", "tx_bytes") > before + 300000, "traffic")
+    topology.until(lambda: topology.counter("a", "tx_bytes") > before + 300000, "traffic")
     start = time.monotonic()
     action()
     equal(time.monotonic() - start < SECONDS, True, "the action was in time")
-    writer.ends_well(SECONDS)
-    reader.ends_well(SECONDS)
+    writer.expect_success(SECONDS)
+    reader.expect_success(SECONDS)
 
 
 def deleted_by_the_client():
@@ -78,21 +77,21 @@ def deleted_by_the_server():
 
 def deleted(side):
     """The device of one side is removed, and comes back."""
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     both_ends_are_told(client, server, lambda: command("rdma", "link", "delete", "rs_" + side))
-    equal(lab.records(side, "devices"), [], "devices")
+    equal(topology.records(side, "devices"), [], "devices")
     # Without the device it is TCP.
     client, server = pair()
-    is_tcp(client, server)
+    expect_tcp(client, server)
     exchange(client, server)
     client.close()
     server.close()
     all_gone()
     restore(side)
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     exchange(client, server)
     client.close()
     server.close()
@@ -103,31 +102,14 @@ def restore(side):
     """The device comes back, with its addresses."""
     command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
             "rxe", "netdev", "v" + side)
-    await_gid(side)
-
-
-def await_gid(side):
-    """The device knows its IPv4 address."""
-    gid = "0000:0000:0000:0000:0000:ffff:0a09:000%d" % ("ab".index(side) + 1)
-    folder = pathlib.Path("/sys/class/infiniband/rs_%s/ports/1/gids" % side)
-
-    def known_to_device():
-        for file in folder.iterdir():
-            try:
-                if file.read_text(encoding="ascii").strip() == gid:
-                    return True
-            except OSError:
-                pass  # an empty place
-        return False
-
-    lab.until(known_to_device, "address of the device")
+    topology.await_gid("rs_" + side, topology.HOSTS[socket.AF_INET][side])
 
 
 def deleted_with_idle_connections():
     """Connections in all states, none of them active: the removal waits for nobody."""
-    lab.netns("up")
+    topology.netns("up")
     pairs = [pair() for _ in range(5)]
-    is_smc(*pairs[0])
+    expect_smc(*pairs[0])
     pairs[1][0].shutdown(socket.SHUT_WR)
     pairs[2][0].close()
     pairs[3][0].sendall(b"unread")
@@ -135,7 +117,7 @@ def deleted_with_idle_connections():
     start = time.monotonic()
     command("rdma", "link", "delete", "rs_b")
     equal(time.monotonic() - start < SECONDS, True, "removal in time")
-    sleeper.ends_well(SECONDS)
+    sleeper.expect_success(SECONDS)
     for ends in pairs:
         for sock in ends:
             sock.close()
@@ -144,9 +126,9 @@ def deleted_with_idle_connections():
 
 def network_device_is_deleted():
     """The veth pair vanishes, and the RDMA devices with it."""
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     both_ends_are_told(client, server, lambda: command("ip", "-n", "rs-a", "link", "delete", "va"))
     all_gone()
 
@@ -154,22 +136,22 @@ def network_device_is_deleted():
 def link_goes_down():
     """The link is down for good: both sides are told; when it is up again, connections are SMC."""
     # KAL-05, CLS-33, TST-130.
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     both_ends_are_told(client, server,
                        lambda: command("ip", "-n", "rs-b", "link", "set", "vb", "down"))
     command("ip", "-n", "rs-b", "link", "set", "vb", "up")
-    await_gid("b")
-    await_gid("a")
-    lab.until(lambda: all(line["state"] == "active" for side in "ab"
-                          for line in lab.records(side, "devices")), "ports")
+    topology.await_gid("rs_b", "10.9.0.2")
+    topology.await_gid("rs_a", "10.9.0.1")
+    topology.until(lambda: all(line["state"] == "active" for side in "ab"
+                               for line in topology.records(side, "devices")), "ports")
     client, server = pair()
     exchange(client, server)
     client.close()
     server.close()
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     exchange(client, server)
     client.close()
     server.close()
@@ -179,8 +161,8 @@ def link_goes_down():
 def device_comes_and_goes_under_new_connections():
     """Ten removals while connections are made: all of them work, in either way, or fail with an
     error; none hangs or brings other bytes."""
-    lab.netns("up")
-    listening = lab.listener()
+    topology.netns("up")
+    listening = topology.listener()
     data = known("churn", 30000)
 
     def serve():
@@ -189,7 +171,7 @@ def device_comes_and_goes_under_new_connections():
             sock, _ = listening.accept()
             sock.settimeout(SECONDS)
             try:
-                got = lab.receive(sock, len(data))
+                got = topology.receive(sock, len(data))
                 if got == data[:len(got)]:
                     sock.sendall(got)
                 else:
@@ -202,12 +184,12 @@ def device_comes_and_goes_under_new_connections():
         end = time.monotonic() + 15
         whole = 0
         while time.monotonic() < end:
-            with lab.new_socket("a") as sock:
+            with topology.new_socket("a") as sock:
                 sock.settimeout(SECONDS)
                 try:
                     sock.connect(listening.getsockname())
                     sock.sendall(data)
-                    got = lab.receive(sock, len(data))
+                    got = topology.receive(sock, len(data))
                 except TimeoutError as error:
                     if error.errno is None:
                         raise
@@ -224,7 +206,7 @@ def device_comes_and_goes_under_new_connections():
         side = "ab"[number % 2]
         command("rdma", "link", "delete", "rs_" + side)
         restore(side)
-    user.ends_well()
+    user.expect_success()
     server.kill()
     listening.close()
     all_gone()
@@ -232,7 +214,7 @@ def device_comes_and_goes_under_new_connections():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
                      network_device_is_deleted, link_goes_down,
                      device_comes_and_goes_under_new_connections])

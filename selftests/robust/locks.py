@@ -16,21 +16,21 @@ import threading
 import time
 
 import ktap
-import lab
+import topology
 from faults import Trap
 from ktap import equal
-from lab import Child, all_gone, command, exchange, is_smc, pair
+from topology import Child, all_gone, exchange, expect_smc, pair
 
 TCP_MD5SIG, MD5_BYTES = 14, 216
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
 RESET_AT_CLOSE = struct.pack("=ii", 1, 0)
 # More than a work queue has places.
-COUNT = 500 if lab.SLOW > 1 else 2000
+COUNT = 500 if topology.SLOW > 1 else 2000
 UNPRIVILEGED = 65534
 # Longest time for what takes milliseconds.
-PROMPT = 10 * lab.SLOW
+PROMPT = 10 * topology.SLOW
 # Longest removal of a device: a link group waits for its peer for some seconds, and a lock for ever.
-REMOVAL = 30 * lab.SLOW
+REMOVAL = 30 * topology.SLOW
 
 
 def start(function, *args):
@@ -43,8 +43,8 @@ def start(function, *args):
 def keep_lock(sock, trap):
     """Keeps the lock of a sock until the trap is released: the kernel reads the option with it. The first
     four octets are read before."""
-    lab.libc.setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
-                        ctypes.c_void_p(trap.before(4)), MD5_BYTES)
+    topology.libc.setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
+                             ctypes.c_void_p(trap.before(4)), MD5_BYTES)
 
 
 def promptly(what, function, *args):
@@ -60,7 +60,7 @@ def device_goes(side):
     """The device of that side is removed without delay, which waits for all that use it."""
     begin = time.monotonic()
     remover = Child(lambda: os.execvp("rdma", ["rdma", "link", "delete", "rs_" + side]))
-    remover.ends_well(REMOVAL)
+    remover.expect_success(REMOVAL)
     print("# removal of a device: %.1f s" % (time.monotonic() - begin))
 
 
@@ -85,7 +85,7 @@ class Holder:
         """Ends it, and with it the locks."""
         os.close(self.wait)
         if kind is None:
-            self.child.ends_well()
+            self.child.expect_success()
         else:
             self.child.give_up()
 
@@ -114,7 +114,7 @@ def others_are_served(smc=True):
     for _ in range(3):
         client, server = promptly("connect and accept", pair)
         if smc:
-            is_smc(client, server)
+            expect_smc(client, server)
         promptly("data", exchange, client, server)
         promptly("close of the client", client.close)
         promptly("close of the server", server.close)
@@ -126,12 +126,12 @@ def others_are_served(smc=True):
 
 def locked_listeners():
     """Thousands of listeners whose locks are kept, with a connection each that waits to be taken."""
-    lab.netns("up")
+    topology.netns("up")
     many_files()
     ports = os.memfd_create("ports")
 
     def listeners():
-        sockets = [lab.listener("b", backlog=8) for _ in range(COUNT)]
+        sockets = [topology.listener("b", backlog=8) for _ in range(COUNT)]
         numbers = "\n".join(str(sock.getsockname()[1]) for sock in sockets)
         os.write(ports, numbers.encode())
         return sockets
@@ -148,9 +148,9 @@ def locked_listeners():
         numbers = [int(line) for line in os.read(ports, 8 * COUNT).split()]
         equal(len(numbers), COUNT, "ports")
         for number in numbers:
-            sock = lab.new_socket("a", smc=False)
-            sock.settimeout(lab.BOUND)
-            sock.connect((lab.HOSTS[socket.AF_INET]["b"], number))
+            sock = topology.new_socket("a", smc=False)
+            sock.settimeout(topology.BOUND)
+            sock.connect((topology.HOSTS[socket.AF_INET]["b"], number))
             waiting.append(sock)
         others_are_served()
         # The link of the connection that was there before is still served.
@@ -166,22 +166,22 @@ def locked_listeners():
 
 def locked_clients():
     """Clients that keep their locks while their handshakes are under way."""
-    lab.netns("up")
+    topology.netns("up")
     many_files()
     count = COUNT // 4
-    listening = lab.listener("b", backlog=count)
+    listening = topology.listener("b", backlog=count)
 
     def clients():
         sockets = []
         for _ in range(count):
-            sock = lab.new_socket("a")
+            sock = topology.new_socket("a")
             sock.setblocking(False)
             sockets.append(sock)
         return sockets
 
     def lock(sockets, trap):
         for sock in sockets:
-            lab.error_of(sock.connect, listening.getsockname())
+            topology.error_of(sock.connect, listening.getsockname())
             start(keep_lock, sock, trap)
         return len(sockets)
 
@@ -196,9 +196,9 @@ def locked_clients():
 def kept_in_transfer(call, side):
     """A call that copies data sleeps with the lock, and the device of its side is removed."""
     def test():
-        lab.netns("up")
+        topology.netns("up")
         client, server = pair()
-        is_smc(client, server)
+        expect_smc(client, server)
         local, remote = (client, server) if side == "a" else (server, client)
         remote.sendall(b"x" * 8192)
 
@@ -220,41 +220,41 @@ def kept_in_transfer(call, side):
 
 def send(sock, trap):
     """Sends from the trap."""
-    lab.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
+    topology.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
 
 
 def recv(sock, trap):
     """Receives into the trap."""
-    select.select([sock], [], [], lab.BOUND)
-    lab.libc.recv(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
+    select.select([sock], [], [], topology.BOUND)
+    topology.libc.recv(sock.fileno(), ctypes.c_void_p(trap.before(16)), 4096, 0)
 
 
 def lent(sock, trap):
     """Lends memory in the trap."""
     sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
-    lab.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(2048)), 6144, MSG_ZEROCOPY)
+    topology.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(2048)), 6144, MSG_ZEROCOPY)
 
 
 def lock_that_comes_free():
     """A reset that found the sock locked reaches the program as soon as the lock is free."""
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     trap = Trap()
     server.sendall(b"x" * 8192)
     reader = start(recv, client, trap)
     trap.caught(1)
     server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
     server.close()
-    lab.until(lambda: lab.counter("b", "active_conns") == 0, "the server's side is over")
+    topology.until(lambda: topology.counter("b", "active_conns") == 0, "the server's side is over")
     trap.release()
-    reader.join(lab.BOUND)
+    reader.join(topology.BOUND)
     equal(reader.is_alive(), False, "the reader waits")
 
     def reset():
         error = "none"
         while error == "none":
-            error = lab.error_of(client.recv, 65536)
+            error = topology.error_of(client.recv, 65536)
         equal(error, "ECONNRESET", "error")
     promptly("reset", reset)
     client.close()
@@ -263,16 +263,16 @@ def lock_that_comes_free():
 
 def exit_does_not_linger():
     """A program that is killed does not wait for SO_LINGER, as with TCP: no signal could end that."""
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
 
     def work():
         server.close()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
                           struct.pack("=ii", 1, 3600))
         client.setblocking(False)
-        while lab.error_of(client.send, b"x" * 65536) == "none":
+        while topology.error_of(client.send, b"x" * 65536) == "none":
             pass
         os.write(full, b"x")
         signalled, _ = os.pipe()
@@ -288,7 +288,7 @@ def exit_does_not_linger():
 
 
 if __name__ == "__main__":
-    lab.need_module()
+    topology.need_module()
     if not pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
         ktap.skip_all("this kernel has no userfaultfd")
     Trap.allow()

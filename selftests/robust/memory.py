@@ -13,7 +13,7 @@ import sys
 import time
 
 import ktap
-import lab
+import topology
 from ktap import equal
 
 TREE = pathlib.Path("/sys/fs/cgroup")
@@ -23,7 +23,7 @@ BUFFER = 128 << 10
 # Octets that a connection takes: its element and its send buffer.
 EACH = 2 * BUFFER
 MANY = 40
-THOUSANDS = 10000 // lab.SLOW
+THOUSANDS = 10000 // topology.SLOW
 SMALL = 64 << 20
 # Of a namespace; a cgroup, of which buffers take a half, has twice as much.
 LIMIT = 16 * EACH
@@ -31,19 +31,19 @@ LIMIT = 16 * EACH
 
 def write(side, name, value):
     """Sets a value in the namespace of that side, or in the one this process is in."""
-    with lab.inside(side):
+    with topology.inside(side):
         (SETTINGS / name).write_text("%d\n" % value, encoding="ascii")
 
 
 def read(side, name):
     """A value of that side."""
-    with lab.inside(side):
+    with topology.inside(side):
         return int((SETTINGS / name).read_text(encoding="ascii"))
 
 
 def sides():
     """Both namespaces, in which every connection gets buffers of the whole size."""
-    lab.netns("up")
+    topology.netns("up")
     for side in "ab":
         write(side, "smcr_share_buffers", 0)
 
@@ -53,7 +53,7 @@ class Cgroup:
 
     def __init__(self, limit):
         if not (TREE / "cgroup.controllers").exists():
-            lab.command("mount", "-t", "cgroup2", "none", str(TREE))
+            topology.command("mount", "-t", "cgroup2", "none", str(TREE))
         (TREE / "cgroup.subtree_control").write_text("+memory\n", encoding="ascii")
         self.path = TREE / "rs-limited"
         self.path.mkdir()
@@ -88,23 +88,23 @@ def connections(listening, clients):
     """Pairs of connected sockets."""
     pairs = []
     for one in clients:
-        one.settimeout(lab.BOUND)
+        one.settimeout(topology.BOUND)
         one.connect(listening.getsockname())
         other, _ = listening.accept()
-        other.settimeout(lab.BOUND)
+        other.settimeout(topology.BOUND)
         pairs.append((one, other))
     return pairs
 
 
 def fresh(count):
     """So many sockets of the client's side."""
-    return [lab.new_socket("a") for _ in range(count)]
+    return [topology.new_socket("a") for _ in range(count)]
 
 
 def outcome(side, pairs):
     """How many of them use SMC-R, after a check that memory is why the others do not."""
     at = {"a": 0, "b": 1}[side]
-    modes = [lab.mode(side, pair[at]) for pair in pairs]
+    modes = [topology.mode(side, pair[at]) for pair in pairs]
     equal({mode for mode in modes if mode[0] != "smc"}, {("tcp", MEMORY)}, "modes at " + side)
     return sum(mode == "smc" for mode, _ in modes)
 
@@ -119,20 +119,20 @@ def close(pairs):
 def carry(pairs):
     """The first and the last of them carry data."""
     for pair in (pairs[0], pairs[-1]):
-        lab.exchange(*pair)
+        topology.exchange(*pair)
 
 
 def limited(side):
     """Connections of a cgroup with a limit stop at it; those of others do not."""
     sides()
-    bystander = lab.pair()
-    lab.is_smc(*bystander)
+    background = topology.pair()
+    topology.expect_smc(*background)
     with Cgroup(2 * LIMIT) as cgroup:
         with cgroup.entered() if side == "b" else contextlib.nullcontext():
-            listening = lab.listener("b")
+            listening = topology.listener("b")
         with cgroup.entered() if side == "a" else contextlib.nullcontext():
             clients = fresh(MANY)
-        listening.settimeout(lab.BOUND)
+        listening.settimeout(topology.BOUND)
         pairs = connections(listening, clients)
         smc = outcome(side, pairs)
         equal(8 <= smc <= 17, True, "%d connections use SMC-R" % smc)
@@ -140,13 +140,13 @@ def limited(side):
         equal(LIMIT * 3 // 4 <= charged <= 2 * LIMIT, True, "%d octets are charged" % charged)
         equal(cgroup.events("oom_kill"), "0", "killed processes")
         carry(pairs)
-        lab.exchange(*bystander)
-        another = lab.pair()
-        lab.is_smc(*another)
-        lab.exchange(*another)
-        close([*pairs, bystander, another])
+        topology.exchange(*background)
+        another = topology.pair()
+        topology.expect_smc(*another)
+        topology.exchange(*another)
+        close([*pairs, background, another])
         listening.close()
-        lab.all_gone()
+        topology.all_gone()
 
 
 def cgroup_of_a_listener_is_charged():
@@ -166,8 +166,8 @@ def open_many(cgroup, listening, told):
     with cgroup.entered():
         with contextlib.suppress(OSError, MemoryError):
             while len(sockets) < THOUSANDS:
-                sock = lab.new_socket("a")
-                sock.settimeout(lab.BOUND)
+                sock = topology.new_socket("a")
+                sock.settimeout(topology.BOUND)
                 sock.connect(listening.getsockname())
                 sockets.append(sock)
         os.write(told, b"%d" % len(sockets))
@@ -191,15 +191,15 @@ def accept_all(listening, child, end, each_thousand):
 def process_in_a_small_cgroup_opens_thousands():
     """A process with 64 MiB opens ten thousand connections: its limit stops it and no other
     process. Its TCP sockets alone exceed the limit, so the kernel may kill it."""
-    lab.netns("up")
+    topology.netns("up")
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * THOUSANDS, 3 * THOUSANDS))
-    bystander = lab.pair()
+    background = topology.pair()
     end, told = os.pipe()
-    with Cgroup(SMALL) as cgroup, lab.listener("b") as listening:
-        child = lab.Child(lambda: open_many(cgroup, listening, told))
+    with Cgroup(SMALL) as cgroup, topology.listener("b") as listening:
+        child = topology.Child(lambda: open_many(cgroup, listening, told))
         try:
-            servers, opened = accept_all(listening, child, end, lambda: lab.exchange(*bystander))
-            modes = [line["mode"] for line in lab.records("a", "conns")]
+            servers, opened = accept_all(listening, child, end, lambda: topology.exchange(*background))
+            modes = [line["mode"] for line in topology.records("a", "conns")]
             print("# %d connections, %d by SMC-R, %s processes killed" % (
                 opened, modes.count("smc"), cgroup.events("oom_kill")))
             equal(opened > 1000, True, "connections")
@@ -208,38 +208,38 @@ def process_in_a_small_cgroup_opens_thousands():
                 equal(modes.count("smc") > SMALL // 4 // EACH, True, "connections by SMC-R")
                 equal(modes.count("smc") < THOUSANDS // 2, True, "not all use SMC-R")
             # Others connect by RDMA as before.
-            another = lab.pair()
-            lab.is_smc(*another)
-            for pair in (bystander, another):
-                lab.exchange(*pair)
+            another = topology.pair()
+            topology.expect_smc(*another)
+            for pair in (background, another):
+                topology.exchange(*pair)
         finally:
             child.kill()
     os.close(end)
     os.close(told)
-    close([servers, bystander, another])
-    lab.all_gone()
+    close([servers, background, another])
+    topology.all_gone()
 
 
 def namespace_has_a_limit():
     """Buffers of a namespace stop at its limit, which counts exactly."""
     sides()
-    before = lab.counter("b", "buffer_bytes")
+    before = topology.counter("b", "buffer_bytes")
     write("b", "smcr_max_kbytes", (before + LIMIT) >> 10)
-    with lab.listener("b") as listening:
+    with topology.listener("b") as listening:
         pairs = connections(listening, fresh(MANY))
         smc = outcome("b", pairs)
         equal(8 <= smc <= 17, True, "%d connections use SMC-R" % smc)
-        used = lab.counter("b", "buffer_bytes") - before
+        used = topology.counter("b", "buffer_bytes") - before
         equal(LIMIT * 3 // 4 <= used <= LIMIT, True, "%d octets of buffers" % used)
         carry(pairs)
         close(pairs)
         # With the elements the connections go, with the RMBs all but the first of each group.
-        lab.until(lambda: lab.counter("b", "buffer_bytes") <= before + 4 * BUFFER,
-                  "buffers are left", 90)
+        topology.until(lambda: topology.counter("b", "buffer_bytes") <= before + 4 * BUFFER,
+                       "buffers are left", 90)
         pairs = connections(listening, fresh(2))
-        equal([lab.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 2, "modes")
+        equal([topology.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 2, "modes")
         close(pairs)
-    lab.all_gone()
+    topology.all_gone()
 
 
 def initial_namespace_bounds_the_others():
@@ -247,24 +247,24 @@ def initial_namespace_bounds_the_others():
     that one has the limit of all."""
     sides()
     equal((SETTINGS / "smcr_host_max_kbytes").exists(), True, "limit of the host")
-    with lab.inside("b"):
+    with topology.inside("b"):
         equal((SETTINGS / "smcr_host_max_kbytes").exists(), False, "limit of the host in b")
     write("b", "smcr_max_kbytes", 0x7fffffff)
     for name in ("smcr_max_kbytes", "smcr_host_max_kbytes"):
         was = read(None, name)
         write(None, name, 0)
         try:
-            with lab.listener("b") as listening:
+            with topology.listener("b") as listening:
                 pairs = connections(listening, fresh(1))
                 equal(outcome("b", pairs), 0, "connections that use SMC-R")
                 carry(pairs)
                 close(pairs)
         finally:
             write(None, name, was)
-    client, server = lab.pair()
-    lab.is_smc(client, server)
+    client, server = topology.pair()
+    topology.expect_smc(client, server)
     close([(client, server)])
-    lab.all_gone()
+    topology.all_gone()
 
 
 def unused_buffers_are_given_back():
@@ -272,27 +272,27 @@ def unused_buffers_are_given_back():
     sides()
 
     def most_rmbs(side):
-        return max(int(line["rmbs"]) for line in lab.records(side, "links"))
-    with lab.listener("b") as listening:
+        return max(int(line["rmbs"]) for line in topology.records(side, "links"))
+    with topology.listener("b") as listening:
         pairs = connections(listening, fresh(20))
-        equal([lab.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 20, "modes")
+        equal([topology.mode("b", pair[1])[0] for pair in pairs], ["smc"] * 20, "modes")
         for side in "ab":
             equal(most_rmbs(side) > 1, True, "RMBs at " + side)
         close(pairs[1:])
-        lab.until(lambda: {most_rmbs(side) for side in "ab"} == {1}, "RMBs are left", 60)
-        lab.exchange(*pairs[0])
+        topology.until(lambda: {most_rmbs(side) for side in "ab"} == {1}, "RMBs are left", 60)
+        topology.exchange(*pairs[0])
         more = connections(listening, fresh(20))
-        equal([lab.mode("b", pair[1])[0] for pair in more], ["smc"] * 20, "modes")
+        equal([topology.mode("b", pair[1])[0] for pair in more], ["smc"] * 20, "modes")
         carry(more)
         close([pairs[0], *more])
-    lab.all_gone()
+    topology.all_gone()
 
 
 def unread(count):
     """Connections whose server has more to say than the client's buffer holds, and closes."""
-    with lab.listener("b") as listening:
+    with topology.listener("b") as listening:
         pairs = connections(listening, fresh(count))
-    equal({lab.mode("b", server)[0] for _, server in pairs}, {"smc"}, "modes")
+    equal({topology.mode("b", server)[0] for _, server in pairs}, {"smc"}, "modes")
     for _, server in pairs:
         server.setblocking(False)
         with contextlib.suppress(BlockingIOError):
@@ -307,17 +307,17 @@ def orphans_are_limited():
     sides()
     write("b", "smcr_max_orphans", 3)
     clients = unread(5)
-    ends = [lab.error_of(drain, client) for client in clients]
+    ends = [topology.error_of(drain, client) for client in clients]
     equal(ends, ["none"] * 3 + ["ECONNRESET"] * 2, "ends of the clients")
     for client in clients:
         client.close()
-    lab.until(lambda: lab.counter("b", "orphans") == 0, "orphans are left")
+    topology.until(lambda: topology.counter("b", "orphans") == 0, "orphans are left")
     # There is room again.
     clients = unread(3)
-    equal([lab.error_of(drain, client) for client in clients], ["none"] * 3, "ends of the clients")
+    equal([topology.error_of(drain, client) for client in clients], ["none"] * 3, "ends of the clients")
     for client in clients:
         client.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def drain(client):
@@ -333,23 +333,23 @@ def slow_reader_does_not_hold_an_orphan():
     # What the send buffer holds does not fit into the client's element.
     write("a", "rmem", 16384)
     client, = unread(1)
-    equal(lab.counter("b", "orphans"), 1, "orphans")
+    equal(topology.counter("b", "orphans"), 1, "orphans")
     begin = time.monotonic()
 
     def over():
         client.recv(100)
-        return lab.counter("b", "orphans") == 0
-    lab.until(over, "the closed connection lives", 20)
+        return topology.counter("b", "orphans") == 0
+    topology.until(over, "the closed connection lives", 20)
     equal(time.monotonic() - begin >= 2, True, "time until the end")
     # What came before stays readable.
-    equal(lab.error_of(drain, client), "ECONNRESET", "end of the client")
+    equal(topology.error_of(drain, client), "ECONNRESET", "end of the client")
     client.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
                      process_in_a_small_cgroup_opens_thousands,
                      namespace_has_a_limit, initial_namespace_bounds_the_others,

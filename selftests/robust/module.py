@@ -11,30 +11,30 @@ import sys
 import time
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import Child, exchange, is_smc, known, pair
+from topology import Child, exchange, expect_smc, known, pair
 
 
-FILE = lab.module_file()
+FILE = topology.module_file()
 PARAMETERS = []
 
 
 def rmmod():
     """The status of rmmod, and what it said."""
     done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.STDOUT, check=False, timeout=lab.BOUND)
+                          stderr=subprocess.STDOUT, check=False, timeout=topology.BOUND)
     return done.returncode, done.stdout
 
 
 def insmod():
     """Loads the module; it may not be there already."""
-    lab.command("insmod", str(FILE), *PARAMETERS)
+    topology.command("insmod", str(FILE), *PARAMETERS)
 
 
 def remove():
     """Removes the module as soon as nothing uses it."""
-    lab.until(lambda: lab.module_users() == 0, "the module is in use")
+    topology.until(lambda: topology.module_users() == 0, "the module is in use")
     status, text = rmmod()
     equal((status, text), (0, ""), "rmmod")
 
@@ -50,7 +50,7 @@ def refused_with_a_connection():
     """Either end holds it."""
     # TST-155.
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     is_refused()
     exchange(client, server)
     client.close()
@@ -62,9 +62,9 @@ def refused_with_a_connection():
 
 def refused_with_a_listener():
     """And with what waits in its queue."""
-    listening = lab.listener()
+    listening = topology.listener()
     is_refused()
-    client = lab.new_socket("a")
+    client = topology.new_socket("a")
     client.connect(listening.getsockname())
     listening.close()
     is_refused()
@@ -75,7 +75,7 @@ def refused_with_a_listener():
 
 def refused_with_a_fresh_socket():
     """Even one that nothing was done with."""
-    sock = lab.new_socket("a")
+    sock = topology.new_socket("a")
     is_refused()
     sock.close()
     remove()
@@ -97,13 +97,13 @@ def absent_module_has_no_protocol():
     """After removal sockets are refused and nothing is left in /proc; then all is there again."""
     remove()
     try:
-        equal(lab.error_of(lab.new_socket, "a"), "EPROTONOSUPPORT", "socket")
-        with lab.inside("a"):
+        equal(topology.error_of(topology.new_socket, "a"), "EPROTONOSUPPORT", "socket")
+        with topology.inside("a"):
             equal(os.path.exists("/proc/thread-self/net/rdma_sock"), False, "/proc/net/rdma_sock")
     finally:
         insmod()
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     client.close()
     server.close()
 
@@ -118,23 +118,23 @@ def ten_times_under_churn():
     def listening_socket():
         """SMC if there is the module, else TCP, as an accelerated program would have."""
         try:
-            return lab.listener("b", smc=True)
+            return topology.listener("b", smc=True)
         except OSError:
-            return lab.listener("b", smc=False)
+            return topology.listener("b", smc=False)
 
     def one():
         with listening_socket() as listening:
             try:
-                client = lab.new_socket("a", smc=True)
+                client = topology.new_socket("a", smc=True)
             except OSError:
-                client = lab.new_socket("a", smc=False)
-            client.settimeout(lab.BOUND)
-            listening.settimeout(lab.BOUND)
+                client = topology.new_socket("a", smc=False)
+            client.settimeout(topology.BOUND)
+            listening.settimeout(topology.BOUND)
             client.connect(listening.getsockname())
             server, _ = listening.accept()
-            server.settimeout(lab.BOUND)
+            server.settimeout(topology.BOUND)
             client.sendall(data)
-            equal(lab.receive(server, len(data)) == data, True, "data")
+            equal(topology.receive(server, len(data)) == data, True, "data")
             client.close()
             equal(server.recv(1), b"", "end")
             server.close()
@@ -145,9 +145,9 @@ def ten_times_under_churn():
 
     # One program, so that there are moments without a socket.
     child = Child(churn)
-    times = 10 if lab.SLOW == 1 else 4
+    times = 10 if topology.SLOW == 1 else 4
     removed = refused = 0
-    end = time.monotonic() + 200 * lab.SLOW
+    end = time.monotonic() + 200 * topology.SLOW
     try:
         while removed < times and time.monotonic() < end:
             status, text = rmmod()
@@ -161,39 +161,39 @@ def ten_times_under_churn():
         equal(removed, times, "removals (%d were refused)" % refused)
     finally:
         stop.touch()
-    child.ends_well()
+    child.expect_success()
     # A device that was there before the module is used as well.
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     exchange(client, server)
     client.close()
     server.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def reload_with_devices_and_without():
     """What the module finds when it is loaded does not matter."""
-    lab.netns("down")
+    topology.netns("down")
     remove()
     insmod()
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair(socket.AF_INET6)
-    is_smc(client, server)
+    expect_smc(client, server)
     client.close()
     server.close()
     remove()
-    lab.netns("down")
+    topology.netns("down")
     insmod()
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     if FILE is None:
         ktap.skip_all("the module's file is not here, so it could not be loaded again")
-    PARAMETERS.extend(lab.module_parameters())
-    lab.netns("up")
-    with lab.no_autoload():
+    PARAMETERS.extend(topology.module_parameters())
+    topology.netns("up")
+    with topology.no_autoload():
         return ktap.run([refused_with_a_connection, refused_with_a_listener,
                          refused_with_a_fresh_socket, refused_with_a_fallback,
                          absent_module_has_no_protocol, ten_times_under_churn,

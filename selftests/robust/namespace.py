@@ -7,32 +7,32 @@ import socket
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import Child, all_gone, command, exchange, is_smc, pair
+from topology import Child, all_gone, command, exchange, expect_smc, pair
 
 ALL = ("smc_clnt_conns", "smc_srv_conns", "tx_bytes", "rx_bytes", "active_conns", "link_groups")
 
 
 def counters_stay_apart():
     """A connection is counted on its two sides only."""
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "netns", "add", "rs-other")
     try:
         client, server = pair()
-        is_smc(client, server)
+        expect_smc(client, server)
         exchange(client, server, 100000)
-        equal(lab.counter("a", "tx_bytes"), 100000, "sent by a")
-        equal(lab.counter("a", "rx_bytes"), 100000, "received by a")
-        equal(lab.counter("a", "smc_clnt_conns"), 1, "clients in a")
-        equal(lab.counter("a", "smc_srv_conns"), 0, "servers in a")
-        equal(lab.counter("b", "smc_srv_conns"), 1, "servers in b")
-        equal({lab.counter("other", name) for name in ALL}, {0}, "counters of a third")
-        equal(lab.proc("other", "conns"), "", "connections of a third")
-        equal(lab.proc("other", "links"), "", "links of a third")
-        equal(lab.proc("other", "devices"), "", "devices of a third")
-        equal([line["dev"] for line in lab.records("a", "devices")], ["rs_a"], "devices of a")
-        equal([line["role"] for line in lab.records("a", "conns")], ["client"], "seen by a")
+        equal(topology.counter("a", "tx_bytes"), 100000, "sent by a")
+        equal(topology.counter("a", "rx_bytes"), 100000, "received by a")
+        equal(topology.counter("a", "smc_clnt_conns"), 1, "clients in a")
+        equal(topology.counter("a", "smc_srv_conns"), 0, "servers in a")
+        equal(topology.counter("b", "smc_srv_conns"), 1, "servers in b")
+        equal({topology.counter("other", name) for name in ALL}, {0}, "counters of a third")
+        equal(topology.proc("other", "conns"), "", "connections of a third")
+        equal(topology.proc("other", "links"), "", "links of a third")
+        equal(topology.proc("other", "devices"), "", "devices of a third")
+        equal([line["dev"] for line in topology.records("a", "devices")], ["rs_a"], "devices of a")
+        equal([line["role"] for line in topology.records("a", "conns")], ["client"], "seen by a")
         client.close()
         server.close()
         all_gone()
@@ -42,17 +42,17 @@ def counters_stay_apart():
 
 def no_device_of_another_namespace_is_used():
     """A connection within a namespace without RDMA does not borrow that of another."""
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "netns", "add", "rs-other")
     try:
         command("ip", "-n", "rs-other", "link", "set", "lo", "up")
-        listening = lab.new_socket("other")
+        listening = topology.new_socket("other")
         listening.bind(("127.0.0.1", 0))
         listening.listen(1)
-        client = lab.new_socket("other")
+        client = topology.new_socket("other")
         client.connect(listening.getsockname())
         server, _ = listening.accept()
-        equal(lab.mode("other", client)[0] == "smc", False, "is SMC")
+        equal(topology.mode("other", client)[0] == "smc", False, "is SMC")
         client.sendall(b"x")
         equal(server.recv(1), b"x", "data")
         for sock in (client, server, listening):
@@ -65,7 +65,7 @@ def no_device_of_another_namespace_is_used():
 def link_groups_stay_apart():
     """Two clients' namespaces have a link group each with the same server."""
     # LGR-03, RMB-08.
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "netns", "add", "rs-c")
     try:
         command("ip", "-n", "rs-c", "link", "set", "lo", "up")
@@ -78,31 +78,28 @@ def link_groups_stay_apart():
         for ns, dev in (("rs-c", "vc"), ("rs-b", "vd")):
             command("ip", "netns", "exec", ns, "rdma", "link", "add", "rs_" + dev, "type", "rxe",
                     "netdev", dev)
-        gid = "0000:0000:0000:0000:0000:ffff:0a08:000%d"
         for dev, number in (("rs_vc", 1), ("rs_vd", 2)):
-            lab.until(lambda d=dev, n=number: gid % n in command(
-                "sh", "-c", "cat /sys/class/infiniband/%s/ports/1/gids/* 2>/dev/null" % d,
-                check=False), "address of " + dev)
-        listening = lab.new_socket("b")
+            topology.await_gid(dev, "10.8.0.%d" % number)
+        listening = topology.new_socket("b")
         listening.bind(("0.0.0.0", 0))
         listening.listen(4)
         port = listening.getsockname()[1]
-        first, second = lab.new_socket("a"), lab.new_socket("c")
+        first, second = topology.new_socket("a"), topology.new_socket("c")
         first.connect(("10.9.0.2", port))
         server_first, _ = listening.accept()
         second.connect(("10.8.0.2", port))
         server_second, _ = listening.accept()
-        equal(lab.mode("a", first)[0], "smc", "first")
-        equal(lab.mode("c", second)[0], "smc", "second")
-        equal(lab.counter("a", "link_groups"), 1, "groups of a")
-        equal(lab.counter("c", "link_groups"), 1, "groups of c")
-        equal(lab.counter("b", "link_groups"), 2, "groups of b")
-        equal(len({line["lgr"] for line in lab.records("b", "conns") if "lgr" in line}), 2,
+        equal(topology.mode("a", first)[0], "smc", "first")
+        equal(topology.mode("c", second)[0], "smc", "second")
+        equal(topology.counter("a", "link_groups"), 1, "groups of a")
+        equal(topology.counter("c", "link_groups"), 1, "groups of c")
+        equal(topology.counter("b", "link_groups"), 2, "groups of b")
+        equal(len({line["lgr"] for line in topology.records("b", "conns") if "lgr" in line}), 2,
               "groups of the connections of b")
         second.sendall(b"x" * 1000)
-        equal(len(lab.receive(server_second, 1000)), 1000, "data")
-        equal(lab.counter("c", "tx_bytes"), 1000, "sent by c")
-        equal(lab.counter("a", "tx_bytes"), 0, "sent by a")
+        equal(len(topology.receive(server_second, 1000)), 1000, "data")
+        equal(topology.counter("c", "tx_bytes"), 1000, "sent by c")
+        equal(topology.counter("a", "tx_bytes"), 0, "sent by a")
         for sock in (first, second, server_first, server_second, listening):
             sock.close()
         all_gone()
@@ -115,23 +112,23 @@ def link_groups_stay_apart():
 def deleted_with_open_connections():
     """The name of a namespace goes while programs still use it: they go on, and with their end all
     of it goes."""
-    lab.netns("up")
+    topology.netns("up")
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     command("ip", "netns", "delete", "rs-b")
     client.sendall(b"still there")
-    equal(lab.receive(server, 11), b"still there", "data")
+    equal(topology.receive(server, 11), b"still there", "data")
     server.close()
     equal(client.recv(1), b"", "end")
     client.close()
-    lab.until(lambda: lab.module_users() == 0, "the module is in use")
-    lab.until(lambda: not os.path.exists("/sys/class/infiniband/rs_b"), "device is left")
+    topology.until(lambda: topology.module_users() == 0, "the module is in use")
+    topology.until(lambda: not os.path.exists("/sys/class/infiniband/rs_b"), "device is left")
 
 
 def ends_with_connections_under_way():
     """Five times: all programs are killed under traffic and the namespaces go at once."""
     for _ in range(5):
-        lab.netns("up")
+        topology.netns("up")
         children = []
         for _ in range(4):
             client, server = pair()
@@ -147,38 +144,38 @@ def ends_with_connections_under_way():
             children += [Child(write), Child(read)]
             client.close()
             server.close()
-        listening = lab.listener()
-        early = lab.new_socket("a")
+        listening = topology.listener()
+        early = topology.new_socket("a")
         early.setblocking(False)
         early.connect_ex(listening.getsockname())
-        lab.until(lambda: lab.counter("a", "tx_bytes") > 500000, "traffic")
+        topology.until(lambda: topology.counter("a", "tx_bytes") > 500000, "traffic")
         for child in children:
             os.kill(child.pid, 9)
         early.close()
         listening.close()
-        lab.netns("down")
+        topology.netns("down")
         for child in children:
             child.wait()
-        lab.until(lambda: lab.module_users() == 0, "the module is in use")
+        topology.until(lambda: topology.module_users() == 0, "the module is in use")
 
 
 def closed_and_deleted():
     """Connections that are closed only just do not hold the namespace."""
-    lab.netns("up")
+    topology.netns("up")
     for _ in range(10):
         client, server = pair(socket.AF_INET6)
         client.sendall(b"z" * 1000)
         client.close()
         server.close()
-    lab.netns("down")
-    lab.until(lambda: lab.module_users() == 0, "the module is in use")
-    lab.until(lambda: not any(name.startswith("rs_")
-                              for name in os.listdir("/sys/class/infiniband")), "devices are left")
+    topology.netns("down")
+    topology.until(lambda: topology.module_users() == 0, "the module is in use")
+    topology.until(lambda: not any(name.startswith("rs_")
+                                   for name in os.listdir("/sys/class/infiniband")), "devices are left")
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([counters_stay_apart, no_device_of_another_namespace_is_used,
                      link_groups_stay_apart, deleted_with_open_connections,
                      ends_with_connections_under_way, closed_and_deleted])

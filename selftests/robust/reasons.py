@@ -9,9 +9,9 @@ import struct
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import Skip, equal
-from lab import all_gone, command, exchange, is_smc, is_tcp, pair
+from topology import all_gone, command, exchange, expect_smc, expect_tcp, pair
 
 PEER_NO_SMC = 0x03010000
 IPSEC = 0x03020000
@@ -25,18 +25,18 @@ TCP_MD5SIG = 14
 
 def falls_back(reasons, **how):
     """A connection is TCP, with these reasons (client, server; None: is not known there)."""
-    before = [lab.counters(side) for side in "ab"]
+    before = [topology.counters(side) for side in "ab"]
     client, server = pair(**how)
-    is_tcp(client, server)
+    expect_tcp(client, server)
     for side, sock, reason in zip("ab", (client, server), reasons):
         if reason is not None:
-            equal("%#010x" % lab.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
+            equal("%#010x" % topology.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
             name = "fallback_reason_%08x" % reason
             was = before["ab".index(side)]
-            equal(lab.counter(side, name), was.get(name, 0) + 1, name + " at " + side)
+            equal(topology.counter(side, name), was.get(name, 0) + 1, name + " at " + side)
     exchange(client, server)
     for side, was in zip("ab", before):
-        equal(lab.counter(side, "tx_bytes"), was["tx_bytes"], "bytes by RDMA at " + side)
+        equal(topology.counter(side, "tx_bytes"), was["tx_bytes"], "bytes by RDMA at " + side)
     client.close()
     server.close()
     all_gone()
@@ -45,47 +45,47 @@ def falls_back(reasons, **how):
 def client_without_device():
     """Does not offer SMC at all."""
     # FBK-01.
-    lab.netns("up", NO_RDMA="a")
+    topology.netns("up", NO_RDMA="a")
     falls_back((NO_DEVICE, None))
 
 
 def server_without_device():
     """Does not agree to it."""
     # FBK-05, FBK-02.
-    lab.netns("up", NO_RDMA="b")
+    topology.netns("up", NO_RDMA="b")
     falls_back((None, None))
 
 
 def both_without_device():
     """Two sockets of ours, and no RDMA anywhere."""
-    lab.netns("up", NO_RDMA="a b")
+    topology.netns("up", NO_RDMA="a b")
     falls_back((NO_DEVICE, None))
 
 
 def client_is_tcp():
     """The listener takes it as it is."""
     # TCP-17, FBK-01, TST-101.
-    lab.netns("up")
+    topology.netns("up")
     falls_back((None, None), smc=(False, True))
 
 
 def server_is_tcp():
     """The SYN-ACK has no option."""
     # TCP-17, FBK-02, TST-101.
-    lab.netns("up")
+    topology.netns("up")
     falls_back((PEER_NO_SMC, None), smc=(True, False))
 
 
 def other_subnet():
     """Version 1 of the protocol is for one subnet."""
     # CLC-126, CLC-414, FBK-18, TST-103.
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "-n", "rs-a", "address", "add", "10.7.0.1/24", "dev", "va")
     command("ip", "-n", "rs-b", "route", "add", "10.7.0.0/24", "dev", "vb")
     falls_back((PREFIX, PREFIX), source="10.7.0.1")
     # What is of the same subnet is not affected.
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     client.close()
     server.close()
 
@@ -93,7 +93,7 @@ def other_subnet():
 def other_subnet_ipv6():
     """The same by IPv6, where any of the client's prefixes would do."""
     # CLC-127, TCP-21, TST-103.
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "-n", "rs-a", "address", "delete", "fd09::1/64", "dev", "va")
     command("ip", "-n", "rs-a", "route", "add", "fd09::/64", "dev", "va")
     command("ip", "-n", "rs-a", "address", "add", "fd07::1/64", "dev", "va", "nodad")
@@ -103,15 +103,15 @@ def other_subnet_ipv6():
 
 def within_one_host():
     """Loopback has no RDMA device."""
-    lab.netns("up")
-    listening = lab.listener("a")
-    client = lab.new_socket("a")
+    topology.netns("up")
+    listening = topology.listener("a")
+    client = topology.new_socket("a")
     client.connect(listening.getsockname())
     server, _ = listening.accept()
     for sock in (client, server):
-        equal(lab.mode("a", sock)[0] == "smc", False, "is SMC")
+        equal(topology.mode("a", sock)[0] == "smc", False, "is SMC")
     exchange(client, server)
-    equal(lab.counter("a", "tx_bytes"), 0, "bytes by RDMA")
+    equal(topology.counter("a", "tx_bytes"), 0, "bytes by RDMA")
     for sock in (client, server, listening):
         sock.close()
     all_gone()
@@ -120,9 +120,9 @@ def within_one_host():
 def signed_segments():
     """TCP-MD5 protects the segments, which RDMA would leave without."""
     # SEC-06.
-    lab.netns("up")
-    listening = lab.listener()
-    client = lab.new_socket("a")
+    topology.netns("up")
+    listening = topology.listener()
+    client = topology.new_socket("a")
 
     def key(host):
         name = struct.pack("=HH4s120x", socket.AF_INET, 0, socket.inet_aton(host))
@@ -135,11 +135,11 @@ def signed_segments():
             raise Skip("the kernel has no TCP-MD5") from error
         raise
     listening.setsockopt(socket.IPPROTO_TCP, TCP_MD5SIG, key("10.9.0.1"))
-    client.settimeout(lab.BOUND)
+    client.settimeout(topology.BOUND)
     client.connect(listening.getsockname())
     server, _ = listening.accept()
-    is_tcp(client, server)
-    equal("%#010x" % lab.mode("a", client)[1], "%#010x" % IPSEC, "reason")
+    expect_tcp(client, server)
+    equal("%#010x" % topology.mode("a", client)[1], "%#010x" % IPSEC, "reason")
     exchange(client, server)
     for sock in (client, server, listening):
         sock.close()
@@ -149,19 +149,19 @@ def signed_segments():
 def data_in_the_syn():
     """TCP Fast Open and SMC exclude each other."""
     # AMB-37, TST-102.
-    lab.netns("up")
+    topology.netns("up")
     for side in "ab":
         command("ip", "netns", "exec", "rs-" + side, "sysctl", "-qw", "net.ipv4.tcp_fastopen=3")
-    listening = lab.listener()
+    listening = topology.listener()
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 8)
     # The first fetches the cookie, the second uses it.
     for _ in range(2):
-        client = lab.new_socket("a")
+        client = topology.new_socket("a")
         equal(client.sendto(b"early", socket.MSG_FASTOPEN, listening.getsockname()), 5, "sent")
         server, _ = listening.accept()
-        server.settimeout(lab.BOUND)
-        equal(lab.receive(server, 5), b"early", "data of the SYN")
-        is_tcp(client, server)
+        server.settimeout(topology.BOUND)
+        equal(topology.receive(server, 5), b"early", "data of the SYN")
+        expect_tcp(client, server)
         exchange(client, server)
         client.close()
         server.close()
@@ -172,14 +172,14 @@ def data_in_the_syn():
 def then_smc_again():
     """A fallback has no consequences for what comes after."""
     # LGR-25, FBK-18, RDV-01.
-    lab.netns("up")
+    topology.netns("up")
     for _ in range(3):
         client, server = pair(smc=(True, False))
-        is_tcp(client, server)
+        expect_tcp(client, server)
         client.close()
         server.close()
         client, server = pair()
-        is_smc(client, server)
+        expect_smc(client, server)
         exchange(client, server)
         client.close()
         server.close()
@@ -188,7 +188,7 @@ def then_smc_again():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([client_without_device, server_without_device, both_without_device,
                      client_is_tcp, server_is_tcp, other_subnet, other_subnet_ipv6,
                      within_one_host, signed_segments, data_in_the_syn, then_smc_again])

@@ -14,13 +14,13 @@ import time
 
 import faults
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import all_gone, exchange, is_smc, pair
+from topology import all_gone, exchange, expect_smc, pair
 
 SIOCETHTOOL, ETHTOOL_GPERMADDR = 0x8946, 0x20
 # How long the lock is held at most.
-SECONDS = 20 * lab.SLOW
+SECONDS = 20 * topology.SLOW
 
 
 def hold(told, over):
@@ -31,8 +31,8 @@ def hold(told, over):
     trap = faults.Trap()
     trap.memory[faults.PAGE - 4:faults.PAGE] = struct.pack("=I", ETHTOOL_GPERMADDR)
     request = ctypes.create_string_buffer(struct.pack("=16sQ16x", b"va", trap.before(4)))
-    sock = lab.new_socket("a", smc=False)
-    thread = threading.Thread(target=lab.libc.ioctl,
+    sock = topology.new_socket("a", smc=False)
+    thread = threading.Thread(target=topology.libc.ioctl,
                               args=(sock.fileno(), SIOCETHTOOL, ctypes.addressof(request)))
     thread.start()
     trap.caught(1)
@@ -50,7 +50,7 @@ def rtnl_held():
     def holder():
         os.close(over[1])
         hold(told[1], over[0])
-    child = lab.Child(holder)
+    child = topology.Child(holder)
     os.close(told[1])
     os.close(over[0])
     os.read(told[0], 1)
@@ -62,13 +62,13 @@ def rtnl_held():
         equal(time.monotonic() - begin < SECONDS / 2, True, "it did not wait for the lock")
     finally:
         os.close(over[1])
-        child.ends_well()
+        child.expect_success()
 
 
 def connects():
     """A client and a server find a device each, and data go over it."""
     client, server = pair()
-    is_smc(client, server)
+    expect_smc(client, server)
     exchange(client, server, 20000)
     client.close()
     server.close()
@@ -84,7 +84,7 @@ def first_contact_needs_no_rtnl():
 def later_contact_needs_no_rtnl():
     """A link group that is there already."""
     held = pair()
-    is_smc(*held)
+    expect_smc(*held)
     with rtnl_held():
         connects()
     for sock in held:
@@ -95,15 +95,15 @@ def later_contact_needs_no_rtnl():
 def devices_are_listed_without_rtnl():
     """What any user may read."""
     with rtnl_held():
-        rows = lab.records("a", "devices")
+        rows = topology.records("a", "devices")
     equal([(row["dev"], row["state"], row["usable"]) for row in rows], [("rs_a", "active", "1")],
           "devices")
 
 
 def main():
     """All tests."""
-    lab.need_module()
-    lab.netns("up")
+    topology.need_module()
+    topology.netns("up")
     return ktap.run([first_contact_needs_no_rtnl, later_contact_needs_no_rtnl,
                      devices_are_listed_without_rtnl])
 

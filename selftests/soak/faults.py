@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import time
 
-import lab
+import topology
 
 DEBUGFS = pathlib.Path("/sys/kernel/debug")
 MEMORY = [DEBUGFS / name for name in ("failslab", "fail_page_alloc")]
@@ -20,7 +20,7 @@ def tell(file, value):
 
 def tool(*words):
     """A command that may fail: what it works on may have gone."""
-    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=lab.BOUND,
+    subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=topology.BOUND,
                    check=False)
 
 
@@ -29,7 +29,7 @@ def in_ns(name, *words):
     tool(*(("ip", "netns", "exec", name) if name else ()), *words)
 
 
-def network(stage, dice):
+def network(this_round, dice):
     """Packets are lost, delayed, doubled and reordered."""
     words = ["delay", "%dus" % dice.choice((100, 1000, 5000)), "%dus" % dice.choice((0, 100, 2000))]
     if dice.random() < 0.7:
@@ -38,44 +38,44 @@ def network(stage, dice):
         words += ["duplicate", "%.2f%%" % dice.choice((0.5, 5))]
     if dice.random() < 0.5:
         words += ["reorder", "%d%%" % dice.choice((5, 30)), "50%"]
-    place = dice.choice(stage.wires)
-    with stage.fault("network", "%s %s" % (place[1], " ".join(words))):
+    place = dice.choice(this_round.wires)
+    with this_round.fault("network", "%s %s" % (place[1], " ".join(words))):
         in_ns(place[0], "tc", "qdisc", "replace", "dev", place[1], "root", "netem", "limit", "5000",
               *words)
-        stage.rest(dice.uniform(1, 6))
+        this_round.rest(dice.uniform(1, 6))
         in_ns(place[0], "tc", "qdisc", "delete", "dev", place[1], "root")
 
 
-def one_device(stage, dice):
+def one_device(this_round, dice):
     """An RDMA device goes, and comes again."""
-    name = dice.choice(stage.devices)
-    with stage.fault("device", name):
-        tool("rdma", "link", "delete", stage.rdma_name(name))
-        stage.rest(dice.uniform(0, 3))
-        stage.add_device(name)
+    name = dice.choice(this_round.devices)
+    with this_round.fault("device", name):
+        tool("rdma", "link", "delete", this_round.rdma_name(name))
+        this_round.rest(dice.uniform(0, 3))
+        this_round.add_device(name)
 
 
-def all_devices(stage, dice):
+def all_devices(this_round, dice):
     """All RDMA devices of a side go at once: the connections on them break."""
-    side = dice.choice(sorted({name[0] for name in stage.devices}))
-    names = [name for name in stage.devices if name[0] == side]
-    with stage.fault("all devices", side):
+    side = dice.choice(sorted({name[0] for name in this_round.devices}))
+    names = [name for name in this_round.devices if name[0] == side]
+    with this_round.fault("all devices", side):
         for name in names:
-            tool("rdma", "link", "delete", stage.rdma_name(name))
-        stage.rest(dice.uniform(0, 2))
+            tool("rdma", "link", "delete", this_round.rdma_name(name))
+        this_round.rest(dice.uniform(0, 2))
         for name in names:
-            stage.add_device(name)
+            this_round.add_device(name)
 
 
-def interface(stage, dice):
+def interface(this_round, dice):
     """A network interface is down for a while."""
-    name = dice.choice(stage.devices)
-    place, link = stage.interface(name)
-    with stage.fault("interface", name):
+    name = dice.choice(this_round.devices)
+    place, link = this_round.interface(name)
+    with this_round.fault("interface", name):
         in_ns(place, "ip", "link", "set", link, "down")
-        stage.rest(dice.uniform(0.2, 3))
+        this_round.rest(dice.uniform(0.2, 3))
         in_ns(place, "ip", "link", "set", link, "up")
-        stage.after_up(name)
+        this_round.after_up(name)
 
 
 def can_fail_memory():
@@ -98,13 +98,13 @@ def mark_workers(value):
             tell(file, value)
 
 
-def memory(stage, dice):
+def memory(this_round, dice):
     """Allocations of the programs that have asked for it fail, and now and then those of the kernel's
     workers: nothing of the harness, which changes nothing meanwhile."""
     chance, with_workers = dice.choice((1, 5, 20)), dice.random() < 0.5
     chosen = dice.choice((MEMORY[:1], MEMORY[1:], MEMORY))
     names = "+".join(folder.name for folder in chosen)
-    with stage.fault("memory", "%s %d%%%s" % (names, chance, " and workers" if with_workers else "")):
+    with this_round.fault("memory", "%s %d%%%s" % (names, chance, " and workers" if with_workers else "")):
         for folder in chosen:
             for name, value in (("task-filter", "Y"), ("verbose", 0), ("interval", 1), ("space", 0),
                                 ("ignore-gfp-wait", "N"), ("min-order", 0), ("times", -1),
@@ -116,7 +116,7 @@ def memory(stage, dice):
             while (left := end - time.monotonic()) > 0:
                 # There are new ones all the time.
                 mark_workers(int(with_workers))
-                stage.rest(min(left, 0.5))
+                this_round.rest(min(left, 0.5))
         finally:
             for folder in chosen:
                 tell(folder / "probability", 0)
@@ -124,32 +124,32 @@ def memory(stage, dice):
                 mark_workers(0)
 
 
-def unload(stage, _):
+def unload(this_round, _):
     """An administrator tries to remove the module, which is in use."""
-    with stage.fault("module", "rmmod", harmless=True):
+    with this_round.fault("module", "rmmod", harmless=True):
         done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=lab.BOUND, check=False)
+                              text=True, timeout=topology.BOUND, check=False)
         if done.returncode == 0:
-            stage.insert_module()
+            this_round.insert_module()
 
 
-def settings(stage, dice):
+def settings(this_round, dice):
     """The administrator changes his mind."""
-    side = dice.choice(stage.sides)
+    side = dice.choice(this_round.sides)
     name, values = dice.choice((("wmem", (16384, 131072, 524288)), ("rmem", (16384, 131072, 524288)),
                                 ("smcr_max_links_per_lgr", (1, 2, 4)), ("smcr_max_conns_per_lgr", (16, 255)),
                                 ("smcr_testlink_time", (1, 30)), ("limit_smc_hs", (0, 1)),
                                 ("smcr_share_buffers", (0, 1)), ("smcr_max_send_wr", (2, 48)),
                                 ("smcr_max_recv_wr", (8, 128))))
     value = dice.choice(values)
-    with stage.fault("setting", "%s=%d" % (name, value), harmless=True), lab.inside(side):
+    with this_round.fault("setting", "%s=%d" % (name, value), harmless=True), topology.inside(side):
         with contextlib.suppress(OSError):
             tell(pathlib.Path("/proc/sys/net/smc", name), value)
 
 
-def namespaces(stage, dice):
+def namespaces(this_round, dice):
     """Two more namespaces come, with devices and connections, and go while these are used."""
     # The programs in them do not belong to the streams of this round.
-    with stage.fault("namespace", "rs-x"):
+    with this_round.fault("namespace", "rs-x"):
         with contextlib.suppress(AssertionError):
-            stage.foreign(dice)
+            this_round.foreign(dice)

@@ -14,31 +14,26 @@ import time
 
 import faults
 import guests
-import lab
+import topology
 import watch
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECORD = 112
-PATIENCE = 60 if lab.SLOW == 1 else 150
-PARALLEL = 16 if lab.SLOW == 1 else 6
-LARGEST = 8 << 20 if lab.SLOW == 1 else 512 << 10
+PATIENCE = 60 if topology.SLOW == 1 else 150
+PARALLEL = 16 if topology.SLOW == 1 else 6
+LARGEST = 8 << 20 if topology.SLOW == 1 else 512 << 10
 
 
 def rxe(namespace, name, link, address):
     """Makes a soft-RoCE device and waits until it knows its IPv4 address, which no event tells."""
     words = ("rdma", "link", "add", name, "type", "rxe", "netdev", link)
-    gid = "ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in address.split("."))
 
     def there():
         # May fail as long as the old one has not gone, or memory fails.
         if not pathlib.Path("/sys/class/infiniband", name).exists():
             faults.in_ns(namespace, *words)
-        for file in pathlib.Path("/sys/class/infiniband/%s/ports/1/gids" % name).glob("*"):
-            with contextlib.suppress(OSError):
-                if file.read_text(encoding="ascii").strip().endswith(gid):
-                    return True
-        return False
-    lab.until(there, "device " + name)
+        return topology.gid_text(address) in topology.gids(name)
+    topology.until(there, "device " + name)
 
 
 class Program:
@@ -47,11 +42,11 @@ class Program:
     def __init__(self, side, *words, ready=False):
         end, other = os.pipe()
         words = [str(word) for word in words] + (["ready=%d" % other] if ready else [])
-        with lab.inside(side):
+        with topology.inside(side):
             self.process = subprocess.Popen(words, pass_fds=[other], start_new_session=True, cwd="/tmp")
         os.close(other)
         self.fd = os.pidfd_open(self.process.pid)
-        came = not ready or (select.select([end], [], [], lab.BOUND)[0] and os.read(end, 1))
+        came = not ready or (select.select([end], [], [], topology.BOUND)[0] and os.read(end, 1))
         os.close(end)
         if not came:
             self.kill()
@@ -73,8 +68,8 @@ class Program:
         os.close(self.fd)
 
 
-class Stage:
-    """What rounds have in common. Sides are names of lab.inside()."""
+class Round:
+    """What rounds have in common. Sides are names of topology.inside()."""
 
     name, sides, ipv6 = "", ("a", "b"), True
     wires, devices = (), ()
@@ -114,7 +109,7 @@ class Stage:
     @staticmethod
     def insert_module():
         """Loads the module again."""
-        lab.command("insmod", str(lab.module_file()), *lab.module_parameters())
+        topology.command("insmod", str(topology.module_file()), *topology.module_parameters())
 
     # Programs.
 
@@ -141,7 +136,7 @@ class Stage:
         of before, by their parent."""
         program = self.programs.pop(name)
         program.ask()
-        end = time.monotonic() + PATIENCE + 30 * lab.SLOW
+        end = time.monotonic() + PATIENCE + 30 * topology.SLOW
         looks = [end - PATIENCE + 4 * number for number in range(3)]
         while not program.ended(0.5):
             self.watch.look()
@@ -158,7 +153,7 @@ class Stage:
         """Ends all in good order."""
         raise NotImplementedError
 
-    def rude(self):
+    def kill_all(self):
         """Ends all at once."""
         with self.fault("killed", "all programs"):
             for program in self.programs.values():
@@ -194,13 +189,13 @@ class Stage:
         programs = []
         try:
             for name in names:
-                lab.command("ip", "netns", "add", name)
-            lab.command("ip", "link", "add", "vx", "netns", "rs-x", "type", "veth", "peer", "name", "vy",
-                        "netns", "rs-y")
+                topology.command("ip", "netns", "add", name)
+            topology.command("ip", "link", "add", "vx", "netns", "rs-x", "type", "veth", "peer", "name", "vy",
+                             "netns", "rs-y")
             for number, name in enumerate(names, 1):
-                lab.command("ip", "-n", name, "address", "add", "10.8.0.%d/24" % number, "dev",
-                            "v" + name[-1])
-                lab.command("ip", "-n", name, "link", "set", "v" + name[-1], "up")
+                topology.command("ip", "-n", name, "address", "add", "10.8.0.%d/24" % number, "dev",
+                                 "v" + name[-1])
+                topology.command("ip", "-n", name, "link", "set", "v" + name[-1], "up")
                 rxe(name, "rs_" + name[-1], "v" + name[-1], "10.8.0.%d" % number)
             words = ("ipv6=0", "patience=%d" % PATIENCE, "largest=%d" % LARGEST)
             programs.append(Program("y", HERE / "traffic", "serve", "records=%s" % (self.scratch / "y"),
@@ -255,15 +250,15 @@ class Stage:
     def end_it(self):
         """In good order, or not."""
         if self.dice.random() < 0.3:
-            self.rude()
+            self.kill_all()
             return
         self.finish()
         self.watch.look()
-        lab.until(lambda: self.watch.left()[0] == 0, "connections are left", PATIENCE)
+        topology.until(lambda: self.watch.left()[0] == 0, "connections are left", PATIENCE)
         self.watch.count()
         for name in self.devices:
             faults.tool("rdma", "link", "delete", self.rdma_name(name))
-        lab.until(lambda: self.watch.left()[1] == 0, "link groups are left", PATIENCE)
+        topology.until(lambda: self.watch.left()[1] == 0, "link groups are left", PATIENCE)
 
     def keep(self, file, name):
         """Saves records of a round."""
@@ -284,7 +279,7 @@ class Stage:
             f.write("\n")
 
 
-class Failover(Stage):
+class Failover(Round):
     """Two or more devices on each side: connections move."""
 
     name, ipv6 = "failover", False
@@ -296,12 +291,12 @@ class Failover(Stage):
         count = self.dice.choice((2, 2, 3, 4))
         self.devices = [side + str(number) for number in range(1, count + 1) for side in "ab"]
         self.wires = [("rs-r", "r" + name) for name in self.devices]
-        lab.command(HERE / "wires.sh", "up", str(count))
+        topology.command(HERE / "wires.sh", "up", str(count))
         for name in self.devices:
-            lab.command(HERE / "wires.sh", "add", name)
+            topology.command(HERE / "wires.sh", "add", name)
 
     def down(self):
-        lab.command(HERE / "wires.sh", "down")
+        topology.command(HERE / "wires.sh", "down")
 
     def add_device(self, name):
         number = int(name[1]) * 2 - (name[0] == "a")
@@ -317,7 +312,7 @@ class Failover(Stage):
         self.stop("server")
 
 
-class Beside(Stage):
+class HostileRound(Round):
     """One device on each side, IPv6, and a hostile peer beside."""
 
     name = "hostile"
@@ -327,14 +322,14 @@ class Beside(Stage):
             faults.memory, faults.memory, faults.unload, faults.settings, faults.namespaces)
 
     def up(self):
-        lab.netns("up")
+        topology.netns("up")
         for side in "ab":
             # An interface that was down has its addresses still.
             faults.in_ns("rs-" + side, "sysctl", "-qw", "net.ipv6.conf.all.keep_addr_on_down=1",
                          "net.ipv6.conf.v%s.keep_addr_on_down=1" % side)
 
     def down(self):
-        lab.netns("down")
+        topology.netns("down")
 
     def add_device(self, name):
         rxe("rs-" + name, "rs_" + name, "v" + name, "10.9.0.%d" % (" ab".index(name)))
@@ -346,7 +341,7 @@ class Beside(Stage):
         self.begin("back", "a", "serve", ready=True)
         self.begin("client2", "b", "call", "to=10.9.0.1", "to6=fd09::1", "seed=%d" % (self.seed + (1 << 40)),
                    "parallel=%d" % (PARALLEL // 3))
-        self.programs["hostile"] = Program(None, HERE / "beside.py", self.dice.getrandbits(30),
+        self.programs["hostile"] = Program(None, HERE / "hostile_traffic.py", self.dice.getrandbits(30),
                                            self.out / ("%03d.hostile.json" % self.number))
 
     def finish(self):
@@ -357,21 +352,21 @@ class Beside(Stage):
             self.stop(name)
 
 
-class Churn(Stage):
+class Churn(Round):
     """The module comes and goes under programs that do without it meanwhile."""
 
     name = "module"
     devices = ("a", "b")
     wires = (("rs-a", "va"), ("rs-b", "vb"))
-    up, down, add_device = Beside.up, Beside.down, Beside.add_device
+    up, down, add_device = HostileRound.up, HostileRound.down, HostileRound.add_device
 
     def remove(self, dice):
         """The module goes as soon as no socket holds it, and comes again."""
-        end = time.monotonic() + 10 * lab.SLOW
+        end = time.monotonic() + 10 * topology.SLOW
         while time.monotonic() < end:
             counters = self.watch.counters()
             done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.DEVNULL, timeout=lab.BOUND, check=False)
+                                  stderr=subprocess.DEVNULL, timeout=topology.BOUND, check=False)
             if done.returncode == 0:
                 self.watch.count(counters)
                 with self.fault("module", "gone", harmless=True):
@@ -390,7 +385,7 @@ class Churn(Stage):
         self.stop("churn")
 
 
-class Pair(Stage):
+class Pair(Round):
     """Two kernels, with two devices each. Each guest changes its own side only."""
 
     name, sides, ipv6 = "two kernels", (None,), True
@@ -409,10 +404,10 @@ class Pair(Stage):
             faults.tool("sysctl", "-qw", "net.ipv4.conf.%s.rp_filter=0" % dev,
                         "net.ipv4.conf.%s.arp_ignore=1" % dev, "net.ipv4.conf.%s.arp_announce=2" % dev)
         # Always the same hardware address: the other side may remember it.
-        lab.command("ip", "link", "add", "mv0", "link", "net0", "address", "02:00:00:00:78:0%d" % self.own,
-                    "type", "macvlan", "mode", "bridge")
-        lab.command("ip", "address", "add", "192.168.77.1%d/24" % self.own, "dev", "mv0")
-        lab.command("ip", "link", "set", "mv0", "up")
+        topology.command("ip", "link", "add", "mv0", "link", "net0", "address", "02:00:00:00:78:0%d" % self.own,
+                         "type", "macvlan", "mode", "bridge")
+        topology.command("ip", "address", "add", "192.168.77.1%d/24" % self.own, "dev", "mv0")
+        topology.command("ip", "link", "set", "mv0", "up")
         faults.tool("sysctl", "-qw", "net.ipv4.conf.mv0.rp_filter=0", "net.ipv4.conf.mv0.arp_ignore=1",
                     "net.ipv4.conf.mv0.arp_announce=2")
         for name in self.devices:
@@ -451,11 +446,11 @@ class Pair(Stage):
         # What is rude on one side would be an error of the harness on the other.
         self.finish()
         self.watch.look()
-        lab.until(lambda: self.watch.left()[0] == 0, "connections are left", PATIENCE)
+        topology.until(lambda: self.watch.left()[0] == 0, "connections are left", PATIENCE)
         self.watch.count()
         self.together("ended")
         self.down()
-        lab.until(lambda: self.watch.left()[1] == 0, "link groups are left", PATIENCE)
+        topology.until(lambda: self.watch.left()[1] == 0, "link groups are left", PATIENCE)
 
 
-LOCAL = (Failover, Beside, Churn)
+LOCAL = (Failover, HostileRound, Churn)

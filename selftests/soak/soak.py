@@ -14,17 +14,17 @@ import sys
 import time
 
 import guests
-import lab
 import rounds
+import topology
 import watch
 
 OUT = pathlib.Path(os.environ.get("SOAK_OUT", "/out"))
 # A round, without what it takes to begin and to end it.
-ROUND = 50 if lab.SLOW == 1 else 60
+ROUND = 50 if topology.SLOW == 1 else 60
 IN_PAIR = sys.argv[1] == "pair"
 
 
-def stage_of(number, seed):
+def round_of(number, seed):
     """The round of that number: all of it follows from the seed of the run."""
     dice = random.Random("%d/%d" % (seed, number))
     own = dice.getrandbits(60)
@@ -37,23 +37,23 @@ def stage_of(number, seed):
 
 def one_round(number, seed):
     """A round, and the module removed and loaded again."""
-    stage = stage_of(number, seed)
+    this_round = round_of(number, seed)
     begin = time.monotonic()
-    stage.run(ROUND)
+    this_round.run(ROUND)
     kept = {}
     try:
-        lab.until(lambda: lab.module_users() == 0, "the module is in use", rounds.PATIENCE)
-        lab.command("rmmod", "rdma_sock")
+        topology.until(lambda: topology.module_users() == 0, "the module is in use", rounds.PATIENCE)
+        topology.command("rmmod", "rdma_sock")
         used, slab = watch.settled_memory()
         kept = {"used": used, "slab": slab}
-        stage.insert_module()
+        this_round.insert_module()
     except AssertionError as error:
-        stage.problems.append(str(error))
-    stage.report(seconds=time.monotonic() - begin, **kept)
+        this_round.problems.append(str(error))
+    this_round.report(seconds=time.monotonic() - begin, **kept)
     print("soak: round %d (%s): %d s, %d faults%s" % (
-        number, stage.name, time.monotonic() - begin, len(stage.events),
-        "".join("; PROBLEM: " + text for text in stage.problems)))
-    return not stage.problems
+        number, this_round.name, time.monotonic() - begin, len(this_round.events),
+        "".join("; PROBLEM: " + text for text in this_round.problems)))
+    return not this_round.problems
 
 
 def goes_on(number, chosen, end):
@@ -72,12 +72,12 @@ def main():
     chosen = [int(word) for word in sys.argv[4:]]
     end = time.monotonic() + seconds
     # Whatever hangs.
-    signal.alarm(int(seconds) + 300 * lab.SLOW)
+    signal.alarm(int(seconds) + 300 * topology.SLOW)
     (OUT / "rounds.jsonl").touch()
     if IN_PAIR:
-        lab.command("rdma", "link", "delete", "rxe0", check=False)
+        topology.command("rdma", "link", "delete", "rxe0", check=False)
     number = 0
-    with lab.no_autoload():
+    with topology.no_autoload():
         while goes_on(number, chosen, end):
             if not one_round(chosen[number] if chosen else number, seed):
                 return 1

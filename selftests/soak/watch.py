@@ -7,7 +7,7 @@ import gc
 import pathlib
 import subprocess
 
-import lab
+import topology
 
 COUNTERS = ("smc_clnt_conns", "smc_srv_conns", "fallback_clnt", "fallback_srv", "aborted_clnt",
             "aborted_srv", "tx_bytes", "rx_bytes", "groups_ended")
@@ -50,7 +50,7 @@ class Watch:
         devices = {}
         for side in self.sides:
             try:
-                lines = lab.records(side, "conns")
+                lines = topology.records(side, "conns")
             except OSError:
                 # Gone with the module, or no memory to tell.
                 self.failed_looks += 1
@@ -65,13 +65,13 @@ class Watch:
         """Prints which connections there are, by which links they go, and what the devices count."""
         print("soak: %s" % why)
         for side in self.sides:
-            with contextlib.suppress(OSError), lab.inside(side):
+            with contextlib.suppress(OSError), topology.inside(side):
                 for name in "conns", "links":
                     for line in pathlib.Path("/proc/net/rdma_sock", name).read_text("ascii").splitlines():
                         if "state=" not in line or "LISTEN" not in line:
                             print("soak:   %s: %s" % (side, line))
                 done = subprocess.run(["rdma", "statistic", "show"], stdout=subprocess.PIPE, text=True,
-                                      timeout=lab.BOUND, check=False)
+                                      timeout=topology.BOUND, check=False)
                 for line in done.stdout.splitlines():
                     print("soak:   %s: %s" % (side, line))
 
@@ -86,7 +86,7 @@ class Watch:
         sums = {}
         for side in self.sides:
             try:
-                found = lab.counters(side)
+                found = topology.counters(side)
             except OSError:
                 continue
             for name, value in found.items():
@@ -102,6 +102,6 @@ class Watch:
 
     def left(self):
         """What is left of connections: (connections, link groups)."""
-        found = [lab.counters(side) for side in self.sides]
+        found = [topology.counters(side) for side in self.sides]
         return (sum(counters["active_conns"] for counters in found),
                 sum(counters["link_groups"] for counters in found))

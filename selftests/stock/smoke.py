@@ -9,9 +9,9 @@ import sys
 import threading
 
 import guests
-from guests import SERVER, PairTest, mode_is
+from guests import SERVER, PairTest, expect_mode
 from ktap import equal
-from lab import receive
+from topology import receive
 
 SIZE = 8 << 20
 
@@ -23,7 +23,7 @@ class ByRdma(PairTest):
 
     def both_ways(self, sock):
         """Sends and receives; then both tell each other what they have sent."""
-        mode_is(sock, self.want)
+        expect_mode(sock, self.want)
         out = os.urandom(SIZE)
         sender = threading.Thread(target=sock.sendall, args=(out,))
         sender.start()

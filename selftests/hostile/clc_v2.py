@@ -10,9 +10,9 @@ Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11.
 import pathlib
 import sys
 
-import lab
+import fixtures
 import messages
-import scene
+import topology
 from clc import fits
 from ktap import equal
 from messages import ACCEPT, CONFIRM, PROPOSAL, odd_values
@@ -113,28 +113,28 @@ def fields(kind, honest):
     for field, _, _ in messages.CLC2[kind]:
         message = messages.clc(kind, b"\0" * 8, 2, **honest)
         values = odd_values(message.width(field), message[field])
-        yield field, values[:3] if scene.FEW else values
+        yield field, values[:3] if fixtures.FEW else values
 
 
-def try_proposal(stage, changes):
+def try_proposal(fixture, changes):
     """A connection of the peer that begins with that Proposal."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     conn.clc(PROPOSAL, changes, version=2, **OFFER)
 
     def outcome():
-        lab.until(lambda: conn.tcp.reset or len(conn.tcp.data) >= 28 or stage.arrived(conn),
-                  "an answer", 25)
+        topology.until(lambda: conn.tcp.reset or len(conn.tcp.data) >= 28 or fixture.arrived(conn),
+                       "an answer", 25)
         if len(conn.tcp.data) >= 28 and conn.tcp.data[4] == ACCEPT:
             return "accept"
-        return stage.became(conn)
+        return fixture.outcome_of(conn)
     return outcome
 
 
-def try_confirm(stage, changes):
+def try_confirm(fixture, changes):
     """A connection of the peer that goes on to that Confirm: whether the server then speaks on the link."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     conn.clc(PROPOSAL, version=2, **OFFER)
     conn.accepted()
     equal((conn.answer["version"], len(bytes(conn.answer))), (2, 160), "version and length of Accept")
@@ -143,19 +143,19 @@ def try_confirm(stage, changes):
     conn.clc(CONFIRM, changes, version=2, first=1, **conn.end_point(), **AGREED, **LIST)
 
     def outcome():
-        lab.until(lambda: conn.tcp.reset or conn.group.qp.heard or stage.arrived(conn), "an end", 25)
+        topology.until(lambda: conn.tcp.reset or conn.group.qp.heard or fixture.arrived(conn), "an end", 25)
         if conn.group.qp.heard:
             conn.tcp.abort()
             return "link"
-        return stage.became(conn)
+        return fixture.outcome_of(conn)
     return outcome
 
 
-def try_accept(stage, changes):
+def try_accept(fixture, changes):
     """A connection of ours to a server that answers by that Accept: whether a Confirm follows."""
-    conn, listener = stage.another_peer().new(), Listener(stage.host)
+    conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
-    stage.accepted[listener.port] = sock
+    fixture.accepted[listener.port] = sock
     conn.proposed(listener)
     equal(conn.answer["version"], 2, "version of the Proposal")
     conn.use(None)
@@ -164,13 +164,13 @@ def try_accept(stage, changes):
     def outcome():
         def answered():
             return conn.tcp.reset or conn.tcp.fin or len(conn.tcp.data) >= 28
-        stage.host.wait(answered, "an answer", 30)
+        fixture.host.wait(answered, "an answer", 30)
         if len(conn.tcp.data) >= 68 and conn.tcp.data[4] == CONFIRM:
             conn.tcp.abort()
             return "confirm"
         if settled(sock, 25) != "none":
             return RESET
-        mode, reason = lab.mode("b", sock)
+        mode, reason = topology.mode("b", sock)
         return "%s %08x" % (mode, reason)
     return outcome
 
@@ -182,37 +182,37 @@ def matches(got, want):
 
 def each_value(make, expect, field, values):
     """Tries all values at the same time."""
-    def test(stage, _):
+    def test(fixture, _):
         offers()
-        tries = [(value, make(stage, {field: value})) for value in values]
+        tries = [(value, make(fixture, {field: value})) for value in values]
         wrong = []
         for value, outcome in tries:
             got, want = outcome(), expect(field, value)
             if not matches(got, want):
                 wrong.append("%s %#x: %s, not %s" % (field, value, got, want))
-        equal(wrong, [], "outcomes (%s)" % stage.difference())
+        equal(wrong, [], "outcomes (%s)" % fixture.difference())
     return test
 
 
 def offers():
     """Our side has a name in common with the peer."""
-    with lab.inside("b"):
+    with topology.inside("b"):
         pathlib.Path("/proc/thread-self/net/rdma_sock/ueids").write_bytes(UEID.rstrip() + b"\n")
 
 
-def honest(stage, _):
+def honest(fixture, _):
     """Nothing is changed: each step is followed by the next, or the rest of this proves nothing."""
     offers()
     for make, want in ((try_proposal, "accept"), (try_confirm, "link"), (try_accept, "confirm")):
-        equal(make(stage, {})(), want, "outcome")
+        equal(make(fixture, {})(), want, "outcome")
 
 
 def cut(make, size, want):
     """A message that ends anywhere, and nothing more comes: nobody waits for ever."""
-    def test(stage, _):
+    def test(fixture, _):
         offers()
-        for outcome in [make(stage, lambda octets, n=n: octets[:n])
-                        for n in range(8, size, 64 if scene.FEW else 16)]:
+        for outcome in [make(fixture, lambda octets, n=n: octets[:n])
+                        for n in range(8, size, 64 if fixtures.FEW else 16)]:
             got = outcome()
             equal(got.split()[0] in want, True, "outcome %s" % got)
     return test
@@ -220,7 +220,7 @@ def cut(make, size, want):
 
 def names(count, wanted):
     """A Proposal with so many names, of which the last is the common one."""
-    def test(stage, _):
+    def test(fixture, _):
         offers()
         others = b"".join((b"NAME%d" % n).ljust(32) for n in range(count - 1))
 
@@ -229,7 +229,7 @@ def names(count, wanted):
             octets[80] = count
             octets[5:7] = len(octets).to_bytes(2, "big")
             return bytes(octets)
-        equal(matches(try_proposal(stage, longer)(), wanted), True, "outcome of %d names" % count)
+        equal(matches(try_proposal(fixture, longer)(), wanted), True, "outcome of %d names" % count)
     return test
 
 
@@ -250,4 +250,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -9,10 +9,10 @@ Covers SMCR-RMB-10, RMB-12..16, CDC-07, CDC-57, DEP-1, TST-133.
 
 import sys
 
-import honest
-import lab
-import scene
-from arena import Arena, carries, is_over
+import baseline
+import fixtures
+import topology
+from hostile_peer import HostilePeer, expect_data, expect_error
 from ktap import equal
 from messages import BLOCKED
 from peer import EYE_CATCHER
@@ -21,7 +21,7 @@ BYTES = 4
 DESTROYED = "violation_eye_catcher_destroyed"
 
 
-def untouched(peer):
+def expect_untouched(peer):
     """Fails unless the eye catchers of the peer are there."""
     for conn in peer.connections:
         equal(bytes(conn.memory.octets[:BYTES]), EYE_CATCHER, "eye catcher of the peer")
@@ -29,27 +29,27 @@ def untouched(peer):
 
 def carried(role):
     """Several elements full of data go both ways, by two connections of a link."""
-    def test(stage, peer):
+    def test(fixture, peer):
         peer.origin = BYTES
-        role(stage, peer)
+        role(fixture, peer)
         equal(len(peer.connections), 2, "connections")
-        untouched(peer)
-        stage.counts(**{DESTROYED: 0})
+        expect_untouched(peer)
+        fixture.expect_counters(**{DESTROYED: 0})
     return test
 
 
 def full(role):
     """All of an element but the eye catcher can be written before anything is read."""
-    def test(stage, _):
-        arena = Arena(stage, role, BYTES)
-        conn, sock = arena.connection()
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role, BYTES)
+        conn, sock = hostile.connection()
         for number in range(3):
-            data = lab.known("full %d" % number, conn.size() - BYTES)
+            data = topology.known("full %d" % number, conn.size() - BYTES)
             conn.write(data, producer_flags=BLOCKED)
-            equal(lab.receive(sock, len(data)) == data, True, "a full element")
+            equal(topology.receive(sock, len(data)) == data, True, "a full element")
             conn.host.wait(lambda: conn.position(conn.consumed) == conn.sent, "it is consumed")
-        carries(conn, sock)
-        untouched(arena.peer)
+        expect_data(conn, sock)
+        expect_untouched(hostile.peer)
         sock.close()
     return test
 
@@ -57,28 +57,28 @@ def full(role):
 def destroyed(role, offset, size):
     """The peer writes over a part of the eye catcher: that connection is reset, at its next message,
     the other one on the link is not."""
-    def test(stage, _):
-        arena = Arena(stage, role, BYTES)
-        conn, sock = arena.connection()
-        beside = arena.connection()
-        carries(conn, sock)
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role, BYTES)
+        conn, sock = hostile.connection()
+        beside = hostile.connection()
+        expect_data(conn, sock)
         conn.group.qp.write(conn.base() + offset, conn.theirs["rkey"], bytes(size))
         conn.write(b"never to be seen")
-        is_over(sock)
-        carries(*beside)
-        stage.counts(**{DESTROYED: 1})
+        expect_error(sock)
+        expect_data(*beside)
+        fixture.expect_counters(**{DESTROYED: 1})
         for end in sock, beside[1]:
             end.close()
         # Who gets the element next finds an eye catcher again.
-        another, last = arena.connection()
-        carries(another, last)
+        another, last = hostile.connection()
+        expect_data(another, last)
         last.close()
     return test
 
 
 def cases():
     """All of it."""
-    for name, role in ("server", honest.client), ("client", honest.server):
+    for name, role in ("server", baseline.client), ("client", baseline.server):
         yield "%s.carried" % name, carried(role)
         yield "%s.full" % name, full(name)
         for offset, size in (0, BYTES), (0, 1), (BYTES - 1, 1):
@@ -86,4 +86,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -8,9 +8,9 @@ import socket
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import all_gone, command, exchange, is_smc, is_tcp, pair
+from topology import all_gone, command, exchange, expect_smc, expect_tcp, pair
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 SYN = "tcp flags & (syn | ack) == syn"
@@ -56,32 +56,32 @@ class Rules:
 
 def connection(family, check, size=100000):
     """One connection is as it should be, and carries data."""
-    before = lab.counter("a", "tx_bytes")
+    before = topology.counter("a", "tx_bytes")
     client, server = pair(family)
     check(client, server)
     exchange(client, server, size)
-    equal(lab.counter("a", "tx_bytes") - before, size if check is is_smc else 0, "bytes by RDMA")
+    equal(topology.counter("a", "tx_bytes") - before, size if check is expect_smc else 0, "bytes by RDMA")
     client.close()
     server.close()
 
 
 def nothing_special(family):
     """The reference."""
-    connection(family, is_smc)
+    connection(family, expect_smc)
 
 
 def first_syn_is_lost(family):
     """The repeated SYN has the option as well."""
     # TCP-10, AMB-37, TST-102.
     with Rules("b", SYN + " counter name hit numgen inc mod 1000 0 drop") as rules:
-        connection(family, is_smc)
+        connection(family, expect_smc)
         equal(rules.hits() >= 2, True, "SYNs")
 
 
 def first_syn_ack_is_lost(family):
     """The repeated SYN-ACK, too."""
     with Rules("a", SYN_ACK + " counter name hit numgen inc mod 1000 0 drop") as rules:
-        connection(family, is_smc)
+        connection(family, expect_smc)
         equal(rules.hits() >= 2, True, "SYN-ACKs")
 
 
@@ -91,9 +91,9 @@ def option_is_removed_from_the_syn(family):
     # A statement removes one option, and there may be another of the same kind before.
     with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254 "
                "reset tcp option 254" % SYN) as rules:
-        connection(family, is_tcp)
+        connection(family, expect_tcp)
         equal(rules.hits(), 1, "SYNs with the option")
-    connection(family, is_smc)
+    connection(family, expect_smc)
 
 
 def option_is_removed_from_the_syn_ack(family):
@@ -102,11 +102,11 @@ def option_is_removed_from_the_syn_ack(family):
     # TCP-18, FBK-03, TST-101.
     data = b"not a word of SMC, and longer than its header"
     with Rules("a", "%s tcp option 254 exists counter name hit reset tcp option 254" %
-               SYN_ACK) as rules, lab.listener("b", family) as listening:
-        client = lab.new_socket("a", family)
+               SYN_ACK) as rules, topology.listener("b", family) as listening:
+        client = topology.new_socket("a", family)
         client.settimeout(20)
         client.connect(listening.getsockname())
-        equal(lab.mode("a", client)[0], "tcp", "mode of the client")
+        equal(topology.mode("a", client)[0], "tcp", "mode of the client")
         client.sendall(data)
         equal(rules.hits(), 1, "SYN-ACKs with the option")
         listening.settimeout(1)
@@ -114,13 +114,13 @@ def option_is_removed_from_the_syn_ack(family):
         if listening in readable:
             server, _ = listening.accept()
             server.settimeout(20)
-            equal(lab.receive(server, len(data)), data, "data")
+            equal(topology.receive(server, len(data)), data, "data")
             server.close()
             equal(client.recv(1), b"", "end")
         else:
-            equal(lab.error_of(client.recv, 1), "ECONNRESET", "error")
+            equal(topology.error_of(client.recv, 1), "ECONNRESET", "error")
         client.close()
-    connection(family, is_smc)
+    connection(family, expect_smc)
 
 
 def cookies(family):
@@ -129,10 +129,10 @@ def cookies(family):
     sysctl = ("ip", "netns", "exec", "rs-b", "sysctl", "-qw")
     command(*sysctl, "net.ipv4.tcp_syncookies=2")
     try:
-        connection(family, is_tcp)
+        connection(family, expect_tcp)
     finally:
         command(*sysctl, "net.ipv4.tcp_syncookies=1")
-    connection(family, is_smc)
+    connection(family, expect_smc)
 
 
 def plain_connections_have_no_option(family):
@@ -153,7 +153,7 @@ def only_two_segments_have_the_option(family):
     # TCP-10, TCP-11, TCP-15, AMB-05.
     with Rules("b", "tcp option 254 exists counter name hit") as rules, \
             Rules("a", "tcp option 254 exists counter name hit") as back:
-        connection(family, is_smc)
+        connection(family, expect_smc)
         equal((rules.hits(), back.hits()), (1, 1), "segments with the option")
 
 
@@ -175,8 +175,8 @@ def tests():
 
 def main():
     """All tests."""
-    lab.need_module()
-    lab.netns("up")
+    topology.need_module()
+    topology.netns("up")
     return ktap.run(list(tests()))
 
 

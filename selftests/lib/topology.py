@@ -148,12 +148,12 @@ def mode(side, sock):
     return "none", 0
 
 
-def is_smc(client, server):
+def expect_smc(client, server):
     """Fails unless both ends go by RDMA."""
     ktap.equal((mode("a", client)[0], mode("b", server)[0]), ("smc", "smc"), "modes")
 
 
-def is_tcp(client, server):
+def expect_tcp(client, server):
     """Fails if one end goes by RDMA."""
     for side, sock in (("a", client), ("b", server)):
         ktap.equal(mode(side, sock)[0] == "smc", False, "%s is SMC" % side)
@@ -182,7 +182,7 @@ def exchange(client, server, size=200000):
                                                             "data to the client")))
     ktap.equal(receive(server, size) == there, True, "data to the server")
     server.sendall(back)
-    child.ends_well()
+    child.expect_success()
 
 
 class Child:
@@ -236,7 +236,7 @@ class Child:
             self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.status
 
-    def ends_well(self, seconds=BOUND):
+    def expect_success(self, seconds=BOUND):
         """Fails unless it ends with success, in time."""
         ktap.equal(self.wait(seconds), 0, "status of the process")
 
@@ -248,6 +248,36 @@ def until(condition, what, seconds=BOUND):
         if time.monotonic() > end:
             raise AssertionError("%s: not in %d s" % (what, seconds))
         time.sleep(0.02)
+
+
+def gid_text(address):
+    """An IPv4 or IPv6 address in the form of the address list of an RDMA device."""
+    if ":" in address:
+        octets = socket.inet_pton(socket.AF_INET6, address)
+    else:
+        octets = bytes(10) + b"\xff\xff" + socket.inet_aton(address)
+    return ":".join(octets[n:n + 2].hex() for n in range(0, 16, 2))
+
+
+def gids(device):
+    """The address list of an RDMA device, without entries that cannot be read."""
+    found = []
+    for file in pathlib.Path("/sys/class/infiniband/%s/ports/1/gids" % device).glob("*"):
+        with contextlib.suppress(OSError):
+            found.append(file.read_text(encoding="ascii").strip())
+    return found
+
+
+def await_gid(device, address):
+    """Waits until an RDMA device has an address. Its list follows the network device with a delay."""
+    until(lambda: gid_text(address) in gids(device), "address %s of %s" % (address, device))
+
+
+def await_own_gid(address):
+    """Waits until any RDMA device has an address."""
+    devices = pathlib.Path("/sys/class/infiniband")
+    until(lambda: any(gid_text(address) in gids(device.name) for device in devices.glob("*")),
+          "address %s of an RDMA device" % address)
 
 
 @contextlib.contextmanager

@@ -2,9 +2,9 @@
 """Connections that stay with TCP: that they work, that no byte goes by RDMA, and that both sides
 count the reason."""
 
-import lab
+import topology
 from ktap import equal
-from lab import exchange, is_smc, is_tcp
+from topology import exchange, expect_smc, expect_tcp
 
 PEER_NO_SMC = 0x03010000
 IPSEC = 0x03020000
@@ -17,26 +17,26 @@ class Watch:
     """The counters of both sides, from now on."""
 
     def __init__(self):
-        self.before = {side: lab.counters(side) for side in "ab"}
+        self.before = {side: topology.counters(side) for side in "ab"}
 
     def grown(self, side, name):
         """By how much a counter has grown."""
-        return lab.counter(side, name) - self.before[side].get(name, 0)
+        return topology.counter(side, name) - self.before[side].get(name, 0)
 
 
 def over():
     """No connection goes by RDMA any more. A listener may still be there."""
-    lab.until(lambda: all(lab.counter(side, "active_conns") == 0 for side in "ab"),
-              "connections are left")
+    topology.until(lambda: all(topology.counter(side, "active_conns") == 0 for side in "ab"),
+                   "connections are left")
 
 
 def stays_tcp(client, server, reasons, watch):
     """The connection is TCP, counted with these reasons (client, server; None: is not known
     there)."""
-    is_tcp(client, server)
+    expect_tcp(client, server)
     for side, sock, reason in zip("ab", (client, server), reasons):
         if reason is not None:
-            equal("%#010x" % lab.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
+            equal("%#010x" % topology.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
             name = "fallback_reason_%08x" % reason
             equal(watch.grown(side, name), 1, name + " at " + side)
     exchange(client, server)
@@ -49,7 +49,7 @@ def stays_tcp(client, server, reasons, watch):
 
 def goes_by_rdma(client, server):
     """The connection is SMC and carries data."""
-    is_smc(client, server)
+    expect_smc(client, server)
     exchange(client, server)
     client.close()
     server.close()

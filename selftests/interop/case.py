@@ -16,9 +16,9 @@ import sys
 
 import csmc
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import known, receive
+from topology import known, receive
 
 GUEST = os.environ.get("GUEST", "")
 ADDRESSES = {"a": "192.168.77.1", "b": "192.168.77.2"}
@@ -48,11 +48,8 @@ def need_both():
 
 
 def await_address():
-    """The RDMA device knows the address of this guest."""
-    own = ADDRESSES[GUEST].split(".")
-    gid = "0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x" % tuple(int(part) for part in own)
-    lab.until(lambda: gid in lab.command("sh", "-c", "cat /sys/class/infiniband/*/ports/1/gids/* "
-                                         "2>/dev/null", check=False), "address of the RDMA device")
+    """Waits until an RDMA device of this guest has the guest's address."""
+    topology.await_own_gid(ADDRESSES[GUEST])
 
 
 def set_ueids(names):
@@ -75,7 +72,7 @@ def groups():
     """This side's groups: sorted (role, connections, links with their peers)."""
     if OURS:
         found = {}
-        for line in lab.records(None, "links"):
+        for line in topology.records(None, "links"):
             if line["state"] != "active":
                 continue
             group = found.setdefault(line["lgr"], [line["role"], 0, []])
@@ -106,14 +103,14 @@ def agree(moment):
         if sync("%s.same.%d" % (moment, attempt), str(got == want)) == "True" and got == want:
             return
         # A connection that ends is not counted on both sides at the same moment.
-        lab.time.sleep(0.1)
+        topology.time.sleep(0.1)
     raise AssertionError("groups: %r here, %r there" % (got, theirs))
 
 
 def all_fallbacks():
     """Why connections of this side have fallen back: codes as in /proc, with their counts."""
     if OURS:
-        return {name.rpartition("_")[2]: count for name, count in lab.counters(None).items()
+        return {name.rpartition("_")[2]: count for name, count in topology.counters(None).items()
                 if name.startswith("fallback_reason_")}
     return {"%08x" % code: count for code, count in csmc.Family().reasons().items()}
 
@@ -126,7 +123,7 @@ def fallbacks(reason):
 def carried():
     """How many connections of this side are carried by SMC now."""
     if OURS:
-        return sum(line["mode"] == "smc" for line in lab.records(None, "conns"))
+        return sum(line["mode"] == "smc" for line in topology.records(None, "conns"))
     return sum(group["conns"] for group in csmc.Family().groups())
 
 
@@ -153,9 +150,9 @@ def error_name(function, *args):
 def both_ways(sock, mine, theirs, size):
     """Sends and receives that much at the same time; the data is known by its seed."""
     want = known(theirs, size)
-    child = lab.Child(lambda: sock.sendall(known(mine, size)))
+    child = topology.Child(lambda: sock.sendall(known(mine, size)))
     equal(receive(sock, size) == want, True, "%d bytes" % size)
-    child.ends_well()
+    child.expect_success()
 
 
 class Case:
@@ -170,9 +167,9 @@ class Case:
 
     def new_socket(self):
         """A socket of this side, not bound."""
-        sock = lab.new_socket(None, socket.AF_INET, self.smc[self.role])
+        sock = topology.new_socket(None, socket.AF_INET, self.smc[self.role])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.settimeout(lab.BOUND)
+        sock.settimeout(topology.BOUND)
         return sock
 
     def connect(self, sock=None):
@@ -185,7 +182,7 @@ class Case:
     def accept(listening):
         """A connection from the client."""
         sock, _ = listening.accept()
-        sock.settimeout(lab.BOUND)
+        sock.settimeout(topology.BOUND)
         return sock
 
     def meet(self, moment, data=""):
@@ -201,7 +198,7 @@ class Case:
     def run(self):
         """This side of the case."""
         listening = None
-        with lab.bounded(self.bound):
+        with topology.bounded(self.bound):
             set_ueids(self.ueids["ours" if OURS else "c"])
             if self.role == "server":
                 listening = self.listen(self.new_socket())

@@ -8,8 +8,8 @@ import socket
 import struct
 import threading
 
-import lab
 import messages
+import topology
 
 ETH_P_ALL = 3
 # For local experiments: tells that all before it was seen.
@@ -93,11 +93,11 @@ class Wire(threading.Thread):
 
     def __init__(self, side="a"):
         super().__init__(daemon=True)
-        with lab.inside(side):
+        with topology.inside(side):
             self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)    # SO_RCVBUFFORCE
             self.sock.bind(("v" + side, ETH_P_ALL))
-        with lab.inside(side):
+        with topology.inside(side):
             self.marks = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             self.marks.bind(("v" + side, 0))
         self.marked = threading.Semaphore(0)
@@ -118,7 +118,7 @@ class Wire(threading.Thread):
     def flush(self):
         """Waits until all that was sent before has been seen."""
         self.marks.send(bytes(12) + struct.pack("!H", ETH_P_MARK) + bytes(46))
-        if not self.marked.acquire(timeout=lab.BOUND):
+        if not self.marked.acquire(timeout=topology.BOUND):
             raise AssertionError("the wire is dead")
 
     def run(self):

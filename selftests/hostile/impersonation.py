@@ -3,16 +3,15 @@
 """A liar that takes the name of another host, or names its link, harms nobody but itself."""
 
 import contextlib
-import pathlib
 import socket
 import struct
 import sys
 import time
 
+import fixtures
 import ktap
-import lab
 import raw
-import scene
+import topology
 from ktap import equal
 from messages import ACCEPT, DECLINE, PROPOSAL, read_clc
 from peer import Peer, connecting, settled
@@ -23,25 +22,25 @@ ETH_P_ALL = 0x0003
 
 def ends(client, server):
     """Two new connected sockets of these sides."""
-    with lab.listener(server) as listening:
-        one = lab.new_socket(client)
-        one.settimeout(lab.BOUND)
+    with topology.listener(server) as listening:
+        one = topology.new_socket(client)
+        one.settimeout(topology.BOUND)
         one.connect(listening.getsockname())
-        listening.settimeout(lab.BOUND)
+        listening.settimeout(topology.BOUND)
         other, _ = listening.accept()
-        other.settimeout(lab.BOUND)
+        other.settimeout(topology.BOUND)
     for side, sock in ((client, one), (server, other)):
-        equal(lab.mode(side, sock)[0], "smc", "mode in " + side)
+        equal(topology.mode(side, sock)[0], "smc", "mode in " + side)
     return one, other
 
 
 @contextlib.contextmanager
 def heard(kind):
     """A function that gives the CLC message of that kind that was on the wire meanwhile."""
-    with lab.inside("b"):
+    with topology.inside("b"):
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     wire.bind(("vb", ETH_P_ALL))
-    wire.settimeout(lab.BOUND)
+    wire.settimeout(topology.BOUND)
 
     def message():
         while True:
@@ -57,42 +56,30 @@ def heard(kind):
 def name_of_a():
     """The peer ID that host a shows in a Proposal."""
     with heard(PROPOSAL) as message:
-        client, server = lab.pair()
-        lab.is_smc(client, server)
+        client, server = topology.pair()
+        topology.expect_smc(client, server)
         name = message().raw("peer")
     client.close()
     server.close()
-    lab.all_gone()
+    topology.all_gone()
     return name
 
 
 def forget_each_other():
     """No link group is left between a and b."""
-    lab.command("rdma", "link", "delete", "rs_a")
-    lab.until(lambda: not lab.records("b", "links"), "link groups are left")
-    lab.command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", "rs_a", "type", "rxe",
-                "netdev", "va")
-    gids = pathlib.Path("/sys/class/infiniband/rs_a/ports/1/gids")
-    mine = "0000:0000:0000:0000:0000:ffff:0a09:0001"
-
-    def known():
-        texts = []
-        for gid in gids.iterdir():
-            try:
-                texts.append(gid.read_text(encoding="ascii").strip())
-            except OSError:
-                # An empty place.
-                continue
-        return mine in texts
-    lab.until(known, "rs_a gets its address")
+    topology.command("rdma", "link", "delete", "rs_a")
+    topology.until(lambda: not topology.records("b", "links"), "link groups are left")
+    topology.command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", "rs_a", "type", "rxe",
+                     "netdev", "va")
+    topology.await_gid("rs_a", "10.9.0.1")
 
 
 def liar_delays_nobody():
     """First contact of the host whose name was taken succeeds while the liar stalls."""
-    lab.netns("up")
+    topology.netns("up")
     name = name_of_a()
     forget_each_other()
-    with raw.Host() as host, lab.listener("b") as listening:
+    with raw.Host() as host, topology.listener("b") as listening:
         liar = Peer(host)
         conn = liar.new()
         conn.connect(listening.getsockname()[1])
@@ -100,44 +87,44 @@ def liar_delays_nobody():
         conn.accepted()
         equal(conn.first, True, "first contact of the liar")
         begin = time.monotonic()
-        client, server = lab.pair()
+        client, server = topology.pair()
         took = time.monotonic() - begin
-        lab.is_smc(client, server)
-        lab.exchange(client, server)
-        equal(took < (30 if scene.FEW else 3), True, "first contact took %.1f s" % took)
+        topology.expect_smc(client, server)
+        topology.exchange(client, server)
+        equal(took < (30 if fixtures.FEW else 3), True, "first contact took %.1f s" % took)
         # The liar is still where it was.
         equal(conn.tcp.reset, False, "the liar's connection is reset")
         client.close()
         server.close()
         liar.leave()
         liar.end()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def groups():
     """The numbers of the link groups of b with a."""
-    return {line["lgr"] for line in lab.records("b", "links")
+    return {line["lgr"] for line in topology.records("b", "links")
             if line["peer_gid"].endswith(":a09:1")}
 
 
 @contextlib.contextmanager
-def bystanders():
+def background_connection():
     """A connection from b to a, and what a said in its Accept. It carries data at the end as at the
     beginning, its link group is the only one with a, and others still join that."""
-    lab.netns("up")
+    topology.netns("up")
     with heard(ACCEPT) as message:
         client, server = ends("b", "a")
         accept = message()
-    lab.exchange(client, server)
+    topology.exchange(client, server)
     before, = groups()
     yield accept
-    lab.exchange(client, server)
+    topology.exchange(client, server)
     another = ends("b", "a")
-    lab.exchange(*another)
+    topology.exchange(*another)
     equal(groups(), {before}, "link groups with a")
     for sock in (client, server, *another):
         sock.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def names_a(accept, *fields):
@@ -159,11 +146,11 @@ def liar_server(host, accept, first, *fields):
 
 def first_contact_with_the_link_of_another():
     """A server says F=1 and names the link of another host: the link stays."""
-    with bystanders() as accept, raw.Host() as host:
+    with background_connection() as accept, raw.Host() as host:
         liar, conn, sock = liar_server(host, accept, 1)
         conn.confirmed()
         # The bystander's group is as it was, while the liar's is being formed.
-        equal({line["state"] for line in lab.records("b", "links")
+        equal({line["state"] for line in topology.records("b", "links")
                if line["qpn"] != hex(conn.answer["qpn"])}, {"active"}, "links with a")
         sock.close()
         liar.leave()
@@ -172,14 +159,14 @@ def first_contact_with_the_link_of_another():
 
 def decline_to_a_link_of_another(*fields, **others):
     """A server says F=0 and names the link of another host, and an element."""
-    with bystanders() as accept, raw.Host() as host:
+    with background_connection() as accept, raw.Host() as host:
         liar, conn, sock = liar_server(host, accept, 0, *fields)
         answer = conn.heard()
         equal(answer["type"], DECLINE, "answer to the liar")
         # It does not say that the link is unknown: another host may have said the truth.
         equal(answer["first"], others.get("out_of_sync", 0), "out of sync")
         equal(settled(sock), "none", "connect")
-        equal(lab.mode("b", sock)[0], "tcp", "mode")
+        equal(topology.mode("b", sock)[0], "tcp", "mode")
         sock.close()
         liar.leave()
         liar.end()
@@ -202,14 +189,14 @@ def element_of_another():
 
 def name_of_another_in_a_proposal():
     """A client takes the name of another host: it does not get into the group with that."""
-    lab.netns("up")
+    topology.netns("up")
     with heard(PROPOSAL) as message:
         client, server = ends("a", "b")
         name = message()["peer"]
-    lab.exchange(client, server)
+    topology.exchange(client, server)
     before, = groups()
-    qpns = {int(line["qpn"], 0) for line in lab.records("b", "links")}
-    with raw.Host() as host, lab.listener("b") as listening:
+    qpns = {int(line["qpn"], 0) for line in topology.records("b", "links")}
+    with raw.Host() as host, topology.listener("b") as listening:
         for _ in range(3):
             liar = Peer(host)
             conn = liar.new()
@@ -221,17 +208,17 @@ def name_of_another_in_a_proposal():
             conn.decline({"first": 1, "peer": name})
             liar.leave()
             liar.end()
-        lab.exchange(client, server)
+        topology.exchange(client, server)
         another = ends("a", "b")
-        lab.exchange(*another)
+        topology.exchange(*another)
         equal(groups(), {before}, "link groups with a")
         for sock in (client, server, *another):
             sock.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 if __name__ == "__main__":
-    lab.need_module()
+    topology.need_module()
     sys.exit(ktap.run([liar_delays_nobody, first_contact_with_the_link_of_another,
                        unknown_buffer_on_the_link_of_another,
                        buffer_of_another_at_another_address, element_of_another,

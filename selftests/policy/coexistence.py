@@ -7,10 +7,10 @@ import ssl
 import sys
 
 import ktap
-import lab
-from decline import PEER_NO_SMC, Watch, goes_by_rdma, over, stays_tcp
+import topology
+from fallback import PEER_NO_SMC, Watch, goes_by_rdma, over, stays_tcp
 from ktap import Skip, equal
-from lab import Child, all_gone, command, is_smc, known, pair
+from topology import Child, all_gone, command, expect_smc, known, pair
 
 KEY = b"a key that both have"
 
@@ -20,11 +20,11 @@ def tls():
     # SEC-07, TCR-10, TST-147.
     if not hasattr(ssl.SSLContext, "set_psk_client_callback"):
         raise Skip("python has no TLS with shared keys")
-    lab.netns("up")
+    topology.netns("up")
     size = 300000
     client, server = pair()
-    is_smc(client, server)
-    before = lab.counter("a", "tx_bytes")
+    expect_smc(client, server)
+    before = topology.counter("a", "tx_bytes")
 
     def serve():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -52,13 +52,13 @@ def tls():
         while len(data) < size:
             data += secure.recv(65536)
         equal(data == known("tls", size)[::-1], True, "data")
-        equal(lab.mode("a", secure)[0], "smc", "mode")
-        equal(lab.counter("a", "tx_bytes") - before > size, True, "bytes by RDMA")
+        equal(topology.mode("a", secure)[0], "smc", "mode")
+        equal(topology.counter("a", "tx_bytes") - before > size, True, "bytes by RDMA")
         try:
             secure.unwrap()
         except (OSError, ssl.SSLError):
             pass
-    child.ends_well()
+    child.expect_success()
     all_gone()
 
 
@@ -66,21 +66,21 @@ def both_directions():
     """A host that is the client of one connection and the server of another has two link groups with
     the same peer."""
     # LGR-17, TST-116.
-    lab.netns("up")
+    topology.netns("up")
     one = pair()
-    is_smc(*one)
-    with lab.listener("a") as listening:
-        client = lab.new_socket("b")
+    expect_smc(*one)
+    with topology.listener("a") as listening:
+        client = topology.new_socket("b")
         client.connect(listening.getsockname())
         server, _ = listening.accept()
-    equal((lab.mode("b", client)[0], lab.mode("a", server)[0]), ("smc", "smc"), "modes")
+    equal((topology.mode("b", client)[0], topology.mode("a", server)[0]), ("smc", "smc"), "modes")
     for side in "ab":
-        equal(sorted(line["role"] for line in lab.records(side, "links")), ["client", "server"],
+        equal(sorted(line["role"] for line in topology.records(side, "links")), ["client", "server"],
               "roles of " + side)
     client.sendall(b"from b")
     one[0].sendall(b"from a")
-    equal(lab.receive(server, 6), b"from b", "data")
-    equal(lab.receive(one[1], 6), b"from a", "data")
+    equal(topology.receive(server, 6), b"from b", "data")
+    equal(topology.receive(one[1], 6), b"from a", "data")
     for sock in (*one, client, server):
         sock.close()
     all_gone()
@@ -109,15 +109,15 @@ class Rules:
 def filter_refuses():
     """A rule that refuses the connection refuses it, though RDMA would work."""
     # SEC-04.
-    lab.netns("up")
-    with lab.listener() as listening:
+    topology.netns("up")
+    with topology.listener() as listening:
         port = listening.getsockname()[1]
         with Rules("b", "input priority 0", "tcp dport %d reject with tcp reset" % port):
-            client = lab.new_socket("a")
-            client.settimeout(lab.BOUND)
-            equal(lab.error_of(client.connect, listening.getsockname()), "ECONNREFUSED", "connect")
+            client = topology.new_socket("a")
+            client.settimeout(topology.BOUND)
+            equal(topology.error_of(client.connect, listening.getsockname()), "ECONNREFUSED", "connect")
             client.close()
-        client = lab.new_socket("a")
+        client = topology.new_socket("a")
         client.connect(listening.getsockname())
         server, _ = listening.accept()
         goes_by_rdma(client, server)
@@ -126,17 +126,17 @@ def filter_refuses():
 def filter_counts():
     """Rules see the set-up of a connection and its end, and nothing of its data."""
     # SEC-04, SEC-05, TCR-01.
-    lab.netns("up")
-    with lab.listener() as listening:
+    topology.netns("up")
+    with topology.listener() as listening:
         port = listening.getsockname()[1]
         with Rules("b", "input priority 0", "tcp dport %d counter" % port) as rules:
-            client = lab.new_socket("a")
+            client = topology.new_socket("a")
             client.connect(listening.getsockname())
             server, _ = listening.accept()
-            is_smc(client, server)
+            expect_smc(client, server)
             client.sendall(bytes(100000))
-            server.settimeout(lab.BOUND)
-            equal(len(lab.receive(server, 100000)), 100000, "received")
+            server.settimeout(topology.BOUND)
+            equal(len(topology.receive(server, 100000)), 100000, "received")
             client.close()
             server.close()
             over()
@@ -149,16 +149,16 @@ def filter_counts():
 def filter_keeps_with_tcp():
     """An administrator keeps connections where filters see them by taking the option out."""
     # SEC-04, TCP-18, FBK-03, TST-101.
-    lab.netns("up")
-    with lab.listener() as listening, lab.listener() as other:
+    topology.netns("up")
+    with topology.listener() as listening, topology.listener() as other:
         port = listening.getsockname()[1]
         with Rules("b", "prerouting priority -300", "tcp dport %d reset tcp option 254" % port):
             watch = Watch()
-            client = lab.new_socket("a")
+            client = topology.new_socket("a")
             client.connect(listening.getsockname())
             server, _ = listening.accept()
             stays_tcp(client, server, (PEER_NO_SMC, PEER_NO_SMC), watch)
-            client = lab.new_socket("a")
+            client = topology.new_socket("a")
             client.connect(other.getsockname())
             server, _ = other.accept()
             goes_by_rdma(client, server)
@@ -166,7 +166,7 @@ def filter_keeps_with_tcp():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([tls, both_directions, filter_refuses, filter_counts, filter_keeps_with_tcp])
 
 

@@ -13,25 +13,25 @@ import sys
 import threading
 
 import ktap
-import lab
 import raw
+import topology
 from ktap import equal
 from peer import Peer
 
 # A bystander that takes longer for a round has been disturbed.
 ROUND = 20
 # In a kernel full of checkers a part of the values has to do.
-FEW = lab.SLOW > 1
+FEW = topology.SLOW > 1
 
 
-class Bystander:
+class BackgroundTraffic:
     """A connection of two honest sockets that carries data all the time, and checks it."""
 
     def __init__(self):
         self.shared = mmap.mmap(-1, 4096)
-        client, server = lab.pair()
-        lab.is_smc(client, server)
-        self.child = lab.Child(lambda: self.work(client, server))
+        client, server = topology.pair()
+        topology.expect_smc(client, server)
+        self.child = topology.Child(lambda: self.work(client, server))
         client.close()
         server.close()
 
@@ -41,7 +41,7 @@ class Bystander:
 
     def work(self, client, server):
         """Round and round, until told to stop."""
-        data = lab.known("bystander", 200000)
+        data = topology.known("bystander", 200000)
         if os.fork() == 0:
             client.close()
             status = 1
@@ -58,44 +58,44 @@ class Bystander:
             piece = data[at:at + size]
             at = (at + size) % 150000
             client.sendall(piece)
-            equal(lab.receive(client, len(piece)) == piece, True, "data of the bystander")
+            equal(topology.receive(client, len(piece)) == piece, True, "data of the bystander")
             count += 1
             struct.pack_into("=Q", self.shared, 0, count)
         client.shutdown(socket.SHUT_WR)
         equal(client.recv(1), b"", "end of the bystander")
         equal(os.wait()[1], 0, "status of the bystander's other end")
 
-    def goes_on(self):
+    def expect_progress(self):
         """Fails unless two whole rounds happen from now on."""
         before = self.rounds()
-        lab.until(lambda: self.rounds() >= before + 2 or self.child.has_ended(),
-                  "the bystander stands still", ROUND)
+        topology.until(lambda: self.rounds() >= before + 2 or self.child.has_ended(),
+                       "the bystander stands still", ROUND)
         equal(self.child.has_ended(), False, "the bystander has ended")
 
     def stop(self):
         """Ends it; fails if any of its data was wrong."""
         self.shared[8] = 1
-        self.child.ends_well()
+        self.child.expect_success()
 
 
-class Scene:
+class Fixture:
     """All of that, for a program's tests."""
 
     def __init__(self):
-        lab.need_module()
-        lab.netns("up")
-        self.bystander = Bystander()
-        atexit.register(self.bystander.child.give_up)
+        topology.need_module()
+        topology.netns("up")
+        self.background = BackgroundTraffic()
+        atexit.register(self.background.child.give_up)
         self.host = raw.Host()
         self.host.start()
-        self.listening = lab.listener("b")
+        self.listening = topology.listener("b")
         self.listening.settimeout(raw.SECONDS)
         self.port = self.listening.getsockname()[1]
         self.before, self.accepted, self.peers = {}, {}, []
         # Held by who makes a connection to the listener and accepts it.
         self.lock = threading.RLock()
 
-    def another_peer(self):
+    def new_peer(self):
         """A peer nobody has seen before, until the end of the test."""
         with self.lock:
             self.peers.append(Peer(self.host))
@@ -110,22 +110,22 @@ class Scene:
     def is_over(self, conn):
         """Whether nothing is left of a connection that a peer has made to us."""
         peer = "%s:%d" % (raw.IP, conn.tcp.port)
-        return all(line.get("peer") != peer for line in lab.records("b", "conns"))
+        return all(line.get("peer") != peer for line in topology.records("b", "conns"))
 
     def begin(self):
         """From here on counters count."""
-        self.before = lab.counters("b")
+        self.before = topology.counters("b")
 
     def grown(self, name):
         """By how much a counter has grown."""
-        return lab.counter("b", name) - self.before.get(name, 0)
+        return topology.counter("b", name) - self.before.get(name, 0)
 
-    def counts(self, **wanted):
+    def expect_counters(self, **wanted):
         """Waits until counters have grown by so much."""
         for name, by in wanted.items():
-            lab.until(lambda name=name, by=by: self.grown(name) >= by,
-                      "%s has grown by %d, not %d; all: %s" % (name, self.grown(name), by,
-                                                               self.difference()), 20)
+            topology.until(lambda name=name, by=by: self.grown(name) >= by,
+                           "%s has grown by %d, not %d; all: %s" % (name, self.grown(name), by,
+                                                                    self.difference()), 20)
             equal(self.grown(name), by, name)
 
     def arrived(self, conn):
@@ -146,33 +146,33 @@ class Scene:
         finally:
             self.listening.settimeout(raw.SECONDS)
 
-    def became(self, conn, seconds=25):
+    def outcome_of(self, conn, seconds=25):
         """What became of a connection that a peer has made to us: "reset", "smc", or "tcp" with the
         code of the reason."""
-        lab.until(lambda: conn.tcp.reset or self.arrived(conn), "the end of the handshake", seconds)
+        topology.until(lambda: conn.tcp.reset or self.arrived(conn), "the end of the handshake", seconds)
         sock = self.arrived(conn)
         if sock is None:
             return "reset"
         try:
-            mode, reason = lab.mode("b", sock)
+            mode, reason = topology.mode("b", sock)
         except OSError:
             # It was, and then TCP was reset.
             return "reset"
         return mode if mode == "smc" else "%s %08x" % (mode, reason)
 
-    def let_go(self):
+    def close_accepted(self):
         """Closes what was accepted."""
         self.drain()
         for sock in self.accepted.values():
             sock.close()
         self.accepted.clear()
 
-    def is_alone(self):
+    def is_idle(self):
         """Whether only the bystander's connection is left. What the listener gets late goes, too."""
-        self.let_go()
-        return lab.counter("b", "active_conns") == 1
+        self.close_accepted()
+        return topology.counter("b", "active_conns") == 1
 
-    def dismiss(self):
+    def remove_peers(self):
         """The peers leave; those whom nobody listens to just vanish."""
         queue_pairs = []
         for peer in self.peers:
@@ -185,29 +185,29 @@ class Scene:
 
     def difference(self):
         """All counters that have changed."""
-        now = lab.counters("b")
+        now = topology.counters("b")
         return {name: value - self.before.get(name, 0) for name, value in now.items()
                 if value != self.before.get(name, 0)}
 
     def test(self, function, name):
         """A test with its surroundings."""
         def run():
-            peer = self.another_peer()
+            peer = self.new_peer()
             self.begin()
             try:
                 function(self, peer)
-                self.bystander.goes_on()
+                self.background.expect_progress()
                 if self.host.fault is not None:
                     raise self.host.fault
             finally:
-                self.let_go()
-                self.dismiss()
+                self.close_accepted()
+                self.remove_peers()
             # What remains is the bystander: its two ends and the listener.
-            lab.until(self.is_alone, "connections are left", 90)
+            topology.until(self.is_idle, "connections are left", 90)
         run.name = name
         return run
 
-    def all_at_once(self, cases):
+    def concurrent_tests(self, cases):
         """Tests that mostly wait and get along: they begin with the first of them, each on a thread, and
         are told one by one."""
         errors, threads = {}, {}
@@ -219,7 +219,7 @@ class Scene:
             except Exception as error:  # pylint: disable=broad-except
                 errors[name] = error
             finally:
-                part.dismiss()
+                part.remove_peers()
 
         def told(name):
             def run():
@@ -229,33 +229,33 @@ class Scene:
                         threads[other] = threading.Thread(target=go, args=(other, function))
                         threads[other].start()
                 threads[name].join()
-                self.bystander.goes_on()
+                self.background.expect_progress()
                 if self.host.fault is not None:
                     raise self.host.fault
                 if name in errors:
                     raise errors[name]
                 if not any(thread.is_alive() for thread in threads.values()):
-                    self.let_go()
-                    lab.until(self.is_alone, "connections are left", 90)
+                    self.close_accepted()
+                    topology.until(self.is_idle, "connections are left", 90)
             run.name = name
             return run
         return [told(name) for name, _ in cases]
 
     def last(self):
         """Nothing is left: the module can be unloaded, and works when it is loaded again."""
-        self.bystander.goes_on()
-        self.bystander.stop()
+        self.background.expect_progress()
+        self.background.stop()
         self.listening.close()
-        lab.all_gone()
-        parameters, file = lab.module_parameters(), lab.module_file()
-        lab.command("rmmod", "rdma_sock")
-        lab.command("insmod", str(file), *parameters)
-        client, server = lab.pair()
-        lab.is_smc(client, server)
-        lab.exchange(client, server)
+        topology.all_gone()
+        parameters, file = topology.module_parameters(), topology.module_file()
+        topology.command("rmmod", "rdma_sock")
+        topology.command("insmod", str(file), *parameters)
+        client, server = topology.pair()
+        topology.expect_smc(client, server)
+        topology.exchange(client, server)
         client.close()
         server.close()
-        lab.all_gone()
+        topology.all_gone()
 
 
 def run(cases, beside=()):
@@ -264,10 +264,10 @@ def run(cases, beside=()):
     def chosen(cases):
         return [(name, function) for name, function in cases
                 if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
-    stage = Scene()
-    tests = stage.all_at_once(chosen(beside))
-    tests += [stage.test(function, name) for name, function in chosen(cases)]
+    fixture = Fixture()
+    tests = fixture.concurrent_tests(chosen(beside))
+    tests += [fixture.test(function, name) for name, function in chosen(cases)]
 
     def nothing_is_left():
-        stage.last()
+        fixture.last()
     return ktap.run(tests + [nothing_is_left])

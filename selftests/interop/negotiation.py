@@ -8,13 +8,13 @@ Over soft-RoCE the C side speaks version 2 only. Covers SMCR-TCP-17, FBK-01, FBK
 import pathlib
 import sys
 
+import case
 import csmc
-import lab
-import stage
-from ktap import equal
-from lab import known, receive
-from stage import (Alike, Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried,
+import topology
+from case import (Alike, Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried,
                    fallbacks)
+from ktap import equal
+from topology import known, receive
 
 TEST_SECONDS = 1
 
@@ -148,9 +148,9 @@ class Idle(Case):
         both_ways(sock, "i", "i", 5000)
         if OURS:
             def received():
-                return sum(int(line["recvs"]) for line in lab.records(None, "links"))
+                return sum(int(line["recvs"]) for line in topology.records(None, "links"))
             before = received()
-            lab.until(lambda: received() >= before + 4, "tests of the link")
+            topology.until(lambda: received() >= before + 4, "tests of the link")
         self.meet("tested")
         both_ways(sock, "j", "j", 5000)
 
@@ -194,5 +194,5 @@ class AfterAll(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(stage.run([Idle, Terms, SecondName, OtherName, NoNameHere, NoNameThere, TcpClient,
-                        TcpServer, AfterAll]))
+    sys.exit(case.run([Idle, Terms, SecondName, OtherName, NoNameHere, NoNameThere, TcpClient,
+                       TcpServer, AfterAll]))

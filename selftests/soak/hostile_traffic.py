@@ -3,7 +3,7 @@
 """A hostile peer beside honest traffic: it begins, it keeps silent, it lies, it goes, until SIGTERM. What
 becomes of it does not matter, as it is what the others are disturbed by.
 
-beside.py SEED FILE: the file gets how often it did what.
+hostile_traffic.py SEED FILE: the file gets how often it did what.
 """
 
 import collections
@@ -15,22 +15,22 @@ import random
 import signal
 import sys
 
-import lab
 import messages
 import raw
+import topology
 from peer import Peer, connecting, settled
 
 SECONDS = 5
 
 
-class Beside:
+class HostileTraffic:
     """The peer, and a listener of ours that it may connect to."""
 
     def __init__(self, seed):
         self.dice = random.Random(seed)
         self.host = raw.Host()
         self.host.start()
-        self.listening = lab.listener("b")
+        self.listening = topology.listener("b")
         self.listening.settimeout(SECONDS)
         self.port = self.listening.getsockname()[1]
         self.peer = None
@@ -39,8 +39,8 @@ class Beside:
     def neighbours(self):
         """The kernel finds the peer, also after its interface was down."""
         for ip, mac in ((raw.IP, raw.MAC), (raw.OTHER_IP, raw.OTHER_MAC)):
-            lab.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
-                        "nud", "permanent", check=False)
+            topology.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
+                             "nud", "permanent", check=False)
 
     def connection(self):
         """A connection, in either role: (the peer's, our socket)."""
@@ -150,30 +150,30 @@ def main():
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     done, file = collections.Counter(), pathlib.Path(sys.argv[2])
-    beside = Beside(int(sys.argv[1]))
+    traffic = HostileTraffic(int(sys.argv[1]))
     parent = os.getppid()
     while not stop and os.getppid() == parent:
         try:
-            done[beside.act()] += 1
+            done[traffic.act()] += 1
         except (AssertionError, OSError, KeyError, IndexError, ValueError, TypeError, AttributeError,
                 StopIteration):
             # The kernel has not played along, or its memory has failed.
             done["cut short"] += 1
-        if beside.host.fault is not None:
+        if traffic.host.fault is not None:
             # What the peer's own thread could not read: it begins again.
             done["began again"] += 1
-            beside.forget()
-            beside.host.ended = True
-            beside.host.join()
-            beside.host.raw.close()
-            beside.host = raw.Host()
-            beside.host.start()
+            traffic.forget()
+            traffic.host.ended = True
+            traffic.host.join()
+            traffic.host.raw.close()
+            traffic.host = raw.Host()
+            traffic.host.start()
         # The file is always whole: this process may be killed at any time.
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(done), encoding="ascii")
         fresh.replace(file)
         if not stop:
-            signal.sigtimedwait([], beside.dice.random())
+            signal.sigtimedwait([], traffic.dice.random())
     # The thread of the host does not matter.
     os._exit(0)
 

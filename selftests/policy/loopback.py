@@ -8,11 +8,11 @@ import socket
 import sys
 
 import ktap
-import lab
-from decline import NO_DEVICE
+import topology
+from fallback import NO_DEVICE
 from ktap import equal
-from lab import command, exchange
-from topology import await_gid, ip
+from netdevs import ip
+from topology import await_gid, command, exchange
 
 DEVICE = "rs_lo"
 # Two addresses on the wire, one of which also the RDMA device of the wire has.
@@ -23,7 +23,7 @@ LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 def host(device=True):
     """A host with several addresses, and a device on lo."""
     command("rdma", "link", "delete", DEVICE, check=False)
-    lab.netns("up")
+    topology.netns("up")
     ip("a", "address", "add", "192.0.2.9/24", "dev", "va")
     ip("a", "address", "add", "fd02::9/64", "dev", "va", "nodad")
     if device:
@@ -35,29 +35,29 @@ def host(device=True):
 
 def connect(family, source, target, spoken=None):
     """A connection within the host; `spoken` is how the client writes the address."""
-    listening = lab.new_socket("a", family)
+    listening = topology.new_socket("a", family)
     listening.bind((target, 0))
     listening.listen(4)
-    client = lab.new_socket("a", socket.AF_INET6 if spoken else family)
+    client = topology.new_socket("a", socket.AF_INET6 if spoken else family)
     if not spoken:
         client.bind((source, 0))
-    client.settimeout(lab.BOUND)
+    client.settimeout(topology.BOUND)
     client.connect((spoken or target, listening.getsockname()[1]))
-    listening.settimeout(lab.BOUND)
+    listening.settimeout(topology.BOUND)
     server, _ = listening.accept()
-    server.settimeout(lab.BOUND)
+    server.settimeout(topology.BOUND)
     listening.close()
     return client, server
 
 
 def goes_by_lo(client, server):
     """Both ends go by RDMA over the device on lo, and so do the data."""
-    before = lab.counter("a", "tx_bytes")
-    equal((lab.mode("a", client)[0], lab.mode("a", server)[0]), ("smc", "smc"), "modes")
+    before = topology.counter("a", "tx_bytes")
+    equal((topology.mode("a", client)[0], topology.mode("a", server)[0]), ("smc", "smc"), "modes")
     exchange(client, server, 100000)
-    equal(lab.counter("a", "tx_bytes") - before, 200000, "bytes by RDMA")
+    equal(topology.counter("a", "tx_bytes") - before, 200000, "bytes by RDMA")
     ports = {":%d" % sock.getsockname()[1] for sock in (client, server)}
-    used = {line["dev"] for line in lab.records("a", "conns")
+    used = {line["dev"] for line in topology.records("a", "conns")
             if ":" + line["local"].rsplit(":", 1)[1] in ports and line["mode"] == "smc"}
     equal(used, {DEVICE}, "devices")
     client.close()
@@ -81,10 +81,10 @@ def version_1():
 def version_2():
     """The same with an enterprise identifier."""
     host()
-    with lab.inside("a"):
+    with topology.inside("a"):
         pathlib.Path("/proc/net/rdma_sock/ueids").write_text("LAB.ONE", encoding="ascii")
     all_ways()
-    equal({line["version"] for line in lab.records("a", "links")}, {"2"}, "versions")
+    equal({line["version"] for line in topology.records("a", "links")}, {"2"}, "versions")
 
 
 def mapped_address():
@@ -97,13 +97,13 @@ def no_device_on_lo():
     """A device on the wire is no way to the host itself."""
     host(device=False)
     client, server = connect(socket.AF_INET, *OWN[socket.AF_INET])
-    equal(lab.mode("a", client), ("tcp", NO_DEVICE), "client")
+    equal(topology.mode("a", client), ("tcp", NO_DEVICE), "client")
     exchange(client, server, 1000)
 
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     try:
         return ktap.run([version_1, version_2, mapped_address, no_device_on_lo])
     finally:

@@ -9,15 +9,15 @@ Covers SMCR-KAL-04, KAL-05, FOV-19, TCR-03, TST-143.
 import socket
 import sys
 
-import lab
+import fixtures
 import roce
-import scene
-from arena import ERRORS, Arena, carries, ended
+import topology
+from hostile_peer import ERRORS, HostilePeer, expect_data, ended
 from ktap import equal
 from messages import ABORT, CLOSED, DONE, TEST_LINK
 
 # Longer than any timer of an established connection that has something to do.
-BOUND = 75 * lab.SLOW
+BOUND = 75 * topology.SLOW
 
 WAYS = {"silent": "dead", "invalid_request": roce.NAK_INVALID, "access_error": roce.NAK_ACCESS,
         "operational_error": roce.NAK_OPERATIONAL}
@@ -65,7 +65,7 @@ def while_receiving(conn, sock):
     """Data came, and is still there to be read."""
     conn.write(b"last words")
     yield
-    equal(lab.receive(sock, 10), b"last words", "what had arrived")
+    equal(topology.receive(sock, 10), b"last words", "what had arrived")
     sock.send(b"x")
 
 
@@ -79,9 +79,9 @@ def half_closed(conn, sock):
 
 def dies(moment, behave):
     """The queue pair begins to behave like that at that moment."""
-    def test(stage, _):
-        arena = Arena(stage, "server")
-        conn, sock = arena.connection()
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, "server")
+        conn, sock = hostile.connection()
         sock.settimeout(BOUND)
         steps = moment(conn, sock)
         next(steps)
@@ -98,10 +98,10 @@ def keepalive_finds_out(role):
     """With SO_KEEPALIVE an idle connection learns of a dead peer by itself, and its link was tested for
     that, as often as TCP_KEEPIDLE says."""
     # KAL-01, KAL-02, KAL-04, KAL-05.
-    def test(stage, _):
-        arena = Arena(stage, role)
-        conn, sock = arena.connection()
-        carries(conn, sock)
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
+        conn, sock = hostile.connection()
+        expect_data(conn, sock)
         tests = []
         incoming = conn.group.qp.on_message
 
@@ -113,10 +113,10 @@ def keepalive_finds_out(role):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         conn.host.wait(lambda: len(tests) >= 3, "tests of the link")
-        carries(conn, sock)
+        expect_data(conn, sock)
         conn.group.qp.behave = "dead"
         # Long before the link would be tested without the option.
-        got = ended(sock, 60 if scene.FEW else 20)
+        got = ended(sock, 60 if fixtures.FEW else 20)
         equal(got in ERRORS, True, "end: %s" % got)
         sock.close()
     return test
@@ -124,74 +124,74 @@ def keepalive_finds_out(role):
 
 def dies_while_closing(behave):
     """Our side has closed, and waits for the peer to do it: it does not wait for ever."""
-    def test(stage, _):
-        arena = Arena(stage, "server")
-        conn, sock = arena.connection()
-        carries(conn, sock)
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, "server")
+        conn, sock = hostile.connection()
+        expect_data(conn, sock)
         conn.group.qp.behave = behave
         sock.close()
-        lab.until(lambda: stage.is_over(conn), "the connection is left", 90)
+        topology.until(lambda: fixture.is_over(conn), "the connection is left", 90)
     return test
 
 
-def never_closes(stage, _):
+def never_closes(fixture, _):
     """The peer lives, but does not close after us, nor answers: a minute, not more."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     sock.close()
     conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
-    lab.until(lambda: stage.is_over(conn), "the connection is left", 100)
+    topology.until(lambda: fixture.is_over(conn), "the connection is left", 100)
 
 
-def tcp_is_reset(stage, _):
+def tcp_is_reset(fixture, _):
     """A RST of the idle TCP connection ends the connection at once; the link stays."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
-    carries(conn, sock)
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
+    expect_data(conn, sock)
     conn.tcp.abort()
     equal(ended(sock), "ECONNRESET", "end")
-    equal(arena.outcome(conn), "lives", "link")
+    equal(hostile.outcome(conn), "lives", "link")
     sock.close()
 
 
-def tcp_says_something(stage, _):
+def tcp_says_something(fixture, _):
     """Octets on the TCP connection that should be idle end the connection."""
     # TCR-03, TST-143.
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
-    carries(conn, sock)
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
+    expect_data(conn, sock)
     conn.tcp.write(b"payload where none belongs")
     equal(ended(sock) in ERRORS, True, "end")
     sock.close()
 
 
-def tcp_ends_alone(stage, _):
+def tcp_ends_alone(fixture, _):
     """A FIN of TCP without a word by RDMA: half a minute, and then an abort."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
-    carries(conn, sock)
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
+    expect_data(conn, sock)
     conn.tcp.close()
     equal(ended(sock, BOUND) in ERRORS, True, "end")
     sock.close()
 
 
-def abort_is_not_answered(stage, _):
+def abort_is_not_answered(fixture, _):
     """We abort, the peer does not care."""
-    arena = Arena(stage, "server")
-    conn, sock = arena.connection()
+    hostile = HostilePeer(fixture, "server")
+    conn, sock = hostile.connection()
     conn.write(b"never read")
     equal(sock.recv(1, socket.MSG_PEEK), b"n", "data")
     sock.close()
     conn.host.wait(lambda: conn.saw(state=ABORT), "abort")
     for _ in range(20):
         conn.write(b"more")
-    lab.until(lambda: stage.is_over(conn), "the connection is left", 30)
+    topology.until(lambda: fixture.is_over(conn), "the connection is left", 30)
 
 
-def many_at_once(stage, _):
+def many_at_once(fixture, _):
     """A link with many connections dies: all are told."""
-    arena = Arena(stage, "server")
-    pairs = [arena.connection() for _ in range(20)]
+    hostile = HostilePeer(fixture, "server")
+    pairs = [hostile.connection() for _ in range(20)]
     for _, sock in pairs:
         sock.send(b"x")
     pairs[0][0].group.qp.behave = roce.NAK_OPERATIONAL
@@ -217,4 +217,4 @@ def cases():
 
 if __name__ == "__main__":
     # What one peer does is nobody else's business, so that all of them can wait at the same time.
-    sys.exit(scene.run([], list(cases())))
+    sys.exit(fixtures.run([], list(cases())))

@@ -11,12 +11,12 @@ import socket
 import subprocess
 import sys
 
+import case
 import csmc
-import lab
-import stage
+import topology
+from case import Case, LAB, OURS, both_ways, carried
 from ktap import equal
-from lab import Child, error_of, known, receive
-from stage import Case, LAB, OURS, both_ways, carried
+from topology import Child, error_of, known, receive
 
 # By retransmission, by a test of the link, or by what TCP says.
 SECONDS = 100
@@ -41,7 +41,7 @@ def be_silent():
 
 def speak():
     """Frames pass again."""
-    lab.command("nft", "delete", "table", "netdev", "silence")
+    topology.command("nft", "delete", "table", "netdev", "silence")
 
 
 def until_error(sock):
@@ -71,8 +71,8 @@ def read_to_the_end(sock):
 def module_goes():
     """The module of this side is removed as soon as nothing uses it."""
     if OURS:
-        lab.until(lambda: lab.module_users() == 0, "rdma_sock is in use")
-        lab.command("rmmod", "rdma_sock")
+        topology.until(lambda: topology.module_users() == 0, "rdma_sock is in use")
+        topology.command("rmmod", "rdma_sock")
     else:
         csmc.unload()
 
@@ -80,10 +80,10 @@ def module_goes():
 def module_comes():
     """It is loaded again."""
     if OURS:
-        lab.command("insmod", str(lab.module_file()), *PARAMETERS)
+        topology.command("insmod", str(topology.module_file()), *PARAMETERS)
     else:
         csmc.load()
-    stage.set_ueids([LAB])
+    case.set_ueids([LAB])
     test_soon()
 
 
@@ -101,13 +101,13 @@ def device_goes():
 
 def is_gone(removal):
     """The device has gone."""
-    equal(removal.wait(lab.BOUND), 0, "status of the removal")
+    equal(removal.wait(topology.BOUND), 0, "status of the removal")
 
 
 def device_comes():
     """It is there again."""
-    lab.command("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "net0")
-    stage.await_address()
+    topology.command("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "net0")
+    case.await_address()
 
 
 class Gone(Case):
@@ -149,8 +149,8 @@ class Gone(Case):
         writer = Child(lambda: until_error(busy))
         reader = Child(lambda: equal(read_to_the_end(idle) == "error" or not OURS or self.orderly,
                                      True, "an error"))
-        writer.ends_well(SECONDS + 5)
-        reader.ends_well(SECONDS + 5)
+        writer.expect_success(SECONDS + 5)
+        reader.expect_success(SECONDS + 5)
         busy.close()
         idle.close()
 
@@ -234,7 +234,7 @@ class OurModuleGoes(Gone):
 
     def die(self, busy, idle, listening):
         name = "rdma_sock" if OURS else "smc"
-        equal("in use" in lab.command("rmmod", name, check=False), True, "rmmod with connections")
+        equal("in use" in topology.command("rmmod", name, check=False), True, "rmmod with connections")
         busy.close()
         idle.close()
         if listening:
@@ -245,7 +245,7 @@ class OurModuleGoes(Gone):
         module_comes()
 
     def be_alone(self):
-        lab.until(lambda: not stage.groups(), "link groups are left")
+        topology.until(lambda: not case.groups(), "link groups are left")
         self.meet("alone")
 
 
@@ -258,9 +258,9 @@ class TheirModuleGoes(OurModuleGoes):
 def main():
     """All cases."""
     if OURS:
-        PARAMETERS.extend(lab.module_parameters())
-    with lab.no_autoload():
-        return stage.run([OurModuleGoes, TheirModuleGoes, OursReboots, TheirsReboots])
+        PARAMETERS.extend(topology.module_parameters())
+    with topology.no_autoload():
+        return case.run([OurModuleGoes, TheirModuleGoes, OursReboots, TheirsReboots])
 
 
 if __name__ == "__main__":

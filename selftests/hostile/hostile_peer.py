@@ -7,39 +7,39 @@ import os
 import select
 import socket
 
-import lab
 import messages
 import raw
+import topology
 from ktap import equal
 from peer import connecting, settled
 
 ERRORS = ("ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT")
 
 
-class Arena:
+class HostilePeer:
     """`role` is what our side is: "server" or "client". With an `origin` of 4 elements have eye
     catchers."""
 
-    def __init__(self, stage, role, origin=0):
-        self.stage, self.role, self.origin = stage, role, origin
+    def __init__(self, fixture, role, origin=0):
+        self.fixture, self.role, self.origin = fixture, role, origin
         self.peer = self.group = None
-        self.listener = raw.Listener(stage.host)
+        self.listener = raw.Listener(fixture.host)
 
     def connection(self):
         """A connection of the peer and our socket; on the same link as before if that lives."""
         if self.group is None:
-            self.peer = self.stage.another_peer()
+            self.peer = self.fixture.new_peer()
             self.peer.origin = self.origin
         conn = self.peer.new()
         if self.role == "server":
-            with self.stage.lock:
-                conn.as_client(self.stage.port, self.group)
-                sock, _ = self.stage.listening.accept()
+            with self.fixture.lock:
+                conn.as_client(self.fixture.port, self.group)
+                sock, _ = self.fixture.listening.accept()
         else:
             sock = connecting(self.listener.address())
             conn.as_server(self.listener, self.group)
             equal(settled(sock), "none", "connect")
-        equal(lab.mode("b", sock)[0], "smc", "mode")
+        equal(topology.mode("b", sock)[0], "smc", "mode")
         sock.settimeout(raw.SECONDS)
         self.group = conn.group
         return conn, sock
@@ -58,16 +58,16 @@ class Arena:
                         not group.ended):
                     return "lives"
             return "dead" if group.qp.refused is not None or conn.tcp.reset else None
-        verdict = self.stage.host.wait(known, "life or death of the link", seconds)
+        verdict = self.fixture.host.wait(known, "life or death of the link", seconds)
         if verdict == "dead":
             self.peer = self.group = None
         return verdict
 
 
-def carries(conn, sock):
+def expect_data(conn, sock):
     """The connection carries data in both directions."""
     conn.write(b"to you")
-    equal(lab.receive(sock, 6), b"to you", "data")
+    equal(topology.receive(sock, 6), b"to you", "data")
     sock.sendall(b"and back")
     equal(conn.take(8), b"and back", "data back")
 
@@ -85,12 +85,12 @@ def ended(sock, seconds=raw.SECONDS):
         return errno.errorcode[error.errno]
 
 
-def is_over(sock, seconds=raw.SECONDS):
+def expect_error(sock, seconds=raw.SECONDS):
     """Fails unless the socket ends by an error, which poll reports, too."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     equal(bool(poll.poll(seconds * 1000)), True, "poll tells")
     got = ended(sock, seconds)
     equal(got in ERRORS, True, "end of the socket: %s" % got)
-    equal(lab.error_of(sock.send, b"x") in ERRORS, True, "send")
+    equal(topology.error_of(sock.send, b"x") in ERRORS, True, "send")
     equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "error is told once")

@@ -5,12 +5,12 @@
 
 import sys
 
-import lab
-import two
+import testbed
+import topology
 from ktap import equal
-from lab import exchange
-from two import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
+from testbed import (allow, await_gone, await_links, close, device_of, hosts, links, one_pair, remove, wires,
                  Load)
+from topology import exchange
 
 ALL = [side + number for number in "1234" for side in "ab"]
 FEW = ["a1", "b1", "a2", "b2"]
@@ -19,7 +19,7 @@ FEW = ["a1", "b1", "a2", "b2"]
 def version_2(*devices, most=2):
     """Hosts with a name in common."""
     hosts(*devices)
-    lab.name_both()
+    topology.name_both()
     for side in "ab":
         allow(side, most)
 
@@ -49,7 +49,7 @@ def one_device_at_a_side():
     for devices in ("a1", "b1", "b2"), ("a1", "a2", "b1"):
         version_2(*devices)
         ends = one_pair()
-        two.await_that(lambda: all(len(links(side)) == 2 for side in "ab"), "two links")
+        testbed.await_that(lambda: all(len(links(side)) == 2 for side in "ab"), "two links")
         are_second()
         close(ends)
 
@@ -115,5 +115,5 @@ def devices_go_under_load():
 
 
 if __name__ == "__main__":
-    sys.exit(two.main([two_links, one_device_at_a_side, no_other_device, one_link_is_agreed_on,
-                       later_link_knows_all_buffers, devices_go_under_load]))
+    sys.exit(testbed.main([two_links, one_device_at_a_side, no_other_device, one_link_is_agreed_on,
+                           later_link_knows_all_buffers, devices_go_under_load]))

@@ -9,10 +9,10 @@ import socket
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import all_gone, command, exchange, is_tcp
-from way import SYN_ACK, Rules
+from path import SYN_ACK, Rules
+from topology import all_gone, command, exchange, expect_tcp
 
 IPV4, IPV6 = socket.AF_INET, socket.AF_INET6
 SIZE = 300000
@@ -37,8 +37,8 @@ def sent(side, device):
 
 def new_socket(side, family, smc, device):
     """A socket that is bound to a device, or to none."""
-    sock = lab.new_socket(side, family, smc)
-    sock.settimeout(20 * lab.SLOW)
+    sock = topology.new_socket(side, family, smc)
+    sock.settimeout(20 * topology.SLOW)
     if device:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
     return sock
@@ -53,13 +53,13 @@ def connect(family, hosts, smc, devices=("", "")):
         client.bind((hosts[0], 0))
         client.connect(listening.getsockname())
         server, _ = listening.accept()
-        server.settimeout(lab.BOUND)
+        server.settimeout(topology.BOUND)
     return client, server
 
 
 def works(client, server):
     """Both ends know that the connection goes by TCP, and data arrive."""
-    is_tcp(client, server)
+    expect_tcp(client, server)
     exchange(client, server, SIZE)
     for sock in client, server:
         sock.close()
@@ -68,14 +68,14 @@ def works(client, server):
 
 def vrf(family, ends, smc, qdisc):
     """The ends in a VRF send by it. Soft-RoCE does not, so the server has no device and declines."""
-    lab.netns("up", NO_RDMA="b")
-    hosts = [lab.HOSTS[family][side] for side in "ab"]
+    topology.netns("up", NO_RDMA="b")
+    hosts = [topology.HOSTS[family][side] for side in "ab"]
     for side in ends:
         ip(side, "link", "add", VRF, "type", "vrf", "table", "10")
         ip(side, "link", "set", VRF, "up")
         ip(side, "link", "set", "v" + side, "master", VRF)
         # A new master takes the addresses of IPv6 away.
-        ip(side, "address", "replace", "%s/64" % lab.HOSTS[IPV6][side], "dev", "v" + side, "nodad")
+        ip(side, "address", "replace", "%s/64" % topology.HOSTS[IPV6][side], "dev", "v" + side, "nodad")
         if qdisc:
             inside(side, "tc", "qdisc", "add", "dev", VRF, "root", "pfifo")
     before = {side: sent(side, VRF) for side in ends}
@@ -100,9 +100,9 @@ INNER = {IPV4: ("10.8.0.1", "10.8.0.2"), IPV6: ("fd08::1", "fd08::2")}
 
 def tunnel(name, family, smc):
     """The connection goes through a tunnel, by TCP: no RDMA device belongs to it."""
-    lab.netns("up")
+    topology.netns("up")
     words, carrier, _ = TUNNELS[name]
-    outer = [lab.HOSTS[carrier][side] for side in "ab"]
+    outer = [topology.HOSTS[carrier][side] for side in "ab"]
     for side, ends, host in (("a", outer, INNER[family][0]), ("b", outer[::-1], INNER[family][1])):
         ip(side, "link", "add", "tun", *words, "local", ends[0], "remote", ends[1])
         ip(side, "link", "set", "tun", "up")
@@ -134,7 +134,7 @@ def tests():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run(list(tests()))
 
 

@@ -8,9 +8,9 @@ Covers SMCR-RMB-09, SMCR-RMB-20.
 
 import sys
 
-import lab
-import scene
-from arena import Arena, carries
+import fixtures
+import topology
+from hostile_peer import HostilePeer, expect_data
 from ktap import equal
 
 # Elements of an RMB, and more: the group announces another RMB.
@@ -21,27 +21,27 @@ MTUS = ((4200, 5), (2200, 4), (1500, 3))
 
 def addresses(role):
     """Accept, Confirm and CONFIRM RKEY give each RMB from 0 on, and data land in the right one."""
-    def test(stage, _):
-        arena = Arena(stage, role)
-        ends = [arena.connection() for _ in range(CONNECTIONS)]
+    def test(fixture, _):
+        hostile = HostilePeer(fixture, role)
+        ends = [hostile.connection() for _ in range(CONNECTIONS)]
         told = {conn.theirs["rkey"]: conn.theirs["address"] for conn, _ in ends}
-        told.update(arena.group.their_rmbs)
+        told.update(hostile.group.their_rmbs)
         equal(len(told) > 1, True, "several RMBs")
         equal(set(told.values()), {0}, "addresses")
         for conn, sock in ends:
-            carries(conn, sock)
+            expect_data(conn, sock)
         for _, sock in ends:
             sock.close()
     return test
 
 
-def mtu(stage, _):
+def mtu(fixture, _):
     """A changed MTU causes no event of the device: the next handshake has it nevertheless."""
     found = []
     for size, _ in MTUS:
-        lab.command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", str(size))
-        conn = stage.another_peer().new()
-        conn.connect(stage.port)
+        topology.command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", str(size))
+        conn = fixture.new_peer().new()
+        conn.connect(fixture.port)
         conn.propose()
         conn.accepted()
         found.append((size, conn.theirs["mtu"]))
@@ -57,4 +57,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import ktap
-import lab
+import topology
 import wire
 from ktap import equal, named
 from wire import ACK, IPS, PSH, RST, SYN, Peer
@@ -20,7 +20,7 @@ DATA = b"no message of the handshake"
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 TCP_SAVE_SYN = 27
 # So many connections have their SYN repeated, by a second processor.
-ROUNDS = 400 // lab.SLOW
+ROUNDS = 400 // topology.SLOW
 
 
 class Repeater:
@@ -37,7 +37,7 @@ class Repeater:
                 for _ in range(3):
                     link.raw.send(frame)
                 theirs.send(b"sent")
-        self.child = lab.Child(run)
+        self.child = topology.Child(run)
         theirs.close()
 
     def send(self, segment):
@@ -51,7 +51,7 @@ class Repeater:
     def close(self):
         """Ends the process."""
         self.ours.close()
-        self.child.ends_well()
+        self.child.expect_success()
 
 
 def repeated_syns(link, version, saving, closing):
@@ -62,11 +62,11 @@ def repeated_syns(link, version, saving, closing):
     server = None
     for number in range(ROUNDS):
         if server is None:
-            server = lab.new_socket(None, family)
+            server = topology.new_socket(None, family)
             server.bind((IPS[version][0], 0))
             server.setsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN, saving)
             server.listen(16)
-            server.settimeout(20 * lab.SLOW)
+            server.settimeout(20 * topology.SLOW)
         peer = Peer(link, version, 10000 + number)
         peer.other_port = server.getsockname()[1]
         syn = peer.send(SYN, OFFER)
@@ -96,7 +96,7 @@ def repeated_syns(link, version, saving, closing):
 
 def main():
     """The tests with a peer that is a program."""
-    lab.need_module()
+    topology.need_module()
     os.unshare(os.CLONE_NEWNET)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     link = wire.Wire()

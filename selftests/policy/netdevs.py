@@ -8,12 +8,12 @@ import socket
 import sys
 
 import ktap
-import lab
-from decline import PREFIX, Watch, goes_by_rdma, stays_tcp
+import topology
+from capture import Wire
+from fallback import PREFIX, Watch, goes_by_rdma, stays_tcp
 from ktap import Skip, equal
-from lab import all_gone, command, exchange, is_smc, pair
 from messages import ACCEPT, CONFIRM, PROPOSAL
-from sniff import Wire
+from topology import all_gone, await_gid, command, exchange, expect_smc, gid_text, gids, pair
 
 
 def ip(side, *words, check=True):
@@ -21,38 +21,18 @@ def ip(side, *words, check=True):
     return command("ip", "-n", "rs-" + side, *words, check=check)
 
 
-def gids(device):
-    """All addresses of an RDMA device."""
-    return command("sh", "-c", "cat /sys/class/infiniband/%s/ports/1/gids/* 2>/dev/null" % device,
-                   check=False)
-
-
-def full(address):
-    """An address as GIDs are written."""
-    if ":" in address:
-        octets = socket.inet_pton(socket.AF_INET6, address)
-    else:
-        octets = bytes(10) + b"\xff\xff" + socket.inet_aton(address)
-    return ":".join(octets[n:n + 2].hex() for n in range(0, 16, 2))
-
-
-def await_gid(device, address):
-    """The list of addresses follows the network device with a delay."""
-    lab.until(lambda: full(address) in gids(device), "address %s of %s" % (address, device))
-
-
 def connect(source, host, family=socket.AF_INET):
     """A connection between two addresses."""
-    listening = lab.new_socket("b", family)
+    listening = topology.new_socket("b", family)
     listening.bind((host, 0))
     listening.listen(4)
-    client = lab.new_socket("a", family)
+    client = topology.new_socket("a", family)
     client.bind((source, 0))
-    client.settimeout(lab.BOUND)
+    client.settimeout(topology.BOUND)
     client.connect(listening.getsockname())
-    listening.settimeout(lab.BOUND)
+    listening.settimeout(topology.BOUND)
     server, _ = listening.accept()
-    server.settimeout(lab.BOUND)
+    server.settimeout(topology.BOUND)
     listening.close()
     return client, server
 
@@ -73,21 +53,21 @@ def vlans():
     """Each VLAN has a link group of its own, made by a first contact of its own; all that belongs to a
     connection stays in its VLAN."""
     # LGR-02, LGR-03, LGR-24, LNK-01, GEN-06, SEC-01, SEC-02, SEC-03, RDV-01, TST-146.
-    lab.netns("up")
+    topology.netns("up")
     for number in (5, 6):
         add_vlan(number)
     pairs = [pair(), connect("10.5.5.1", "10.5.5.2"), connect("10.5.6.1", "10.5.6.2")]
     for both in pairs:
-        is_smc(*both)
+        expect_smc(*both)
         exchange(*both, 20000)
-    equal(len({line["lgr"] for line in lab.records("a", "conns") if "lgr" in line}), 3, "groups")
-    equal(lab.counter("a", "link_groups"), 3, "link groups of a")
-    equal(lab.counter("b", "link_groups"), 3, "link groups of b")
+    equal(len({line["lgr"] for line in topology.records("a", "conns") if "lgr" in line}), 3, "groups")
+    equal(topology.counter("a", "link_groups"), 3, "link groups of a")
+    equal(topology.counter("b", "link_groups"), 3, "link groups of b")
     # A second connection in each finds the group.
     more = [pair(), connect("10.5.5.1", "10.5.5.2"), connect("10.5.6.1", "10.5.6.2")]
     for both in more:
-        is_smc(*both)
-    equal(lab.counter("a", "link_groups"), 3, "link groups of a")
+        expect_smc(*both)
+    equal(topology.counter("a", "link_groups"), 3, "link groups of a")
     for sock in (sock for both in pairs + more for sock in both):
         sock.close()
     all_gone()
@@ -96,7 +76,7 @@ def vlans():
 def vlan_carries_its_data():
     """What a connection in a VLAN moves by RDMA is seen in that VLAN and nowhere else."""
     # SEC-02, GEN-06.
-    lab.netns("up")
+    topology.netns("up")
     add_vlan(5)
 
     def octets(name):
@@ -104,7 +84,7 @@ def vlan_carries_its_data():
         return int(command("ip", "netns", "exec", "rs-a", "cat",
                            "/sys/class/net/%s/statistics/tx_bytes" % name))
     client, server = connect("10.5.5.1", "10.5.5.2")
-    is_smc(client, server)
+    expect_smc(client, server)
     before = octets("va.5")
     exchange(client, server, 500000)
     equal(octets("va.5") - before > 500000, True, "data in the VLAN")
@@ -116,14 +96,14 @@ def vlan_carries_its_data():
 def vlan_ipv6():
     """The same with the addresses of IPv6."""
     # LGR-24, SEC-02.
-    lab.netns("up")
+    topology.netns("up")
     add_vlan(7)
     goes_by_rdma(*connect("fd05:7::1", "fd05:7::2", socket.AF_INET6))
 
 
 def vlan_of_one_side_only():
     """A VLAN whose other side has no RDMA there is TCP."""
-    lab.netns("up", NO_RDMA="b")
+    topology.netns("up", NO_RDMA="b")
     for side, host in (("a", 1), ("b", 2)):
         name = "v%s.5" % side
         ip(side, "link", "add", "link", "v" + side, "name", name, "type", "vlan", "id", "5")
@@ -137,7 +117,7 @@ def vlan_of_one_side_only():
 @contextlib.contextmanager
 def upper(kind, *options):
     """Both sides have that device above their end of the wire, with the addresses; RDMA comes later."""
-    lab.netns("up", NO_RDMA="a b")
+    topology.netns("up", NO_RDMA="a b")
     for side, host in (("a", 1), ("b", 2)):
         made = ip(side, "link", "add", "up" + side, "type", kind, *options, check=False)
         if made:
@@ -161,7 +141,7 @@ def add_rdma(side, netdev, address):
 
 def device_of(side):
     """The RDMA device of the connections of a side."""
-    return {line.get("dev") for line in lab.records(side, "conns") if line["mode"] == "smc"}
+    return {line.get("dev") for line in topology.records(side, "conns") if line["mode"] == "smc"}
 
 
 def bond():
@@ -170,7 +150,7 @@ def bond():
         for side, host in (("a", 1), ("b", 2)):
             add_rdma(side, "up" + side, "10.9.0.%d" % host)
         client, server = pair()
-        is_smc(client, server)
+        expect_smc(client, server)
         equal((device_of("a"), device_of("b")), ({"rs_a"}, {"rs_b"}), "devices")
         exchange(client, server)
         client.close()
@@ -209,9 +189,9 @@ def vlan_on_a_bond():
             await_gid("rs_" + side, "10.5.9.%d" % host)
         one, two = pair(), connect("10.5.9.1", "10.5.9.2")
         for both in (one, two):
-            is_smc(*both)
+            expect_smc(*both)
             exchange(*both, 10000)
-        equal(lab.counter("a", "link_groups"), 2, "link groups")
+        equal(topology.counter("a", "link_groups"), 2, "link groups")
         for sock in one + two:
             sock.close()
         all_gone()
@@ -221,7 +201,7 @@ def address_of_another_device():
     """A connection from an address that is not one of the outgoing device: there is no subnet to
     compare, so that the client declines."""
     # CLC-124.
-    lab.netns("up")
+    topology.netns("up")
     ip("a", "address", "add", "10.4.0.1/32", "dev", "lo")
     ip("b", "route", "add", "10.4.0.1/32", "dev", "vb")
     watch = Watch()
@@ -231,7 +211,7 @@ def address_of_another_device():
 def masks_that_differ():
     """One network number with two lengths is two subnets."""
     # CLC-126, TST-103.
-    lab.netns("up")
+    topology.netns("up")
     ip("b", "address", "delete", "10.9.0.2/24", "dev", "vb")
     ip("b", "address", "add", "10.9.0.2/16", "dev", "vb")
     watch = Watch()
@@ -241,7 +221,7 @@ def masks_that_differ():
 def several_prefixes():
     """Of several prefixes one in common is enough, wherever it stands; none is not."""
     # CLC-112, CLC-127, TST-103.
-    lab.netns("up")
+    topology.netns("up")
     for number in range(2, 8):
         ip("a", "address", "add", "fd0a:%d::1/64" % number, "dev", "va", "nodad")
         ip("b", "address", "add", "fd0b:%d::1/64" % number, "dev", "vb", "nodad")
@@ -249,7 +229,7 @@ def several_prefixes():
     ip("b", "route", "add", "fd0a:2::/64", "dev", "vb")
     ip("a", "address", "delete", "fd09::1/64", "dev", "va")
     ip("a", "route", "add", "fd09::/64", "dev", "va")
-    lab.until(lambda: full("fd09::1") not in gids("rs_a"), "the address stays")
+    topology.until(lambda: gid_text("fd09::1") not in gids("rs_a"), "the address stays")
     watch = Watch()
     stays_tcp(*connect("fd0a:2::1", "fd09::2", socket.AF_INET6), (PREFIX, PREFIX), watch)
 
@@ -258,7 +238,7 @@ def two_devices_of_a_host():
     """What the server offers belongs to the subnet of the connection, though it has another RDMA
     device."""
     # CLC-125, CLC-128.
-    lab.netns("up")
+    topology.netns("up")
     command("ip", "link", "add", "vc", "netns", "rs-a", "type", "veth", "peer", "name", "vd",
             "netns", "rs-b")
     for side, name, host in (("a", "vc", 1), ("b", "vd", 2)):
@@ -271,8 +251,8 @@ def two_devices_of_a_host():
         for source, host, device in (("10.9.0.1", "10.9.0.2", "rs_b"),
                                      ("10.8.0.1", "10.8.0.2", "rs_vd")):
             client, server = connect(source, host)
-            is_smc(client, server)
-            line = [line for line in lab.records("b", "conns")
+            expect_smc(client, server)
+            line = [line for line in topology.records("b", "conns")
                     if line["local"].startswith(host + ":") and line["mode"] == "smc"]
             equal([entry["dev"] for entry in line], [device], "device of the server")
             exchange(client, server, 1000)
@@ -286,7 +266,7 @@ def two_devices_of_a_host():
 
 def main():
     """All tests."""
-    lab.need_module()
+    topology.need_module()
     return ktap.run([vlans, vlan_carries_its_data, vlan_ipv6, vlan_of_one_side_only, bond,
                      device_below_a_bond, vlan_on_a_bond, address_of_another_device,
                      masks_that_differ, several_prefixes, two_devices_of_a_host])

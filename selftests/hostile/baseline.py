@@ -4,8 +4,8 @@
 
 import sys
 
-import lab
-import scene
+import fixtures
+import topology
 from ktap import equal
 from peer import connecting, settled
 from raw import Listener
@@ -13,9 +13,9 @@ from raw import Listener
 
 def both_ways(conn, sock, size=60000):
     """Data in both directions, more than an element holds."""
-    there, back = lab.known("there", size), lab.known("back", size)
-    child = lab.Child(lambda: (sock.sendall(back), equal(lab.receive(sock, size) == there, True,
-                                                         "data to us")))
+    there, back = topology.known("there", size), topology.known("back", size)
+    child = topology.Child(lambda: (sock.sendall(back), equal(topology.receive(sock, size) == there, True,
+                                                              "data to us")))
     equal(conn.take(size) == back, True, "data of ours")
     at = 0
     while at < size:
@@ -24,45 +24,45 @@ def both_ways(conn, sock, size=60000):
                        "room")
         conn.write(piece)
         at += len(piece)
-    child.ends_well()
+    child.expect_success()
 
 
-def client(stage, peer):
+def client(fixture, peer):
     """It connects, twice on one link."""
     group = None
     for _ in range(2):
-        conn = peer.new().as_client(stage.port, group)
-        sock, _ = stage.listening.accept()
-        equal(lab.mode("b", sock)[0], "smc", "mode")
+        conn = peer.new().as_client(fixture.port, group)
+        sock, _ = fixture.listening.accept()
+        equal(topology.mode("b", sock)[0], "smc", "mode")
         equal(conn.first, group is None, "first contact")
         both_ways(conn, sock)
         group = conn.group
-        group.lives()
+        group.expect_alive()
         sock.close()
         conn.host.wait(lambda conn=conn: conn.saw(state=0x40), "close")
         conn.tell(state_flags=0xc0)
         conn.tcp.close()
-    stage.counts(smc_srv_conns=2, aborted_srv=0)
+    fixture.expect_counters(smc_srv_conns=2, aborted_srv=0)
 
 
-def server(stage, peer):
+def server(fixture, peer):
     """It is connected to, twice on one link."""
     group = None
     for _ in range(2):
-        listener = Listener(stage.host)
+        listener = Listener(fixture.host)
         sock = connecting(listener.address())
         conn = peer.new().as_server(listener, group)
         equal(settled(sock), "none", "connect")
-        equal(lab.mode("b", sock)[0], "smc", "mode")
+        equal(topology.mode("b", sock)[0], "smc", "mode")
         both_ways(conn, sock)
         group = conn.group
-        group.lives()
+        group.expect_alive()
         sock.close()
         conn.host.wait(lambda conn=conn: conn.saw(state=0x40), "close")
         conn.tell(state_flags=0xc0)
         conn.tcp.close()
-    stage.counts(smc_clnt_conns=2, aborted_clnt=0)
+    fixture.expect_counters(smc_clnt_conns=2, aborted_clnt=0)
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run([("client", client), ("server", server)]))
+    sys.exit(fixtures.run([("client", client), ("server", server)]))

@@ -10,9 +10,9 @@ import socket
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import equal
-from lab import Child, all_gone, error_of, is_smc, known, pair
+from topology import Child, all_gone, error_of, expect_smc, known, pair
 
 FAMILIES = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}
 LOST = ("ECONNRESET", "EPIPE")
@@ -28,7 +28,7 @@ def endless(sock):
 def reader_is_killed(family):
     """The writer gets an error."""
     client, server = pair(family)
-    is_smc(client, server)
+    expect_smc(client, server)
 
     def read():
         client.close()
@@ -51,7 +51,7 @@ def reader_is_killed(family):
 def writer_is_killed(family):
     """The reader gets what was sent, unchanged, and then an end or an error."""
     client, server = pair(family)
-    is_smc(client, server)
+    expect_smc(client, server)
 
     def write():
         server.close()
@@ -82,7 +82,7 @@ def sleeping_reader_is_woken(family):
     client.sendall(b"never read")
     sleeper = Child(lambda: equal(error_of(client.recv, 1), "ECONNRESET", "recv"))
     holder.kill()
-    sleeper.ends_well(10)
+    sleeper.expect_success(10)
     client.close()
 
 
@@ -90,7 +90,7 @@ def many_at_any_time(family):
     """Killed while connecting, sending, receiving, closing; afterwards everything works, and
     nothing is left."""
     chance = random.Random(7)
-    listening = lab.listener("b", family)
+    listening = topology.listener("b", family)
 
     def serve():
         listening.settimeout(None)
@@ -112,10 +112,10 @@ def many_at_any_time(family):
 
     def use():
         while True:
-            sock = lab.new_socket("a", family)
+            sock = topology.new_socket("a", family)
             sock.connect(listening.getsockname())
             sock.sendall(known("x", 100000))
-            lab.receive(sock, 50000)
+            topology.receive(sock, 50000)
             sock.close()
 
     server = Child(serve)
@@ -124,12 +124,12 @@ def many_at_any_time(family):
         # At any point of what it does.
         select.select([], [], [], chance.random() * 0.1)
         child.kill()
-    client = lab.new_socket("a", family)
-    client.settimeout(lab.BOUND)
+    client = topology.new_socket("a", family)
+    client.settimeout(topology.BOUND)
     client.connect(listening.getsockname())
-    equal(lab.mode("a", client)[0], "smc", "mode afterwards")
+    equal(topology.mode("a", client)[0], "smc", "mode afterwards")
     client.sendall(b"still there")
-    equal(lab.receive(client, 11), b"still there", "echo afterwards")
+    equal(topology.receive(client, 11), b"still there", "echo afterwards")
     client.close()
     server.kill()
     listening.close()
@@ -150,8 +150,8 @@ def tests():
 
 def main():
     """All tests."""
-    lab.need_module()
-    lab.netns("up")
+    topology.need_module()
+    topology.netns("up")
     return ktap.run(list(tests()))
 
 

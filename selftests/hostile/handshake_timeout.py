@@ -10,9 +10,9 @@ import contextlib
 import sys
 import time
 
-import lab
+import fixtures
 import roce
-import scene
+import topology
 from ktap import equal
 from messages import ADD_LINK, CONFIRM_LINK, DECLINE
 from peer import connecting, settled
@@ -24,7 +24,7 @@ NO_CONFIRM, NO_ADD = "aborted_reason_02010000", "aborted_reason_02020000"
 SILENT = "fallback_reason_03010000"
 DECLINED = "fallback_reason_02010000"
 # No wait of a handshake is longer, sum of all.
-BOUND = 40 * lab.SLOW
+BOUND = 40 * topology.SLOW
 
 
 # The steps of a client, up to where it stops.
@@ -137,19 +137,19 @@ SERVER = {no_accept: ("reset", LATE), half_an_accept: ("reset", LATE), accept: (
           silent_accept: ("reset|tcp", None), no_add_link: ("reset", NO_ADD)}
 
 
-def as_client(stage, step):
+def as_client(fixture, step):
     """A client that stops at that step; the function tells what becomes of it."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     step(conn)
-    return conn, lambda: stage.became(conn, BOUND).split()[0]
+    return conn, lambda: fixture.outcome_of(conn, BOUND).split()[0]
 
 
-def as_server(stage, step):
+def as_server(fixture, step):
     """A server that does."""
-    conn, listener = stage.another_peer().new(), Listener(stage.host)
+    conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
-    stage.accepted[listener.port] = sock
+    fixture.accepted[listener.port] = sock
     conn.proposed(listener)
     step(conn)
 
@@ -157,80 +157,80 @@ def as_server(stage, step):
         # The reset may come between the two questions.
         with contextlib.suppress(OSError):
             if settled(sock, BOUND) == "none":
-                return lab.mode("b", sock)[0]
+                return topology.mode("b", sock)[0]
         return "reset"
     return conn, outcome
 
 
-def others_do_not_wait(stage):
+def others_do_not_wait(fixture):
     """A newcomer of the peer's kind and two honest sockets get through at once."""
     begin = time.monotonic()
-    stage.another_peer().new().as_client(stage.port)
-    client, server = lab.pair()
-    lab.is_smc(client, server)
+    fixture.new_peer().new().as_client(fixture.port)
+    client, server = topology.pair()
+    topology.expect_smc(client, server)
     client.close()
     server.close()
-    equal(time.monotonic() - begin < (30 if scene.FEW else 3), True, "newcomers wait")
+    equal(time.monotonic() - begin < (30 if fixtures.FEW else 3), True, "newcomers wait")
 
 
 def silence(make, steps):
     """Each step, at the same time."""
-    def test(stage, _):
-        tries = [(step, make(stage, step)[1]) for step in steps]
-        others_do_not_wait(stage)
-        wrong, counts = [], {}
+    def test(fixture, _):
+        tries = [(step, make(fixture, step)[1]) for step in steps]
+        others_do_not_wait(fixture)
+        wrong, expect_counters = [], {}
         for step, outcome in tries:
             want, counter = steps[step]
             got = outcome()
             if got not in want.split("|"):
                 wrong.append("%s: %s" % (step.__name__, got))
             if counter is not None:
-                counts[counter] = counts.get(counter, 0) + 1
-        equal(wrong, [], "outcomes (%s)" % stage.difference())
+                expect_counters[counter] = expect_counters.get(counter, 0) + 1
+        equal(wrong, [], "outcomes (%s)" % fixture.difference())
         if None not in [counter for _, counter in steps.values()]:
-            stage.counts(**counts)
+            fixture.expect_counters(**expect_counters)
     return test
 
 
 def tcp_ends(make, steps, how):
     """TCP ends at each step."""
-    def test(stage, _):
+    def test(fixture, _):
         tries = []
         for step in steps:
-            conn, outcome = make(stage, step)
+            conn, outcome = make(fixture, step)
             getattr(conn.tcp, how)()
             # The kernel says nothing to who has reset the connection.
             conn.tcp.reset = conn.tcp.reset or how == "abort"
             tries.append((step, outcome))
-        others_do_not_wait(stage)
+        others_do_not_wait(fixture)
         for step, outcome in tries:
             equal(outcome() in ("reset", "tcp"), True, "outcome of %s" % step.__name__)
     return test
 
 
-def declines_cross(stage, _):
+def declines_cross(fixture, _):
     """Both sides give the link up at the same time: the peer's Decline reaches no program, but all data
     behind it does."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     dead_queue_pair(conn)
     equal(conn.heard(BOUND)["type"], DECLINE, "message of the kernel")
     conn.clc(DECLINE)
-    data = lab.known("behind", 5000)
+    data = topology.known("behind", 5000)
     conn.tcp.write(data)
-    lab.until(lambda: stage.arrived(conn), "the connection")
-    sock = stage.arrived(conn)
-    equal(lab.mode("b", sock)[0], "tcp", "mode")
-    equal(lab.receive(sock, len(data)) == data, True, "data behind the Decline")
+    topology.until(lambda: fixture.arrived(conn), "the connection")
+    sock = fixture.arrived(conn)
+    equal(topology.mode("b", sock)[0], "tcp", "mode")
+    equal(topology.receive(sock, len(data)) == data, True, "data behind the Decline")
 
 
-def listener_goes(stage, peer):
+def listener_goes(fixture, peer):
     """The program closes its listener while peers are at every step."""
-    listening = lab.listener("b")
+    listening = topology.listener("b")
     port = listening.getsockname()[1]
     conns = []
     for step in CLIENT:
-        conn = stage.another_peer().new()
+        conn = fixture.new_peer().new()
         conn.connect(port)
         step(conn)
         conns.append(conn)
@@ -238,22 +238,22 @@ def listener_goes(stage, peer):
     listening.close()
     equal(time.monotonic() - begin < 20, True, "close takes long")
     for conn in conns:
-        stage.host.wait(lambda conn=conn: conn.tcp.reset, "reset", 20)
-    others_do_not_wait(stage)
+        fixture.host.wait(lambda conn=conn: conn.tcp.reset, "reset", 20)
+    others_do_not_wait(fixture)
 
 
-def client_goes(stage, peer):
+def client_goes(fixture, peer):
     """The program closes its socket while its server is at every step."""
     for step in SERVER:
-        conn, listener = stage.another_peer().new(), Listener(stage.host)
+        conn, listener = fixture.new_peer().new(), Listener(fixture.host)
         sock = connecting(listener.address())
         conn.proposed(listener)
         step(conn)
         begin = time.monotonic()
         sock.close()
         equal(time.monotonic() - begin < 20, True, "close takes long")
-        stage.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin, "end", 20)
-    others_do_not_wait(stage)
+        fixture.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin, "end", 20)
+    others_do_not_wait(fixture)
 
 
 def cases():
@@ -268,4 +268,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run(list(cases())))
+    sys.exit(fixtures.run(list(cases())))

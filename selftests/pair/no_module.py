@@ -7,21 +7,21 @@ import subprocess
 import sys
 
 import guests
-import lab
-from guests import SERVER, PairTest, mode_is
+import topology
+from guests import SERVER, PairTest, expect_mode
 from ktap import Skip, equal
-from lab import known, receive
+from topology import known, receive
 
 SIZE = 2 << 20
 
 
 def unload():
     """Removes the module; how to load it again."""
-    file, parameters = lab.module_file(), lab.module_parameters()
+    file, parameters = topology.module_file(), topology.module_parameters()
     if file is None:
         raise Skip("the module's file is not here, so it could not be loaded again")
-    lab.until(lambda: lab.module_users() == 0, "the module is in use")
-    lab.command("rmmod", "rdma_sock")
+    topology.until(lambda: topology.module_users() == 0, "the module is in use")
+    topology.command("rmmod", "rdma_sock")
     return [str(file), *parameters]
 
 
@@ -45,7 +45,7 @@ class Absent(PairTest):
     def check(self, sock):
         """Nothing by RDMA here."""
         if not self.here:
-            mode_is(sock, "tcp")
+            expect_mode(sock, "tcp")
             self.sent_by_rdma(0)
 
     def server(self, listening):
@@ -62,9 +62,9 @@ class Absent(PairTest):
         for number in range(3):
             sock = connect()
             data = known(number, SIZE)
-            sender = lab.Child(lambda s=sock, d=data: s.sendall(d))
+            sender = topology.Child(lambda s=sock, d=data: s.sendall(d))
             equal(receive(sock, SIZE) == data, True, "data")
-            sender.ends_well()
+            sender.expect_success()
             self.check(sock)
             sock.close()
 
@@ -87,7 +87,7 @@ class BackAgain(PairTest):
     def server(self, listening):
         """Echoes."""
         sock = self.accept(listening)
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sock.sendall(receive(sock, 5000))
         equal(sock.recv(1), b"", "end")
         sock.close()
@@ -95,7 +95,7 @@ class BackAgain(PairTest):
     def client(self, connect):
         """Compares."""
         sock = connect()
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sock.sendall(known(1, 5000))
         equal(receive(sock, 5000) == known(1, 5000), True, "data")
         sock.close()
@@ -103,6 +103,6 @@ class BackAgain(PairTest):
 
 
 if __name__ == "__main__":
-    with lab.no_autoload():
+    with topology.no_autoload():
         sys.exit(guests.run([AbsentAtTheServer, AbsentAtTheClient, BackAgain],
                             [socket.AF_INET, socket.AF_INET6]))

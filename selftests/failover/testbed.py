@@ -14,17 +14,17 @@ import subprocess
 import time
 
 import ktap
-import lab
-from lab import Child
+import topology
+from topology import Child
 
 HERE = pathlib.Path(__file__).resolve().parent
 BLOCK = 16384
 SO_ZEROCOPY = 60
 MSG_ZEROCOPY = 0x4000000
 # How long a move to another link may take: a dead one is found by a test that waits for 2 s.
-SECONDS = 40 * lab.SLOW
+SECONDS = 40 * topology.SLOW
 # Between two pieces of a stream: a kernel full of checkers would do nothing else.
-PAUSE = 0.05 if lab.SLOW > 1 else 0
+PAUSE = 0.05 if topology.SLOW > 1 else 0
 
 
 def wires(*words):
@@ -36,7 +36,7 @@ def wires(*words):
 
 def need():
     """Ends the program as skipped where these tests cannot run."""
-    lab.need_module()
+    topology.need_module()
     atexit.register(wires, "down")
 
 
@@ -50,16 +50,16 @@ def hosts(*devices):
 
 def allow(side, number):
     """A side wants no more links than that in its next link groups."""
-    with lab.inside(side):
+    with topology.inside(side):
         file = pathlib.Path("/proc/sys/net/smc/smcr_max_links_per_lgr")
         file.write_text("%d\n" % number, encoding="ascii")
 
 
 def one_pair(rcvbuf=None):
     """A connection that has moved something."""
-    client, server = lab.pair(rcvbuf=rcvbuf)
-    lab.is_smc(client, server)
-    lab.exchange(client, server)
+    client, server = topology.pair(rcvbuf=rcvbuf)
+    topology.expect_smc(client, server)
+    topology.exchange(client, server)
     return client, server
 
 
@@ -68,17 +68,17 @@ def close(*pairs):
     for ends in pairs:
         for sock in ends:
             sock.close()
-    lab.all_gone()
+    topology.all_gone()
 
 
 def remove(device):
     """The RDMA device goes away."""
-    lab.command("rdma", "link", "delete", "rs_" + device)
+    topology.command("rdma", "link", "delete", "rs_" + device)
 
 
 def links(side):
     """The links of that side that connections may use."""
-    return [line for line in lab.records(side, "links") if line["state"] == "active"]
+    return [line for line in topology.records(side, "links") if line["state"] == "active"]
 
 
 def device_of(line):
@@ -89,10 +89,10 @@ def device_of(line):
 def await_that(condition, what):
     """Waits for a state of the links, and shows them if it does not come."""
     try:
-        lab.until(condition, what, SECONDS)
+        topology.until(condition, what, SECONDS)
     except AssertionError:
         for side in "ab":
-            for line in lab.proc(side, "links").splitlines():
+            for line in topology.proc(side, "links").splitlines():
                 print("# %s: %s" % (side, line))
         raise
 
@@ -108,20 +108,20 @@ def await_links(*devices):
 def await_gone(device):
     """Waits until no link uses the device and there is one without it on both sides."""
     def gone():
-        return all(links(side) and device not in map(device_of, lab.records(side, "links"))
+        return all(links(side) and device not in map(device_of, topology.records(side, "links"))
                    for side in "ab")
     await_that(gone, "end of links on " + device)
 
 
 def written(side, *but):
     """Octets that the links of one side have written, without those on some devices."""
-    return sum(int(line["write_bytes"]) for line in lab.records(side, "links")
+    return sum(int(line["write_bytes"]) for line in topology.records(side, "links")
                if device_of(line) not in but)
 
 
 def used(side):
     """Which devices the connections of that side write by."""
-    return [device_of(line) for line in lab.records(side, "conns")
+    return [device_of(line) for line in topology.records(side, "conns")
             if line["mode"] == "smc" and "dev" in line]
 
 
@@ -186,7 +186,7 @@ def check_stream(sock, at_least=0):
     """Receives a stream to its end and compares each octet."""
     number = 0
     while True:
-        data = lab.receive(sock, BLOCK)
+        data = topology.receive(sock, BLOCK)
         if not data:
             break
         if data != block(number)[:len(data)]:
@@ -202,8 +202,8 @@ class Stream:
     """A connection with endless traffic in one direction."""
 
     def __init__(self, forth=True, lend=False):
-        client, server = lab.pair()
-        lab.is_smc(client, server)
+        client, server = topology.pair()
+        topology.expect_smc(client, server)
         source, sink = (client, server) if forth else (server, client)
         source.settimeout(SECONDS)
         sink.settimeout(SECONDS)
@@ -239,8 +239,8 @@ class Stream:
         """Ends it; fails if one octet was lost, doubled or changed."""
         os.write(self.running, b"x")
         os.close(self.running)
-        self.writer.ends_well(SECONDS)
-        self.reader.ends_well(SECONDS)
+        self.writer.expect_success(SECONDS)
+        self.reader.expect_success(SECONDS)
 
 
 class Load:
@@ -261,7 +261,7 @@ class Load:
         if kind is None:
             for stream in self.streams:
                 stream.end()
-            lab.all_gone()
+            topology.all_gone()
         else:
             for stream in self.streams:
                 stream.writer.give_up()
@@ -269,9 +269,9 @@ class Load:
 
     def flows(self, what):
         """Waits until both sides have moved some more."""
-        before = {side: lab.counter(side, "tx_bytes") for side in "ab"}
-        lab.until(lambda: all(lab.counter(side, "tx_bytes") > before[side] + 1000000
-                              for side in "ab"), what, SECONDS)
+        before = {side: topology.counter(side, "tx_bytes") for side in "ab"}
+        topology.until(lambda: all(topology.counter(side, "tx_bytes") > before[side] + 1000000
+                                   for side in "ab"), what, SECONDS)
 
 
 def main(tests):

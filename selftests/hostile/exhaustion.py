@@ -9,8 +9,8 @@ import socket
 import sys
 import time
 
-import lab
-import scene
+import fixtures
+import topology
 from ktap import equal
 from messages import ACCEPT, DECLINE
 
@@ -30,7 +30,7 @@ def setting(name, value):
     file = pathlib.Path("/proc/sys/net/smc", name)
 
     def exchange(text):
-        with lab.inside("b"):
+        with topology.inside("b"):
             old = file.read_text(encoding="ascii")
             file.write_text(text, encoding="ascii")
         return old
@@ -41,10 +41,10 @@ def setting(name, value):
         exchange(was)
 
 
-def proposed(stage):
+def proposed(fixture):
     """A peer that is unknown so far makes a Proposal; the answer."""
-    conn = stage.another_peer().new()
-    conn.connect(stage.port)
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
     conn.propose()
     answer = conn.heard()
     if answer["type"] == ACCEPT:
@@ -56,99 +56,99 @@ def proposed(stage):
 
 def first_contact_of_another_host():
     """A host that has no group with the server at that address makes one."""
-    before = lab.counter("b", "link_groups")
-    client, server = lab.pair(socket.AF_INET6)
-    lab.is_smc(client, server)
-    lab.exchange(client, server)
-    equal(lab.counter("b", "link_groups") >= before, True, "groups")
+    before = topology.counter("b", "link_groups")
+    client, server = topology.pair(socket.AF_INET6)
+    topology.expect_smc(client, server)
+    topology.exchange(client, server)
+    equal(topology.counter("b", "link_groups") >= before, True, "groups")
     client.close()
     server.close()
 
 
-def proposal_gets_no_send_buffer(stage, _):
+def proposal_gets_no_send_buffer(fixture, _):
     """Before Confirm there is the RMB that Accept tells of, and nothing else."""
-    before = lab.counter("b", "buffer_bytes")
-    equal(proposed(stage), ACCEPT, "answer")
-    equal(lab.counter("b", "buffer_bytes") - before, FIRST * BUFFER, "buffers")
-    equal(lab.counter("b", "forming_groups"), 1, "groups in first contact")
-    stage.dismiss()
-    lab.until(lambda: lab.counter("b", "buffer_bytes") == before, "buffers are left")
+    before = topology.counter("b", "buffer_bytes")
+    equal(proposed(fixture), ACCEPT, "answer")
+    equal(topology.counter("b", "buffer_bytes") - before, FIRST * BUFFER, "buffers")
+    equal(topology.counter("b", "forming_groups"), 1, "groups in first contact")
+    fixture.remove_peers()
+    topology.until(lambda: topology.counter("b", "buffer_bytes") == before, "buffers are left")
 
 
-def first_contacts_of_a_peer_are_limited(stage, _):
+def first_contacts_of_a_peer_are_limited(fixture, _):
     """One host has so many groups in first contact; another host is served all the same."""
     with setting("smcr_max_forming_lgrs_per_peer", 4):
-        answers = [proposed(stage) for _ in range(6)]
+        answers = [proposed(fixture) for _ in range(6)]
         equal(answers, [ACCEPT] * 4 + [DECLINE] * 2, "answers")
-        equal(lab.counter("b", "forming_groups"), 4, "groups in first contact")
+        equal(topology.counter("b", "forming_groups"), 4, "groups in first contact")
         first_contact_of_another_host()
-        stage.dismiss()
-        lab.until(lambda: lab.counter("b", "forming_groups") == 0, "groups are left")
-        equal(proposed(stage), ACCEPT, "answer to a peer that comes later")
+        fixture.remove_peers()
+        topology.until(lambda: topology.counter("b", "forming_groups") == 0, "groups are left")
+        equal(proposed(fixture), ACCEPT, "answer to a peer that comes later")
 
 
-def first_contacts_of_a_namespace_are_limited(stage, _):
+def first_contacts_of_a_namespace_are_limited(fixture, _):
     """All hosts together have so many; what is established goes on, and may grow."""
     with setting("smcr_max_forming_lgrs", 2):
-        equal([proposed(stage) for _ in range(3)], [ACCEPT] * 2 + [DECLINE], "answers")
-        client, server = lab.pair()
-        lab.is_smc(client, server)
-        lab.exchange(client, server)
+        equal([proposed(fixture) for _ in range(3)], [ACCEPT] * 2 + [DECLINE], "answers")
+        client, server = topology.pair()
+        topology.expect_smc(client, server)
+        topology.exchange(client, server)
         client.close()
         server.close()
 
 
-def silent_founder_holds_others_up_for_a_second(stage, peer):
+def silent_founder_holds_others_up_for_a_second(fixture, peer):
     """A program keeps its handshake from going on, which is a first contact: other handshakes of its
     host wait a second for it at most, then one makes a group of its own, which the next ones join."""
     silent = peer.new()
-    silent.connect(stage.port)
+    silent.connect(fixture.port)
     silent.propose()
     equal(silent.heard()["type"], ACCEPT, "answer to the founder")
     begin = time.monotonic()
-    conn = peer.new().as_client(stage.port)
+    conn = peer.new().as_client(fixture.port)
     equal(conn.first, True, "first contact of another handshake")
     took = time.monotonic() - begin
-    equal(0.5 < took < 2.5 * lab.SLOW, True, "first contact took %.1f s" % took)
-    later = peer.new().as_client(stage.port, conn.group)
+    equal(0.5 < took < 2.5 * topology.SLOW, True, "first contact took %.1f s" % took)
+    later = peer.new().as_client(fixture.port, conn.group)
     equal(later.first, False, "first contact of a third handshake")
     for each in conn, later:
-        lab.until(lambda each=each: stage.arrived(each), "the connection")
+        topology.until(lambda each=each: fixture.arrived(each), "the connection")
         each.write(b"to you")
-        equal(lab.receive(stage.arrived(each), 6), b"to you", "data")
+        equal(topology.receive(fixture.arrived(each), 6), b"to you", "data")
 
 
-def broken_handshakes_are_limited(stage, peer):
+def broken_handshakes_are_limited(fixture, peer):
     """A peer takes elements by handshakes that it breaks off: there are so many, then it gets no more
     until they have rested, and the memory comes back."""
-    conn = peer.new().as_client(stage.port)
+    conn = peer.new().as_client(fixture.port)
     group = conn.group
     qpn = hex(conn.theirs["qpn"])
 
     def rmbs():
-        return next(int(line["rmbs"]) for line in lab.records("b", "links") if line["qpn"] == qpn)
+        return next(int(line["rmbs"]) for line in topology.records("b", "links") if line["qpn"] == qpn)
     taken = 0
     while taken < 2 * MOST_RESTING:
         other = peer.new()
-        other.connect(stage.port)
+        other.connect(fixture.port)
         other.propose()
         answer = other.heard()
         other.drop()
         if answer["type"] == DECLINE:
             break
-        lab.until(lambda other=other: stage.is_over(other), "the handshake is not over")
+        topology.until(lambda other=other: fixture.is_over(other), "the handshake is not over")
         taken += 1
     equal(MOST_RESTING <= taken <= MOST_RESTING + SLACK, True, "%d handshakes" % taken)
-    stage.bystander.goes_on()
-    lab.until(lambda: rmbs() == 1, "%d RMBs are left" % rmbs(), 60)
-    again = peer.new().as_client(stage.port, group)
+    fixture.background.expect_progress()
+    topology.until(lambda: rmbs() == 1, "%d RMBs are left" % rmbs(), 60)
+    again = peer.new().as_client(fixture.port, group)
     again.write(b"to you")
-    lab.until(lambda: stage.arrived(again), "the connection")
-    equal(lab.receive(stage.arrived(again), 6), b"to you", "data")
+    topology.until(lambda: fixture.arrived(again), "the connection")
+    equal(topology.receive(fixture.arrived(again), 6), b"to you", "data")
 
 
 if __name__ == "__main__":
-    sys.exit(scene.run([(function.__name__, function) for function in (
+    sys.exit(fixtures.run([(function.__name__, function) for function in (
         proposal_gets_no_send_buffer, first_contacts_of_a_peer_are_limited,
         first_contacts_of_a_namespace_are_limited, silent_founder_holds_others_up_for_a_second,
         broken_handshakes_are_limited)]))

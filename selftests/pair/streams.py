@@ -8,10 +8,10 @@ import sys
 import threading
 
 import guests
-import lab
-from guests import PairTest, mode_is
+import topology
+from guests import PairTest, expect_mode
 from ktap import equal
-from lab import error_of, known, receive
+from topology import error_of, known, receive
 
 MIB = 1 << 20
 
@@ -24,7 +24,7 @@ class Bulk(PairTest):
 
     def both_ways(self, sock, out, back):
         """Sends one stream and compares the other."""
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sender = threading.Thread(target=sock.sendall, args=(known(out, self.size),))
         sender.start()
         equal(receive(sock, self.size) == known(back, self.size), True, "data")
@@ -59,7 +59,7 @@ class PingPong(PairTest):
     def client(self, connect):
         """Asks."""
         sock = connect()
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         data = known("ping", 10000)
         for number, size in enumerate(self.sizes):
             sock.sendall(data[:size])
@@ -146,7 +146,7 @@ class HalfClose(PairTest):
     def client(self, connect):
         """Asks, ends, and reads."""
         sock = connect()
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sock.sendall(known("question", 1000))
         sock.shutdown(1)
         equal(receive(sock, self.size) == known("answer", self.size), True, "answer")
@@ -161,13 +161,13 @@ class Reset(PairTest):
     def server(self, listening):
         """Does not read."""
         sock = self.accept(listening)
-        equal(select.select([sock], [], [], lab.BOUND)[0], [sock], "readable")
+        equal(select.select([sock], [], [], topology.BOUND)[0], [sock], "readable")
         sock.close()
 
     def client(self, connect):
         """Is told."""
         sock = connect()
-        mode_is(sock, "smc")
+        expect_mode(sock, "smc")
         sock.sendall(b"unread")
         equal(error_of(sock.recv, 1), "ECONNRESET", "recv")
         sock.close()
