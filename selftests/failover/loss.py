@@ -52,8 +52,8 @@ def memory_that_was_lent_is_sent_by_others():
     """The same with MSG_ZEROCOPY, for which nothing was copied as long as all was well."""
     before = topology.counter("a", "tx_zerocopy_bytes")
     lose("a2", lambda: remove("a2"), lend=True)
-    grown = topology.counter("a", "tx_zerocopy_bytes") - before
-    equal(grown > 1000000, True, "sent without a copy: %d" % grown)
+    increase = topology.counter("a", "tx_zerocopy_bytes") - before
+    equal(increase > 1000000, True, "sent without a copy: %d" % increase)
 
 
 def both_lose_a_device_at_once():

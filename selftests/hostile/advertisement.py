@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""MTUs and addresses in handshakes: the MTU is current, and no address says where the kernel keeps its
-memory.
+"""The MTU and the RMB addresses that handshakes advertise: the MTU is current, and no address reveals
+where the kernel keeps its memory.
 
 Covers SMCR-RMB-09, SMCR-RMB-20.
 """
@@ -13,14 +13,15 @@ import topology
 from hostile_peer import HostilePeer, expect_data
 from ktap import equal
 
-# Elements of an RMB, and more: the group announces another RMB.
+# More connections than an RMB has elements, so that the group advertises a second RMB.
 CONNECTIONS = 10
 # MTU of the network device, and the code of the largest RDMA packet that fits.
 MTUS = ((4200, 5), (2200, 4), (1500, 3))
 
 
 def addresses(role):
-    """Accept, Confirm and CONFIRM RKEY give each RMB from 0 on, and data land in the right one."""
+    """Accept, Confirm and CONFIRM RKEY give each RMB the address 0, and data arrive in the right
+    RMB."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
         ends = [hostile.connection() for _ in range(CONNECTIONS)]
@@ -36,7 +37,7 @@ def addresses(role):
 
 
 def mtu(fixture, _):
-    """A changed MTU causes no event of the device: the next handshake has it nevertheless."""
+    """A changed MTU, which causes no event of the device, is in the next handshake."""
     found = []
     for size, _ in MTUS:
         topology.command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", str(size))
@@ -50,7 +51,7 @@ def mtu(fixture, _):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for role in "server", "client":
         yield "%s.addresses" % role, addresses(role)
     yield "mtu", mtu

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Clients that agree on SMC-R and then stall their handshakes: they keep no other client from accept,
-and the listener offers SMC-R to new clients only while few handshakes are under way.
+"""Clients that agree on SMC-R and then stall their handshakes keep no other client from accept. The
+listener offers SMC-R to new clients only while few handshakes are in progress.
 
 Covers SMCR-TCP-19, SEC-10.
 """
@@ -17,7 +17,7 @@ from ktap import equal
 from raw import SMC_OPTION, connected
 
 BACKLOG = 16
-# Handshakes with which a listener of that backlog withholds its offer.
+# Number of handshakes from which a listener with that backlog withholds its offer.
 MANY = 64
 # Longest time from connect to accept. A stalled handshake takes 6 s at least.
 PROMPT = 2 * topology.SLOW
@@ -25,13 +25,14 @@ OFFER = SMC_OPTION[2:6]
 
 
 def handshakes(fixture):
-    """How many children of the scene's peers have not ended their handshake."""
+    """The number of unfinished handshakes of raw peers."""
     return len([line for line in topology.records("b", "conns")
                 if line["mode"] == "pending" and line.get("peer", "").startswith(raw.IP + ":")])
 
 
 def newcomer(listening, smc):
-    """A client from the other namespace: seconds until accept gives it, and both sockets."""
+    """Connects a client from the other namespace; seconds until accept returns its socket, and both
+    sockets."""
     begin = time.monotonic()
     client = topology.new_socket("a", smc=smc)
     client.settimeout(topology.BOUND)
@@ -39,7 +40,7 @@ def newcomer(listening, smc):
     listening.settimeout(topology.BOUND)
     server, address = listening.accept()
     while address != client.getsockname():
-        # A stalled one whose time is over.
+        # A stalled connection that timed out.
         server.close()
         server, address = listening.accept()
     server.settimeout(topology.BOUND)
@@ -47,7 +48,8 @@ def newcomer(listening, smc):
 
 
 def newcomers_are_prompt(fixture, listening, modes):
-    """A plain TCP client and one that offers SMC-R are accepted at once, and carry data."""
+    """Fails unless a plain TCP client and one that offers SMC-R are accepted at once, and carry
+    data."""
     for smc in (False, True):
         seconds, client, server = newcomer(listening, smc)
         equal(seconds < PROMPT, True, "accept within %d s, not %.1f (%d handshakes, SMC-R %s)"
@@ -60,7 +62,7 @@ def newcomers_are_prompt(fixture, listening, modes):
 
 
 def stalled(fixture, listening, step, count):
-    """So many clients that stop at a step, each a host of its own; their TCP connections."""
+    """Connects `count` clients, each a host of its own, that stop at a step; their TCP connections."""
     conns = []
     for _ in range(count):
         conn = fixture.new_peer().new()
@@ -71,7 +73,7 @@ def stalled(fixture, listening, step, count):
 
 
 def few_stalled_handshakes(fixture, _):
-    """More than the backlog stall: the next clients are accepted, and still get SMC-R."""
+    """More handshakes than the backlog stall: new clients are accepted, and get SMC-R."""
     with topology.listener("b", backlog=BACKLOG) as listening:
         stalled(fixture, listening, nothing, 2 * BACKLOG)
         topology.until(lambda: handshakes(fixture) == 2 * BACKLOG, "handshakes are under way")
@@ -79,18 +81,19 @@ def few_stalled_handshakes(fixture, _):
 
 
 def tiny_backlog(fixture, _):
-    """A backlog of 0 is one of ready connections too."""
+    """A backlog of 0 counts ready connections only, as a larger one does."""
     with topology.listener("b", backlog=0) as listening:
         for count in range(1, BACKLOG + 1):
-            # One place in TCP's queue: a SYN that finds it taken is dropped, and sent again after 1 s.
+            # TCP's queue has one place. TCP drops a SYN that finds it taken; the client retransmits
+            # after 1 s.
             stalled(fixture, listening, nothing, 1)
             topology.until(lambda count=count: handshakes(fixture) == count, "a handshake is under way")
         newcomers_are_prompt(fixture, listening, ("smc",))
 
 
 def many_stalled_handshakes(fixture, _):
-    """A flood of silent clients: the offer is withheld, newcomers get TCP at once. When the flood has
-    timed out, newcomers get SMC-R."""
+    """During a flood of silent clients the listener withholds its offer, and new clients get TCP at
+    once. After the flood has timed out, new clients get SMC-R."""
     with topology.listener("b", backlog=BACKLOG) as listening:
         port = listening.getsockname()[1]
         stalled(fixture, listening, nothing, MANY)
@@ -108,7 +111,7 @@ def many_stalled_handshakes(fixture, _):
 
 
 def handshakes_stalled_at_each_step(fixture, _):
-    """Clients that stop later in the handshake take longer, and keep newcomers no more."""
+    """Clients that stall later in the handshake do not delay new clients either."""
     with topology.listener("b", backlog=BACKLOG) as listening:
         for step in nothing, half_a_proposal, proposal, half_a_confirm, confirm, confirm_link:
             stalled(fixture, listening, step, 2 if fixtures.FEW else 3)
@@ -116,7 +119,7 @@ def handshakes_stalled_at_each_step(fixture, _):
 
 
 def handshakes_prolonged_to_the_last_moment(fixture, _):
-    """Clients answer just before each timer, again and again: newcomers are accepted all the while."""
+    """New clients are accepted while stalled clients answer just before each timer expires."""
     with topology.listener("b", backlog=BACKLOG) as listening:
         conns = stalled(fixture, listening, nothing, 2 * BACKLOG)
         begin = time.monotonic()
@@ -131,8 +134,8 @@ def handshakes_prolonged_to_the_last_moment(fixture, _):
 
 
 def ready_connections_fill_the_backlog(fixture, _):
-    """Connections that are ready count against the backlog, as with TCP: the others stay in TCP's queue
-    and come later."""
+    """Ready connections count against the backlog, as with TCP: further ones stay in TCP's queue and
+    are accepted later."""
     with topology.listener("b", backlog=4) as listening:
         clients = []
         for _ in range(8):
@@ -146,7 +149,7 @@ def ready_connections_fill_the_backlog(fixture, _):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for function in (few_stalled_handshakes, tiny_backlog, many_stalled_handshakes,
                      handshakes_stalled_at_each_step, handshakes_prolonged_to_the_last_moment,
                      ready_connections_fill_the_backlog):

@@ -1,18 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The raw peer when it behaves: without this the other programs of this folder prove nothing."""
+"""The raw peer behaves: a baseline without which the other programs of this folder prove nothing."""
 
 import sys
 
 import fixtures
 import topology
 from ktap import equal
-from peer import connecting, settled
+from peer import connecting, connect_result
 from raw import Listener
 
 
 def both_ways(conn, sock, size=60000):
-    """Data in both directions, more than an element holds."""
+    """Sends more than an element holds in both directions, and compares it."""
     there, back = topology.known("there", size), topology.known("back", size)
     child = topology.Child(lambda: (sock.sendall(back), equal(topology.receive(sock, size) == there, True,
                                                               "data to us")))
@@ -28,7 +28,7 @@ def both_ways(conn, sock, size=60000):
 
 
 def client(fixture, peer):
-    """It connects, twice on one link."""
+    """The raw peer connects twice on one link."""
     group = None
     for _ in range(2):
         conn = peer.new().as_client(fixture.port, group)
@@ -40,26 +40,26 @@ def client(fixture, peer):
         group.expect_alive()
         sock.close()
         conn.host.wait(lambda conn=conn: conn.saw(state=0x40), "close")
-        conn.tell(state_flags=0xc0)
+        conn.send_cdc(state_flags=0xc0)
         conn.tcp.close()
     fixture.expect_counters(smc_srv_conns=2, aborted_srv=0)
 
 
 def server(fixture, peer):
-    """It is connected to, twice on one link."""
+    """Two of our sockets connect to the raw peer on one link."""
     group = None
     for _ in range(2):
         listener = Listener(fixture.host)
         sock = connecting(listener.address())
         conn = peer.new().as_server(listener, group)
-        equal(settled(sock), "none", "connect")
+        equal(connect_result(sock), "none", "connect")
         equal(topology.mode("b", sock)[0], "smc", "mode")
         both_ways(conn, sock)
         group = conn.group
         group.expect_alive()
         sock.close()
         conn.host.wait(lambda conn=conn: conn.saw(state=0x40), "close")
-        conn.tell(state_flags=0xc0)
+        conn.send_cdc(state_flags=0xc0)
         conn.tcp.close()
     fixture.expect_counters(smc_clnt_conns=2, aborted_clnt=0)
 

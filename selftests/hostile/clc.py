@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""CLC messages that are wrong: each field out of its range, cut, late, repeated, out of order. The
-handshake ends as the protocol says, and nobody else's connection notices.
+"""Wrong CLC messages: each field out of its range, truncated, late, repeated, out of order. The
+handshake ends as the protocol defines, and no other connection is affected.
 
-Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11, CLC-410, CLC-413, CLC-08, ERR-44, TST-109, TST-110, FBK-08, FBK-10, FBK-15, FBK-16.
+Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11, CLC-410, CLC-413, CLC-08, ERR-44, TST-109, TST-110, FBK-08,
+FBK-10, FBK-15, FBK-16.
 """
 
 import sys
@@ -13,7 +14,7 @@ import messages
 import topology
 from ktap import equal
 from messages import ACCEPT, CONFIRM, DECLINE, PROPOSAL, odd_values
-from peer import connecting, settled
+from peer import connecting, connect_result
 from raw import Listener
 
 RESET = "reset"
@@ -23,22 +24,22 @@ SIZES = {PROPOSAL: 52, ACCEPT: 68, CONFIRM: 68, DECLINE: 28}
 
 
 def framing(field, value, size, longer):
-    """What becomes of a message whose frame is changed; None if the field is no part of the frame.
+    """The outcome of a message with a changed frame; None if the field is not in the frame.
 
-    A version above 1 is a matter of the negotiation, which others test.
+    Versions above 1 are tested with the negotiation.
     """
     if field in ("eye", "type", "trailer") or (field, value) == ("version", 0):
         return RESET
     if field == "length":
-        # More octets than there are: they are waited for. More than a message has: never.
+        # The receiver waits for the octets of a longer message, but not beyond the longest message.
         return RESET if value < size or value > 1024 else longer
     return None
 
 
 def proposal(field, value):
-    """What a Proposal with that field leads to: the first word of the answer."""
+    """The outcome of a Proposal with a changed field: the first word of the answer."""
     if field == "eye":
-        # Who begins with anything else has not heard of SMC: TCP-18, FBK-03.
+        # A client with another first word does not know SMC: TCP-18, FBK-03.
         return PLAIN
     frame = framing(field, value, 52, RESET)
     if frame is not None:
@@ -53,7 +54,7 @@ def proposal(field, value):
 
 
 def confirm(field, value):
-    """What a Confirm with that field leads to."""
+    """The outcome of a Confirm with a changed field."""
     frame = framing(field, value, 68, RESET)
     if frame is not None:
         return frame
@@ -64,51 +65,51 @@ def confirm(field, value):
     if field == "mtu" and not 1 <= value <= 5:
         return CONFIGURATION
     if field in ("gid", "qpn"):
-        # The server's CONFIRM LINK goes nowhere: FBK-08.
+        # The server's CONFIRM LINK does not arrive: FBK-08.
         return "tcp"
     if field == "mac":
-        # The client's is a lie. Whether the server may still decline (CLC-413) depends on whether it
-        # knows that its own has arrived.
+        # The client's CONFIRM LINK is wrong. The server may decline (CLC-413) only before it knows
+        # that its own has arrived.
         return RESET + "|tcp 7f000004"
     if field == "psn":
-        # The client's does not come: FBK-16.
+        # The client's CONFIRM LINK does not arrive: FBK-16.
         return RESET
     if field == "address":
-        # An element has to end before the address space does.
+        # An element must end before the address space does.
         return RESET if value + 16384 >= 1 << 64 else "smc"
     return "smc"
 
 
 def accept(field, value):
-    """What an Accept with that field leads to."""
+    """The outcome of an Accept with a changed field."""
     if field == "first":
-        # There is no such link.
+        # No link has this number.
         return "tcp 04000000"
     if field in ("mac", "qpn"):
-        # The server's CONFIRM LINK is a lie: FBK-10.
+        # The server's CONFIRM LINK is wrong: FBK-10.
         return "tcp"
     if field in ("gid", "psn"):
-        # It does not come: FBK-16.
+        # It does not arrive: FBK-16.
         return RESET
     return confirm(field, value)
 
 
 def fields(kind):
-    """Every field of a message with the values that are not the honest ones."""
+    """Every field of a message with values other than the valid one."""
     for field, _, _ in messages.CLC[kind]:
         message = messages.clc(kind, b"\0" * 8)
         width = message.width(field)
         honest = {"mask": 24, "mtu": 3, "index": 1, "first": int(kind == ACCEPT)}.get(
             field, message[field])
         values = odd_values(width, honest)
-        # Later versions mean other messages.
+        # Later versions define other messages.
         if field == "version":
             values = [0]
         yield field, values[:3] if fixtures.FEW else values
 
 
 def fits(got, want):
-    """Whether what happened is what has to happen."""
+    """Whether an outcome is the expected one."""
     return got in want.split("|") or want == "tcp" and got.startswith("tcp")
 
 
@@ -129,8 +130,8 @@ def each_value(make, expect, field, values):
 
 
 def try_proposal(fixture, changes):
-    """A connection of the peer that begins with that Proposal."""
-    # A stack of its own, so that each is a first contact.
+    """Starts a connection of the peer with a changed Proposal; a function that returns the outcome."""
+    # A new stack makes each connection a first contact.
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     conn.propose(changes)
@@ -145,7 +146,7 @@ def try_proposal(fixture, changes):
 
 
 def try_confirm(fixture, changes):
-    """A connection of the peer that goes on to that Confirm."""
+    """Starts a connection of the peer with a changed Confirm; a function that returns the outcome."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     conn.propose()
@@ -156,7 +157,8 @@ def try_confirm(fixture, changes):
 
 
 def try_accept(fixture, changes):
-    """A connection of ours to a server that answers by that Accept."""
+    """Starts a connection of ours to a server with a changed Accept; a function that returns the
+    outcome."""
     conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
     fixture.accepted[listener.port] = sock
@@ -171,7 +173,7 @@ def try_accept(fixture, changes):
         if len(conn.tcp.data) >= 68 and conn.tcp.data[4] == CONFIRM:
             conn.confirmed()
             conn.group.confirm_link(False)
-        error = settled(sock, 25)
+        error = connect_result(sock, 25)
         if error != "none":
             return "reset"
         mode, reason = topology.mode("b", sock)
@@ -180,7 +182,8 @@ def try_accept(fixture, changes):
 
 
 def cut(kind):
-    """A message that ends anywhere: the TCP connection ends, or nothing more comes."""
+    """A truncated message, followed by the end of the TCP connection or by silence, ends the
+    handshake."""
     def test(fixture, _):
         tries, said = [], 0
         for length in range(0, SIZES[kind], 16 if fixtures.FEW else 5):
@@ -189,19 +192,19 @@ def cut(kind):
                 conn, outcome = make(fixture, lambda octets, n=length: octets[:n])
                 if ends:
                     conn.tcp.close()
-                # Who has not even said that it is CLC is a client without SMC, and may be silent.
+                # A client whose message does not begin as CLC has no SMC, and may be silent.
                 plain = kind == PROPOSAL and length < 4
                 tries.append((length, outcome, ("tcp", RESET) if plain else (RESET,)))
                 said += not plain
         for length, outcome, want in tries:
             equal(outcome().split()[0] in want, True, "outcome after %d octets" % length)
         ended, late = "aborted_reason_%08x" % ENDED, "aborted_reason_%08x" % LATE
-        topology.until(lambda: fixture.grown(ended) + fixture.grown(late) >= said, "reasons", 20)
+        topology.until(lambda: fixture.increase(ended) + fixture.increase(late) >= said, "reasons", 20)
     return test
 
 
 def drop_by_drop(fixture, peer):
-    """Octet by octet: the messages are the same."""
+    """Messages that arrive octet by octet are the same messages."""
     conn = peer.new()
     conn.connect(fixture.port)
     conn.propose(lambda octets: [octets[at:at + 1] for at in range(len(octets))])
@@ -212,7 +215,7 @@ def drop_by_drop(fixture, peer):
 
 
 def out_of_order(sequence, want, reason=BROKEN):
-    """Messages that do not belong where they are. The last one is what is wrong."""
+    """CLC messages out of order end the handshake. The last one is the wrong one."""
     def test(fixture, peer):
         conn = peer.new()
         conn.connect(fixture.port)
@@ -225,8 +228,8 @@ def out_of_order(sequence, want, reason=BROKEN):
     return test
 
 
-def say(kind):
-    """A message of that kind with plausible contents."""
+def message_of(kind):
+    """A message of a kind, with plausible contents."""
     def step(conn):
         if conn.group is None:
             conn.use(None)
@@ -235,7 +238,7 @@ def say(kind):
 
 
 def client_out_of_order(fixture, _):
-    """What a server must not say: another Proposal, a Confirm, an Accept after the Accept, data."""
+    """A server that sends a Proposal, a Confirm, a second Accept or data ends the handshake."""
     tries = []
     for kinds in ((PROPOSAL,), (CONFIRM,), (ACCEPT, ACCEPT), (ACCEPT, PROPOSAL), (ACCEPT, CONFIRM),
                   (None,), (ACCEPT, None)):
@@ -253,12 +256,12 @@ def client_out_of_order(fixture, _):
                 conn.clc(kind, first=1, **conn.end_point())
         tries.append((kinds, sock))
     for kinds, sock in tries:
-        equal(settled(sock), "ECONNABORTED", "error of connect after %s" % (kinds,))
+        equal(connect_result(sock), "ECONNABORTED", "error of connect after %s" % (kinds,))
     fixture.expect_counters(aborted_clnt=len(tries), **{"aborted_reason_%08x" % BROKEN: len(tries)})
 
 
 def declined_anywhere(fixture, _):
-    """A Decline at each step where the protocol has one: both go on by TCP."""
+    """A Decline is valid at each step: both sides continue by TCP."""
     def settle(conn, steps):
         conn.connect(fixture.port)
         for step in steps:
@@ -278,13 +281,13 @@ def declined_anywhere(fixture, _):
     for steps in ([], [lambda conn: conn.propose(), lambda conn: conn.accepted()],
                   [lambda conn: conn.propose(), go_on],
                   [lambda conn: conn.propose(), go_on,
-                   lambda conn: conn.group.hear(messages.CONFIRM_LINK, 0)]):
+                   lambda conn: conn.group.receive_llc(messages.CONFIRM_LINK, 0)]):
         settle(fixture.new_peer().new(), steps)
     fixture.expect_counters(fallback_srv=4, fallback_reason_03030000=4)
 
 
 def reasons_of_the_peer(fixture, peer):
-    """Any diagnosis of a Decline is taken as it is."""
+    """Any diagnosis in a Decline is reported unchanged."""
     for code in (0, 1, 0xffffffff, 0x7f000003, 0x05000000):
         conn = peer.new()
         conn.connect(fixture.port)
@@ -294,7 +297,7 @@ def reasons_of_the_peer(fixture, peer):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for name, kind, make, expect in (("proposal", PROPOSAL, try_proposal, proposal),
                                      ("confirm", CONFIRM, try_confirm, confirm),
                                      ("accept", ACCEPT, try_accept, accept)):
@@ -306,14 +309,14 @@ def cases():
     propose = [lambda conn: conn.propose()]
     accepted = propose + [lambda conn: conn.accepted()]
     for name, steps, want in (
-            ("confirm_first", [say(CONFIRM)], RESET),
-            ("accept_first", [say(ACCEPT)], RESET),
+            ("confirm_first", [message_of(CONFIRM)], RESET),
+            ("accept_first", [message_of(ACCEPT)], RESET),
             ("proposal_twice", propose * 2, RESET),
             ("proposal_after_accept", accepted + propose, RESET),
-            ("accept_after_accept", accepted + [say(ACCEPT)], RESET),
-            ("confirm_twice", accepted + [say(CONFIRM), say(CONFIRM)], RESET),
-            ("proposal_after_confirm", accepted + [say(CONFIRM)] + propose, RESET),
-            ("garbage_after_confirm", accepted + [say(CONFIRM),
+            ("accept_after_accept", accepted + [message_of(ACCEPT)], RESET),
+            ("confirm_twice", accepted + [message_of(CONFIRM), message_of(CONFIRM)], RESET),
+            ("proposal_after_confirm", accepted + [message_of(CONFIRM)] + propose, RESET),
+            ("garbage_after_confirm", accepted + [message_of(CONFIRM),
                                                   lambda conn: conn.tcp.write(b"x" * 100)], RESET)):
         yield "order." + name, out_of_order(steps, want)
     yield "order.client", client_out_of_order

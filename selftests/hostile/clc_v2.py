@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""CLC messages of SMC-Rv2 that are wrong: each field of the Proposal with its extension, of Accept and
-Confirm, of what both add on first contact, and of the list of GIDs. The handshake ends in bounded time,
-as far as it should, and nobody else's connection notices.
+"""Wrong CLC messages of SMC-Rv2: each field of Proposal and extension, of Accept and Confirm, of their
+first-contact parts, and of the GID list. The handshake ends in bounded time, and no other connection is
+affected.
 
 Covers SMCR-CLC-06, CLC-07, CLC-08, CLC-11.
 """
@@ -16,7 +16,7 @@ import topology
 from clc import fits
 from ktap import equal
 from messages import ACCEPT, CONFIRM, PROPOSAL, odd_values
-from peer import GID, connecting, settled
+from peer import GID, connecting, connect_result
 from raw import MAC, Listener
 
 RESET, PLAIN = "reset", "tcp 03010000"
@@ -24,7 +24,7 @@ UEID = b"HOSTILE".ljust(32)
 NO_UEID, NO_MODE = "tcp 03030008", "tcp 03040000"
 CONNS, LINKS = "tcp 0303000a", "tcp 0303000b"
 ANY = "accept|confirm|link|reset|tcp"
-# The honest values, by kind.
+# The valid values, by message.
 RELEASE, MOST_CONNS = 1, 255
 OFFER = {"gid": GID, "mac": MAC, "later": 0, "earlier": 2, "extension": 28, "eids": 1,
          "release": RELEASE, "gid2": GID, "conns": MOST_CONNS, "links": 1, "eid": UEID}
@@ -33,34 +33,34 @@ LIST = {"gids": 1, "own_gid": GID}
 
 
 def frame(field, value, size):
-    """What becomes of a message whose frame is changed; None if the field is no part of it."""
+    """The outcome of a message with a changed frame; None if the field is not in the frame."""
     if (field, value) == ("type", messages.DECLINE):
-        # It is one, then.
+        # The message is a Decline then.
         return ANY
     if field in ("eye", "type", "trailer"):
         return RESET
     if field == "length":
         return RESET if value < size or value > 1024 else ANY
     if field == "version":
-        # Version 1 has other messages, and what is beyond the second is read as that.
+        # Version 1 defines other messages. The receiver treats versions above 2 as 2.
         return RESET if value == 0 else ANY
     return None
 
 
 def proposal(field, value):
-    """What a Proposal with that field leads to."""
+    """The outcome of a Proposal with a changed field."""
     if field == "eye":
         return PLAIN
     framed = frame(field, value, 156)
     if framed is not None:
         return framed
     if field == "eids":
-        # Fewer names than there are, or more than fit.
+        # Fewer identifiers than the message has, or more than fit.
         return NO_UEID if value == 0 else RESET
     if field == "eid":
         return NO_UEID
     if field in ("later", "earlier"):
-        # SMC-D is not ours; networks of version 1 would be where there are none.
+        # We do not support SMC-D. The offset of version 1 networks points to no networks.
         return ANY
     if field in ("extension", "gid2"):
         return ANY
@@ -72,34 +72,34 @@ def proposal(field, value):
 
 
 def end_point(field, value):
-    """What is the same in Accept and Confirm; None if it is something else."""
+    """The outcome of a change to the part that Accept and Confirm share; None for another field."""
     if field == "index" and value == 0:
         return RESET
     if field == "mtu" and not 1 <= value <= 5:
-        # Elements may have any size that can be said.
+        # Every element size that the field can express is valid.
         return "tcp|reset"
     if field in ("gid", "mac", "qpn", "psn", "first", "path", "address"):
-        # What is wrong shows on the link, or when there is somebody to write to it.
+        # The error shows on the link, or when our side writes to the element.
         return ANY
     return None
 
 
 def accept(field, value):
-    """What an Accept with that field leads to."""
+    """The outcome of an Accept with a changed field."""
     wanted = frame(field, value, 160) or end_point(field, value)
     if wanted is not None:
         return wanted
     if field == "eid":
-        # A name that was not offered.
+        # The client did not offer this identifier.
         return "tcp|reset"
     if field in ("release", "conns", "links", "direct"):
-        # Terms that were not offered, or that nobody can live with, or through a gateway.
+        # The client did not offer these terms, or cannot meet them, or needs a gateway.
         return ANY
     return "confirm"
 
 
 def confirm(field, value):
-    """What a Confirm with that field leads to."""
+    """The outcome of a Confirm with a changed field."""
     wanted = frame(field, value, 180) or end_point(field, value)
     if wanted is not None:
         return wanted
@@ -108,16 +108,16 @@ def confirm(field, value):
     return "link"
 
 
-def fields(kind, honest):
-    """Every field of a message with the values that are not the honest ones."""
+def fields(kind, unchanged):
+    """Every field of a message with values other than the valid one."""
     for field, _, _ in messages.CLC2[kind]:
-        message = messages.clc(kind, b"\0" * 8, 2, **honest)
+        message = messages.clc(kind, b"\0" * 8, 2, **unchanged)
         values = odd_values(message.width(field), message[field])
         yield field, values[:3] if fixtures.FEW else values
 
 
 def try_proposal(fixture, changes):
-    """A connection of the peer that begins with that Proposal."""
+    """Starts a connection of the peer with a changed Proposal; a function that returns the outcome."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     conn.clc(PROPOSAL, changes, version=2, **OFFER)
@@ -132,13 +132,14 @@ def try_proposal(fixture, changes):
 
 
 def try_confirm(fixture, changes):
-    """A connection of the peer that goes on to that Confirm: whether the server then speaks on the link."""
+    """Starts a connection of the peer with a changed Confirm; a function that returns whether the
+    server then sends on the link."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     conn.clc(PROPOSAL, version=2, **OFFER)
     conn.accepted()
     equal((conn.answer["version"], len(bytes(conn.answer))), (2, 160), "version and length of Accept")
-    # It is of SMC-Rv2, and nobody answers it.
+    # An LLC message of SMC-Rv2, which this peer does not answer.
     conn.group.qp.on_message = lambda octets: None
     conn.clc(CONFIRM, changes, version=2, first=1, **conn.end_point(), **AGREED, **LIST)
 
@@ -152,7 +153,8 @@ def try_confirm(fixture, changes):
 
 
 def try_accept(fixture, changes):
-    """A connection of ours to a server that answers by that Accept: whether a Confirm follows."""
+    """Starts a connection of ours to a server with a changed Accept; a function that returns whether a
+    Confirm follows."""
     conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
     fixture.accepted[listener.port] = sock
@@ -168,7 +170,7 @@ def try_accept(fixture, changes):
         if len(conn.tcp.data) >= 68 and conn.tcp.data[4] == CONFIRM:
             conn.tcp.abort()
             return "confirm"
-        if settled(sock, 25) != "none":
+        if connect_result(sock, 25) != "none":
             return RESET
         mode, reason = topology.mode("b", sock)
         return "%s %08x" % (mode, reason)
@@ -176,7 +178,7 @@ def try_accept(fixture, changes):
 
 
 def matches(got, want):
-    """Whether what happened is one of what may happen."""
+    """Whether an outcome is one of the permitted ones."""
     return any(fits(got, word) for word in want.split("|"))
 
 
@@ -195,20 +197,20 @@ def each_value(make, expect, field, values):
 
 
 def offers():
-    """Our side has a name in common with the peer."""
+    """Gives our side the identifier of the peer."""
     with topology.inside("b"):
         pathlib.Path("/proc/thread-self/net/rdma_sock/ueids").write_bytes(UEID.rstrip() + b"\n")
 
 
-def honest(fixture, _):
-    """Nothing is changed: each step is followed by the next, or the rest of this proves nothing."""
+def unchanged(fixture, _):
+    """Unchanged messages lead to the next step, or the other tests prove nothing."""
     offers()
     for make, want in ((try_proposal, "accept"), (try_confirm, "link"), (try_accept, "confirm")):
         equal(make(fixture, {})(), want, "outcome")
 
 
 def cut(make, size, want):
-    """A message that ends anywhere, and nothing more comes: nobody waits for ever."""
+    """A truncated message followed by silence ends the handshake in bounded time."""
     def test(fixture, _):
         offers()
         for outcome in [make(fixture, lambda octets, n=n: octets[:n])
@@ -219,7 +221,7 @@ def cut(make, size, want):
 
 
 def names(count, wanted):
-    """A Proposal with so many names, of which the last is the common one."""
+    """A Proposal with several identifiers, of which the last is the common one."""
     def test(fixture, _):
         offers()
         others = b"".join((b"NAME%d" % n).ljust(32) for n in range(count - 1))
@@ -234,8 +236,8 @@ def names(count, wanted):
 
 
 def cases():
-    """All of it."""
-    yield "honest", honest
+    """All test cases."""
+    yield "unchanged", unchanged
     for name, kind, make, expect, values in (
             ("proposal", PROPOSAL, try_proposal, proposal, OFFER),
             ("accept", ACCEPT, try_accept, accept, AGREED),

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Peers that take what they have not paid for: link groups in first contact, buffers for a Proposal,
-elements of handshakes that break off. What they can hold is bounded, and others are served."""
+"""Peers that reserve resources without using them: link groups in first contact, buffers for a
+Proposal, elements of broken handshakes. All are bounded, and other clients are served."""
 
 import contextlib
 import pathlib
@@ -18,15 +18,15 @@ MEMORY = 0x01010000
 BUFFER = 128 << 10
 # Elements of the first RMB of a group.
 FIRST = 4
-# Elements of broken handshakes with which a group makes no further RMB, and those of the RMBs that it
-# has then.
+# Elements of broken handshakes after which a group makes no further RMB, and those that remain in
+# its RMBs at that time.
 MOST_RESTING = 64
 SLACK = 16
 
 
 @contextlib.contextmanager
 def setting(name, value):
-    """Another value in the server's namespace, for a while."""
+    """Changes a setting in the server's namespace for the time of the block."""
     file = pathlib.Path("/proc/sys/net/smc", name)
 
     def exchange(text):
@@ -42,11 +42,11 @@ def setting(name, value):
 
 
 def proposed(fixture):
-    """A peer that is unknown so far makes a Proposal; the answer."""
+    """An unknown peer sends a Proposal; the type of the answer."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     conn.propose()
-    answer = conn.heard()
+    answer = conn.receive_clc()
     if answer["type"] == ACCEPT:
         equal(answer["first"], 1, "first contact")
     else:
@@ -55,7 +55,7 @@ def proposed(fixture):
 
 
 def first_contact_of_another_host():
-    """A host that has no group with the server at that address makes one."""
+    """A client without a link group at this address makes one."""
     before = topology.counter("b", "link_groups")
     client, server = topology.pair(socket.AF_INET6)
     topology.expect_smc(client, server)
@@ -66,7 +66,7 @@ def first_contact_of_another_host():
 
 
 def proposal_gets_no_send_buffer(fixture, _):
-    """Before Confirm there is the RMB that Accept tells of, and nothing else."""
+    """Before Confirm the kernel allocates only the RMB that Accept names."""
     before = topology.counter("b", "buffer_bytes")
     equal(proposed(fixture), ACCEPT, "answer")
     equal(topology.counter("b", "buffer_bytes") - before, FIRST * BUFFER, "buffers")
@@ -76,7 +76,8 @@ def proposal_gets_no_send_buffer(fixture, _):
 
 
 def first_contacts_of_a_peer_are_limited(fixture, _):
-    """One host has so many groups in first contact; another host is served all the same."""
+    """The number of groups in first contact per host is limited, and another host is served
+    meanwhile."""
     with setting("smcr_max_forming_lgrs_per_peer", 4):
         answers = [proposed(fixture) for _ in range(6)]
         equal(answers, [ACCEPT] * 4 + [DECLINE] * 2, "answers")
@@ -88,7 +89,8 @@ def first_contacts_of_a_peer_are_limited(fixture, _):
 
 
 def first_contacts_of_a_namespace_are_limited(fixture, _):
-    """All hosts together have so many; what is established goes on, and may grow."""
+    """The number of groups in first contact per namespace is limited. Established groups accept
+    connections meanwhile."""
     with setting("smcr_max_forming_lgrs", 2):
         equal([proposed(fixture) for _ in range(3)], [ACCEPT] * 2 + [DECLINE], "answers")
         client, server = topology.pair()
@@ -99,12 +101,12 @@ def first_contacts_of_a_namespace_are_limited(fixture, _):
 
 
 def silent_founder_holds_others_up_for_a_second(fixture, peer):
-    """A program keeps its handshake from going on, which is a first contact: other handshakes of its
-    host wait a second for it at most, then one makes a group of its own, which the next ones join."""
+    """A handshake in first contact that stalls delays other handshakes of its host for at most a
+    second. Then one of these makes a group, which the next ones join."""
     silent = peer.new()
     silent.connect(fixture.port)
     silent.propose()
-    equal(silent.heard()["type"], ACCEPT, "answer to the founder")
+    equal(silent.receive_clc()["type"], ACCEPT, "answer to the founder")
     begin = time.monotonic()
     conn = peer.new().as_client(fixture.port)
     equal(conn.first, True, "first contact of another handshake")
@@ -119,8 +121,8 @@ def silent_founder_holds_others_up_for_a_second(fixture, peer):
 
 
 def broken_handshakes_are_limited(fixture, peer):
-    """A peer takes elements by handshakes that it breaks off: there are so many, then it gets no more
-    until they have rested, and the memory comes back."""
+    """The number of elements in broken handshakes of a peer is limited. The elements are usable again
+    after their rest, and the memory is freed."""
     conn = peer.new().as_client(fixture.port)
     group = conn.group
     qpn = hex(conn.theirs["qpn"])
@@ -132,7 +134,7 @@ def broken_handshakes_are_limited(fixture, peer):
         other = peer.new()
         other.connect(fixture.port)
         other.propose()
-        answer = other.heard()
+        answer = other.receive_clc()
         other.drop()
         if answer["type"] == DECLINE:
             break

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A peer whose elements begin with an eye catcher, as the RFC has it: it says in CONFIRM LINK that it does,
-or rather does not say that it does not. Data begins behind the eye catcher on both sides, and who
-destroys ours loses the connection.
+"""Elements that begin with an eye catcher, as RFC 7609 defines them. The peer announces its own in
+CONFIRM LINK by an absent flag. Data begin after the eye catcher on both sides, and a peer that destroys
+ours loses the connection.
 
 Covers SMCR-RMB-10, RMB-12..16, CDC-07, CDC-57, DEP-1, TST-133.
 """
@@ -22,13 +22,13 @@ DESTROYED = "violation_eye_catcher_destroyed"
 
 
 def expect_untouched(peer):
-    """Fails unless the eye catchers of the peer are there."""
+    """Fails unless the eye catchers of the peer are intact."""
     for conn in peer.connections:
         equal(bytes(conn.memory.octets[:BYTES]), EYE_CATCHER, "eye catcher of the peer")
 
 
 def carried(role):
-    """Several elements full of data go both ways, by two connections of a link."""
+    """Two connections of a link carry several elements of data both ways."""
     def test(fixture, peer):
         peer.origin = BYTES
         role(fixture, peer)
@@ -39,7 +39,7 @@ def carried(role):
 
 
 def full(role):
-    """All of an element but the eye catcher can be written before anything is read."""
+    """A writer can fill all of an element but the eye catcher before the reader reads."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role, BYTES)
         conn, sock = hostile.connection()
@@ -55,21 +55,21 @@ def full(role):
 
 
 def destroyed(role, offset, size):
-    """The peer writes over a part of the eye catcher: that connection is reset, at its next message,
-    the other one on the link is not."""
+    """A connection whose peer overwrites the eye catcher is reset at its next message. The other
+    connection on the link is not."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role, BYTES)
         conn, sock = hostile.connection()
-        beside = hostile.connection()
+        second = hostile.connection()
         expect_data(conn, sock)
         conn.group.qp.write(conn.base() + offset, conn.theirs["rkey"], bytes(size))
         conn.write(b"never to be seen")
         expect_error(sock)
-        expect_data(*beside)
+        expect_data(*second)
         fixture.expect_counters(**{DESTROYED: 1})
-        for end in sock, beside[1]:
+        for end in sock, second[1]:
             end.close()
-        # Who gets the element next finds an eye catcher again.
+        # The next connection with this element finds an eye catcher again.
         another, last = hostile.connection()
         expect_data(another, last)
         last.close()
@@ -77,7 +77,7 @@ def destroyed(role, offset, size):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for name, role in ("server", baseline.client), ("client", baseline.server):
         yield "%s.carried" % name, carried(role)
         yield "%s.full" % name, full(name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Where the hostile tests play: two honest namespaces, a bystander, a host that is none, and what must
-be true at the end of every act."""
+"""Fixture for the hostile tests: two hosts, background traffic between them, a raw-packet peer, and the
+checks after each test."""
 
 import atexit
 import contextlib
@@ -18,14 +18,14 @@ import topology
 from ktap import equal
 from peer import Peer
 
-# A bystander that takes longer for a round has been disturbed.
+# Background traffic that needs more seconds for a round was disturbed.
 ROUND = 20
-# In a kernel full of checkers a part of the values has to do.
+# Kernels with every checker are slow: they try a part of the values.
 FEW = topology.SLOW > 1
 
 
 class BackgroundTraffic:
-    """A connection of two honest sockets that carries data all the time, and checks it."""
+    """A connection of two ordinary sockets that carries and checks data during all tests."""
 
     def __init__(self):
         self.shared = mmap.mmap(-1, 4096)
@@ -36,12 +36,12 @@ class BackgroundTraffic:
         server.close()
 
     def rounds(self):
-        """How often it went round."""
+        """The number of finished rounds."""
         return struct.unpack_from("=Q", self.shared)[0]
 
     def work(self, client, server):
-        """Round and round, until told to stop."""
-        data = topology.known("bystander", 200000)
+        """Sends, receives and compares data until stop()."""
+        data = topology.known("background", 200000)
         if os.fork() == 0:
             client.close()
             status = 1
@@ -58,28 +58,28 @@ class BackgroundTraffic:
             piece = data[at:at + size]
             at = (at + size) % 150000
             client.sendall(piece)
-            equal(topology.receive(client, len(piece)) == piece, True, "data of the bystander")
+            equal(topology.receive(client, len(piece)) == piece, True, "data of the background connection")
             count += 1
             struct.pack_into("=Q", self.shared, 0, count)
         client.shutdown(socket.SHUT_WR)
-        equal(client.recv(1), b"", "end of the bystander")
-        equal(os.wait()[1], 0, "status of the bystander's other end")
+        equal(client.recv(1), b"", "end of the background connection")
+        equal(os.wait()[1], 0, "status of the background connection's other end")
 
     def expect_progress(self):
-        """Fails unless two whole rounds happen from now on."""
+        """Fails unless two more rounds finish in time."""
         before = self.rounds()
         topology.until(lambda: self.rounds() >= before + 2 or self.child.has_ended(),
-                       "the bystander stands still", ROUND)
-        equal(self.child.has_ended(), False, "the bystander has ended")
+                       "the background connection makes no progress", ROUND)
+        equal(self.child.has_ended(), False, "the background connection has ended")
 
     def stop(self):
-        """Ends it; fails if any of its data was wrong."""
+        """Ends the traffic; fails if any of its data was wrong."""
         self.shared[8] = 1
         self.child.expect_success()
 
 
 class Fixture:
-    """All of that, for a program's tests."""
+    """The hosts, the traffic and a listening socket, shared by the tests of a program."""
 
     def __init__(self):
         topology.need_module()
@@ -92,49 +92,49 @@ class Fixture:
         self.listening.settimeout(raw.SECONDS)
         self.port = self.listening.getsockname()[1]
         self.before, self.accepted, self.peers = {}, {}, []
-        # Held by who makes a connection to the listener and accepts it.
+        # A test that connects to the listener and accepts holds this lock meanwhile.
         self.lock = threading.RLock()
 
     def new_peer(self):
-        """A peer nobody has seen before, until the end of the test."""
+        """A new peer, removed at the end of the test."""
         with self.lock:
             self.peers.append(Peer(self.host))
         return self.peers[-1]
 
     def part(self):
-        """The same scene with peers of its own, for a test that runs beside others."""
+        """The same fixture with peers of its own, for a test that runs in parallel."""
         part = copy.copy(self)
         part.peers = []
         return part
 
     def is_over(self, conn):
-        """Whether nothing is left of a connection that a peer has made to us."""
+        """Whether the module has no trace of a peer's connection."""
         peer = "%s:%d" % (raw.IP, conn.tcp.port)
         return all(line.get("peer") != peer for line in topology.records("b", "conns"))
 
     def begin(self):
-        """From here on counters count."""
+        """Makes the current counters the base of increase()."""
         self.before = topology.counters("b")
 
-    def grown(self, name):
-        """By how much a counter has grown."""
+    def increase(self, name):
+        """The increase of a counter since begin()."""
         return topology.counter("b", name) - self.before.get(name, 0)
 
     def expect_counters(self, **wanted):
-        """Waits until counters have grown by so much."""
+        """Waits until counters have increased by these numbers; fails if one exceeds its number."""
         for name, by in wanted.items():
-            topology.until(lambda name=name, by=by: self.grown(name) >= by,
-                           "%s has grown by %d, not %d; all: %s" % (name, self.grown(name), by,
+            topology.until(lambda name=name, by=by: self.increase(name) >= by,
+                           "%s has grown by %d, not %d; all: %s" % (name, self.increase(name), by,
                                                                     self.difference()), 20)
-            equal(self.grown(name), by, name)
+            equal(self.increase(name), by, name)
 
     def arrived(self, conn):
-        """The socket that the listener gave for a connection of a peer; None if there is none yet."""
+        """The accepted socket of a peer's connection; None if the listener has not returned it."""
         self.drain()
         return self.accepted.get(conn.tcp.port)
 
     def drain(self):
-        """Accepts what there is."""
+        """Accepts all ready connections."""
         self.listening.setblocking(False)
         try:
             while True:
@@ -147,8 +147,7 @@ class Fixture:
             self.listening.settimeout(raw.SECONDS)
 
     def outcome_of(self, conn, seconds=25):
-        """What became of a connection that a peer has made to us: "reset", "smc", or "tcp" with the
-        code of the reason."""
+        """The outcome of a peer's connection: "reset", "smc", or "tcp" with the reason code."""
         topology.until(lambda: conn.tcp.reset or self.arrived(conn), "the end of the handshake", seconds)
         sock = self.arrived(conn)
         if sock is None:
@@ -156,24 +155,25 @@ class Fixture:
         try:
             mode, reason = topology.mode("b", sock)
         except OSError:
-            # It was, and then TCP was reset.
+            # TCP was reset after the connection was established.
             return "reset"
         return mode if mode == "smc" else "%s %08x" % (mode, reason)
 
     def close_accepted(self):
-        """Closes what was accepted."""
+        """Closes all accepted sockets."""
         self.drain()
         for sock in self.accepted.values():
             sock.close()
         self.accepted.clear()
 
     def is_idle(self):
-        """Whether only the bystander's connection is left. What the listener gets late goes, too."""
+        """Whether only the background connection exists. Closes sockets that the listener returns
+        late."""
         self.close_accepted()
         return topology.counter("b", "active_conns") == 1
 
     def remove_peers(self):
-        """The peers leave; those whom nobody listens to just vanish."""
+        """Removes all peers. Peers whose queue pairs have failed send no goodbye."""
         queue_pairs = []
         for peer in self.peers:
             peer.leave()
@@ -184,13 +184,13 @@ class Fixture:
             self.peers.pop().end()
 
     def difference(self):
-        """All counters that have changed."""
+        """All counters that have changed, with their increase."""
         now = topology.counters("b")
         return {name: value - self.before.get(name, 0) for name, value in now.items()
                 if value != self.before.get(name, 0)}
 
     def test(self, function, name):
-        """A test with its surroundings."""
+        """Makes a test that also checks the background traffic and the cleanup."""
         def run():
             peer = self.new_peer()
             self.begin()
@@ -202,14 +202,14 @@ class Fixture:
             finally:
                 self.close_accepted()
                 self.remove_peers()
-            # What remains is the bystander: its two ends and the listener.
+            # The background traffic has two sockets and one listener here.
             topology.until(self.is_idle, "connections are left", 90)
         run.name = name
         return run
 
     def concurrent_tests(self, cases):
-        """Tests that mostly wait and get along: they begin with the first of them, each on a thread, and
-        are told one by one."""
+        """Makes tests that run in parallel: all start with the first one, each in a thread, and report
+        one after the other."""
         errors, threads = {}, {}
 
         def go(name, function):
@@ -242,7 +242,7 @@ class Fixture:
         return [told(name) for name, _ in cases]
 
     def last(self):
-        """Nothing is left: the module can be unloaded, and works when it is loaded again."""
+        """Fails unless the module can be unloaded after the tests, and works when loaded again."""
         self.background.expect_progress()
         self.background.stop()
         self.listening.close()
@@ -258,14 +258,14 @@ class Fixture:
         topology.all_gone()
 
 
-def run(cases, beside=()):
-    """Runs named functions of (scene, peer), first all of `beside` at the same time, which count
-    nothing and have no peer given; the exit status."""
+def run(cases, parallel=()):
+    """Runs named functions of (fixture, peer); the exit status. Functions in `parallel` run first and
+    in parallel; they get no peer and must not use counters."""
     def chosen(cases):
         return [(name, function) for name, function in cases
                 if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
     fixture = Fixture()
-    tests = fixture.concurrent_tests(chosen(beside))
+    tests = fixture.concurrent_tests(chosen(parallel))
     tests += [fixture.test(function, name) for name, function in chosen(cases)]
 
     def nothing_is_left():

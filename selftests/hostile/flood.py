@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Peers that say too much, too fast: it costs them their own link at most. The bystander goes on
-meanwhile, not only afterwards.
+"""Peers that send too many messages too fast lose at most their own link. The background traffic
+continues meanwhile.
 
 Covers SMCR-LLC-06, CDC-36, CDC-14, ERR-41, RMB-03, SEC-10.
 """
@@ -15,19 +15,19 @@ from hostile_peer import HostilePeer, expect_data, expect_error
 from ktap import equal
 from messages import (CONFIRM_RKEY, CONFIRM_RKEY_CONT, DELETE_LINK, DELETE_RKEY, REQUEST, TEST_LINK,
                       llc)
-from peer import connecting, settled
+from peer import connecting, connect_result
 from raw import SMC_OPTION, SYN, Listener, Tcp
 
 COUNT = 100 if fixtures.FEW else 1000
 
 
 def of_llc(kind, **values):
-    """One kind of LLC message, each one different."""
+    """A flood of LLC messages of one kind, all different."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, "server")
         conn, sock = hostile.connection()
         group = conn.group
-        # Nobody wants to know the answers.
+        # The test ignores the answers.
         group.qp.on_message = lambda octets: None
         for number in range(COUNT):
             if not has_room(conn):
@@ -44,14 +44,15 @@ def of_llc(kind, **values):
 
 
 def has_room(conn):
-    """Waits until more may be sent; False if the link is gone, which a dead queue pair does not say."""
+    """Waits until the queue pair accepts a message; False if the link died. The peer learns of that
+    only by a lack of answers."""
     qp = conn.group.qp
     conn.host.wait(lambda: len(qp.flying) < 16 or qp.refused is not None or conn.tcp.reset, "room", 40)
     return qp.refused is None and not conn.tcp.reset
 
 
 def survived(hostile, conn, sock):
-    """The link goes on, and the connection on it, or both have ended."""
+    """Fails unless the link and its connection are alive, or both have ended."""
     if hostile.outcome(conn, 40) == "lives":
         expect_data(conn, sock)
     else:
@@ -60,20 +61,20 @@ def survived(hostile, conn, sock):
 
 
 def of_updates(fixture, _):
-    """Each CDC message asks for an answer."""
+    """A flood of CDC messages that request an answer."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     for number in range(COUNT):
         if not has_room(conn):
             break
-        conn.tell(producer_flags=REQUEST | messages.BLOCKED)
+        conn.send_cdc(producer_flags=REQUEST | messages.BLOCKED)
         if number % 200 == 100:
             fixture.background.expect_progress()
     survived(hostile, conn, sock)
 
 
 def of_tiny_writes(fixture, _):
-    """One octet a message, read one by one."""
+    """A flood of messages with one octet each, read one by one."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     for at in range(0, COUNT, 50):
@@ -84,7 +85,7 @@ def of_tiny_writes(fixture, _):
 
 
 def of_unknown_tokens(fixture, _):
-    """CDC messages for nobody."""
+    """A flood of CDC messages with unknown tokens."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     for number in range(COUNT):
@@ -94,18 +95,18 @@ def of_unknown_tokens(fixture, _):
 
 
 def of_bad_cursors(fixture, _):
-    """One connection after the other is thrown away by a lie."""
+    """An impossible cursor ends one connection after the other."""
     hostile = HostilePeer(fixture, "server")
     for _ in range(10 if fixtures.FEW else 60):
         conn, sock = hostile.connection()
-        conn.tell({"produced": 0xffffffff})
+        conn.send_cdc({"produced": 0xffffffff})
         expect_error(sock)
         sock.close()
     fixture.background.expect_progress()
 
 
 def of_proposals(fixture, _):
-    """Many stacks say Proposal and nothing more. Newcomers are served meanwhile."""
+    """Many peers send a Proposal and nothing else. New clients are served meanwhile."""
     conns = []
     for _ in range(10 if fixtures.FEW else 60):
         conn = fixture.new_peer().new()
@@ -119,12 +120,13 @@ def of_proposals(fixture, _):
     server.close()
     for conn in conns:
         fixture.host.wait(lambda conn=conn: conn.tcp.reset or conn.tcp.fin or conn.tcp.data, "answer", 40)
-    topology.until(lambda: fixture.grown("aborted_srv") + fixture.grown("fallback_srv") >= len(conns),
+    topology.until(lambda: fixture.increase("aborted_srv") + fixture.increase("fallback_srv") >= len(conns),
                    "all handshakes are over", 60)
 
 
 def of_proposals_of_one(fixture, peer):
-    """One stack says many Proposals at once, and nothing more: its later ones wait for the first."""
+    """One peer sends many Proposals at once and nothing else. Its later handshakes wait for the first
+    one."""
     conns = []
     for _ in range(10 if fixtures.FEW else 60):
         conn = peer.new()
@@ -132,12 +134,12 @@ def of_proposals_of_one(fixture, peer):
         conn.propose()
         conns.append(conn)
     fixture.background.expect_progress()
-    topology.until(lambda: fixture.grown("aborted_srv") + fixture.grown("fallback_srv") >= len(conns),
+    topology.until(lambda: fixture.increase("aborted_srv") + fixture.increase("fallback_srv") >= len(conns),
                    "all handshakes are over", 60)
 
 
 def of_connections(fixture, _):
-    """TCP connections that come and go without a word."""
+    """TCP connections open and close without data."""
     tcps = []
     for number in range(COUNT // 2):
         tcp = Tcp(fixture.host, fixture.host.new_port(), fixture.port)
@@ -156,7 +158,8 @@ def of_connections(fixture, _):
 
 
 def of_groups(fixture, _):
-    """A stack that makes a link group for each connection: the server has to say F, not the peer."""
+    """A peer makes a link group for each connection. The server, not the peer, decides about first
+    contact."""
     conns = []
     for _ in range(5 if fixtures.FEW else 20):
         conn = fixture.new_peer().new().as_client(fixture.port)
@@ -168,13 +171,13 @@ def of_groups(fixture, _):
 
 
 def of_servers(fixture, _):
-    """A server that answers each of our connections by first contact of another stack."""
+    """A server answers each of our connections by first contact with another identity."""
     conns = []
     for _ in range(5 if fixtures.FEW else 20):
         listener = Listener(fixture.host)
         sock = connecting(listener.address())
         conn = fixture.new_peer().new().as_server(listener)
-        equal(settled(sock), "none", "connect")
+        equal(connect_result(sock), "none", "connect")
         fixture.accepted[listener.port] = sock
         conns.append((conn, sock))
     for conn, sock in conns:
@@ -182,7 +185,7 @@ def of_servers(fixture, _):
 
 
 def of_garbage(fixture, _):
-    """Octets by the thousand, on TCP and on the link."""
+    """Thousands of arbitrary octets on TCP and on the link."""
     data = topology.known("garbage", 44 * 400)
     hostile = HostilePeer(fixture, "server")
     for at in range(0, 44 * (40 if fixtures.FEW else 400), 44):
@@ -196,7 +199,7 @@ def of_garbage(fixture, _):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for name, kind, values in (
             ("test_link", TEST_LINK, {}), ("test_link_replies", TEST_LINK, {"reply": 1}),
             ("confirm_rkey", CONFIRM_RKEY, {"address": 1 << 32}),

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Peers that stop at any step of the handshake, by silence, by the end of their TCP connection or of
-their queue pair: our side ends in bounded time and says why, and keeps nobody else waiting.
+"""Peers that stop at any step of the handshake: silence, end of the TCP connection, or a dead queue
+pair. Our side ends in bounded time, counts the reason, and delays no other peer.
 
 Covers SMCR-TMR-02, TMR-04, TMR-10, TMR-13, TMR-14, CLC-11, FBK-08, FBK-09, FBK-16, TST-105, TST-108.
 """
@@ -15,74 +15,74 @@ import roce
 import topology
 from ktap import equal
 from messages import ADD_LINK, CONFIRM_LINK, DECLINE
-from peer import connecting, settled
+from peer import connecting, connect_result
 from raw import Listener
 
 LATE, ENDED = "aborted_reason_7f000005", "aborted_reason_7f000006"
 NO_CONFIRM, NO_ADD = "aborted_reason_02010000", "aborted_reason_02020000"
-# A client that has heard of SMC speaks first.
+# A client that knows SMC speaks first.
 SILENT = "fallback_reason_03010000"
 DECLINED = "fallback_reason_02010000"
-# No wait of a handshake is longer, sum of all.
+# Longest handshake: the sum of all its timers.
 BOUND = 40 * topology.SLOW
 
 
-# The steps of a client, up to where it stops.
+# Steps of a client, up to the one at which it stops.
 
 def nothing(conn):
-    """TCP is up."""
+    """TCP is established."""
 
 
 def half_a_proposal(conn):
-    """The other half does not come."""
+    """The second half of the Proposal is missing."""
     conn.propose(lambda octets: octets[:26])
 
 
 def proposal(conn):
-    """And no Confirm."""
+    """The Confirm is missing."""
     conn.propose()
     conn.accepted()
 
 
 def half_a_confirm(conn):
-    """The other half does not come."""
+    """The second half of the Confirm is missing."""
     proposal(conn)
     conn.confirm(lambda octets: octets[:34])
 
 
 def confirm(conn):
-    """CONFIRM LINK is received, not answered."""
+    """CONFIRM LINK is received, but not answered."""
     proposal(conn)
     conn.confirm()
-    conn.group.hear(CONFIRM_LINK, 0)
+    conn.group.receive_llc(CONFIRM_LINK, 0)
 
 
 def dead_queue_pair(conn):
-    """CONFIRM LINK is not even received."""
+    """CONFIRM LINK is not received."""
     proposal(conn)
     conn.group.qp.behave = "dead"
     conn.confirm()
 
 
 def refusing_queue_pair(conn):
-    """CONFIRM LINK is refused by the queue pair."""
+    """The queue pair refuses CONFIRM LINK."""
     proposal(conn)
     conn.group.qp.behave = roce.NAK_OPERATIONAL
     conn.confirm()
 
 
 def never_ready_queue_pair(conn):
-    """The queue pair has no room for CONFIRM LINK, ever."""
+    """The queue pair has no receive request for CONFIRM LINK."""
     proposal(conn)
     conn.group.qp.behave = roce.RNR | 1
     conn.confirm()
 
 
 def confirm_link(conn):
-    """ADD LINK is received, not answered."""
+    """ADD LINK is received, but not answered."""
     confirm(conn)
     conn.group.confirm_link(True)
-    conn.group.hear(ADD_LINK, 0)
+    conn.group.receive_llc(ADD_LINK, 0)
 
 
 def dies_before_add_link(conn):
@@ -93,25 +93,25 @@ def dies_before_add_link(conn):
     conn.group.qp.behave = "dead"
 
 
-# The steps of a server.
+# Steps of a server, up to the one at which it stops.
 
 def no_accept(conn):
-    """A Proposal is heard."""
+    """The Proposal is received, but not answered."""
 
 
 def half_an_accept(conn):
-    """The other half does not come."""
+    """The second half of the Accept is missing."""
     conn.accept(lambda octets: octets[:34])
 
 
 def accept(conn):
-    """No CONFIRM LINK follows the Confirm."""
+    """CONFIRM LINK is missing after the Confirm."""
     conn.accept()
     conn.confirmed()
 
 
 def silent_accept(conn):
-    """CONFIRM LINK comes, and then the queue pair dies: our reply is lost."""
+    """The queue pair dies after CONFIRM LINK, so that our reply is lost."""
     conn.accept()
     conn.confirmed()
     conn.group.confirm_link(False)
@@ -120,14 +120,14 @@ def silent_accept(conn):
 
 
 def no_add_link(conn):
-    """All but the last step."""
+    """ADD LINK is missing."""
     conn.accept()
     conn.confirmed()
     conn.group.confirm_link(False)
-    conn.group.hear(CONFIRM_LINK, 1)
+    conn.group.receive_llc(CONFIRM_LINK, 1)
 
 
-# What becomes of it when the peer just stops: outcome and counter, or either of two.
+# The outcome and the counter for each step at which the peer stops; two where either may happen.
 CLIENT = {nothing: ("tcp", SILENT), half_a_proposal: ("reset", LATE), proposal: ("reset", LATE),
           half_a_confirm: ("reset", LATE), confirm: ("reset", NO_CONFIRM),
           dead_queue_pair: ("tcp", DECLINED), refusing_queue_pair: ("tcp", DECLINED),
@@ -138,7 +138,7 @@ SERVER = {no_accept: ("reset", LATE), half_an_accept: ("reset", LATE), accept: (
 
 
 def as_client(fixture, step):
-    """A client that stops at that step; the function tells what becomes of it."""
+    """A client that stops at a step; a function that returns the outcome."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     step(conn)
@@ -146,7 +146,7 @@ def as_client(fixture, step):
 
 
 def as_server(fixture, step):
-    """A server that does."""
+    """A server that stops at a step; a function that returns the outcome."""
     conn, listener = fixture.new_peer().new(), Listener(fixture.host)
     sock = connecting(listener.address())
     fixture.accepted[listener.port] = sock
@@ -154,16 +154,16 @@ def as_server(fixture, step):
     step(conn)
 
     def outcome():
-        # The reset may come between the two questions.
+        # The reset may come between the two queries.
         with contextlib.suppress(OSError):
-            if settled(sock, BOUND) == "none":
+            if connect_result(sock, BOUND) == "none":
                 return topology.mode("b", sock)[0]
         return "reset"
     return conn, outcome
 
 
 def others_do_not_wait(fixture):
-    """A newcomer of the peer's kind and two honest sockets get through at once."""
+    """Fails unless another raw peer and two ordinary sockets connect at once."""
     begin = time.monotonic()
     fixture.new_peer().new().as_client(fixture.port)
     client, server = topology.pair()
@@ -174,7 +174,7 @@ def others_do_not_wait(fixture):
 
 
 def silence(make, steps):
-    """Each step, at the same time."""
+    """Peers stop at each step at the same time."""
     def test(fixture, _):
         tries = [(step, make(fixture, step)[1]) for step in steps]
         others_do_not_wait(fixture)
@@ -199,7 +199,7 @@ def tcp_ends(make, steps, how):
         for step in steps:
             conn, outcome = make(fixture, step)
             getattr(conn.tcp, how)()
-            # The kernel says nothing to who has reset the connection.
+            # The kernel sends nothing to a peer that has reset the connection.
             conn.tcp.reset = conn.tcp.reset or how == "abort"
             tries.append((step, outcome))
         others_do_not_wait(fixture)
@@ -209,12 +209,12 @@ def tcp_ends(make, steps, how):
 
 
 def declines_cross(fixture, _):
-    """Both sides give the link up at the same time: the peer's Decline reaches no program, but all data
-    behind it does."""
+    """Both sides decline at the same time. The peer's Decline reaches no program, but all data after it
+    does."""
     conn = fixture.new_peer().new()
     conn.connect(fixture.port)
     dead_queue_pair(conn)
-    equal(conn.heard(BOUND)["type"], DECLINE, "message of the kernel")
+    equal(conn.receive_clc(BOUND)["type"], DECLINE, "message of the kernel")
     conn.clc(DECLINE)
     data = topology.known("behind", 5000)
     conn.tcp.write(data)
@@ -225,7 +225,7 @@ def declines_cross(fixture, _):
 
 
 def listener_goes(fixture, peer):
-    """The program closes its listener while peers are at every step."""
+    """The program closes its listener while peers are at each step."""
     listening = topology.listener("b")
     port = listening.getsockname()[1]
     conns = []
@@ -243,7 +243,7 @@ def listener_goes(fixture, peer):
 
 
 def client_goes(fixture, peer):
-    """The program closes its socket while its server is at every step."""
+    """The program closes its socket while its server is at each step."""
     for step in SERVER:
         conn, listener = fixture.new_peer().new(), Listener(fixture.host)
         sock = connecting(listener.address())
@@ -257,7 +257,7 @@ def client_goes(fixture, peer):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for name, make, steps in (("client", as_client, CLIENT), ("server", as_server, SERVER)):
         yield name + ".silence", silence(make, steps)
         yield name + ".tcp_reset", tcp_ends(make, steps, "abort")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""An established connection between a peer and a socket of ours, in either role, which is made anew
-when the link under it has died."""
+"""An established connection between a raw peer and a socket of ours, in either role. A dead link is
+replaced."""
 
 import errno
 import os
@@ -11,14 +11,14 @@ import messages
 import raw
 import topology
 from ktap import equal
-from peer import connecting, settled
+from peer import connecting, connect_result
 
 ERRORS = ("ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT")
 
 
 class HostilePeer:
-    """`role` is what our side is: "server" or "client". With an `origin` of 4 elements have eye
-    catchers."""
+    """A raw peer with one link. `role` is that of our side: "server" or "client". With an `origin` of
+    4, elements begin with an eye catcher."""
 
     def __init__(self, fixture, role, origin=0):
         self.fixture, self.role, self.origin = fixture, role, origin
@@ -26,7 +26,7 @@ class HostilePeer:
         self.listener = raw.Listener(fixture.host)
 
     def connection(self):
-        """A connection of the peer and our socket; on the same link as before if that lives."""
+        """A new connection of the peer and a socket of ours; on the existing link if that is alive."""
         if self.group is None:
             self.peer = self.fixture.new_peer()
             self.peer.origin = self.origin
@@ -38,22 +38,21 @@ class HostilePeer:
         else:
             sock = connecting(self.listener.address())
             conn.as_server(self.listener, self.group)
-            equal(settled(sock), "none", "connect")
+            equal(connect_result(sock), "none", "connect")
         equal(topology.mode("b", sock)[0], "smc", "mode")
         sock.settimeout(raw.SECONDS)
         self.group = conn.group
         return conn, sock
 
     def outcome(self, conn, seconds=raw.SECONDS):
-        """Asks the link, and waits for what comes first: "lives" or "dead". After the latter the
-        next connection gets a new link."""
+        """Tests the link; "lives" or "dead". After "dead" the next connection gets a new link."""
         group, data = conn.group, os.urandom(16)
         if group.qp.refused is None:
-            group.say(messages.llc(messages.TEST_LINK, data=data))
+            group.send_llc(messages.llc(messages.TEST_LINK, data=data))
 
         def known():
             for message in group.inbox:
-                # Who has been told that the group ends is only answered out of politeness.
+                # After DELETE LINK (all), the peer need not answer.
                 if (message["type"] == messages.TEST_LINK and message.raw("data") == data and
                         not group.ended):
                     return "lives"
@@ -65,7 +64,7 @@ class HostilePeer:
 
 
 def expect_data(conn, sock):
-    """The connection carries data in both directions."""
+    """Fails unless the connection carries data in both directions."""
     conn.write(b"to you")
     equal(topology.receive(sock, 6), b"to you", "data")
     sock.sendall(b"and back")
@@ -73,7 +72,7 @@ def expect_data(conn, sock):
 
 
 def ended(sock, seconds=raw.SECONDS):
-    """How a socket ends on which nothing is to be read: the error, "end", or "late"."""
+    """Reads a socket to its end; the error, "end", or "late"."""
     sock.settimeout(seconds)
     try:
         while True:
@@ -86,7 +85,7 @@ def ended(sock, seconds=raw.SECONDS):
 
 
 def expect_error(sock, seconds=raw.SECONDS):
-    """Fails unless the socket ends by an error, which poll reports, too."""
+    """Fails unless the socket ends by an error that poll also reports."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     equal(bool(poll.poll(seconds * 1000)), True, "poll tells")

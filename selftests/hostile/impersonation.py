@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A liar that takes the name of another host, or names its link, harms nobody but itself."""
+"""A peer that claims the identity of another host, or names its link, harms only itself."""
 
 import contextlib
 import socket
@@ -14,14 +14,14 @@ import raw
 import topology
 from ktap import equal
 from messages import ACCEPT, DECLINE, PROPOSAL, read_clc
-from peer import Peer, connecting, settled
+from peer import Peer, connecting, connect_result
 
 EYE_CATCHER = bytes.fromhex("e2d4c3d9")
 ETH_P_ALL = 0x0003
 
 
 def ends(client, server):
-    """Two new connected sockets of these sides."""
+    """Two connected sockets on these sides."""
     with topology.listener(server) as listening:
         one = topology.new_socket(client)
         one.settimeout(topology.BOUND)
@@ -36,7 +36,7 @@ def ends(client, server):
 
 @contextlib.contextmanager
 def heard(kind):
-    """A function that gives the CLC message of that kind that was on the wire meanwhile."""
+    """A function that returns the CLC message of a type that was on the wire during the block."""
     with topology.inside("b"):
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     wire.bind(("vb", ETH_P_ALL))
@@ -54,7 +54,7 @@ def heard(kind):
 
 
 def name_of_a():
-    """The peer ID that host a shows in a Proposal."""
+    """The peer ID of host a, taken from a Proposal."""
     with heard(PROPOSAL) as message:
         client, server = topology.pair()
         topology.expect_smc(client, server)
@@ -66,7 +66,7 @@ def name_of_a():
 
 
 def forget_each_other():
-    """No link group is left between a and b."""
+    """Ends all link groups between a and b."""
     topology.command("rdma", "link", "delete", "rs_a")
     topology.until(lambda: not topology.records("b", "links"), "link groups are left")
     topology.command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", "rs_a", "type", "rxe",
@@ -74,30 +74,30 @@ def forget_each_other():
     topology.await_gid("rs_a", "10.9.0.1")
 
 
-def liar_delays_nobody():
-    """First contact of the host whose name was taken succeeds while the liar stalls."""
+def impersonator_stalls_first_contact_succeeds():
+    """First contact of the real host succeeds while the impersonator stalls."""
     topology.netns("up")
     name = name_of_a()
     forget_each_other()
     with raw.Host() as host, topology.listener("b") as listening:
-        liar = Peer(host)
-        conn = liar.new()
+        impersonator = Peer(host)
+        conn = impersonator.new()
         conn.connect(listening.getsockname()[1])
         conn.propose({"peer": int.from_bytes(name, "big")})
         conn.accepted()
-        equal(conn.first, True, "first contact of the liar")
+        equal(conn.first, True, "first contact of the impersonator")
         begin = time.monotonic()
         client, server = topology.pair()
         took = time.monotonic() - begin
         topology.expect_smc(client, server)
         topology.exchange(client, server)
         equal(took < (30 if fixtures.FEW else 3), True, "first contact took %.1f s" % took)
-        # The liar is still where it was.
-        equal(conn.tcp.reset, False, "the liar's connection is reset")
+        # The impersonator's handshake is still in progress.
+        equal(conn.tcp.reset, False, "the impersonator's connection is reset")
         client.close()
         server.close()
-        liar.leave()
-        liar.end()
+        impersonator.leave()
+        impersonator.end()
     topology.all_gone()
 
 
@@ -109,8 +109,8 @@ def groups():
 
 @contextlib.contextmanager
 def background_connection():
-    """A connection from b to a, and what a said in its Accept. It carries data at the end as at the
-    beginning, its link group is the only one with a, and others still join that."""
+    """A connection from b to a during the block; yields the Accept of a. Fails unless its link group
+    stays the only one with a, carries data and accepts new connections."""
     topology.netns("up")
     with heard(ACCEPT) as message:
         client, server = ends("b", "a")
@@ -128,67 +128,69 @@ def background_connection():
 
 
 def names_a(accept, *fields):
-    """Changes to a message: these fields are those of a."""
+    """The values of a for the fields that identify a link, as changes to a message."""
     return {name: accept[name] for name in ("peer", "gid", "mac", "qpn", *fields)}
 
 
-def liar_server(host, accept, first, *fields):
-    """A client of b connects to a liar that names the link of a; the liar's side of the connection,
-    and the client."""
-    liar = Peer(host)
+def impersonating_server(host, accept, first, *fields):
+    """Connects a client of b to an impersonator that names the link of a; the impersonator, its side of
+    the connection, and the client."""
+    impersonator = Peer(host)
     listener = raw.Listener(host)
-    conn = liar.new()
+    conn = impersonator.new()
     sock = connecting(listener.address())
     conn.proposed(listener)
     conn.accept(dict(names_a(accept, *fields), first=first))
-    return liar, conn, sock
+    return impersonator, conn, sock
 
 
 def first_contact_with_the_link_of_another():
-    """A server says F=1 and names the link of another host: the link stays."""
+    """A server that sets the first-contact flag and names the link of another host does not end that
+    link."""
     with background_connection() as accept, raw.Host() as host:
-        liar, conn, sock = liar_server(host, accept, 1)
+        impersonator, conn, sock = impersonating_server(host, accept, 1)
         conn.confirmed()
-        # The bystander's group is as it was, while the liar's is being formed.
+        # The impersonator's group is in first contact; the group of a is unchanged.
         equal({line["state"] for line in topology.records("b", "links")
                if line["qpn"] != hex(conn.answer["qpn"])}, {"active"}, "links with a")
         sock.close()
-        liar.leave()
-        liar.end()
+        impersonator.leave()
+        impersonator.end()
 
 
 def decline_to_a_link_of_another(*fields, **others):
-    """A server says F=0 and names the link of another host, and an element."""
+    """A server without the first-contact flag names the link and an element of another host: the client
+    declines."""
     with background_connection() as accept, raw.Host() as host:
-        liar, conn, sock = liar_server(host, accept, 0, *fields)
-        answer = conn.heard()
-        equal(answer["type"], DECLINE, "answer to the liar")
-        # It does not say that the link is unknown: another host may have said the truth.
+        impersonator, conn, sock = impersonating_server(host, accept, 0, *fields)
+        answer = conn.receive_clc()
+        equal(answer["type"], DECLINE, "answer to the impersonator")
+        # The answer must not state that the link is unknown, as the real host may have named it.
         equal(answer["first"], others.get("out_of_sync", 0), "out of sync")
-        equal(settled(sock), "none", "connect")
+        equal(connect_result(sock), "none", "connect")
         equal(topology.mode("b", sock)[0], "tcp", "mode")
         sock.close()
-        liar.leave()
-        liar.end()
+        impersonator.leave()
+        impersonator.end()
 
 
 def unknown_buffer_on_the_link_of_another():
-    """The key is none of that host: nothing is written by its link."""
+    """Our side writes nothing by the named link if the key is unknown there."""
     decline_to_a_link_of_another()
 
 
 def buffer_of_another_at_another_address():
-    """The key is that of the other host's buffer, the address is not."""
+    """Our side writes nothing if the key is known at another address."""
     decline_to_a_link_of_another("rkey")
 
 
 def element_of_another():
-    """Key, address and number of the element are those of a connection that lives."""
+    """Our side writes nothing if the element belongs to a live connection."""
     decline_to_a_link_of_another("rkey", "address", "index")
 
 
 def name_of_another_in_a_proposal():
-    """A client takes the name of another host: it does not get into the group with that."""
+    """A client with the identity of another host does not join the group with that host."""
     topology.netns("up")
     with heard(PROPOSAL) as message:
         client, server = ends("a", "b")
@@ -198,16 +200,16 @@ def name_of_another_in_a_proposal():
     qpns = {int(line["qpn"], 0) for line in topology.records("b", "links")}
     with raw.Host() as host, topology.listener("b") as listening:
         for _ in range(3):
-            liar = Peer(host)
-            conn = liar.new()
+            impersonator = Peer(host)
+            conn = impersonator.new()
             conn.connect(listening.getsockname()[1])
             conn.propose({"peer": name})
             conn.accepted()
-            equal((conn.first, conn.answer["qpn"] in qpns), (True, False), "group of the liar")
-            # Had it been the other host's group, no connection could join it from here on.
+            equal((conn.first, conn.answer["qpn"] in qpns), (True, False), "group of the impersonator")
+            # A decline in the other host's group would keep new connections from it.
             conn.decline({"first": 1, "peer": name})
-            liar.leave()
-            liar.end()
+            impersonator.leave()
+            impersonator.end()
         topology.exchange(client, server)
         another = ends("a", "b")
         topology.exchange(*another)
@@ -219,7 +221,7 @@ def name_of_another_in_a_proposal():
 
 if __name__ == "__main__":
     topology.need_module()
-    sys.exit(ktap.run([liar_delays_nobody, first_contact_with_the_link_of_another,
+    sys.exit(ktap.run([impersonator_stalls_first_contact_succeeds, first_contact_with_the_link_of_another,
                        unknown_buffer_on_the_link_of_another,
                        buffer_of_another_at_another_address, element_of_another,
                        name_of_another_in_a_proposal]))

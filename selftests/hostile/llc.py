@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""LLC messages that are wrong, on a link that carries a connection: either the link goes on, and the
-connection with it, or both end, and the program is told.
+"""Wrong LLC messages on a link with a connection: either the link and the connection stay, or both end
+and the program gets an error.
 
 Covers SMCR-LLC-06..08, GEN-12, ERR-30, ERR-35, ERR-36, ERR-38..41, COL-04, TST-124.
 """
@@ -24,7 +24,7 @@ LIVES, DEAD, EITHER = "lives", "dead", "either"
 
 
 def honest(kind, conn, reply):
-    """The message as it would be at another time."""
+    """A message that would be valid at another time."""
     values = {
         CONFIRM_LINK: {"mac": MAC, "gid": GID, "qpn": conn.group.qp.qpn, "number": conn.group.number,
                        "links": 2, "flags": PLAIN},
@@ -32,7 +32,7 @@ def honest(kind, conn, reply):
                    "psn": 7},
         ADD_LINK_CONT: {"number": 9, "count": 1, "rkey": conn.memory.rkey, "new_rkey": 77,
                         "address": conn.memory.address},
-        # A link that is not there.
+        # No link has this number.
         DELETE_LINK: {"number": 200, "reason": 0x00020000},
         CONFIRM_RKEY: {"rkey": 0x7777, "address": 0x7000_0000},
         TEST_LINK: {},
@@ -43,7 +43,7 @@ def honest(kind, conn, reply):
 
 
 def expected(kind, reply, field, value):
-    """What has to become of the link; "either" where the RFC leaves it open."""
+    """The required outcome for the link; "either" where the RFC leaves it open."""
     if field == "type":
         if value >> 6 == 2:
             return LIVES
@@ -78,7 +78,7 @@ def each_value(kind, reply, role):
             for value in values[:2] if fixtures.FEW else values:
                 if conn is None:
                     conn, sock = hostile.connection()
-                conn.group.say(honest(kind, conn, reply), {field: value})
+                conn.group.send_llc(honest(kind, conn, reply), {field: value})
                 got, want = hostile.outcome(conn), expected(kind, reply, field, value)
                 if want not in (EITHER, got):
                     wrong.append("%s %#x: %s" % (field, value, got))
@@ -95,7 +95,7 @@ def each_value(kind, reply, role):
 
 
 def sizes(role):
-    """Payloads of any length but 44."""
+    """Payloads with a length other than 44."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
         for kind in (TEST_LINK, messages.CDC):
@@ -110,7 +110,7 @@ def sizes(role):
 
 
 def empty(role):
-    """A SEND of nothing at all."""
+    """A SEND without a payload."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
         conn, sock = hostile.connection()
@@ -124,14 +124,14 @@ def empty(role):
 
 
 def repeated(role):
-    """Requests that were answered, again and again: each gets its answer."""
+    """Each repetition of an answered request is answered."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
         conn, sock = hostile.connection()
         for kind in (CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK):
             for _ in range(5):
-                conn.group.say(honest(kind, conn, 0))
-                conn.group.hear(kind, 1)
+                conn.group.send_llc(honest(kind, conn, 0))
+                conn.group.receive_llc(kind, 1)
         equal(hostile.outcome(conn), LIVES, "link")
         expect_data(conn, sock)
         sock.close()
@@ -139,12 +139,12 @@ def repeated(role):
 
 
 def replies_to_nothing(role):
-    """Replies to what was never asked: the link goes on or ends, but nothing hangs."""
+    """Replies without a request: the link stays or ends, but nothing hangs."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
         for kind in (TEST_LINK, CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK, ADD_LINK):
             conn, sock = hostile.connection()
-            conn.group.say(honest(kind, conn, 1))
+            conn.group.send_llc(honest(kind, conn, 1))
             if hostile.outcome(conn) == DEAD:
                 expect_error(sock)
             else:
@@ -158,50 +158,50 @@ def deleted_by_number(fixture, _):
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     conn.group.polite = False
-    conn.group.say(llc(DELETE_LINK, number=conn.group.number, reason=0x00020000))
+    conn.group.send_llc(llc(DELETE_LINK, number=conn.group.number, reason=0x00020000))
     expect_error(sock)
     sock.close()
 
 
 def ended_by_peer(role):
-    """DELETE LINK for all, orderly and not."""
+    """DELETE LINK for all links ends the group, orderly or not."""
     def test(fixture, _):
         for flags in (0x60, 0x40):
             hostile = HostilePeer(fixture, role)
             conn, sock = hostile.connection()
             conn.group.polite = False
-            conn.group.say(llc(DELETE_LINK, flags=flags, reason=0x00020000))
+            conn.group.send_llc(llc(DELETE_LINK, flags=flags, reason=0x00020000))
             expect_error(sock)
             sock.close()
     return test
 
 
 def first_contact(kind, changes, want):
-    """What goes wrong in first contact, our side being the server: the connection is reset, soon."""
+    """An error in first contact with our server resets the connection soon."""
     def test(fixture, peer):
         conn = peer.new()
         conn.connect(fixture.port)
         conn.propose()
         conn.accepted()
         conn.confirm()
-        conn.group.number = conn.group.hear(CONFIRM_LINK, 0)["number"]
+        conn.group.number = conn.group.receive_llc(CONFIRM_LINK, 0)["number"]
         if kind == CONFIRM_LINK:
             conn.group.easy = True
             conn.group.confirm_link(True, changes)
         else:
             conn.group.confirm_link(True)
-            conn.group.refuse_link(conn.group.hear(ADD_LINK, 0), changes)
+            conn.group.refuse_link(conn.group.receive_llc(ADD_LINK, 0), changes)
         got = fixture.outcome_of(conn)
         wanted = want.split("|")
         if kind == CONFIRM_LINK and "reset" in wanted:
-            # Until our own CONFIRM LINK is known to have arrived, a Decline will do (CLC-413).
+            # Until our CONFIRM LINK is acknowledged, the server may decline (CLC-413).
             wanted.append("tcp 7f000004")
         equal(got in wanted, True, "outcome %s" % got)
     return test
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for role in ("server", "client"):
         for kind, name in NAMES.items():
             for reply in (0, 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The messages of SMC-R as tables of fields, so that each field can be changed and none is forgotten.
+"""The messages of SMC-R as tables of fields, so that tests can change every field.
 
 A field is (name, first octet, octets) or (name, octet, bits as (shift, width)).
 """
@@ -23,7 +23,7 @@ CLC = {
     DECLINE: HEAD + [("diagnosis", 16, 4), ("reserved", 20, 4), ("trailer", 24, 4)],
 }
 
-# Version 2: what the client offers with one identifier, and what both sides add on first contact.
+# Version 2: a Proposal with one identifier, and the first-contact parts of Accept and Confirm.
 LATER = [("eye", 0, 4), ("type", 4, 1), ("length", 5, 2), ("version", 7, (4, 4)),
          ("later", 7, (2, 2)), ("earlier", 7, (0, 2)), ("peer", 8, 8)]
 ADDED = [("eid", 64, 32), ("reserved3", 96, 8), ("direct", 104, 1), ("os", 105, (4, 4)),
@@ -47,7 +47,7 @@ LLC_HEAD = [("type", 0, 1), ("length", 1, 1), ("code", 2, 1), ("reply", 3, (7, 1
 LLC = {
     CONFIRM_LINK: LLC_HEAD + [("mac", 4, 6), ("gid", 10, 16), ("qpn", 26, 3), ("number", 29, 1),
                               ("uid", 30, 4), ("links", 34, 1), ("reserved", 35, 9)],
-    # As Linux lays it out.
+    # The layout that Linux uses.
     ADD_LINK: LLC_HEAD + [("mac", 4, 6), ("reserved", 10, 2), ("gid", 12, 16), ("qpn", 28, 3),
                           ("number", 31, 1), ("mtu", 32, (0, 4)), ("psn", 33, 3),
                           ("reserved2", 36, 8)],
@@ -80,7 +80,7 @@ class Message:
         self.fields, self.octets = fields, bytearray(octets)
 
     def field(self, name):
-        """First octet, and the mask in the integer of so many octets."""
+        """The first octet of a field, and its mask in the integer of `size` octets."""
         for known, first, size in self.fields:
             if known == name:
                 if isinstance(size, tuple):
@@ -104,12 +104,13 @@ class Message:
         self.octets[first:first + size] = new.to_bytes(size, "big")
 
     def raw(self, name):
-        """The octets of a field that is made of whole ones."""
+        """The octets of a field that consists of whole octets."""
         first, size, _, _ = self.field(name)
         return bytes(self.octets[first:first + size])
 
     def change(self, changes):
-        """Sets fields; a function gets the octets and gives them back, whatever it does to them."""
+        """Sets fields. A function in place of a dictionary gets the octets and returns the changed
+        ones."""
         for name, value in changes.items():
             self[name] = value
         return self
@@ -118,12 +119,12 @@ class Message:
         return bytes(self.octets)
 
     def width(self, name):
-        """Bits of a field."""
+        """The number of bits of a field."""
         return self.field(name)[3]
 
 
 def clc(kind, peer, version=1, **values):
-    """A CLC message of version 1 or 2."""
+    """Makes a CLC message of version 1 or 2."""
     fields = (CLC if version == 1 else CLC2)[kind]
     length = max(first + size for _, first, size in fields if not isinstance(size, tuple))
     message = Message(fields, bytes(length))
@@ -132,7 +133,7 @@ def clc(kind, peer, version=1, **values):
 
 
 def read_clc(octets):
-    """A CLC message that the kernel sent."""
+    """Parses a CLC message of the kernel."""
     if octets[:4] != EYE or octets[-4:] != EYE or octets[4] not in CLC:
         raise AssertionError("no CLC message: %s" % octets.hex())
     later = octets[7] >> 4 == 2 and octets[4] in (ACCEPT, CONFIRM)
@@ -140,27 +141,27 @@ def read_clc(octets):
 
 
 def llc(kind, reply=False, **values):
-    """An LLC message of version 1."""
+    """Makes an LLC message of version 1."""
     return Message(LLC[kind], bytes(44)).change({"type": kind, "length": 44, "reply": reply, **values})
 
 
 def read_llc(octets):
-    """An LLC message that the kernel sent."""
+    """Parses an LLC message of the kernel."""
     return Message(LLC[octets[0]], octets)
 
 
 def cdc(**values):
-    """A CDC message."""
+    """Makes a CDC message."""
     return Message(CDC_FIELDS, bytes(44)).change({"type": CDC, "length": 44, **values})
 
 
 def read_cdc(octets):
-    """A CDC message that the kernel sent."""
+    """Parses a CDC message of the kernel."""
     return Message(CDC_FIELDS, octets)
 
 
 def odd_values(width, honest):
-    """Values of a field of that many bits that are not the honest one, from every corner."""
+    """Values of a field of `bits` bits other than the valid one, with all extremes."""
     top = (1 << width) - 1
     values = [0, 1, top, top >> 1, 1 << width - 1, honest ^ 1, honest + 1 & top, honest - 1 & top]
     return [value for value in dict.fromkeys(values) if value != honest]

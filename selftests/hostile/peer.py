@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A peer of SMC-R whose every word can be changed: its link groups, and its side of a connection as
-client or as server, step by step.
+"""An SMC-R peer all of whose messages can be changed: its link groups, and its connections as client or
+server, step by step.
 
-Each step takes changes to the message it sends: a dictionary of fields, or a function that gets the
-message's octets and returns what is sent in their place (octets, or a list of pieces).
+Each step takes changes to the message it sends: a dictionary of fields, or a function from the
+message's octets to the octets or the list of pieces to send.
 """
 
 import collections
@@ -27,15 +27,15 @@ OTHER_GID = bytes(10) + b"\xff\xff" + socket.inet_aton(raw.OTHER_IP)
 SIZE_CODE = 0
 SIZE = 16384
 MTU_CODE = 3
-# What is in front of an element that has some.
+# The octets before the data of an element with an eye catcher.
 EYE_CATCHER = b"mine"
-# Both flags that say "no eye catchers".
+# Both flags that announce the absence of eye catchers.
 PLAIN = 3
 REFUSED, NO_PATH = 0x40, 1
 
 
 def changed(message, changes):
-    """What is sent of a message: a list of pieces."""
+    """The pieces of a changed message."""
     if callable(changes):
         pieces = changes(bytes(message))
     else:
@@ -44,7 +44,7 @@ def changed(message, changes):
 
 
 class Group:
-    """A link group with its one link, or two."""
+    """A link group with one or two links."""
 
     def __init__(self, peer):
         self.peer, self.host, self.qp = peer, peer.host, roce.Qp(peer.host)
@@ -53,13 +53,13 @@ class Group:
         self.inbox, self.connections = collections.deque(), {}
         self.number, self.their_rmbs = 1, []
         self.polite = True
-        # First contact is answered by itself, too.
+        # The group answers the messages of first contact itself, too.
         self.easy = False
         self.ended = False
         self.qp.on_message = self.incoming
 
     def incoming(self, octets):
-        """A message of the kernel; on the host's thread."""
+        """Handles a message of the kernel. Runs on the host's thread."""
         if octets[0] == CDC:
             message = messages.read_cdc(octets)
             connection = self.connections.get(message["token"])
@@ -82,7 +82,7 @@ class Group:
         self.inbox.append(message)
 
     def first_contact(self, message):
-        """Goes on with first contact; False if the message has nothing to do with it."""
+        """Handles a message of first contact; False if the message is another one."""
         step = message["type"], message["reply"]
         if step == (CONFIRM_LINK, 0):
             self.number = message["number"]
@@ -95,14 +95,14 @@ class Group:
             return step == (ADD_LINK, 1)
         return True
 
-    def say(self, message, changes=None):
+    def send_llc(self, message, changes=None):
         """Sends an LLC message."""
         for piece in changed(message, changes):
             self.qp.send(piece)
 
-    def hear(self, kind, reply=None, seconds=topology.BOUND):
-        """The next LLC message of that kind. On a loaded machine it may be late; one that does not come
-        although the link answers to what was said later is lost."""
+    def receive_llc(self, kind, reply=None, seconds=topology.BOUND):
+        """Waits for the next LLC message of a type. A loaded machine may delay it; the message is lost
+        if the kernel answers a later request first."""
         def found():
             for message in self.inbox:
                 if message["type"] == kind and reply in (None, message["reply"]):
@@ -118,9 +118,9 @@ class Group:
         return message
 
     def verdict(self):
-        """Whether the kernel answers on the link at all."""
+        """Whether the kernel answers on the link."""
         data = os.urandom(16)
-        self.say(llc(TEST_LINK, data=data))
+        self.send_llc(llc(TEST_LINK, data=data))
 
         def answered():
             return any(message["type"] == TEST_LINK and message["reply"] and message.raw("data") == data
@@ -132,24 +132,24 @@ class Group:
         return "lives"
 
     def confirm_link(self, reply, changes=None):
-        """Says CONFIRM LINK."""
-        self.say(llc(CONFIRM_LINK, reply, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=self.number,
-                     uid=self.qp.qpn, links=2, flags=self.peer.flags()), changes)
+        """Sends CONFIRM LINK."""
+        self.send_llc(llc(CONFIRM_LINK, reply, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=self.number,
+                          uid=self.qp.qpn, links=2, flags=self.peer.flags()), changes)
 
     def refuse_link(self, request, changes=None):
-        """Refuses an ADD LINK: there is no other path."""
-        self.say(llc(ADD_LINK, True, code=NO_PATH, flags=REFUSED, mac=raw.MAC, gid=GID,
-                     number=request["number"]), changes)
+        """Refuses an ADD LINK: no alternate path."""
+        self.send_llc(llc(ADD_LINK, True, code=NO_PATH, flags=REFUSED, mac=raw.MAC, gid=GID,
+                          number=request["number"]), changes)
 
     def offer_link(self, changes=None):
-        """Offers a link that the kernel has to refuse, as both sides have one path only."""
-        self.say(llc(ADD_LINK, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=2, mtu=MTU_CODE,
-                     psn=self.psn), changes)
+        """Sends an ADD LINK that the kernel has to refuse, as both sides have one path only."""
+        self.send_llc(llc(ADD_LINK, mac=raw.MAC, gid=GID, qpn=self.qp.qpn, number=2, mtu=MTU_CODE,
+                          psn=self.psn), changes)
 
     def take_link(self, request, their_address):
-        """Takes the second link that the kernel offers, at an RNIC of its own. There the one buffer of the
-        peer has the same key; that of the kernel, which is known by its address on the first link, has
-        another."""
+        """Accepts the second link that the kernel offers, with an RNIC of its own. The peer's buffer
+        has the same key on both links. The kernel's buffer, identified by its address on the first
+        link, has another key."""
         self.their_address = their_address
         memory = next(iter(self.qp.memories.values()))
         self.other_qp = roce.Qp(self.host, (raw.OTHER_IP, raw.OTHER_MAC))
@@ -158,39 +158,39 @@ class Group:
         self.other_qp.connect(request["qpn"], request["psn"])
         end = {"mac": raw.OTHER_MAC, "gid": OTHER_GID, "qpn": self.other_qp.qpn,
                "number": request["number"]}
-        self.say(llc(ADD_LINK, True, mtu=MTU_CODE, psn=self.other_qp.psn, **end))
-        keys = self.hear(ADD_LINK_CONT, 0)
+        self.send_llc(llc(ADD_LINK, True, mtu=MTU_CODE, psn=self.other_qp.psn, **end))
+        keys = self.receive_llc(ADD_LINK_CONT, 0)
         equal(keys["count"], 1, "buffers of the kernel")
         self.their_keys = {keys["rkey"]: (keys["new_rkey"], keys["address"])}
-        self.say(llc(ADD_LINK_CONT, True, number=request["number"], count=1, rkey=memory.rkey,
-                     new_rkey=memory.rkey, address=memory.address))
-        self.hear(CONFIRM_LINK, 0)
+        self.send_llc(llc(ADD_LINK_CONT, True, number=request["number"], count=1, rkey=memory.rkey,
+                          new_rkey=memory.rkey, address=memory.address))
+        self.receive_llc(CONFIRM_LINK, 0)
         self.other_qp.send(bytes(llc(CONFIRM_LINK, True, uid=self.other_qp.qpn, links=2, flags=PLAIN,
                                      **end)))
 
     def expect_alive(self):
-        """Fails unless the kernel still answers on the link."""
+        """Fails unless the kernel answers on the link."""
         data = os.urandom(16)
-        self.say(llc(TEST_LINK, data=data))
-        answer = self.hear(TEST_LINK, 1)
+        self.send_llc(llc(TEST_LINK, data=data))
+        answer = self.receive_llc(TEST_LINK, 1)
         if answer.raw("data") != data:
             raise AssertionError("TEST LINK is answered by %s" % bytes(answer).hex())
 
     def leave(self):
-        """Says that the group is over, so that the kernel gives it up now."""
+        """Sends DELETE LINK (all), so that the kernel ends the group now."""
         if self.qp.is_usable() and not self.ended:
             self.polite = False
-            self.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
+            self.send_llc(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
 
-    def vanish(self):
-        """The queue pairs are gone without a word."""
+    def disappear(self):
+        """Removes the queue pairs without a message."""
         self.qp.destroy()
         if self.other_qp is not None:
             self.other_qp.destroy()
 
 
 class Connection:
-    """One connection of the peer, whichever side it is on."""
+    """A connection of the peer, as client or as server."""
 
     def __init__(self, peer):
         self.peer, self.host = peer, peer.host
@@ -199,7 +199,7 @@ class Connection:
         self.token = peer.new_number()
         self.memory = roce.Memory(peer.new_number(), peer.new_number() << 20, SIZE)
         self.memory.octets[:peer.origin] = EYE_CATCHER[:peer.origin]
-        # The link that it writes by, if that is not the group's first.
+        # The link that the connection writes by, if it is not the first one of the group.
         self.qp = None
         self.seq = self.sent = self.read = 0
         self.produced = self.consumed = 0, peer.origin
@@ -210,8 +210,8 @@ class Connection:
         for piece in changed(clc(kind, self.peer.ident, **values), changes):
             self.tcp.write(piece)
 
-    def heard(self, seconds=raw.SECONDS):
-        """The next CLC message of the kernel; None if TCP ends."""
+    def receive_clc(self, seconds=raw.SECONDS):
+        """Waits for the next CLC message of the kernel; None if TCP ends."""
         head = self.tcp.read(8, seconds)
         if len(head) < 8:
             return None
@@ -219,13 +219,13 @@ class Connection:
         return messages.read_clc(head + rest)
 
     def end_point(self):
-        """The fields of Accept and Confirm that are about this side."""
+        """The fields of Accept and Confirm that describe this side."""
         return {"gid": GID, "mac": raw.MAC, "qpn": self.group.qp.qpn, "rkey": self.memory.rkey,
                 "index": 1, "token": self.token, "size": SIZE_CODE, "mtu": MTU_CODE,
                 "address": self.memory.address, "psn": self.group.psn}
 
     def use(self, group):
-        """Takes a link group, a new one for first contact."""
+        """Joins a link group, a new one in first contact."""
         self.first = group is None
         self.group = group or self.peer.new_group()
         with self.host.lock:
@@ -233,20 +233,20 @@ class Connection:
             self.group.connections[self.token] = self
 
     def learn(self, message):
-        """The kernel's end."""
+        """Notes the kernel's end."""
         self.theirs = message
         if self.first:
             self.group.qp.connect(message["qpn"], message["psn"])
 
     def announce(self, number):
-        """Says that its buffer lies on the link of that number, too, by the same key."""
+        """Sends CONFIRM RKEY: the buffer has the same key on the link of that number."""
         key = {"rkey": self.memory.rkey, "address": self.memory.address}
-        self.group.say(llc(CONFIRM_RKEY, count=1, number2=number, rkey2=key["rkey"],
-                           address2=key["address"], **key))
-        equal(self.group.hear(CONFIRM_RKEY, 1)["flags"], 0, "answer to CONFIRM RKEY")
+        self.group.send_llc(llc(CONFIRM_RKEY, count=1, number2=number, rkey2=key["rkey"],
+                                address2=key["address"], **key))
+        equal(self.group.receive_llc(CONFIRM_RKEY, 1)["flags"], 0, "answer to CONFIRM RKEY")
 
     def write_by(self, qp):
-        """From now on it writes by that link, to the same buffer of the kernel."""
+        """Makes the connection write by a link, to the same buffer of the kernel."""
         self.qp, known = qp, self.group.their_keys
         if qp is not self.group.qp:
             self.theirs["rkey"], self.theirs["address"] = known[self.theirs["rkey"]]
@@ -257,42 +257,42 @@ class Connection:
     # Data.
 
     def size(self):
-        """Octets of the kernel's element."""
+        """Size of the kernel's element."""
         return 16384 << self.theirs["size"]
 
     def base(self):
-        """Where the kernel's element begins."""
+        """Address of the kernel's element."""
         return self.theirs["address"] + (self.theirs["index"] - 1) * self.size()
 
     def room(self, size=None):
-        """Octets of an element, of the kernel's if no size is given, that carry data."""
+        """Number of octets for data in an element; the kernel's element if no size is given."""
         return (size or self.size()) - self.peer.origin
 
     def cursor(self, position, size=None):
-        """A cursor: wraps and offset."""
+        """The cursor of a position: wraps and offset."""
         room = self.room(size)
         return position // room & 0xffff, self.peer.origin + position % room
 
     def position(self, cursor, size=None):
-        """What a cursor stands for, if it is not too far along."""
+        """The position of a cursor, if it is not too far ahead."""
         wraps, offset = cursor
         return wraps * self.room(size) + offset - self.peer.origin
 
     def message(self, **values):
-        """The CDC message that is due."""
+        """Makes the CDC message with the current state."""
         self.seq = self.seq + 1 & 0xffff
         wrap, offset = self.cursor(self.sent)
         read_wrap, read = self.cursor(self.read, SIZE)
         return messages.cdc(seq=self.seq, token=self.theirs["token"], produced_wrap=wrap,
                             produced=offset, consumed_wrap=read_wrap, consumed=read, **values)
 
-    def tell(self, changes=None, **values):
+    def send_cdc(self, changes=None, **values):
         """Sends a CDC message."""
         for piece in changed(self.message(**values), changes):
             (self.qp or self.group.qp).send(piece)
 
-    def write(self, data, tell=True, **values):
-        """Sends data that there is room for."""
+    def write(self, data, notify=True, **values):
+        """Writes data, which must fit into the element, and announces them."""
         at = 0
         while at < len(data):
             _, place = self.cursor(self.sent + at)
@@ -300,21 +300,21 @@ class Connection:
             (self.qp or self.group.qp).write(self.base() + place, self.theirs["rkey"], piece)
             at += len(piece)
         self.sent += len(data)
-        if tell:
-            self.tell(**values)
+        if notify:
+            self.send_cdc(**values)
 
     def incoming(self, message):
-        """A CDC message of the kernel; on the host's thread."""
+        """Handles a CDC message of the kernel. Runs on the host's thread."""
         self.cdc.append(message)
         self.produced = message["produced_wrap"], message["produced"]
         self.consumed = message["consumed_wrap"], message["consumed"]
 
     def available(self):
-        """Octets that the kernel has sent and that were not taken."""
+        """Number of received octets that were not taken."""
         return self.position(self.produced, SIZE) - self.read
 
-    def take(self, size, tell=True):
-        """Exactly so many octets of what the kernel sends."""
+    def take(self, size, notify=True):
+        """Waits for `size` octets from the kernel, and consumes them."""
         data = b""
         while len(data) < size:
             self.host.wait(lambda: self.available() > 0, "data by RDMA")
@@ -322,8 +322,8 @@ class Connection:
             count = min(self.available(), size - len(data), SIZE - place)
             data += bytes(self.memory.octets[place:place + count])
             self.read += count
-            if tell:
-                self.tell()
+            if notify:
+                self.send_cdc()
         return data
 
     def saw(self, producer=0, state=0):
@@ -332,7 +332,7 @@ class Connection:
                                    self.cdc[-1]["state_flags"] & state == state)
 
     def drop(self):
-        """TCP ends without manners."""
+        """Resets the TCP connection."""
         if self.tcp is not None:
             if not self.tcp.reset:
                 self.tcp.abort()
@@ -341,34 +341,34 @@ class Connection:
     # As client.
 
     def connect(self, port, options=raw.SMC_OPTION):
-        """TCP comes up."""
+        """Establishes TCP."""
         self.tcp = raw.Tcp(self.host, self.host.new_port(), port)
         self.tcp.connect(options)
 
     def propose(self, changes=None):
-        """Says Proposal."""
+        """Sends Proposal."""
         self.clc(PROPOSAL, changes, gid=GID, mac=raw.MAC, net=socket.inet_aton("10.9.0.0"), mask=24)
 
     def accepted(self, group=None):
-        """Hears Accept."""
-        self.answer = self.heard()
+        """Receives Accept."""
+        self.answer = self.receive_clc()
         if self.answer is None or self.answer["type"] != ACCEPT:
             raise AssertionError("no Accept: %s" % (self.answer and bytes(self.answer).hex()))
         self.use(None if self.answer["first"] else group)
         self.learn(self.answer)
 
     def confirm(self, changes=None):
-        """Says Confirm."""
+        """Sends Confirm."""
         self.clc(CONFIRM, changes, **self.end_point())
 
     def linked(self, confirm=None, refuse=None):
-        """The LLC part of first contact."""
-        self.group.number = self.group.hear(CONFIRM_LINK, 0)["number"]
+        """Completes the LLC part of first contact."""
+        self.group.number = self.group.receive_llc(CONFIRM_LINK, 0)["number"]
         self.group.confirm_link(True, confirm)
-        self.group.refuse_link(self.group.hear(ADD_LINK, 0), refuse)
+        self.group.refuse_link(self.group.receive_llc(ADD_LINK, 0), refuse)
 
     def as_client(self, port, group=None):
-        """All of it, well."""
+        """Performs a complete handshake."""
         self.connect(port)
         self.propose()
         self.accepted(group)
@@ -380,33 +380,33 @@ class Connection:
     # As server.
 
     def proposed(self, listener):
-        """TCP has come up; hears Proposal."""
+        """Waits for TCP and the Proposal."""
         self.tcp = listener.accept()
-        self.answer = self.heard()
+        self.answer = self.receive_clc()
         if self.answer is None or self.answer["type"] != PROPOSAL:
             raise AssertionError("no Proposal: %s" % (self.answer and bytes(self.answer).hex()))
 
     def accept(self, changes=None, group=None):
-        """Says Accept."""
+        """Sends Accept."""
         self.use(group)
         self.clc(ACCEPT, changes, first=int(self.first), **self.end_point())
 
     def confirmed(self):
-        """Hears Confirm."""
-        self.answer = self.heard()
+        """Receives Confirm."""
+        self.answer = self.receive_clc()
         if self.answer is None or self.answer["type"] != CONFIRM:
             raise AssertionError("no Confirm: %s" % (self.answer and bytes(self.answer).hex()))
         self.learn(self.answer)
 
     def link(self, confirm=None, offer=None):
-        """The LLC part of first contact."""
+        """Completes the LLC part of first contact."""
         self.group.confirm_link(False, confirm)
-        self.group.hear(CONFIRM_LINK, 1)
+        self.group.receive_llc(CONFIRM_LINK, 1)
         self.group.offer_link(offer)
-        self.group.hear(ADD_LINK, 1)
+        self.group.receive_llc(ADD_LINK, 1)
 
     def as_server(self, listener, group=None):
-        """All of it, well."""
+        """Performs a complete handshake."""
         self.proposed(listener)
         self.accept(group=group)
         self.confirmed()
@@ -415,12 +415,12 @@ class Connection:
         return self
 
     def decline(self, changes=None, diagnosis=0x03000000):
-        """Says Decline."""
+        """Sends Decline."""
         self.clc(DECLINE, changes, diagnosis=diagnosis)
 
 
 class Peer:
-    """A stack with an identity of its own."""
+    """A host with an SMC identity of its own."""
 
     count = 0
 
@@ -429,45 +429,45 @@ class Peer:
         self.host, self.groups, self.connections = host, [], []
         self.ident = struct.pack("!H", Peer.count) + raw.MAC
         self.number = Peer.count << 12
-        # Where data begins in elements: behind an eye catcher, if that is 4.
+        # Offset of data in elements: 4 with an eye catcher, else 0.
         self.origin = 0
 
     def flags(self):
-        """What it says in CONFIRM LINK of eye catchers."""
+        """The eye catcher flags in CONFIRM LINK."""
         return 0 if self.origin else PLAIN
 
     def new_number(self):
-        """A number nobody uses."""
+        """An unused number."""
         self.number += 1
         return self.number
 
     def new_group(self):
-        """A link group."""
+        """Makes a link group."""
         group = Group(self)
         self.groups.append(group)
         return group
 
     def new(self):
-        """A connection to be."""
+        """Makes a connection, which is not established yet."""
         connection = Connection(self)
         self.connections.append(connection)
         return connection
 
     def leave(self):
-        """Says that it goes."""
+        """Ends all link groups by DELETE LINK."""
         for connection in self.connections:
             connection.drop()
         for group in self.groups:
             group.leave()
 
     def end(self):
-        """Nothing is left of it."""
+        """Removes all connections and link groups."""
         for group in self.groups:
-            group.vanish()
+            group.disappear()
 
 
 def connecting(address):
-    """A client of ours that is on its way to a peer."""
+    """A non-blocking client of ours that connects to a peer."""
     sock = topology.new_socket("b")
     sock.setblocking(False)
     if sock.connect_ex(address) not in (0, errno.EINPROGRESS):
@@ -475,8 +475,8 @@ def connecting(address):
     return sock
 
 
-def settled(sock, seconds=topology.BOUND):
-    """How a client's connect ended: "none", "late" or the name of the error."""
+def connect_result(sock, seconds=topology.BOUND):
+    """Waits for the end of a client's connect: "none", "late" or the name of the error."""
     if not select.select([], [sock], [], seconds)[1]:
         return "late"
     number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Peers whose queue pair or TCP connection dies under an established connection, at any time and in
-any way: the program is told in bounded time.
+"""The queue pair or TCP connection of a peer dies under an established connection, in any state and any
+way. The program gets an error in bounded time.
 
 Covers SMCR-KAL-04, KAL-05, FOV-19, TCR-03, TST-143.
 """
@@ -16,7 +16,7 @@ from hostile_peer import ERRORS, HostilePeer, expect_data, ended
 from ktap import equal
 from messages import ABORT, CLOSED, DONE, TEST_LINK
 
-# Longer than any timer of an established connection that has something to do.
+# Longer than any timer of a busy established connection.
 BOUND = 75 * topology.SLOW
 
 WAYS = {"silent": "dead", "invalid_request": roce.NAK_INVALID, "access_error": roce.NAK_ACCESS,
@@ -24,7 +24,7 @@ WAYS = {"silent": "dead", "invalid_request": roce.NAK_INVALID, "access_error": r
 
 
 def fill(sock):
-    """Sends until nothing more fits; how much that was."""
+    """Sends until the socket has no room; the number of octets."""
     sock.setblocking(False)
     sent = 0
     try:
@@ -37,13 +37,13 @@ def fill(sock):
 
 
 def while_idle(conn, sock):
-    """Nothing is on its way: the next to send finds out."""
+    """No data in flight: the next writer detects the failure."""
     yield
     sock.send(b"anybody there?")
 
 
 def while_sending(conn, sock):
-    """Much is on its way."""
+    """Data are in flight."""
     fill(sock)
     yield
 
@@ -53,16 +53,16 @@ def with_the_window_closed(conn, sock):
     fill(sock)
     conn.host.wait(lambda: conn.available() == 16384, "full element")
     yield
-    # A peer that says that it has consumed makes us write.
+    # A peer that consumes makes us write.
     if conn.group.qp.behave != "dead":
         conn.read += 8192
-        conn.tell()
+        conn.send_cdc()
     else:
         conn.tcp.abort()
 
 
 def while_receiving(conn, sock):
-    """Data came, and is still there to be read."""
+    """Unread data are in the receive buffer."""
     conn.write(b"last words")
     yield
     equal(topology.receive(sock, 10), b"last words", "what had arrived")
@@ -70,7 +70,7 @@ def while_receiving(conn, sock):
 
 
 def half_closed(conn, sock):
-    """We have said that we write no more."""
+    """Our side has shut down its writing direction."""
     sock.shutdown(1)
     conn.host.wait(lambda: conn.saw(state=DONE), "end")
     yield
@@ -78,7 +78,7 @@ def half_closed(conn, sock):
 
 
 def dies(moment, behave):
-    """The queue pair begins to behave like that at that moment."""
+    """The queue pair changes its behavior under a connection in some state."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, "server")
         conn, sock = hostile.connection()
@@ -95,8 +95,8 @@ def dies(moment, behave):
 
 
 def keepalive_finds_out(role):
-    """With SO_KEEPALIVE an idle connection learns of a dead peer by itself, and its link was tested for
-    that, as often as TCP_KEEPIDLE says."""
+    """With SO_KEEPALIVE an idle connection detects a dead peer: the link is tested as often as
+    TCP_KEEPIDLE demands."""
     # KAL-01, KAL-02, KAL-04, KAL-05.
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
@@ -115,7 +115,7 @@ def keepalive_finds_out(role):
         conn.host.wait(lambda: len(tests) >= 3, "tests of the link")
         expect_data(conn, sock)
         conn.group.qp.behave = "dead"
-        # Long before the link would be tested without the option.
+        # Long before an idle link is tested without the option.
         got = ended(sock, 60 if fixtures.FEW else 20)
         equal(got in ERRORS, True, "end: %s" % got)
         sock.close()
@@ -123,7 +123,7 @@ def keepalive_finds_out(role):
 
 
 def dies_while_closing(behave):
-    """Our side has closed, and waits for the peer to do it: it does not wait for ever."""
+    """Our side has closed and the peer dies before its close: our close ends in bounded time."""
     def test(fixture, _):
         hostile = HostilePeer(fixture, "server")
         conn, sock = hostile.connection()
@@ -135,7 +135,7 @@ def dies_while_closing(behave):
 
 
 def never_closes(fixture, _):
-    """The peer lives, but does not close after us, nor answers: a minute, not more."""
+    """A live peer that neither closes after us nor answers costs at most a minute."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     sock.close()
@@ -144,7 +144,7 @@ def never_closes(fixture, _):
 
 
 def tcp_is_reset(fixture, _):
-    """A RST of the idle TCP connection ends the connection at once; the link stays."""
+    """A RST on the idle TCP connection ends the connection at once, and the link stays."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     expect_data(conn, sock)
@@ -155,7 +155,7 @@ def tcp_is_reset(fixture, _):
 
 
 def tcp_says_something(fixture, _):
-    """Octets on the TCP connection that should be idle end the connection."""
+    """Data on the idle TCP connection end the connection."""
     # TCR-03, TST-143.
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
@@ -166,7 +166,7 @@ def tcp_says_something(fixture, _):
 
 
 def tcp_ends_alone(fixture, _):
-    """A FIN of TCP without a word by RDMA: half a minute, and then an abort."""
+    """A FIN on the TCP connection without a CDC message aborts the connection after half a minute."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     expect_data(conn, sock)
@@ -176,7 +176,7 @@ def tcp_ends_alone(fixture, _):
 
 
 def abort_is_not_answered(fixture, _):
-    """We abort, the peer does not care."""
+    """Our side aborts, and the peer ignores it."""
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     conn.write(b"never read")
@@ -189,7 +189,7 @@ def abort_is_not_answered(fixture, _):
 
 
 def many_at_once(fixture, _):
-    """A link with many connections dies: all are told."""
+    """A link with many connections dies: each gets an error."""
     hostile = HostilePeer(fixture, "server")
     pairs = [hostile.connection() for _ in range(20)]
     for _, sock in pairs:
@@ -202,7 +202,7 @@ def many_at_once(fixture, _):
 
 
 def cases():
-    """All of it."""
+    """All test cases."""
     for moment in (while_idle, while_sending, with_the_window_closed, while_receiving, half_closed):
         for name, behave in WAYS.items():
             yield "%s.%s" % (moment.__name__, name), dies(moment, behave)
@@ -216,5 +216,5 @@ def cases():
 
 
 if __name__ == "__main__":
-    # What one peer does is nobody else's business, so that all of them can wait at the same time.
+    # The tests use peers of their own, so that all can wait at the same time.
     sys.exit(fixtures.run([], list(cases())))

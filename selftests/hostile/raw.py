@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A host made of one packet socket: Ethernet, IPv4, TCP and RoCEv2 as a program says them.
+"""A host made of one packet socket: Ethernet, IPv4, TCP and RoCEv2 by a program.
 
-It answers for an address of the veth segment that no kernel has. A thread reads frames and hands them
-to TCP connections and queue pairs, which answer at once as far as they are told to behave; the test's
-own thread waits for what it wants to see.
+The host has an address of the veth segment that no kernel has. A thread reads frames and passes them to
+TCP connections and queue pairs, which answer as their behavior demands. The test's thread waits for
+results.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SO_ATTACH_FILTER = 26
 SO_RCVBUFFORCE = 33
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 SMC_OPTION = bytes.fromhex("fe06e2d4c3d90101")
-# How long a peer waits for what must come.
+# Time limit of a peer for anything it waits for.
 SECONDS = 20 * topology.SLOW
 
 
@@ -41,7 +41,8 @@ def checksum(data):
 
 
 def only_for(mac, other):
-    """A classic BPF program that lets frames to either address pass; they differ in the end only."""
+    """A classic BPF program that accepts frames to either address. The addresses differ only in their
+    last octet."""
     high, low = struct.unpack("!IH", mac)
     program = b"".join(struct.pack("=HBBI", *step) for step in (
         (0x20, 0, 0, 0), (0x15, 0, 4, high), (0x28, 0, 0, 4), (0x15, 1, 0, low),
@@ -50,7 +51,7 @@ def only_for(mac, other):
 
 
 class Host(threading.Thread):
-    """The host. `with` makes it appear on the segment and disappear from it."""
+    """The host. `with` adds it to the segment and removes it."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -85,7 +86,7 @@ class Host(threading.Thread):
             raise self.fault
 
     def run(self):
-        """Reads frames until the end."""
+        """Reads frames until the host ends."""
         try:
             while not self.ended:
                 ready = select.select([self.raw], [], [], 0.01)[0]
@@ -112,7 +113,7 @@ class Host(threading.Thread):
         self.timers.append((time.monotonic() + seconds, function))
 
     def wait(self, condition, what, seconds=SECONDS):
-        """Waits until the condition is true; its value."""
+        """Waits until a condition is true; its value."""
         end = time.monotonic() + seconds
         with self.changed:
             while not (value := condition()):
@@ -125,7 +126,7 @@ class Host(threading.Thread):
             return value
 
     def take(self, frame):
-        """A frame for us."""
+        """Handles a frame to this host."""
         if frame[12:14] != b"\x08\x00":
             return
         packet = frame[14:14 + struct.unpack("!H", frame[16:18])[0]]
@@ -146,25 +147,25 @@ class Host(threading.Thread):
                 qp.take(bth, body)
 
     def send_ip(self, protocol, payload):
-        """Sends a packet; returns the IP header for checks that cover it."""
+        """Sends a packet; the IP header, for checksums that cover it."""
         self.raw.send(MAC_HEADER % (self.theirs, MAC) + self.ip_header(protocol, len(payload)) +
                       payload)
 
     def ip_header(self, protocol, size, source=IP):
-        """The header of a packet with a payload of that size."""
+        """The header of a packet with a payload of `size` octets."""
         self.packet_id = self.packet_id + 1 & 0xffff
         head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + size, self.packet_id, 0x4000, 64, protocol, 0,
                            socket.inet_aton(source), socket.inet_aton(topology.HOSTS[socket.AF_INET]["b"]))
         return head[:10] + struct.pack("!H", checksum(head)) + head[12:]
 
     def new_port(self):
-        """A port nobody uses."""
+        """An unused port."""
         with self.lock:
             self.next_port += 1
             return self.next_port
 
     def new_qpn(self):
-        """A queue pair number nobody uses."""
+        """An unused queue pair number."""
         with self.lock:
             self.next_qpn += 1
             return self.next_qpn
@@ -174,13 +175,14 @@ MAC_HEADER = b"%b%b\x08\x00"
 
 
 class Tcp:
-    """A TCP connection over a way that loses nothing."""
+    """A TCP connection over a link without loss."""
 
     def __init__(self, host, port, other, seq=1000):
         self.host, self.port, self.other = host, port, other
         self.seq, self.ack, self.acked = seq, 0, 0
         self.data, self.options = bytearray(), b""
-        # Segments with a sequence number that the kernel has not acknowledged: number, flags, data, options.
+        # Segments with a sequence number that the kernel has not acknowledged: number, flags, data,
+        # options.
         self.flight = []
         self.established = self.fin = self.reset = self.deaf = False
         self.answer = SMC_OPTION
@@ -201,7 +203,7 @@ class Tcp:
         return seq + len(data) + bool(flags & (SYN | FIN)) & 0xffffffff
 
     def put(self, seq, flags, data, options):
-        """Puts one segment on the wire."""
+        """Transmits one segment."""
         with self.host.lock:
             head = struct.pack("!HHIIBBHHH", self.port, self.other, seq, self.ack,
                                (20 + len(options)) // 4 << 4, flags, 64000, 0, 0)
@@ -212,13 +214,13 @@ class Tcp:
             self.host.send_ip(socket.IPPROTO_TCP, head + options + data)
 
     def send_again(self):
-        """Sends again what the kernel has not acknowledged: a listener with a full queue drops segments."""
+        """Retransmits unacknowledged segments: a listener with a full queue drops segments."""
         with self.host.lock:
             for segment in self.flight:
                 self.put(*segment)
 
     def take(self, seq, ack, flags, options, data):
-        """A segment of the kernel."""
+        """Handles a segment of the kernel."""
         if self.deaf:
             return
         if flags & RST:
@@ -226,7 +228,7 @@ class Tcp:
             return
         if flags & ACK:
             self.acked = ack
-            # What ends after the acknowledged number, modulo 2^32.
+            # Keep segments that end after the acknowledged number, modulo 2^32.
             self.flight = [segment for segment in self.flight if 0 < self.end(*segment) - ack & 0xffffffff < 1 << 31]
         if flags & SYN:
             self.ack, self.options = seq + 1 & 0xffffffff, options
@@ -240,7 +242,7 @@ class Tcp:
             return
         self.established = True
         if seq != self.ack:
-            # Said before: the acknowledgement is repeated.
+            # A repeated segment: repeat the acknowledgment.
             if data or flags & FIN:
                 self.send(ACK)
             return
@@ -253,13 +255,13 @@ class Tcp:
             self.send(ACK)
 
     def connect(self, options=SMC_OPTION):
-        """Comes up, actively."""
+        """Connects to a port of the kernel."""
         self.send(SYN, options=options)
         self.host.after(1, self.still_connecting)
         self.host.wait(lambda: self.established or self.reset, "SYN-ACK")
 
     def still_connecting(self):
-        """A second has passed: a SYN without an answer is sent again, as TCP does."""
+        """Retransmits a SYN without an answer after a second, as TCP does."""
         if not (self.established or self.reset or self.deaf):
             self.send_again()
             self.host.after(1, self.still_connecting)
@@ -270,7 +272,7 @@ class Tcp:
             self.send(PSH | ACK, data[at:at + 1400])
 
     def read(self, size, seconds=SECONDS):
-        """Exactly so many octets of the stream; fewer if it ends."""
+        """Waits for `size` octets of the stream; fewer if it ends."""
         def there():
             return len(self.data) >= size or self.fin or self.reset
         self.host.wait(there, "%d octets by TCP" % size, seconds)
@@ -280,21 +282,21 @@ class Tcp:
         return data
 
     def close(self):
-        """Ends the own direction."""
+        """Ends the sending direction."""
         self.send(FIN | ACK)
 
     def abort(self):
-        """Ends by RST."""
+        """Sends a RST."""
         self.send(RST | ACK)
 
     def forget(self):
-        """The kernel's segments are no longer heard."""
+        """Ignores further segments of the kernel."""
         with self.host.lock:
             self.host.ports.pop((self.port, self.other), None)
 
 
 class Listener:
-    """A port where connections come in."""
+    """A port that accepts connections of the kernel."""
 
     def __init__(self, host, answer=SMC_OPTION):
         self.host, self.answer, self.new = host, answer, []
@@ -302,25 +304,25 @@ class Listener:
         host.listeners[self.port] = self
 
     def address(self):
-        """Where the kernel has to connect to."""
+        """The address for the kernel's connect."""
         return IP, self.port
 
     def incoming(self, other):
-        """A connection begins."""
+        """Starts a connection."""
         tcp = Tcp(self.host, self.port, other)
         tcp.answer = self.answer
         self.new.append(tcp)
         return tcp
 
     def accept(self):
-        """The next connection that is established."""
+        """Waits for the next established connection."""
         self.host.wait(lambda: self.new and self.new[0].established, "a connection")
         return self.new.pop(0)
 
 
 @contextlib.contextmanager
 def connected(host, port, options=SMC_OPTION):
-    """A TCP connection to that port of the kernel, forgotten at the end."""
+    """A TCP connection to a port of the kernel, forgotten at the end of the block."""
     tcp = Tcp(host, host.new_port(), port)
     try:
         tcp.connect(options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A reliable connected queue pair that speaks RoCEv2 and is told how to behave."""
+"""A reliable connected queue pair that speaks RoCEv2, with selectable misbehavior."""
 
 import collections
 import socket
@@ -19,19 +19,19 @@ LASTS = (SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM)
 WRITES = range(WRITE_FIRST, WRITE_ONLY_IMM + 1)
 MASK = 0xffffff
 
-# Syndromes of an acknowledgement.
+# Syndromes of an acknowledgment.
 ACK = 0x1f
 RNR = 0x20
 NAK_SEQUENCE, NAK_INVALID, NAK_ACCESS, NAK_OPERATIONAL = range(0x60, 0x64)
 
-# Packets on their way at the same time.
+# Highest number of packets in flight.
 WINDOW = 32
-# When a packet is sent again that nobody has acknowledged.
+# Time after which an unacknowledged packet is retransmitted.
 PATIENCE = 1.0
 
 
 def icrc(ip, udp, rest):
-    """The invariant CRC of a packet: what may change on its way counts as ones."""
+    """The invariant CRC of a packet: fields that routers may change count as ones."""
     ip = ip[:1] + b"\xff" + ip[2:8] + b"\xff" + ip[9:10] + b"\xff\xff" + ip[12:]
     udp = udp[:6] + b"\xff\xff"
     rest = rest[:4] + b"\xff" + rest[5:]
@@ -39,13 +39,13 @@ def icrc(ip, udp, rest):
 
 
 class Memory:
-    """A region that the other side may write to, by its key."""
+    """A memory region that the other side may write to with its key."""
 
     def __init__(self, rkey, address, size):
         self.rkey, self.address, self.octets = rkey, address, bytearray(size)
 
     def write(self, address, data):
-        """True if it was inside."""
+        """Writes octets; True if they fit into the region."""
         at = address - self.address
         if at < 0 or at + len(data) > len(self.octets):
             return False
@@ -54,8 +54,8 @@ class Memory:
 
 
 class Qp:
-    """A queue pair. `behave` says what happens to requests: "well" acknowledges, "mute" takes them without
-    a word, "dead" does not even hear, a number is the syndrome that each is answered with."""
+    """A queue pair. `behave` is the response to requests: "well" acknowledges, "mute" accepts without
+    an acknowledgment, "dead" ignores them, and a number is the syndrome of each acknowledgment."""
 
     def __init__(self, host, address=(raw.IP, raw.MAC)):
         self.host, self.qpn = host, host.new_qpn()
@@ -65,19 +65,19 @@ class Qp:
         self.memories, self.inbox, self.parts = {}, collections.deque(), b""
         self.flying, self.behave, self.refused = [], "well", None
         self.sent_at, self.messages, self.target = 0, 0, None
-        # Whole messages that came.
+        # Number of complete received messages.
         self.heard = 0
         self.on_message = self.inbox.append
         with host.lock:
             host.qps[self.qpn] = self
 
     def connect(self, other, their_psn):
-        """Names the other end."""
+        """Sets the remote queue pair."""
         with self.host.lock:
             self.other, self.expected = other, their_psn
 
     def packet(self, opcode, psn, body, ask=False):
-        """Sends one packet."""
+        """Transmits one packet."""
         pad = -len(body) % 4
         bth = struct.pack("!BBHII", opcode, pad << 4, 0xffff, self.other, ask << 31 | psn)
         rest = bth + body + bytes(pad)
@@ -87,14 +87,14 @@ class Qp:
                            icrc(ip, udp, rest))
 
     def is_usable(self):
-        """Whether it may send."""
+        """Whether the queue pair may send."""
         return self.other is not None and self.behave == "well" and self.refused is None
 
     # The requester.
 
     def request(self, opcode, body, ask):
-        """Sends one packet that is to be acknowledged, when the window allows it."""
-        # The host's own thread does not wait for itself.
+        """Sends a request packet when the window allows it."""
+        # The host's own thread must not wait for itself.
         if threading.current_thread() is not self.host:
             self.host.wait(lambda: len(self.flying) < WINDOW or self.refused is not None, "window")
         with self.host.lock:
@@ -107,21 +107,21 @@ class Qp:
             self.packet(*packet)
 
     def look(self):
-        """Sends again what was not acknowledged for long."""
+        """Retransmits packets that were not acknowledged in time."""
         if self.flying and self.refused is None and self.behave != "dead":
             if time.monotonic() - self.sent_at >= PATIENCE * 0.9:
                 self.again(self.flying[0][1])
             self.host.after(PATIENCE, self.look)
 
     def again(self, psn):
-        """Sends again from that number on."""
+        """Retransmits from a packet number on."""
         self.sent_at = time.monotonic()
         for packet in self.flying:
             if (packet[1] - psn & MASK) < MASK // 2:
                 self.packet(*packet)
 
     def send(self, payload, ask=True):
-        """A SEND with that payload."""
+        """Sends a SEND with a payload."""
         if len(payload) <= MTU:
             self.request(SEND_ONLY, payload, ask)
             return
@@ -132,8 +132,8 @@ class Qp:
             self.request(opcode, piece, ask and last)
 
     def write(self, address, rkey, data, size=None, immediate=b""):
-        """An RDMA WRITE; `size` is what the header says about the length. With `immediate`, four octets,
-        it consumes a receive request."""
+        """Sends an RDMA WRITE. `size` is the length in the header. With `immediate`, four octets, it
+        consumes a receive request."""
         reth = struct.pack("!QII", address & (1 << 64) - 1, rkey, len(data) if size is None else size)
         if len(data) <= MTU:
             self.request(WRITE_ONLY_IMM if immediate else WRITE_ONLY, reth + immediate + data, True)
@@ -145,19 +145,20 @@ class Qp:
         self.request(WRITE_LAST_IMM if immediate else WRITE_LAST, immediate + pieces[-1], True)
 
     def forget(self):
-        """The last packet was never sent."""
+        """Pretends that the last packet was never sent."""
         with self.host.lock:
             self.psn = self.flying.pop()[1]
 
     def quiet(self, seconds=raw.SECONDS):
-        """Waits until all was acknowledged, or something refused; the syndrome of that, or None."""
+        """Waits until all packets are acknowledged, or one is refused; the syndrome of the refusal, or
+        None."""
         self.host.wait(lambda: not self.flying or self.refused is not None, "acknowledgement", seconds)
         return self.refused
 
     def acknowledged(self, psn, syndrome):
-        """The other side's answer."""
+        """Handles an acknowledgment."""
         if syndrome >> 5 == 1:
-            # It was not ready: soon again, in order.
+            # Receiver not ready: retransmit soon, in order.
             self.host.after(0.02, lambda: self.again(psn))
             psn = psn - 1 & MASK
         elif syndrome == NAK_SEQUENCE:
@@ -172,7 +173,7 @@ class Qp:
     # The responder.
 
     def take(self, bth, body):
-        """A packet of the kernel's queue pair."""
+        """Handles a packet of the kernel's queue pair."""
         if self.behave == "dead" or self.other is None:
             return
         opcode, psn = bth[0], int.from_bytes(bth[9:12], "big")
@@ -181,7 +182,7 @@ class Qp:
             self.acknowledged(psn, body[0])
             return
         if isinstance(self.behave, int):
-            # A refusal acknowledges what came before it.
+            # A refusal acknowledges all packets before its own.
             if psn == self.expected:
                 self.reply(psn, self.behave)
             return
@@ -208,7 +209,7 @@ class Qp:
             self.on_message(message)
 
     def written(self, opcode, body):
-        """A piece of a WRITE; False if it is not allowed."""
+        """Stores a packet of a WRITE; False if that is not allowed."""
         if opcode in (WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMM):
             address, rkey, _ = struct.unpack("!QII", body[:16])
             self.target, body = [rkey, address], body[16:]
@@ -218,13 +219,13 @@ class Qp:
         return memory is not None and memory.write(address, body)
 
     def reply(self, psn, syndrome):
-        """An acknowledgement, good or bad."""
+        """Sends an acknowledgment, positive or negative."""
         if self.behave == "mute":
             return
         self.packet(ACKNOWLEDGE, psn, struct.pack("!I", syndrome << 24 | self.messages))
 
     def destroy(self):
-        """Nobody answers any more."""
+        """Removes the queue pair: it responds to no packet."""
         with self.host.lock:
             self.behave = "dead"
             self.host.qps.pop(self.qpn, None)

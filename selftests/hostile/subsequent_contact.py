@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Subsequent contact with a peer that names links and elements that are not its own to give.
+"""Subsequent contact with a peer that names links and elements of others.
 
 Covers SMCR-CLC-223..227, CLC-320..322, RMB-24, ERR-42, ERR-43, RDV-27, LLF-45, TST-107, TST-111,
 TST-115.
@@ -13,7 +13,7 @@ import topology
 from hostile_peer import HostilePeer, expect_data, expect_error
 from ktap import equal
 from messages import ADD_LINK, CONFIRM_LINK, CONFIRM_RKEY, DECLINE, DELETE_LINK, llc
-from peer import GID, OTHER_GID, connecting, settled
+from peer import GID, OTHER_GID, connecting, connect_result
 from raw import MAC, OTHER_MAC
 
 TABLE_FULL = "09990001"
@@ -21,17 +21,17 @@ MEANINGLESS = {"psn": 5, "reserved": 255, "reserved2": 255, "mtu": 15}
 
 
 def accept_of_another_link(fixture, _):
-    """An Accept without first contact that matches no link: the client declines, out of sync. The link
-    that it did not mean stays, if its peer is alive."""
+    """An Accept without first contact that matches no link makes the client decline, out of sync. The
+    peer's real link stays if it is alive."""
     hostile = HostilePeer(fixture, "client")
     first = hostile.connection()
     for changes in ({"qpn": 0x123456}, {"gid": 1 << 64}, {"mac": 0x020000000067}, {"peer": 77}):
         conn, sock = hostile.peer.new(), connecting(hostile.listener.address())
         conn.proposed(hostile.listener)
         conn.accept(changes, hostile.group)
-        answer = conn.heard()
+        answer = conn.receive_clc()
         equal((answer["type"], answer["first"]), (DECLINE, 1), "answer and its flag")
-        equal(settled(sock), "none", "connect")
+        equal(connect_result(sock), "none", "connect")
         equal("%s %08x" % topology.mode("b", sock), "tcp 04000000", "mode")
         sock.close()
         expect_data(*first)
@@ -39,7 +39,8 @@ def accept_of_another_link(fixture, _):
 
 
 def confirm_of_another_link(fixture, _):
-    """A Confirm that names another link than the Accept: too late to decline, so it is a reset."""
+    """A Confirm with another link than the Accept resets the connection, as it is too late to
+    decline."""
     hostile = HostilePeer(fixture, "server")
     first = hostile.connection()
     changed = ({"qpn": 0x123456}, {"gid": 1 << 64}, {"mac": 0x020000000067})
@@ -57,7 +58,7 @@ def confirm_of_another_link(fixture, _):
 
 
 def joined(fixture, hostile, conn, changes):
-    """Lets the peer's connection join the group of its arena, its last word changed: our socket."""
+    """Joins the peer's connection to the group of `hostile` with a changed last message; our socket."""
     if hostile.role == "server":
         conn.connect(fixture.port)
         conn.propose()
@@ -69,13 +70,13 @@ def joined(fixture, hostile, conn, changes):
         conn.proposed(hostile.listener)
         conn.accept(changes, hostile.group)
         conn.confirmed()
-        equal(settled(sock), "none", "connect")
+        equal(connect_result(sock), "none", "connect")
     sock.settimeout(20)
     return sock
 
 
 def what_has_no_meaning(role):
-    """Fields that mean something in first contact only, or nothing at all."""
+    """Fields without a meaning in subsequent contact are ignored."""
     # CLC-221, CLC-312.
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
@@ -90,11 +91,11 @@ def what_has_no_meaning(role):
 
 
 def element_in_use(role):
-    """An element of the peer that another connection writes to: the old connection is over."""
+    """A new connection with an element that is in use ends the old connection."""
     # RMB-22, TST-132.
     def test(fixture, _):
         hostile = HostilePeer(fixture, role)
-        (old, old_sock), beside = hostile.connection(), hostile.connection()
+        (old, old_sock), second = hostile.connection(), hostile.connection()
         expect_data(old, old_sock)
         conn = hostile.peer.new()
         taken = {"rkey": old.memory.rkey, "address": old.memory.address, "index": 1}
@@ -102,14 +103,14 @@ def element_in_use(role):
         sock = joined(fixture, hostile, conn, taken)
         expect_error(old_sock)
         expect_data(conn, sock)
-        expect_data(*beside)
-        for each in (old_sock, sock, beside[1]):
+        expect_data(*second)
+        for each in (old_sock, sock, second[1]):
             each.close()
     return test
 
 
 def data_before_confirm(fixture, _):
-    """Data that is there before the Confirm is held back, and then delivered."""
+    """Data that arrive before the Confirm are delivered after it."""
     hostile = HostilePeer(fixture, "server")
     first = hostile.connection()
     conn = hostile.peer.new()
@@ -130,13 +131,13 @@ def data_before_confirm(fixture, _):
 
 
 def first_contact_again(fixture, _):
-    """A server that makes a second link group for a peer it knows: both work, side by side."""
+    """A server that makes a second link group for a known peer gets one, and both groups work."""
     # RDV-41, LGR-21, TST-115.
     hostile = HostilePeer(fixture, "client")
     first = hostile.connection()
     conn, sock = hostile.peer.new(), connecting(hostile.listener.address())
     conn.as_server(hostile.listener)
-    equal(settled(sock), "none", "connect")
+    equal(connect_result(sock), "none", "connect")
     expect_data(conn, sock)
     expect_data(*first)
     sock.close()
@@ -144,17 +145,17 @@ def first_contact_again(fixture, _):
 
 
 def forgotten_link(fixture, _):
-    """The peer has lost its queue pair without a word, and declines out of sync: the server finds out
-    that the link is dead, and the next contact is a first one."""
+    """A peer that has lost its queue pair declines out of sync: the server detects the dead link, and
+    the next handshake is a first contact."""
     # TST-117.
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     sock.close()
-    conn.group.vanish()
+    conn.group.disappear()
     late = hostile.peer.new()
     late.connect(fixture.port)
     late.propose()
-    answer = late.heard()
+    answer = late.receive_clc()
     equal(answer["first"], 0, "first contact")
     late.decline({"first": 1}, 0x04000000)
     equal(fixture.outcome_of(late), "tcp 04000000", "outcome")
@@ -176,16 +177,16 @@ def forgotten_link(fixture, _):
 
 
 def group_that_ends(fixture, _):
-    """A peer that ends the link group, and is gone before our answer is acknowledged, comes again at once
-    and under the same name: that is a first contact, though the old group is still on its way out."""
+    """A peer ends the link group, disappears before it acknowledges our answer, and connects again with
+    the same identity. That is a first contact, although the old group still exists."""
     # LLF-45, TMR-24.
     hostile = HostilePeer(fixture, "server")
     conn, sock = hostile.connection()
     expect_data(conn, sock)
     group = conn.group
     group.qp.behave, group.polite = "mute", False
-    group.say(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
-    group.hear(DELETE_LINK, 0)
+    group.send_llc(llc(DELETE_LINK, flags=0x60, reason=0x00020000))
+    group.receive_llc(DELETE_LINK, 0)
     late = hostile.peer.new().as_client(fixture.port, group)
     equal(late.first, True, "first contact")
     topology.until(lambda: fixture.arrived(late), "accept")
@@ -195,7 +196,7 @@ def group_that_ends(fixture, _):
 
 
 def link_of_its_own_choice(fixture, peer):
-    """A client whose Confirm names another link of the group than the Accept: each direction goes by the
+    """A client whose Confirm names another link of the group than the Accept: each direction uses the
     link that its sender has chosen."""
     # CLC-320, CLC-321, FOV-02, TST-112.
     conn = peer.new()
@@ -204,15 +205,15 @@ def link_of_its_own_choice(fixture, peer):
     conn.accepted()
     conn.confirm()
     group = conn.group
-    group.number = group.hear(CONFIRM_LINK, 0)["number"]
+    group.number = group.receive_llc(CONFIRM_LINK, 0)["number"]
     group.confirm_link(True)
-    group.take_link(group.hear(ADD_LINK, 0), conn.theirs["address"])
+    group.take_link(group.receive_llc(ADD_LINK, 0), conn.theirs["address"])
     first, _ = fixture.listening.accept()
     topology.until(lambda: any(line.get("peer_qpn") == hex(group.other_qp.qpn) and
                                line["state"] == "active" for line in topology.records("b", "links")),
                    "a second link")
     seen = set()
-    # No more than have elements in the first buffer, whose keys on both links are known.
+    # Not more connections than the first buffer has elements; its keys on both links are known.
     for _ in range(3):
         late = peer.new()
         late.connect(fixture.port)
@@ -240,19 +241,19 @@ def link_of_its_own_choice(fixture, peer):
 
 
 def one_buffer_too_many(fixture, _):
-    """All 255 buffers of the peer are known, and its Accept names one more: the connection goes by TCP,
-    and the others go on."""
+    """A buffer beyond the 255 known ones makes the connection fall back to TCP; the other connections
+    continue."""
     # RMB-03, FBK-17, TST-152.
     hostile = HostilePeer(fixture, "client")
     first = hostile.connection()
     for number in range(254):
-        hostile.group.say(llc(CONFIRM_RKEY, rkey=0x100000 + number, address=number << 20))
-        equal(hostile.group.hear(CONFIRM_RKEY, 1)["flags"], 0, "answer %d" % number)
+        hostile.group.send_llc(llc(CONFIRM_RKEY, rkey=0x100000 + number, address=number << 20))
+        equal(hostile.group.receive_llc(CONFIRM_RKEY, 1)["flags"], 0, "answer %d" % number)
     conn, sock = hostile.peer.new(), connecting(hostile.listener.address())
     conn.proposed(hostile.listener)
     conn.accept(group=hostile.group)
-    equal(conn.heard()["type"], DECLINE, "answer")
-    equal(settled(sock), "none", "connect")
+    equal(conn.receive_clc()["type"], DECLINE, "answer")
+    equal(connect_result(sock), "none", "connect")
     equal("%s %08x" % topology.mode("b", sock), "tcp " + TABLE_FULL, "mode")
     sock.close()
     expect_data(*first)

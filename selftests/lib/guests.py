@@ -76,15 +76,15 @@ class PairTest:
         sock.settimeout(topology.BOUND)
         return sock
 
-    def grown(self, name):
+    def increase(self, name):
         """By how much a counter has grown in this test."""
         return counters().get(name, 0) - self.before.get(name, 0)
 
     def sent_by_rdma(self, size):
         """Fails unless exactly so much is sent by RDMA from this side. What was written may still wait
         for the peer's window."""
-        topology.until(lambda: self.grown("tx_bytes") >= size, "bytes sent by RDMA")
-        ktap.equal(self.grown("tx_bytes"), size, "bytes sent by RDMA")
+        topology.until(lambda: self.increase("tx_bytes") >= size, "bytes sent by RDMA")
+        ktap.equal(self.increase("tx_bytes"), size, "bytes sent by RDMA")
 
     def prepare(self):
         """What this side does before the first meeting."""

@@ -126,7 +126,7 @@ class Sequence(PairTest):
             equal(receive(sock, 500) == known(number, 500), True, "data")
             sock.close()
         self.sent_by_rdma(self.count * 500)
-        equal(self.grown("smc_clnt_conns"), self.count, "connections")
+        equal(self.increase("smc_clnt_conns"), self.count, "connections")
 
 
 class HalfClose(PairTest):

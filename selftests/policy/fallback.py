@@ -19,7 +19,7 @@ class Watch:
     def __init__(self):
         self.before = {side: topology.counters(side) for side in "ab"}
 
-    def grown(self, side, name):
+    def increase(self, side, name):
         """By how much a counter has grown."""
         return topology.counter(side, name) - self.before[side].get(name, 0)
 
@@ -38,10 +38,10 @@ def stays_tcp(client, server, reasons, watch):
         if reason is not None:
             equal("%#010x" % topology.mode(side, sock)[1], "%#010x" % reason, "reason at " + side)
             name = "fallback_reason_%08x" % reason
-            equal(watch.grown(side, name), 1, name + " at " + side)
+            equal(watch.increase(side, name), 1, name + " at " + side)
     exchange(client, server)
     for side in "ab":
-        equal(watch.grown(side, "tx_bytes"), 0, "bytes by RDMA at " + side)
+        equal(watch.increase(side, "tx_bytes"), 0, "bytes by RDMA at " + side)
     client.close()
     server.close()
     over()

@@ -89,7 +89,7 @@ def exclusive_with_one_device():
         give("a")
         watch = Watch()
         stays_tcp(*pair(), (None, None), watch)
-        equal(watch.grown("a", "fallback_clnt"), 1, "fallbacks of a")
+        equal(watch.increase("a", "fallback_clnt"), 1, "fallbacks of a")
     finally:
         mode("shared")
 

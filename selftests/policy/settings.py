@@ -260,9 +260,9 @@ def small_data_waits_or_not():
                 # Nothing of it is left to wait with the next.
                 topology.until(lambda: outq_unsent(client) == 0, "data wait")
         equal(len(topology.receive(server, 10 * count)), 10 * count, "received")
-        grown = topology.counter("a", "tx_writes") - before
+        increase = topology.counter("a", "tx_writes") - before
         if size == 0:
-            equal(grown >= count, True, "%d writes for %d sends" % (grown, count))
+            equal(increase >= count, True, "%d writes for %d sends" % (increase, count))
         client.close()
         server.close()
         all_gone()

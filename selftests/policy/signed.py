@@ -100,7 +100,7 @@ def repaired():
         client.connect(listening.getsockname())
         equal(client.getpeername(), listening.getsockname(), "peer")
         equal(topology.mode("a", client), ("tcp", OPTION), "mode and reason")
-        equal(watch.grown("a", "fallback_reason_%08x" % OPTION), 1, "counter")
+        equal(watch.increase("a", "fallback_reason_%08x" % OPTION), 1, "counter")
         client.close()
     all_gone()
     goes_by_rdma(*pair())

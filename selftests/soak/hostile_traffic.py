@@ -18,7 +18,7 @@ import sys
 import messages
 import raw
 import topology
-from peer import Peer, connecting, settled
+from peer import Peer, connecting, connect_result
 
 SECONDS = 5
 
@@ -54,7 +54,7 @@ class HostileTraffic:
             sock = connecting(listener.address())
             try:
                 conn.as_server(listener, group)
-                settled(sock, SECONDS)
+                connect_result(sock, SECONDS)
             except BaseException:
                 sock.close()
                 raise
@@ -105,7 +105,7 @@ class HostileTraffic:
         """Data, and then it is gone without a word."""
         conn, _ = self.connection()
         conn.write(self.dice.randbytes(self.dice.randrange(1, 16000)))
-        conn.group.vanish()
+        conn.group.disappear()
 
     def is_mute(self):
         """It takes what is sent, and acknowledges nothing."""
