@@ -15,7 +15,7 @@ for program in "$@"; do
 done
 [ $# -gt 0 ] || words=(-c "$TARGET")
 
-# A kernel full of checkers is ten times slower: there some kinds of sockets stand for all.
+# Kernels with every checker are ten times slower: there three kinds of connections replace all.
 if [ -e /sys/kernel/debug/kmemleak ]; then
 	words+=(-o 3000)
 	for program in "$HERE/$TARGET"/*; do
@@ -26,16 +26,16 @@ if [ -e /sys/kernel/debug/kmemleak ]; then
 	done
 fi
 
-# A bare /dev does not have these, and the runner writes to one of them.
+# A minimal /dev lacks these, and the runner writes to one of them.
 for link in fd: stdin:/0 stdout:/1 stderr:/2; do
 	[ -h "/dev/${link%%:*}" ] || ln -sfT "/proc/self/fd${link#*:}" "/dev/${link%%:*}"
 done
 
-# Through a pipe, because the runner opens its standard output anew and that fails for a socket.
+# Output goes through a pipe: the runner opens its standard output again, which fails for a socket.
 "$HERE/run_kselftest.sh" "${words[@]}" 2>&1 | cat
 status=$?
 
-# What was closed last may still be taking its leave; it has a while to let go of the module.
+# Connections that were closed last still end. Wait until they release the module.
 for ((try = 0; try < 200; try++)); do
 	[ "$(cat /sys/module/rdma_sock/refcnt 2>/dev/null || echo 0)" -ne 0 ] || break
 	sleep 0.1

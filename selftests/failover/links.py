@@ -13,7 +13,7 @@ from testbed import (await_gone, await_links, await_that, close, device_of, host
 
 
 def symmetric():
-    """TST-004, LNK-03: with two devices on both sides each is the end of a link, with a name of its own."""
+    """TST-004, LNK-03: two devices on both sides give two links with numbers of their own."""
     hosts()
     ends = one_pair()
     await_links("a1", "a2", "b1", "b2")
@@ -23,7 +23,7 @@ def symmetric():
         equal(len({line["link"] for line in lines}), 2, "numbers of links")
         equal(len({line["uid"] for line in lines}), 2, "names of links")
         equal({line["type"] for line in lines}, {"symmetric"}, "type")
-    # Both sides mean the same by a number.
+    # Both sides use the same numbers.
     numbers = {device_of(line): line["link"] for side in "ab" for line in links(side)}
     for device in "12":
         equal(numbers["a" + device], numbers["b" + device], "number")
@@ -31,7 +31,7 @@ def symmetric():
 
 
 def single():
-    """TST-005: with one device on both sides there is one link, and connections go on."""
+    """TST-005: one device on both sides gives one link, and connections work."""
     hosts("a1", "b1")
     ends = one_pair()
     await_links("a1", "b1")
@@ -40,7 +40,7 @@ def single():
 
 
 def asymmetric(*devices):
-    """One side has one device only: both links end there."""
+    """One side has a single device, on which both links end."""
     hosts(*devices)
     ends = one_pair()
     await_that(lambda: all(len(links(side)) == 2 for side in "ab"), "two links")
@@ -62,7 +62,7 @@ def asymmetric_at_the_server():
 
 
 def connections_share_the_links():
-    """Each link gets its share of new connections, and of the traffic."""
+    """New connections and the traffic are balanced over the links."""
     hosts()
     ends = [one_pair()]
     await_links("a1", "a2", "b1", "b2")
@@ -75,14 +75,14 @@ def connections_share_the_links():
 
 
 def await_both_used():
-    """Waits until connections of both sides write by two devices: each moves when all it has sent is
-    known to have arrived."""
+    """Waits until connections of both sides write by two devices. A connection moves when all its data
+    are acknowledged."""
     await_that(lambda: all(len(set(used(side))) == 2 for side in "ab"), "two devices in use")
 
 
 def second_device_arrives_at_the_server():
-    """SMCR-LLF-20, TST-131: the server adds a link on its own account, here in place of none, under load
-    that goes on and then uses both."""
+    """SMCR-LLF-20, TST-131: the server adds a link by itself, in place of a missing one, under load
+    that then uses both links."""
     hosts("a1", "b1")
     with Load() as load:
         await_links("a1", "b1")
@@ -94,7 +94,7 @@ def second_device_arrives_at_the_server():
 
 
 def recovery():
-    """A device comes back: its link does, too, and carries connections again."""
+    """A returned device gets its link back, which carries connections again."""
     hosts()
     with Load() as load:
         await_links("a1", "a2", "b1", "b2")

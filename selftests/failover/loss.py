@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Links that are lost under connections: not an octet is lost, doubled or changed, and no connection is
-reset while a link remains (SMCR-FOV-01..06, SMCR-FOV-08, SMCR-FOV-12, SMCR-FOV-18, SMCR-FOV-20,
-SMCR-LLF-49, SMCR-LLF-51, TST-010, TST-011)."""
+"""Links are lost under connections: no octet is lost, doubled or changed, and no connection is reset
+while a link remains (SMCR-FOV-01..06, SMCR-FOV-08, SMCR-FOV-12, SMCR-FOV-18, SMCR-FOV-20, SMCR-LLF-49,
+SMCR-LLF-51, TST-010, TST-011)."""
 
 import socket
 import sys
@@ -19,8 +19,8 @@ ALL = ("a1", "a2", "b1", "b2")
 
 
 def lose(device, action, lend=False):
-    """Under load in both directions the links on a device are lost; all goes on by others, as their
-    counters show."""
+    """Removes links on a device under load in both directions; fails unless the counters of other links
+    show the traffic."""
     hosts()
     with Load(lend=lend) as load:
         await_links(*ALL)
@@ -39,7 +39,7 @@ def client_loses_its_second_device():
 
 
 def client_loses_its_first_device():
-    """The same with the link of first contact."""
+    """rdma link delete for the link of first contact."""
     lose("a1", lambda: remove("a1"))
 
 
@@ -49,7 +49,7 @@ def server_loses_its_first_device():
 
 
 def memory_that_was_lent_is_sent_by_others():
-    """The same with MSG_ZEROCOPY, for which nothing was copied as long as all was well."""
+    """rdma link delete under MSG_ZEROCOPY, whose pages another link sends again."""
     before = topology.counter("a", "tx_zerocopy_bytes")
     lose("a2", lambda: remove("a2"), lend=True)
     increase = topology.counter("a", "tx_zerocopy_bytes") - before
@@ -57,7 +57,7 @@ def memory_that_was_lent_is_sent_by_others():
 
 
 def both_lose_a_device_at_once():
-    """Both ends of a link vanish at the same time."""
+    """Both ends of a link disappear at the same time."""
     def action():
         children = [Child(lambda name=name: remove(name)) for name in ("a2", "b2")]
         for child in children:
@@ -66,17 +66,17 @@ def both_lose_a_device_at_once():
 
 
 def client_interface_goes_down():
-    """ip link set down under a device."""
+    """ip link set down under a device of the client."""
     lose("a2", lambda: command("ip", "-n", "rs-a", "link", "set", "va2", "down"))
 
 
 def server_interface_goes_down():
-    """The same at the server."""
+    """ip link set down under a device of the server."""
     lose("b2", lambda: command("ip", "-n", "rs-b", "link", "set", "vb2", "down"))
 
 
 def one_after_the_other():
-    """Each device in turn goes and comes back, under load."""
+    """Each device in turn goes and returns, under load."""
     hosts()
     with Load() as load:
         for device in ("a1", "b2", "a2", "b1"):
@@ -87,7 +87,7 @@ def one_after_the_other():
 
 
 def while_the_window_is_closed():
-    """The reader does not read, so that everything is full; then it does."""
+    """The device goes while the buffers are full, and then the reader reads."""
     hosts()
     client, server = one_pair()
     await_links(*ALL)
@@ -125,14 +125,14 @@ def while_the_window_is_closed():
 
 
 def closing(how, device):
-    """The connection is being closed with data on the way when the link goes."""
+    """Closes a connection with data in flight, and then removes the link."""
     hosts()
     exchange_once = one_pair()
     await_links(*ALL)
     ends = [pair() for _ in range(4)]
 
     def keep_only(mine):
-        """A process that has another's socket would keep it open."""
+        """A process that inherits another socket would keep it open."""
         for sock in [sock for both in ends for sock in both]:
             if sock is not mine:
                 sock.close()
@@ -143,7 +143,7 @@ def closing(how, device):
 
         def read(server=server):
             keep_only(server)
-            # Let some of it wait.
+            # Let a part of the data wait for the window.
             time.sleep(0.3)
             check_stream(server, 60)
         readers.append(Child(read))
@@ -153,7 +153,7 @@ def closing(how, device):
             keep_only(client)
             send_blocks(client, 0, lambda number: number < 60)
             how(client)
-            # The end of the other side.
+            # The server's end of the stream.
             if client.fileno() >= 0:
                 equal(client.recv(1), b"", "end")
                 client.close()
@@ -167,17 +167,17 @@ def closing(how, device):
 
 
 def while_closing():
-    """close(): what was sent arrives, with the end of the stream."""
+    """close() with data in flight: all data and the end of the stream arrive."""
     closing(lambda sock: sock.close(), "a1")
 
 
 def while_shutting_down():
-    """shutdown(SHUT_WR), and the server loses the device."""
+    """shutdown(SHUT_WR) with data in flight, and the server loses the device."""
     closing(lambda sock: sock.shutdown(socket.SHUT_WR), "b1")
 
 
 def while_a_link_is_added():
-    """The device that is to be the end of another link goes while that is being made."""
+    """The device of a new link goes while the link is added."""
     hosts("a1", "b1", "b2")
     with Load() as load:
         for number in range(6):
@@ -188,8 +188,8 @@ def while_a_link_is_added():
 
 
 def first_link_goes_while_another_is_added():
-    """The first link is lost as soon as there may be another: what happens is a matter of luck, but
-    nobody hangs, and nothing is wrong in the data."""
+    """The first link is lost while the second is added: nothing hangs, and no data are wrong. The
+    outcome of a connection depends on timing."""
     for number in range(3):
         hosts("a1", "b1")
         client, server = one_pair()
@@ -226,7 +226,7 @@ def first_link_goes_while_another_is_added():
 
 
 def last_link_dies():
-    """First one link, then the other: now connections are reset, at once, and nobody hangs."""
+    """The last link is lost after the first: connections are reset at once, and nothing hangs."""
     hosts()
     client, server = one_pair()
     await_links(*ALL)

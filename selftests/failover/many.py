@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Link groups with more than two links, as many as both sides want (SMCR-LGR-10, SMCR-LGR-11,
+"""Link groups with more than two links, as many as both sides permit (SMCR-LGR-10, SMCR-LGR-11,
 SMCR-LLF-20, SMCR-FOV-01..04)."""
 
 import sys
@@ -16,7 +16,7 @@ ALL = [side + number for number in "1234" for side in "ab"]
 
 
 def many(here, there, *devices):
-    """Hosts with these devices, of which each wants so many links; and a connection."""
+    """A connection of hosts with these devices, which permit `here` and `there` links."""
     hosts(*devices)
     allow("a", here)
     allow("b", there)
@@ -24,7 +24,7 @@ def many(here, there, *devices):
 
 
 def four_links():
-    """Each pair of ports gets a link, and each link its share of the connections."""
+    """Each pair of ports gets a link, and each link a share of the connections."""
     ends = [many(8, 4, *ALL)]
     await_links(*ALL)
     for side in "ab":
@@ -39,18 +39,18 @@ def four_links():
 
 
 def the_smaller_number_counts():
-    """With three at one side and more at the other there are three."""
+    """Three permitted links on one side and more on the other give three."""
     for here, there in (3, 8), (4, 3):
         ends = many(here, there, *ALL)
         testbed.await_that(lambda: all(len(links(side)) == 3 for side in "ab"), "three links")
-        # More would have come with these.
+        # More links would have come with these devices.
         exchange(*ends)
         equal([len(links(side)) for side in "ab"], [3, 3], "links")
         close(ends)
 
 
 def one_is_enough():
-    """A side that wants a single link gets no other, whatever the ports."""
+    """A side that permits one link gets one, whatever its ports."""
     for here, there in (1, 2), (2, 1):
         ends = many(here, there, "a1", "a2", "b1", "b2")
         for side in "ab":
@@ -60,7 +60,7 @@ def one_is_enough():
 
 
 def several_go_under_load():
-    """Devices of both sides go at once, and one link is left; they come back."""
+    """Devices of both sides go at once until one link is left, and return."""
     hosts(*ALL)
     allow("a", 4)
     allow("b", 4)
@@ -68,7 +68,7 @@ def several_go_under_load():
         await_links(*ALL)
         peers = {device_of(line): line["link"] for line in links("b")}
         link_of = {device_of(line): line["link"] for line in links("a")}
-        # One of a, and two of b on other links.
+        # One device of a, and two of b on other links.
         gone = ["a2"] + [device for device, link in sorted(peers.items())
                          if link not in (link_of["a2"], link_of["a1"])]
         equal(len(gone), 3, "devices to remove")

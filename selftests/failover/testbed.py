@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Two hosts with up to four RDMA devices each, what their link groups look like, and streams whose
-every octet is checked."""
+"""Two hosts with up to four RDMA devices each, the state of their link groups, and streams with every
+octet compared."""
 
 import atexit
 import hashlib
@@ -21,14 +21,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 BLOCK = 16384
 SO_ZEROCOPY = 60
 MSG_ZEROCOPY = 0x4000000
-# How long a move to another link may take: a dead one is found by a test that waits for 2 s.
+# Time limit for a move to another link. A test of 2 s detects a dead one.
 SECONDS = 40 * topology.SLOW
-# Between two pieces of a stream: a kernel full of checkers would do nothing else.
+# Pause between two blocks of a stream, without which kernels with every checker do nothing else.
 PAUSE = 0.05 if topology.SLOW > 1 else 0
 
 
 def wires(*words):
-    """wires.sh."""
+    """Runs wires.sh."""
     done = subprocess.run([HERE / "wires.sh", *words], check=False)
     if done.returncode != 0:
         raise AssertionError("wires.sh %s failed" % " ".join(words))
@@ -41,7 +41,7 @@ def need():
 
 
 def hosts(*devices):
-    """Two hosts anew, with these RDMA devices."""
+    """Makes two new hosts with these RDMA devices."""
     devices = devices or ("a1", "a2", "b1", "b2")
     wires("up", max("2", *(name[1:] for name in devices)))
     for device in devices:
@@ -49,14 +49,14 @@ def hosts(*devices):
 
 
 def allow(side, number):
-    """A side wants no more links than that in its next link groups."""
+    """Sets the limit of links in new link groups of a side."""
     with topology.inside(side):
         file = pathlib.Path("/proc/sys/net/smc/smcr_max_links_per_lgr")
         file.write_text("%d\n" % number, encoding="ascii")
 
 
 def one_pair(rcvbuf=None):
-    """A connection that has moved something."""
+    """A connection that has carried data."""
     client, server = topology.pair(rcvbuf=rcvbuf)
     topology.expect_smc(client, server)
     topology.exchange(client, server)
@@ -72,12 +72,12 @@ def close(*pairs):
 
 
 def remove(device):
-    """The RDMA device goes away."""
+    """Removes an RDMA device."""
     topology.command("rdma", "link", "delete", "rs_" + device)
 
 
 def links(side):
-    """The links of that side that connections may use."""
+    """The links of a side that connections may use."""
     return [line for line in topology.records(side, "links") if line["state"] == "active"]
 
 
@@ -87,7 +87,7 @@ def device_of(line):
 
 
 def await_that(condition, what):
-    """Waits for a state of the links, and shows them if it does not come."""
+    """Waits for a state of the links; prints the links if the state does not come."""
     try:
         topology.until(condition, what, SECONDS)
     except AssertionError:
@@ -98,7 +98,7 @@ def await_that(condition, what):
 
 
 def await_links(*devices):
-    """Waits until there is just one link on each of these devices and none elsewhere."""
+    """Waits until each of these devices has exactly one link, and no other device has one."""
     def there():
         found = [device_of(line) for side in "ab" for line in links(side)]
         return sorted(found) == sorted(devices)
@@ -106,7 +106,7 @@ def await_links(*devices):
 
 
 def await_gone(device):
-    """Waits until no link uses the device and there is one without it on both sides."""
+    """Waits until no link uses the device and both sides have a link without it."""
     def gone():
         return all(links(side) and device not in map(device_of, topology.records(side, "links"))
                    for side in "ab")
@@ -114,24 +114,24 @@ def await_gone(device):
 
 
 def written(side, *but):
-    """Octets that the links of one side have written, without those on some devices."""
+    """Octets written by the links of one side, except those on some devices."""
     return sum(int(line["write_bytes"]) for line in topology.records(side, "links")
                if device_of(line) not in but)
 
 
 def used(side):
-    """Which devices the connections of that side write by."""
+    """The devices by which the connections of a side write."""
     return [device_of(line) for line in topology.records(side, "conns")
             if line["mode"] == "smc" and "dev" in line]
 
 
 def block(number):
-    """A piece of a stream."""
+    """A block of a stream."""
     return hashlib.shake_128(b"%d" % number).digest(BLOCK)
 
 
 class Lender:
-    """Sends without a copy, from memory that is used again when that is allowed."""
+    """A writer with MSG_ZEROCOPY that reuses memory after its completion."""
 
     CALLS = 32
 
@@ -142,7 +142,7 @@ class Lender:
         self.used = self.calls = self.done = 0
 
     def send(self, data):
-        """All of it."""
+        """Sends a whole block."""
         if self.used == self.CALLS:
             self.await_all()
         place = self.used * BLOCK
@@ -164,14 +164,14 @@ class Lender:
                 _, said, _, _ = self.sock.recvmsg(0, 512, socket.MSG_ERRQUEUE)
             except BlockingIOError:
                 continue
-            # struct sock_extended_err: the first and the last call are its last two numbers.
+            # The last two numbers of struct sock_extended_err are the first and the last call.
             first, last = struct.unpack_from("=II", said[0][2], 8)
             self.done += last - first + 1
         self.used = 0
 
 
 def send_blocks(sock, first, more, lend=False):
-    """Sends pieces as long as `more` says so; their number."""
+    """Sends blocks while `more` is true; their number."""
     number = first
     send = Lender(sock).send if lend else sock.sendall
     while more(number):
@@ -236,7 +236,7 @@ class Stream:
         server.close()
 
     def end(self):
-        """Ends it; fails if one octet was lost, doubled or changed."""
+        """Ends the traffic; fails if an octet was lost, doubled or changed."""
         os.write(self.running, b"x")
         os.close(self.running)
         self.writer.expect_success(SECONDS)
@@ -244,8 +244,7 @@ class Stream:
 
 
 class Load:
-    """Streams in both directions, with or without a copy when sending. They end well with the block
-    that uses them."""
+    """Streams in both directions, with a copy or with MSG_ZEROCOPY. Checked at the end of the block."""
 
     def __init__(self, count=4, lend=False):
         self.count = count
@@ -268,13 +267,13 @@ class Load:
                 stream.reader.give_up()
 
     def flows(self, what):
-        """Waits until both sides have moved some more."""
+        """Waits until both sides have sent another megabyte."""
         before = {side: topology.counter(side, "tx_bytes") for side in "ab"}
         topology.until(lambda: all(topology.counter(side, "tx_bytes") > before[side] + 1000000
                                    for side in "ab"), what, SECONDS)
 
 
 def main(tests):
-    """Runs the tests and cleans up."""
+    """Runs the tests, and removes the hosts."""
     need()
     return ktap.run(tests)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Link groups of SMC-Rv2 with several links: their keys travel in messages of more than 44 octets
+"""Link groups of SMC-Rv2 with several links, whose keys are in messages of more than 44 octets
 (SMCR-LLF-10, SMCR-LLF-20, SMCR-LLF-24, SMCR-FOV-01..06, SMCR-RMB-20)."""
 
 import sys
@@ -17,7 +17,7 @@ FEW = ["a1", "b1", "a2", "b2"]
 
 
 def version_2(*devices, most=2):
-    """Hosts with a name in common."""
+    """Makes hosts with a common enterprise identifier."""
     hosts(*devices)
     topology.name_both()
     for side in "ab":
@@ -25,13 +25,13 @@ def version_2(*devices, most=2):
 
 
 def are_second():
-    """All links are of version 2."""
+    """Fails unless all links are of version 2."""
     for side in "ab":
         equal({line["version"] for line in links(side)}, {"2"}, "version at " + side)
 
 
 def two_links():
-    """The second link comes in first contact."""
+    """First contact adds the second link."""
     version_2(*FEW)
     ends = [one_pair()]
     await_links(*FEW)
@@ -55,7 +55,7 @@ def one_device_at_a_side():
 
 
 def no_other_device():
-    """An attempt that comes to nothing leaves a link that works."""
+    """A failed attempt to add a link leaves the first one usable."""
     version_2("a1", "b1")
     ends = one_pair()
     await_links("a1", "b1")
@@ -64,7 +64,7 @@ def no_other_device():
 
 
 def one_link_is_agreed_on():
-    """A side that wants one link gets no other."""
+    """A side that permits one link gets one."""
     version_2(*FEW)
     allow("a", 1)
     ends = one_pair()
@@ -74,7 +74,7 @@ def one_link_is_agreed_on():
 
 
 def later_link_knows_all_buffers():
-    """A link that comes later is told of every buffer: connections with each go on by it alone."""
+    """A later link gets the keys of every buffer: each connection continues on it alone."""
     version_2("a1", "b1")
     ends = [one_pair(16384 << step) for step in range(5)]
     await_links("a1", "b1")
@@ -94,7 +94,7 @@ def later_link_knows_all_buffers():
 
 
 def devices_go_under_load():
-    """Two of four links end, and come back."""
+    """Two of four links end, and return."""
     version_2(*ALL, most=4)
     with Load(8) as load:
         await_links(*ALL)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Page faults that nothing resolves: memory that holds up the kernel wherever it is read or written,
-and with it the lock that the kernel has at that moment."""
+"""Memory with page faults that nothing resolves. A task in the kernel that reads or writes it sleeps
+with the locks it holds."""
 
 import ctypes
 import mmap
@@ -19,7 +19,7 @@ MESSAGE = 32
 
 
 def _ioctl(fd, request, data):
-    """An ioctl of that structure."""
+    """Performs an ioctl with a structure."""
     topology.libc.ioctl.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p]
     if topology.libc.ioctl(fd, request, ctypes.addressof(data)) != 0:
         number = ctypes.get_errno()
@@ -27,12 +27,12 @@ def _ioctl(fd, request, data):
 
 
 class Trap:
-    """Two pages of which only the first is there. Whatever touches the second one sleeps until
-    `release`, or until its process is killed."""
+    """Two pages, of which only the first is present. A task that touches the second one sleeps until
+    `release` or until its process is killed."""
 
     @staticmethod
     def allow():
-        """Lets any user have such memory, as a file system of its own (FUSE) would. As root."""
+        """Permits such memory to every user, as a user-space file system (FUSE) would. Needs root."""
         pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").write_text("1", encoding="ascii")
 
     def __init__(self):
@@ -48,11 +48,11 @@ class Trap:
         _ioctl(self.fd, UFFDIO_REGISTER, ctypes.create_string_buffer(area))
 
     def before(self, count):
-        """The address of a buffer whose first `count` octets are there."""
+        """The address of a buffer whose first `count` octets are present."""
         return self.base + PAGE - count
 
     def caught(self, count, seconds=topology.BOUND):
-        """Waits until so many tasks sleep in the trap."""
+        """Waits until `count` tasks sleep in the trap."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         while count > 0:
@@ -61,6 +61,6 @@ class Trap:
             count -= len(os.read(self.fd, 16 * MESSAGE)) // MESSAGE
 
     def release(self):
-        """Resolves the fault: all go on."""
+        """Resolves the fault, so that all tasks continue."""
         area = struct.pack("=QQQQ", self.base + PAGE, PAGE, 0, 0)
         _ioctl(self.fd, UFFDIO_ZEROPAGE, ctypes.create_string_buffer(area))

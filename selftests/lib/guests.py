@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests with two guest kernels: both run the same program; guest a is the server, b the client.
+"""Tests with two guest kernels: both run the same program, guest a as the server, b as the client.
 
 A test is a class with two methods: `server(self, listening)` and `client(self, connect)`. Both sides
-meet before and after each, and count their counters from the first meeting.
+synchronize before and after each test. Counters are relative to the first of these points.
 """
 
 import os
@@ -20,7 +20,7 @@ FIRST_PORT = 5100
 
 
 def sync(name, data=""):
-    """Waits for the other guest; returns what it has to say."""
+    """Waits for the other guest; returns the word that it sent."""
     done = subprocess.run(["guest-sync", name, data], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError("the other guest is gone at " + name)
@@ -40,7 +40,7 @@ def need_guests():
 
 
 def counters():
-    """This guest's counters; all are 0 without the module."""
+    """The counters of this guest; none without the module."""
     try:
         return topology.counters(None)
     except FileNotFoundError:
@@ -48,21 +48,21 @@ def counters():
 
 
 class PairTest:
-    """What tests have in common. `family` and `port` are set before they run."""
+    """Base of all tests. `family` and `port` are set before they run."""
 
     smc = True
     family = socket.AF_INET
     port = 0
     before = {}
-    # Seconds for a test. When one side fails, the other may wait for it in vain.
+    # Seconds for a test. A side may wait for the other one that failed.
     bound = 200
 
     def new_socket(self):
-        """A socket of ours, or a plain one if the test is about TCP on this side."""
+        """A socket of ours, or a TCP socket if the test is about TCP on this side."""
         return topology.new_socket(None, self.family, self.smc)
 
     def connect(self):
-        """A connection to the server."""
+        """Connects to the server."""
         sock = self.new_socket()
         sock.settimeout(topology.BOUND)
         sock.connect((HOSTS[self.family][0], self.port))
@@ -70,30 +70,30 @@ class PairTest:
 
     @staticmethod
     def accept(listening):
-        """A connection from the client."""
+        """Accepts a connection of the client."""
         listening.settimeout(topology.BOUND)
         sock, _ = listening.accept()
         sock.settimeout(topology.BOUND)
         return sock
 
     def increase(self, name):
-        """By how much a counter has grown in this test."""
+        """The increase of a counter in this test."""
         return counters().get(name, 0) - self.before.get(name, 0)
 
     def sent_by_rdma(self, size):
-        """Fails unless exactly so much is sent by RDMA from this side. What was written may still wait
-        for the peer's window."""
+        """Fails unless this side sends exactly `size` octets by RDMA. Written octets may still wait for
+        the peer's window."""
         topology.until(lambda: self.increase("tx_bytes") >= size, "bytes sent by RDMA")
         ktap.equal(self.increase("tx_bytes"), size, "bytes sent by RDMA")
 
     def prepare(self):
-        """What this side does before the first meeting."""
+        """Prepares this side before the test."""
 
     def restore(self):
-        """What this side does after the last meeting, however it went."""
+        """Restores this side after the test, also after a failure."""
 
     def run(self):
-        """One side of the test."""
+        """Runs one side of the test."""
         self.prepare()
         listening = None
         name = self.name  # pylint: disable=no-member
@@ -140,7 +140,7 @@ def run(classes, families=(socket.AF_INET, socket.AF_INET6)):
 
 
 def expect_mode(sock, want):
-    """Fails unless the connection goes that way: "smc", or anything else for "tcp"."""
+    """Fails unless the mode of a connection is "smc", or another one for "tcp"."""
     mode = topology.mode(None, sock)[0]
     if want == "smc":
         ktap.equal(mode, "smc", "mode")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The little of KTAP that the tests of this folder need."""
+"""The part of KTAP that the tests of this folder need."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ import time
 import traceback
 
 SKIP = 4
-# A test that takes longer says how long.
+# Seconds after which a test reports its duration.
 LONG = 5
 
 
 class Skip(Exception):
-    """Raised by a test that cannot run here; says why."""
+    """Raised by a test that cannot run here, with the reason."""
 
 
 def skip_all(reason):
@@ -23,7 +23,7 @@ def skip_all(reason):
 
 
 def named(name, function, *args):
-    """A test of that name: the function with these arguments."""
+    """Makes a test of that name: the function with these arguments."""
     def test():
         function(*args)
     test.name = name
@@ -57,7 +57,7 @@ def run(tests):
 
 
 def equal(got, want, what=""):
-    """Fails unless both are the same."""
+    """Fails unless both values are equal."""
     if got != want:
         raise AssertionError("%s: got %r, want %r" % (what, got, want))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The two network namespaces of netns.sh, and sockets and processes in them.
+"""The network namespaces of netns.sh, with the sockets and processes in them.
 
 The client's side is "a" (namespace rs-a, 10.9.0.1, fd09::1), the server's is "b" (rs-b, .2).
 """
@@ -27,16 +27,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = {socket.AF_INET: {"a": "10.9.0.1", "b": "10.9.0.2"},
          socket.AF_INET6: {"a": "fd09::1", "b": "fd09::2"}}
 SMC = os.environ.get("SMC") != "0"
-# A kernel full of checkers is slower by this.
+# Factor of time on kernels with every checker.
 SLOW = 4 if pathlib.Path("/sys/kernel/debug/kmemleak").exists() else 1
-# How long anything may take that has to end by itself.
+# Time limit for anything that must end by itself.
 BOUND = 60 * SLOW
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def command(*words, check=True):
-    """Runs a command; what it printed."""
+    """Runs a command; its output."""
     done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           check=False)
     if check and done.returncode != 0:
@@ -45,7 +45,7 @@ def command(*words, check=True):
 
 
 def netns(word, **env):
-    """netns.sh up or down."""
+    """Runs netns.sh up or down."""
     done = subprocess.run([HERE / "netns.sh", word], env={**os.environ, **env}, check=False)
     if done.returncode != 0:
         raise AssertionError("netns.sh %s failed" % word)
@@ -64,7 +64,7 @@ def need_module():
 
 @contextlib.contextmanager
 def inside(side):
-    """This thread is in the namespace of that side, for a while; None: it stays where it is."""
+    """Moves this thread to the namespace of a side for the block; None: the thread stays."""
     if side is None:
         yield
         return
@@ -80,7 +80,7 @@ def inside(side):
 
 
 def new_socket(side, family=socket.AF_INET, smc=True, flags=0):
-    """A socket in that namespace."""
+    """A socket in the namespace of a side."""
     with inside(side):
         fd = libc.socket(int(family), socket.SOCK_STREAM | flags,
                          IPPROTO_SMC if smc and SMC else 0)
@@ -99,8 +99,8 @@ def listener(side="b", family=socket.AF_INET, smc=True, backlog=256):
 
 
 def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
-    """Two ends of a connection from a to b; `source` is the client's address, `rcvbuf` the size of both
-    receive buffers if they are to have another one."""
+    """The two sockets of a connection from a to b. `source` is the client's address, `rcvbuf` the size
+    of both receive buffers if it is not the default."""
     with listener("b", family, smc[1]) as listening:
         client = new_socket("a", family, smc[0])
         if rcvbuf:
@@ -117,19 +117,19 @@ def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
 
 
 def proc(side, name):
-    """A file of the module as that side sees it."""
+    """The text of a file of the module, as a side sees it."""
     with inside(side):
         return pathlib.Path("/proc/thread-self/net/rdma_sock", name).read_text(encoding="ascii")
 
 
 def counters(side):
-    """All counters of that side."""
+    """All counters of a side."""
     return {name: int(value) for name, value in
             (line.split() for line in proc(side, "stat").splitlines())}
 
 
 def counter(side, name):
-    """One counter; 0 if it is not shown."""
+    """One counter; 0 if the file does not list it."""
     return counters(side).get(name, 0)
 
 
@@ -140,7 +140,7 @@ def records(side, name):
 
 
 def mode(side, sock):
-    """How the connection goes, and why: (mode, code of the reason)."""
+    """The mode of a connection and its reason code."""
     ends = [":%d" % name[1] for name in (sock.getsockname(), sock.getpeername())]
     for line in records(side, "conns"):
         if line["local"].endswith(ends[0]) and line.get("peer", "").endswith(ends[1]):
@@ -149,18 +149,18 @@ def mode(side, sock):
 
 
 def expect_smc(client, server):
-    """Fails unless both ends go by RDMA."""
+    """Fails unless both sockets use RDMA."""
     ktap.equal((mode("a", client)[0], mode("b", server)[0]), ("smc", "smc"), "modes")
 
 
 def expect_tcp(client, server):
-    """Fails if one end goes by RDMA."""
+    """Fails if one of the sockets uses RDMA."""
     for side, sock in (("a", client), ("b", server)):
         ktap.equal(mode(side, sock)[0] == "smc", False, "%s is SMC" % side)
 
 
 def receive(sock, size):
-    """Exactly that many bytes, or fewer at the end of the stream."""
+    """Receives `size` octets; fewer at the end of the stream."""
     data = bytearray()
     while len(data) < size:
         more = sock.recv(min(size - len(data), 65536))
@@ -171,12 +171,12 @@ def receive(sock, size):
 
 
 def known(seed, size):
-    """Bytes that are known by a seed."""
+    """Octets that a seed determines."""
     return hashlib.shake_128(str(seed).encode()).digest(size)
 
 
 def exchange(client, server, size=200000):
-    """Data go both ways unchanged, at the same time."""
+    """Fails unless data pass both ways unchanged, at the same time."""
     there, back = known("there", size), known("back", size)
     child = Child(lambda: (client.sendall(there), ktap.equal(receive(client, size) == back, True,
                                                             "data to the client")))
@@ -186,7 +186,7 @@ def exchange(client, server, size=200000):
 
 
 class Child:
-    """A process that does one thing, in no namespace of its own."""
+    """A process that runs one function, in the namespace of its parent."""
 
     def __init__(self, function):
         sys.stdout.flush()
@@ -207,20 +207,20 @@ class Child:
         self.status = None
 
     def has_ended(self, seconds=0):
-        """Whether it is over, or will be in time."""
-        # select() knows no file behind the first 1024.
+        """Whether the process ends in time."""
+        # select() cannot wait for descriptors above 1023.
         poll = select.poll()
         if self.status is None:
             poll.register(self.fd, select.POLLIN)
         return self.status is not None or bool(poll.poll(seconds * 1000))
 
     def give_up(self):
-        """Ends it if it has not ended, whatever comes of it."""
+        """Kills the process if it has not ended."""
         if not self.has_ended():
             self.kill()
 
     def kill(self):
-        """kill -9."""
+        """Kills the process by SIGKILL; the status."""
         os.kill(self.pid, signal.SIGKILL)
         return self.wait()
 
@@ -237,12 +237,12 @@ class Child:
         return self.status
 
     def expect_success(self, seconds=BOUND):
-        """Fails unless it ends with success, in time."""
+        """Fails unless the process ends with success, in time."""
         ktap.equal(self.wait(seconds), 0, "status of the process")
 
 
 def until(condition, what, seconds=BOUND):
-    """Waits for what no event announces."""
+    """Polls a condition that no event announces."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -282,7 +282,7 @@ def await_own_gid(address):
 
 @contextlib.contextmanager
 def bounded(seconds):
-    """What is done in this block fails if it takes longer, whatever it waits for."""
+    """Fails if the block takes longer, whatever it waits for."""
     seconds *= SLOW
 
     def late(*_):
@@ -296,7 +296,7 @@ def bounded(seconds):
 
 
 def module_file():
-    """The module's file in the checkout, for the kernel that runs; None if it is not there."""
+    """The module's file in the checkout for the running kernel; None if it does not exist."""
     for folder in ("lab", "debug", "stock", "kdir"):
         file = pathlib.Path("/src/build", folder, "rdma_sock.ko")
         magic = command("modinfo", "-F", "vermagic", str(file), check=False)
@@ -306,7 +306,7 @@ def module_file():
 
 
 def module_parameters():
-    """The words for insmod to load the module as it is now."""
+    """The words for insmod to load the module with its present parameters."""
     folder = pathlib.Path("/sys/module/rdma_sock/parameters")
     if not folder.is_dir():
         return []
@@ -316,7 +316,7 @@ def module_parameters():
 
 @contextlib.contextmanager
 def no_autoload():
-    """The kernel's own SMC is not loaded in place of ours when a program asks for the protocol."""
+    """Keeps the kernel from loading its own SMC when a program asks for the protocol."""
     file = pathlib.Path("/proc/sys/kernel/modprobe")
     was = file.read_text(encoding="ascii")
     file.write_text("/bin/false\n", encoding="ascii")
@@ -327,25 +327,25 @@ def no_autoload():
 
 
 def module_users(name="rdma_sock"):
-    """The reference count of the module, or of another."""
+    """The reference count of the module, or of another one."""
     return int(pathlib.Path("/sys/module", name, "refcnt").read_text(encoding="ascii"))
 
 
 def name_both(name="LAB.ONE"):
-    """Gives both sides an enterprise identifier: they speak SMC-Rv2."""
+    """Gives both sides an enterprise identifier, so that they use SMC-Rv2."""
     for side in "ab":
         with inside(side):
             pathlib.Path("/proc/net/rdma_sock/ueids").write_text(name, encoding="ascii")
 
 
 def all_gone():
-    """Nothing is left of connections that were closed."""
+    """Waits until closed connections have left the module."""
     until(lambda: all(counter(side, "active_conns") == 0 for side in "ab"), "connections are left")
     until(lambda: module_users() == 0, "the module is in use")
 
 
 def error_of(function, *args):
-    """The name of the error that a call ends with; "none" if it succeeds, "late" if time is up."""
+    """The name of the error of a call; "none" if it succeeds, "late" after the time limit."""
     try:
         function(*args)
     except TimeoutError as error:

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The TCP option by which both ends agree to leave TCP, as seen on the wire.
+"""The TCP option by which both ends agree on SMC-R, as seen on the wire.
 
-Both back ends have to pass; without the parameter option_backend=netfilter a kernel with CONFIG_SMC
-uses its own, which cannot do all of it: those tests are skipped there.
+Both back ends have to pass. Without the parameter option_backend=netfilter a kernel with CONFIG_SMC
+uses its own back end, which lacks some features. Their tests are skipped there.
 """
 
 import ctypes
@@ -31,9 +31,9 @@ TCP_MD5SIG = 14
 SOL_SMC = 286
 SMC_LIMIT_HS = 1
 LIMIT = "/proc/sys/net/smc/limit_smc_hs"
-# "SMCR" in EBCDIC begins every message of the handshake that follows an agreement.
+# "SMCR" in EBCDIC, the begin of every CLC message.
 EYE_CATCHER = bytes.fromhex("e2d4c3d9")
-# Window scale 7, which a SYN-ACK of a peer with options has.
+# Window scale 7, as in the SYN-ACK of a peer with options.
 MSS = bytes.fromhex("020405b4")
 SMC_PADDED = b"\1\1" + SMC
 
@@ -74,7 +74,7 @@ def connected(sock):
 
 
 def is_plain(peer, sock, data=b"plain data, and nothing before it"):
-    """The connection is TCP, with no octet lost or added."""
+    """Fails unless the connection uses TCP, with no octet lost or added."""
     connected(sock)
     sock.sendall(data)
     got = b""
@@ -100,7 +100,8 @@ def is_offered(peer):
 
 
 def backend(has_decoy=None, found=[]):  # pylint: disable=dangerous-default-value
-    """Which back end is in use. A kernel without its own leaves no choice; else a SYN tells."""
+    """The back end in use. Only a kernel with its own back end leaves a choice; there a SYN shows which
+    one."""
     if not found:
         with open("/proc/kallsyms", encoding="ascii") as file:
             built_in = any(line.split()[2] == "tcp_have_smc" for line in file)
@@ -178,7 +179,7 @@ def peer_that_echoes(link, version):
 def syn_ack_for_something_else(link, version):
     peer, sock = Peer(link, version, 4008), make(version)
     begin(peer, sock)
-    # Not what was sent: TCP answers with a RST, and the agreement in it must not count.
+    # TCP answers the wrong acknowledgment with a RST. The agreement in it must not count.
     right, peer.ack = peer.ack, peer.ack + 1000 & 0xffffffff
     peer.send(SYN | ACK, MSS + SMC_PADDED)
     peer.receive(RST)
@@ -193,7 +194,7 @@ def simultaneous_open(link, version):
     peer, sock = Peer(link, version, 4009), make(version)
     begin(peer, sock)
     acked, peer.ack = peer.ack, 0
-    # The kernel's back end takes two SYNs with the option for an agreement.
+    # The kernel's back end treats two SYNs with the option as an agreement.
     peer.send(SYN, MSS + (SMC_PADDED if backend() == "netfilter" else b""))
     answer = peer.receive(SYN | ACK)
     if backend() == "netfilter":
@@ -219,7 +220,7 @@ def server_answers(link, version):
         for options, count in ((MSS + SMC_PADDED, 1), (MSS, 0),
                                (bytes.fromhex("fe06725a1234") + SMC + MSS, 1),
                                (bytes.fromhex("fe06e2d4c3d80101"), 0),
-                               # TCP Fast Open asks for a cookie. (The kernel offers both.)
+                               # A cookie request of TCP Fast Open. (The kernel offers both.)
                                (MSS + SMC_PADDED + bytes.fromhex("22020101"),
                                 int(backend() == "kernel"))):
             peer = syn_to(link, version, server, 4011, options)
@@ -254,7 +255,7 @@ def server_without_agreement(link, version):
 
 
 def saved_syn_is_what_came(link, version):
-    # A program that has TCP keep the SYNs gets each octet of them.
+    # TCP_SAVE_SYN returns each octet of the SYN.
     with listener(version) as server:
         server.setsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN, 1)
         peer = Peer(link, version, 4018)
@@ -267,7 +268,7 @@ def saved_syn_is_what_came(link, version):
         peer.send(ACK | PSH, data=b"no message of the handshake")
         child, _ = server.accept()
         saved = child.getsockopt(socket.IPPROTO_TCP, TCP_SAVED_SYN, 512)
-        # Behind the header of Ethernet.
+        # After the Ethernet header.
         equal(saved.hex(), syn.frame(*link.macs)[14:].hex(), "what was kept")
         equal(child.recv(100), b"no message of the handshake", "data")
         peer.send(RST | ACK)
@@ -275,7 +276,7 @@ def saved_syn_is_what_came(link, version):
 
 
 def attempt_leaves_nothing(link, version):
-    # A socket whose first attempt offered SMC and failed, and whose next one cannot be SMC.
+    # A socket whose first attempt offered SMC and failed, and whose next attempt cannot use SMC.
     for way in ("refused", "dissolved"):
         peer, sock = Peer(link, version, 4019), make(version)
         equal(begin(peer, sock).experiments()[-1], SMC, "the option")
@@ -283,7 +284,7 @@ def attempt_leaves_nothing(link, version):
             peer.send(RST | ACK)
             select.select([], [sock], [], 20)
             equal(sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.ECONNREFUSED, "SO_ERROR")
-            # Ends the attempt for the socket, as in TCP.
+            # Reports the failure of the attempt, as in TCP.
             equal(sock.connect_ex(peer.address()), errno.ECONNABORTED, "connect after the failure")
         else:
             unspecified = bytes(16)
@@ -327,7 +328,7 @@ def flood_leaves_nothing(link, version):
         for port in range(20000, 22000):
             peer = syn_to(link, version, server, port)
             link.drain()
-        # One more still gets through, with a cookie or without.
+        # One more client connects, with a cookie or without.
         peer = syn_to(link, version, server, 4015, MSS)
         peer.receive(SYN | ACK)
         peer.send(ACK)
@@ -339,7 +340,7 @@ def flood_leaves_nothing(link, version):
 
 
 def await_handshakes(count):
-    """Waits until so many are under way."""
+    """Waits for a number of handshakes in progress."""
     end = time.monotonic() + 20
     found = 0
     while found != count and time.monotonic() < end:
@@ -349,7 +350,7 @@ def await_handshakes(count):
 
 
 def handshakes_are_limited(link, version):
-    # Peers that agree and then say nothing keep a handshake under way.
+    # A silent peer after the agreement keeps a handshake in progress.
     with listener(version) as server:
         equal(server.getsockopt(SOL_SMC, SMC_LIMIT_HS), 0, "the option at first")
         server.setsockopt(SOL_SMC, SMC_LIMIT_HS, 1)
@@ -364,13 +365,13 @@ def handshakes_are_limited(link, version):
                 await_handshakes(len(waiting))
         # More than half of the backlog.
         equal((offered, len(waiting)), (False, 9), "offered to the last, and handshakes")
-        # Whom it is not offered to need not wait for them.
+        # Clients without the offer do not wait for the stalled ones.
         peer.send(ACK | PSH, data=b"at once")
         child, _ = server.accept()
         equal(child.recv(100), b"at once", "data")
         peer.send(RST | ACK)
         child.close()
-        # One that does not limit offers it always.
+        # A listener without a limit always offers SMC-R.
         with listener(version) as other:
             last = syn_to(link, version, other, 4330)
             equal(is_offered(last), True, "offered by another")
@@ -389,7 +390,7 @@ def handshakes_are_limited(link, version):
 
 
 def limit_is_inherited(link, version):
-    # The default of new sockets, by namespace.
+    # The default of new sockets, per namespace.
     del link
     with open(LIMIT, "w", encoding="ascii") as file:
         file.write("1")
@@ -438,8 +439,7 @@ def signed(link, version):
 
 
 def two_of_ours(link, version):
-    # TCP-10, TCP-11, TCP-21.
-    # Both ends in this kernel, by loopback, also with data in both directions.
+    # TCP-10, TCP-11, TCP-21. Both ends in this kernel over loopback, with data in both directions.
     del link
     with listener(version) as server:
         client = make(version)
@@ -477,7 +477,7 @@ def main():
         if subprocess.run(["sh", "-c", "command -v " + tool], capture_output=True,
                           check=False).returncode:
             ktap.skip_all("no " + tool)
-    # A network namespace of its own, which takes everything with it.
+    # A new network namespace, which removes everything with it.
     os.unshare(os.CLONE_NEWNET)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     try:
@@ -490,7 +490,7 @@ def main():
             function = functools.partial(test, link, version)
             function.name = "ipv%d.%s" % (version, test.__name__)
             tests.append(function)
-    # Without an RDMA device there is nothing to offer.
+    # A host without an RDMA device offers nothing.
     rxe = subprocess.run(["rdma", "link", "add", "wire_rxe", "type", "rxe", "netdev", "wire0"],
                          capture_output=True, check=False)
     if rxe.returncode:

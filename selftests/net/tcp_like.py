@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Sockets of the module behave like TCP sockets towards a peer without RDMA (here: loopback).
 
-Every test runs on each way to make such a socket, and on plain TCP for comparison.
+Every test runs on each kind of socket, and on plain TCP for comparison.
 """
 
 import array
@@ -35,14 +35,14 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Kind:
-    """One way to make a socket."""
+    """One kind of socket."""
 
     def __init__(self, name, family, protocol, ip_family):
         self.name, self.family, self.protocol, self.ip = name, family, protocol, ip_family
         self.host = "127.0.0.1" if ip_family == socket.AF_INET else "::1"
 
     def make(self, flags=0):
-        """A new socket; Python is told the family of its addresses."""
+        """A new socket; Python needs the family of its addresses."""
         fd = libc.socket(self.family, socket.SOCK_STREAM | flags, self.protocol)
         if fd < 0:
             raise OSError(ctypes.get_errno(), "socket")
@@ -75,7 +75,7 @@ V4 = [k for k in KINDS if k.ip == socket.AF_INET]
 
 
 def receive(sock, count):
-    """Exactly that many octets."""
+    """Receives exactly `size` octets."""
     data = b""
     while len(data) < count:
         more = sock.recv(count - len(data))
@@ -187,7 +187,7 @@ def nonblocking_connect(kind):
         equal(status in (0, errno.EINPROGRESS), True, "status %d" % status)
         select.select([], [client], [])
         equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "SO_ERROR")
-        # The first connect() after the end of the handshake is told so.
+        # The first connect() after the handshake reports its end.
         equal(client.connect_ex(listener.getsockname()) in (0, errno.EISCONN), True, "told")
         fails(errno.EISCONN, client.connect, listener.getsockname())
         listener.accept()[0].close()
@@ -348,7 +348,7 @@ def becomes_ipv4(kind):
         server, _ = listener.accept()
         domain = socket.AF_INET
         if kind.name != "tcp":
-            # The operations of the socket would become TCP's.
+            # The operations of the socket would become those of TCP.
             fails(errno.EOPNOTSUPP, client.setsockopt, socket.IPPROTO_IPV6, IPV6_ADDRFORM,
                   int(socket.AF_INET))
             domain = socket.AF_INET6

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ethernet frames with TCP segments: taken apart, checked, and put together; and a peer made of them.
+"""Ethernet frames with TCP segments: parsed, checked and built; and a TCP peer made of them.
 
-The peer is a program at the other end of a veth pair. It answers for an address that no kernel has, so
-it can say what no TCP says.
+The peer is a program at the other end of a veth pair. Its address belongs to no kernel, so it can send
+segments that no TCP sends.
 """
 
 import os
@@ -20,7 +20,7 @@ MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 
 
 def command(*words):
-    """Runs a command that has to succeed."""
+    """Runs a command that must succeed."""
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -35,7 +35,7 @@ def checksum(data):
 
 
 class Segment:
-    """A TCP segment with what is needed of the layers below."""
+    """A TCP segment with the necessary fields of the lower layers."""
 
     def __init__(self, version, src, dst, sport, dport, seq, ack, flags, options=b"", data=b""):
         self.version, self.src, self.dst = version, src, dst
@@ -44,7 +44,7 @@ class Segment:
 
     @classmethod
     def parse(cls, frame):
-        """The segment in a frame, None if there is none; raises ValueError if it is malformed."""
+        """Parses a frame; None if it has no segment, ValueError if it is malformed."""
         kind = struct.unpack("!H", frame[12:14])[0]
         packet = frame[14:]
         if kind == 0x0800 and packet[9] == socket.IPPROTO_TCP:
@@ -80,7 +80,7 @@ class Segment:
         return src + dst + struct.pack(form, *fields)
 
     def frame(self, to_mac, from_mac):
-        """The frame that carries the segment."""
+        """Builds the frame of the segment."""
         assert len(self.options) % 4 == 0
         tcp = struct.pack("!HHIIBBHHH", self.sport, self.dport, self.seq, self.ack,
                           (20 + len(self.options)) // 4 << 4, self.flags, 64000, 0, 0)
@@ -98,7 +98,7 @@ class Segment:
         return to_mac + from_mac + struct.pack("!H", kind) + head + tcp
 
     def split_options(self):
-        """The options as a list of (kind, octets of the whole option), without fillers."""
+        """The options as a list of (kind, octets of the whole option), without padding."""
         found, rest = [], self.options
         while rest and rest[0] != 0:
             if rest[0] == 1:
@@ -116,7 +116,7 @@ class Segment:
 
 
 class Wire:
-    """A veth pair whose one end is a network card of this kernel and whose other is this program."""
+    """A veth pair: one end is a network card of this kernel, the other is this program."""
 
     def __init__(self):
         command("ip", "link", "add", "wire0", "address", MACS[0], "type", "veth",
@@ -128,7 +128,7 @@ class Wire:
                     file.write(value)
         with open("/proc/sys/net/ipv6/conf/wire1/disable_ipv6", "w", encoding="ascii") as file:
             file.write("1")
-        # The checksums on the wire have to be whole ones.
+        # The checksums on the wire must be complete.
         command("ethtool", "-K", "wire0", "tx", "off")
         command("ip", "addr", "add", IPS[4][0] + "/24", "dev", "wire0")
         command("ip", "addr", "add", IPS[6][0] + "/64", "dev", "wire0", "nodad")
@@ -142,7 +142,7 @@ class Wire:
         self.raw.bind(("wire1", 0))
 
     def close(self):
-        """Takes the pair away."""
+        """Removes the pair."""
         self.raw.close()
         command("ip", "link", "del", "wire0")
 
@@ -151,12 +151,12 @@ class Wire:
         self.raw.send(segment.frame(*self.macs))
 
     def drain(self):
-        """Throws away what has arrived, so that there is room for what is to come."""
+        """Drops all received frames, to make room for the next ones."""
         while select.select([self.raw], [], [], 0)[0]:
             self.raw.recv(65536)
 
     def receive(self, wanted=lambda segment: True, timeout=20):
-        """The next segment of the kernel that is wanted; TimeoutError if none comes."""
+        """Waits for a segment of the kernel that matches; TimeoutError if none comes."""
         deadline = time.monotonic() + timeout
         while True:
             left = deadline - time.monotonic()
@@ -171,7 +171,7 @@ class Wire:
 
 
 class Peer:
-    """The other end of one connection."""
+    """The remote end of one connection."""
 
     def __init__(self, wire, version, port):
         self.wire, self.version, self.port = wire, version, port
@@ -189,7 +189,7 @@ class Peer:
         return segment
 
     def receive(self, flags, timeout=20):
-        """The next segment of this connection with exactly these of SYN, ACK, RST and FIN."""
+        """Waits for a segment of this connection with exactly these of SYN, ACK, RST and FIN."""
         def wanted(segment):
             return (segment.dport == self.port and segment.version == self.version and
                     self.other_port in (None, segment.sport) and
@@ -201,7 +201,7 @@ class Peer:
         return segment
 
     def data(self):
-        """The next octets the kernel sends, which are acknowledged."""
+        """Receives and acknowledges the next octets of the kernel."""
         while True:
             segment = self.receive(ACK)
             if segment.data:
@@ -209,5 +209,5 @@ class Peer:
                 return segment.data
 
     def address(self):
-        """Where the kernel has to connect to."""
+        """The address for the kernel's connect."""
         return (IPS[self.version][1], self.port)

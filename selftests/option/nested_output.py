@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Paths on which a segment passes the local output twice, for itself and for the VRF or the tunnel that
-sends it on. Every connection works there, with SMC offered by both ends, by one, or by none, though
-none goes by RDMA."""
+"""Paths on which a segment passes the local output twice: for itself, and for the VRF or tunnel that
+forwards it. Every connection works there by TCP, with SMC offered by both ends, one or none."""
 
 import itertools
 import socket
@@ -20,23 +19,23 @@ VRF = "red"
 
 
 def ip(side, *words):
-    """The ip command in a namespace."""
+    """Runs the ip command in a namespace."""
     return command("ip", "-n", "rs-" + side, *words)
 
 
 def inside(side, *words):
-    """A command in a namespace."""
+    """Runs a command in a namespace."""
     return command("ip", "netns", "exec", "rs-" + side, *words)
 
 
 def sent(side, device):
-    """How many packets a device has sent."""
+    """The number of packets that a device has sent."""
     path = "/sys/class/net/%s/statistics/tx_packets" % device
     return int(inside(side, "cat", path))
 
 
 def new_socket(side, family, smc, device):
-    """A socket that is bound to a device, or to none."""
+    """A socket bound to a device, or to none."""
     sock = topology.new_socket(side, family, smc)
     sock.settimeout(20 * topology.SLOW)
     if device:
@@ -58,7 +57,7 @@ def connect(family, hosts, smc, devices=("", "")):
 
 
 def works(client, server):
-    """Both ends know that the connection goes by TCP, and data arrive."""
+    """Fails unless both sockets show TCP, and data arrive."""
     expect_tcp(client, server)
     exchange(client, server, SIZE)
     for sock in client, server:
@@ -67,14 +66,14 @@ def works(client, server):
 
 
 def vrf(family, ends, smc, qdisc):
-    """The ends in a VRF send by it. Soft-RoCE does not, so the server has no device and declines."""
+    """Connections in a VRF. Soft-RoCE does not work in it, so the server has no device and declines."""
     topology.netns("up", NO_RDMA="b")
     hosts = [topology.HOSTS[family][side] for side in "ab"]
     for side in ends:
         ip(side, "link", "add", VRF, "type", "vrf", "table", "10")
         ip(side, "link", "set", VRF, "up")
         ip(side, "link", "set", "v" + side, "master", VRF)
-        # A new master takes the addresses of IPv6 away.
+        # A new master removes the IPv6 addresses.
         ip(side, "address", "replace", "%s/64" % topology.HOSTS[IPV6][side], "dev", "v" + side, "nodad")
         if qdisc:
             inside(side, "tc", "qdisc", "add", "dev", VRF, "root", "pfifo")
@@ -89,7 +88,7 @@ def vrf(family, ends, smc, qdisc):
 
 
 TUNNELS = {
-    # name: the words that make it, the family of the carrier, the families carried
+    # Name: the words that make the tunnel, the family of the carrier, the families carried.
     "ipip": (("type", "ipip"), IPV4, (IPV4,)),
     "sit": (("type", "sit"), IPV4, (IPV6,)),
     "ip4ip6": (("type", "ip6tnl", "mode", "ipip6"), IPV6, (IPV4,)),
@@ -99,7 +98,7 @@ INNER = {IPV4: ("10.8.0.1", "10.8.0.2"), IPV6: ("fd08::1", "fd08::2")}
 
 
 def tunnel(name, family, smc):
-    """The connection goes through a tunnel, by TCP: no RDMA device belongs to it."""
+    """Connections through a tunnel, which has no RDMA device."""
     topology.netns("up")
     words, carrier, _ = TUNNELS[name]
     outer = [topology.HOSTS[carrier][side] for side in "ab"]
@@ -116,7 +115,7 @@ def tunnel(name, family, smc):
 
 
 def tests():
-    """Each path for each family, with each combination of sockets."""
+    """Tests of each path for each family, with each combination of sockets."""
     offers = [(client, server) for client in (True, False) for server in (True, False)]
     words = {True: "smc", False: "tcp"}
     named = {IPV4: "ipv4", IPV6: "ipv6"}
@@ -133,7 +132,7 @@ def tests():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run(list(tests()))
 

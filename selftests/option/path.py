@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What happens to the option on its way: segments lost, options removed, cookies; each connection
-works, by RDMA if both sides have heard of each other and by TCP if not."""
+"""The option on its path: lost segments, removed options, SYN cookies. Each connection works, by RDMA
+if both sides saw the option and else by TCP."""
 
 import select
 import socket
@@ -28,14 +28,14 @@ table netdev way {
 
 
 class Rules:
-    """nft rules for what comes in at that side, while in use; before the kernel looks at it, as if it
-    was done on the way."""
+    """nft rules for frames that enter a side, during the block. They apply before the kernel processes
+    the frames."""
 
     def __init__(self, side, rule):
         self.side, self.rule = side, rule
 
     def nft(self, *words):
-        """nft in that namespace."""
+        """Runs nft in the namespace of the side."""
         return command("ip", "netns", "exec", "rs-" + self.side, "nft", *words)
 
     def __enter__(self):
@@ -46,7 +46,7 @@ class Rules:
         return self
 
     def hits(self):
-        """How many segments the rule has met."""
+        """The number of segments that matched the rule."""
         words = self.nft("list", "counter", "netdev", "way", "hit").split()
         return int(words[words.index("packets") + 1])
 
@@ -55,7 +55,7 @@ class Rules:
 
 
 def connection(family, check, size=100000):
-    """One connection is as it should be, and carries data."""
+    """Fails unless one connection has the expected mode, and carries data."""
     before = topology.counter("a", "tx_bytes")
     client, server = pair(family)
     check(client, server)
@@ -66,12 +66,12 @@ def connection(family, check, size=100000):
 
 
 def nothing_special(family):
-    """The reference."""
+    """A connection without rules, for reference."""
     connection(family, expect_smc)
 
 
 def first_syn_is_lost(family):
-    """The repeated SYN has the option as well."""
+    """The retransmitted SYN has the option too."""
     # TCP-10, AMB-37, TST-102.
     with Rules("b", SYN + " counter name hit numgen inc mod 1000 0 drop") as rules:
         connection(family, expect_smc)
@@ -79,16 +79,16 @@ def first_syn_is_lost(family):
 
 
 def first_syn_ack_is_lost(family):
-    """The repeated SYN-ACK, too."""
+    """The retransmitted SYN-ACK has the option too."""
     with Rules("a", SYN_ACK + " counter name hit numgen inc mod 1000 0 drop") as rules:
         connection(family, expect_smc)
         equal(rules.hits() >= 2, True, "SYN-ACKs")
 
 
 def option_is_removed_from_the_syn(family):
-    """The server is not asked, so it does not answer."""
-    # TCP-18, FBK-03, TST-101.
-    # A statement removes one option, and there may be another of the same kind before.
+    """The server gets no option and does not answer it."""
+    # TCP-18, FBK-03, TST-101. A statement removes one option, and another one of the same kind may
+    # precede it.
     with Rules("b", "%s tcp option 254 exists counter name hit reset tcp option 254 "
                "reset tcp option 254" % SYN) as rules:
         connection(family, expect_tcp)
@@ -97,8 +97,8 @@ def option_is_removed_from_the_syn(family):
 
 
 def option_is_removed_from_the_syn_ack(family):
-    """The client believes that the server has no SMC, and sends. What the server gets is no message
-    of the handshake: it has to be an error or these very bytes, and soon."""
+    """The client gets no option and sends data at once. The server must return an error or exactly
+    these octets, and soon."""
     # TCP-18, FBK-03, TST-101.
     data = b"not a word of SMC, and longer than its header"
     with Rules("a", "%s tcp option 254 exists counter name hit reset tcp option 254" %
@@ -124,7 +124,7 @@ def option_is_removed_from_the_syn_ack(family):
 
 
 def cookies(family):
-    """A cookie has no room for the agreement."""
+    """A SYN cookie has no room for the agreement."""
     # AMB-37, TST-102.
     sysctl = ("ip", "netns", "exec", "rs-b", "sysctl", "-qw")
     command(*sysctl, "net.ipv4.tcp_syncookies=2")
@@ -136,7 +136,7 @@ def cookies(family):
 
 
 def plain_connections_have_no_option(family):
-    """Neither towards our listener nor from it, nor between others."""
+    """Plain connections to and from our sockets, and between others, have no option."""
     # TCP-17, FBK-01, TST-101.
     for smc in ((False, True), (False, False)):
         with Rules("b", "tcp option 254 exists counter name hit") as rules, \
@@ -149,7 +149,7 @@ def plain_connections_have_no_option(family):
 
 
 def only_two_segments_have_the_option(family):
-    """The SYN and the SYN-ACK."""
+    """Only the SYN and the SYN-ACK have the option."""
     # TCP-10, TCP-11, TCP-15, AMB-05.
     with Rules("b", "tcp option 254 exists counter name hit") as rules, \
             Rules("a", "tcp option 254 exists counter name hit") as back:
@@ -163,7 +163,7 @@ TESTS = [nothing_special, first_syn_is_lost, first_syn_ack_is_lost,
 
 
 def tests():
-    """Each test for each family."""
+    """Makes each test for each family."""
     for function in TESTS:
         for name, family in FAMILIES.items():
             def test(function=function, family=family):
@@ -174,7 +174,7 @@ def tests():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     topology.netns("up")
     return ktap.run(list(tests()))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Calls at the same time: connect() is taken back while the handshake succeeds, and a program asks for
-another address family while it sends."""
+"""Concurrent calls: a program disconnects while the handshake succeeds, and changes the address family
+while it sends."""
 
 import errno
 import socket
@@ -19,17 +19,17 @@ IPV6_ADDRFORM = 1
 
 
 def unspecified(sock):
-    """connect() to no address; 0 or the errno."""
+    """Disconnects by AF_UNSPEC; 0 or the errno."""
     return 0 if topology.libc.connect(sock.fileno(), bytes(16), 16) == 0 else topology.ctypes.get_errno()
 
 
 def taken_back(family):
-    """connect() is taken back after a time that grows from nothing to longer than a handshake. Either
-    the socket is as new, and connects again; or it was late, and the connection goes on."""
+    """Disconnects after a time between nothing and more than a handshake. Either the socket is new and
+    connects again, or the handshake was over and the connection works."""
     results = set()
     with topology.listener("b", family) as listening:
         listening.settimeout(topology.BOUND)
-        # The first contact, which takes longer, is over.
+        # The first contact takes longer. It ends here.
         warm = topology.new_socket("a", family)
         warm.connect(listening.getsockname())
         also = listening.accept()[0]
@@ -54,7 +54,7 @@ def taken_back(family):
             else:
                 equal(error, errno.EINVAL, "errno of AF_UNSPEC")
                 equal(topology.mode("a", client)[0], "smc", "mode of a connection that goes on")
-            # The connection that was taken back may have come to the server as well.
+            # The server may also have the disconnected connection.
             server, peer = listening.accept()
             while peer[:2] != client.getsockname()[:2]:
                 server.close()
@@ -70,7 +70,7 @@ def taken_back(family):
 
 
 def family_while_sending():
-    """An IPv6 socket stays what it is, so that each octet goes the same way."""
+    """An IPv6 socket keeps its family, so that each octet uses the same path."""
     data = topology.known("family", 4000000)
     with topology.new_socket("b", socket.AF_INET6) as listening:
         listening.bind(("::ffff:10.9.0.2", 0))
@@ -98,7 +98,7 @@ def family_while_sending():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     topology.netns("up")
     tests = [named("family_while_sending", family_while_sending)]

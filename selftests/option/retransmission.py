@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A SYN is repeated while its connection becomes established and the copy of the SYN is freed, by the
-module, by TCP with the listener, or not at all, as a program wants it."""
+"""A SYN is retransmitted while its connection becomes established and the copy of the SYN is freed: by
+the module, by TCP with the listener, or not at all."""
 
 import os
 import socket
@@ -19,12 +19,12 @@ OFFER = MSS + b"\1\1" + wire.SMC
 DATA = b"no message of the handshake"
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 TCP_SAVE_SYN = 27
-# So many connections have their SYN repeated, by a second processor.
+# Number of connections whose SYN a second processor retransmits.
 ROUNDS = 400 // topology.SLOW
 
 
 class Repeater:
-    """A process on a processor of its own that sends the frames it is given."""
+    """A process on a processor of its own that sends given frames."""
 
     def __init__(self, link):
         self.link = link
@@ -41,11 +41,11 @@ class Repeater:
         theirs.close()
 
     def send(self, segment):
-        """Has the segment sent at about this time."""
+        """Schedules a segment for this moment."""
         self.ours.send(segment.frame(*self.link.macs))
 
     def wait(self):
-        """Returns when it is sent."""
+        """Waits until the segment is sent."""
         self.ours.recv(10)
 
     def close(self):
@@ -55,7 +55,7 @@ class Repeater:
 
 
 def repeated_syns(link, version, saving, closing):
-    """Each connection works, or is reset with its listener, however the SYNs and the ACK meet."""
+    """Each connection works, or is reset with its listener, for every order of SYNs and ACK."""
     repeater = Repeater(link)
     family = FAMILIES[version]
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
@@ -75,12 +75,12 @@ def repeated_syns(link, version, saving, closing):
         repeater.send(syn)
         peer.send(ACK)
         if closing:
-            # Whether TCP has made a child of it or not.
+            # Whether TCP has made a child of the SYN or not.
             server.close()
             server = None
             repeater.wait()
         else:
-            # A SYN that comes later would be a new one.
+            # A later SYN would start a new connection.
             repeater.wait()
             peer.send(ACK | PSH, data=DATA)
             child, _ = server.accept()
@@ -95,7 +95,7 @@ def repeated_syns(link, version, saving, closing):
 
 
 def main():
-    """The tests with a peer that is a program."""
+    """Runs the tests with a raw peer."""
     topology.need_module()
     os.unshare(os.CLONE_NEWNET)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)

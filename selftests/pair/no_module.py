@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""One of two kernels has no module: connections are TCP, nothing is lost, in either direction."""
+"""One of two kernels has no module: connections use TCP, and no data are lost in either direction."""
 
 import socket
 import subprocess
@@ -16,7 +16,7 @@ SIZE = 2 << 20
 
 
 def unload():
-    """Removes the module; how to load it again."""
+    """Removes the module; a function that loads it again."""
     file, parameters = topology.module_file(), topology.module_parameters()
     if file is None:
         raise Skip("the module's file is not here, so it could not be loaded again")
@@ -26,7 +26,7 @@ def unload():
 
 
 class Absent(PairTest):
-    """What both directions have in common: this side may be without."""
+    """Base of both directions: one side unloads the module."""
 
     here = False
     words = None
@@ -38,12 +38,12 @@ class Absent(PairTest):
             self.smc = False
 
     def restore(self):
-        """Loads it again."""
+        """Loads the module again."""
         if self.words:
             subprocess.run(["insmod", *self.words], check=True)
 
     def check(self, sock):
-        """Nothing by RDMA here."""
+        """Fails unless this side sent no octet by RDMA."""
         if not self.here:
             expect_mode(sock, "tcp")
             self.sent_by_rdma(0)
@@ -58,7 +58,7 @@ class Absent(PairTest):
             sock.close()
 
     def client(self, connect):
-        """Compares what comes back."""
+        """Compares the echo."""
         for number in range(3):
             sock = connect()
             data = known(number, SIZE)
@@ -70,19 +70,19 @@ class Absent(PairTest):
 
 
 class AbsentAtTheServer(Absent):
-    """The client offers, and gets no answer to that."""
+    """The client offers SMC-R and gets no answer to the offer."""
 
     here = SERVER
 
 
 class AbsentAtTheClient(Absent):
-    """The server is not asked."""
+    """The client offers nothing."""
 
     here = not SERVER
 
 
 class BackAgain(PairTest):
-    """Then both have it: the next connection is SMC."""
+    """Both sides have the module again: the next connection uses RDMA."""
 
     def server(self, listening):
         """Echoes."""
@@ -93,7 +93,7 @@ class BackAgain(PairTest):
         sock.close()
 
     def client(self, connect):
-        """Compares."""
+        """Compares the echo."""
         sock = connect()
         expect_mode(sock, "smc")
         sock.sendall(known(1, 5000))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The other kernel falls silent, as if its power had gone: nothing it sends arrives any more, and
-nothing arrives there. Both sides are told in bounded time; afterwards connections work again."""
+"""A kernel falls silent as after a power failure: no frame leaves or reaches it. Both sides get errors
+in bounded time, and connections work again afterwards."""
 
 import socket
 import sys
@@ -12,7 +12,7 @@ from guests import PairTest, expect_mode, sync
 from ktap import equal
 from topology import Child, error_of, known, receive
 
-# The peer's silence is found by retransmission, or by a test of the idle link after 30 seconds.
+# Retransmission detects the silence, or the test of an idle link after 30 seconds.
 SECONDS = 100
 
 SILENCE = """
@@ -28,19 +28,19 @@ table netdev silence {
 
 
 def be_silent():
-    """No frame leaves or enters this kernel."""
+    """Drops every frame that enters or leaves this kernel."""
     with open("/run/silence.nft", "w", encoding="ascii") as f:
         f.write(SILENCE)
     topology.command("nft", "-f", "/run/silence.nft")
 
 
 def speak():
-    """Frames pass again."""
+    """Lets frames pass again."""
     topology.command("nft", "delete", "table", "netdev", "silence")
 
 
 def stream_until_error(sock):
-    """Sends until an error, which has to be one of the connection."""
+    """Sends until an error, which must be one of a lost connection."""
     sock.settimeout(SECONDS)
     error = "none"
     while error == "none":
@@ -55,11 +55,11 @@ def wait_for_error(sock):
 
 
 class Silence(PairTest):
-    """a falls silent while b sends on one connection and waits on another."""
+    """Guest a falls silent while b sends on one connection and waits on another."""
     # CLS-33, KAL-04, KAL-05.
 
     def server(self, listening):
-        """Reads a while, then falls silent; is told as well."""
+        """Reads for a while, falls silent, and gets an error too."""
         busy, idle = self.accept(listening), self.accept(listening)
         expect_mode(busy, "smc")
         receive(busy, 500000)
@@ -76,7 +76,7 @@ class Silence(PairTest):
         idle.close()
 
     def client(self, connect):
-        """Sends on one, sleeps on the other."""
+        """Sends on one connection, sleeps on the other."""
         busy, idle = connect(), connect()
         expect_mode(idle, "smc")
         sleeper = Child(lambda: wait_for_error(idle))
@@ -88,7 +88,7 @@ class Silence(PairTest):
 
 
 class Afterwards(PairTest):
-    """New connections go by RDMA again: the dead link group is not used any more."""
+    """New connections use RDMA again, with a new link group."""
     # RDV-01.
 
     def server(self, listening):
@@ -99,7 +99,7 @@ class Afterwards(PairTest):
         sock.close()
 
     def client(self, connect):
-        """Compares."""
+        """Compares the echo."""
         sock = connect()
         expect_mode(sock, "smc")
         sock.sendall(known(1, 5000))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Our module in two kernels: streams in all shapes go by RDMA, every byte compared."""
+"""Our module in two kernels: streams of all shapes use RDMA, and every octet is compared."""
 
 import random
 import select
@@ -34,11 +34,11 @@ class Bulk(PairTest):
         sock.close()
 
     def server(self, listening):
-        """From a to b."""
+        """The stream from a to b."""
         self.both_ways(self.accept(listening), "a", "b")
 
     def client(self, connect):
-        """From b to a."""
+        """The stream from b to a."""
         self.both_ways(connect(), "b", "a")
 
 
@@ -57,7 +57,7 @@ class PingPong(PairTest):
         sock.close()
 
     def client(self, connect):
-        """Asks."""
+        """Sends requests."""
         sock = connect()
         expect_mode(sock, "smc")
         data = known("ping", 10000)
@@ -76,7 +76,7 @@ class Parallel(PairTest):
     size = 20000
 
     def server(self, listening):
-        """Takes all before it answers the first."""
+        """Accepts all connections before it answers the first."""
         socks = [self.accept(listening) for _ in range(self.count)]
         for sock in socks:
             sock.sendall(receive(sock, self.size))
@@ -110,7 +110,7 @@ class Sequence(PairTest):
     count = 300
 
     def server(self, listening):
-        """One at a time."""
+        """Serves one connection at a time."""
         for _ in range(self.count):
             sock = self.accept(listening)
             sock.sendall(receive(sock, 500))
@@ -119,7 +119,7 @@ class Sequence(PairTest):
         self.sent_by_rdma(self.count * 500)
 
     def client(self, connect):
-        """One at a time."""
+        """Makes one connection at a time."""
         for number in range(self.count):
             sock = connect()
             sock.sendall(known(number, 500))
@@ -130,7 +130,7 @@ class Sequence(PairTest):
 
 
 class HalfClose(PairTest):
-    """The answer comes after the end of the question."""
+    """An answer after the end of the request."""
     # CLS-59, TST-026.
 
     size = 3 * MIB
@@ -144,7 +144,7 @@ class HalfClose(PairTest):
         sock.close()
 
     def client(self, connect):
-        """Asks, ends, and reads."""
+        """Sends a request, shuts down and reads."""
         sock = connect()
         expect_mode(sock, "smc")
         sock.sendall(known("question", 1000))
@@ -155,7 +155,7 @@ class HalfClose(PairTest):
 
 
 class Reset(PairTest):
-    """Closing with data unread is an error for the peer."""
+    """Closing a socket with unread data is an error for the peer."""
     # CLS-02, TST-141.
 
     def server(self, listening):
@@ -165,7 +165,7 @@ class Reset(PairTest):
         sock.close()
 
     def client(self, connect):
-        """Is told."""
+        """Gets an error."""
         sock = connect()
         expect_mode(sock, "smc")
         sock.sendall(b"unread")
