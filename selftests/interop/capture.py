@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What our side and the kernel's C implementation say to each other is captured and given to tshark, whose
-dissector of SMC-R was written by others: it must know all of it, and find nothing malformed."""
+"""Captures the traffic between our module and the kernel's C implementation, and decodes it with
+tshark. Its dissector, an independent implementation, must know every message and find none
+malformed."""
 
 import contextlib
 import pathlib
@@ -20,16 +21,16 @@ from case import Case, OURS, both_ways
 from ktap import equal
 from urgent import await_urgent, urgent_byte
 
-# As tshark names what must have been seen.
+# Names that tshark gives to the required messages.
 NAMES = ("[SMC-Rv2-Proposal]", "[SMC-Rv2-Accept]", "[SMC-Rv2-Confirm]", "CDC Message")
-# The C side writes the length of LLC messages in its host's byte order, in which tshark knows none. Where
-# it is the server all are like that; a server of ours begins with the right one.
+# The C side writes the length of LLC messages in its host's byte order, in which tshark knows none.
+# With a C server all messages are like that; a server of ours begins with the right order.
 OF_OURS = ("Confirm Link",)
 
 
 @contextlib.contextmanager
 def captured(file):
-    """Writes what passes the network device to a file."""
+    """Captures a network device into a file."""
     words = ["tcpdump", "-i", "net0", "-B", "65536", "-U", "-Z", "root", "-w", str(file),
              "tcp or udp port 4791"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
@@ -44,8 +45,8 @@ def captured(file):
 
 
 def frames(file, *words):
-    """What tshark makes of a capture, a line per frame."""
-    # Without the option it takes what queue pairs send for remote procedure calls.
+    """The output of tshark for a capture, a line per frame."""
+    # Without the option tshark takes the payload of queue pairs for remote procedure calls.
     text = topology.command("tshark", "-n", "-r", str(file), "--disable-protocol", "rpcordma", *words)
     return [line for line in text.splitlines() if not line.startswith("Running as user")]
 
@@ -54,7 +55,7 @@ class Decoded(Case):
     """First contact, data, urgent data, and the end of connections of both kinds."""
 
     def talk(self, make):
-        """One side of three connections."""
+        """Runs one side of three connections."""
         for number in range(3):
             with make() as sock:
                 both_ways(sock, "d" + self.role, "d" + ("client" if self.role == "server" else "server"),
@@ -68,7 +69,7 @@ class Decoded(Case):
         self.meet("over")
 
     def go(self, make):
-        """Both sides; ours looks at the wire."""
+        """Runs both sides; ours captures."""
         if not OURS:
             self.meet("captured")
             return self.talk(make)
@@ -84,11 +85,11 @@ class Decoded(Case):
         return None
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         self.go(lambda: self.accept(listening))
 
     def client(self):
-        """Client."""
+        """Connects."""
         self.go(self.connect)
 
 
@@ -96,6 +97,6 @@ if __name__ == "__main__":
     if not shutil.which("tshark"):
         ktap.skip_all("there is no tshark")
     if not OURS:
-        # So that there is a first contact.
+        # A new first contact is needed.
         csmc.begin_anew()
     sys.exit(case.run([Decoded]))

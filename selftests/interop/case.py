@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Our module in one guest, the kernel's C implementation in the other: cases in both directions.
+"""Cases with our module in one guest and the kernel's C implementation in the other, in both
+directions.
 
-A case is a class with `server(self, listening)` and `client(self)`; it runs once with our side as the
-server and once with the other one. Each case is bounded in time. Before a case both sides set their
-enterprise identifiers, after it they compare what they think of their link groups.
+A case is a class with `server(self, listening)` and `client(self)`. It runs with our side as the server
+and then with the other one, in bounded time. Both sides set their enterprise identifiers before a case,
+and compare their link groups after it.
 """
 
 import errno
@@ -30,7 +31,7 @@ PEER_NO_SMC, NO_DEVICE, NO_UEID = 0x03010000, 0x03030000, 0x03030008
 
 
 def sync(name, data=""):
-    """Waits for the other guest; returns what it has to say."""
+    """Waits for the other guest; returns the word that it sent."""
     done = subprocess.run(["guest-sync", name, data], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError("the other guest is gone at " + name)
@@ -62,14 +63,14 @@ def set_ueids(names):
 
 
 def ipv4(gid):
-    """The address in a GID as either side writes it."""
+    """The IPv4 address in a GID, in the notation of either side."""
     high, low = gid.split(":")[-2:]
     return "%d.%d.%d.%d" % (int(high, 16) >> 8, int(high, 16) & 255,
                             int(low, 16) >> 8, int(low, 16) & 255)
 
 
 def groups():
-    """This side's groups: sorted (role, connections, links with their peers)."""
+    """The groups of this side: sorted (role, connections, links with their peers)."""
     if OURS:
         found = {}
         for line in topology.records(None, "links"):
@@ -81,14 +82,15 @@ def groups():
                 group[2].append(ipv4(line["peer_gid"]))
         return sorted((role, conns, tuple(sorted(peers))) for role, conns, peers in found.values())
     family = csmc.Family()
-    # The C side tells the links of all groups in one list.
+    # The C side lists the links of all groups together.
     peers = tuple(sorted(ipv4(link["peer_gid"]) for link in family.links()))
     found = [(csmc.ROLES[group["role"]], group["conns"]) for group in family.groups()]
     return sorted((role, conns, peers[:1] if len(found) == 1 else ()) for role, conns in found)
 
 
 def agree(moment):
-    """Both sides have the same groups: roles are complementary, connections as many."""
+    """Fails unless both sides have the same groups: complementary roles, and equal numbers of
+    connections."""
     other = {"client": "server", "server": "client"}
 
     def text():
@@ -102,13 +104,13 @@ def agree(moment):
         got = sorted(tuple(word.split()) for word in mine.split(",") if word)
         if sync("%s.same.%d" % (moment, attempt), str(got == want)) == "True" and got == want:
             return
-        # A connection that ends is not counted on both sides at the same moment.
+        # The two sides do not count the end of a connection at the same moment.
         topology.time.sleep(0.1)
     raise AssertionError("groups: %r here, %r there" % (got, theirs))
 
 
 def all_fallbacks():
-    """Why connections of this side have fallen back: codes as in /proc, with their counts."""
+    """The reasons of this side's fallbacks: codes as in /proc, with their counts."""
     if OURS:
         return {name.rpartition("_")[2]: count for name, count in topology.counters(None).items()
                 if name.startswith("fallback_reason_")}
@@ -116,29 +118,29 @@ def all_fallbacks():
 
 
 def fallbacks(reason):
-    """How many connections of this side have fallen back for that reason."""
+    """The number of this side's fallbacks with a reason."""
     return all_fallbacks().get("%08x" % reason, 0)
 
 
 def carried():
-    """How many connections of this side are carried by SMC now."""
+    """The number of this side's connections that use SMC now."""
     if OURS:
         return sum(line["mode"] == "smc" for line in topology.records(None, "conns"))
     return sum(group["conns"] for group in csmc.Family().groups())
 
 
 def send_number(sock, number):
-    """Eight octets."""
+    """Sends a number in eight octets."""
     sock.sendall(struct.pack("!Q", number))
 
 
 def receive_number(sock):
-    """Eight octets."""
+    """Receives a number in eight octets."""
     return struct.unpack("!Q", receive(sock, 8))[0]
 
 
 def error_name(function, *args):
-    """The name of the error that a call ends with, or what it gave."""
+    """The name of the error of a call, or its value."""
     try:
         return function(*args)
     except TimeoutError:
@@ -148,7 +150,7 @@ def error_name(function, *args):
 
 
 def both_ways(sock, mine, theirs, size):
-    """Sends and receives that much at the same time; the data is known by its seed."""
+    """Sends and receives `size` octets at the same time; seeds determine them."""
     want = known(theirs, size)
     child = topology.Child(lambda: sock.sendall(known(mine, size)))
     equal(receive(sock, size) == want, True, "%d bytes" % size)
@@ -156,7 +158,7 @@ def both_ways(sock, mine, theirs, size):
 
 
 class Case:
-    """What cases have in common."""
+    """Base of all cases."""
 
     smc = {"client": True, "server": True}
     ueids = {"ours": [LAB], "c": [LAB]}
@@ -166,21 +168,21 @@ class Case:
     name = ""
 
     def new_socket(self):
-        """A socket of this side, not bound."""
+        """An unbound socket of this side."""
         sock = topology.new_socket(None, socket.AF_INET, self.smc[self.role])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.settimeout(topology.BOUND)
         return sock
 
     def connect(self, sock=None):
-        """A connection to the server."""
+        """Connects to the server."""
         sock = sock or self.new_socket()
         sock.connect((ADDRESSES["b" if GUEST == "a" else "a"], self.port))
         return sock
 
     @staticmethod
     def accept(listening):
-        """A connection from the client."""
+        """Accepts a connection of the client."""
         sock, _ = listening.accept()
         sock.settimeout(topology.BOUND)
         return sock
@@ -190,13 +192,13 @@ class Case:
         return sync("%s.%s" % (self.name, moment), data)
 
     def listen(self, sock):
-        """Makes a socket listen where the client expects it."""
+        """Makes a socket listen at the address that the client uses."""
         sock.bind((ADDRESSES[GUEST], self.port))
         sock.listen(1024)
         return sock
 
     def run(self):
-        """This side of the case."""
+        """Runs one side of the case."""
         listening = None
         with topology.bounded(self.bound):
             set_ueids(self.ueids["ours" if OURS else "c"])

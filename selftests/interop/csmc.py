@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel's own SMC implementation, seen through its generic netlink family SMC_GEN_NETLINK."""
+"""The kernel's own SMC implementation, through its generic netlink family SMC_GEN_NETLINK."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ DUMP_UEID, ADD_UEID, REMOVE_UEID, FLUSH_UEID = 9, 10, 11, 12
 # Of the family SMC_PNETID.
 ADD_NETWORK = 2
 
-# Attributes with their names and kinds.
+# Attributes with their names and types.
 V2_COMMON = {0: ("version", "u8"), 1: ("release", "u8"), 2: ("os", "u8"), 3: ("eid", "text"),
              4: ("host", "text")}
 V2 = {1: ("direct", "u8"), 2: ("max_conns", "u8"), 3: ("max_links", "u8")}
@@ -33,7 +33,7 @@ ROLES = {0: "client", 1: "server"}
 
 
 def attribute(kind, data):
-    """One attribute on the wire."""
+    """One encoded attribute."""
     size = 4 + len(data)
     return struct.pack("=HH", size, kind) + data + bytes(-size % 4)
 
@@ -63,7 +63,7 @@ def read(data, names):
 
 
 class Family:
-    """The family, opened."""
+    """An open socket of the family."""
 
     def __init__(self, name="SMC_GEN_NETLINK"):
         self.sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_GENERIC)
@@ -75,7 +75,7 @@ class Family:
                            for body in reply for kind, value in attributes(body) if kind == 1)
 
     def ask(self, family, command, data=b"", dump=False):
-        """Sends a request; the attributes of all messages that answer it."""
+        """Sends a request; the attributes of all messages of the answer."""
         self.serial += 1
         flags = NLM_F_REQUEST | (NLM_F_DUMP if dump else NLM_F_ACK)
         size = 20 + len(data)
@@ -99,7 +99,7 @@ class Family:
                 bodies.append(body[4:])
 
     def dump(self, command, kind, names):
-        """Everything of one kind as dictionaries."""
+        """All objects of one type as dictionaries."""
         return [read(value, names)
                 for body in self.ask(self.number, command, dump=True)
                 for number, value in attributes(body) if number == kind]
@@ -113,7 +113,7 @@ class Family:
         return self.dump(GET_LINKS, 3, LINK)
 
     def reasons(self):
-        """Why connections fell back: code to count, as server and as client together."""
+        """The reasons of fallbacks: code to count, as server and as client together."""
         found = {}
         for entry in self.dump(GET_FALLBACKS, 8, FALLBACK):
             found[entry["code"]] = found.get(entry["code"], 0) + entry["count"]
@@ -138,7 +138,7 @@ class Family:
 
 
 def join(network, netdev=None, device=None):
-    """A network device, or the first port of an RDMA device, is in that physical network."""
+    """Adds a network device, or the first port of an RDMA device, to a physical network."""
     family = Family("SMC_PNETID")
     data = attribute(1, network.encode() + b"\0")
     if netdev:
@@ -154,7 +154,7 @@ def is_loaded():
 
 
 def unload():
-    """The C implementation goes as soon as nothing uses it."""
+    """Unloads the C implementation as soon as it is unused."""
     for name in "smc_diag", "smc":
         if os.path.isdir("/sys/module/" + name):
             topology.until(lambda name=name: topology.module_users(name) == 0, "%s is in use" % name)
@@ -162,13 +162,13 @@ def unload():
 
 
 def load():
-    """It comes."""
+    """Loads the C implementation."""
     topology.command("modprobe", "-a", "smc", "smc_diag")
 
 
 def begin_anew():
-    """The C side forgets its link groups and its buffers. It takes a buffer that it has used before for
-    registered on links that were added since, and tells the peer of a key that is not valid."""
+    """Makes the C side forget its link groups and its buffers. It assumes that an old buffer is
+    registered on later links, and sends the peer an invalid key."""
     unload()
     load()
 

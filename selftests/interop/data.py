@@ -23,30 +23,30 @@ SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
 
 
 class Bulk(Case):
-    """Random sizes from 1 byte to 8 MiB, both ways at the same time."""
+    """Random sizes from 1 octet to 8 MiB, both ways at the same time."""
 
     bound = 240
 
     @staticmethod
     def sizes():
-        """The same on both sides."""
+        """The sizes, equal on both sides."""
         rng = random.Random(SEED)
         return [1, 8 * MIB] + [int(2 ** rng.uniform(0, 23)) for _ in range(8)]
 
     def go(self, sock, mine, theirs):
-        """One side."""
+        """Runs one side."""
         for number, size in enumerate(self.sizes()):
             both_ways(sock, "%s%d" % (mine, number), "%s%d" % (theirs, number), size)
         equal(carried() >= 1, True, "carried by SMC")
         self.meet("carried")
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             self.go(sock, "s", "c")
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             self.go(sock, "c", "s")
 
@@ -64,7 +64,7 @@ class PingPong(Case):
             equal(sock.recv(1), b"", "end")
 
     def client(self):
-        """Asks."""
+        """Sends requests."""
         with self.connect() as sock:
             for number in range(self.rounds):
                 data = known(number, number % 700 + 1)
@@ -73,13 +73,13 @@ class PingPong(Case):
 
 
 class ClientHalfClose(Case):
-    """The client is done; the server has read all of it before it begins to send."""
+    """The client shuts down; the server reads all its data before it sends."""
 
     size = MIB
 
     @staticmethod
     def first(sock, size):
-        """Who closes first."""
+        """Closes first."""
         sock.sendall(known("first", size))
         sock.shutdown(socket.SHUT_WR)
         equal(receive(sock, size) == known("second", size), True, "answer")
@@ -87,42 +87,42 @@ class ClientHalfClose(Case):
 
     @staticmethod
     def second(sock, size):
-        """Who closes second."""
+        """Closes second."""
         equal(receive(sock, size) == known("first", size), True, "question")
         equal(sock.recv(1), b"", "end")
         sock.sendall(known("second", size))
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             self.second(sock, self.size)
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             self.first(sock, self.size)
 
 
 class ServerHalfClose(ClientHalfClose):
-    """The same with the server as the first."""
+    """The server shuts down first."""
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             self.first(sock, self.size)
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             self.second(sock, self.size)
 
 
 class Abort(Case):
-    """A socket with unread data is closed: the other side learns of it, by an error; the C side
-    shows the end of data."""
+    """A close with unread data is an error for the other side. The C side shows the end of the
+    stream."""
 
     def server(self, listening):
-        """Sends what is never read, then sees the end."""
+        """Sends data that the peer does not read, then gets the end."""
         with self.accept(listening) as sock:
             sock.sendall(b"x" * 1000)
             self.meet("sent")
@@ -143,10 +143,10 @@ class Abort(Case):
 
 
 class LingerZero(Case):
-    """Closing with a linger time of 0 ends the connection for the other side at once."""
+    """A close with a linger time of 0 ends the other side's connection at once."""
 
     def server(self, listening):
-        """Sees the end: an error, or from the C side, which does not reset, the end of data."""
+        """Gets an error, or the end of the stream on the C side, which does not reset."""
         with self.accept(listening) as sock:
             self.meet("accepted")
             found = error_name(sock.recv, 100)
@@ -161,21 +161,21 @@ class LingerZero(Case):
 
 
 class Buffers(Case):
-    """Buffers from 16 KiB to 1 MiB, asked for by SO_RCVBUF and SO_SNDBUF, of different size on both
-    sides. Ours have 512 KiB at most."""
+    """Buffers from 16 KiB to 1 MiB by SO_RCVBUF and SO_SNDBUF, of different sizes on both sides. Ours
+    have 512 KiB at most."""
 
     sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20]
     bound = 240
 
     def sized_socket(self, size):
-        """A socket with buffers of that size, which is more than everybody may ask for."""
+        """A socket with buffers of a size that needs root."""
         sock = self.new_socket()
         sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, size)
         sock.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, size)
         return sock
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         listening.close()
         for number, size in enumerate(reversed(self.sizes)):
             with self.sized_socket(size) as sized:
@@ -185,21 +185,22 @@ class Buffers(Case):
                     self.carry(sock, number, "s", "c")
 
     def client(self):
-        """Client."""
+        """Connects."""
         for number, size in enumerate(self.sizes):
             self.meet("set.%d" % number)
             with self.connect(self.sized_socket(size)) as sock:
                 self.carry(sock, number, "c", "s")
 
     def carry(self, sock, number, mine, theirs):
-        """Much more than the buffers hold."""
+        """Sends far more than the buffers hold."""
         both_ways(sock, mine, theirs, 3 * MIB)
         equal(carried(), 1, "carried by SMC")
         self.meet("done.%d" % number)
 
 
 class Defaults(Buffers):
-    """The same by sysctls, for sockets that do not ask. They have the same names on both sides."""
+    """Buffers by sysctls, for sockets without these options. The sysctls have the same names on both
+    sides."""
 
     def sized_socket(self, size):
         self.write(size)
@@ -219,13 +220,13 @@ class Defaults(Buffers):
 
 
 class Epoll(Case):
-    """Sockets that do not block, on both sides."""
+    """Non-blocking sockets on both sides."""
 
     count = 24
     size = 60000
 
     def loop(self, socks):
-        """Sends and receives on all until each has both."""
+        """Sends and receives on all sockets until each is done."""
         poller = select.epoll()
         left = {sock.fileno(): [sock, known(number, self.size), bytearray()]
                 for number, sock in enumerate(socks)}
@@ -248,7 +249,7 @@ class Epoll(Case):
                     yield sock, bytes(got)
 
     def server(self, listening):
-        """Accepts all, then talks to all."""
+        """Accepts all connections, then uses them."""
         socks = []
         for _ in range(self.count):
             sock = self.accept(listening)
@@ -260,7 +261,7 @@ class Epoll(Case):
             sock.close()
 
     def client(self):
-        """Connects all at once."""
+        """Makes all connections at once."""
         socks = []
         for _ in range(self.count):
             sock = self.new_socket()
@@ -277,7 +278,7 @@ class Epoll(Case):
 
 
 class Numbers(Case):
-    """A program that sends its numbers and reads those of the other, without knowing of buffers."""
+    """A program that sends its numbers and reads those of the peer, without regard to buffers."""
 
     def server(self, listening):
         """Adds up."""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Both sides have two RDMA devices, and one of the kernel's C implementation goes under load: the
-connection goes on by the other. Where ours is the server it comes back, too; a C server may leave it
-at that.
+"""Both sides have two RDMA devices, and the kernel's C implementation loses one under load: the
+connection moves to the other one. With our server the first link returns; a C server need not restore
+it.
 
 Covers SMCR-LLF-13, LLF-20, FOV-01, FOV-18.
 """
@@ -21,24 +21,24 @@ NETWORK = "LABNET"
 
 
 def theirs():
-    """The devices that the links of the C side are on, whatever their groups."""
+    """The devices of all links of the C side."""
     return sorted({link["device"] for link in csmc.Family().links()})
 
 
 class Loses(Alike):
-    """The C side loses a device, which comes back."""
+    """The C side loses a device, which returns."""
 
     bound = 240
 
     def run(self):
-        """This side of the case. A C server offers another link only by devices that it has had from
-        the beginning, or much later."""
+        """Runs one side. A C server adds a link only by devices that it had at the start, or much
+        later."""
         if not OURS:
             begin_anew()
         super().run()
 
     def go(self, sock):
-        """One side."""
+        """Runs one side."""
         traffic = Traffic(sock)
         traffic.flows("data")
         self.lose(traffic)
@@ -47,7 +47,7 @@ class Loses(Alike):
         equal(traffic.got, int(self.meet("count", str(traffic.sent))), "blocks")
 
     def lose(self, traffic):
-        """A device goes, and comes back."""
+        """Removes a device, and makes it again."""
         look = links.devices if OURS else theirs
         topology.until(lambda: look() == ["rxe0", "rxe1"], "two links")
         self.meet("two")
@@ -56,7 +56,7 @@ class Loses(Alike):
         self.meet("gone")
         traffic.flows("data by the other device")
         if not OURS:
-            # There may be two links again: from one device of this side to both of the other.
+            # Two links are possible again, from one device of this side to both of the other.
             equal(theirs(), ["rxe1"], "devices that are left")
         self.meet("moved")
         if not OURS and self.role == "client":
@@ -65,7 +65,7 @@ class Loses(Alike):
 
 
 def begin_anew():
-    """The C side begins anew, and is told that both devices are in one network."""
+    """Resets the C side, and puts both devices into one network."""
     csmc.begin_anew()
     csmc.join(NETWORK, netdev="net0")
     for name in "rxe0", "rxe1":

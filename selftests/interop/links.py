@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Several links between our module, which has two devices, and the kernel's C implementation, which has
-one: they come up in first contact, and where ours is the server connections move when one goes, and it
-comes back. A C server that is told of the end of a link waits for all that it has sent on it, and on
-soft-RoCE, whose attempts have no end, for ever.
+"""Several links between our module with two devices and the kernel's C implementation with one. They
+start in first contact. With our server, connections move from a lost link, and the link returns. A C
+server that ends a link waits for the completion of all its messages, and soft-RoCE retries for ever.
 
 Covers SMCR-LGR-07, LLF-13, LLF-14, LLF-20, LLF-24, FOV-01, FOV-04.
 """
@@ -25,12 +24,12 @@ GIDS = "/sys/class/infiniband/%s/ports/1/gids"
 
 
 def shell(text):
-    """A command line."""
+    """Runs a command line."""
     return topology.command("sh", "-c", text)
 
 
 def device(name, netdev, address):
-    """Makes a soft-RoCE device and waits until it knows its address."""
+    """Makes a soft-RoCE device and waits until it has its address."""
     topology.command("rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
     parts = [int(part) for part in address.split(".")]
     gid = "ffff:%02x%02x:%02x%02x" % tuple(parts)
@@ -39,13 +38,13 @@ def device(name, netdev, address):
 
 
 def take_down():
-    """As it was."""
+    """Removes the second device."""
     shell("rdma link delete rxe1; ip link delete mv0")
 
 
 def second_device(address=SECOND):
-    """This side gets another interface in the same network, with an RDMA device. Its hardware address
-    is always the same: the other side may remember it from an interface of an earlier test."""
+    """Gives this side a second interface in the same network, with an RDMA device. Its hardware address
+    is constant, as the other side may remember it from an earlier test."""
     parts = tuple(int(part) for part in address.split("."))
     shell("modprobe macvlan && ip link add mv0 link net0 address 02:00:%02x:%02x:%02x:%02x "
           "type macvlan mode bridge" % parts)
@@ -57,7 +56,7 @@ def second_device(address=SECOND):
 
 
 def devices():
-    """Where the links of the group that carries the connection end."""
+    """The devices of the links of the connection's group."""
     lines = [line for line in topology.records(None, "links") if line["state"] == "active"]
     used = {line["lgr"] for line in lines if line["conns"] != "0"}
     return sorted(line["dev"] for line in lines if line["lgr"] in used)
@@ -76,7 +75,7 @@ class Traffic:
             thread.start()
 
     def guarded(self, work):
-        """A thread."""
+        """Runs a thread's function, and keeps its error."""
         try:
             work()
         except (OSError, AssertionError) as error:
@@ -84,30 +83,30 @@ class Traffic:
 
     @staticmethod
     def block(number):
-        """A piece of the stream."""
+        """A block of the stream."""
         return (b"%08d" % number) * (SIZE // 8)
 
     def send(self):
-        """Until told to stop."""
+        """Sends blocks until stopped."""
         while not self.stop.is_set():
             self.sock.sendall(self.block(self.sent))
             self.sent += 1
         self.sock.shutdown(socket.SHUT_WR)
 
     def receive(self):
-        """Until the peer stops."""
+        """Receives blocks until the peer stops."""
         while data := topology.receive(self.sock, SIZE):
             equal(data == self.block(self.got), True, "block %d" % self.got)
             self.got += 1
 
     def flows(self, what):
-        """Waits until some more has come."""
+        """Waits for more blocks."""
         before = self.got
         topology.until(lambda: self.got > before + 20 or self.fault, what, topology.BOUND)
         equal(self.fault, None, what)
 
     def end(self):
-        """Both have come to their end."""
+        """Waits for the end of both streams."""
         self.stop.set()
         for thread in self.threads:
             thread.join(topology.BOUND)
@@ -115,12 +114,12 @@ class Traffic:
 
 
 class TwoDevices(Alike):
-    """Each carries a link."""
+    """Two devices, each with a link."""
 
     bound = 240
 
     def go(self, sock):
-        """One side."""
+        """Runs one side."""
         traffic = Traffic(sock)
         traffic.flows("data with two links")
         if OURS:
@@ -137,7 +136,7 @@ class TwoDevices(Alike):
         equal(traffic.got, int(theirs), "blocks")
 
     def lose(self, traffic):
-        """A device goes under load, and comes back."""
+        """Removes a device under load, and makes it again."""
         if OURS:
             topology.command("rdma", "link", "delete", "rxe0")
             equal("rxe0" in devices(), False, "a link on the device is left")

@@ -20,7 +20,7 @@ SIZE = 3000
 
 
 class Short(Case):
-    """2000 connections, one behind the other on four threads."""
+    """2000 connections in sequence, on four threads."""
 
     each, threads = 500, 4
     bound = 400
@@ -32,7 +32,7 @@ class Short(Case):
                 sock.sendall(receive(sock, SIZE))
 
     def client(self):
-        """Asks."""
+        """Sends requests."""
         wrong = []
 
         def go():
@@ -55,18 +55,18 @@ class Short(Case):
 
 
 class Many(Case):
-    """400 connections at once need two link groups."""
+    """400 connections at once, which need two link groups."""
 
     count = 400
     bound = 300
 
     @staticmethod
     def room():
-        """Files enough."""
+        """Raises the limit of open files."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (2048, 2048))
 
     def server(self, listening):
-        """Accepts all, then echoes."""
+        """Accepts all connections, then echoes."""
         self.room()
         socks = [self.accept(listening) for _ in range(self.count)]
         for sock in socks:
@@ -76,7 +76,7 @@ class Many(Case):
             sock.close()
 
     def client(self):
-        """Makes all, then asks."""
+        """Makes all connections, then sends requests."""
         self.room()
         socks = [self.connect() for _ in range(self.count)]
         for number, sock in enumerate(socks):
@@ -92,13 +92,13 @@ class Many(Case):
 
 
 class Mixed(Case):
-    """One listening socket, three kinds of clients at the same time: SMC from the other kernel, TCP
-    from the other kernel, TCP from its own."""
+    """One listening socket and three kinds of clients at the same time: SMC and TCP from the other
+    kernel, TCP from its own."""
 
     each = 8
 
     def server(self, listening):
-        """Echoes to all until each has ended."""
+        """Echoes on all connections until they end."""
         near = [socket.create_connection((ADDRESSES[GUEST], self.port), timeout=topology.BOUND)
                 for _ in range(self.each)]
         self.meet("near")
@@ -118,14 +118,14 @@ class Mixed(Case):
 
     @staticmethod
     def echo(sock):
-        """Until the end."""
+        """Echoes until the end."""
         with sock:
             while data := sock.recv(65536):
                 sock.sendall(data)
 
     @staticmethod
     def ask(socks):
-        """Sends on each in turn and compares."""
+        """Sends on each connection in turn, and compares."""
         for number in range(20):
             data = known(number, 9000)
             for sock in socks:
@@ -134,7 +134,7 @@ class Mixed(Case):
                 equal(receive(sock, len(data)) == data, True, "echo %d" % number)
 
     def client(self):
-        """Asks by both kinds."""
+        """Sends requests on both kinds of connections."""
         self.meet("near")
         socks = []
         for _ in range(self.each):

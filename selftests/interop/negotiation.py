@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""What our module and the kernel's C implementation agree on, and what becomes of it when not.
+"""The agreement of our module and the kernel's C implementation, and fallback without one.
 
 Over soft-RoCE the C side speaks version 2 only. Covers SMCR-TCP-17, FBK-01, FBK-02, FBK-05, KAL-02.
 """
@@ -20,10 +20,10 @@ TEST_SECONDS = 1
 
 
 class Terms(Alike):
-    """Both sides mean the same version, release and identifier, and know who the other is."""
+    """Both sides agree on version, release and identifier, and know each other's name."""
 
     def go(self, sock):
-        """The C side tells."""
+        """The C side prints its link group."""
         both_ways(sock, "x", "x", 1000)
         role = "server" if self.role == "server" else "client"
         if not OURS:
@@ -39,18 +39,18 @@ class Terms(Alike):
 
 
 class SecondName(Case):
-    """One identifier in common is enough, wherever it stands."""
+    """One common identifier is enough, at any position."""
 
     ueids = {"ours": ["ONE", "TWO", LAB], "c": ["THREE", LAB, "FOUR"]}
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             both_ways(sock, "x", "x", 1000)
             self.meet("there")
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             both_ways(sock, "x", "x", 1000)
             equal(carried() >= 1, True, "carried by SMC")
@@ -58,17 +58,17 @@ class SecondName(Case):
 
 
 class Tcp(Case):
-    """What cases without SMC have in common: data goes by TCP, the reason is counted."""
+    """Base of cases without SMC: data use TCP, and the reason is counted."""
 
     reasons = {}
 
     def reason(self):
-        """Why this side falls back: by who is server and which side this is."""
+        """The reason of this side's fallback, which depends on the role and the implementation."""
         server = "ours" if (self.role == "server") == OURS else "c"
         return self.reasons[server]["ours" if OURS else "c"]
 
     def go(self, make):
-        """One side."""
+        """Runs one side."""
         reason = self.reason()
         before = fallbacks(reason) if reason else 0
         self.meet("before")
@@ -81,25 +81,25 @@ class Tcp(Case):
             self.meet("counted")
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         self.go(lambda: self.accept(listening))
 
     def client(self):
-        """Client."""
+        """Connects."""
         self.go(self.connect)
 
 
 class OtherName(Tcp):
-    """No identifier in common."""
+    """No common identifier."""
 
     ueids = {"ours": ["OURS"], "c": ["THEIRS"]}
-    # The C side counts the Decline of the other as such.
+    # The C side counts the peer's Decline as such.
     reasons = {"ours": {"ours": NO_UEID, "c": 0x05000000},
                "c": {"ours": NO_DEVICE, "c": NO_DEVICE}}
 
 
 class NoNameHere(Tcp):
-    """Ours has no identifier, so it speaks version 1 only."""
+    """Our side has no identifier, so it speaks version 1 only."""
 
     ueids = {"ours": [], "c": [LAB]}
     reasons = {"ours": {"ours": NO_UEID, "c": 0x05000000},
@@ -107,7 +107,7 @@ class NoNameHere(Tcp):
 
 
 class NoNameThere(Tcp):
-    """The C side has no identifier, and on soft-RoCE nothing to offer."""
+    """The C side has no identifier, and on soft-RoCE offers nothing."""
 
     ueids = {"ours": [LAB], "c": []}
     reasons = {"ours": {"ours": NO_DEVICE, "c": NO_DEVICE},
@@ -115,36 +115,36 @@ class NoNameThere(Tcp):
 
 
 class TcpClient(Tcp):
-    """The client's socket is one of TCP."""
+    """The client has a TCP socket."""
 
     smc = {"client": False, "server": True}
     reasons = {"ours": {"ours": PEER_NO_SMC, "c": 0}, "c": {"ours": 0, "c": PEER_NO_SMC}}
 
 
 class TcpServer(Tcp):
-    """The server's socket is one of TCP."""
+    """The server has a TCP socket."""
 
     smc = {"client": True, "server": False}
     reasons = {"ours": {"ours": 0, "c": PEER_NO_SMC}, "c": {"ours": PEER_NO_SMC, "c": 0}}
 
 
 class Idle(Case):
-    """An idle link is tested by both sides, and carries data afterwards.
+    """Both sides test an idle link, which carries data afterwards.
 
-    This comes first: a link group keeps the time it was made with.
+    This case comes first: a link group keeps the test time of its creation.
     """
 
     def begin(self):
-        """Links are to be tested soon; both have files of the same name."""
+        """Sets a short test time; both implementations have a file of the same name."""
         pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text(
             "%d\n" % TEST_SECONDS, encoding="ascii")
 
     def end(self):
-        """As it was."""
+        """Restores the test time."""
         pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text("30\n", encoding="ascii")
 
     def go(self, sock):
-        """One side."""
+        """Runs one side."""
         both_ways(sock, "i", "i", 5000)
         if OURS:
             def received():
@@ -155,7 +155,7 @@ class Idle(Case):
         both_ways(sock, "j", "j", 5000)
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         self.begin()
         self.meet("set")
         try:
@@ -165,7 +165,7 @@ class Idle(Case):
             self.end()
 
     def client(self):
-        """Client."""
+        """Connects."""
         self.begin()
         self.meet("set")
         try:
@@ -176,16 +176,16 @@ class Idle(Case):
 
 
 class AfterAll(Case):
-    """After all of that SMC still works."""
+    """SMC works after all these cases."""
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             sock.sendall(receive(sock, 5000))
             self.meet("there")
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             sock.sendall(known("after", 5000))
             equal(receive(sock, 5000) == known("after", 5000), True, "echo")

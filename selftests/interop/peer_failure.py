@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""One of the two implementations goes away under traffic: the other is told in bounded time, and
-connections work again when the first is back.
+"""One of the two implementations goes away under traffic: the other side gets errors in bounded time,
+and connections work again when the first is back.
 
 Covers SMCR-CLS-33, KAL-05.
 """
@@ -18,7 +18,7 @@ from case import Case, LAB, OURS, both_ways, carried
 from ktap import equal
 from topology import Child, error_of, known, receive
 
-# By retransmission, by a test of the link, or by what TCP says.
+# Time limit for detection by retransmission, by a link test, or by TCP.
 SECONDS = 100
 PARAMETERS = []
 
@@ -35,17 +35,17 @@ table netdev silence {
 
 
 def be_silent():
-    """No frame leaves or enters this kernel."""
+    """Drops every frame that enters or leaves this kernel."""
     subprocess.run(["nft", "-f", "-"], input=SILENCE, text=True, check=True)
 
 
 def speak():
-    """Frames pass again."""
+    """Lets frames pass again."""
     topology.command("nft", "delete", "table", "netdev", "silence")
 
 
 def until_error(sock):
-    """Sends until an error, which has to be one of the connection."""
+    """Sends until an error, which must be one of a lost connection."""
     sock.settimeout(SECONDS)
     error = "none"
     while error == "none":
@@ -54,7 +54,7 @@ def until_error(sock):
 
 
 def read_to_the_end(sock):
-    """Reads until an error or the end of data; which of them."""
+    """Reads until an error or the end of the stream; its name."""
     sock.settimeout(SECONDS)
     try:
         while sock.recv(65536):
@@ -69,7 +69,7 @@ def read_to_the_end(sock):
 
 
 def module_goes():
-    """The module of this side is removed as soon as nothing uses it."""
+    """Removes the module of this side as soon as it is unused."""
     if OURS:
         topology.until(lambda: topology.module_users() == 0, "rdma_sock is in use")
         topology.command("rmmod", "rdma_sock")
@@ -78,7 +78,7 @@ def module_goes():
 
 
 def module_comes():
-    """It is loaded again."""
+    """Loads the module of this side."""
     if OURS:
         topology.command("insmod", str(topology.module_file()), *PARAMETERS)
     else:
@@ -88,43 +88,43 @@ def module_comes():
 
 
 def test_soon(seconds=1):
-    """Idle links are tested soon; both have a file of the same name."""
+    """Sets a short test time for idle links; both implementations have a file of the same name."""
     pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text("%d\n" % seconds,
                                                                     encoding="ascii")
 
 
 def device_goes():
-    """The RDMA device of this side goes. On the C side that is over when programs have closed what
-    it carried."""
+    """Removes the RDMA device of this side. On the C side that ends when programs have closed its
+    connections."""
     return subprocess.Popen(["rdma", "link", "delete", "rxe0"])
 
 
 def is_gone(removal):
-    """The device has gone."""
+    """Whether the device is gone."""
     equal(removal.wait(topology.BOUND), 0, "status of the removal")
 
 
 def device_comes():
-    """It is there again."""
+    """Makes the device again."""
     topology.command("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "net0")
     case.await_address()
 
 
 class Gone(Case):
-    """What these cases have in common: two connections, one with data, one idle; then new ones."""
+    """Base of these cases: a busy and an idle connection, then new ones."""
 
     bound = 300
     victim = ""
-    # Whether the victim's connections are closed in order.
+    # Whether the victim closes its connections in order.
     orderly = False
 
     def is_victim(self):
-        """Whether this side is the one that goes."""
+        """Whether this side goes away."""
         return OURS == (self.victim == "ours")
 
     def two(self, listening):
-        """Two connections. Their first octet says which is which: a C server may show the second first,
-        as each is handled by a work item of its own."""
+        """Accepts two connections, which their first octet identifies. A C server may return the second
+        first, as a work item of its own handles each."""
         if listening:
             found = {}
             for _ in range(2):
@@ -137,15 +137,16 @@ class Gone(Case):
         return busy, idle
 
     def afterwards(self, listening):
-        """New connections go by SMC."""
-        # The C side drops a CONFIRM LINK that is faster than its own preparations: ours repeats it.
+        """Fails unless new connections use SMC."""
+        # The C side drops a CONFIRM LINK that overtakes its own preparations; ours repeats it.
         with (self.accept(listening) if listening else self.connect()) as sock:
             both_ways(sock, "n" + self.role, "n" + ("client" if listening else "server"), 300000)
             equal(carried(), 1, "carried by SMC")
             self.meet("after")
 
     def survive(self, busy, idle):
-        """Both connections end, with an error. The C side may show the end of data in its place."""
+        """Fails unless both connections end with an error, or with the end of the stream on the C
+        side."""
         writer = Child(lambda: until_error(busy))
         reader = Child(lambda: equal(read_to_the_end(idle) == "error" or not OURS or self.orderly,
                                      True, "an error"))
@@ -155,11 +156,11 @@ class Gone(Case):
         idle.close()
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         self.go(listening)
 
     def client(self):
-        """Client."""
+        """Connects."""
         self.go(None)
 
     def run(self):
@@ -167,7 +168,7 @@ class Gone(Case):
         test_soon(30)
 
     def go(self, listening):
-        """One side."""
+        """Runs one side."""
         test_soon()
         self.meet("set")
         busy, idle = self.two(listening)
@@ -175,7 +176,7 @@ class Gone(Case):
         self.meet("both")
         if self.is_victim():
             receive(busy, 300000)
-            # A listening socket would keep the module; the client comes back to another one.
+            # A listening socket would keep the module. The client connects to a new one.
             self.die(busy, idle, listening)
         else:
             self.survive(busy, idle)
@@ -190,15 +191,15 @@ class Gone(Case):
             listening.close()
 
     def be_alone(self):
-        """What the survivor does before the other is back."""
+        """Runs on the survivor while the other side is away."""
 
     def die(self, busy, idle, listening):
-        """This side goes and comes back."""
+        """Lets this side go away and return."""
         raise NotImplementedError
 
 
 class OursReboots(Gone):
-    """Our side falls silent, forgets everything, and comes back as if its kernel were new."""
+    """Our side falls silent, loses its state, and returns as a new kernel would."""
 
     victim = "ours"
 
@@ -220,14 +221,14 @@ class OursReboots(Gone):
 
 
 class TheirsReboots(OursReboots):
-    """The same for the C side."""
+    """The C side falls silent, loses its state, and returns."""
 
     victim = "c"
 
 
 class OurModuleGoes(Gone):
-    """The module is refused to go under traffic, and goes when the connections are closed; the
-    link group, which stays for later ones, ends on both sides."""
+    """Our module refuses to unload under traffic, and unloads after the close of the connections. The
+    link group, kept for later connections, ends on both sides."""
 
     victim = "ours"
     orderly = True
@@ -250,13 +251,13 @@ class OurModuleGoes(Gone):
 
 
 class TheirModuleGoes(OurModuleGoes):
-    """The same for the C side."""
+    """The C module refuses to unload under traffic, and unloads after the close of the connections."""
 
     victim = "c"
 
 
 def main():
-    """All cases."""
+    """Runs all cases."""
     if OURS:
         PARAMETERS.extend(topology.module_parameters())
     with topology.no_autoload():

@@ -33,8 +33,8 @@ def unread(sock):
 
 
 def urgent_byte(sock):
-    """The byte that was told of. It may still be on its way, and there may be nothing else to
-    read, which is what a Python socket with a timeout would wait for."""
+    """Receives the announced urgent byte. It may still be in flight with nothing else to read, which a
+    Python socket with a timeout would wait for."""
     found = []
 
     def arrived():
@@ -59,37 +59,38 @@ def await_urgent(sock):
 
 
 class OutOfBand(Case):
-    """One urgent byte amid others, both ways, one side after the other, several times.
+    """One urgent byte amid others, from each side in turn, several times.
 
-    It is read before what is before it, as the C side does not skip one in its very place.
+    The reader takes it before the bytes in front of it, as the C side does not skip one at its
+    position.
     """
 
     rounds = 5
 
     def prepare(self, sock):
-        """Before anything is sent."""
+        """Prepares the socket."""
 
     def speak(self, sock, number):
-        """Sends 1000 bytes, the urgent one, and 500 more."""
+        """Sends 1000 octets, the urgent byte, and 500 more."""
         sock.sendall(topology.known("before%d" % number, 1000))
         equal(sock.send(b"%d" % (number % 10), socket.MSG_OOB), 1, "urgent byte sent")
         sock.sendall(topology.known("after%d" % number, 500))
         equal(sock.recv(2), b"ok", "answer")
 
     def hear(self, sock, number):
-        """Gets the urgent byte first, then the others without it."""
+        """Receives the urgent byte first, then the other octets without it."""
         await_urgent(sock)
         equal(urgent_byte(sock), b"%d" % (number % 10), "urgent byte")
         equal(receive(sock, 1000) == topology.known("before%d" % number, 1000), True, "data before")
         if OURS:
-            # The C side has skipped it with what was before it.
+            # The C side has skipped it with the octets before it.
             equal(at_mark(sock), True, "at the mark")
         equal(receive(sock, 500) == topology.known("after%d" % number, 500), True, "data after")
         equal(at_mark(sock), False, "at the mark afterwards")
         sock.sendall(b"ok")
 
     def go(self, sock, speaks):
-        """One side."""
+        """Runs one side."""
         self.prepare(sock)
         self.meet("prepared")
         for number in range(2 * self.rounds):
@@ -101,19 +102,18 @@ class OutOfBand(Case):
         self.meet("told")
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             self.go(sock, True)
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             self.go(sock, False)
 
 
 class Inline(OutOfBand):
-    """The same with SO_OOBINLINE: the byte is in its place in the stream, and reading stops before
-    it."""
+    """SO_OOBINLINE: the byte is at its position in the stream, and reads stop before it."""
 
     def prepare(self, sock):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
@@ -129,11 +129,11 @@ class Inline(OutOfBand):
 
 
 class FirstAndLast(Alike):
-    """Urgent bytes at the very beginning of the stream and at its very end, with nothing unread
-    before them. Our side hears, as the C side does not skip such a byte."""
+    """Urgent bytes at the begin and at the end of the stream, with no unread data before them. Our side
+    receives, as the C side does not skip such a byte."""
 
     def go(self, sock):
-        """One side."""
+        """Runs one side."""
         if OURS:
             self.hear(sock)
         else:
@@ -141,7 +141,7 @@ class FirstAndLast(Alike):
 
     @staticmethod
     def hear(sock):
-        """Reads each in its place."""
+        """Reads each at its position."""
         await_urgent(sock)
         equal(urgent_byte(sock), b"f", "first")
         sock.sendall(b"1")
@@ -154,7 +154,7 @@ class FirstAndLast(Alike):
 
     @staticmethod
     def speak(sock):
-        """Sends each when the one before was read."""
+        """Sends each after the one before was read."""
         equal(sock.send(b"f", socket.MSG_OOB), 1, "urgent byte sent")
         equal(receive(sock, 1), b"1", "answer")
         sock.sendall(b"mid")
@@ -163,12 +163,12 @@ class FirstAndLast(Alike):
 
 
 class AmidBulk(Case):
-    """Urgent bytes while much data goes both ways do no harm to it."""
+    """Urgent bytes during heavy traffic both ways do not disturb it."""
 
     size = 2 << 20
 
     def go(self, sock, mine, theirs):
-        """One side; urgent bytes are in line, so that the stream is known whatever was last."""
+        """Runs one side. Urgent bytes are in line, so that the content of the stream is known."""
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, 1)
         self.meet("inline")
         data = topology.known(mine, self.size)
@@ -184,12 +184,12 @@ class AmidBulk(Case):
         both_ways(sock, mine + "x", theirs + "x", 10000)
 
     def server(self, listening):
-        """Server."""
+        """Serves."""
         with self.accept(listening) as sock:
             self.go(sock, "s", "c")
 
     def client(self):
-        """Client."""
+        """Connects."""
         with self.connect() as sock:
             self.go(sock, "c", "s")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes over the wire between two sockets of ours: TCP segments with the CLC messages in them, and
-RoCE packets."""
+"""Captures the wire between two sockets of ours: TCP segments with their CLC messages, and RoCE
+packets."""
 
 import os
 import select
@@ -12,13 +12,13 @@ import messages
 import topology
 
 ETH_P_ALL = 3
-# For local experiments: tells that all before it was seen.
+# EtherType for local experiments: a frame of it marks the end of all earlier frames.
 ETH_P_MARK = 0x88b5
 ROCE_PORT = 4791
 SYN, FIN, RST, ACK = 2, 1, 4, 16
 SEND, WRITE = "send", "write"
 
-# Reliable connections: what a packet is, whether a message begins and ends with it.
+# Reliable connections: the operation of a packet, and whether it begins and ends a message.
 RC = {0x00: (SEND, True, False), 0x01: (SEND, False, False), 0x02: (SEND, False, True),
       0x04: (SEND, True, True), 0x06: (WRITE, True, False), 0x07: (WRITE, False, False),
       0x08: (WRITE, False, True), 0x0a: (WRITE, True, True), 0x11: ("ack", True, True)}
@@ -37,7 +37,7 @@ class Segment:
         self.data = bytes(tcp[head:])
 
     def is_from(self, sock):
-        """Whether that socket sent it."""
+        """Whether a socket sent the segment."""
         return self.ports[0] == sock.getsockname()[1]
 
 
@@ -68,7 +68,7 @@ class Packet:
 
 
 def parse(frame):
-    """What a frame is, or None."""
+    """Parses a frame; None if it is neither."""
     kind = struct.unpack("!H", frame[12:14])[0]
     if kind == 0x0800:
         ip = frame[14:]
@@ -89,7 +89,7 @@ def parse(frame):
 
 
 class Wire(threading.Thread):
-    """Listens at the network device of a side while it is used as a context."""
+    """Captures at the network device of a side during the block."""
 
     def __init__(self, side="a"):
         super().__init__(daemon=True)
@@ -116,7 +116,7 @@ class Wire(threading.Thread):
         self.marks.close()
 
     def flush(self):
-        """Waits until all that was sent before has been seen."""
+        """Waits until all earlier frames are captured."""
         self.marks.send(bytes(12) + struct.pack("!H", ETH_P_MARK) + bytes(46))
         if not self.marked.acquire(timeout=topology.BOUND):
             raise AssertionError("the wire is dead")
@@ -161,5 +161,5 @@ class Wire(threading.Thread):
         return found
 
     def index(self, what):
-        """When something was seen."""
+        """The position of a frame in the capture."""
         return self.seen.index(what)

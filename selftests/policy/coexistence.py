@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What lies above and beside a connection: TLS runs through it, filters see its handshake, and who is the
-client decides on the link group."""
+"""SMC-R beside other features of TCP: TLS on a connection, packet filters during its handshake, and
+roles in link groups."""
 
 import ssl
 import sys
@@ -16,7 +16,7 @@ KEY = b"a key that both have"
 
 
 def tls():
-    """A TLS session with a shared key: its handshake and its records go by RDMA."""
+    """A TLS session with a shared key sends its handshake and its records by RDMA."""
     # SEC-07, TCR-10, TST-147.
     if not hasattr(ssl.SSLContext, "set_psk_client_callback"):
         raise Skip("python has no TLS with shared keys")
@@ -87,7 +87,7 @@ def both_directions():
 
 
 class Rules:
-    """nft rules of a side, while in use."""
+    """nft rules of a side, during the block."""
 
     def __init__(self, side, hook, *rules):
         self.side = side
@@ -95,7 +95,7 @@ class Rules:
             hook, "\n".join(rules))
 
     def nft(self, *words):
-        """Runs nft there."""
+        """Runs nft on the side."""
         return command("ip", "netns", "exec", "rs-" + self.side, "nft", *words)
 
     def __enter__(self):
@@ -107,7 +107,7 @@ class Rules:
 
 
 def filter_refuses():
-    """A rule that refuses the connection refuses it, though RDMA would work."""
+    """A rule that rejects the connection rejects it, although RDMA would work."""
     # SEC-04.
     topology.netns("up")
     with topology.listener() as listening:
@@ -124,7 +124,7 @@ def filter_refuses():
 
 
 def filter_counts():
-    """Rules see the set-up of a connection and its end, and nothing of its data."""
+    """Rules count the begin and the end of a connection, and none of its data."""
     # SEC-04, SEC-05, TCR-01.
     topology.netns("up")
     with topology.listener() as listening:
@@ -147,7 +147,7 @@ def filter_counts():
 
 
 def filter_keeps_with_tcp():
-    """An administrator keeps connections where filters see them by taking the option out."""
+    """An administrator keeps connections on TCP by removing the option."""
     # SEC-04, TCP-18, FBK-03, TST-101.
     topology.netns("up")
     with topology.listener() as listening, topology.listener() as other:
@@ -165,7 +165,7 @@ def filter_keeps_with_tcp():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([tls, both_directions, filter_refuses, filter_counts, filter_keeps_with_tcp])
 

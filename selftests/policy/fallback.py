@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Connections that stay with TCP: that they work, that no byte goes by RDMA, and that both sides
-count the reason."""
+"""Checks of connections that stay with TCP: they work, send no octet by RDMA, and both sides count the
+reason."""
 
 import topology
 from ktap import equal
@@ -14,24 +14,24 @@ PREFIX = 0x03070000
 
 
 class Watch:
-    """The counters of both sides, from now on."""
+    """The counters of both sides, relative to the creation of this object."""
 
     def __init__(self):
         self.before = {side: topology.counters(side) for side in "ab"}
 
     def increase(self, side, name):
-        """By how much a counter has grown."""
+        """The increase of a counter."""
         return topology.counter(side, name) - self.before[side].get(name, 0)
 
 
 def over():
-    """No connection goes by RDMA any more. A listener may still be there."""
+    """Whether no connection uses RDMA. A listener may still exist."""
     topology.until(lambda: all(topology.counter(side, "active_conns") == 0 for side in "ab"),
                    "connections are left")
 
 
 def stays_tcp(client, server, reasons, watch):
-    """The connection is TCP, counted with these reasons (client, server; None: is not known
+    """Fails unless the connection uses TCP, counted with these reasons (client, server; None: unknown
     there)."""
     expect_tcp(client, server)
     for side, sock, reason in zip("ab", (client, server), reasons):
@@ -48,7 +48,7 @@ def stays_tcp(client, server, reasons, watch):
 
 
 def goes_by_rdma(client, server):
-    """The connection is SMC and carries data."""
+    """Fails unless the connection uses RDMA and carries data."""
     expect_smc(client, server)
     exchange(client, server)
     client.close()

@@ -15,7 +15,7 @@ from messages import ACCEPT, CONFIRM, PROPOSAL
 from netdevs import add_rdma, connect, ip
 from topology import await_gid, command
 
-# Each side's two addresses beyond the router, and those of the router's ends.
+# The two addresses of each side behind the router, and those of the router.
 FAR = {"a": ("10.9.1.1", "fd09:1::1"), "b": ("10.9.2.2", "fd09:2::2")}
 NEAR = {"a": ("10.9.1.254", "fd09:1::fe"), "b": ("10.9.2.254", "fd09:2::fe")}
 FAMILIES = socket.AF_INET, socket.AF_INET6
@@ -23,7 +23,7 @@ FAMILIES = socket.AF_INET, socket.AF_INET6
 
 @contextlib.contextmanager
 def router():
-    """A router is between both sides, which have RDMA devices."""
+    """Makes a router between both sides, which have RDMA devices."""
     topology.netns("up", NO_RDMA="a b")
     command("ip", "netns", "add", "rs-r")
     try:
@@ -51,7 +51,7 @@ def router():
 
 
 def is_version_2(wire, client, direct):
-    """How the connection was agreed: version 2, with a gateway on the way or without one."""
+    """Fails unless the handshake used version 2, with a gateway or without one."""
     said = [message for _, message in wire.clc(client)]
     equal([message["type"] for message in said], [PROPOSAL, ACCEPT, CONFIRM], "CLC messages")
     for message in said[1:]:
@@ -77,7 +77,7 @@ def agree(source, host, family, direct):
 
 
 def in_one_subnet():
-    """Nothing is between the hosts."""
+    """Both hosts are in one subnet."""
     for family, (source, host) in zip(FAMILIES, (("10.9.0.1", "10.9.0.2"), ("fd09::1", "fd09::2"))):
         topology.netns("up")
         topology.name_both()
@@ -85,7 +85,7 @@ def in_one_subnet():
 
 
 def through_a_router():
-    """The other host is in another subnet: only version 2 can do that."""
+    """The other host is in another subnet, which only version 2 supports."""
     for number, family in enumerate(FAMILIES):
         with router():
             topology.name_both()
@@ -93,7 +93,7 @@ def through_a_router():
 
 
 def through_a_router_without_a_name():
-    """Version 1 cannot."""
+    """Version 1 does not work through a router."""
     # CLC-124, CLC-126.
     with router():
         for number, family in enumerate(FAMILIES):
@@ -102,7 +102,7 @@ def through_a_router_without_a_name():
 
 
 def both_families_at_once():
-    """The two addresses of a port are two link groups."""
+    """The two addresses of a port give two link groups."""
     with router():
         topology.name_both()
         pairs = [connect(FAR["a"][number], FAR["b"][number], family)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""IPsec: connections that a policy protects, of the socket or of the namespace, stay with TCP; others are
-not affected."""
+"""IPsec: connections that a policy of the socket or the namespace protects stay with TCP. Other
+connections are not affected."""
 
 import socket
 import struct
@@ -23,7 +23,7 @@ FAMILIES = {socket.AF_INET: ("10.9.0.1", "10.9.0.2"), socket.AF_INET6: ("fd09::1
 
 
 def set_policy(sock, family, direction=POLICY_OUT):
-    """A policy of the socket: ESP where there are keys, so that it works without."""
+    """Sets a policy of the socket: optional ESP, so that connections without keys work."""
     selector = struct.pack("=16s16sHHHHHBBB3xiI", b"", b"", 0, 0, 0, 0, family, 0, 0, 0, 0, 0)
     forever = struct.pack("=8Q", *[2 ** 64 - 1] * 4, 0, 0, 0, 0)
     info = selector + forever + bytes(32) + struct.pack("=IIBBBB4x", 0, 0, direction, 0, 0, 0)
@@ -36,7 +36,7 @@ def set_policy(sock, family, direction=POLICY_OUT):
 
 
 def add_keys(hosts, ways):
-    """Security associations, in both namespaces, for these ways of (0 to 1) and (1 to 0)."""
+    """Adds security associations to both namespaces, for these directions of (0 to 1) and (1 to 0)."""
     for side in "ab":
         for number, way in enumerate(ways):
             command("ip", "-n", "rs-" + side, "xfrm", "state", "add", "src", hosts[way[0]],
@@ -45,7 +45,7 @@ def add_keys(hosts, ways):
 
 
 def add_policy(side, hosts, way, direction, level="required", port=0):
-    """A policy of a namespace."""
+    """Adds a policy of a namespace."""
     words = ["ip", "-n", "rs-" + side, "xfrm", "policy", "add", "src", hosts[way[0]], "dst",
              hosts[way[1]], "proto", "tcp"]
     if port:
@@ -54,7 +54,7 @@ def add_policy(side, hosts, way, direction, level="required", port=0):
 
 
 def policy_of_the_client(family):
-    """The client does not offer SMC."""
+    """A policy of the client's socket: the client does not offer SMC."""
     # TCP-22, SEC-06, FBK-01, TST-145.
     topology.netns("up")
     watch = Watch()
@@ -68,7 +68,7 @@ def policy_of_the_client(family):
 
 
 def policy_of_the_listener(family):
-    """What it accepts inherits the policy: the server declines."""
+    """Accepted sockets inherit the listener's policy: the server declines."""
     # SEC-06, TST-145.
     topology.netns("up")
     watch = Watch()
@@ -82,7 +82,7 @@ def policy_of_the_listener(family):
 
 
 def policies_of_the_namespaces(family):
-    """Both sides protect all TCP between the two hosts: nothing is offered, and ESP carries it."""
+    """Both sides protect all TCP between the hosts: no side offers SMC, and ESP carries the data."""
     # TCP-22, SEC-06, FBK-01, TST-145.
     hosts = FAMILIES[family]
     topology.netns("up")
@@ -97,7 +97,7 @@ def policies_of_the_namespaces(family):
 
 
 def policy_of_one_namespace(family):
-    """Only what the server sends is protected: the server declines."""
+    """A policy protects only what the server sends: the server declines."""
     # SEC-06, TST-145.
     hosts = FAMILIES[family]
     topology.netns("up")
@@ -108,7 +108,7 @@ def policy_of_one_namespace(family):
 
 
 def policy_for_one_port(family):
-    """The rest of the connections between the hosts goes by RDMA."""
+    """A policy for one port leaves other connections to RDMA."""
     # SEC-06.
     hosts = FAMILIES[family]
     topology.netns("up")
@@ -127,7 +127,7 @@ def policy_for_one_port(family):
 
 
 def policy_without_effect(family):
-    """Protection that is optional, and for which there are no keys, is none."""
+    """An optional policy without keys protects nothing, so the connection uses RDMA."""
     hosts = FAMILIES[family]
     topology.netns("up")
     add_policy("a", hosts, (0, 1), "out", level="use")
@@ -135,7 +135,7 @@ def policy_without_effect(family):
 
 
 def keys_that_come_later(family):
-    """While there are no keys the SYN does not leave; when there are, it has no option."""
+    """The SYN waits for the keys, and then has no option."""
     # TCP-22, SEC-06.
     hosts = FAMILIES[family]
     topology.netns("up")
@@ -156,7 +156,7 @@ def keys_that_come_later(family):
 
 
 def main():
-    """All tests for both versions of IP."""
+    """Runs all tests for both versions of IP."""
     topology.need_module()
     topology.netns("up")
     text = command("ip", "-n", "rs-a", "xfrm", "policy", check=False)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Connections of a host with itself: whatever address it has, they leave by lo, and an RDMA device on
-lo serves them."""
+"""Connections of a host with itself leave by lo, whatever their address, and use an RDMA device on
+lo."""
 
 import pathlib
 import socket
@@ -15,13 +15,13 @@ from netdevs import ip
 from topology import await_gid, command, exchange
 
 DEVICE = "rs_lo"
-# Two addresses on the wire, one of which also the RDMA device of the wire has.
+# Two addresses of the wire; the RDMA device of the wire has one of them too.
 OWN = {socket.AF_INET: ("10.9.0.1", "192.0.2.9"), socket.AF_INET6: ("fd09::1", "fd02::9")}
 LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
 
 
 def host(device=True):
-    """A host with several addresses, and a device on lo."""
+    """Makes a host with several addresses, and a device on lo."""
     command("rdma", "link", "delete", DEVICE, check=False)
     topology.netns("up")
     ip("a", "address", "add", "192.0.2.9/24", "dev", "va")
@@ -34,7 +34,7 @@ def host(device=True):
 
 
 def connect(family, source, target, spoken=None):
-    """A connection within the host; `spoken` is how the client writes the address."""
+    """A connection within the host. `spoken` is the client's notation of the address."""
     listening = topology.new_socket("a", family)
     listening.bind((target, 0))
     listening.listen(4)
@@ -51,7 +51,7 @@ def connect(family, source, target, spoken=None):
 
 
 def goes_by_lo(client, server):
-    """Both ends go by RDMA over the device on lo, and so do the data."""
+    """Fails unless both ends use the device on lo, for their data too."""
     before = topology.counter("a", "tx_bytes")
     equal((topology.mode("a", client)[0], topology.mode("a", server)[0]), ("smc", "smc"), "modes")
     exchange(client, server, 100000)
@@ -65,7 +65,7 @@ def goes_by_lo(client, server):
 
 
 def all_ways():
-    """Every pair of own addresses, of both protocols."""
+    """Connects every pair of own addresses, of both protocols."""
     for family, own in OWN.items():
         for source in own + (LOOPBACK[family],):
             for target in own + (LOOPBACK[family],):
@@ -73,13 +73,13 @@ def all_ways():
 
 
 def version_1():
-    """In version 1 all addresses of a host are in the network of its loopback device."""
+    """Version 1: all addresses of a host are in the network of its loopback device."""
     host()
     all_ways()
 
 
 def version_2():
-    """The same with an enterprise identifier."""
+    """Version 2: connections with an enterprise identifier."""
     host()
     with topology.inside("a"):
         pathlib.Path("/proc/net/rdma_sock/ueids").write_text("LAB.ONE", encoding="ascii")
@@ -94,7 +94,7 @@ def mapped_address():
 
 
 def no_device_on_lo():
-    """A device on the wire is no way to the host itself."""
+    """A device on the wire does not serve connections within the host."""
     host(device=False)
     client, server = connect(socket.AF_INET, *OWN[socket.AF_INET])
     equal(topology.mode("a", client), ("tcp", NO_DEVICE), "client")
@@ -102,7 +102,7 @@ def no_device_on_lo():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     try:
         return ktap.run([version_1, version_2, mapped_address, no_device_on_lo])

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""RDMA devices and network namespaces: shared by all, the default, or each in one namespace only."""
+"""The modes of RDMA devices and network namespaces: shared by all (the default), or exclusive to one
+namespace."""
 
 import atexit
 import os
@@ -15,7 +16,7 @@ from topology import command, pair
 
 
 def mode(word):
-    """Sets the mode; there must be no namespace."""
+    """Sets the mode, which needs the absence of namespaces."""
     topology.netns("down")
     topology.until(lambda: not [name for name in os.listdir("/sys/class/infiniband")
                                 if name.startswith("rs_")], "devices are left")
@@ -24,12 +25,12 @@ def mode(word):
     def works():
         done[:] = [command("rdma", "system", "set", "netns", word, check=False)]
         return done[0] == ""
-    # A namespace that was deleted goes a little later.
+    # A deleted namespace disappears with a delay.
     topology.until(works, "mode %s" % word)
 
 
 def give(side):
-    """The device of a side goes to the namespace of that side, with its addresses."""
+    """Moves the device of a side to its namespace, with its addresses."""
     command("rdma", "dev", "set", "rs_" + side, "netns", "rs-" + side)
     number = 1 if side == "a" else 2
     gid = topology.gid_text("10.9.0.%d" % number)
@@ -44,19 +45,19 @@ def give(side):
 
 
 def devices(side):
-    """What a side can use."""
+    """The devices that a side may use."""
     return [line["dev"] for line in topology.records(side, "devices")]
 
 
 def shared():
-    """All namespaces may use a device; the one its network device is in does."""
+    """Shared: all namespaces may use a device; that of its network device does."""
     topology.netns("up")
     equal(devices("a"), ["rs_a"], "devices of a")
     goes_by_rdma(*pair())
 
 
 def exclusive_without_devices():
-    """The devices are in the namespace where they were made: nobody else may use them."""
+    """Exclusive: only the namespace in which the devices were made may use them."""
     mode("exclusive")
     try:
         topology.netns("up")
@@ -69,7 +70,7 @@ def exclusive_without_devices():
 
 
 def exclusive_with_devices():
-    """A device works in the namespace it was given to."""
+    """A device works in the namespace to which it was moved."""
     mode("exclusive")
     try:
         topology.netns("up")
@@ -82,7 +83,7 @@ def exclusive_with_devices():
 
 
 def exclusive_with_one_device():
-    """The server has none: it does not answer the option."""
+    """A server without a device does not answer the option."""
     mode("exclusive")
     try:
         topology.netns("up")
@@ -95,13 +96,13 @@ def exclusive_with_one_device():
 
 
 def shared_again():
-    """Back in the first mode all is as before."""
+    """Shared again: connections work as before."""
     topology.netns("up")
     goes_by_rdma(*pair())
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     if "netns" not in command("rdma", "system", "show", check=False):
         ktap.skip_all("rdma has no modes")

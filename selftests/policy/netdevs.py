@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Which RDMA device serves a connection when there is a VLAN or a bond between the address and the
-hardware; and which subnets are one."""
+"""The choice of the RDMA device for a connection with a VLAN or a bond between address and hardware,
+and the comparison of subnets."""
 
 import contextlib
 import socket
@@ -17,7 +17,7 @@ from topology import all_gone, await_gid, command, exchange, expect_smc, gid_tex
 
 
 def ip(side, *words, check=True):
-    """The ip command in a namespace."""
+    """Runs the ip command in a namespace."""
     return command("ip", "-n", "rs-" + side, *words, check=check)
 
 
@@ -38,7 +38,7 @@ def connect(source, host, family=socket.AF_INET):
 
 
 def add_vlan(number):
-    """VLAN devices on both sides with addresses."""
+    """Makes VLAN devices with addresses on both sides."""
     for side, host in (("a", 1), ("b", 2)):
         name = "v%s.%d" % (side, number)
         ip(side, "link", "add", "link", "v" + side, "name", name, "type", "vlan", "id", str(number))
@@ -50,8 +50,8 @@ def add_vlan(number):
 
 
 def vlans():
-    """Each VLAN has a link group of its own, made by a first contact of its own; all that belongs to a
-    connection stays in its VLAN."""
+    """Each VLAN has a link group of its own by a first contact of its own. All frames of a connection
+    stay in its VLAN."""
     # LGR-02, LGR-03, LGR-24, LNK-01, GEN-06, SEC-01, SEC-02, SEC-03, RDV-01, TST-146.
     topology.netns("up")
     for number in (5, 6):
@@ -63,7 +63,7 @@ def vlans():
     equal(len({line["lgr"] for line in topology.records("a", "conns") if "lgr" in line}), 3, "groups")
     equal(topology.counter("a", "link_groups"), 3, "link groups of a")
     equal(topology.counter("b", "link_groups"), 3, "link groups of b")
-    # A second connection in each finds the group.
+    # A second connection in each VLAN joins its group.
     more = [pair(), connect("10.5.5.1", "10.5.5.2"), connect("10.5.6.1", "10.5.6.2")]
     for both in more:
         expect_smc(*both)
@@ -74,13 +74,13 @@ def vlans():
 
 
 def vlan_carries_its_data():
-    """What a connection in a VLAN moves by RDMA is seen in that VLAN and nowhere else."""
+    """RDMA frames of a connection in a VLAN are seen in that VLAN and nowhere else."""
     # SEC-02, GEN-06.
     topology.netns("up")
     add_vlan(5)
 
     def octets(name):
-        """Sent by a network device."""
+        """The number of octets that a network device has sent."""
         return int(command("ip", "netns", "exec", "rs-a", "cat",
                            "/sys/class/net/%s/statistics/tx_bytes" % name))
     client, server = connect("10.5.5.1", "10.5.5.2")
@@ -94,7 +94,7 @@ def vlan_carries_its_data():
 
 
 def vlan_ipv6():
-    """The same with the addresses of IPv6."""
+    """VLANs with IPv6 addresses."""
     # LGR-24, SEC-02.
     topology.netns("up")
     add_vlan(7)
@@ -102,7 +102,7 @@ def vlan_ipv6():
 
 
 def vlan_of_one_side_only():
-    """A VLAN whose other side has no RDMA there is TCP."""
+    """A connection in a VLAN whose other side has no RDMA device uses TCP."""
     topology.netns("up", NO_RDMA="b")
     for side, host in (("a", 1), ("b", 2)):
         name = "v%s.5" % side
@@ -116,7 +116,7 @@ def vlan_of_one_side_only():
 
 @contextlib.contextmanager
 def upper(kind, *options):
-    """Both sides have that device above their end of the wire, with the addresses; RDMA comes later."""
+    """Makes a device above each end of the wire, with the addresses. RDMA devices come later."""
     topology.netns("up", NO_RDMA="a b")
     for side, host in (("a", 1), ("b", 2)):
         made = ip(side, "link", "add", "up" + side, "type", kind, *options, check=False)
@@ -133,7 +133,7 @@ def upper(kind, *options):
 
 
 def add_rdma(side, netdev, address):
-    """An RDMA device on a network device of that side."""
+    """Adds an RDMA device on a network device of a side."""
     command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type", "rxe",
             "netdev", netdev)
     await_gid("rs_" + side, address)
@@ -145,7 +145,7 @@ def device_of(side):
 
 
 def bond():
-    """An RDMA device of the bond itself, as network cards that bond in hardware have it."""
+    """Adds an RDMA device of the bond itself, as network cards with bonds in hardware have it."""
     with upper("bond", "mode", "active-backup", "miimon", "100"):
         for side, host in (("a", 1), ("b", 2)):
             add_rdma(side, "up" + side, "10.9.0.%d" % host)
@@ -160,12 +160,12 @@ def bond():
 
 
 def device_below_a_bond():
-    """An RDMA device of the active link below a bond serves the bond's addresses."""
+    """An RDMA device of the active port of a bond serves the bond's addresses."""
     with upper("bond", "mode", "active-backup", "miimon", "100"):
         for side, host in (("a", 1), ("b", 2)):
             add_rdma(side, "v" + side, "10.9.0.%d" % host)
-        # Soft-RoCE sends by the route of the device below, which has none: what is seen here is that
-        # the device is chosen, and that a link that cannot be confirmed ends in TCP.
+        # Soft-RoCE sends by the route of the port, which has none. The test shows that the device
+        # is chosen, and that a failed CONFIRM LINK falls back to TCP.
         with Wire() as wire:
             client, server = pair()
             kinds = [message["type"] for _, message in wire.clc(client)][:3]
@@ -177,7 +177,7 @@ def device_below_a_bond():
 
 
 def vlan_on_a_bond():
-    """The VLAN above a bond counts like one above hardware."""
+    """A VLAN above a bond works as one above hardware."""
     # LGR-24, SEC-02.
     with upper("bond", "mode", "active-backup", "miimon", "100"):
         for side, host in (("a", 1), ("b", 2)):
@@ -198,8 +198,8 @@ def vlan_on_a_bond():
 
 
 def address_of_another_device():
-    """A connection from an address that is not one of the outgoing device: there is no subnet to
-    compare, so that the client declines."""
+    """A source address of another device than the outgoing one has no subnet to compare, so the client
+    declines."""
     # CLC-124.
     topology.netns("up")
     ip("a", "address", "add", "10.4.0.1/32", "dev", "lo")
@@ -209,7 +209,7 @@ def address_of_another_device():
 
 
 def masks_that_differ():
-    """One network number with two lengths is two subnets."""
+    """A network number with two prefix lengths is two subnets."""
     # CLC-126, TST-103.
     topology.netns("up")
     ip("b", "address", "delete", "10.9.0.2/24", "dev", "vb")
@@ -219,7 +219,7 @@ def masks_that_differ():
 
 
 def several_prefixes():
-    """Of several prefixes one in common is enough, wherever it stands; none is not."""
+    """One common prefix of several is enough, at any position; without one the server declines."""
     # CLC-112, CLC-127, TST-103.
     topology.netns("up")
     for number in range(2, 8):
@@ -235,7 +235,7 @@ def several_prefixes():
 
 
 def two_devices_of_a_host():
-    """What the server offers belongs to the subnet of the connection, though it has another RDMA
+    """The server offers an address in the subnet of the connection, although it has another RDMA
     device."""
     # CLC-125, CLC-128.
     topology.netns("up")
@@ -265,7 +265,7 @@ def two_devices_of_a_host():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([vlans, vlan_carries_its_data, vlan_ipv6, vlan_of_one_side_only, bond,
                      device_below_a_bond, vlan_on_a_bond, address_of_another_device,

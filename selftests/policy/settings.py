@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The files of /proc/sys/net/smc: their names and limits, that each network namespace has its own, and
-what they change."""
+"""The files of /proc/sys/net/smc: names, limits, values per network namespace, and effects."""
 
 import errno
 import fcntl
@@ -34,19 +33,19 @@ RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483
 
 
 def read(side, name):
-    """A value as that side has it."""
+    """Reads a value of a side."""
     with topology.inside(side):
         return int((FOLDER / name).read_text(encoding="ascii"))
 
 
 def write(side, name, value):
-    """Sets a value at that side."""
+    """Sets a value of a side."""
     with topology.inside(side):
         (FOLDER / name).write_text("%d\n" % value, encoding="ascii")
 
 
 def defaults():
-    """A new namespace has the C implementation's values."""
+    """A new namespace has the values of the C implementation."""
     topology.netns("up")
     for side in "ab":
         for name, value in DEFAULTS.items():
@@ -54,7 +53,7 @@ def defaults():
 
 
 def limits():
-    """What is out of range is refused and changes nothing."""
+    """A value out of range is refused and changes nothing."""
     topology.netns("up")
     for name, (low, high) in RANGES.items():
         for value in (low - 1, high + 1, -2147483648):
@@ -66,7 +65,7 @@ def limits():
 
 
 def namespaces_have_their_own():
-    """Neither the other side nor a namespace made afterwards sees a change."""
+    """A change is visible neither on the other side nor in a later namespace."""
     topology.netns("up")
     for name in DEFAULTS:
         write("a", name, RANGES[name][0])
@@ -81,7 +80,7 @@ def namespaces_have_their_own():
 
 
 def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
-    """A connection takes as much as its send buffer and the peer's element hold, exactly."""
+    """A connection holds exactly the sizes of its send buffer and of the peer's element."""
     topology.netns("up")
     write("a", "wmem", wmem)
     write("b", "rmem", rmem)
@@ -100,10 +99,10 @@ def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
 
 
 def takes(client, server, want):
-    """The connection takes so much, and nothing more."""
+    """Fails unless the connection takes `size` octets and no more."""
     expect_smc(client, server)
-    # A writer that blocks is woken when a third of its buffer is free, as with TCP; that may be more
-    # than the element takes. One that does not block finds every octet.
+    # A blocked writer is woken when a third of its buffer is free, as with TCP, which may be more
+    # than the element takes. A non-blocking writer finds every octet.
     client.setblocking(False)
     left = [want]
 
@@ -121,8 +120,8 @@ def takes(client, server, want):
 
 
 def many_share():
-    """The more connections a link group has, the less each gets that comes next, unless it has said
-    how much it wants, or the administrator does not want that."""
+    """New connections get smaller buffers the more connections the link group has, unless the program
+    or the administrator has set the size."""
     topology.netns("up")
     whole = DEFAULTS["wmem"]
     ends = []
@@ -154,18 +153,18 @@ def buffer_sizes():
 
 
 def sizes_of_the_socket_come_first():
-    """SO_SNDBUF and SO_RCVBUF win."""
+    """SO_SNDBUF and SO_RCVBUF override wmem and rmem."""
     # API-04, TST-144.
     buffers(16384, 16384, sndbuf=65536, rcvbuf=131072)
 
 
 def posts_of(side):
-    """Chains posted on the links of a side."""
+    """The number of chains posted on the links of a side."""
     return sum(int(line.get("posts", 0)) for line in topology.records(side, "links"))
 
 
 def idle_links_are_tested():
-    """Each side tests a link after its own time of silence, and answers the other's tests."""
+    """Each side tests an idle link after its own time, and answers the tests of the other side."""
     # KAL-02, KAL-03, TST-138.
     topology.netns("up")
     write("a", "smcr_testlink_time", 1)
@@ -173,7 +172,7 @@ def idle_links_are_tested():
     client, server = pair()
     expect_smc(client, server)
     before = posts_of("a"), posts_of("b")
-    # Requests of a, and b's answers.
+    # Requests of a, and answers of b.
     topology.until(lambda: posts_of("a") >= before[0] + 2, "tests by a")
     topology.until(lambda: posts_of("b") >= before[1] + 2, "answers by b")
     expect_smc(client, server)
@@ -183,7 +182,7 @@ def idle_links_are_tested():
 
 
 def groups_hold_so_many_connections():
-    """A server puts further connections into another link group."""
+    """A server adds further connections to another link group."""
     topology.netns("up")
     write("b", "smcr_max_conns_per_lgr", 16)
     ends = [pair() for _ in range(20)]
@@ -198,7 +197,7 @@ def groups_hold_so_many_connections():
 
 
 def links_carry_so_many_messages():
-    """A new link has the slots that were set, and connections get along with few."""
+    """A new link has the configured number of slots, and connections work with few."""
     topology.netns("up")
     write("a", "smcr_max_send_wr", 2)
     write("b", "smcr_max_send_wr", 4)
@@ -221,8 +220,8 @@ def links_carry_so_many_messages():
 
 
 def fewest_messages_do():
-    """With the least number of messages on a link, those of connections that take turns do not wait for
-    each other longer than the device takes."""
+    """With the least number of messages, connections that take turns wait for each other no longer than
+    the device takes."""
     topology.netns("up")
     for side in "ab":
         write(side, "smcr_max_send_wr", 2)
@@ -245,7 +244,8 @@ def fewest_messages_do():
 
 
 def small_data_waits_or_not():
-    """With 0 each piece of data goes by itself; otherwise pieces may wait for the one before."""
+    """With 0 each write is sent at once; otherwise a write may wait for the completion of the one
+    before."""
     # WIN-09, WIN-10, TST-137.
     count = 200
     for size in (0, 65536):
@@ -257,7 +257,7 @@ def small_data_waits_or_not():
         for _ in range(count):
             client.send(b"0123456789")
             if size == 0:
-                # Nothing of it is left to wait with the next.
+                # No data remain that could wait with the next write.
                 topology.until(lambda: outq_unsent(client) == 0, "data wait")
         equal(len(topology.receive(server, 10 * count)), 10 * count, "received")
         increase = topology.counter("a", "tx_writes") - before
@@ -274,7 +274,7 @@ def outq_unsent(sock):
 
 
 def gone_with_the_module():
-    """Unloading takes the files away, loading brings them back with their defaults."""
+    """Unloading removes the files, and loading creates them with their defaults."""
     file = topology.module_file()
     if file is None:
         raise ktap.Skip("the module's file is not here")
@@ -292,7 +292,7 @@ def gone_with_the_module():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
                      sizes_of_the_socket_come_first, many_share, idle_links_are_tested,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Connections whose segments are signed, or that are put together from parts, stay with TCP."""
+"""Connections with signed segments, and repaired ones (TCP_REPAIR), stay with TCP."""
 
 import errno
 import socket
@@ -40,7 +40,7 @@ def ao_key(family, host):
 
 
 def set_key(sock, option, key):
-    """Sets a key, if the kernel knows such keys."""
+    """Sets a key; skips the test if the kernel does not support such keys."""
     try:
         sock.setsockopt(socket.IPPROTO_TCP, option, key)
     except OSError as error:
@@ -50,7 +50,7 @@ def set_key(sock, option, key):
 
 
 def signed(family, option, make):
-    """Both sides sign: nothing is offered, and other connections are not affected."""
+    """Both sides sign: no side offers SMC, and other connections are not affected."""
     topology.netns("up")
     watch = Watch()
     with topology.listener("b", family) as listening:
@@ -90,7 +90,7 @@ def ao_ipv6():
 
 
 def repaired():
-    """A connection that is put together from parts has no handshake in which to agree."""
+    """A repaired connection has no handshake in which to agree."""
     topology.netns("up")
     watch = Watch()
     with topology.listener("b") as listening:
@@ -107,7 +107,7 @@ def repaired():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([md5_ipv4, md5_ipv6, ao_ipv4, ao_ipv6, repaired])
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What two sides of ours say to each other, seen on the wire: that it is what the standard says, in the
-order it says, and that nothing else is there."""
+"""Two sides of ours on the wire: their messages are those of the standard, in its order, and there are
+no others."""
 
 import socket
 import sys
@@ -18,7 +18,7 @@ OPTION = bytes.fromhex("fe06e2d4c3d9")
 
 
 def is_true(value, what):
-    """Fails unless it is."""
+    """Fails unless the value is true."""
     if not value:
         raise AssertionError(what)
 
@@ -29,15 +29,15 @@ def address(family, host):
 
 
 def sequence(wire, client):
-    """The kinds of CLC messages of a connection, and Proposal, Accept and Confirm."""
+    """The types of the CLC messages of a connection, and Proposal, Accept and Confirm."""
     found = wire.clc(client)
     equal([message["type"] for _, message in found], [PROPOSAL, ACCEPT, CONFIRM], "CLC messages")
     return found
 
 
 def first_contact(family):
-    """The first connection between two stacks: TCP with the option, CLC, then the link is confirmed,
-    then data."""
+    """The first connection of two hosts: TCP with the option, CLC, the confirmation of the link, then
+    data."""
     # GEN-01, GEN-03, TCP-10, TCP-11, TCP-16, TCP-19, CLC-01, RDV-02, RDV-03, RDV-07, LLF-01,
     # LLC-01, LLC-03, LNK-05, LNK-06, LNK-07, LNK-09, LNK-10, RMB-21, TST-008.
     topology.netns("up")
@@ -61,16 +61,16 @@ def first_contact(family):
     equal(accept["first"], 1, "first contact flag")
     packets = [what for what in seen if hasattr(what, "qpn")]
 
-    # Reliable connections between the two queue pairs of the CLC messages and nothing else.
+    # Reliable connections between the two queue pairs of the CLC messages, and no others.
     ends = {hosts["a"]: (accept["qpn"], accept["mac"]), hosts["b"]: (confirm["qpn"], confirm["mac"])}
     for packet in packets:
         is_true(packet.kind in (SEND, WRITE, "ack"), "opcode %#x" % packet.opcode)
         equal((packet.qpn, int.from_bytes(packet.mac, "big")), ends[packet.source], "destination")
-    # Numbered from what the messages say.
+    # Packet numbers start at those of the messages.
     for host, psn in ((hosts["b"], accept["psn"]), (hosts["a"], confirm["psn"])):
         first = next(packet for packet in packets if packet.source == host and packet.kind == SEND)
         equal(first.psn, psn, "first packet")
-    # Nothing by RDMA before the Confirm has left.
+    # No RDMA before the Confirm.
     is_true(seen.index(packets[0]) > seen.index(confirm_at), "RDMA before Confirm")
 
     sends = [packet for packet in packets if packet.kind == SEND]
@@ -88,7 +88,7 @@ def first_contact(family):
             equal(message[name], end[name], name)
     equal(reply["number"], request["number"], "number of the link")
     is_true(request["number"] != 0, "the link has number 0")
-    # No data before the link was confirmed.
+    # No data before the confirmation of the link.
     writes = [packet for packet in packets if packet.kind == WRITE]
     is_true(seen.index(writes[0]) > seen.index(sends[1]), "data before CONFIRM LINK")
     equal(proposal["peer"] != accept["peer"], True, "both have one peer ID")
@@ -96,8 +96,8 @@ def first_contact(family):
 
 
 def data_path(family):
-    """Each message that tells of data follows the data on the same queue pair, which go where the CLC
-    messages said and carry no immediate value."""
+    """Each CDC message follows its data on the same queue pair. The data are written to the address of
+    the CLC messages, without immediate data."""
     # GEN-08, CDC-04, CDC-30, CDC-31, CDC-32, CDC-33, RMB-09, RMB-10, CLC-208, CLC-307, TST-001.
     topology.netns("up")
     hosts = {side: address(family, topology.HOSTS[family][side]) for side in "ab"}
@@ -120,7 +120,7 @@ def data_path(family):
     place, left = None, 0
     numbers = set()
     for packet in to_server:
-        # Sent again, as nothing was heard of it.
+        # A retransmission for lack of an acknowledgment.
         if packet.psn in numbers:
             continue
         numbers.add(packet.psn)
@@ -150,7 +150,8 @@ def data_path(family):
 
 
 def tcp_rests(family):
-    """While data go by RDMA, not one octet goes by TCP and its numbers stand still, up to the FINs."""
+    """While data use RDMA, TCP sends no octet and its sequence numbers do not change, up to the
+    FINs."""
     # GEN-07, TCR-01, TCR-04, TCR-05, CLS-15, SEC-05, TST-153.
     topology.netns("up")
     with Wire() as wire:
@@ -176,7 +177,7 @@ def tcp_rests(family):
         if what.flags & FIN:
             equal((what.seq if what.ports == confirm_at.ports else what.ack) - end & 0xffffffff <= 1,
                   True, "number of FIN")
-    # SMC-R says goodbye first.
+    # SMC-R closes before TCP.
     fin = next(what for what in after if hasattr(what, "flags") and what.flags & FIN)
     closing = next(what for what in after if hasattr(what, "qpn") and what.is_cdc() and
                    read_cdc(what.data)["state_flags"] & CLOSED)
@@ -184,7 +185,7 @@ def tcp_rests(family):
 
 
 def subsequent_contact(family):
-    """The second connection: the same Proposal, no new link, and no LLC message at all."""
+    """The second connection: the same Proposal, no new link, and no LLC message."""
     # CLC-122, TCP-20, RDV-20, RDV-21, RDV-25, RDV-29, CLC-222, CLC-323, LGR-18, TST-114.
     topology.netns("up")
     with Wire() as wire:
@@ -195,7 +196,7 @@ def subsequent_contact(family):
         start = len(wire.seen)
         two = pair(family)
         expect_smc(*two)
-        # The server speaks first.
+        # The server writes first.
         two[1].sendall(b"hello")
         equal(topology.receive(two[0], 5), b"hello", "data")
         wire.flush()
@@ -216,9 +217,8 @@ def subsequent_contact(family):
 
 
 def new_buffers(family):
-    """A buffer that is not known yet is confirmed before a CLC message names it."""
-    # CLC-226.
-    # RDV-22, RDV-23, RDV-30, LLF-60, TST-013.
+    """A new buffer is confirmed before a CLC message names it."""
+    # CLC-226. RDV-22, RDV-23, RDV-30, LLF-60, TST-013.
     topology.netns("up")
     with Wire() as wire:
         pairs = []
@@ -257,7 +257,7 @@ def new_buffers(family):
 
 
 def keepalives(family):
-    """TCP's keepalives go on, are answered, and do not disturb the stream."""
+    """TCP's keepalives are sent and answered, and do not disturb the stream."""
     # TCR-02, KAL-06, KAL-08, TST-139.
     topology.netns("up")
     with Wire() as wire:
@@ -270,7 +270,7 @@ def keepalives(family):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
         def answered(sock):
-            """Whether a probe of that end was acknowledged."""
+            """Whether a probe of an end was acknowledged."""
             found = [what for what in wire.seen[start:] if hasattr(what, "flags")]
             return any(probe.is_from(sock) and not answer.is_from(sock) and answer.flags == ACK
                        and probe.flags == ACK and answer.ack == probe.seq + 1 & 0xffffffff
@@ -285,8 +285,8 @@ def keepalives(family):
 
 
 def identity(family):
-    """A stack has one peer ID, whatever device it uses, made of a MAC of one of its devices; another
-    namespace has another."""
+    """A host has one peer ID for all its devices, with the MAC of one of them. Another namespace has
+    another one."""
     # CLC-12, CLC-13, CLC-14, CLC-15, CLC-20, CLC-21, LNK-04, TST-154.
     topology.netns("up")
     with Wire() as wire:
@@ -301,7 +301,7 @@ def identity(family):
         mac = bytes.fromhex(text.strip().replace(":", ""))
         equal(message.raw("peer")[2:], mac, "MAC of the peer ID of " + side)
     first = confirm.raw("peer"), accept.raw("peer")
-    # The same stacks with other devices and other addresses.
+    # The same hosts with other devices and other addresses.
     for side in "ab":
         topology.command("rdma", "link", "delete", "rs_" + side)
         topology.command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "down")
@@ -321,7 +321,7 @@ def identity(family):
         all_gone()
     equal((confirm.raw("peer"), accept.raw("peer")), first, "peer IDs with other devices")
     equal(confirm["mac"], 0x02000000000a, "MAC of the link")
-    # New stacks.
+    # New hosts.
     topology.netns("up")
     with Wire() as wire:
         client, server = pair(family)
@@ -351,7 +351,7 @@ def proposal_reserves_nothing(family):
 
 
 def main():
-    """All tests for both versions of IP."""
+    """Runs all tests for both versions of IP."""
     topology.need_module()
     tests = []
     for family, version in ((socket.AF_INET, "ipv4"), (socket.AF_INET6, "ipv6")):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""RDMA devices and links that go away under connections: every call ends in time, and new connections
-find another way, by TCP or by the device that came back."""
+"""RDMA devices and links go away under connections: every call ends in time, and new connections use
+TCP or the returned device."""
 
 import errno
 import socket
@@ -13,12 +13,12 @@ import topology
 from ktap import equal
 from topology import Child, all_gone, command, error_of, exchange, expect_smc, expect_tcp, known, pair
 
-# Retransmission gives up after a few seconds; a program must know within this time.
+# Time limit for an error. Retransmission gives up after a few seconds.
 SECONDS = 30
 
 
 def stream_until_error(sock):
-    """Sends until an error, which it returns."""
+    """Sends until an error; the name of the error."""
     data = known("stream", 100000)
     error = "none"
     while error == "none":
@@ -27,7 +27,7 @@ def stream_until_error(sock):
 
 
 def read_until_end(sock):
-    """Receives until the end or an error, which it returns."""
+    """Receives until the end or an error; its name."""
     try:
         while sock.recv(65536):
             pass
@@ -39,7 +39,7 @@ def read_until_end(sock):
 
 
 def both_ends_are_told(client, server, action):
-    """Under traffic, `action` ends the connection for both sides, with an error."""
+    """`action` ends the connection of both sides with an error, under traffic."""
     def write():
         server.close()
         error = stream_until_error(client)
@@ -76,13 +76,13 @@ def deleted_by_the_server():
 
 
 def deleted(side):
-    """The device of one side is removed, and comes back."""
+    """The device of one side is removed and returns."""
     topology.netns("up")
     client, server = pair()
     expect_smc(client, server)
     both_ends_are_told(client, server, lambda: command("rdma", "link", "delete", "rs_" + side))
     equal(topology.records(side, "devices"), [], "devices")
-    # Without the device it is TCP.
+    # Without the device the connection uses TCP.
     client, server = pair()
     expect_tcp(client, server)
     exchange(client, server)
@@ -99,14 +99,14 @@ def deleted(side):
 
 
 def restore(side):
-    """The device comes back, with its addresses."""
+    """Makes the device again, with its addresses."""
     command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
             "rxe", "netdev", "v" + side)
     topology.await_gid("rs_" + side, topology.HOSTS[socket.AF_INET][side])
 
 
 def deleted_with_idle_connections():
-    """Connections in all states, none of them active: the removal waits for nobody."""
+    """The removal of a device waits for no idle connection, in whatever state."""
     topology.netns("up")
     pairs = [pair() for _ in range(5)]
     expect_smc(*pairs[0])
@@ -125,7 +125,7 @@ def deleted_with_idle_connections():
 
 
 def network_device_is_deleted():
-    """The veth pair vanishes, and the RDMA devices with it."""
+    """The veth pair is deleted, and with it the RDMA devices."""
     topology.netns("up")
     client, server = pair()
     expect_smc(client, server)
@@ -134,7 +134,8 @@ def network_device_is_deleted():
 
 
 def link_goes_down():
-    """The link is down for good: both sides are told; when it is up again, connections are SMC."""
+    """A link that stays down ends the connections of both sides. With the link up, connections use RDMA
+    again."""
     # KAL-05, CLS-33, TST-130.
     topology.netns("up")
     client, server = pair()
@@ -159,8 +160,8 @@ def link_goes_down():
 
 
 def device_comes_and_goes_under_new_connections():
-    """Ten removals while connections are made: all of them work, in either way, or fail with an
-    error; none hangs or brings other bytes."""
+    """Ten removals during connects: every connection works by RDMA or TCP, or fails with an error. None
+    hangs or delivers wrong octets."""
     topology.netns("up")
     listening = topology.listener()
     data = known("churn", 30000)
@@ -213,7 +214,7 @@ def device_comes_and_goes_under_new_connections():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
                      network_device_is_deleted, link_goes_down,

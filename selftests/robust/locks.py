@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Programs that keep the locks of their socks for as long as they like: it costs them their own
-connections, and delays no other program, no link group and no removal of a device."""
+"""A program that keeps the locks of its socks delays only its own connections: no other program, no
+link group and no removal of a device."""
 
 import atexit
 import ctypes
@@ -27,28 +27,29 @@ RESET_AT_CLOSE = struct.pack("=ii", 1, 0)
 # More than a work queue has places.
 COUNT = 500 if topology.SLOW > 1 else 2000
 UNPRIVILEGED = 65534
-# Longest time for what takes milliseconds.
+# Time limit for an operation of milliseconds.
 PROMPT = 10 * topology.SLOW
-# Longest removal of a device: a link group waits for its peer for some seconds, and a lock for ever.
+# Time limit for the removal of a device. A link group waits for its peer for some seconds; a wait
+# for a lock has no end.
 REMOVAL = 30 * topology.SLOW
 
 
 def start(function, *args):
-    """A thread with a small stack, which never keeps the process from its end."""
+    """Starts a daemon thread with a small stack."""
     thread = threading.Thread(target=function, args=args, daemon=True)
     thread.start()
     return thread
 
 
 def keep_lock(sock, trap):
-    """Keeps the lock of a sock until the trap is released: the kernel reads the option with it. The first
-    four octets are read before."""
+    """Keeps the lock of a sock until the trap is released: setsockopt() reads the option with the lock
+    held. The first four octets are read before."""
     topology.libc.setsockopt(sock.fileno(), socket.IPPROTO_TCP, TCP_MD5SIG,
                              ctypes.c_void_p(trap.before(4)), MD5_BYTES)
 
 
 def promptly(what, function, *args):
-    """Does something that must not be held up; its value."""
+    """Fails unless the function returns promptly; its value."""
     begin = time.monotonic()
     value = function(*args)
     seconds = time.monotonic() - begin
@@ -57,7 +58,7 @@ def promptly(what, function, *args):
 
 
 def device_goes(side):
-    """The device of that side is removed without delay, which waits for all that use it."""
+    """Fails unless the device of a side, which waits for its users, is removed promptly."""
     begin = time.monotonic()
     remover = Child(lambda: os.execvp("rdma", ["rdma", "link", "delete", "rs_" + side]))
     remover.expect_success(REMOVAL)
@@ -65,8 +66,8 @@ def device_goes(side):
 
 
 class Holder:
-    """An unprivileged process that keeps locks until `stop`: `prepare` runs as root and makes sockets,
-    `act` gets these and a trap and starts the threads, and returns how many it has started."""
+    """An unprivileged process that keeps locks until `stop`. `prepare` runs as root and makes sockets.
+    `act` gets these and a trap, starts the threads and returns their number."""
 
     def __init__(self, prepare, act):
         ready, self.ready = os.pipe()
@@ -82,7 +83,7 @@ class Holder:
         return self
 
     def __exit__(self, kind, *_):
-        """Ends it, and with it the locks."""
+        """Ends the process, and with it the locks."""
         os.close(self.wait)
         if kind is None:
             self.child.expect_success()
@@ -90,7 +91,7 @@ class Holder:
             self.child.give_up()
 
     def work(self, prepare, act, wait):
-        """The process."""
+        """The body of the process."""
         os.close(self.wait)
         sockets = prepare()
         os.setgroups([])
@@ -104,13 +105,14 @@ class Holder:
 
 
 def many_files():
-    """Lets this process have many files."""
+    """Raises the limit of open files of this process."""
     files = 3 * COUNT
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
 
 def others_are_served(smc=True):
-    """Other programs connect, accept, carry data both ways and close without delay; by RDMA if `smc`."""
+    """Fails unless other programs connect, accept, exchange data and close promptly; by RDMA if
+    `smc`."""
     for _ in range(3):
         client, server = promptly("connect and accept", pair)
         if smc:
@@ -125,7 +127,7 @@ def others_are_served(smc=True):
 
 
 def locked_listeners():
-    """Thousands of listeners whose locks are kept, with a connection each that waits to be taken."""
+    """Thousands of listeners whose locks are kept, with one unaccepted connection each."""
     topology.netns("up")
     many_files()
     ports = os.memfd_create("ports")
@@ -153,7 +155,7 @@ def locked_listeners():
             sock.connect((topology.HOSTS[socket.AF_INET]["b"], number))
             waiting.append(sock)
         others_are_served()
-        # The link of the connection that was there before is still served.
+        # The link of the earlier connection still works.
         promptly("data of an old connection", exchange, client, server)
         client.close()
         server.close()
@@ -165,7 +167,7 @@ def locked_listeners():
 
 
 def locked_clients():
-    """Clients that keep their locks while their handshakes are under way."""
+    """Clients keep their locks during their handshakes."""
     topology.netns("up")
     many_files()
     count = COUNT // 4
@@ -186,7 +188,8 @@ def locked_clients():
         return len(sockets)
 
     with Holder(clients, lock):
-        # They may have all places of their host for first contacts; then others use TCP at once.
+        # They may use all places of their host for first contacts; other clients use TCP at once
+        # then.
         others_are_served(smc=False)
         device_goes("a")
     listening.close()
@@ -208,7 +211,7 @@ def kept_in_transfer(call, side):
 
         with Holder(remote.close, transfer):
             local.close()
-            # The engine wants the lock for the reset of the peer.
+            # The engine needs the lock for the reset of the peer.
             remote.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
             remote.close()
             others_are_served()
@@ -230,7 +233,7 @@ def recv(sock, trap):
 
 
 def lent(sock, trap):
-    """Lends memory in the trap."""
+    """Sends from the trap with MSG_ZEROCOPY."""
     sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
     topology.libc.send(sock.fileno(), ctypes.c_void_p(trap.before(2048)), 6144, MSG_ZEROCOPY)
 
@@ -262,7 +265,8 @@ def lock_that_comes_free():
 
 
 def exit_does_not_linger():
-    """A program that is killed does not wait for SO_LINGER, as with TCP: no signal could end that."""
+    """The exit of a killed program does not wait for SO_LINGER, as with TCP: no signal could end that
+    wait."""
     topology.netns("up")
     client, server = pair()
     expect_smc(client, server)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Who pays for buffers, and what bounds them: the memory cgroup of a socket, the limits of a namespace
-and of the host, and for connections that outlive their file a number and a time."""
+"""The accounting and the limits of buffers: the memory cgroup of a socket, the limits of a namespace
+and of the host, and for orphaned connections a number and a time."""
 
 import contextlib
 import os
@@ -20,29 +20,29 @@ TREE = pathlib.Path("/sys/fs/cgroup")
 SETTINGS = pathlib.Path("/proc/sys/net/smc")
 MEMORY = 0x01010000
 BUFFER = 128 << 10
-# Octets that a connection takes: its element and its send buffer.
+# Octets of a connection: its element and its send buffer.
 EACH = 2 * BUFFER
 MANY = 40
 THOUSANDS = 10000 // topology.SLOW
 SMALL = 64 << 20
-# Of a namespace; a cgroup, of which buffers take a half, has twice as much.
+# The limit of a namespace. A cgroup, of which buffers take half, has twice as much.
 LIMIT = 16 * EACH
 
 
 def write(side, name, value):
-    """Sets a value in the namespace of that side, or in the one this process is in."""
+    """Sets a value in the namespace of a side, or in that of this process."""
     with topology.inside(side):
         (SETTINGS / name).write_text("%d\n" % value, encoding="ascii")
 
 
 def read(side, name):
-    """A value of that side."""
+    """Reads a value of a side."""
     with topology.inside(side):
         return int((SETTINGS / name).read_text(encoding="ascii"))
 
 
 def sides():
-    """Both namespaces, in which every connection gets buffers of the whole size."""
+    """Makes both namespaces, in which every connection gets buffers of the whole size."""
     topology.netns("up")
     for side in "ab":
         write(side, "smcr_share_buffers", 0)
@@ -61,7 +61,7 @@ class Cgroup:
 
     @contextlib.contextmanager
     def entered(self):
-        """This process is in it, for a while: sockets that it makes belong to the cgroup."""
+        """Puts this process into the cgroup during the block, so that new sockets are charged to it."""
         (self.path / "cgroup.procs").write_text("%d\n" % os.getpid(), encoding="ascii")
         try:
             yield
@@ -69,11 +69,11 @@ class Cgroup:
             (TREE / "cgroup.procs").write_text("%d\n" % os.getpid(), encoding="ascii")
 
     def current(self):
-        """Octets that are charged."""
+        """The charged octets."""
         return int((self.path / "memory.current").read_text(encoding="ascii"))
 
     def events(self, name):
-        """How often something happened."""
+        """The count of an event."""
         text = (self.path / "memory.events").read_text(encoding="ascii")
         return dict(line.split() for line in text.splitlines())[name]
 
@@ -85,7 +85,7 @@ class Cgroup:
 
 
 def connections(listening, clients):
-    """Pairs of connected sockets."""
+    """Makes pairs of connected sockets."""
     pairs = []
     for one in clients:
         one.settimeout(topology.BOUND)
@@ -97,12 +97,12 @@ def connections(listening, clients):
 
 
 def fresh(count):
-    """So many sockets of the client's side."""
+    """Makes `count` sockets of the client's side."""
     return [topology.new_socket("a") for _ in range(count)]
 
 
 def outcome(side, pairs):
-    """How many of them use SMC-R, after a check that memory is why the others do not."""
+    """The number of connections by SMC-R. Fails unless memory is the reason of the others."""
     at = {"a": 0, "b": 1}[side]
     modes = [topology.mode(side, pair[at]) for pair in pairs]
     equal({mode for mode in modes if mode[0] != "smc"}, {("tcp", MEMORY)}, "modes at " + side)
@@ -117,13 +117,13 @@ def close(pairs):
 
 
 def carry(pairs):
-    """The first and the last of them carry data."""
+    """Fails unless the first and the last connection carry data."""
     for pair in (pairs[0], pairs[-1]):
         topology.exchange(*pair)
 
 
 def limited(side):
-    """Connections of a cgroup with a limit stop at it; those of others do not."""
+    """Connections of a cgroup use SMC-R up to its limit; those of other cgroups do not stop there."""
     sides()
     background = topology.pair()
     topology.expect_smc(*background)
@@ -150,18 +150,18 @@ def limited(side):
 
 
 def cgroup_of_a_listener_is_charged():
-    """The listener's cgroup pays for what is not accepted yet, too."""
+    """The listener's cgroup pays for connections, also before accept()."""
     limited("b")
 
 
 def cgroup_of_a_client_is_charged():
-    """The client's cgroup pays."""
+    """The client's cgroup pays for connections."""
     limited("a")
 
 
 def open_many(cgroup, listening, told):
-    """In a process of its own: opens connections until there are enough, or no more can be had; says how
-    many there are, and keeps them."""
+    """Runs in a process of its own: opens connections until there are THOUSANDS or no more can be
+    had, reports the number, and keeps them."""
     sockets = []
     with cgroup.entered():
         with contextlib.suppress(OSError, MemoryError):
@@ -175,8 +175,8 @@ def open_many(cgroup, listening, told):
 
 
 def accept_all(listening, child, end, each_thousand):
-    """Takes connections until the other process has told how many it has made, or has ended; the sockets
-    and how many it has made."""
+    """Accepts connections until the other process has reported its number or has ended; the sockets,
+    and the number."""
     poll = select.poll()
     for fd in listening.fileno(), child.fd, end:
         poll.register(fd, select.POLLIN)
@@ -189,8 +189,8 @@ def accept_all(listening, child, end, each_thousand):
 
 
 def process_in_a_small_cgroup_opens_thousands():
-    """A process with 64 MiB opens ten thousand connections: its limit stops it and no other
-    process. Its TCP sockets alone exceed the limit, so the kernel may kill it."""
+    """A process with 64 MiB opens ten thousand connections: its limit stops it and no other process.
+    Its TCP sockets alone exceed the limit, so the kernel may kill it."""
     topology.netns("up")
     resource.setrlimit(resource.RLIMIT_NOFILE, (3 * THOUSANDS, 3 * THOUSANDS))
     background = topology.pair()
@@ -207,7 +207,7 @@ def process_in_a_small_cgroup_opens_thousands():
             if not child.has_ended():
                 equal(modes.count("smc") > SMALL // 4 // EACH, True, "connections by SMC-R")
                 equal(modes.count("smc") < THOUSANDS // 2, True, "not all use SMC-R")
-            # Others connect by RDMA as before.
+            # Other programs connect by RDMA as before.
             another = topology.pair()
             topology.expect_smc(*another)
             for pair in (background, another):
@@ -221,7 +221,7 @@ def process_in_a_small_cgroup_opens_thousands():
 
 
 def namespace_has_a_limit():
-    """Buffers of a namespace stop at its limit, which counts exactly."""
+    """Buffers of a namespace stop exactly at its limit."""
     sides()
     before = topology.counter("b", "buffer_bytes")
     write("b", "smcr_max_kbytes", (before + LIMIT) >> 10)
@@ -233,7 +233,7 @@ def namespace_has_a_limit():
         equal(LIMIT * 3 // 4 <= used <= LIMIT, True, "%d octets of buffers" % used)
         carry(pairs)
         close(pairs)
-        # With the elements the connections go, with the RMBs all but the first of each group.
+        # Closed connections free their elements, and the group all RMBs but its first.
         topology.until(lambda: topology.counter("b", "buffer_bytes") <= before + 4 * BUFFER,
                        "buffers are left", 90)
         pairs = connections(listening, fresh(2))
@@ -243,8 +243,8 @@ def namespace_has_a_limit():
 
 
 def initial_namespace_bounds_the_others():
-    """What a namespace says of itself does not raise its limits over those of the initial one; only
-    that one has the limit of all."""
+    """A namespace cannot raise its limits above those of the initial one, which alone has the limit of
+    all."""
     sides()
     equal((SETTINGS / "smcr_host_max_kbytes").exists(), True, "limit of the host")
     with topology.inside("b"):
@@ -268,7 +268,7 @@ def initial_namespace_bounds_the_others():
 
 
 def unused_buffers_are_given_back():
-    """RMBs that no connection needs go, on both sides, and can be made again."""
+    """Unused RMBs are freed on both sides, and can be made again."""
     sides()
 
     def most_rmbs(side):
@@ -289,7 +289,7 @@ def unused_buffers_are_given_back():
 
 
 def unread(count):
-    """Connections whose server has more to say than the client's buffer holds, and closes."""
+    """Makes connections whose server sends more than the client's buffer holds, and closes."""
     with topology.listener("b") as listening:
         pairs = connections(listening, fresh(count))
     equal({topology.mode("b", server)[0] for _, server in pairs}, {"smc"}, "modes")
@@ -303,7 +303,7 @@ def unread(count):
 
 
 def orphans_are_limited():
-    """A server's close with data under way is a reset if too many others are under way."""
+    """A server's close with data in flight is a reset if too many other closes are in progress."""
     sides()
     write("b", "smcr_max_orphans", 3)
     clients = unread(5)
@@ -327,10 +327,10 @@ def drain(client):
 
 
 def slow_reader_does_not_hold_an_orphan():
-    """A client that reads little at a time does not keep a closed connection for ever."""
+    """A client that reads slowly does not keep a closed connection for ever."""
     sides()
     write("b", "smcr_orphan_time", 3)
-    # What the send buffer holds does not fit into the client's element.
+    # The data in the send buffer do not fit into the client's element.
     write("a", "rmem", 16384)
     client, = unread(1)
     equal(topology.counter("b", "orphans"), 1, "orphans")
@@ -341,14 +341,14 @@ def slow_reader_does_not_hold_an_orphan():
         return topology.counter("b", "orphans") == 0
     topology.until(over, "the closed connection lives", 20)
     equal(time.monotonic() - begin >= 2, True, "time until the end")
-    # What came before stays readable.
+    # Earlier data stay readable.
     equal(topology.error_of(drain, client), "ECONNRESET", "end of the client")
     client.close()
     topology.all_gone()
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
                      process_in_a_small_cgroup_opens_thousands,

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Removing the module: refused while a socket is open, clean afterwards, and again and again under
+"""Removal of the module: refused while a socket is open, clean afterwards, and repeated under
 traffic."""
 
 import os
@@ -21,33 +21,33 @@ PARAMETERS = []
 
 
 def rmmod():
-    """The status of rmmod, and what it said."""
+    """Runs rmmod; its status and output."""
     done = subprocess.run(["rmmod", "rdma_sock"], stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.STDOUT, check=False, timeout=topology.BOUND)
     return done.returncode, done.stdout
 
 
 def insmod():
-    """Loads the module; it may not be there already."""
+    """Loads the module, which may be loaded already."""
     topology.command("insmod", str(FILE), *PARAMETERS)
 
 
 def remove():
-    """Removes the module as soon as nothing uses it."""
+    """Removes the module as soon as it is unused."""
     topology.until(lambda: topology.module_users() == 0, "the module is in use")
     status, text = rmmod()
     equal((status, text), (0, ""), "rmmod")
 
 
 def is_refused():
-    """rmmod fails, at once, and because of the users."""
+    """Fails unless rmmod fails at once, and because of the users."""
     status, text = rmmod()
     equal(status, 1, "status of rmmod")
     equal("in use" in text, True, text)
 
 
 def refused_with_a_connection():
-    """Either end holds it."""
+    """A connection holds the module from either end."""
     # TST-155.
     client, server = pair()
     expect_smc(client, server)
@@ -61,7 +61,7 @@ def refused_with_a_connection():
 
 
 def refused_with_a_listener():
-    """And with what waits in its queue."""
+    """A listener holds the module, with connections in its queue or without."""
     listening = topology.listener()
     is_refused()
     client = topology.new_socket("a")
@@ -74,7 +74,7 @@ def refused_with_a_listener():
 
 
 def refused_with_a_fresh_socket():
-    """Even one that nothing was done with."""
+    """An unused socket holds the module."""
     sock = topology.new_socket("a")
     is_refused()
     sock.close()
@@ -83,7 +83,7 @@ def refused_with_a_fresh_socket():
 
 
 def refused_with_a_fallback():
-    """A connection that is TCP still has the module's operations."""
+    """A connection that fell back still has the module's operations."""
     client, server = pair(smc=(True, False))
     is_refused()
     exchange(client, server)
@@ -94,7 +94,7 @@ def refused_with_a_fallback():
 
 
 def absent_module_has_no_protocol():
-    """After removal sockets are refused and nothing is left in /proc; then all is there again."""
+    """After the removal, socket() fails and /proc has no files. After loading, both work again."""
     remove()
     try:
         equal(topology.error_of(topology.new_socket, "a"), "EPROTONOSUPPORT", "socket")
@@ -109,14 +109,14 @@ def absent_module_has_no_protocol():
 
 
 def ten_times_under_churn():
-    """Programs connect, transfer and close without a pause while the module comes and goes."""
+    """Programs connect, transfer and close without a pause while the module is removed and loaded."""
     # TST-155.
     stop = pathlib.Path("/run/rs-stop")
     stop.unlink(missing_ok=True)
     data = known("churn", 20000)
 
     def listening_socket():
-        """SMC if there is the module, else TCP, as an accelerated program would have."""
+        """A socket with SMC if the module is loaded, else TCP, as an accelerated program would get."""
         try:
             return topology.listener("b", smc=True)
         except OSError:
@@ -143,7 +143,7 @@ def ten_times_under_churn():
         while not stop.exists():
             one()
 
-    # One program, so that there are moments without a socket.
+    # One program, so that no socket exists at some moments.
     child = Child(churn)
     times = 10 if topology.SLOW == 1 else 4
     removed = refused = 0
@@ -155,14 +155,14 @@ def ten_times_under_churn():
                 removed += 1
                 insmod()
             else:
-                # The second is what is said when a user comes in this very moment.
+                # The second message is that of a user that comes at this moment.
                 equal("in use" in text or "temporarily unavailable" in text, True, text)
                 refused += 1
         equal(removed, times, "removals (%d were refused)" % refused)
     finally:
         stop.touch()
     child.expect_success()
-    # A device that was there before the module is used as well.
+    # The module also uses a device that existed before it.
     client, server = pair()
     expect_smc(client, server)
     exchange(client, server)
@@ -172,7 +172,7 @@ def ten_times_under_churn():
 
 
 def reload_with_devices_and_without():
-    """What the module finds when it is loaded does not matter."""
+    """The module works with every state of devices at its loading."""
     topology.netns("down")
     remove()
     insmod()
@@ -187,7 +187,7 @@ def reload_with_devices_and_without():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     if FILE is None:
         ktap.skip_all("the module's file is not here, so it could not be loaded again")

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Network namespaces: what is in one is not seen in another, and they can go away at any time."""
+"""Network namespaces: the state of one is not visible in another, and they can be deleted at any
+time."""
 
 import os
 import socket
@@ -41,7 +42,7 @@ def counters_stay_apart():
 
 
 def no_device_of_another_namespace_is_used():
-    """A connection within a namespace without RDMA does not borrow that of another."""
+    """A connection in a namespace without RDMA does not use the device of another one."""
     topology.netns("up")
     command("ip", "netns", "add", "rs-other")
     try:
@@ -63,7 +64,7 @@ def no_device_of_another_namespace_is_used():
 
 
 def link_groups_stay_apart():
-    """Two clients' namespaces have a link group each with the same server."""
+    """The namespaces of two clients have a link group each with the same server."""
     # LGR-03, RMB-08.
     topology.netns("up")
     command("ip", "netns", "add", "rs-c")
@@ -110,8 +111,8 @@ def link_groups_stay_apart():
 
 
 def deleted_with_open_connections():
-    """The name of a namespace goes while programs still use it: they go on, and with their end all
-    of it goes."""
+    """Programs in a namespace without a name continue. At their end the namespace goes with all its
+    state."""
     topology.netns("up")
     client, server = pair()
     expect_smc(client, server)
@@ -126,7 +127,7 @@ def deleted_with_open_connections():
 
 
 def ends_with_connections_under_way():
-    """Five times: all programs are killed under traffic and the namespaces go at once."""
+    """All programs are killed under traffic and the namespaces deleted at once, five times."""
     for _ in range(5):
         topology.netns("up")
         children = []
@@ -160,7 +161,7 @@ def ends_with_connections_under_way():
 
 
 def closed_and_deleted():
-    """Connections that are closed only just do not hold the namespace."""
+    """Connections that were just closed do not keep the namespace."""
     topology.netns("up")
     for _ in range(10):
         client, server = pair(socket.AF_INET6)
@@ -174,7 +175,7 @@ def closed_and_deleted():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([counters_stay_apart, no_device_of_another_namespace_is_used,
                      link_groups_stay_apart, deleted_with_open_connections,

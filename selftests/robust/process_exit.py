@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Peers that end without a word: the other side is told, soon, and what it had received is right."""
+"""Processes end without a close: the other side gets an error soon, and its received data are right."""
 
 import os
 import random
@@ -19,14 +19,14 @@ LOST = ("ECONNRESET", "EPIPE")
 
 
 def endless(sock):
-    """Sends the same million bytes again and again."""
+    """Sends the same million octets again and again."""
     data = known("stream", 1000000)
     while True:
         sock.sendall(data)
 
 
 def reader_is_killed(family):
-    """The writer gets an error."""
+    """The writer gets an error after its reader was killed."""
     client, server = pair(family)
     expect_smc(client, server)
 
@@ -49,7 +49,7 @@ def reader_is_killed(family):
 
 
 def writer_is_killed(family):
-    """The reader gets what was sent, unchanged, and then an end or an error."""
+    """The reader gets unchanged data, and then an end or an error, after its writer was killed."""
     client, server = pair(family)
     expect_smc(client, server)
 
@@ -75,7 +75,7 @@ def writer_is_killed(family):
 
 
 def sleeping_reader_is_woken(family):
-    """A peer that is killed with data unread resets the connection: who sleeps there is told."""
+    """A peer that is killed with unread data resets the connection, which wakes a sleeping reader."""
     client, server = pair(family)
     holder = Child(lambda: (client.close(), signal.pause()))
     server.close()
@@ -87,8 +87,8 @@ def sleeping_reader_is_woken(family):
 
 
 def many_at_any_time(family):
-    """Killed while connecting, sending, receiving, closing; afterwards everything works, and
-    nothing is left."""
+    """Processes are killed while they connect, send, receive or close; new connections work, and no
+    state is left."""
     chance = random.Random(7)
     listening = topology.listener("b", family)
 
@@ -121,7 +121,7 @@ def many_at_any_time(family):
     server = Child(serve)
     for _ in range(40):
         child = Child(use)
-        # At any point of what it does.
+        # At any point of its work.
         select.select([], [], [], chance.random() * 0.1)
         child.kill()
     client = topology.new_socket("a", family)
@@ -137,7 +137,7 @@ def many_at_any_time(family):
 
 
 def tests():
-    """Each test for each family."""
+    """Makes each test for each family."""
     for function in (reader_is_killed, writer_is_killed, sleeping_reader_is_woken,
                      many_at_any_time):
         for name, family in FAMILIES.items():
@@ -149,7 +149,7 @@ def tests():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     topology.netns("up")
     return ktap.run(list(tests()))

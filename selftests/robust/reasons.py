@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Every reason to stay with TCP that one link can show: the connection works, no byte by RDMA, and
-both sides tell why."""
+"""Every reason for TCP that one link can show: the connection works, sends no octet by RDMA, and both
+sides count the reason."""
 
 import errno
 import socket
@@ -24,7 +24,7 @@ TCP_MD5SIG = 14
 
 
 def falls_back(reasons, **how):
-    """A connection is TCP, with these reasons (client, server; None: is not known there)."""
+    """Fails unless a connection uses TCP with these reasons (client, server; None: unknown there)."""
     before = [topology.counters(side) for side in "ab"]
     client, server = pair(**how)
     expect_tcp(client, server)
@@ -43,47 +43,47 @@ def falls_back(reasons, **how):
 
 
 def client_without_device():
-    """Does not offer SMC at all."""
+    """A client without a device does not offer SMC."""
     # FBK-01.
     topology.netns("up", NO_RDMA="a")
     falls_back((NO_DEVICE, None))
 
 
 def server_without_device():
-    """Does not agree to it."""
+    """A server without a device does not agree."""
     # FBK-05, FBK-02.
     topology.netns("up", NO_RDMA="b")
     falls_back((None, None))
 
 
 def both_without_device():
-    """Two sockets of ours, and no RDMA anywhere."""
+    """Two sockets of ours without any RDMA device."""
     topology.netns("up", NO_RDMA="a b")
     falls_back((NO_DEVICE, None))
 
 
 def client_is_tcp():
-    """The listener takes it as it is."""
+    """The client is a TCP socket, which the listener accepts."""
     # TCP-17, FBK-01, TST-101.
     topology.netns("up")
     falls_back((None, None), smc=(False, True))
 
 
 def server_is_tcp():
-    """The SYN-ACK has no option."""
+    """The server is a TCP socket, whose SYN-ACK has no option."""
     # TCP-17, FBK-02, TST-101.
     topology.netns("up")
     falls_back((PEER_NO_SMC, None), smc=(True, False))
 
 
 def other_subnet():
-    """Version 1 of the protocol is for one subnet."""
+    """Version 1 needs both sides in one subnet."""
     # CLC-126, CLC-414, FBK-18, TST-103.
     topology.netns("up")
     command("ip", "-n", "rs-a", "address", "add", "10.7.0.1/24", "dev", "va")
     command("ip", "-n", "rs-b", "route", "add", "10.7.0.0/24", "dev", "vb")
     falls_back((PREFIX, PREFIX), source="10.7.0.1")
-    # What is of the same subnet is not affected.
+    # Connections within the subnet are not affected.
     client, server = pair()
     expect_smc(client, server)
     client.close()
@@ -91,7 +91,7 @@ def other_subnet():
 
 
 def other_subnet_ipv6():
-    """The same by IPv6, where any of the client's prefixes would do."""
+    """Version 1 over IPv6 needs one common prefix of the client's."""
     # CLC-127, TCP-21, TST-103.
     topology.netns("up")
     command("ip", "-n", "rs-a", "address", "delete", "fd09::1/64", "dev", "va")
@@ -118,7 +118,7 @@ def within_one_host():
 
 
 def signed_segments():
-    """TCP-MD5 protects the segments, which RDMA would leave without."""
+    """TCP-MD5 protects segments, and would not protect RDMA."""
     # SEC-06.
     topology.netns("up")
     listening = topology.listener()
@@ -154,7 +154,7 @@ def data_in_the_syn():
         command("ip", "netns", "exec", "rs-" + side, "sysctl", "-qw", "net.ipv4.tcp_fastopen=3")
     listening = topology.listener()
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_FASTOPEN, 8)
-    # The first fetches the cookie, the second uses it.
+    # The first connection fetches the cookie, the second uses it.
     for _ in range(2):
         client = topology.new_socket("a")
         equal(client.sendto(b"early", socket.MSG_FASTOPEN, listening.getsockname()), 5, "sent")
@@ -170,7 +170,7 @@ def data_in_the_syn():
 
 
 def then_smc_again():
-    """A fallback has no consequences for what comes after."""
+    """A fallback does not affect later connections."""
     # LGR-25, FBK-18, RDV-01.
     topology.netns("up")
     for _ in range(3):
@@ -187,7 +187,7 @@ def then_smc_again():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     return ktap.run([client_without_device, server_without_device, both_without_device,
                      client_is_tcp, server_is_tcp, other_subnet, other_subnet_ipv6,

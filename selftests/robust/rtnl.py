@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A program that makes the kernel hold the routing netlink lock delays neither handshakes nor readers of
-the list of devices: both use the cached state of ports."""
+"""A program that makes the kernel hold the routing netlink lock delays neither handshakes nor readers
+of the list of devices. Both use the cached state of ports."""
 
 import contextlib
 import ctypes
@@ -19,15 +19,16 @@ from ktap import equal
 from topology import all_gone, exchange, expect_smc, pair
 
 SIOCETHTOOL, ETHTOOL_GPERMADDR = 0x8946, 0x20
-# How long the lock is held at most.
+# Longest time to hold the lock.
 SECONDS = 20 * topology.SLOW
 
 
 def hold(told, over):
-    """Holds the routing netlink lock until `over` ends, or time is up; `told` ends when it is held.
+    """Holds the routing netlink lock until `over` ends or the time is up; `told` ends when it is held.
 
-    The kernel reads the command of a request before it takes the lock, and the rest, which does not
-    come, with the lock held."""
+    The kernel reads the command of a request before it takes the lock. The rest, which does not come,
+    is read with the lock held.
+    """
     trap = faults.Trap()
     trap.memory[faults.PAGE - 4:faults.PAGE] = struct.pack("=I", ETHTOOL_GPERMADDR)
     request = ctypes.create_string_buffer(struct.pack("=16sQ16x", b"va", trap.before(4)))
@@ -66,7 +67,7 @@ def rtnl_held():
 
 
 def connects():
-    """A client and a server find a device each, and data go over it."""
+    """Fails unless client and server find a device each, and data use them."""
     client, server = pair()
     expect_smc(client, server)
     exchange(client, server, 20000)
@@ -82,7 +83,7 @@ def first_contact_needs_no_rtnl():
 
 
 def later_contact_needs_no_rtnl():
-    """A link group that is there already."""
+    """An existing link group."""
     held = pair()
     expect_smc(*held)
     with rtnl_held():
@@ -93,7 +94,7 @@ def later_contact_needs_no_rtnl():
 
 
 def devices_are_listed_without_rtnl():
-    """What any user may read."""
+    """The list of devices, which any user may read."""
     with rtnl_held():
         rows = topology.records("a", "devices")
     equal([(row["dev"], row["state"], row["usable"]) for row in rows], [("rs_a", "active", "1")],
@@ -101,7 +102,7 @@ def devices_are_listed_without_rtnl():
 
 
 def main():
-    """All tests."""
+    """Runs all tests."""
     topology.need_module()
     topology.netns("up")
     return ktap.run([first_contact_needs_no_rtnl, later_contact_needs_no_rtnl,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What goes wrong while connections are used. Each fault is a function of (round, dice) that does the
-damage, waits, and mends it; the round notes when it was."""
+"""Faults during the use of connections. Each is a function of (round, dice) that causes the fault,
+waits, and repairs it. The round records its time."""
 
 import contextlib
 import pathlib
@@ -19,18 +19,18 @@ def tell(file, value):
 
 
 def tool(*words):
-    """A command that may fail: what it works on may have gone."""
+    """Runs a command that may fail, as its object may be gone."""
     subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=topology.BOUND,
                    check=False)
 
 
 def in_ns(name, *words):
-    """A command in a namespace, or here."""
+    """Runs a command in a namespace, or in that of this process."""
     tool(*(("ip", "netns", "exec", name) if name else ()), *words)
 
 
 def network(this_round, dice):
-    """Packets are lost, delayed, doubled and reordered."""
+    """Packets are lost, delayed, duplicated and reordered."""
     words = ["delay", "%dus" % dice.choice((100, 1000, 5000)), "%dus" % dice.choice((0, 100, 2000))]
     if dice.random() < 0.7:
         words += ["loss", "%.2f%%" % dice.choice((0.1, 0.5, 2, 5))]
@@ -47,7 +47,7 @@ def network(this_round, dice):
 
 
 def one_device(this_round, dice):
-    """An RDMA device goes, and comes again."""
+    """An RDMA device goes and returns."""
     name = dice.choice(this_round.devices)
     with this_round.fault("device", name):
         tool("rdma", "link", "delete", this_round.rdma_name(name))
@@ -56,7 +56,7 @@ def one_device(this_round, dice):
 
 
 def all_devices(this_round, dice):
-    """All RDMA devices of a side go at once: the connections on them break."""
+    """All RDMA devices of a side go at once, which breaks their connections."""
     side = dice.choice(sorted({name[0] for name in this_round.devices}))
     names = [name for name in this_round.devices if name[0] == side]
     with this_round.fault("all devices", side):
@@ -84,7 +84,7 @@ def can_fail_memory():
 
 
 def workers():
-    """The threads of the kernel that run the work items of queues without a processor of their own."""
+    """The kernel threads that run work items of unbound queues."""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if process.joinpath("comm").read_text(encoding="ascii").startswith("kworker/u"):
@@ -92,15 +92,15 @@ def workers():
 
 
 def mark_workers(value):
-    """Makes allocations of the kernel's workers fail, or lets them be."""
+    """Makes allocations of the kernel's workers fail, or ends that."""
     for file in workers():
         with contextlib.suppress(OSError):
             tell(file, value)
 
 
 def memory(this_round, dice):
-    """Allocations of the programs that have asked for it fail, and now and then those of the kernel's
-    workers: nothing of the harness, which changes nothing meanwhile."""
+    """Allocations of the programs that permit it fail, and at times those of the kernel's workers. The
+    harness itself changes nothing meanwhile."""
     chance, with_workers = dice.choice((1, 5, 20)), dice.random() < 0.5
     chosen = dice.choice((MEMORY[:1], MEMORY[1:], MEMORY))
     names = "+".join(folder.name for folder in chosen)
@@ -114,7 +114,7 @@ def memory(this_round, dice):
         try:
             end = time.monotonic() + dice.uniform(0.5, 4)
             while (left := end - time.monotonic()) > 0:
-                # There are new ones all the time.
+                # The kernel starts new workers at any time.
                 mark_workers(int(with_workers))
                 this_round.rest(min(left, 0.5))
         finally:
@@ -134,7 +134,7 @@ def unload(this_round, _):
 
 
 def settings(this_round, dice):
-    """The administrator changes his mind."""
+    """An administrator changes settings."""
     side = dice.choice(this_round.sides)
     name, values = dice.choice((("wmem", (16384, 131072, 524288)), ("rmem", (16384, 131072, 524288)),
                                 ("smcr_max_links_per_lgr", (1, 2, 4)), ("smcr_max_conns_per_lgr", (16, 255)),
@@ -148,8 +148,8 @@ def settings(this_round, dice):
 
 
 def namespaces(this_round, dice):
-    """Two more namespaces come, with devices and connections, and go while these are used."""
-    # The programs in them do not belong to the streams of this round.
+    """Two more namespaces appear with devices and connections, and go during their use."""
+    # Their programs do not belong to the streams of this round.
     with this_round.fault("namespace", "rs-x"):
         with contextlib.suppress(AssertionError):
             this_round.foreign(dice)

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A hostile peer beside honest traffic: it begins, it keeps silent, it lies, it goes, until SIGTERM. What
-becomes of it does not matter, as it is what the others are disturbed by.
+"""A hostile peer beside ordinary traffic, until SIGTERM. Its own connections are not checked: they only
+disturb the others.
 
-hostile_traffic.py SEED FILE: the file gets how often it did what.
+hostile_traffic.py SEED FILE: writes the number of each action to the file.
 """
 
 import collections
@@ -24,7 +24,7 @@ SECONDS = 5
 
 
 class HostileTraffic:
-    """The peer, and a listener of ours that it may connect to."""
+    """The peer, and a listener of ours."""
 
     def __init__(self, seed):
         self.dice = random.Random(seed)
@@ -37,7 +37,7 @@ class HostileTraffic:
         self.kept = []
 
     def neighbours(self):
-        """The kernel finds the peer, also after its interface was down."""
+        """Sets the neighbor entries of the peer, which go when an interface goes down."""
         for ip, mac in ((raw.IP, raw.MAC), (raw.OTHER_IP, raw.OTHER_MAC)):
             topology.command("ip", "-n", "rs-b", "neigh", "replace", ip, "lladdr", mac.hex(":"), "dev", "vb",
                              "nud", "permanent", check=False)
@@ -63,18 +63,18 @@ class HostileTraffic:
         return conn, sock
 
     def agrees_and_is_silent(self):
-        """The option, and nothing more."""
+        """Sends the option, and nothing else."""
         for _ in range(self.dice.randrange(1, 8)):
             raw.Tcp(self.host, self.host.new_port(), self.port).send(raw.SYN, options=raw.SMC_OPTION)
 
     def proposes_and_is_silent(self):
-        """A Proposal, and nothing more."""
+        """Sends a Proposal, and nothing else."""
         conn = self.peer.new()
         conn.connect(self.port)
         conn.propose()
 
     def proposes_nonsense(self):
-        """A Proposal with octets changed."""
+        """Sends a Proposal with changed octets."""
         conn = self.peer.new()
         conn.connect(self.port)
 
@@ -86,7 +86,7 @@ class HostileTraffic:
         conn.propose(spoil)
 
     def says_garbage(self):
-        """Octets of no meaning on the link, and messages with some of them changed."""
+        """Sends random octets and changed messages on the link."""
         conn, _ = self.connection()
         for _ in range(self.dice.randrange(1, 30)):
             kind = self.dice.randrange(3)
@@ -102,25 +102,25 @@ class HostileTraffic:
                 conn.group.qp.send(bytes(message))
 
     def writes_and_goes(self):
-        """Data, and then it is gone without a word."""
+        """Sends data, and disappears without a message."""
         conn, _ = self.connection()
         conn.write(self.dice.randbytes(self.dice.randrange(1, 16000)))
         conn.group.disappear()
 
     def is_mute(self):
-        """It takes what is sent, and acknowledges nothing."""
+        """Accepts all requests, and acknowledges none."""
         conn, sock = self.connection()
         conn.group.qp.behave = self.dice.choice(("mute", "dead"))
         sock.send(bytes(100000))
 
     def resets(self):
-        """TCP ends by a reset under a connection that is used."""
+        """Resets TCP under a connection in use."""
         conn, sock = self.connection()
         sock.send(bytes(1000))
         conn.drop()
 
     def act(self):
-        """One of these things; its name."""
+        """Performs a random action; its name."""
         chosen = self.dice.choice((self.agrees_and_is_silent, self.proposes_and_is_silent,
                                    self.proposes_nonsense, self.says_garbage, self.writes_and_goes,
                                    self.is_mute, self.resets))
@@ -132,13 +132,13 @@ class HostileTraffic:
         return chosen.__name__
 
     def forget(self):
-        """The peer leaves; our sockets close."""
+        """Removes the peer, and closes our sockets."""
         for sock in self.kept:
             sock.close()
         self.kept.clear()
         if self.peer is not None:
             for conn in self.peer.connections:
-                # Nothing can be said while the interface is down.
+                # No message can be sent while the interface is down.
                 with contextlib.suppress(OSError):
                     conn.drop()
             self.peer.end()
@@ -146,7 +146,7 @@ class HostileTraffic:
 
 
 def main():
-    """Acts until told to stop."""
+    """Performs actions until SIGTERM."""
     stop = []
     signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
     done, file = collections.Counter(), pathlib.Path(sys.argv[2])
@@ -157,10 +157,10 @@ def main():
             done[traffic.act()] += 1
         except (AssertionError, OSError, KeyError, IndexError, ValueError, TypeError, AttributeError,
                 StopIteration):
-            # The kernel has not played along, or its memory has failed.
+            # The kernel did not answer as expected, or an allocation failed.
             done["cut short"] += 1
         if traffic.host.fault is not None:
-            # What the peer's own thread could not read: it begins again.
+            # The peer's own thread failed on a frame. Start again.
             done["began again"] += 1
             traffic.forget()
             traffic.host.ended = True
@@ -168,7 +168,7 @@ def main():
             traffic.host.raw.close()
             traffic.host = raw.Host()
             traffic.host.start()
-        # The file is always whole: this process may be killed at any time.
+        # The file is always complete: this process may be killed at any time.
         fresh = file.with_suffix(".new")
         fresh.write_text(json.dumps(done), encoding="ascii")
         fresh.replace(file)

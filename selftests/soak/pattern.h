@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Streams whose octets are known by a seed and by their place, so that any prefix can be made, and
- * compared, from anywhere.
+ * Streams whose octets follow from a seed and their position, so that any part can be made and
+ * compared on its own.
  */
 
 #ifndef RS_PATTERN_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A number that depends on all bits of another one. */
+/* Mixes all bits of a number. */
 static inline __u64 mixed(__u64 x)
 {
 	x += 0x9e3779b97f4a7c15;
@@ -20,7 +20,7 @@ static inline __u64 mixed(__u64 x)
 	return x ^ x >> 31;
 }
 
-/* The octets of a stream from a place on. */
+/* Makes octets of a stream, from a position on. */
 static inline void fill_from(void *to, size_t size, __u64 seed, __u64 place)
 {
 	unsigned char *p = to;
@@ -39,7 +39,7 @@ static inline void fill_from(void *to, size_t size, __u64 seed, __u64 place)
 	}
 }
 
-/* How many octets from there on are those of the stream. */
+/* The number of octets that equal the stream, from a position on. */
 static inline size_t same_from(const void *octets, size_t size, __u64 seed, __u64 place)
 {
 	const unsigned char *p = octets;
@@ -60,7 +60,7 @@ static inline size_t same_from(const void *octets, size_t size, __u64 seed, __u6
 	return same;
 }
 
-/* A series of numbers that is known by its seed. */
+/* A series of numbers that a seed determines. */
 struct dice {
 	__u64 state;
 };
@@ -70,7 +70,7 @@ static inline __u64 roll(struct dice *dice)
 	return mixed(dice->state++);
 }
 
-/* A number below `bound`. */
+/* A random number below `bound`. */
 static inline __u64 below(struct dice *dice, __u64 bound)
 {
 	return roll(dice) % bound;

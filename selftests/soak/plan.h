@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What the two programs of a connection do: all of it follows from the seed of the connection, so
- * that both ends know it, and a run can be repeated.
+ * The plan of a connection, for its two programs. It follows from the seed of the connection, so
+ * that both ends know it and a run can be repeated.
  */
 
 #ifndef RS_PLAN_H
@@ -29,7 +29,7 @@ enum ending {
 	STOPS,		/* exit with octets unread */
 };
 
-/* What connections are made of. */
+/* The kinds of the sockets of a connection. */
 enum sockets { SMC4, SMC6, FAMILY4, FROM_TCP, TO_TCP, SOCKETS };
 
 struct side_plan {
@@ -55,7 +55,7 @@ struct plan {
 	struct side_plan side[2];
 };
 
-/* What the driver sets for all connections of a round. */
+/* Limits for all connections of a round, from the driver. */
 struct limits {
 	__u64 largest;		/* octets of a stream */
 	bool ipv6;
@@ -115,7 +115,7 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 			plan.size[side] %= 50000;
 		if (plan.side[side].largest_part < 20000 && plan.size[side] > 1000000)
 			plan.size[side] %= 1000000;
-		/* TCP's splice does not go past an urgent octet. */
+		/* TCP's splice does not continue after an urgent octet. */
 		if (plan.side[side].writes == OTHER && !plan.side[side].lends &&
 		    plan.side[!side].reads == SPLICED)
 			plan.side[!side].reads = PLAIN;
@@ -129,7 +129,7 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 		break;
 	case CLOSES:
 	case LINGERS:
-		/* A close with octets unread would reset what was sent. */
+		/* A close with unread octets would reset the data in flight. */
 		plan.size[!odd] = 0;
 		break;
 	default:
@@ -138,7 +138,7 @@ static inline struct plan plan_of(__u64 seed, const struct limits *limits)
 	return plan;
 }
 
-/* The kinds that sockets of either side have. */
+/* The kind of connection for the sockets of a plan. */
 static inline struct kind kind_of(enum sockets sockets)
 {
 	struct kind kind = { AF_INET, IPPROTO_SMC, AF_INET, { SMC, SMC } };

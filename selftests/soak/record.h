@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What became of each connection: a table in a file that both the programs and their parents write
- * to, so that a program that is killed leaves what it knew. scripts/vmlib/soak.py reads it.
+ * The outcome of each connection: a table in a file that the programs and their parents write, so
+ * that a killed program leaves its part. scripts/vmlib/soak.py reads it.
  */
 
 #ifndef RS_RECORD_H
@@ -51,7 +51,7 @@ static inline __u64 now_ms(void)
 	return t.tv_sec * 1000ULL + t.tv_nsec / 1000000;
 }
 
-/* The table in a file that exists or not; NULL with errno. */
+/* Maps the table of a file, which may exist; NULL with errno. */
 static inline struct record *open_records(const char *path)
 {
 	const size_t size = RECORDS * sizeof(struct record);
@@ -65,7 +65,7 @@ static inline struct record *open_records(const char *path)
 	return map == MAP_FAILED ? NULL : map;
 }
 
-/* A fresh record; NULL if the table is full. */
+/* A new record; NULL if the table is full. */
 static inline struct record *new_record(struct record *table, int server)
 {
 	static int next;

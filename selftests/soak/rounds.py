@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A round: a place for connections, programs that use them, faults, an orderly end or a rude one, and
-what is left then."""
+"""A round: namespaces and devices, programs with connections, faults, an orderly or a sudden end, and
+checks of the remains."""
 
 import contextlib
 import json
@@ -25,11 +25,11 @@ LARGEST = 8 << 20 if topology.SLOW == 1 else 512 << 10
 
 
 def rxe(namespace, name, link, address):
-    """Makes a soft-RoCE device and waits until it knows its IPv4 address, which no event tells."""
+    """Makes a soft-RoCE device and waits for its IPv4 address, which no event announces."""
     words = ("rdma", "link", "add", name, "type", "rxe", "netdev", link)
 
     def there():
-        # May fail as long as the old one has not gone, or memory fails.
+        # Fails while the old device exists, or for lack of memory.
         if not pathlib.Path("/sys/class/infiniband", name).exists():
             faults.in_ns(namespace, *words)
         return topology.gid_text(address) in topology.gids(name)
@@ -37,7 +37,7 @@ def rxe(namespace, name, link, address):
 
 
 class Program:
-    """A process of the harness, or the parent of the programs of connections, in a namespace."""
+    """A process of the harness, or the parent of the programs with connections, in a namespace."""
 
     def __init__(self, side, *words, ready=False):
         end, other = os.pipe()
@@ -53,15 +53,15 @@ class Program:
             raise AssertionError("%s is not ready" % words[:2])
 
     def ask(self):
-        """Tells it to end."""
+        """Asks the process to end."""
         self.process.send_signal(signal.SIGTERM)
 
     def ended(self, seconds=0):
-        """Whether it ends in time."""
+        """Whether the process ends in time."""
         return bool(select.select([self.fd], [], [], seconds)[0])
 
     def kill(self):
-        """Ends it with all its children."""
+        """Kills the process and all its children."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -69,7 +69,7 @@ class Program:
 
 
 class Round:
-    """What rounds have in common. Sides are names of topology.inside()."""
+    """Base of all rounds. Sides are names of topology.inside()."""
 
     name, sides, ipv6 = "", ("a", "b"), True
     wires, devices = (), ()
@@ -83,13 +83,13 @@ class Round:
         self.scratch = pathlib.Path("/tmp/soak-%d" % number)
         self.scratch.mkdir()
 
-    # The place.
+    # Namespaces and devices.
 
     def up(self):
-        """Makes it."""
+        """Makes namespaces and devices."""
 
     def down(self):
-        """Removes it."""
+        """Removes them."""
 
     def rdma_name(self, name):
         """The RDMA device of a short name."""
@@ -104,7 +104,7 @@ class Round:
         raise NotImplementedError
 
     def after_up(self, name):
-        """An interface is up again."""
+        """Repairs an interface that is up again."""
 
     @staticmethod
     def insert_module():
@@ -114,7 +114,7 @@ class Round:
     # Programs.
 
     def begin(self, name, side, *words, ready=False):
-        """Starts programs of connections, with records of their own."""
+        """Starts programs with connections, with a file of records."""
         file = self.scratch / name
         self.files.append(file)
         self.programs[name] = Program(
@@ -122,18 +122,18 @@ class Round:
             "ipv6=%d" % self.ipv6, "patience=%d" % PATIENCE, ready=ready)
 
     def start(self):
-        """Starts all."""
+        """Starts all programs."""
         raise NotImplementedError
 
     def alive(self):
-        """Fails unless all programs are still there."""
+        """Fails unless all programs are running."""
         for name, program in self.programs.items():
             if program.ended():
                 raise AssertionError("%s has ended" % name)
 
     def stop(self, name):
-        """Ends programs in good order, and those that are slow by force: programs that hang were told
-        of before, by their parent."""
+        """Ends programs in order, and slow ones by force. Their parent has reported connections that
+        hang."""
         program = self.programs.pop(name)
         program.ask()
         end = time.monotonic() + PATIENCE + 30 * topology.SLOW
@@ -150,11 +150,11 @@ class Round:
         program.kill()
 
     def finish(self):
-        """Ends all in good order."""
+        """Ends all programs in order."""
         raise NotImplementedError
 
     def kill_all(self):
-        """Ends all at once."""
+        """Kills all programs at once."""
         with self.fault("killed", "all programs"):
             for program in self.programs.values():
                 program.kill()
@@ -166,7 +166,7 @@ class Round:
 
     @contextlib.contextmanager
     def fault(self, kind, detail, harmless=False):
-        """Notes when something was done."""
+        """Records the time of a fault."""
         event = {"kind": kind, "detail": detail, "begin": time.time(), "harmless": harmless}
         self.events.append(event)
         try:
@@ -175,7 +175,7 @@ class Round:
             event["end"] = time.time()
 
     def rest(self, seconds):
-        """Waits, and looks meanwhile."""
+        """Waits, and takes samples meanwhile."""
         end = time.monotonic() + seconds
         fds = [program.fd for program in self.programs.values()]
         while (left := end - time.monotonic()) > 0:
@@ -216,15 +216,15 @@ class Round:
                 step()
             for name in names:
                 faults.tool("rdma", "link", "delete", "rs_" + name[-1])
-            # Another round may make them again.
+            # A later fault may make them again.
             for file in ("x", "y"):
                 self.keep(self.scratch / file, "%s.%d" % (file, len(self.events)))
             self.files = [file for file in self.files if file.name not in "xy"]
 
-    # The whole of it.
+    # The sequence of a round.
 
     def run(self, seconds):
-        """All of the round. What could not be done as it should is in `problems`."""
+        """Runs the round. Failures of the harness are in `problems`."""
         self.up()
         try:
             self.start()
@@ -248,7 +248,7 @@ class Round:
             shutil.rmtree(self.scratch)
 
     def end_it(self):
-        """In good order, or not."""
+        """Ends the round, in order or suddenly."""
         if self.dice.random() < 0.3:
             self.kill_all()
             return
@@ -261,7 +261,7 @@ class Round:
         topology.until(lambda: self.watch.left()[1] == 0, "link groups are left", PATIENCE)
 
     def keep(self, file, name):
-        """Saves records of a round."""
+        """Saves the records of a round."""
         if not file.exists():
             return
         octets = file.read_bytes().rstrip(b"\0")
@@ -271,7 +271,7 @@ class Round:
         file.unlink()
 
     def report(self, **more):
-        """What the host wants to know of the round."""
+        """Writes the report of the round for the host."""
         with open(self.out / "rounds.jsonl", "a", encoding="ascii") as f:
             json.dump({"round": self.number, "name": self.name, "events": self.events,
                        "problems": self.problems, "peak": self.watch.peak, "moved": self.watch.moved,
@@ -280,7 +280,7 @@ class Round:
 
 
 class Failover(Round):
-    """Two or more devices on each side: connections move."""
+    """Two or more devices on each side, so that connections move."""
 
     name, ipv6 = "failover", False
     menu = (faults.network, faults.one_device, faults.one_device, faults.one_device, faults.interface,
@@ -313,7 +313,7 @@ class Failover(Round):
 
 
 class HostileRound(Round):
-    """One device on each side, IPv6, and a hostile peer beside."""
+    """One device on each side, IPv6, and a hostile peer."""
 
     name = "hostile"
     devices = ("a", "b")
@@ -324,7 +324,7 @@ class HostileRound(Round):
     def up(self):
         topology.netns("up")
         for side in "ab":
-            # An interface that was down has its addresses still.
+            # Keep the addresses of an interface that goes down.
             faults.in_ns("rs-" + side, "sysctl", "-qw", "net.ipv6.conf.all.keep_addr_on_down=1",
                          "net.ipv6.conf.v%s.keep_addr_on_down=1" % side)
 
@@ -353,7 +353,7 @@ class HostileRound(Round):
 
 
 class Churn(Round):
-    """The module comes and goes under programs that do without it meanwhile."""
+    """The module is removed and loaded under programs that use TCP meanwhile."""
 
     name = "module"
     devices = ("a", "b")
@@ -361,7 +361,7 @@ class Churn(Round):
     up, down, add_device = HostileRound.up, HostileRound.down, HostileRound.add_device
 
     def remove(self, dice):
-        """The module goes as soon as no socket holds it, and comes again."""
+        """Removes the module as soon as no socket holds it, and loads it again."""
         end = time.monotonic() + 10 * topology.SLOW
         while time.monotonic() < end:
             counters = self.watch.counters()
@@ -386,7 +386,7 @@ class Churn(Round):
 
 
 class Pair(Round):
-    """Two kernels, with two devices each. Each guest changes its own side only."""
+    """Two kernels with two devices each. Each guest changes its own side only."""
 
     name, sides, ipv6 = "two kernels", (None,), True
     devices = ("net0", "mv0")
@@ -403,7 +403,7 @@ class Pair(Round):
         for dev in ("all", "net0"):
             faults.tool("sysctl", "-qw", "net.ipv4.conf.%s.rp_filter=0" % dev,
                         "net.ipv4.conf.%s.arp_ignore=1" % dev, "net.ipv4.conf.%s.arp_announce=2" % dev)
-        # Always the same hardware address: the other side may remember it.
+        # A constant hardware address, as the other side may remember it.
         topology.command("ip", "link", "add", "mv0", "link", "net0", "address", "02:00:00:00:78:0%d" % self.own,
                          "type", "macvlan", "mode", "bridge")
         topology.command("ip", "address", "add", "192.168.77.1%d/24" % self.own, "dev", "mv0")
@@ -443,7 +443,7 @@ class Pair(Round):
         self.together("served")
 
     def end_it(self):
-        # What is rude on one side would be an error of the harness on the other.
+        # A sudden end of one side would be an error of the harness on the other.
         self.finish()
         self.watch.look()
         topology.until(lambda: self.watch.left()[0] == 0, "connections are left", PATIENCE)

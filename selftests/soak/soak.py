@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Rounds of random connections and random faults, until the time is over; scripts/soak starts this in a
-guest, or in both of a pair, and reads what it leaves in /out.
+"""Rounds of random connections and random faults for a given time. scripts/soak starts this program in
+a guest, or in both of a pair, and reads its files in /out.
 
-soak.py alone|pair SECONDS SEED [ROUND...]: only the rounds of these numbers, if any are given.
+soak.py alone|pair SECONDS SEED [ROUND...]: all rounds, or only those with these numbers.
 """
 
 import os
@@ -19,24 +19,24 @@ import topology
 import watch
 
 OUT = pathlib.Path(os.environ.get("SOAK_OUT", "/out"))
-# A round, without what it takes to begin and to end it.
+# Seconds of a round, without its begin and end.
 ROUND = 50 if topology.SLOW == 1 else 60
 IN_PAIR = sys.argv[1] == "pair"
 
 
 def round_of(number, seed):
-    """The round of that number: all of it follows from the seed of the run."""
+    """The round of a number, determined by the seed of the run."""
     dice = random.Random("%d/%d" % (seed, number))
     own = dice.getrandbits(60)
     if IN_PAIR:
-        # The faults of the two guests are not the same.
+        # The two guests have different faults.
         dice = random.Random("%d/%s" % (own, os.environ["GUEST"]))
         return rounds.Pair(number, own, dice, OUT)
     return rounds.LOCAL[number % len(rounds.LOCAL)](number, own, dice, OUT)
 
 
 def one_round(number, seed):
-    """A round, and the module removed and loaded again."""
+    """Runs a round, then removes and loads the module."""
     this_round = round_of(number, seed)
     begin = time.monotonic()
     this_round.run(ROUND)
@@ -57,7 +57,7 @@ def one_round(number, seed):
 
 
 def goes_on(number, chosen, end):
-    """Whether there is a round of that number: in a pair both guests have to have the time."""
+    """Whether there is another round. In a pair both guests must have the time."""
     if chosen:
         return number < len(chosen)
     wanted = number == 0 or time.monotonic() + ROUND < end
@@ -67,11 +67,11 @@ def goes_on(number, chosen, end):
 
 
 def main():
-    """All rounds; 0 if nothing went wrong with them. What the connections became is for the host."""
+    """Runs all rounds; 0 without a failure of the harness. The host judges the connections."""
     seconds, seed = float(sys.argv[2]), int(sys.argv[3])
     chosen = [int(word) for word in sys.argv[4:]]
     end = time.monotonic() + seconds
-    # Whatever hangs.
+    # A limit for anything that hangs.
     signal.alarm(int(seconds) + 300 * topology.SLOW)
     (OUT / "rounds.jsonl").touch()
     if IN_PAIR:

@@ -65,11 +65,11 @@ static void let_fail(const struct end *end)
 
 static void set_number(int fd, int level, int name, int value)
 {
-	/* What is refused stays as it is. */
+	/* A refused setting keeps its value. */
 	(void)!setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-/* So that no call waits for ever, and a peer that has vanished is noticed. */
+/* Limits every wait, and detects a peer that has disappeared. */
 static void set_bounds(int fd)
 {
 	struct timeval tick = { TICK / 1000, TICK % 1000 * 1000 };
@@ -106,7 +106,7 @@ static void set_linger(int fd, int seconds)
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 }
 
-/* After this call failed: try again, or is that the end? */
+/* Whether an error ends the connection. After other errors the program repeats the call. */
 static bool is_final(struct end *end, int error)
 {
 	switch (error) {
@@ -123,7 +123,7 @@ static bool is_final(struct end *end, int error)
 	}
 }
 
-/* An end before its time, as planned. Any thread of the end may come to it. */
+/* The planned early end, which any thread of the connection may reach. */
 static void maybe_end(struct end *end)
 {
 	const struct side_plan *side = &end->plan.side[end->side];
@@ -147,8 +147,9 @@ static void maybe_pause(const struct side_plan *side, struct dice *dice)
 }
 
 /*
- * Memory with its pages: User-Mode Linux panics when it finds no page table for user memory that it
- * copies to (maybe_map() of 7.3), which happens when its allocation is one of those that fail.
+ * Allocates memory with its pages: User-Mode Linux panics when it finds no page table for user
+ * memory that it copies to (maybe_map() of 7.3), which happens when its allocation fails by
+ * injection.
  */
 static char *with_pages(size_t size)
 {
@@ -164,7 +165,7 @@ static __u64 seed_of_stream(const struct end *end, int writer)
 	return mixed(end->plan.seed + 1 + writer);
 }
 
-/* Writes the octets of its stream up to there; false if the connection is over. */
+/* Writes the octets of the stream up to `whole`; false if the connection ended. */
 static bool write_up_to(struct end *end, struct tools *t, char *data, __u64 whole)
 {
 	const struct side_plan *side = &end->plan.side[end->side];
@@ -204,7 +205,10 @@ static bool write_up_to(struct end *end, struct tools *t, char *data, __u64 whol
 	return true;
 }
 
-/* Reads and compares up to there, or to the end of the stream; false if it is over before. */
+/*
+ * Reads and compares up to `whole`, or to the end of the stream; false if the connection ended
+ * before.
+ */
 static bool read_up_to(struct end *end, struct tools *t, char *data, __u64 whole)
 {
 	const struct side_plan *side = &end->plan.side[end->side];
@@ -280,7 +284,7 @@ static void *read_stream(void *arg)
 		return NULL;
 	}
 	let_fail(end);
-	/* To the end of the stream, which has to come where it is planned. */
+	/* Reads to the end of the stream, which must come at the planned position. */
 	read_up_to(end, &t, data, ~0ULL);
 	close_tools(&t);
 	free(data);
@@ -341,7 +345,7 @@ static void note_mode(struct end *end)
 	fclose(f);
 }
 
-/* The connection is there: what its plan says. Does not return. */
+/* Runs the plan on an established connection. Does not return. */
 static void run_end(struct end *end)
 {
 	const struct side_plan *side = &end->plan.side[end->side];
@@ -372,7 +376,7 @@ static void run_end(struct end *end)
 		if (has_reader)
 			pthread_join(reader, NULL);
 	}
-	/* A close that takes back octets that were sent: the other end has to see an error. */
+	/* A close that drops sent octets: the other end must get an error. */
 	if (only_writes && !end->record->send_error)
 		end->record->shut = 1;
 	close(end->fd);
@@ -399,7 +403,7 @@ static union address where(const struct kind *kind, int port)
 	return address;
 }
 
-/* A socket of the kind; a plain one where there is no module. */
+/* A socket of the kind; a TCP socket without the module. */
 static int socket_of(const struct kind *kind, enum side side)
 {
 	int fd = -1;
@@ -427,7 +431,7 @@ static int send_header(int fd, __u64 seed)
 	return 0;
 }
 
-/* connect(), which gives up a wait after a while as any call does. */
+/* connect() with the time limit of any call. */
 static int connect_in_time(int fd, const union address *address, socklen_t size)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
@@ -518,7 +522,7 @@ static void run_server(struct record *record, int fd)
 	run_end(&end);
 }
 
-/* Which of the listeners connections of these sockets go to. */
+/* The listener for connections of these sockets. */
 static int port_of_sockets(enum sockets sockets)
 {
 	switch (sockets) {
@@ -572,7 +576,7 @@ static void show_stacks(pid_t pid)
 		printf("soak: no stacks of %d\n", pid);
 }
 
-/* Children that have ended go, and those that hang are ended. */
+/* Reaps children, and kills those that hang. */
 static void look_after_children(void)
 {
 	__u64 now = now_ms();
@@ -633,7 +637,7 @@ static struct record *begin_child(int server)
 	return NULL;
 }
 
-/* Waits for a signal, a child's or that to end, for so many ms. */
+/* Waits for a signal, of a child or to end, for up to `ms` milliseconds. */
 static void await_signal(int ms)
 {
 	struct timespec t = { ms / 1000, ms % 1000 * 1000000L };
@@ -664,7 +668,7 @@ static int call(void)
 	return 0;
 }
 
-/* One connection again, to look at it closely. */
+/* Repeats one connection, for a closer look. */
 static int one(void)
 {
 	struct plan plan = plan_of(base_seed, &limits);
@@ -730,7 +734,7 @@ static int serve(void)
 	return 0;
 }
 
-/* One connection with its own listener: from rs-a to rs-b. */
+/* Runs one connection with its own listener, from rs-a to rs-b. */
 static void churn_one(__u64 seed)
 {
 	struct plan plan = plan_of(seed, &limits);
@@ -780,7 +784,7 @@ static int churn(void)
 
 /* --- */
 
-/* For people. */
+/* Prints a plan. */
 static int show(void)
 {
 	static const char * const ways[] = {
@@ -858,7 +862,7 @@ int main(int argc, char **argv)
 		read_word(argv[n]);
 	if (argc > 1 && !strcmp(argv[1], "show"))
 		return show();
-	/* Both come only while the parents wait. */
+	/* Both signals arrive only while the parent waits. */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGTERM);
 	sigaddset(&blocked, SIGCHLD);

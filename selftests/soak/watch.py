@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a run costs and what it leaves behind: memory, counters of the module, connections that move from
-one device to another."""
+"""The costs of a run and its remains: memory, counters of the module, and connections that move between
+devices."""
 
 import contextlib
 import gc
@@ -21,7 +21,7 @@ def meminfo():
 
 
 def settled_memory():
-    """What is in use when nothing runs and caches are dropped: (all of it, unreclaimable slab)."""
+    """The memory in use when nothing runs and caches are dropped: (all of it, unreclaimable slab)."""
     gc.collect()
     pathlib.Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
     for cache in pathlib.Path("/sys/kernel/slab").glob("*/shrink"):
@@ -34,7 +34,7 @@ def settled_memory():
 
 
 class Watch:
-    """Looks again and again while a round goes on."""
+    """Takes samples during a round."""
 
     def __init__(self, sides):
         self.sides = sides
@@ -44,7 +44,7 @@ class Watch:
         self.failed_looks = 0
 
     def look(self):
-        """Notes the use of memory, and which connections have moved since the last time."""
+        """Samples the use of memory, and counts connections that moved since the last sample."""
         now = meminfo()
         self.peak = max(self.peak, now["MemTotal"] - now["MemAvailable"])
         devices = {}
@@ -52,7 +52,7 @@ class Watch:
             try:
                 lines = topology.records(side, "conns")
             except OSError:
-                # Gone with the module, or no memory to tell.
+                # The module is gone, or memory for the file is missing.
                 self.failed_looks += 1
                 continue
             for line in lines:
@@ -62,7 +62,7 @@ class Watch:
         self.devices = devices
 
     def tell(self, why):
-        """Prints which connections there are, by which links they go, and what the devices count."""
+        """Prints the connections, their links, and the counters of the devices."""
         print("soak: %s" % why)
         for side in self.sides:
             with contextlib.suppress(OSError), topology.inside(side):
@@ -82,7 +82,7 @@ class Watch:
                     print("soak:   task %s: system call %s" % (task.name, call))
 
     def counters(self):
-        """The counters of all sides that are worth keeping."""
+        """The counters of all sides that are reported."""
         sums = {}
         for side in self.sides:
             try:
@@ -96,12 +96,12 @@ class Watch:
         return sums
 
     def count(self, counters=None):
-        """Adds counters, which go with the namespace or the module, to the totals."""
+        """Adds counters to the totals, before the namespace or the module goes."""
         for name, value in (counters or self.counters()).items():
             self.totals[name] = self.totals.get(name, 0) + value
 
     def left(self):
-        """What is left of connections: (connections, link groups)."""
+        """The remains of connections: (connections, link groups)."""
         found = [topology.counters(side) for side in self.sides]
         return (sum(counters["active_conns"] for counters in found),
                 sum(counters["link_groups"] for counters in found))

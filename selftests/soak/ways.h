@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Ways to write to a socket, and to read from it. Each call moves some octets, or fails with errno:
- * EAGAIN means that the time of one wait is over. No wait is longer than TICK.
+ * Ways to write to a socket, and to read from it. Each call moves some octets, or fails with errno;
+ * EAGAIN means that one wait timed out. No wait is longer than TICK.
  */
 
 #ifndef RS_WAYS_H
@@ -47,7 +47,7 @@ static inline void close_tools(struct tools *t)
 		io_uring_queue_exit(&t->ring);
 }
 
-/* What a way needs; -1 with errno. */
+/* Opens the tools of a way; -1 with errno. */
 static inline int open_tools(struct tools *t, int fd, enum way way, bool reads, __u64 seed)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET };
@@ -75,7 +75,7 @@ static inline int open_tools(struct tools *t, int fd, enum way way, bool reads, 
 	return 0;
 }
 
-/* Waits for events on the socket; -1 with EAGAIN if there are none in time. */
+/* Waits for events on the socket; -1 with EAGAIN after the time limit. */
 static inline int await_socket(struct tools *t, short events)
 {
 	struct pollfd p = { .fd = t->fd, .events = events };
@@ -86,7 +86,7 @@ static inline int await_socket(struct tools *t, short events)
 	return -1;
 }
 
-/* One request of the ring. It is always awaited, as the memory is used again. */
+/* Performs one request of the ring. The completion is awaited, as the memory is reused. */
 static inline ssize_t by_ring(struct tools *t)
 {
 	struct io_uring_cqe *cqe;
@@ -110,7 +110,7 @@ static inline ssize_t by_ring(struct tools *t)
 	return -1;
 }
 
-/* Waits until the kernel has given back all memory that was lent; -1 if time is up. */
+/* Waits until the kernel has released all lent memory; -1 after the time limit. */
 static inline int await_memory(struct tools *t)
 {
 	char control[128], byte;
@@ -124,7 +124,7 @@ static inline int await_memory(struct tools *t)
 		if (recvmsg(t->fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) {
 			if (errno != EAGAIN || await_socket(t, 0))
 				return -1;
-			/* A broken socket is always ready; the memory comes a little later. */
+			/* A broken socket is always ready; the completion comes a little later. */
 			usleep(1000);
 			continue;
 		}
@@ -150,14 +150,14 @@ static inline ssize_t write_vector(struct tools *t, const char *data, size_t siz
 	return sendmsg(t->fd, &msg, MSG_NOSIGNAL);
 }
 
-/* Through a pipe, or from a file. What is in the pipe has to come out before the next. */
+/* Writes through a pipe, or from a file. Octets in the pipe must be sent before the next ones. */
 static inline ssize_t write_spliced(struct tools *t, const char *data, size_t size)
 {
 	off_t at = 0;
 	ssize_t n;
 
 	if (!t->in_pipe && percent(&t->dice, 50)) {
-		/* The pages of the last time may still be sent from: the file gets others. */
+		/* The last pages may still be in flight: give the file new ones. */
 		n = ftruncate(t->memory, 0) ? -1 : pwrite(t->memory, data, size, 0);
 		return n < 0 ? n : sendfile(t->fd, t->memory, &at, n);
 	}
@@ -228,7 +228,7 @@ static inline ssize_t read_spliced(struct tools *t, char *data, size_t size)
 	return n > 0 ? read(t->pipe[0], data, n) : n;
 }
 
-/* Looks first, and takes exactly what it saw. */
+/* Peeks first, and takes exactly the octets that it saw. */
 static inline ssize_t read_peeking(struct tools *t, char *data, size_t size)
 {
 	ssize_t n = recv(t->fd, data, size, MSG_PEEK), taken;
@@ -249,7 +249,7 @@ static inline ssize_t read_peeking(struct tools *t, char *data, size_t size)
 	return taken;
 }
 
-/* Until there is nothing. Then nothing is read without an edge, so that one that is lost shows. */
+/* Reads until the socket is empty, and then waits for an edge, so that a lost edge shows. */
 static inline ssize_t read_edge(struct tools *t, char *data, size_t size)
 {
 	struct epoll_event event;

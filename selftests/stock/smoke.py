@@ -17,12 +17,12 @@ SIZE = 8 << 20
 
 
 class ByRdma(PairTest):
-    """8 MiB of random bytes in each direction, compared by their hashes."""
+    """8 MiB of random octets in each direction, compared by their hashes."""
 
     want = "smc"
 
     def both_ways(self, sock):
-        """Sends and receives; then both tell each other what they have sent."""
+        """Sends and receives; then both sides exchange the hashes."""
         expect_mode(sock, self.want)
         out = os.urandom(SIZE)
         sender = threading.Thread(target=sock.sendall, args=(out,))
@@ -35,16 +35,16 @@ class ByRdma(PairTest):
         sock.close()
 
     def server(self, listening):
-        """The same on both sides."""
+        """Runs the transfer."""
         self.both_ways(self.accept(listening))
 
     def client(self, connect):
-        """The same on both sides."""
+        """Runs the transfer."""
         self.both_ways(connect())
 
 
 class ByTcp(ByRdma):
-    """One side is plain TCP, so the other has to fall back."""
+    """One side is plain TCP, so the other side falls back."""
 
     want = "tcp"
     smc = SERVER

@@ -13,7 +13,7 @@ BPF_FS=/sys/fs/bpf
 PINS=$BPF_FS/rdma-sock
 CGROUPS=/sys/fs/cgroup
 CGROUP=$CGROUPS/rdma-sock-test
-# Deep enough that a walk over the ancestors is needed.
+# Deep enough to need a walk over the ancestors.
 INNER=$CGROUP/a/b/c
 
 [ "$(id -u)" = 0 ] || skip_all "needs root"
@@ -34,7 +34,7 @@ trap cleanup EXIT
 plan 35
 
 accel() {
-	# Without the module each start says so; that has a test of its own.
+	# Without the module each start prints a note, which has a test of its own.
 	"$TOOL" accel "$@" 2>"$WORK/stderr"
 }
 
@@ -42,7 +42,7 @@ status() {
 	accel status --json
 }
 
-# How many programs of ours the kernel has.
+# The number of our programs in the kernel.
 programs() {
 	bpftool prog show name rdma_sock_accel | grep -c rdma_sock_accel
 }
@@ -63,12 +63,12 @@ else
 	LEFT=1
 fi
 
-# Nothing there.
+# No rules.
 accel off
 same "off is no error when nothing is on" 0 $?
 same "status says that it is off" False "$(json "$(status)" 'd["attached"]')"
 
-# Guarded: what depends on the protocol being there.
+# Guarded rules depend on the presence of the protocol.
 accel on --comm rs-chosen
 same "on" 0 $?
 if [ ! -d /sys/module/rdma_sock ] && [ ! -d /sys/module/smc ]; then
@@ -84,7 +84,7 @@ same "IPv6 is guarded as well" "$GUARDED" "$(probe "$CHOSEN" AF_INET6)"
 
 same "one program is attached" 1 "$(programs)"
 
-# Unguarded: what the hook answers can be seen with and without the module.
+# Unguarded rules show the answer of the hook with and without the module.
 accel on --comm rs-chosen --force
 same "on again takes the new flags" False "$(json "$(status)" 'd["guarded"]')"
 same "selected program asks for SMC" "$FORCED" "$(probe "$CHOSEN")"
@@ -133,7 +133,7 @@ same "program in the cgroup above is not" "$IPPROTO_TCP" "$(in_cgroup "$CGROUP")
 refused "folder that is no cgroup is refused" "not a cgroup" "$TOOL" accel on --cgroup /tmp
 refused "port is refused" "socket(2)" "$TOOL" accel on --port 80
 
-# Taking away.
+# Removal.
 accel off --comm rs-second
 same "off takes one selector away" "$FORCED $IPPROTO_TCP" "$(probe "$CHOSEN") $(probe "$SECOND")"
 refused "off of what is not there is an error" "no selector comm rs-second" \

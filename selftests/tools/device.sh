@@ -11,7 +11,7 @@ set -u
 [ -d /sys/module/rdma_rxe ] || modprobe rdma_rxe 2>/dev/null || skip_all "no module rdma_rxe"
 ip link add rs-veth0 type veth peer name rs-veth1 || skip_all "no veth"
 
-# `device add --all` reaches beyond the test's own devices: undo what it did there.
+# `device add --all` affects devices beyond those of the test: undo that.
 devices() {
 	"$TOOL" device list --json | python3 -c '
 import json, sys

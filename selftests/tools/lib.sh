@@ -5,7 +5,7 @@
 # To be sourced by scripts that run in a guest as root.
 
 HERE=$(cd "$(dirname "$0")" && pwd -P)
-# The tools in the checkout, seen from where this file is or from where the tests are installed.
+# The tools in the checkout, relative to this file or to the installed tests.
 for TOOLS in "${RDMA_SOCK_TOOLS:-}" "$HERE/../../build/tools" "$HERE/../../tools" /src/build/tools; do
 	[ ! -x "$TOOLS/rdma-sock" ] || break
 done
@@ -20,7 +20,7 @@ IPPROTO_SMC=256
 
 echo "TAP version 13"
 
-# skip_all REASON: for when the machine cannot run these tests; before the plan.
+# skip_all REASON: end the script before the plan where the tests cannot run.
 skip_all() {
 	echo "1..0 # SKIP $*"
 	rm -rf "$WORK"
@@ -30,7 +30,7 @@ skip_all() {
 [ -x "$TOOL" ] || skip_all "no $TOOL: run scripts/tools"
 command -v python3 >/dev/null || skip_all "no python3"
 
-# plan COUNT: how many results there will be.
+# plan COUNT: print the number of results.
 plan() {
 	echo "1..$1"
 }
@@ -72,7 +72,7 @@ contains() {
 	esac
 }
 
-# refused NAME PART CMD...: a test that a command fails and says PART.
+# refused NAME PART CMD...: a test that a command fails and prints PART.
 refused() {
 	refused_name=$1
 	refused_part=$2
@@ -89,14 +89,14 @@ json() {
 	printf '%s' "$1" | python3 -c 'import json, sys; d = json.load(sys.stdin); print(eval(sys.argv[1]))' "$2"
 }
 
-# program NAME: makes a program of this name that runs Python, and prints its path.
+# program NAME: make a program of this name that runs Python, and print its path.
 program() {
 	ln -sf "$(command -v python3)" "$WORK/$1"
 	echo "$WORK/$1"
 }
 
-# The probe: makes a socket as its arguments say, tells its protocol, or the error. An SMC socket says
-# that it is TCP, like the one that its program asked for, but the module lists it once it is used.
+# The probe makes a socket by its arguments, and prints its protocol or the error. An SMC socket
+# shows itself as TCP, as its program asked for, but the module lists it once it is used.
 PROBE='
 import errno, os, socket, sys
 family, kind, protocol = (eval("socket." + word) if word[0].isalpha() else int(word)
@@ -118,7 +118,7 @@ except OSError as e:
     print(errno.errorcode[e.errno])
 '
 
-# probe PROGRAM [FAMILY TYPE PROTOCOL]: what the program gets for a socket; TCP by default.
+# probe PROGRAM [FAMILY TYPE PROTOCOL]: the kind of socket that the program gets; TCP by default.
 probe() {
 	"$1" -c "$PROBE" "${2:-AF_INET}" "${3:-SOCK_STREAM}" "${4:-0}"
 }

@@ -27,7 +27,7 @@ same "datagrams are left alone" 17 "$(under_run AF_INET SOCK_DGRAM 0)"
 same "what fails for TCP still fails in the same way" EINVAL \
 	"$(under_run AF_INET 'SOCK_STREAM|0x100000' 0)"
 
-# Without SMC the kernel looks for a module each time, so the library must not ask each time.
+# Without SMC the kernel looks for a module at each call, so the library must not ask each time.
 if [ "$EXPECTED" = "$IPPROTO_SMC" ]; then
 	skip "protocol that the kernel lacks is not asked for again at once" "the kernel has it"
 elif ! strace -o "$WORK/strace" true 2>/dev/null; then
@@ -42,7 +42,7 @@ for i in range(5):
 		"$(grep -c 'SOCK_STREAM.*, \(0x100\|IPPROTO_SMC\)' "$WORK/strace") of $(grep -c 'socket(AF_INET,' "$WORK/strace")"
 fi
 
-# An unmodified client and an unmodified server, bytes compared.
+# An unmodified client and an unmodified server, octets compared.
 ECHO='
 import hashlib, socket, threading
 data = hashlib.shake_128(b"rdma-sock").digest(1 << 20)
@@ -81,7 +81,7 @@ cp "$library" "$WORK/copy.so"
 same "what is preloaded already is kept" "$library:$WORK/copy.so" \
 	"$(LD_PRELOAD=$WORK/copy.so "$TOOL" run sh -c "$inner")"
 
-# The kernel doubles what is asked for, and the library sets it for SMC sockets only.
+# The kernel doubles the value, and the library sets it for SMC sockets only.
 SIZES='
 import socket
 sock = socket.socket()
