@@ -390,7 +390,7 @@ def nothing_of_others(pair):
     """A reused element holds no data of the earlier connection, even if the peer announces octets that
     it has not written."""
     # SEC-09, RMB-15, TST-134.
-    conn, secret = pair.conn, b"secret of somebody" * 100
+    conn, secret = pair.conn, b"data of the former" * 100
     conn.write(secret)
     equal(topology.receive(pair.sock, len(secret)) == secret, True, "data")
     # More than was announced, up to the end of the element.

@@ -42,7 +42,7 @@ def need_both():
     """Ends the program as skipped outside of a pair of the two implementations."""
     if GUEST not in ADDRESSES:
         ktap.skip_all("needs two guests")
-    theirs = sync("interop.who", "ours" if OURS else "c" if csmc.is_loaded() else "none")
+    theirs = sync("interop.side", "ours" if OURS else "c" if csmc.is_loaded() else "none")
     if {theirs, "ours" if OURS else "c"} != {"ours", "c"}:
         ktap.skip_all("needs our module in one guest and the kernel's in the other")
     await_address()

@@ -55,7 +55,7 @@ def await_urgent(sock):
     poller = select.poll()
     poller.register(sock, select.POLLPRI)
     events = poller.poll(topology.BOUND * 1000)
-    equal(bool(events and events[0][1] & select.POLLPRI), True, "urgent data is told of")
+    equal(bool(events and events[0][1] & select.POLLPRI), True, "urgent data is announced")
 
 
 class OutOfBand(Case):

@@ -127,7 +127,7 @@ static inline long long send_until_full(int fd)
 	return total;
 }
 
-/* The same, and then sends single bytes until the socket refuses one. */
+/* Sends as send_until_full(), and then single bytes until the socket refuses one. */
 static inline long long send_until_refused(int fd)
 {
 	long long total = send_until_full(fd);

@@ -16,14 +16,14 @@ static const char * const state_names[] = {
 	"failed over"
 };
 
-/* The socket that calls are made on, and the others of its connection. */
+/* The socket under test, and the others of its connection. */
 struct ends {
 	int near;
 	int far;
 	int listener;
 };
 
-/* What came of a call. */
+/* The outcome of a call. */
 struct outcome {
 	int result;
 	int error;	/* errno, 0 after success */
@@ -31,7 +31,7 @@ struct outcome {
 	unsigned char data[256];
 };
 
-/* The device by which the connection of a socket of the client's side writes now. */
+/* The device by which the connection of a client's socket writes. */
 static inline void device_of(int fd, char device[16])
 {
 	const char *found;
@@ -43,7 +43,7 @@ static inline void device_of(int fd, char device[16])
 		device[0] = 0;
 }
 
-/* The client loses the device by which it writes; the connection goes on by the other one. */
+/* Removes the client's device; the connection moves to the other one. */
 static inline bool fail_over(int fd)
 {
 	char before[16], now[16], command[64];
@@ -55,7 +55,7 @@ static inline bool fail_over(int fd)
 	snprintf(command, sizeof(command), "./second.sh lose %s", before);
 	if (!before[0] || system(command))
 		return false;
-	/* Nothing tells a program that its connection has moved. */
+	/* No event announces that the connection has moved. */
 	for (tries = 0; tries < 2000; tries++) {
 		device_of(fd, now);
 		if (now[0] && strcmp(now, before))
@@ -73,7 +73,7 @@ static inline bool fin_is_acknowledged(int fd)
 {
 	int tries;
 
-	/* Nothing tells a program that it has come. */
+	/* No event announces the acknowledgment. */
 	for (tries = 0; tries < 5000; tries++) {
 		unsigned char state;
 		socklen_t size = sizeof(state);

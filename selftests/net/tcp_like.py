@@ -307,7 +307,7 @@ def options(kind):
 
 def saved_syn(kind):
     with kind.listener() as listener:
-        equal(listener.getsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN), 0, "nobody asked")
+        equal(listener.getsockopt(socket.IPPROTO_TCP, TCP_SAVE_SYN), 0, "not requested")
         client = kind.make()
         client.connect(listener.getsockname())
         server, _ = listener.accept()
@@ -451,7 +451,7 @@ def unload(*flags):
 def held_while_open():
     deadline = time.monotonic() + 30
     while references() != 0:
-        equal(time.monotonic() < deadline, True, "all earlier sockets have let go")
+        equal(time.monotonic() < deadline, True, "all earlier sockets released it")
         select.select([], [], [], 0.01)
     for kind in KINDS[1:]:
         sock = kind.make()

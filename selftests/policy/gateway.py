@@ -56,7 +56,7 @@ def is_version_2(wire, client, direct):
     equal([message["type"] for message in said], [PROPOSAL, ACCEPT, CONFIRM], "CLC messages")
     for message in said[1:]:
         equal((message["version"], message["first"]), (2, 1), "version, first contact")
-        equal(message["direct"] >> 7, direct, "no gateway on the way")
+        equal(message["direct"] >> 7, direct, "no gateway in between")
 
 
 def agree(source, host, family, direct):

@@ -142,7 +142,7 @@ def data_path(family):
             equal(left, 0, "a message within data")
             pending = False
     is_true(written, "no data")
-    equal(pending, False, "data that no message tells of")
+    equal(pending, False, "data without a message")
     equal(seqs, list(range(1, len(seqs) + 1)), "numbers of the messages")
     tokens = {read_cdc(packet.data)["token"] for packet in packets
               if packet.source == hosts["b"] and packet.is_cdc()}

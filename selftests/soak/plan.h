@@ -42,7 +42,7 @@ struct side_plan {
 	int sndbuf;		/* 0: as it is */
 	int rcvbuf;
 	__u64 largest_part;
-	unsigned int pause;	/* up to so many ms, now and then; 0: never */
+	unsigned int pause;	/* longest pause in ms, at random times; 0: none */
 	enum ending ending;
 	__u64 ends_after;	/* octets, if it does not end well */
 };

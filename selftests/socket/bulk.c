@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Much data and many connections: every byte is compared.
- */
+/* Large streams and many connections, with every byte compared. */
 
 #include <kselftest_harness.h>
 #include <pthread.h>
 
 #include "conn.h"
 
-/* One direction of a connection; a thread sends, another receives and compares. */
+/* One direction of a connection: a thread sends, another one receives and compares. */
 struct stream {
 	int from;
 	int to;
@@ -127,7 +125,7 @@ TEST_F_TIMEOUT(conn, both_ways_in_tiny_parts, 100)
 	EXPECT_SENT(self, 2 * 40000);
 }
 
-/* Every size around the powers of two, one after the other, and the answer to each. */
+/* Requests of every size around the powers of two in sequence, each with an answer. */
 TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 100)
 {
 	enum { MAX = (256 << 10) + 1 };
@@ -154,7 +152,7 @@ TEST_F_TIMEOUT(conn, request_and_response_of_each_size, 100)
 			pid_t sender = -1;
 
 			memset(in, 0, size);
-			/* What the echo cannot take at once must be read meanwhile. */
+			/* Read meanwhile what the echo cannot take at once. */
 			if (size > 8192) {
 				sender = fork();
 				if (!sender)
@@ -209,7 +207,7 @@ TEST_F_TIMEOUT(kind, small_receive_buffers, 100)
 	close(listener);
 }
 
-/* The window closes again and again: one byte is read where there is room for one more. */
+/* A slow reader closes the window again and again. */
 /* WIN-03, WIN-11. */
 TEST_F_TIMEOUT(conn, slow_reader, 100)
 {
@@ -223,7 +221,7 @@ TEST_F_TIMEOUT(conn, slow_reader, 100)
 		size_t part = next_random(&parts) % 3000 + 1;
 		ssize_t n;
 
-		/* As much as goes in... */
+		/* Send as much as the connection takes... */
 		while (sent < SIZE) {
 			n = send(self->client, out + sent, SIZE - sent, MSG_DONTWAIT);
 			if (n < 0) {
@@ -232,12 +230,12 @@ TEST_F_TIMEOUT(conn, slow_reader, 100)
 			}
 			sent += n;
 		}
-		/* ... and a little out. */
+		/* ... and receive a little. */
 		if (part > SIZE - got)
 			part = SIZE - got;
 		n = recv(self->server, in + got, part, MSG_DONTWAIT);
 		if (n < 0) {
-			/* Everything was read before the sender knew of its room. */
+			/* All bytes were read before the sender knew of the room. */
 			struct pollfd polled[2] = {
 				{ .fd = self->server, .events = POLLIN },
 				{ .fd = self->client, .events = sent < SIZE ? POLLOUT : 0 },
@@ -275,7 +273,7 @@ TEST_F_TIMEOUT(conn, one_byte_at_a_time, 100)
 	EXPECT_SENT(self, COUNT);
 }
 
-/* The other direction goes on while one is blocked. */
+/* A blocked direction does not delay the other one. */
 TEST_F(conn, blocked_direction_does_not_block_the_other)
 {
 	int n;
@@ -299,7 +297,7 @@ FIXTURE(many) {
 
 RS_VARIANTS_OF_KINDS(many);
 
-/* The server answers each connection with what came, until the end of the stream. */
+/* Echoes each connection until the end of the stream. */
 static void serve(int listener)
 {
 	static char buf[65536];
@@ -343,7 +341,7 @@ FIXTURE_TEARDOWN(many)
 	close(self->listener);
 }
 
-/* A whole short connection; what went wrong, or NULL. */
+/* Runs a short connection; the failed step, or NULL. */
 static const char *one_connection(const struct kind *kind, int listener, size_t size, __u64 seed)
 {
 	static __thread char out[20000], in[20000];
@@ -396,7 +394,7 @@ struct worker {
 
 #define WORKER_SIZE 15000
 
-/* All are connected before the first sends. */
+/* All threads connect before the first one sends. */
 static void *work(void *arg)
 {
 	static __thread char out[WORKER_SIZE], in[WORKER_SIZE];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The ends of connections: shutdown() of either direction by either side, close() in its varieties,
- * and what the peer sees of it.
+ * The ends of connections: shutdown() of either direction by either side, close() in all its forms,
+ * and their effects on the peer.
  */
 
 #include <kselftest_harness.h>
@@ -19,7 +19,7 @@ static long long now_ms(void)
 	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
 }
 
-/* Sends until it fails; the error. A peer's reset may be on its way for a while. */
+/* Sends until it fails; the error. A reset may be in flight for a while. */
 static int send_error(int fd)
 {
 	for (;;) {
@@ -87,7 +87,7 @@ TEST_F(conn, shutdown_for_reading)
 	ASSERT_EQ(0, shutdown(self->server, SHUT_RD));
 	EXPECT_EQ(0, recv(self->server, buf, sizeof(buf), 0));
 	EXPECT_EQ(0, recv(self->server, buf, sizeof(buf), MSG_DONTWAIT));
-	/* Nothing is told to the peer, and the other direction is open. */
+	/* The peer is not notified, and the other direction is open. */
 	EXPECT_EQ(0, last_errno(send(self->client, "x", 1, MSG_NOSIGNAL)));
 	ASSERT_EQ(1, send(self->server, "y", 1, 0));
 	EXPECT_EQ(1, recv(self->client, buf, 1, 0));
@@ -171,7 +171,7 @@ TEST_F(conn, close_ends_the_stream_after_its_data)
 }
 
 /* CLS-03. */
-TEST_F(conn, close_delivers_what_the_peer_has_no_room_for)
+TEST_F(conn, close_delivers_data_beyond_the_peers_room)
 {
 	enum { SIZE = 4 << 20 };
 	char *out = malloc(SIZE), *in = malloc(SIZE), c;
@@ -185,7 +185,7 @@ TEST_F(conn, close_delivers_what_the_peer_has_no_room_for)
 		total += sent;
 	}
 	ASSERT_LT(0, total);
-	/* Must not wait, as there is no SO_LINGER. */
+	/* close() does not wait without SO_LINGER. */
 	ASSERT_EQ(0, close(self->client));
 	EXPECT_EQ(total, recv_all(self->server, in, SIZE));
 	EXPECT_EQ(0, memcmp(in, out, total));
@@ -196,14 +196,14 @@ TEST_F(conn, close_delivers_what_the_peer_has_no_room_for)
 }
 
 /* CLS-05. */
-TEST_F(conn, sending_to_who_closed_fails)
+TEST_F(conn, send_after_the_peers_close_fails)
 {
 	int error;
 
 	ASSERT_EQ(0, close(self->server));
 	error = send_error(self->client);
 	EXPECT_TRUE(error == EPIPE || error == ECONNRESET);
-	/* From then on it is EPIPE. */
+	/* Later calls return EPIPE. */
 	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_NOSIGNAL)));
 }
 
@@ -219,7 +219,7 @@ TEST_F(conn, close_with_unread_data_resets)
 	events = await_events(self->client, POLLIN, 5000);
 	EXPECT_EQ(POLLIN | POLLERR | POLLHUP, events);
 	EXPECT_EQ(ECONNRESET, last_errno(recv(self->client, &c, 1, 0)));
-	/* Told once; then the stream is at its end. */
+	/* The error is reported once; then the stream is at its end. */
 	EXPECT_EQ(0, recv(self->client, &c, 1, 0));
 	EXPECT_EQ(EPIPE, last_errno(send(self->client, "x", 1, MSG_NOSIGNAL)));
 }
@@ -241,10 +241,10 @@ TEST_F(conn, linger_zero_resets)
 }
 
 /*
- * Who sees that there is an error also gets it, and only once: the reset comes by two ways, and the
- * poller, which does not sleep, looks at every moment between them.
+ * The poller that sees an error also gets it, and only once. The reset arrives by TCP and by the
+ * engine; the poller does not sleep, and so tests every moment between them.
  */
-TEST_F(conn, a_reset_is_told_once_and_whole)
+TEST_F(conn, reset_is_reported_once_and_completely)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
 	int i, error, again, client, server;
@@ -263,7 +263,7 @@ TEST_F(conn, a_reset_is_told_once_and_whole)
 		EXPECT_EQ(ECONNRESET, error) {
 			TH_LOG("connection %d", i);
 		}
-		/* The other way has had its time when the end is there, too. */
+		/* With the end of the stream the second reset has arrived too. */
 		EXPECT_EQ(0, recv(client, &again, 1, 0));
 		poll(NULL, 0, 2);
 		ASSERT_EQ(0, getsockopt(client, SOL_SOCKET, SO_ERROR, &again, &size));
@@ -285,11 +285,11 @@ TEST_F(conn, reset_wakes_a_reader)
 	if (!child) {
 		close(self->client);
 		setsockopt(self->server, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-		/* After this the last reference is the parent's, if it did not close. */
+		/* After this the parent has the last reference, unless it closed. */
 		poll(NULL, 0, 50);
 		_exit(0);
 	}
-	/* The child's exit is the last close. */
+	/* The exit of the child is the last close. */
 	ASSERT_EQ(0, close(self->server));
 	EXPECT_EQ(ECONNRESET, last_errno(recv(self->client, &c, 1, 0)));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
@@ -345,7 +345,7 @@ TEST_F(conn, linger_waits_for_the_reader)
 		_exit(n || total != sent);
 	}
 	close(self->server);
-	/* Returns when all was taken by the other side's system, long before the limit. */
+	/* close() returns when the other kernel has all data, long before the limit. */
 	total = now_ms();
 	EXPECT_EQ(0, close(self->client));
 	EXPECT_GT(9000, now_ms() - total);
@@ -380,7 +380,7 @@ TEST_F(conn, shutdown_wakes_the_own_reader)
 	void *result;
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, recv_one, &self->client));
-	/* Whether it sleeps already or not, the outcome is the same. */
+	/* The outcome is the same whether the writer sleeps already or not. */
 	usleep(20000);
 	ASSERT_EQ(0, shutdown(self->client, SHUT_RD));
 	ASSERT_EQ(0, pthread_join(thread, &result));
@@ -415,12 +415,12 @@ TEST_F(conn, killed_process_ends_the_stream)
 	close(self->server);
 	self->server = -1;
 	ASSERT_EQ(0, kill(child, SIGKILL));
-	/* It had not read. */
+	/* The client had not read. */
 	EXPECT_EQ(ECONNRESET, last_errno(recv(self->client, &c, 1, 0)));
 	ASSERT_EQ(child, waitpid(child, NULL, 0));
 }
 
-/* Closed connections take leave of their peers before they are gone; nothing tells when. */
+/* A closed connection still exchanges messages with its peer. No event announces its end. */
 static long long active_conns(enum side side, long long wanted)
 {
 	long long end = now_ms() + 10000;

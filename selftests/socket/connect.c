@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * connect() and accept(): blocking, non-blocking, in time, interrupted, refused.
- */
+/* connect() and accept(): blocking, non-blocking, with a time limit, interrupted, and refused. */
 
 #include <kselftest_harness.h>
 #include <pthread.h>
@@ -32,7 +30,7 @@ static void interrupt_soon(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* What a program does for the server's address: drop SYNs, so that connect() has to wait. */
+/* Drops SYNs to the server's address, so that connect() has to wait. */
 static int drop_syns(bool on)
 {
 	return system(on ? "ip netns exec rs-b nft -f - <<-END\n"
@@ -54,18 +52,18 @@ TEST_F(kind, non_blocking)
 	ASSERT_LE(0, fd);
 	error = last_errno(connect_to(self->kind, fd, listener));
 	ASSERT_EQ(EINPROGRESS, error);
-	/* A second call while it goes on says so; it may have ended by now. */
+	/* A second call during the handshake reports that; the handshake may have ended. */
 	error = last_errno(connect_to(self->kind, fd, listener));
 	EXPECT_TRUE(error == EALREADY || error == 0);
 	EXPECT_EQ(POLLOUT, await_events(fd, POLLOUT, 5000));
 	EXPECT_EQ(0, socket_error(fd));
-	/* The first call after the end is told so, unless the second above was. */
+	/* The first call after the handshake reports success, unless the second call above did. */
 	EXPECT_EQ(0, error ? last_errno(connect_to(self->kind, fd, listener)) : 0);
 	EXPECT_EQ(EISCONN, last_errno(connect_to(self->kind, fd, listener)));
 	server = accept(listener, NULL, NULL);
 	ASSERT_LE(0, server);
 	EXPECT_PATH(self->kind, fd, server);
-	/* Still non-blocking, and not so what was accepted. */
+	/* The socket is still non-blocking; the accepted socket is not. */
 	EXPECT_EQ(O_NONBLOCK, fcntl(fd, F_GETFL) & O_NONBLOCK);
 	EXPECT_EQ(0, fcntl(server, F_GETFL) & O_NONBLOCK);
 	close(fd);
@@ -93,7 +91,7 @@ TEST_F(kind, refused)
 	fd = new_socket(self->kind, CLIENT, 0);
 	EXPECT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
 	EXPECT_EQ(0, socket_error(fd));
-	/* The same socket may try once more. */
+	/* The same socket can try again. */
 	EXPECT_EQ(ECONNREFUSED, last_errno(connect(fd, &address.sa, address_size(self->kind))));
 	close(fd);
 }
@@ -175,12 +173,12 @@ TEST_F(kind, time_limit_and_signal)
 	limit.tv_usec = 0;
 	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
 	interrupt_soon();
-	/* Goes on waiting for the same connection, until the signal. */
+	/* Waits for the same connection, until the signal. */
 	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, O_NONBLOCK));
 	EXPECT_EQ(EALREADY, last_errno(connect_to(self->kind, fd, listener)));
 	EXPECT_EQ(0, await_events(fd, POLLIN | POLLOUT, 0));
-	/* Closing does not wait for anything. */
+	/* close() does not wait for the handshake. */
 	EXPECT_EQ(0, close(fd));
 	EXPECT_EQ(0, drop_syns(false));
 	close(listener);
@@ -197,7 +195,7 @@ TEST_F(kind, connect_goes_on_after_a_signal)
 	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
 	setitimer(ITIMER_REAL, &off, NULL);
 	EXPECT_EQ(0, drop_syns(false));
-	/* The next SYN, which comes after a second, gets through. */
+	/* The next SYN, after a second, passes. */
 	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
 	server = accept(listener, NULL, NULL);
 	ASSERT_LE(0, server);
@@ -247,14 +245,14 @@ static void *accept_one(void *arg)
 	return (void *)(result < 0 ? -errno : result);
 }
 
-TEST_F(kind, shutdown_wakes_who_accepts)
+TEST_F(kind, shutdown_wakes_accept)
 {
 	int listener = new_listener(self->kind, 1, NULL);
 	pthread_t thread;
 	void *result;
 
 	ASSERT_EQ(0, pthread_create(&thread, NULL, accept_one, &listener));
-	/* Whether it sleeps already or not, the outcome is the same. */
+	/* The outcome is the same whether accept() sleeps already or not. */
 	usleep(20000);
 	ASSERT_EQ(0, shutdown(listener, SHUT_RD));
 	ASSERT_EQ(0, pthread_join(thread, &result));
@@ -336,7 +334,7 @@ TEST_F(kind, data_and_end_before_accept)
 	close(listener);
 }
 
-TEST_F(kind, closing_the_listener_ends_what_waits_there)
+TEST_F(kind, closing_the_listener_resets_waiting_connections)
 {
 	int listener = new_listener(self->kind, 4, NULL), client, events;
 	char c;
@@ -388,7 +386,7 @@ TEST_F(kind, closing_while_connecting)
 		usleep(n * 500);
 		ASSERT_EQ(0, close(fd));
 	}
-	/* The listener still works. What was given up may come out of it first. */
+	/* The listener still works. It may return the abandoned connections first. */
 	error = new_socket(self->kind, CLIENT, 0);
 	ASSERT_EQ(0, connect_to(self->kind, error, listener));
 	for (n = 0; n < 21; n++) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Making sockets, binding them, listening, and their names; what can go wrong with each.
- */
+/* socket(), bind(), listen(), and the names of sockets, with all their errors. */
 
 #include <kselftest_harness.h>
 
@@ -96,7 +94,7 @@ TEST_F(kind, bind_and_getsockname)
 	ASSERT_EQ(0, getsockname(fd, &address.sa, &size));
 	EXPECT_LT(0, port_of(&address));
 	EXPECT_TRUE(same_host(&wanted, &address));
-	/* Twice is refused, and so is what is taken. */
+	/* A second bind() fails, and so does one to a used address. */
 	EXPECT_EQ(EINVAL, last_errno(bind_any(self->kind, SERVER, fd)));
 	other = new_socket(self->kind, SERVER, 0);
 	EXPECT_EQ(EADDRINUSE, last_errno(bind(other, &address.sa, size)));
@@ -117,7 +115,7 @@ TEST_F(kind, bad_addresses_for_bind)
 	EXPECT_EQ(EFAULT, last_errno(bind(fd, (void *)8, size)));
 	address.sa.sa_family = AF_UNIX;
 	EXPECT_EQ(EAFNOSUPPORT, last_errno(bind(fd, &address.sa, size)));
-	/* After all this the socket is still good. */
+	/* The socket still works after all these errors. */
 	EXPECT_EQ(0, bind_any(self->kind, SERVER, fd));
 	close(fd);
 }
@@ -131,7 +129,7 @@ TEST_F(kind, listen_makes_a_listener)
 	ASSERT_EQ(0, listen(fd, 1));
 	ASSERT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &size));
 	EXPECT_EQ(1, value);
-	/* Once more changes the length of the queue. */
+	/* A second listen() changes the length of the queue. */
 	EXPECT_EQ(0, listen(fd, 100));
 	EXPECT_EQ(0, await_events(fd, POLLIN | POLLOUT, 0));
 	EXPECT_EQ(EISCONN, last_errno(connect_to(self->kind, fd, fd)));
@@ -213,7 +211,7 @@ TEST_F(conn, names_of_both_ends_agree)
 	ASSERT_EQ(0, getpeername(self->client, &b.sa, &size));
 	EXPECT_EQ(0, memcmp(&a, &b, sizeof(a)));
 	EXPECT_EQ(local_port(self->listener), port_of(&a));
-	/* A short buffer gets a part of it, and the full size. */
+	/* A short buffer gets a part of the name, and the full size. */
 	size = 4;
 	ASSERT_EQ(0, getsockname(self->client, &a.sa, &size));
 	EXPECT_EQ(address_size(self->kind), size);
@@ -224,7 +222,7 @@ TEST_F(conn, connected_socket_refuses_bind_and_listen)
 	EXPECT_EQ(EINVAL, last_errno(bind_any(self->kind, CLIENT, self->client)));
 	EXPECT_EQ(EINVAL, last_errno(listen(self->client, 1)));
 	EXPECT_EQ(EINVAL, last_errno(accept(self->client, NULL, NULL)));
-	/* It has not suffered. */
+	/* The socket still works. */
 	EXPECT_EQ(1, send(self->client, "x", 1, 0));
 	EXPECT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
 }

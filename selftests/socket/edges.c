@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Edges: which events an edge-triggered epoll set gets for a connection, and in which order. Each
- * test states what TCP gives, and runs on TCP, too.
+ * Edges: the events of a connection in an edge-triggered epoll set, and their order. The
+ * expectations are those of TCP, with which the tests run too.
  */
 
 #include <kselftest_harness.h>
@@ -14,7 +14,7 @@
 
 #define EDGES (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET)
 
-/* Long enough for a late edge to show, for tests that want none. */
+/* Milliseconds in which a late edge would show. */
 #define QUIET 100
 
 static int new_set(void)
@@ -53,7 +53,7 @@ TEST_F(conn, registration_reports_room_once)
 	close(set);
 }
 
-/* A poll that found room must not ask TCP, or the other end, for an edge. */
+/* A poll that found room asks neither TCP nor the peer for an edge. */
 TEST_F(conn, traffic_of_a_writer_with_room_makes_no_edge)
 {
 	int set = new_set(), n;
@@ -87,7 +87,7 @@ TEST_F(conn, data_are_one_edge_each_and_report_room)
 	close(set);
 }
 
-/* One edge when there is room again, and none for what is read after that. */
+/* One edge when there is room again, and none for data read after that. */
 TEST_F(conn, room_after_a_refusal_is_one_edge)
 {
 	int set = new_set();
@@ -103,7 +103,7 @@ TEST_F(conn, room_after_a_refusal_is_one_edge)
 	close(set);
 }
 
-/* The writer filled up the buffers and was not refused, but a poll found no room. */
+/* The writer filled the buffers and was not refused, but a poll found no room. */
 TEST_F(conn, room_after_a_poll_without_room_is_one_edge)
 {
 	int set = new_set();
@@ -144,7 +144,7 @@ TEST_F(kind, control_and_wait)
 	set = new_set();
 	ASSERT_EQ(0, add_to(set, server, EPOLLIN | EPOLLOUT | EPOLLET));
 	ASSERT_EQ(0, add_to(set, client, EPOLLIN | EPOLLOUT | EPOLLET));
-	/* The client may have its last step before it; each end has one edge. */
+	/* The client may have its last step before it. Each end has one edge. */
 	for (n = 0; n < 2; n++) {
 		ASSERT_EQ(1, epoll_wait(set, events, 1, 5000));
 		EXPECT_EQ(EPOLLOUT, events[0].events);
@@ -172,7 +172,7 @@ TEST_F(kind, control_and_wait)
 	close(listener);
 }
 
-/* Registered before the answer of the peer: the end of connect() is one edge. */
+/* The end of connect() is one edge for a socket registered before it. */
 TEST_F(kind, connect_is_one_edge)
 {
 	int listener = new_listener(self->kind, 1, NULL), server, set = new_set(), client, n;
@@ -200,7 +200,7 @@ static void count_signal(int number)
 	signals++;
 }
 
-/* SIGIO for room comes to a writer that found none, and to no other. */
+/* SIGIO for room comes only to a writer that found none. */
 TEST_F(conn, sigio_for_room_only_after_a_refusal)
 {
 	struct sigaction action = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
@@ -221,7 +221,7 @@ TEST_F(conn, sigio_for_room_only_after_a_refusal)
 	total = send_until_refused(self->client);
 	signals = 0;
 	EXPECT_EQ(total, receive_and_drop(self->server, total));
-	/* The signal comes while this process sleeps, or has come before. */
+	/* The signal arrives while this process sleeps, or has arrived before. */
 	for (n = 0; n < 100 && !signals; n++)
 		usleep(50 * 1000);
 	EXPECT_LT(0, signals);

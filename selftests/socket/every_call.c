@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every flag of send() and recv(), every ioctl of tcp(7) and socket(7), and every event of poll(),
- * on a TCP socket and on one of ours in the same state.
+ * Every flag of send() and recv(), every ioctl of tcp(7) and socket(7), and every event of poll():
+ * compared with the reference engine in the same state.
  */
 
 #include <kselftest_harness.h>
@@ -14,7 +14,7 @@
 
 #define QUIET (MSG_DONTWAIT | MSG_NOSIGNAL)
 
-/* Flags that programs may give, and some that none may. */
+/* Flags that programs may use, and some that none may. */
 static const struct flag {
 	const char *name;
 	int flag;
@@ -123,7 +123,7 @@ TEST_F(both, writes)
 	size_t n;
 
 	for (n = 0; n < ARRAY_SIZE(flags); n++) {
-		/* Urgent data has tests of its own, and the next ones stop at it. */
+		/* Urgent data has tests of its own, and the next tests stop at it. */
 		if (flags[n].flag & MSG_OOB && self->state != SHUT && self->state != RESET)
 			continue;
 		a = write_one(self->reference.near, "abc", 3, flags[n].flag);
@@ -148,7 +148,7 @@ TEST_F(both, writes)
 	}
 }
 
-/* Bad addresses end a call as they do in TCP. */
+/* Bad addresses fail as with TCP. */
 TEST_F(both, bad_addresses)
 {
 	struct outcome a, b;
@@ -215,7 +215,7 @@ TEST_F(both, ioctls)
 	for (n = 0; n < ARRAY_SIZE(requests); n++) {
 		a = request(self->reference.near, requests[n].request, NULL);
 		b = request(self->tested.near, requests[n].request, NULL);
-		/* TCP counts its FIN until that is acknowledged. */
+		/* TCP counts its FIN until the acknowledgment. */
 		EXPECT_EQ(0, differs(self->state, requests[n].name, n, &a, &b,
 				     requests[n].request != SIOCOUTQ || self->state != SHUT));
 		if (requests[n].request == 0x8938)
@@ -290,7 +290,7 @@ TEST_F(both, calls_out_of_place)
 		EXPECT_EQ(0, differs(self->state, "accept", 0, &a, &b, false));
 	}
 	for (n = 0; n < ARRAY_SIZE(how); n++) {
-		/* With both ends closed TCP knows the socket until its FIN is acknowledged. */
+		/* With both ends closed TCP keeps the socket until its FIN is acknowledged. */
 		if (self->state == HALF_CLOSED && how[n] == SHUT_RDWR)
 			break;
 		a.result = shutdown(self->reference.near, how[n]);

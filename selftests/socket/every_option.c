@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every socket option there may be, by its number: read with several sizes, switched on and off,
- * on a TCP socket and on one of ours in the same state. Options whose value tells of the packets
- * or of the socket itself are compared without it; what differs on purpose is in the table below.
+ * Every socket option by its number: read with several sizes, set and cleared, and compared with
+ * the reference engine in the same state. The table below lists options whose value describes
+ * packets or the socket itself, and intended differences.
  */
 
 #include <kselftest_harness.h>
@@ -27,13 +27,13 @@ static const struct exception {
 	{ SOL_SOCKET, 57 /* SO_COOKIE */, ANY_VALUE },
 	{ SOL_SOCKET, 77 /* SO_PEERPIDFD */, ANY_VALUE },
 	{ IPPROTO_TCP, 11 /* TCP_INFO */, ANY_VALUE },
-	/* Says what the last segments were like. */
+	/* Its value describes the last segments. */
 	{ IPPROTO_TCP, 12 /* TCP_QUICKACK */, ANY_VALUE },
 	{ IPPROTO_TCP, 24 /* TCP_TIMESTAMP */, ANY_VALUE },
 	{ IPPROTO_TCP, 26 /* TCP_CC_INFO */, ANY_VALUE },
 	/* No upper layers (kTLS). */
 	{ IPPROTO_TCP, 31 /* TCP_ULP */, OTHER },
-	/* TCP's queue is not the program's. */
+	/* TCP's queue is not accessible to the program. */
 	{ IPPROTO_TCP, 35 /* TCP_ZEROCOPY_RECEIVE */, OTHER },
 	/* These need a cached route, which a connection without packets may have lost. */
 	{ IPPROTO_IP, 14 /* IP_MTU */, OTHER },
@@ -41,7 +41,7 @@ static const struct exception {
 	{ IPPROTO_IPV6, 61 /* IPV6_PATHMTU */, OTHER },
 	/* The local port. */
 	{ IPPROTO_IP, 52 /* IP_PROTOCOL */, ANY_VALUE },
-	/* The TCP connection below stays established, and an IPv6 one. */
+	/* The TCP connection stays established, with IPv6. */
 	{ IPPROTO_IPV6, 1 /* IPV6_ADDRFORM */, OTHER },
 };
 
@@ -78,7 +78,7 @@ static struct outcome set(int fd, int level, int name, const void *value, int si
 
 static const int sizes[] = { 0, 1, 4, 256, -1 };
 
-/* How many differences there are for one option. */
+/* Compares one option; the number of differences. */
 static int compare_option(enum state state, int reference, int tested, int level, int name)
 {
 	static const int values[] = { 1, 0 };
@@ -120,7 +120,7 @@ static int compare_level(enum state state, int reference, int tested, int level,
 	return count;
 }
 
-/* What a connection is after all that: data still go both ways, or the same error comes. */
+/* Fails unless both connections carry data in both directions, or fail with the same error. */
 static void expect_same_traffic(struct __test_metadata *_metadata, struct ends *reference,
 				struct ends *tested)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Ways to TCP's receive queue that do not ask the operations of a socket: io_uring's zero-copy
- * receive, TCP_ZEROCOPY_RECEIVE with mmap(). Over SMC-R that queue has messages of the handshake,
- * or nothing ever: they are refused. Without SMC-R they work as on any TCP socket.
+ * Paths to TCP's receive queue that bypass the operations of a socket: io_uring's zero-copy
+ * receive, TCP_ZEROCOPY_RECEIVE with mmap(). With SMC-R that queue holds handshake messages, or
+ * nothing, so these paths are refused. Without SMC-R they work as on any TCP socket.
  */
 
 #include <kselftest_harness.h>
@@ -32,7 +32,7 @@ static int map(int fd)
 	return 0;
 }
 
-/* Receives up to `size` bytes by copying, as there is not a page of them; how many, or -errno. */
+/* Receives up to `size` bytes by copying, as they do not fill a page; the number, or -errno. */
 static int zerocopy(int fd, void *to, int size)
 {
 	struct tcp_zerocopy_receive zc = {
@@ -77,7 +77,7 @@ TEST_F(conn, zerocopy_receive_of_a_connection)
 	EXPECT_EQ(0, memcmp(buf, "hello", 5));
 }
 
-/* A peer that agrees, and goes no further: what it then sends would be read by others. */
+/* A peer that agrees to SMC-R and stalls: later handshake messages must not reach other readers. */
 TEST_F(kind, zerocopy_receive_during_the_handshake)
 {
 	int listener, client, n, result = 0;
@@ -106,8 +106,8 @@ TEST_F(kind, zerocopy_receive_during_the_handshake)
 #endif
 
 /*
- * The kernel looks for a receive queue of a network device first, which no device here has. So
- * the request fails with another errno than over a real one; it must not take anything.
+ * The kernel first looks for a receive queue of a network device, which no device has here. The
+ * request fails with another errno than with such a queue, and must not consume data.
  */
 TEST_F(conn, request_for_zero_copy_receive_takes_nothing)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * TCP_INQ: the number of octets left, which recvmsg() reports in a control message. The numbers are
- * those of TCP, on which the tests run, too.
+ * TCP_INQ: the number of unread octets in a control message of recvmsg(). The expected numbers are
+ * those of TCP, with which the tests run too.
  */
 
 #include <kselftest_harness.h>
@@ -106,7 +106,7 @@ TEST_F(conn, read_of_no_bytes)
 	EXPECT_RESULT(0, 1, receive(self->server, 0, 0));
 }
 
-/* An end of the stream is one more, so that a program which reads until 0 finds it. */
+/* The end of the stream counts as one octet, so that a program that reads until 0 finds it. */
 TEST_F(conn, end_of_the_stream_is_something_to_read)
 {
 	ASSERT_EQ(0, set_inq(self->server, 1));
@@ -139,7 +139,7 @@ TEST_F(conn, reset_leaves_nothing)
 	EXPECT_RESULT(0, 0, receive(self->server, 6, 0));
 }
 
-/* The urgent byte counts until the reader has gone on behind it. */
+/* The urgent byte counts until the reader has passed it. */
 TEST_F(conn, urgent_byte_is_counted)
 {
 	ASSERT_EQ(0, set_inq(self->server, 1));
@@ -167,7 +167,7 @@ TEST_F(conn, message_without_room_for_control)
 	ASSERT_EQ(2, recv(self->server, data, 4, 0));
 }
 
-/* As the mptcp_inq selftest of the kernel: the number never says less than there is. */
+/* The number is never lower than the unread octets, as in the kernel's mptcp_inq selftest. */
 TEST_F(conn, numbers_of_a_stream_add_up)
 {
 	enum { SIZE = 300000 };
@@ -192,7 +192,7 @@ TEST_F(conn, numbers_of_a_stream_add_up)
 		ASSERT_LE(0, result.inq);
 		ASSERT_LE((size_t)result.inq, SIZE - got);
 		ASSERT_EQ(0, ioctl(self->server, SIOCINQ, &now));
-		/* More may have come since. */
+		/* More octets may have arrived since. */
 		ASSERT_LE(result.inq, now);
 	}
 	EXPECT_EQ(SIZE, got);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sending and receiving on a connection: all calls, with vectors, flags, time limits and signals.
- */
+/* All calls that send and receive on a connection, with vectors, flags, time limits and signals. */
 
 #include <kselftest_harness.h>
 #include <limits.h>
@@ -89,7 +87,7 @@ TEST_F(conn, sendmsg_and_recvmsg_with_many_vectors)
 	ASSERT_EQ((ssize_t)sizeof(out), sendmsg(self->client, &msg, 0));
 	ASSERT_EQ((ssize_t)sizeof(in), recvmsg(self->server, &got, MSG_WAITALL));
 	EXPECT_EQ(0, memcmp(in, out, sizeof(in)));
-	/* A stream has no names and no ends of messages. */
+	/* A stream has neither names nor message boundaries. */
 	EXPECT_EQ(0, got.msg_namelen);
 	EXPECT_EQ(0, got.msg_flags & (MSG_TRUNC | MSG_EOR | MSG_CTRUNC));
 	EXPECT_SENT(self, sizeof(out));
@@ -248,7 +246,7 @@ TEST_F(conn, recv_time_limit)
 	EXPECT_EQ(EAGAIN, errno);
 	EXPECT_LE(40, now_ms() - start);
 	EXPECT_GT(10000, now_ms() - start);
-	/* What came before the limit is returned by WAITALL. */
+	/* WAITALL returns the octets that arrived before the limit. */
 	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	EXPECT_EQ(1, recv(self->server, &c, 5, MSG_WAITALL));
 }
@@ -260,7 +258,7 @@ TEST_F(conn, send_time_limit)
 
 	ASSERT_EQ(0, setsockopt(self->client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
 	ASSERT_LT(0, send_until_full(self->client));
-	/* Some room may still turn up. */
+	/* Some room may still appear. */
 	while (send(self->client, chunk, sizeof(chunk), MSG_NOSIGNAL) > 0)
 		;
 	EXPECT_EQ(EAGAIN, errno);
@@ -284,7 +282,7 @@ static void nothing(int number)
 {
 }
 
-/* Calls a handler every 20 ms, so that a signal also finds who was late to wait. */
+/* Calls a handler every 20 ms, so that a signal also interrupts a call that starts late. */
 static void interrupt_soon(bool restart)
 {
 	struct sigaction action = { .sa_handler = nothing, .sa_flags = restart ? SA_RESTART : 0 };
@@ -309,13 +307,13 @@ TEST_F(conn, send_is_interrupted)
 
 	ASSERT_LT(0, send_until_full(self->client));
 	interrupt_soon(false);
-	/* Some room may still turn up. */
+	/* Some room may still appear. */
 	while (send(self->client, chunk, sizeof(chunk), MSG_NOSIGNAL) > 0)
 		;
 	EXPECT_EQ(EINTR, errno);
 }
 
-TEST_F(conn, interrupted_send_tells_what_was_taken)
+TEST_F(conn, interrupted_send_returns_the_sent_bytes)
 {
 	static char chunk[16 << 20];
 	ssize_t n;
@@ -331,7 +329,7 @@ TEST_F(conn, recv_is_restarted)
 	struct timeval limit = { .tv_usec = 200000 };
 	char c;
 
-	/* With a time limit a call is not restarted: signal(7). */
+	/* A call with a time limit is not restarted: signal(7). */
 	ASSERT_EQ(0, setsockopt(self->server, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
 	interrupt_soon(true);
 	EXPECT_EQ(-1, recv(self->server, &c, 1, 0));
@@ -358,7 +356,7 @@ TEST_F(conn, bad_pointers)
 	ASSERT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
 	EXPECT_EQ(-1, recv(self->server, (void *)8, 1, 0));
 	EXPECT_EQ(EFAULT, errno);
-	/* What could not be delivered is still there. */
+	/* The undelivered octets are still there. */
 	EXPECT_EQ(1, recv(self->server, &c, 1, MSG_DONTWAIT));
 	EXPECT_EQ('x', c);
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Options and flags whose meaning does not end with TCP.
- */
+/* Options and flags that affect an engine beyond TCP. */
 
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
@@ -27,7 +25,7 @@ static int count_of(int fd, unsigned long what)
 	return ioctl(fd, what, &count) ? -1 : count;
 }
 
-/* Waits until so much can be read, which polling would hide. */
+/* Waits until `size` octets can be read, which a poll would not show. */
 static void await_unread(int fd, int count)
 {
 	while (count_of(fd, SIOCINQ) < count)
@@ -46,13 +44,13 @@ TEST_F(conn, poll_respects_the_low_water_mark)
 	ASSERT_EQ(40, send(self->client, buf, 40, 0));
 	EXPECT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
 	EXPECT_EQ(100, recv(self->server, buf, 100, 0));
-	/* The end of the stream is news, however little there is. */
+	/* The end of the stream wakes a reader, whatever the low-water mark. */
 	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
 	EXPECT_EQ(POLLIN, await_events(self->server, POLLIN, 5000));
 }
 
-TEST_F(conn, nodelay_pushes_what_is_corked)
+TEST_F(conn, nodelay_flushes_corked_data)
 {
 	char buf[16];
 
@@ -150,14 +148,14 @@ TEST_F(conn, a_reader_that_polls_busily_does_not_sleep)
 		ASSERT_EQ(1, recv(self->server, &c, 1, 0));
 	EXPECT_EQ(0, recv(self->server, &c, 1, 0));
 	ASSERT_EQ(0, getrusage(RUSAGE_THREAD, &after));
-	/* That of TCP on the devices of this test cannot be polled. */
+	/* The TCP connection on this test's devices cannot busy-poll. */
 	if (is_carried(self->kind))
 		EXPECT_GT(80, after.ru_nvcsw - before.ru_nvcsw);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 }
 
-TEST_F(conn, tcp_info_tells_of_a_connection)
+TEST_F(conn, tcp_info_of_a_connection)
 {
 	struct tcp_info info = {};
 	socklen_t size = sizeof(info);

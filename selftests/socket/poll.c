@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * poll(), select() and epoll, level and edge triggered, on connections. Where TCP is quicker or
- * slower the tests wait for the event itself.
+ * poll(), select() and epoll, level and edge triggered, on connections. The tests wait for the
+ * event where the time differs from TCP.
  */
 
 #include <kselftest_harness.h>
@@ -122,7 +122,7 @@ static int new_epoll(int fd, __u32 events)
 	return epoll;
 }
 
-/* The events of the one descriptor; 0 if there are none in time. */
+/* The events of a single descriptor; 0 after the time limit. */
 static __u32 epoll_events(int epoll, int timeout)
 {
 	struct epoll_event event;
@@ -156,7 +156,7 @@ TEST_F(conn, epoll_edge_of_data)
 	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	EXPECT_EQ(EPOLLIN, epoll_events(epoll, 5000));
 	EXPECT_EQ(0, epoll_events(epoll, 100));
-	/* New data are a new edge, although the old were not read. */
+	/* New data are a new edge, although the old data are unread. */
 	ASSERT_EQ(1, send(self->client, "y", 1, 0));
 	EXPECT_EQ(EPOLLIN, epoll_events(epoll, 5000));
 	ASSERT_EQ(1, recv(self->server, &c, 1, 0));
@@ -174,7 +174,7 @@ TEST_F(conn, epoll_edge_of_room)
 
 	ASSERT_LE(0, epoll);
 	EXPECT_EQ(0, epoll_events(epoll, 0));
-	/* The edge comes only to who was refused; a little room does not count as writable. */
+	/* Only a refused writer gets an edge; a little room does not count as writable. */
 	while (send(self->client, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
 		total++;
 	EXPECT_EQ(EAGAIN, errno);
@@ -239,7 +239,7 @@ TEST_F(conn, epoll_edge_loses_nothing)
 	free(in);
 }
 
-/* The same for the writer: write to EAGAIN, then wait for the next edge. */
+/* The loop of a writer: write to EAGAIN, then wait for the next edge. */
 TEST_F(conn, epoll_edge_of_a_writer_loses_nothing)
 {
 	enum { SIZE = 2 << 20 };
@@ -293,7 +293,7 @@ TEST_F(conn, epoll_oneshot)
 	close(epoll);
 }
 
-/* Registered before the connection is there, as event-driven clients do. */
+/* A socket registered before connect(), as event-driven clients do it. */
 TEST_F(kind, epoll_through_connect)
 {
 	int listener = new_listener(self->kind, 4, NULL), server;
@@ -305,7 +305,7 @@ TEST_F(kind, epoll_through_connect)
 	__u32 events;
 
 	ASSERT_LE(0, epoll);
-	/* A socket that was never connected is hung up. */
+	/* A socket without a connection is hung up. */
 	EXPECT_EQ(EPOLLOUT | EPOLLHUP, epoll_events(epoll, 0));
 	if (connect_to(self->kind, client, listener))
 		ASSERT_EQ(EINPROGRESS, errno);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sockets that are shared by processes: fork(), descriptors passed to others, exec().
- */
+/* Sockets shared by processes: fork(), passed descriptors, exec(). */
 
 #include <kselftest_harness.h>
 #include <signal.h>
@@ -26,7 +24,7 @@ TEST_F(conn, child_uses_the_connection)
 	ASSERT_EQ(1, send(self->server, "s", 1, 0));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
-	/* The child's exit has not closed it. */
+	/* The exit of the child has not closed the connection. */
 	ASSERT_EQ(1, send(self->client, "p", 1, 0));
 	ASSERT_EQ(1, recv(self->server, &c, 1, 0));
 	EXPECT_EQ('p', c);
@@ -38,7 +36,7 @@ TEST_F(conn, last_process_closes_the_connection)
 	char c;
 
 	if (!child) {
-		/* Outlives the parent's descriptor. */
+		/* The child's descriptor outlives that of the parent. */
 		recv(self->client, &c, 1, 0);
 		_exit(0);
 	}
@@ -112,7 +110,7 @@ TEST_F(conn, connection_is_passed_to_another_process)
 		_exit(send(fd, "y", 1, 0) != 1);
 	}
 	ASSERT_EQ(0, send_fd(pair[0], self->server));
-	/* In flight or there, the message holds it. */
+	/* The message holds the socket, whether it is in flight or received. */
 	ASSERT_EQ(0, close(self->server));
 	ASSERT_EQ(1, send(self->client, "x", 1, 0));
 	ASSERT_EQ(1, recv(self->client, &c, 1, 0));
@@ -160,7 +158,7 @@ TEST_F(kind, listener_is_passed_to_another_process)
 	close(listener);
 }
 
-/* The program run is this one's brother: it echoes as inetd's programs do. */
+/* The executed program echoes, as those of inetd do. */
 TEST_F(conn, connection_survives_exec)
 {
 	char buf[16];
@@ -186,7 +184,7 @@ TEST_F(conn, connection_survives_exec)
 	EXPECT_SENT(self, 10);
 }
 
-TEST_F(conn, exec_closes_what_is_marked)
+TEST_F(conn, exec_closes_marked_descriptors)
 {
 	char c;
 	pid_t child;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Socket options and ioctls before, during and after the making of a connection.
- */
+/* Socket options and ioctls before, during and after the handshake. */
 
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
@@ -47,7 +45,7 @@ struct option {
 	int value;
 };
 
-/* What is read back as it was written. */
+/* Options whose value reads back as it was set. */
 static const struct option options[] = {
 	{ SOL_TCP, TCP_NODELAY, 1 },
 	{ SOL_TCP, TCP_NODELAY, 0 },
@@ -94,7 +92,7 @@ TEST_F(conn, options_of_a_connection)
 		EXPECT_EQ(0, set(self->client, o->level, o->name, o->value));
 		EXPECT_EQ(o->value, get(self->client, o->level, o->name));
 	}
-	/* None of them has done harm. */
+	/* None of these calls has damaged the connection. */
 	ASSERT_EQ(4, send(self->client, "abcd", 4, 0));
 	EXPECT_EQ(4, recv(self->server, buf, 4, MSG_WAITALL));
 	EXPECT_SENT(self, 4);
@@ -153,7 +151,7 @@ TEST_F(kind, upper_layer_protocols_are_refused)
 	if (engine_of(self->kind, CLIENT) == SMC) {
 		EXPECT_EQ(EOPNOTSUPP, last_errno(setsockopt(fd, SOL_TCP, TCP_ULP, "tls", 4)));
 	} else {
-		/* Without tls, or without a connection. */
+		/* Fails for lack of tls, or of a connection. */
 		EXPECT_NE(0, last_errno(setsockopt(fd, SOL_TCP, TCP_ULP, "tls", 4)));
 	}
 	close(fd);
@@ -172,7 +170,7 @@ TEST_F(conn, upper_layer_protocols_are_refused_on_connections)
 	EXPECT_EQ(1, recv(self->server, &c, 1, 0));
 }
 
-TEST_F(conn, tcp_info_tells_of_a_connection)
+TEST_F(conn, tcp_info_of_a_connection)
 {
 	struct tcp_info info = {};
 	socklen_t size = sizeof(info);
@@ -214,7 +212,7 @@ TEST_F(conn, bytes_to_read)
 	EXPECT_EQ(0, ask(self->server, SIOCINQ));
 }
 
-TEST_F(conn, bytes_on_their_way)
+TEST_F(conn, unsent_and_unacknowledged_bytes_are_counted)
 {
 	static char chunk[65536];
 	long long total, got = 0;
@@ -224,7 +222,7 @@ TEST_F(conn, bytes_on_their_way)
 	EXPECT_EQ(0, ask(self->client, SIOCOUTQNSD));
 	total = send_until_full(self->client);
 	before = ask(self->client, SIOCOUTQ);
-	/* The peer's room is used up, so not everything can have been sent. */
+	/* The peer's room is full, so not all data can have been sent. */
 	EXPECT_LT(0, before);
 	EXPECT_LT(0, ask(self->client, SIOCOUTQNSD));
 	EXPECT_LE(ask(self->client, SIOCOUTQNSD), before);
@@ -234,7 +232,7 @@ TEST_F(conn, bytes_on_their_way)
 		ASSERT_LT(0, n);
 		got += n;
 	}
-	/* The last acknowledgment has to come back; each answer is a time to look again. */
+	/* The last acknowledgment has to return. Each answer lets the engine look for it. */
 	do {
 		after = ask(self->client, SIOCOUTQ);
 		ASSERT_EQ(1, send(self->server, "x", 1, 0));
@@ -270,7 +268,7 @@ TEST_F(kind, low_water_mark)
 	ASSERT_EQ(3, recv(server, buf, 3, MSG_PEEK | MSG_WAITALL));
 	ASSERT_EQ(1, send(client, "d", 1, 0));
 	EXPECT_EQ(POLLIN, await_events(server, POLLIN, 5000));
-	/* Waits for as many, and no longer. */
+	/* Waits for `count` octets, and no longer. */
 	EXPECT_EQ(4, recv(server, buf, sizeof(buf), 0));
 	close(client);
 	close(server);

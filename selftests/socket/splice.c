@@ -139,7 +139,7 @@ TEST_F(conn, splice_from_a_file)
 	free(data);
 }
 
-/* What a proxy does: everything from one connection to another, in the kernel. */
+/* A proxy: all data from one connection to another, in the kernel. */
 TEST_F(conn, splice_from_connection_to_connection)
 {
 	char *data = malloc(SIZE);
@@ -179,7 +179,7 @@ TEST_F(conn, splice_without_data)
 	int pipes[2];
 
 	ASSERT_EQ(0, pipe(pipes));
-	/* SPLICE_F_NONBLOCK is about the pipe. */
+	/* SPLICE_F_NONBLOCK affects the pipe. */
 	ASSERT_EQ(0, fcntl(self->server, F_SETFL, O_NONBLOCK));
 	EXPECT_EQ(-1, splice(self->server, NULL, pipes[1], NULL, 100, SPLICE_F_NONBLOCK));
 	EXPECT_EQ(EAGAIN, errno);
@@ -210,7 +210,7 @@ TEST_F(conn, tee_of_spliced_data)
 	ASSERT_EQ(3, send(self->client, "abc", 3, 0));
 	ASSERT_EQ(3, splice(self->server, NULL, a[1], NULL, 3, 0));
 	ASSERT_EQ(3, tee(a[0], b[1], 3, 0));
-	/* The second copy is as good after the connection is gone. */
+	/* The second copy is intact after the connection is gone. */
 	ASSERT_EQ(3, read(a[0], buf, 3));
 	close(self->server);
 	close(self->client);

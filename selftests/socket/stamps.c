@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Control messages of recvmsg() and sendmsg() that have to do with time: SO_TIMESTAMP and
- * SO_TIMESTAMPING on receiving, and what sendmsg() refuses.
+ * Control messages with times: SO_TIMESTAMP and SO_TIMESTAMPING in recvmsg(), and those that
+ * sendmsg() refuses.
  */
 
 #include <kselftest_harness.h>
@@ -76,7 +76,7 @@ TEST_F(conn, no_time_unless_asked_for)
 	EXPECT_EQ(0, stamps.software);
 }
 
-/* The time is that of the arrival, not of the reading, and of each message its own. */
+/* Each message has its own time, that of its arrival and not of the read. */
 TEST_F(conn, time_is_that_of_the_arrival)
 {
 	long long start, middle, end;
@@ -94,7 +94,7 @@ TEST_F(conn, time_is_that_of_the_arrival)
 	usleep(2000);
 	stamps = receive(self->server, 1, MSG_PEEK);
 	EXPECT_EQ(1, stamps.size);
-	/* TCP may have joined the second packet to the first, which takes its time then. */
+	/* TCP may have joined the second packet to the first, whose time changes then. */
 	EXPECT_LE(start, stamps.nano);
 	EXPECT_GE(is_carried(self->kind) ? middle : end, stamps.nano);
 	stamps = receive(self->server, 2, 0);
@@ -181,7 +181,7 @@ TEST_F(conn, control_messages_of_a_writer_are_checked)
 
 	EXPECT_EQ(EINVAL, send_with(self->client, SOL_SOCKET, 9999, 4));
 	EXPECT_EQ(EINVAL, send_with(self->client, SOL_SOCKET, SO_MARK, 1));
-	/* Other levels are not for TCP. */
+	/* TCP ignores other levels. */
 	EXPECT_EQ(0, send_with(self->client, IPPROTO_IP, 9999, 4));
 	EXPECT_EQ(0, send_with(self->client, SOL_SOCKET, SO_MARK, 4));
 	EXPECT_EQ(2, recv(self->server, buf, 2, MSG_WAITALL));

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Urgent data: the same on SMC as on TCP.
- */
+/* Urgent data, with the semantics of TCP. */
 
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
@@ -33,7 +31,7 @@ static void keep_inline(int fd)
 	setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on));
 }
 
-/* Reads byte by byte up to the mark; how many there were, -1 if there are more than `room`. */
+/* Reads byte by byte up to the mark; the number of bytes, or -1 if there are more than `room`. */
 static int read_to_mark(int fd, char *buf, int room)
 {
 	int count = 0;
@@ -87,7 +85,7 @@ TEST_F(conn, the_byte_may_be_skipped)
 	EXPECT_EQ(0, await_events(self->server, POLLPRI, 0));
 }
 
-/* Who never looks at the urgent byte gets all the rest, and is told of it. */
+/* A reader that ignores the urgent byte gets all other bytes. */
 TEST_F(conn, the_byte_keeps_nothing_back)
 {
 	char buf[16];
@@ -144,14 +142,17 @@ TEST_F(conn, fetching_the_byte)
 	EXPECT_EQ('X', c);
 	EXPECT_EQ(MSG_OOB, msg.msg_flags & (MSG_OOB | MSG_TRUNC));
 	EXPECT_EQ(EINVAL, last_errno(recv(self->server, &c, 1, MSG_OOB)));
-	/* The next one is a new one. */
+	/* The next mark is a new one. */
 	ASSERT_EQ(1, send(self->client, "Y", 1, MSG_OOB));
 	ASSERT_EQ(POLLPRI, await_events(self->server, POLLPRI, 5000));
 	EXPECT_EQ(1, recv(self->server, &c, 1, MSG_OOB));
 	EXPECT_EQ('Y', c);
 }
 
-/* URG-03, URG-07: a mark that was not reached makes room for a newer one, and its byte is data. */
+/*
+ * URG-03, URG-07: a mark that the reader has not reached gives way to a newer one, and its byte
+ * becomes data.
+ */
 TEST_F(conn, only_the_last_mark_counts)
 {
 	char buf[16], c;
@@ -171,8 +172,8 @@ TEST_F(conn, only_the_last_mark_counts)
 	EXPECT_EQ(0, memcmp(buf, "ghi", 3));
 }
 
-/* At the old mark, its byte is gone when a new one comes. */
-TEST_F(conn, a_new_mark_for_who_stands_at_the_old_one)
+/* The byte of the old mark is gone when a new one comes while the reader is at the old mark. */
+TEST_F(conn, new_mark_replaces_the_one_at_the_reader)
 {
 	char buf[16], c = 0;
 
@@ -207,7 +208,7 @@ TEST_F(conn, sigurg_goes_to_the_owner)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGURG);
 	sigprocmask(SIG_BLOCK, &blocked, &old);
-	/* Without an owner there is none. */
+	/* A socket without an owner sends no signal. */
 	ASSERT_EQ(1, send(self->client, "X", 1, MSG_OOB));
 	ASSERT_EQ(POLLPRI, await_events(self->server, POLLPRI, 5000));
 	ASSERT_EQ(0, fcntl(self->server, F_SETOWN, getpid()));
@@ -261,7 +262,7 @@ TEST_F(conn, epoll_reports_every_mark)
 	close(epoll);
 }
 
-/* Marks in a stream that never stops, in line: no byte is lost, and none is there twice. */
+/* Marks in an endless stream, in line: no byte is lost or duplicated. */
 TEST_F(conn, a_stream_with_many_marks)
 {
 	enum { SIZE = 1 << 19 };

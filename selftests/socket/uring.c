@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * io_uring: connect, accept, send, recv, poll, cancelling, and closing with requests under way.
- */
+/* io_uring: connect, accept, send, recv, poll, cancel, and close with requests in progress. */
 
 #include <kselftest_harness.h>
 #include <liburing.h>
@@ -10,7 +8,7 @@
 
 static struct io_uring ring;
 
-/* The kernel may have no io_uring, or forbid it. */
+/* The kernel may lack io_uring, or forbid it. */
 static int open_ring(void)
 {
 	return io_uring_queue_init(32, &ring, 0);
@@ -31,7 +29,7 @@ static void submit(struct io_uring_sqe *sqe, __u64 tag)
 	io_uring_submit(&ring);
 }
 
-/* The result of the next completion, whose tag it stores; -ETIME if there is none. */
+/* The result of the next completion, whose tag it stores; -ETIME after the time limit. */
 static int completion(__u64 *tag, int seconds)
 {
 	struct __kernel_timespec limit = { .tv_sec = seconds };
@@ -55,7 +53,7 @@ TEST_F(conn, send_and_recv)
 
 	if (open_ring())
 		SKIP(return, "no io_uring here");
-	/* Nothing there yet: the request waits. */
+	/* There is no data: the request waits. */
 	sqe = request(0);
 	io_uring_prep_recv(sqe, self->server, buf, sizeof(buf), 0);
 	submit(sqe, 1);
@@ -240,7 +238,7 @@ TEST_F(conn, polled_events)
 	EXPECT_EQ(POLLIN, completion(NULL, 5) & POLLIN);
 }
 
-/* Both directions at once, with several sizes under way. */
+/* Both directions at once, with several sizes in flight. */
 TEST_F(conn, much_data)
 {
 	enum { SIZE = 1 << 20, PART = 48 * 1024 };
@@ -286,7 +284,7 @@ TEST_F(conn, much_data)
 }
 
 /* The ring holds the file when the program ends. */
-TEST_F(conn, closed_with_a_request_under_way)
+TEST_F(conn, close_with_a_request_in_progress)
 {
 	struct io_uring_sqe *sqe;
 	char c;
@@ -316,8 +314,8 @@ static int completion_flags(__u32 *flags)
 	return result;
 }
 
-/* What a receive left is told by a flag, also for the end of the stream. */
-TEST_F(conn, recv_tells_of_more)
+/* A flag reports unread data after a receive, also the end of the stream. */
+TEST_F(conn, recv_flag_reports_unread_data)
 {
 	struct io_uring_sqe *sqe;
 	__u32 flags = 0;

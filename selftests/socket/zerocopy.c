@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Sending without a copy: MSG_ZEROCOPY, sendfile() and io_uring's SEND_ZC.
- */
+/* Transmission without a copy: MSG_ZEROCOPY, sendfile() and io_uring's SEND_ZC. */
 
 #include <kselftest_harness.h>
 #include <liburing.h>
@@ -22,7 +20,7 @@
 #define PART (96 * 1024)
 #define LARGE (3 << 20)
 
-/* The bytes sent so far from where programs had them. */
+/* The bytes sent so far without a copy. */
 static long long lent_bytes(void)
 {
 	return both_sides("tx_zerocopy_bytes");
@@ -35,7 +33,7 @@ static int use_zerocopy(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one));
 }
 
-/* Memory of its own pages, for which a range of pages behind it can be unmapped. */
+/* Memory of whole pages, which can be unmapped one by one. */
 static char *new_pages(size_t size)
 {
 	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -43,7 +41,7 @@ static char *new_pages(size_t size)
 	return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* The next completion: the first and the last call that it is of. False if there is none. */
+/* Takes the next completion: the first and the last call that it covers. False if there is none. */
 static bool completion(int fd, unsigned int *first, unsigned int *last, int *copied)
 {
 	char control[256];
@@ -66,8 +64,8 @@ static bool completion(int fd, unsigned int *first, unsigned int *last, int *cop
 }
 
 /*
- * Waits until each of the calls from number `from` to `to` is completed, which may be in any order;
- * whether any of them was copied, or -1.
+ * Waits until all calls from number `from` to `to` are completed, in any order. Returns whether any
+ * of them was copied, or -1.
  */
 static int await_completions(int fd, unsigned int from, unsigned int to)
 {
@@ -79,7 +77,7 @@ static int await_completions(int fd, unsigned int from, unsigned int to)
 		if (!(await_events(fd, 0, 10000) & POLLERR))
 			break;
 		if (!completion(fd, &first, &last, &copied)) {
-			/* What is broken can be polled at any time. */
+			/* A broken socket is always ready to poll. */
 			if (!patience--)
 				break;
 			poll(NULL, 0, 1);
@@ -118,7 +116,7 @@ TEST_F(conn, much)
 	ASSERT_EQ(0, use_zerocopy(self->client));
 	child = compare_in_child(self->server, self->client, data, LARGE);
 	while (sent < LARGE) {
-		/* Beginning anywhere in a page. */
+		/* Start at any offset in a page. */
 		size_t want = sent % 3 ? 70001 : 200003;
 		ssize_t n;
 
@@ -136,13 +134,13 @@ TEST_F(conn, much)
 	EXPECT_SENT(self, LARGE);
 	if (is_carried(self->kind)) {
 		EXPECT_EQ(0, copied);
-		/* Only where a call ends, little may be left. */
+		/* Only the end of each call may be copied. */
 		EXPECT_LT(LARGE - (int)calls * 8192, lent_bytes() - before);
 	}
 	munmap(data, LARGE);
 }
 
-/* Calls that follow each other are told of in their order. */
+/* Completions of consecutive calls come in order. */
 TEST_F(conn, in_order)
 {
 	enum { COUNT = 3, SIZE = 10000 };
@@ -156,7 +154,7 @@ TEST_F(conn, in_order)
 		ASSERT_EQ(SIZE, send(self->client, out + i * SIZE, SIZE, MSG_ZEROCOPY));
 	ASSERT_EQ(COUNT * SIZE, recv_all(self->server, in, COUNT * SIZE));
 	EXPECT_EQ(0, memcmp(in, out, COUNT * SIZE));
-	/* They may be joined. */
+	/* Completions may be coalesced. */
 	while (next < COUNT) {
 		ASSERT_EQ(POLLERR, await_events(self->client, 0, 5000) & POLLERR);
 		ASSERT_TRUE(completion(self->client, &first, &last, &copied));
@@ -182,7 +180,7 @@ TEST_F(conn, without_the_option)
 	EXPECT_FALSE(completion(self->client, &first, &last, &copied));
 }
 
-/* A call that sends nothing promises nothing. */
+/* A call that sends nothing has no completion. */
 TEST_F(conn, a_call_that_fails)
 {
 	unsigned int first, last;
@@ -195,7 +193,7 @@ TEST_F(conn, a_call_that_fails)
 	EXPECT_FALSE(completion(self->client, &first, &last, &copied));
 }
 
-TEST_F(conn, memory_may_change_when_that_is_told)
+TEST_F(conn, memory_may_change_after_the_completion)
 {
 	char *data = new_pages(PART), *out = malloc(PART), *in = malloc(PART);
 	int i;
@@ -215,7 +213,7 @@ TEST_F(conn, memory_may_change_when_that_is_told)
 	free(in);
 }
 
-/* What was sent is held on to, whatever becomes of its addresses. */
+/* Pages stay pinned, whatever happens to their addresses. */
 TEST_F(conn, memory_may_be_unmapped_at_once)
 {
 	char *data, *out = malloc(PART), *in = malloc(PART);
@@ -255,7 +253,7 @@ TEST_F(conn, little_is_copied)
 	}
 }
 
-/* Lent and copied pieces of all sizes, in the order in which they were written. */
+/* Pinned and copied pieces of all sizes arrive in the order of the writes. */
 TEST_F(conn, mixed)
 {
 	char *data = new_pages(LARGE);
@@ -316,8 +314,8 @@ TEST_F(conn, vectors)
 	free(in);
 }
 
-/* As with a copy: what can be read is sent, then the call fails. */
-TEST_F(conn, memory_that_ends)
+/* The readable part is sent, and the next call fails, as with a copy. */
+TEST_F(conn, unmapped_end_of_memory_is_an_error)
 {
 	char *data = new_pages(2 * PART), *in = malloc(PART);
 	ssize_t n;
@@ -339,8 +337,8 @@ TEST_F(conn, memory_that_ends)
 	free(in);
 }
 
-/* Who waits for room is woken, and who does not want to wait is told. */
-TEST_F(conn, a_reader_that_is_late)
+/* A blocked writer is woken; a non-blocking one gets EAGAIN. */
+TEST_F(conn, late_reader_blocks_the_writer)
 {
 	struct timeval limit = { .tv_usec = 300000 }, none = {};
 	char *data = new_pages(LARGE);
@@ -351,7 +349,7 @@ TEST_F(conn, a_reader_that_is_late)
 
 	fill(data, LARGE, 46);
 	ASSERT_EQ(0, use_zerocopy(self->client));
-	/* What is on its way to the peer makes room once more, so this waits for the last of it. */
+	/* Data in flight become room as the peer takes them: wait for the last of it. */
 	ASSERT_EQ(0, setsockopt(self->client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
 	while ((n = send(self->client, data + sent, LARGE - sent, MSG_ZEROCOPY)) > 0) {
 		sent += n;
@@ -381,7 +379,7 @@ TEST_F(conn, a_reader_that_is_late)
 	munmap(data, LARGE);
 }
 
-/* Memory that cannot be sent any more is given back, too. */
+/* A reset also completes calls whose data can no longer be sent. */
 TEST_F(conn, reset_by_the_reader)
 {
 	struct linger linger = { .l_onoff = 1 };
@@ -400,7 +398,7 @@ TEST_F(conn, reset_by_the_reader)
 	munmap(data, LARGE);
 }
 
-/* What was sent before close() arrives, also when its memory is gone with its process. */
+/* Data sent before close() arrive, although their process and its memory are gone. */
 TEST_F(conn, the_writer_is_gone)
 {
 	char *data = malloc(PART), *in = malloc(PART);
@@ -451,7 +449,7 @@ TEST_F(conn, a_file)
 	free(data);
 }
 
-/* The first half from any memory, the other from that which is registered with the ring. */
+/* The first half is sent from ordinary memory, the other from registered buffers. */
 TEST_F(conn, io_uring)
 {
 	char *data = new_pages(LARGE);
