@@ -125,7 +125,7 @@ def expect_error_after(sock, data):
     # Reading before all data have arrived would make room for more.
     poll = select.poll()
     poll.register(sock, 0)
-    equal(bool(poll.poll(topology.BOUND * 1000)), True, "poll tells")
+    equal(bool(poll.poll(topology.BOUND * 1000)), True, "poll reports")
     sock.settimeout(topology.BOUND)
     got = b""
     try:

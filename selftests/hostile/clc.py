@@ -99,9 +99,9 @@ def fields(kind):
     for field, _, _ in messages.CLC[kind]:
         message = messages.clc(kind, b"\0" * 8)
         width = message.width(field)
-        honest = {"mask": 24, "mtu": 3, "index": 1, "first": int(kind == ACCEPT)}.get(
+        valid = {"mask": 24, "mtu": 3, "index": 1, "first": int(kind == ACCEPT)}.get(
             field, message[field])
-        values = odd_values(width, honest)
+        values = odd_values(width, valid)
         # Later versions define other messages.
         if field == "version":
             values = [0]

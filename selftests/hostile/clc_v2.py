@@ -144,8 +144,9 @@ def try_confirm(fixture, changes):
     conn.clc(CONFIRM, changes, version=2, first=1, **conn.end_point(), **AGREED, **LIST)
 
     def outcome():
-        topology.until(lambda: conn.tcp.reset or conn.group.qp.heard or fixture.arrived(conn), "an end", 25)
-        if conn.group.qp.heard:
+        topology.until(lambda: conn.tcp.reset or conn.group.qp.received_count or
+                       fixture.arrived(conn), "an end", 25)
+        if conn.group.qp.received_count:
             conn.tcp.abort()
             return "link"
         return fixture.outcome_of(conn)

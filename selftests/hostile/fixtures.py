@@ -173,13 +173,13 @@ class Fixture:
         return topology.counter("b", "active_conns") == 1
 
     def remove_peers(self):
-        """Removes all peers. Peers whose queue pairs have failed send no goodbye."""
+        """Removes all peers. Peers whose queue pairs have failed send nothing."""
         queue_pairs = []
         for peer in self.peers:
             peer.leave()
             queue_pairs += [group.qp for group in peer.groups if group.qp.is_usable()]
         with contextlib.suppress(AssertionError):
-            self.host.wait(lambda: not any(qp.flying for qp in queue_pairs), "goodbyes", 1)
+            self.host.wait(lambda: not any(qp.flying for qp in queue_pairs), "DELETE LINK of the peers", 1)
         while self.peers:
             self.peers.pop().end()
 

@@ -88,7 +88,7 @@ def expect_error(sock, seconds=raw.SECONDS):
     """Fails unless the socket ends by an error that poll also reports."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
-    equal(bool(poll.poll(seconds * 1000)), True, "poll tells")
+    equal(bool(poll.poll(seconds * 1000)), True, "poll reports")
     got = ended(sock, seconds)
     equal(got in ERRORS, True, "end of the socket: %s" % got)
     equal(topology.error_of(sock.send, b"x") in ERRORS, True, "send")

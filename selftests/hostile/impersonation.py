@@ -35,7 +35,7 @@ def ends(client, server):
 
 
 @contextlib.contextmanager
-def heard(kind):
+def captured(kind):
     """A function that returns the CLC message of a type that was on the wire during the block."""
     with topology.inside("b"):
         wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
@@ -55,7 +55,7 @@ def heard(kind):
 
 def name_of_a():
     """The peer ID of host a, taken from a Proposal."""
-    with heard(PROPOSAL) as message:
+    with captured(PROPOSAL) as message:
         client, server = topology.pair()
         topology.expect_smc(client, server)
         name = message().raw("peer")
@@ -112,7 +112,7 @@ def background_connection():
     """A connection from b to a during the block; yields the Accept of a. Fails unless its link group
     stays the only one with a, carries data and accepts new connections."""
     topology.netns("up")
-    with heard(ACCEPT) as message:
+    with captured(ACCEPT) as message:
         client, server = ends("b", "a")
         accept = message()
     topology.exchange(client, server)
@@ -192,7 +192,7 @@ def element_of_another():
 def name_of_another_in_a_proposal():
     """A client with the identity of another host does not join the group with that host."""
     topology.netns("up")
-    with heard(PROPOSAL) as message:
+    with captured(PROPOSAL) as message:
         client, server = ends("a", "b")
         name = message()["peer"]
     topology.exchange(client, server)

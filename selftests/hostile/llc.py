@@ -23,7 +23,7 @@ NAMES = {CONFIRM_LINK: "confirm_link", ADD_LINK: "add_link", ADD_LINK_CONT: "add
 LIVES, DEAD, EITHER = "lives", "dead", "either"
 
 
-def honest(kind, conn, reply):
+def valid(kind, conn, reply):
     """A message that would be valid at another time."""
     values = {
         CONFIRM_LINK: {"mac": MAC, "gid": GID, "qpn": conn.group.qp.qpn, "number": conn.group.number,
@@ -78,7 +78,7 @@ def each_value(kind, reply, role):
             for value in values[:2] if fixtures.FEW else values:
                 if conn is None:
                     conn, sock = hostile.connection()
-                conn.group.send_llc(honest(kind, conn, reply), {field: value})
+                conn.group.send_llc(valid(kind, conn, reply), {field: value})
                 got, want = hostile.outcome(conn), expected(kind, reply, field, value)
                 if want not in (EITHER, got):
                     wrong.append("%s %#x: %s" % (field, value, got))
@@ -130,7 +130,7 @@ def repeated(role):
         conn, sock = hostile.connection()
         for kind in (CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK):
             for _ in range(5):
-                conn.group.send_llc(honest(kind, conn, 0))
+                conn.group.send_llc(valid(kind, conn, 0))
                 conn.group.receive_llc(kind, 1)
         equal(hostile.outcome(conn), LIVES, "link")
         expect_data(conn, sock)
@@ -144,7 +144,7 @@ def replies_to_nothing(role):
         hostile = HostilePeer(fixture, role)
         for kind in (TEST_LINK, CONFIRM_RKEY, DELETE_RKEY, DELETE_LINK, ADD_LINK):
             conn, sock = hostile.connection()
-            conn.group.send_llc(honest(kind, conn, 1))
+            conn.group.send_llc(valid(kind, conn, 1))
             if hostile.outcome(conn) == DEAD:
                 expect_error(sock)
             else:

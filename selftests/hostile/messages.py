@@ -160,8 +160,8 @@ def read_cdc(octets):
     return Message(CDC_FIELDS, octets)
 
 
-def odd_values(width, honest):
+def odd_values(width, valid):
     """Values of a field of `bits` bits other than the valid one, with all extremes."""
     top = (1 << width) - 1
-    values = [0, 1, top, top >> 1, 1 << width - 1, honest ^ 1, honest + 1 & top, honest - 1 & top]
-    return [value for value in dict.fromkeys(values) if value != honest]
+    values = [0, 1, top, top >> 1, 1 << width - 1, valid ^ 1, valid + 1 & top, valid - 1 & top]
+    return [value for value in dict.fromkeys(values) if value != valid]

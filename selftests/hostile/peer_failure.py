@@ -154,7 +154,7 @@ def tcp_is_reset(fixture, _):
     sock.close()
 
 
-def tcp_says_something(fixture, _):
+def data_on_idle_tcp(fixture, _):
     """Data on the idle TCP connection end the connection."""
     # TCR-03, TST-143.
     hostile = HostilePeer(fixture, "server")
@@ -210,7 +210,7 @@ def cases():
         yield role + ".keepalive_finds_out", keepalive_finds_out(role)
     for name, behave in WAYS.items():
         yield "while_closing." + name, dies_while_closing(behave)
-    for function in (never_closes, tcp_is_reset, tcp_says_something, tcp_ends_alone,
+    for function in (never_closes, tcp_is_reset, data_on_idle_tcp, tcp_ends_alone,
                      abort_is_not_answered, many_at_once):
         yield function.__name__, function
 

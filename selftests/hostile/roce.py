@@ -66,7 +66,7 @@ class Qp:
         self.flying, self.behave, self.refused = [], "well", None
         self.sent_at, self.messages, self.target = 0, 0, None
         # Number of complete received messages.
-        self.heard = 0
+        self.received_count = 0
         self.on_message = self.inbox.append
         with host.lock:
             host.qps[self.qpn] = self
@@ -202,7 +202,7 @@ class Qp:
         if opcode in LASTS:
             message, self.parts = self.parts, b""
             self.messages = self.messages + 1 & MASK
-            self.heard += 1
+            self.received_count += 1
         if bth[8] & 0x80:
             self.reply(psn, ACK)
         if opcode in LASTS:

@@ -230,11 +230,11 @@ def link_of_its_own_choice(fixture, peer):
         sock, _ = fixture.listening.accept()
         sock.settimeout(20)
         equal(topology.mode("b", sock)[0], "smc", "mode")
-        heard = {qp: qp.heard for qp in (group.qp, group.other_qp)}
+        received = {qp: qp.received_count for qp in (group.qp, group.other_qp)}
         late.write_by(own)
         expect_data(late, sock)
-        equal(theirs.heard > heard[theirs], True, "the kernel writes by the link it chose")
-        equal(own.heard, heard[own], "it does not write by the peer's link")
+        equal(theirs.received_count > received[theirs], True, "the kernel writes by the link it chose")
+        equal(own.received_count, received[own], "it does not write by the peer's link")
         fixture.accepted[late.tcp.port] = sock
     equal(seen, {True, False}, "the kernel uses both links")
     first.close()

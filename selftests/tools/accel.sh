@@ -66,13 +66,13 @@ fi
 # No rules.
 accel off
 same "off is no error when nothing is on" 0 $?
-same "status says that it is off" False "$(json "$(status)" 'd["attached"]')"
+same "status shows that it is off" False "$(json "$(status)" 'd["attached"]')"
 
 # Guarded rules depend on the presence of the protocol.
 accel on --comm rs-chosen
 same "on" 0 $?
 if [ ! -d /sys/module/rdma_sock ] && [ ! -d /sys/module/smc ]; then
-	contains "on says that the module is absent" "is not loaded" "$(cat "$WORK/stderr")"
+	contains "on prints that the module is absent" "is not loaded" "$(cat "$WORK/stderr")"
 else
 	same "on has nothing to complain about" "" "$(cat "$WORK/stderr")"
 fi

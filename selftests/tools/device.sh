@@ -40,7 +40,7 @@ port() {
 ip link set rs-veth0 up
 ip link set rs-veth1 up
 
-same "add tells the name of the device" rxe_rs-veth0 "$("$TOOL" device add rs-veth0)"
+same "add prints the name of the device" rxe_rs-veth0 "$("$TOOL" device add rs-veth0)"
 same "it is on the network device" rs-veth0 "$(port rxe_rs-veth0 netdev)"
 same "its port is active" active "$(port rxe_rs-veth0 state)"
 contains "the kernel has it" rxe_rs-veth0 "$(ls /sys/class/infiniband)"
