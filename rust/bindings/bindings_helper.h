@@ -23,6 +23,7 @@
 #include "helpers_hide.h"
 #include "helpers_memory.h"
 #include "helpers_net.h"
+#include "helpers_netns.h"
 #include "helpers_pages.h"
 #include "helpers_rdma.h"
 #include "helpers_route.h"

@@ -30,11 +30,6 @@ bool rdma_sock_helper_wants_time(const struct sock *sk)
 	return sock_flag(sk, SOCK_RCVTSTAMP) || sock_flag(sk, SOCK_TIMESTAMPING_RX_SOFTWARE);
 }
 
-u64 rdma_sock_helper_real_ns(void)
-{
-	return ktime_get_real_ns();
-}
-
 static void put_timestamp(struct msghdr *msg, const struct sock *sk, struct timespec64 ts)
 {
 	bool new = sock_flag(sk, SOCK_TSTAMP_NEW);

@@ -9,7 +9,6 @@
 bool rdma_sock_helper_wants_inq(const struct sock *sk);
 bool rdma_sock_helper_msg_wants_inq(const struct msghdr *msg);
 bool rdma_sock_helper_wants_time(const struct sock *sk);
-u64 rdma_sock_helper_real_ns(void);
 void rdma_sock_helper_msg_put_time(struct msghdr *msg, const struct sock *sk, u64 ns);
 int rdma_sock_helper_check_control(struct sock *sk, struct msghdr *msg);
 void rdma_sock_helper_msg_put_inq(struct msghdr *msg, int inq, bool cmsg);

@@ -689,26 +689,6 @@ struct net *rdma_sock_helper_sock_net(const struct sock *sk)
 	return sock_net(sk);
 }
 
-struct net *rdma_sock_helper_get_net(struct net *net)
-{
-	return get_net(net);
-}
-
-void rdma_sock_helper_put_net(struct net *net)
-{
-	put_net(net);
-}
-
-u64 rdma_sock_helper_net_cookie(const struct net *net)
-{
-	return net->net_cookie;
-}
-
-bool rdma_sock_helper_is_init_net(const struct net *net)
-{
-	return net_eq(net, &init_net);
-}
-
 struct net *rdma_sock_helper_seq_net(struct seq_file *seq)
 {
 	return seq_file_single_net(seq);

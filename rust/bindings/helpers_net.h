@@ -136,10 +136,6 @@ u32 rdma_sock_helper_ipv6_prefixes(const struct net_device *dev, u8 *prefixes,
 
 /* net/net_namespace.h */
 struct net *rdma_sock_helper_sock_net(const struct sock *sk);
-struct net *rdma_sock_helper_get_net(struct net *net);
-void rdma_sock_helper_put_net(struct net *net);
-u64 rdma_sock_helper_net_cookie(const struct net *net);
-bool rdma_sock_helper_is_init_net(const struct net *net);
 struct net *rdma_sock_helper_seq_net(struct seq_file *seq);
 struct net *rdma_sock_helper_seq_file_net(struct file *file);
 struct proc_dir_entry *rdma_sock_helper_proc_mkdir(struct net *net,

@@ -76,6 +76,11 @@ s64 rdma_sock_helper_ktime_get_coarse(void)
 	return ktime_to_ns(ktime_get_coarse());
 }
 
+u64 rdma_sock_helper_real_ns(void)
+{
+	return ktime_get_real_ns();
+}
+
 void rdma_sock_helper_synchronize_rcu(void)
 {
 	synchronize_rcu();

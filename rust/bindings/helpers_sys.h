@@ -37,6 +37,7 @@ unsigned long rdma_sock_helper_nsecs_to_jiffies(u64 nsecs);
 
 /* linux/timekeeping.h */
 s64 rdma_sock_helper_ktime_get_coarse(void);
+u64 rdma_sock_helper_real_ns(void);
 
 /* linux/rcupdate.h */
 void rdma_sock_helper_synchronize_rcu(void);
