@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What every module needs of the kernel, whatever it does: locks, work items, timers, clocks.
+//! Locks, work items, timers and clocks: the parts of the kernel that every module needs.
 
 pub(crate) mod alarm;
 pub(crate) mod module;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the cores of all protocols share: time, queues of fixed capacity, delays and rate limits.
+//! Time, queues of fixed capacity, delays and rate limits, for the cores of all protocols.
 
 pub(crate) mod queue;
 pub(crate) mod rate;
