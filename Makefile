@@ -3,8 +3,8 @@
 # The front door. Everything needed (tools, kernels, guests) is prepared on first use, in a cache
 # outside of this folder; see Documentation/building.rst.
 #
-# make            the module for Debian's kernel: build/stock/rdma_sock.ko
-# make KDIR=DIR   the module for that kernel build folder: build/kdir/rdma_sock.ko
+# make            the modules for Debian's kernel: build/stock/rdma_sock.ko, rdma_soft.ko
+# make KDIR=DIR   the modules for that kernel build folder: build/kdir/rdma_sock.ko, rdma_soft.ko
 # make help       the other targets
 
 .DEFAULT_GOAL := modules
@@ -17,7 +17,7 @@ KIND ?= lab
 QUICK ?= 0
 
 .PHONY: modules
-modules: ## build the module for the stock kernel, or for KDIR=DIR
+modules: ## build the modules for the stock kernel, or for KDIR=DIR
 ifdef KDIR
 	@KDIR='$(KDIR)' scripts/module
 else
@@ -25,7 +25,7 @@ else
 endif
 
 .PHONY: lab
-lab: ## prepare the lab kernels and build the module for them
+lab: ## prepare the lab kernels and build the modules for them
 	@scripts/module lab
 	@scripts/module debug
 

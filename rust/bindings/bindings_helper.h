@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The headers whose interfaces are bound, see rust/Kbuild for the names that are taken from them.
+ * The headers whose interfaces are bound for rdma_sock.ko, see rust/Kbuild for the names that are
+ * taken from them.
  */
 
 #include <linux/dma-mapping.h>

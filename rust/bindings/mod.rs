@@ -2,7 +2,7 @@
 
 //! Generated bindings of the kernel's C interfaces; for `kapi` only.
 //!
-//! The kernel crate binds a part of what is needed. Only the difference is generated here: the names
+//! Each module has bindings of its own, with the names that its parts of `kapi` need. The kernel crate binds a part of what is needed. Only the difference is generated here: the names
 //! below come first, everything else is taken from the kernel crate, so a type known to both is one
 //! type. Functions and macros that exist only in C headers are reached through `rdma_sock_helper_*`
 //! of `helpers_*.c`.
@@ -31,4 +31,10 @@ use kernel::ffi;
 
 pub(crate) use kernel::bindings::*;
 
+#[cfg(not(RDMA_SOFT))]
 include!(concat!(env!("RDMA_SOCK_OBJ"), "/bindings_generated.rs"));
+#[cfg(RDMA_SOFT)]
+include!(concat!(
+    env!("RDMA_SOCK_OBJ"),
+    "/bindings_soft_generated.rs"
+));

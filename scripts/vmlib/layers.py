@@ -11,13 +11,14 @@ import re
 import sys
 
 # Folders without any import cycle, not even within one.
-ENGINES = ("smc", "sdp", "sock", "fabric")
+ENGINES = ("smc", "sdp", "sock", "fabric", "rnic")
 
 COMMENT = re.compile(r"//[^\n]*")
 USE = re.compile(r"(?m)^(pub(?:\([a-z ]+\))? )?use ([^;]*);")
 TESTS = re.compile(r"(?m)^#\[cfg\(test\)\]\n(?:#\[[^\]]*\]\n)*"
                    r"(?:pub(?:\([a-z ]+\))? )?mod (\w+)(;| \{)")
 DOC = re.compile(r"(?m)^#\[cfg\(doc\)\]\nuse [^;]*;")
+MOUNT = re.compile(r"(?m)^( *)(?:pub(?:\([a-z ]+\))? )?mod (\w+)(;| \{)")
 PATH = re.compile(r"\b((?:crate|super|self)(?:::\w+)+)")
 
 
@@ -201,6 +202,24 @@ def breaches(table, graph):
     return found
 
 
+def mounts(text):
+    """The layers that a main file mounts: its modules in other files, also those in inline modules."""
+    found, around = [], []
+    for indent, name, end in MOUNT.findall(COMMENT.sub("", text)):
+        del around[len(indent) // 4:]
+        if end == ";":
+            found.append("/".join(around + [name]))
+        else:
+            around.append(name)
+    return found
+
+
+def wrong_mounts(allowed, text):
+    """What a main file mounts against its line of the table."""
+    return [layer for layer in mounts(text)
+            if not any(layer == may or layer.startswith(may + "/") for may in allowed)]
+
+
 def is_forbidden(cycle):
     """Whether the files of a cycle are of more than one folder, or of an engine."""
     return len({module[:-1] for module in cycle}) > 1 or cycle[0][0] in ENGINES
@@ -217,6 +236,11 @@ def main(table, root):
         print("layers: %s must not import %s" % (
             tree.files[module], tree.files.get(other, other[0])))
         findings += 1
+    for name in sorted(name for name in os.listdir(root) if name.endswith("_main.rs")):
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            for layer in wrong_mounts(table.get(name[:-3], []), file.read()):
+                print("layers: %s must not mount %s" % (name, layer))
+                findings += 1
     for cycle in filter(is_forbidden, cycles(graph)):
         print("layers: an import cycle: " + " ".join(tree.files[module] for module in cycle))
         findings += 1

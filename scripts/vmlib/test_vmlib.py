@@ -75,6 +75,15 @@ class Layers(unittest.TestCase):
         found = layers.breaches(table, tree.graph())
         self.assertEqual(found, [(("kapi", "a"), ("proto", "b"))])
 
+    def test_main_file_mounts_the_layers_of_its_line(self):
+        text = ("mod bindings;\n\n/// Doc.\nmod kapi {\n    //! mod smc;\n    pub(crate) mod base;\n\n"
+                "    pub(crate) mod net {\n        pub(crate) mod addr;\n    }\n    mod mem;\n}\n"
+                "mod smc;\n")
+        self.assertEqual(layers.mounts(text),
+                         ["bindings", "kapi/base", "kapi/net/addr", "kapi/mem", "smc"])
+        self.assertEqual(layers.wrong_mounts(["bindings", "kapi/base", "kapi/net"], text),
+                         ["kapi/mem", "smc"])
+
 
 class Ktap(unittest.TestCase):
     """Counting of results."""

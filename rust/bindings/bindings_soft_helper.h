@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The headers whose interfaces are bound for rdma_soft.ko, see rust/Kbuild for the names that are
+ * taken from them.
+ */
+
+#include "helpers_netns.h"
+#include "helpers_sys.h"
