@@ -295,10 +295,10 @@ def bounded(seconds):
         signal.alarm(0)
 
 
-def module_file():
-    """The module's file in the checkout for the running kernel; None if it does not exist."""
+def module_file(name="rdma_sock"):
+    """A module's file in the checkout for the running kernel; None if it does not exist."""
     for folder in ("lab", "debug", "stock", "kdir"):
-        file = pathlib.Path("/src/build", folder, "rdma_sock.ko")
+        file = pathlib.Path("/src/build", folder, name + ".ko")
         magic = command("modinfo", "-F", "vermagic", str(file), check=False)
         if file.exists() and magic.split(" ")[0] == os.uname().release:
             return file

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Loading and unloading rdma_soft.ko: alone, many times, and beside rdma_sock.ko."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import ktap
+import lab
+from ktap import equal
+
+SOFT, SOCK = "rdma_soft", "rdma_sock"
+FILES = {name: lab.module_file(name) for name in (SOFT, SOCK)}
+# Of rdma_sock, as the guest loaded it.
+PARAMETERS = []
+
+
+def is_loaded(name):
+    """Whether a module is there, and ready."""
+    state = pathlib.Path("/sys/module", name, "initstate")
+    return state.exists() and state.read_text(encoding="ascii").strip() == "live"
+
+
+def insmod(name):
+    """Loads a module that is not there."""
+    equal(is_loaded(name), False, "%s before insmod" % name)
+    lab.command("insmod", str(FILES[name]), *(PARAMETERS if name == SOCK else []))
+    equal(is_loaded(name), True, "%s after insmod" % name)
+
+
+def rmmod(name):
+    """Unloads a module that nothing uses."""
+    equal(lab.module_users(name), 0, "users of %s" % name)
+    lab.command("rmmod", name)
+    equal(os.path.exists("/sys/module/" + name), False, "%s after rmmod" % name)
+
+
+def modinfo(field):
+    """A line of what the module says about itself."""
+    return lab.command("modinfo", "-F", field, str(FILES[SOFT])).strip()
+
+
+def module_has_description_and_licence():
+    """modinfo prints them."""
+    equal(modinfo("name"), SOFT, "name")
+    equal(modinfo("license"), "GPL", "license")
+    equal(modinfo("description") != "", True, "description")
+
+
+def module_needs_no_other_module_of_the_tree():
+    """The modules share sources, no symbols."""
+    equal(SOCK in modinfo("depends").split(","), False, "depends")
+
+
+def module_loads_and_unloads():
+    """Once."""
+    insmod(SOFT)
+    rmmod(SOFT)
+
+
+def second_copy_is_refused():
+    """The loaded module stays."""
+    insmod(SOFT)
+    done = subprocess.run(["insmod", str(FILES[SOFT])], stdout=subprocess.PIPE, text=True,
+                          stderr=subprocess.STDOUT, check=False)
+    equal(done.returncode != 0 and "File exists" in done.stdout, True, done.stdout)
+    equal(is_loaded(SOFT), True, "the first one")
+    rmmod(SOFT)
+
+
+def module_loads_and_unloads_many_times():
+    """An unloaded module leaves nothing that makes a later load fail."""
+    for _ in range(25):
+        insmod(SOFT)
+        rmmod(SOFT)
+
+
+def both_modules_load_and_unload_in_any_order():
+    """Neither module needs or holds the other."""
+    if is_loaded(SOCK):
+        rmmod(SOCK)
+    for first, second in ((SOFT, SOCK), (SOCK, SOFT)):
+        for leaves, stays in ((SOFT, SOCK), (SOCK, SOFT)):
+            insmod(first)
+            insmod(second)
+            rmmod(leaves)
+            equal(is_loaded(stays), True, "%s without %s" % (stays, leaves))
+            rmmod(stays)
+    insmod(SOCK)
+
+
+def main():
+    """All tests."""
+    if os.geteuid() != 0:
+        ktap.skip_all("needs root")
+    if None in FILES.values():
+        ktap.skip_all("the modules' files are not here")
+    if is_loaded(SOFT):
+        ktap.skip_all("%s is loaded" % SOFT)
+    PARAMETERS.extend(lab.module_parameters())
+    # The modules that rdma_sock needs stay loaded without it.
+    if not is_loaded(SOCK):
+        ktap.skip_all("%s is not loaded" % SOCK)
+    return ktap.run([module_has_description_and_licence, module_needs_no_other_module_of_the_tree,
+                     module_loads_and_unloads, second_copy_is_refused,
+                     module_loads_and_unloads_many_times,
+                     both_modules_load_and_unload_in_any_order])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
