@@ -8,11 +8,11 @@ import subprocess
 import sys
 
 import ktap
-import lab
+import topology
 from ktap import equal
 
 SOFT, SOCK = "rdma_soft", "rdma_sock"
-FILES = {name: lab.module_file(name) for name in (SOFT, SOCK)}
+FILES = {name: topology.module_file(name) for name in (SOFT, SOCK)}
 # Of rdma_sock, as the guest loaded it.
 PARAMETERS = []
 
@@ -26,20 +26,20 @@ def is_loaded(name):
 def insmod(name):
     """Loads a module that is not there."""
     equal(is_loaded(name), False, "%s before insmod" % name)
-    lab.command("insmod", str(FILES[name]), *(PARAMETERS if name == SOCK else []))
+    topology.command("insmod", str(FILES[name]), *(PARAMETERS if name == SOCK else []))
     equal(is_loaded(name), True, "%s after insmod" % name)
 
 
 def rmmod(name):
     """Unloads a module that nothing uses."""
-    equal(lab.module_users(name), 0, "users of %s" % name)
-    lab.command("rmmod", name)
+    equal(topology.module_users(name), 0, "users of %s" % name)
+    topology.command("rmmod", name)
     equal(os.path.exists("/sys/module/" + name), False, "%s after rmmod" % name)
 
 
 def modinfo(field):
     """A line of what the module says about itself."""
-    return lab.command("modinfo", "-F", field, str(FILES[SOFT])).strip()
+    return topology.command("modinfo", "-F", field, str(FILES[SOFT])).strip()
 
 
 def module_has_description_and_licence():
@@ -99,7 +99,7 @@ def main():
         ktap.skip_all("the modules' files are not here")
     if is_loaded(SOFT):
         ktap.skip_all("%s is loaded" % SOFT)
-    PARAMETERS.extend(lab.module_parameters())
+    PARAMETERS.extend(topology.module_parameters())
     # The modules that rdma_sock needs stay loaded without it.
     if not is_loaded(SOCK):
         ktap.skip_all("%s is not loaded" % SOCK)
