@@ -39,8 +39,7 @@ use crate::{
         rdma::channel::{
             Slot,
             Source,
-            Write,
-            MAX_WRITES, //
+            Write, //
         },
     },
     proto::{
@@ -179,7 +178,7 @@ impl Data {
         transmit: &Transmit,
     ) -> Result {
         let route = &self.hold.as_ref().ok_or(ENOTCONN)?.route;
-        let mut writes = [NO_WRITE; MAX_WRITES];
+        let mut writes = [NO_WRITE; cdc::MAX_WRITES];
         let mut count = 0;
         let mut bytes = 0u64;
         // A part that is lent is read from its start to its end.

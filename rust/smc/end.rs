@@ -15,7 +15,8 @@ use super::{
         LinkOwner,
         LlcMessage,
         Tag,
-        LLC_SLOTS, //
+        LLC_SLOTS,
+        RECV_BYTES, //
     },
     rmb::Rmb, //
 };
@@ -23,7 +24,8 @@ use crate::{
     kapi::rdma::{
         channel::{
             Channel,
-            Config as ChannelConfig,
+            ChannelConfig,
+            ConnectionConfig,
             Peer as ChannelPeer, //
         },
         device::Device,
@@ -31,6 +33,7 @@ use crate::{
     },
     proto::{
         base::queue::ArrayQueue,
+        cdc,
         llc::{
             self,
             Kind,
@@ -59,6 +62,27 @@ const LONG_BYTES: u16 = 8192;
 
 const _: () = assert!(LONG_BYTES as usize >= llc::LONG_BYTES);
 
+/// Octets of a message of version 1 (`SMCR-GEN-12`).
+const SHORT_BYTES: u16 = 44;
+/// Most receive requests that are posted again at once.
+const MAX_RECV_BATCH: u16 = 16;
+/// Longest run of unsignalled chains.
+const MAX_UNSIGNALLED: u16 = 16;
+
+const _: () = assert!(SHORT_BYTES as usize <= RECV_BYTES);
+
+/// Parameters of the connection of the queue pairs. To soft-RoCE seven retries have no end. RDMA reads
+/// are not used.
+const CONNECTION: ConnectionConfig = ConnectionConfig {
+    ack_timeout: 16,
+    retries: 7,
+    rnr_retries: 7,
+    min_rnr_timer: 1,
+    max_rd_atomic: 1,
+    max_dest_rd_atomic: 1,
+    hop_limit: 64,
+};
+
 /// Least number of slots of a device that has fewer than the administrator wants.
 const LEAST_SLOTS: u16 = 16;
 
@@ -72,6 +96,11 @@ pub(super) struct EndConfig {
     pub(super) has_long_messages: bool,
     /// Our name for the link, unlike that of any other (`SMCR-LNK-03`).
     pub(super) uid: u32,
+}
+
+/// Receive requests that are posted again at once, of so many.
+fn recv_batch(slots: u16) -> u16 {
+    (slots / 4).clamp(1, MAX_RECV_BATCH)
 }
 
 /// Our end of a link.
@@ -124,10 +153,17 @@ impl End {
             gid_index: path.gid.index,
             send_slots: wanted.send_slots.saturating_add(LLC_SLOTS),
             recv_slots: wanted.recv_slots,
+            recv_batch: recv_batch(wanted.recv_slots),
+            send_bytes: SHORT_BYTES,
+            recv_bytes: u16::try_from(RECV_BYTES)?,
             long_bytes: match wanted.has_long_messages {
                 true => LONG_BYTES,
                 false => 0,
             },
+            max_writes: u8::try_from(cdc::MAX_WRITES)?,
+            max_unsignalled: MAX_UNSIGNALLED,
+            may_invalidate: false,
+            connection: CONNECTION,
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let link = Link::new(owner, slot, &path.device, wanted.has_long_messages)?;
@@ -144,6 +180,7 @@ impl End {
                     config.recv_slots = config
                         .recv_slots
                         .min(LEAST_SLOTS.max(config.recv_slots / 2));
+                    config.recv_batch = recv_batch(config.recv_slots);
                 }
                 other => break other?,
             }

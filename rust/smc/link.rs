@@ -18,7 +18,10 @@ use crate::{
             time::coarse_now_ns, //
         },
         rdma::{
-            channel::ChannelOps,
+            channel::{
+                Arriving,
+                ChannelOps, //
+            },
             device::Device,
             wc::WcStatus, //
         },
@@ -49,6 +52,9 @@ use kernel::{
 
 /// Send slots that data leaves to LLC messages, which must get through on a busy link.
 pub(super) const LLC_SLOTS: u16 = 2;
+
+/// Octets of a receive buffer. What is longer is an LLC message of version 2.
+pub(super) const RECV_BYTES: usize = 64;
 
 /// First octet of a CDC message (RFC 7609 A.4).
 const CDC_TYPE: u8 = 0xfe;
@@ -252,6 +258,22 @@ impl Link {
         Some(LlcMessage::Long(copy))
     }
 
+    /// Copies a message that is longer than a receive buffer.
+    fn receive_long(&self, msg: Arriving<'_, Self>) {
+        let copy = KVec::from_elem(0, msg.len(), GFP_ATOMIC)
+            .map_err(Error::from)
+            .and_then(|mut copy| msg.read(0, &mut copy).map(|()| copy));
+        drop(msg);
+        match copy {
+            // No CDC message is that long.
+            Ok(copy) if copy.first() != Some(&CDC_TYPE) => {
+                self.receive_llc(Some(LlcMessage::Long(copy)));
+            }
+            Ok(_) => self.broke(),
+            Err(_) => self.on_broken(WcStatus::GENERAL),
+        }
+    }
+
     fn receive_cdc(&self, msg: &[u8]) {
         let Ok(msg) = cdc::Msg::parse(msg) else {
             self.broke();
@@ -293,20 +315,20 @@ impl ChannelOps for Link {
         }
     }
 
-    fn on_received(&self, msg: &[u8]) {
+    fn on_received(&self, msg: Arriving<'_, Self>) {
         self.seen.store(coarse_now_ns(), Relaxed);
-        match msg.first() {
-            Some(&CDC_TYPE) => self.receive_cdc(msg),
-            _ => self.receive_llc(self.llc_message(msg)),
+        let mut buffer = [0; RECV_BYTES];
+        let Some(octets) = buffer.get_mut(..msg.len()) else {
+            return self.receive_long(msg);
+        };
+        if msg.read(0, octets).is_err() {
+            return self.broke();
         }
-    }
-
-    fn on_received_long(&self, msg: KVec<u8>) {
-        self.seen.store(coarse_now_ns(), Relaxed);
-        match msg.first() {
-            // No CDC message is that long.
-            Some(&CDC_TYPE) => self.broke(),
-            _ => self.receive_llc(Some(LlcMessage::Long(msg))),
+        // Posted again first: the peer may answer to what is done now.
+        drop(msg);
+        match octets.first() {
+            Some(&CDC_TYPE) => self.receive_cdc(octets),
+            _ => self.receive_llc(self.llc_message(octets)),
         }
     }
 

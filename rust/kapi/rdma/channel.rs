@@ -19,43 +19,38 @@
 //! The slots are part of the channel. Shutting down goes in this order: the paths are taken out under
 //! the locks, so nothing is posted any more; the queue pair is drained, so all handlers ran; it is
 //! destroyed with its completion queues, which waits for handlers that still run; only then the
-//! message buffers, the operations and the channel's reference to itself are given up. If the device
-//! does not give the queue pair up, all of these stay with it.
+//! mappings of the message buffers, the operations and the channel's reference to itself are given up.
+//! If the device does not give the queue pair up, all of these stay with it.
 
 use super::{
     cq::Cq,
     device::Device,
+    dma::Mapping,
     fast_reg::FastReg,
     messages::{
-        Messages,
-        BUFFER_BYTES,
-        MESSAGE_LEN, //
+        Buffers,
+        Messages, //
     },
     mr::Mr,
     pd::Pd,
-    posted::Posted,
-    qp::{
-        Depth,
-        Qp, //
+    qp::Qp,
+    recv::{
+        RecvQueue,
+        RecvSlot, //
     },
     slot::{
-        RecvPath,
-        RecvQueue,
-        RecvSlot,
         SendPath,
         SendQueue,
         SendSlot,
-        WRS_PER_SLOT, //
+        WriteRequests, //
     },
     wc::WcStatus, //
 };
-use crate::{
-    bindings,
-    kapi::mem::lent::MAX_PIECES, //
-};
+use crate::bindings;
 use core::cell::UnsafeCell;
 use kernel::{
-    new_mutex, new_spinlock_irq,
+    new_mutex,
+    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -68,28 +63,28 @@ use kernel::{
         SetOnce,
         SpinLockIrq, //
     },
+    types::ScopeGuard, //
 };
 
 pub(crate) use super::{
+    config::{
+        ChannelConfig,
+        ConnectionConfig, //
+    },
     qp::Peer,
+    recv::Arriving,
     slot::{
         Slot,
         Source,
-        Write,
-        MAX_WRITES, //
+        Write, //
     },
 };
-
-/// Most receive requests that are posted again at once.
-const MAX_BATCH: u16 = 16;
-/// Requests besides those of the slots: one registration, and one for draining.
-const EXTRA_WRS: u32 = 2;
 
 /// What a channel tells its user.
 ///
 /// All functions are called in softirq, or in the process that shuts the channel down. They must not
 /// sleep. No lock of the channel is held, so they may reserve and post.
-pub(crate) trait ChannelOps: Send + Sync + 'static {
+pub(crate) trait ChannelOps: Send + Sync + Sized + 'static {
     /// What is known of a message that was posted.
     type Tag: Send + 'static;
 
@@ -101,11 +96,8 @@ pub(crate) trait ChannelOps: Send + Sync + 'static {
     /// the same result. Any context.
     fn supersedes(later: &Self::Tag, earlier: &Self::Tag) -> bool;
 
-    /// A message arrived; it is a private copy of at most 64 octets.
-    fn on_received(&self, msg: &[u8]);
-
-    /// A longer message arrived, on a channel that takes them.
-    fn on_received_long(&self, msg: KVec<u8>);
+    /// A message arrived. Its buffer is posted again when `msg` is dropped.
+    fn on_received(&self, msg: Arriving<'_, Self>);
 
     /// There is a free slot, after one was wanted in vain: its message has completed.
     fn on_slot_free(&self);
@@ -117,22 +109,6 @@ pub(crate) trait ChannelOps: Send + Sync + 'static {
     /// The channel does not work any more. Called at most once, and not because of
     /// [`Channel::fail`] or [`Channel::shutdown`].
     fn on_broken(&self, status: WcStatus);
-}
-
-/// Properties of a channel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Config {
-    /// Port of the device.
-    pub(crate) port: u32,
-    /// Index of our address in the GID table of the port.
-    pub(crate) gid_index: u8,
-    /// Messages that can be on their way.
-    pub(crate) send_slots: u16,
-    /// Messages that can arrive before any is handled. The peer must not have more on their way.
-    pub(crate) recv_slots: u16,
-    /// Octets of the longest message, if there are some of more than 44 to be sent, or of more than
-    /// 64 to be received; else 0.
-    pub(crate) long_bytes: u16,
 }
 
 /// What a channel did so far.
@@ -196,8 +172,15 @@ struct Verbs<T: ChannelOps> {
     qp: Arc<Qp>,
     /// Keeps the channel for its handlers.
     this: Arc<Channel<T>>,
-    /// Buffers of the paths, once these were taken.
-    messages: [Option<Messages>; 2],
+    /// Buffers of the sending path, once it was taken.
+    messages: Option<Messages>,
+}
+
+/// What completion handlers use.
+struct ForHandlers<T: ChannelOps> {
+    ops: Arc<T>,
+    /// The receive buffers, mapped for the device.
+    recv: Mapping,
 }
 
 /// A connection to a peer. After [`Self::shutdown`] it may be dropped in any context.
@@ -206,15 +189,15 @@ struct Verbs<T: ChannelOps> {
 ///
 /// - While a queue pair of this channel exists, `verbs` holds it (or [`Self::new`] or
 ///   [`Self::shutdown`] is at work), and so the channel exists.
-/// - `ops` is set until `shutdown` has taken the paths and a grace period, all handlers and the
-///   completion queues have ended.
+/// - `handlers` is set before anything is posted or a path is there, and until `shutdown` has taken
+///   the paths and a grace period, all handlers and the completion queues have ended.
 /// - A slot is accessed only by its owner, as in the description of the slots.
 #[pin_data]
 pub(crate) struct Channel<T: ChannelOps> {
     pub(super) device: Arc<Device>,
     /// Pieces of memory that a request can be read from.
     pieces: usize,
-    config: Config,
+    config: ChannelConfig,
     qpn: SetOnce<u32>,
     #[pin]
     verbs: Mutex<Option<Verbs<T>>>,
@@ -225,137 +208,129 @@ pub(crate) struct Channel<T: ChannelOps> {
     #[pin]
     fast_reg: FastReg,
     send_slots: KVVec<UnsafeCell<SendSlot<T>>>,
+    writes: WriteRequests,
     recv_slots: KVVec<UnsafeCell<RecvSlot<T>>>,
-    ops: UnsafeCell<Option<Arc<T>>>,
+    // The mapping of the handlers is dropped before.
+    pub(super) recv_buffers: Buffers,
+    handlers: UnsafeCell<Option<ForHandlers<T>>>,
     /// The user knows already that it does not work.
     broken: Atomic<bool>,
     pub(super) counters: Running,
 }
 
-// SAFETY: `ops` is `Send` and `Sync` and accessed as the type invariants say, slots are only accessed
+// SAFETY: `handlers` is `Send` and `Sync` and accessed as the type invariants say, slots are only accessed
 // by their owner and hold tags and buffers, which are `Send`.
 unsafe impl<T: ChannelOps> Send for Channel<T> {}
 // SAFETY: As for `Send`.
 unsafe impl<T: ChannelOps> Sync for Channel<T> {}
 
 impl<T: ChannelOps> Channel<T> {
-    /// Creates a channel with its receive requests posted. Sleeps.
+    /// Creates a channel with its receive requests posted. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the device cannot hold that many requests; `ENODEV` if it is being removed.
-    pub(crate) fn new(pd: &Arc<Pd>, config: &Config, ops: Arc<T>) -> Result<Arc<Self>> {
-        let device = pd.device();
-        let batch = (config.recv_slots / 4).clamp(1, MAX_BATCH);
-        // Those that wait for their batch are not posted.
-        let recvs = config.recv_slots.checked_add(batch - 1).ok_or(EINVAL)?;
-        let most = u32::try_from(MAX_PIECES)?;
-        let pieces = device.max_send_sge().clamp(1, most);
-        let depth = Depth {
-            send: u32::from(config.send_slots) * WRS_PER_SLOT + EXTRA_WRS,
-            recv: u32::from(recvs) + EXTRA_WRS,
-            inline: MESSAGE_LEN,
-            send_sges: pieces,
-            recv_sges: 1 + u32::from(config.long_bytes != 0),
-        };
-        if config.send_slots == 0
-            || config.recv_slots == 0
-            || depth.send.max(depth.recv) > device.max_qp_wr().min(device.max_cqe())
-        {
-            return Err(EINVAL);
-        }
-
-        let mut send_slots = KVVec::with_capacity(config.send_slots.into(), GFP_KERNEL)?;
-        let mut free = KVec::with_capacity(config.send_slots.into(), GFP_KERNEL)?;
-        for index in 0..config.send_slots {
-            send_slots.push(SendSlot::new(index), GFP_KERNEL)?;
-            free.push(index, GFP_KERNEL)?;
-        }
-        let mut recv_slots = KVVec::with_capacity(recvs.into(), GFP_KERNEL)?;
-        let mut idle = KVec::with_capacity(recvs.into(), GFP_KERNEL)?;
-        for index in 0..recvs {
-            recv_slots.push(RecvSlot::new(index), GFP_KERNEL)?;
-            idle.push(index, GFP_KERNEL)?;
-        }
-
-        let pieces = usize::try_from(pieces)?;
-        // INVARIANT: There is no queue pair yet.
-        let posted = Posted::new(config.send_slots.into())?;
-        let this = Arc::pin_init(
-            pin_init!(Self {
-                device: device.clone(),
-                pieces,
-                config: *config,
-                qpn: SetOnce::new(),
-                verbs <- new_mutex!(None, "rdma_sock_channel"),
-                send <- new_spinlock_irq!(
-                    SendQueue { path: None, free, posted, wanted: false, long_out: false },
-                    "rdma_sock_send_queue"
-                ),
-                recv <- new_spinlock_irq!(
-                    RecvQueue { path: None, idle, batch: batch.into() },
-                    "rdma_sock_recv_queue"
-                ),
-                fast_reg <- FastReg::new(),
-                send_slots,
-                recv_slots,
-                ops: UnsafeCell::new(Some(ops)),
-                broken: Atomic::new(false),
-                counters: Running::new(),
-            }),
-            GFP_KERNEL,
-        )?;
+    /// `EINVAL` if the device cannot hold that many requests, or a parameter is 0 that must not be;
+    /// `ENODEV` if it is being removed.
+    pub(crate) fn new(pd: &Arc<Pd>, config: &ChannelConfig, ops: Arc<T>) -> Result<Arc<Self>> {
+        let depth = config.depth(pd.device())?;
+        let this = Self::closed(pd.device(), config, usize::try_from(depth.send_sges)?)?;
         let qp = Qp::new(
             pd,
             Cq::new(pd, depth.send)?,
             Cq::new(pd, depth.recv)?,
             depth,
         )?;
-        // From here on everything is undone by `shutdown`.
         *this.verbs.lock() = Some(Verbs {
             qp: qp.clone(),
             this: this.clone(),
-            messages: [None, None],
+            messages: None,
         });
-        match this.open(pd, qp) {
-            Ok(()) => Ok(this),
-            Err(err) => {
-                this.shutdown();
-                Err(err)
-            }
-        }
+        let opening = ScopeGuard::new_with_data(this, |this| this.shutdown());
+        opening.open(pd, qp, ops)?;
+        Ok(opening.dismiss())
+    }
+
+    /// A channel without a queue pair, whose requests read from `pieces` pieces of memory.
+    fn closed(device: &Arc<Device>, config: &ChannelConfig, pieces: usize) -> Result<Arc<Self>> {
+        let (sends, recvs) = (config.send_slots, config.recv_buffers()?);
+        let send = SendQueue::new(sends, config.max_unsignalled)?;
+        let recv = RecvQueue::new(recvs, config.recv_batch)?;
+        // INVARIANT: There is no queue pair.
+        Arc::pin_init(
+            try_pin_init!(Self {
+                device: device.clone(),
+                pieces,
+                config: *config,
+                qpn: SetOnce::new(),
+                verbs <- new_mutex!(None, "rdma_sock_channel"),
+                send <- new_spinlock_irq!(send, "rdma_sock_send_queue"),
+                recv <- new_spinlock_irq!(recv, "rdma_sock_recv_queue"),
+                fast_reg <- FastReg::new(),
+                send_slots: SendSlot::new(sends)?,
+                writes: WriteRequests::new(sends.into(), config.max_writes.into(), *pieces)?,
+                recv_slots: RecvSlot::new(recvs)?,
+                recv_buffers: Buffers::new(
+                    recvs.into(),
+                    config.recv_bytes.into(),
+                    config.long_bytes.into(),
+                )?,
+                handlers: UnsafeCell::new(None),
+                broken: Atomic::new(false),
+                counters: Running::new(),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Makes the new queue pair ready for posting.
-    fn open(&self, pd: &Pd, qp: Arc<Qp>) -> Result {
-        let lkey = pd.lkey();
-        let long = usize::from(self.config.long_bytes);
-        let send = SendPath {
-            qp: qp.clone(),
-            messages: Messages::for_sending(&self.device, self.send_slots.len(), long)?,
-        };
-        for slot in &self.send_slots {
-            // SAFETY: The slots do not move any more, and nobody else uses them before the path is
-            // there.
-            unsafe { SendSlot::build(slot.get(), self, &send, lkey)? };
-        }
-        let recv = RecvPath {
-            qp: qp.clone(),
-            messages: Messages::for_receiving(&self.device, self.recv_slots.len(), long)?,
-        };
-        for slot in &self.recv_slots {
-            // SAFETY: As above.
-            unsafe { RecvSlot::build(slot.get(), self, &recv, lkey)? };
-        }
+    fn open(&self, pd: &Pd, qp: Arc<Qp>, ops: Arc<T>) -> Result {
+        let send = self.send_path(pd, &qp)?;
+        let recv = self.build_recv(pd)?;
+        // SAFETY: Nothing is posted and no path is there, so nothing else accesses the field.
+        unsafe { *self.handlers.get() = Some(ForHandlers { ops, recv }) };
         self.qpn.populate(qp.number());
         qp.to_init(self.config.port)?;
         {
             let mut queue = self.recv.lock();
-            queue.path = Some(recv);
+            queue.qp = Some(qp);
             self.post_idle(&mut queue)?;
         }
         self.send.lock().path = Some(send);
         Ok(())
+    }
+
+    /// Maps the messages of the send slots and builds their requests.
+    fn send_path(&self, pd: &Pd, qp: &Arc<Qp>) -> Result<SendPath> {
+        let buffers = Buffers::new(
+            self.send_slots.len(),
+            self.config.send_bytes.into(),
+            self.config.long_bytes.into(),
+        )?;
+        let path = SendPath {
+            qp: qp.clone(),
+            messages: Messages::new(&self.device, buffers)?,
+            inline: self.config.send_bytes.into(),
+        };
+        for (index, slot) in (0..self.config.send_slots).zip(&self.send_slots) {
+            let writes = self.writes.of_slot(index)?;
+            // SAFETY: The slots and the writes do not move, and nobody else uses them before the path is
+            // there.
+            unsafe { SendSlot::build(slot.get(), self, &path, writes, pd.lkey())? };
+        }
+        Ok(path)
+    }
+
+    /// Maps the receive buffers and builds their requests.
+    fn build_recv(&self, pd: &Pd) -> Result<Mapping> {
+        let buffers = &self.recv_buffers;
+        // SAFETY: The buffers are part of the channel, of which the mapping becomes a field that is
+        // dropped before: by `shutdown`, or by our caller.
+        let mapping = unsafe { buffers.map_for_writing(&self.device)? };
+        for slot in &self.recv_slots {
+            // SAFETY: The slots do not move, and nobody else uses them before they are posted.
+            unsafe { RecvSlot::build(slot.get(), self, buffers, &mapping, pd.lkey())? };
+        }
+        Ok(mapping)
     }
 
     /// A send slot.
@@ -368,9 +343,9 @@ impl<T: ChannelOps> Channel<T> {
         Some(self.recv_slots.get(usize::from(index))?.get())
     }
 
-    /// Octets of the longest message that a receive request has room for.
-    pub(super) fn longest(&self) -> usize {
-        BUFFER_BYTES + usize::from(self.config.long_bytes)
+    /// Whether messages of the peer may invalidate keys.
+    pub(super) fn may_invalidate(&self) -> bool {
+        self.config.may_invalidate
     }
 
     /// The operations, for completion handlers.
@@ -379,8 +354,20 @@ impl<T: ChannelOps> Channel<T> {
     ///
     /// Called, and the result used, only in a handler of this channel's completion queues.
     pub(super) unsafe fn ops_in_handler(&self) -> &T {
-        // SAFETY: By the type invariants `ops` is set and does not change while handlers run.
-        unsafe { (*self.ops.get()).as_deref().unwrap_unchecked() }
+        // SAFETY: By the type invariants the field is set and does not change while handlers run.
+        unsafe { &(*self.handlers.get()).as_ref().unwrap_unchecked().ops }
+    }
+
+    /// The mapping of the receive buffers.
+    ///
+    /// # Safety
+    ///
+    /// Called, and the result used, only in a handler of this channel's completion queues, or with the
+    /// receive queue locked and its queue pair there.
+    pub(super) unsafe fn recv_mapping(&self) -> &Mapping {
+        // SAFETY: By the type invariants the field is set and does not change while handlers run, or
+        // before the queue pair was taken out of the queue.
+        unsafe { &(*self.handlers.get()).as_ref().unwrap_unchecked().recv }
     }
 
     /// Calls `f` with the operations, if the channel is open, so that a shutdown waits for its end.
@@ -389,9 +376,13 @@ impl<T: ChannelOps> Channel<T> {
         let _guard = rcu::read_lock();
         let open = self.send.lock().path.is_some();
         let ops = if open {
-            // SAFETY: The path was still there in this read section. By the type invariants `ops` is
-            // set and does not change before a grace period has ended since it was taken.
-            unsafe { (*self.ops.get()).as_deref() }
+            // SAFETY: The path was still there in this read section. By the type invariants the field
+            // is set and does not change before a grace period has ended since it was taken.
+            unsafe {
+                (*self.handlers.get())
+                    .as_ref()
+                    .map(|handlers| &*handlers.ops)
+            }
         } else {
             None
         };
@@ -463,12 +454,13 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Connects to a peer; its messages are received from now on. Sleeps.
     pub(crate) fn to_rtr(&self, peer: &Peer) -> Result {
-        self.with_qp(|qp| qp.to_rtr(self.config.port, self.config.gid_index, peer))
+        let config = &self.config;
+        self.with_qp(|qp| qp.to_rtr(config.port, config.gid_index, peer, &config.connection))
     }
 
     /// Makes sending possible; `sq_psn` is the sequence number of our first packet. Sleeps.
     pub(crate) fn to_rts(&self, sq_psn: u32) -> Result {
-        self.with_qp(|qp| qp.to_rts(sq_psn))
+        self.with_qp(|qp| qp.to_rts(sq_psn, &self.config.connection))
     }
 
     /// Lets peers use `mr`, which then serves all channels of its protection domain. Does nothing if
@@ -531,19 +523,15 @@ impl<T: ChannelOps> Channel<T> {
         };
         self.broken.store(true, Relaxed);
         let send = self.send.lock().path.take();
-        let recv = self.recv.lock().path.take();
+        let recv = self.recv.lock().qp.take();
 
         verbs.qp.drain();
         // SAFETY: May sleep. Ends all read sections that saw the path.
         unsafe { bindings::synchronize_rcu() };
+        drop(recv);
         // The messages are still mapped while the queue pair exists.
-        for (kept, path) in verbs.messages.iter_mut().zip([
-            send.map(|path| path.messages),
-            recv.map(|path| path.messages),
-        ]) {
-            if path.is_some() {
-                *kept = path;
-            }
+        if let Some(path) = send {
+            verbs.messages = Some(path.messages);
         }
         // SAFETY: The paths were taken under their locks, so nothing is posted, and all else that uses
         // the queue pair has `verbs` locked. If it is gone, it is dropped below.
@@ -561,10 +549,10 @@ impl<T: ChannelOps> Channel<T> {
         drop(qp);
         drop(messages);
 
-        // SAFETY: By the type invariants `ops` may be taken now: the paths were taken, a grace period
-        // and all handlers have ended, the completion queues are freed, and `verbs` is locked.
-        let ops = unsafe { (*self.ops.get()).take() };
-        if let Some(ops) = &ops {
+        // SAFETY: By the type invariants it may be taken now: the paths were taken, a grace period and
+        // all handlers have ended, the completion queues are freed, and `verbs` is locked.
+        let handlers = unsafe { (*self.handlers.get()).take() };
+        if let Some(ForHandlers { ops, .. }) = &handlers {
             for slot in &self.send_slots {
                 // SAFETY: Slots keep something only while the device owns them, and the queue pair is
                 // gone; the path is gone too, so `post` does not make them keep anything.
@@ -577,7 +565,7 @@ impl<T: ChannelOps> Channel<T> {
         }
         drop(guard);
         // May end the user of the channel, and the channel itself.
-        drop(ops);
+        drop(handlers);
         drop(this);
     }
 }

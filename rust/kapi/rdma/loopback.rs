@@ -6,13 +6,16 @@
 //! the test that has it removed while it is at work.
 
 mod faults;
+mod kept;
 mod regions;
 
 use super::{
     channel::{
+        Arriving,
         Channel,
+        ChannelConfig,
         ChannelOps,
-        Config,
+        ConnectionConfig,
         Peer,
         Source,
         Write, //
@@ -30,6 +33,7 @@ use super::{
     },
     mr::Mr,
     pd::Pd,
+    recv::Received,
     wc::WcStatus, //
 };
 use crate::{
@@ -48,6 +52,10 @@ use kernel::{
     page::PAGE_SIZE,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         CondVar,
         CondVarTimeoutResult,
@@ -79,6 +87,8 @@ struct Seen {
     last: [u8; 44],
     slot_free: usize,
     broken: KVec<WcStatus>,
+    /// Messages that were kept.
+    kept: KVec<Received<Probe>>,
 }
 
 /// The user of a channel.
@@ -90,20 +100,32 @@ struct Probe {
     changed: CondVar,
     /// When it is there, each message that is done is followed by the next.
     endless: SetOnce<(Arc<Channel<Probe>>, Arc<SendMapping>, Write)>,
+    /// Received messages are kept.
+    keeps: Atomic<bool>,
 }
 
 impl Probe {
     fn new() -> Result<Arc<Self>> {
         let sent = KVec::with_capacity(HISTORY, GFP_KERNEL)?;
         let broken = KVec::with_capacity(HISTORY, GFP_KERNEL)?;
+        let kept = KVec::with_capacity(HISTORY, GFP_KERNEL)?;
         Arc::pin_init(
             pin_init!(Self {
                 seen <- new_spinlock_irq!(
-                    Seen { sent, received: 0, octets: 0, last: [0; 44], slot_free: 0, broken },
+                    Seen {
+                        sent,
+                        received: 0,
+                        octets: 0,
+                        last: [0; 44],
+                        slot_free: 0,
+                        broken,
+                        kept,
+                    },
                     "rdma_sock_test_seen"
                 ),
                 changed <- new_condvar!("rdma_sock_test_changed"),
                 endless: SetOnce::new(),
+                keeps: Atomic::new(false),
             }),
             GFP_KERNEL,
         )
@@ -151,18 +173,21 @@ impl ChannelOps for Probe {
         false
     }
 
-    fn on_received(&self, msg: &[u8]) {
+    fn on_received(&self, msg: Arriving<'_, Self>) {
+        let mut first = [0; 44];
+        let len = msg.len().min(first.len());
+        let read = first.get_mut(..len).map(|part| msg.read(0, part));
         self.note(|seen| {
             seen.received += 1;
             seen.octets = msg.len();
-            for (to, from) in seen.last.iter_mut().zip(msg) {
-                *to = *from;
+            if read == Some(Ok(())) {
+                seen.last = first;
             }
         });
-    }
-
-    fn on_received_long(&self, msg: KVec<u8>) {
-        self.on_received(&msg);
+        if self.keeps.load(Relaxed) {
+            let kept = msg.keep();
+            self.note(|seen| drop(seen.kept.push_within_capacity(kept)));
+        }
     }
 
     fn on_slot_free(&self) {
@@ -212,16 +237,35 @@ impl Bench {
         )
     }
 
-    /// A channel that is not connected.
-    fn open(&self, pd: &Arc<Pd>, probe: &Arc<Probe>) -> Result<Arc<Channel<Probe>>> {
-        let config = Config {
+    /// Parameters of the channels.
+    fn config(&self) -> ChannelConfig {
+        ChannelConfig {
             port: self.port,
             gid_index: self.gid.index,
             send_slots: SLOTS,
             recv_slots: 3 * SLOTS,
+            recv_batch: 6,
+            send_bytes: 44,
+            recv_bytes: 64,
             long_bytes: LONG,
-        };
-        Channel::new(pd, &config, probe.clone())
+            max_writes: 3,
+            max_unsignalled: 16,
+            may_invalidate: false,
+            connection: ConnectionConfig {
+                ack_timeout: 16,
+                retries: 7,
+                rnr_retries: 7,
+                min_rnr_timer: 1,
+                max_rd_atomic: 1,
+                max_dest_rd_atomic: 1,
+                hop_limit: 64,
+            },
+        }
+    }
+
+    /// A channel that is not connected.
+    fn open(&self, pd: &Arc<Pd>, probe: &Arc<Probe>) -> Result<Arc<Channel<Probe>>> {
+        Channel::new(pd, &self.config(), probe.clone())
     }
 
     /// Connects a channel to the queue pair `qpn` of the same port.
@@ -317,10 +361,20 @@ fn with_bench<R>(doomed: bool, f: impl FnOnce(&Bench) -> Result<R>) -> Option<Re
 fn with_loop<R>(
     f: impl FnOnce(&Bench, &Arc<Pd>, &Arc<Channel<Probe>>, &Arc<Probe>) -> Result<R>,
 ) -> Option<Result<R>> {
+    with_loop_of(|_| {}, f)
+}
+
+/// As [`with_loop`], with parameters that `change` has changed.
+fn with_loop_of<R>(
+    change: impl FnOnce(&mut ChannelConfig),
+    f: impl FnOnce(&Bench, &Arc<Pd>, &Arc<Channel<Probe>>, &Arc<Probe>) -> Result<R>,
+) -> Option<Result<R>> {
     with_bench(false, |bench| {
         let pd = Pd::new(&bench.device)?;
         let probe = Probe::new()?;
-        let channel = bench.open(&pd, &probe)?;
+        let mut config = bench.config();
+        change(&mut config);
+        let channel = Channel::new(&pd, &config, probe.clone())?;
         let result = bench
             .connect(&channel, channel.qpn())
             .and_then(|()| f(bench, &pd, &channel, &probe));
@@ -697,12 +751,11 @@ mod tests {
             let probe = Probe::new()?;
             let mut refused = 0;
             for (send_slots, recv_slots) in [(0, 8), (8, 0), (u16::MAX, 8), (8, u16::MAX)] {
-                let config = Config {
-                    port: bench.port,
-                    gid_index: bench.gid.index,
+                let config = ChannelConfig {
                     send_slots,
                     recv_slots,
                     long_bytes: 0,
+                    ..bench.config()
                 };
                 let channel = Channel::new(&pd, &config, probe.clone());
                 match channel {

@@ -17,6 +17,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod client;
+pub(crate) mod config;
 mod cq;
 pub(crate) mod device;
 pub(super) mod dma;
@@ -29,5 +30,6 @@ pub(crate) mod pd;
 mod port;
 mod posted;
 mod qp;
+mod recv;
 mod slot;
 pub(crate) mod wc;

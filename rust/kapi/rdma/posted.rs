@@ -4,9 +4,6 @@
 
 use kernel::prelude::*;
 
-/// Slots that are posted in a row without one that tells of its completion, at most.
-const MAX_QUIET: usize = 16;
-
 /// Slots that the device owns, in the order in which they were posted: a ring.
 pub(super) struct Posted {
     ring: KVec<u16>,
@@ -16,24 +13,27 @@ pub(super) struct Posted {
     signalled: usize,
     /// How many were posted since the last that will, or did.
     quiet: usize,
+    /// Longest run of unsignalled slots.
+    max_quiet: usize,
 }
 
 impl Posted {
-    /// For up to `slots`. May sleep.
-    pub(super) fn new(slots: usize) -> Result<Self> {
+    /// For up to `slots`, of which a run of `max_quiet` may be unsignalled. Context: may sleep.
+    pub(super) fn new(slots: usize, max_quiet: usize) -> Result<Self> {
         Ok(Self {
             ring: KVec::from_elem(0, slots, GFP_KERNEL)?,
             head: 0,
             count: 0,
             signalled: 0,
             quiet: 0,
+            max_quiet,
         })
     }
 
     /// Whether the next slot must tell of its completion for the sake of those before it. So there
     /// are never more than half of the slots posted of which nobody will tell.
     pub(super) fn must_signal(&self) -> bool {
-        self.quiet >= core::cmp::min(self.ring.len() / 2, MAX_QUIET)
+        self.quiet >= core::cmp::min(self.ring.len() / 2, self.max_quiet)
     }
 
     /// Puts a slot behind the others.

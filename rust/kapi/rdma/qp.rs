@@ -5,6 +5,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::{
+    config::{
+        ConnectionConfig,
+        Depth, //
+    },
     cq::Cq,
     pd::Pd, //
 };
@@ -30,34 +34,6 @@ use kernel::{
         Arc, //
     },
 };
-
-/// Local ACK timeout: 4.096 µs times two to this power, about 0.27 s.
-const ACK_TIMEOUT: u8 = 16;
-/// Attempts after a timeout. To soft-RoCE seven means that there is no end to them.
-const RETRIES: u8 = 7;
-/// Attempts when the receiver has no buffer ready: without end.
-const RNR_RETRIES: u8 = 7;
-/// How long a sender shall wait when we have no buffer ready: 10 µs.
-const MIN_RNR_TIMER: u8 = 1;
-/// RDMA reads and atomics at a time, which we do not use.
-const RD_ATOMIC: u8 = 1;
-/// Hops a packet may make.
-const HOP_LIMIT: u8 = 64;
-
-/// Sizes of the queues.
-#[derive(Clone, Copy)]
-pub(super) struct Depth {
-    /// Requests in the send queue.
-    pub(super) send: u32,
-    /// Requests in the receive queue.
-    pub(super) recv: u32,
-    /// Octets that are wanted inside of send requests.
-    pub(super) inline: u32,
-    /// Pieces of memory that a send request names at most.
-    pub(super) send_sges: u32,
-    /// Pieces of memory that a receive request names.
-    pub(super) recv_sges: u32,
-}
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -199,7 +175,13 @@ impl Qp {
 
     /// From INIT to RTR: messages are received. Sleeps.
     #[inline(never)]
-    pub(super) fn to_rtr(&self, port: u32, gid_index: u8, peer: &Peer) -> Result {
+    pub(super) fn to_rtr(
+        &self,
+        port: u32,
+        gid_index: u8,
+        peer: &Peer,
+        config: &ConnectionConfig,
+    ) -> Result {
         let mut ah = bindings::rdma_ah_attr {
             type_: bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE,
             port_num: port,
@@ -209,7 +191,7 @@ impl Qp {
                     raw: ManuallyDrop::new(peer.gid),
                 },
                 sgid_index: gid_index,
-                hop_limit: HOP_LIMIT,
+                hop_limit: config.hop_limit,
                 ..Default::default()
             },
             ..Default::default()
@@ -220,8 +202,8 @@ impl Qp {
             path_mtu: peer.mtu_code.into(),
             dest_qp_num: peer.qpn,
             rq_psn: peer.rq_psn,
-            max_dest_rd_atomic: RD_ATOMIC,
-            min_rnr_timer: MIN_RNR_TIMER,
+            max_dest_rd_atomic: config.max_dest_rd_atomic,
+            min_rnr_timer: config.min_rnr_timer,
             ah_attr: ah,
             ..Default::default()
         };
@@ -239,14 +221,14 @@ impl Qp {
 
     /// From RTR to RTS: send requests may be posted. Sleeps.
     #[inline(never)]
-    pub(super) fn to_rts(&self, sq_psn: u32) -> Result {
+    pub(super) fn to_rts(&self, sq_psn: u32, config: &ConnectionConfig) -> Result {
         let mut attr = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_RTS,
-            timeout: ACK_TIMEOUT,
-            retry_cnt: RETRIES,
-            rnr_retry: RNR_RETRIES,
+            timeout: config.ack_timeout,
+            retry_cnt: config.retries,
+            rnr_retry: config.rnr_retries,
             sq_psn,
-            max_rd_atomic: RD_ATOMIC,
+            max_rd_atomic: config.max_rd_atomic,
             ..Default::default()
         };
         self.modify(

@@ -2,10 +2,9 @@
 
 //! The work requests of a channel: what is posted, and what happens when it completes.
 //!
-//! A send slot is a chain of up to [`MAX_WRITES`] RDMA writes and the message that tells of them,
-//! posted at once. Only the message is ever signalled: requests complete in order, so when it is
+//! A send slot is a chain of RDMA writes and the message behind them, posted at once. Only the message is ever signalled: requests complete in order, so when it is
 //! done, all are. For the same reason not every message is: a completion stands for all slots that
-//! were posted before, which come back in that order. A receive slot is a buffer for one message.
+//! were posted before, which come back in that order.
 //!
 //! A slot has one owner at a time: the free list of the channel, a [`Slot`] handle, or the device.
 //!
@@ -19,12 +18,7 @@ use super::{
         ChannelOps, //
     },
     device::Device,
-    messages::{
-        Messages,
-        BUFFER_BYTES,
-        MESSAGE_BYTES,
-        MESSAGE_LEN, //
-    },
+    messages::Messages,
     posted::Posted,
     qp::Qp,
     wc::WcStatus, //
@@ -32,10 +26,7 @@ use super::{
 use crate::{
     bindings,
     kapi::mem::{
-        lent::{
-            Lent,
-            MAX_PIECES, //
-        },
+        lent::Lent,
         sendbuf::SendMapping, //
     },
 };
@@ -50,20 +41,8 @@ use kernel::{
     sync::Arc, //
 };
 
-/// RDMA writes in front of a message.
-pub(crate) const MAX_WRITES: usize = 3;
-/// Requests of a send slot.
-pub(super) const WRS_PER_SLOT: u32 = 4;
-/// Flag of a completion: the message has invalidated a key.
-const INVALIDATES: i32 = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
 /// Slots whose users are told at once.
 const TOLD_AT_ONCE: usize = 8;
-
-const _: () = assert!(WRS_PER_SLOT as usize == MAX_WRITES + 1);
-
-/// Pieces of memory that the writes of a slot are read from: where one write ends and the next
-/// begins, a piece of what is lent belongs to both.
-const WRITE_SGES: usize = MAX_PIECES + MAX_WRITES - 1;
 
 /// What the writes of a slot are read from.
 #[derive(Clone)]
@@ -109,6 +88,8 @@ pub(crate) struct Write {
 pub(super) struct SendPath {
     pub(super) qp: Arc<Qp>,
     pub(super) messages: Messages,
+    /// Octets of the longest message in the buffer of a slot.
+    pub(super) inline: u32,
 }
 
 /// The sending side of a channel, under its lock.
@@ -126,6 +107,22 @@ pub(super) struct SendQueue {
 }
 
 impl SendQueue {
+    /// A queue of `slots` free slots, of which a run of `max_unsignalled` may be unsignalled. Context:
+    /// may sleep.
+    pub(super) fn new(slots: u16, max_unsignalled: u16) -> Result<Self> {
+        let mut free = KVec::with_capacity(slots.into(), GFP_KERNEL)?;
+        for index in 0..slots {
+            free.push(index, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            path: None,
+            free,
+            posted: Posted::new(slots.into(), max_unsignalled.into())?,
+            wanted: false,
+            long_out: false,
+        })
+    }
+
     /// Takes a slot back that was not posted. Says whether somebody wants to know: when slots are
     /// posted that tell of their completion, the next of them will do.
     fn give_back_unused(&mut self, index: u16) -> bool {
@@ -145,28 +142,83 @@ impl SendQueue {
     }
 }
 
-/// The receiving side of an open channel.
-pub(super) struct RecvPath {
-    pub(super) qp: Arc<Qp>,
-    pub(super) messages: Messages,
+/// The writes of all send slots, as many for each, and the pieces of memory they are read from.
+pub(super) struct WriteRequests {
+    wrs: KVVec<UnsafeCell<bindings::ib_rdma_wr>>,
+    sges: KVVec<UnsafeCell<bindings::ib_sge>>,
+    max_wrs: usize,
+    max_sges: usize,
 }
 
-/// The receiving side of a channel, under its lock.
-pub(super) struct RecvQueue {
-    /// Nothing is posted when it is not there.
-    pub(super) path: Option<RecvPath>,
-    /// Buffers that are to be posted again. Never grows beyond its capacity.
-    pub(super) idle: KVec<u16>,
-    /// How many are posted at once.
-    pub(super) batch: usize,
+impl WriteRequests {
+    /// For `slots` slots of `writes` writes from a source of `pieces` pieces. Context: may sleep.
+    pub(super) fn new(slots: usize, writes: usize, pieces: usize) -> Result<Self> {
+        // Where one write ends and the next begins, a lent piece belongs to both.
+        let max_sges = match writes.checked_sub(1) {
+            Some(borders) => pieces.checked_add(borders).ok_or(EINVAL)?,
+            None => 0,
+        };
+        Ok(Self {
+            wrs: zeroed(slots, writes)?,
+            sges: zeroed(slots, max_sges)?,
+            max_wrs: writes,
+            max_sges,
+        })
+    }
+
+    /// The part of a slot.
+    pub(super) fn of_slot(&self, index: u16) -> Result<Writes> {
+        Ok(Writes {
+            wrs: part(&self.wrs, index, self.max_wrs)?,
+            sges: part(&self.sges, index, self.max_sges)?,
+            max_wrs: self.max_wrs,
+            max_sges: self.max_sges,
+        })
+    }
+}
+
+/// `slots` times `each` requests or pieces. Context: may sleep.
+fn zeroed<R: Default>(slots: usize, each: usize) -> Result<KVVec<UnsafeCell<R>>> {
+    let count = slots.checked_mul(each).ok_or(EINVAL)?;
+    let mut all = KVVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        all.push(UnsafeCell::default(), GFP_KERNEL)?;
+    }
+    Ok(all)
+}
+
+/// The first of the `each` requests or pieces of a slot.
+fn part<R>(all: &[UnsafeCell<R>], index: u16, each: usize) -> Result<*mut R> {
+    let first = usize::from(index).checked_mul(each).ok_or(EINVAL)?;
+    let end = first.checked_add(each).ok_or(EINVAL)?;
+    let part = all.get(first..end).ok_or(EINVAL)?;
+    Ok(UnsafeCell::raw_get(part.as_ptr()))
+}
+
+/// The writes of one slot: `max_wrs` requests and `max_sges` pieces.
+#[derive(Clone, Copy)]
+pub(super) struct Writes {
+    wrs: *mut bindings::ib_rdma_wr,
+    sges: *mut bindings::ib_sge,
+    max_wrs: usize,
+    max_sges: usize,
+}
+
+impl Writes {
+    /// No writes, for a slot that is not built.
+    const NONE: Self = Self {
+        wrs: null_mut(),
+        sges: null_mut(),
+        max_wrs: 0,
+        max_sges: 0,
+    };
 }
 
 /// Work requests of a send slot.
 pub(super) struct SendSlot<T: ChannelOps> {
     sent: bindings::ib_cqe,
     wrote: bindings::ib_cqe,
-    writes: [bindings::ib_rdma_wr; MAX_WRITES],
-    write_sges: [bindings::ib_sge; WRITE_SGES],
+    writes: Writes,
     send: bindings::ib_send_wr,
     send_sge: bindings::ib_sge,
     /// Address of the buffer and flags of `send`, for messages that fit it.
@@ -181,52 +233,48 @@ pub(super) struct SendSlot<T: ChannelOps> {
     signal: bool,
 }
 
-/// Work request of a receive slot.
-pub(super) struct RecvSlot<T: ChannelOps> {
-    received: bindings::ib_cqe,
-    recv: bindings::ib_recv_wr,
-    /// The buffer, and the room for the rest of a long message, if there is any.
-    sges: [bindings::ib_sge; 2],
-    channel: *const Channel<T>,
-    index: u16,
-}
-
 impl<T: ChannelOps> SendSlot<T> {
-    /// A slot without its requests.
-    pub(super) fn new(index: u16) -> UnsafeCell<Self> {
-        UnsafeCell::new(Self {
-            sent: bindings::ib_cqe {
-                done: Some(sent_raw::<T>),
-            },
-            wrote: bindings::ib_cqe {
-                done: Some(wrote_raw::<T>),
-            },
-            writes: Default::default(),
-            write_sges: Default::default(),
-            send: Default::default(),
-            send_sge: Default::default(),
-            short: Default::default(),
-            long: false,
-            channel: null_mut(),
-            index,
-            tag: None,
-            source: None,
-            signal: false,
-        })
+    /// `slots` slots without their requests. Context: may sleep.
+    pub(super) fn new(slots: u16) -> Result<KVVec<UnsafeCell<Self>>> {
+        let mut all = KVVec::with_capacity(slots.into(), GFP_KERNEL)?;
+        for index in 0..slots {
+            let slot = UnsafeCell::new(Self {
+                sent: bindings::ib_cqe {
+                    done: Some(sent_raw::<T>),
+                },
+                wrote: bindings::ib_cqe {
+                    done: Some(wrote_raw::<T>),
+                },
+                writes: Writes::NONE,
+                send: Default::default(),
+                send_sge: Default::default(),
+                short: Default::default(),
+                long: false,
+                channel: null_mut(),
+                index,
+                tag: None,
+                source: None,
+                signal: false,
+            });
+            all.push(slot, GFP_KERNEL)?;
+        }
+        Ok(all)
     }
 
     /// Builds the requests, once the slot is at its place.
     ///
     /// # Safety
     ///
-    /// `this` is valid, does not move any more, is used by nobody else and part of `channel`.
+    /// `this` is valid, does not move, is used by nobody else and part of `channel`. So are `writes`,
+    /// which belong to no other slot.
     pub(super) unsafe fn build(
         this: *mut Self,
         channel: *const Channel<T>,
         path: &SendPath,
+        writes: Writes,
         lkey: u32,
     ) -> Result {
-        let inline = path.qp.can_inline(MESSAGE_LEN);
+        let inline = path.qp.can_inline(path.inline);
         let mut flags = bindings::ib_send_flags_IB_SEND_SOLICITED;
         if inline {
             flags |= bindings::ib_send_flags_IB_SEND_INLINE;
@@ -234,16 +282,12 @@ impl<T: ChannelOps> SendSlot<T> {
         // SAFETY: `this` is valid and ours alone by this function's contract.
         unsafe {
             (*this).channel = channel;
-            for at in 0..WRITE_SGES {
-                let sge = (&raw mut (*this).write_sges)
-                    .cast::<bindings::ib_sge>()
-                    .add(at);
-                (*sge).lkey = lkey;
+            (*this).writes = writes;
+            for at in 0..writes.max_sges {
+                (*writes.sges.add(at)).lkey = lkey;
             }
-            for at in 0..MAX_WRITES {
-                let write = (&raw mut (*this).writes)
-                    .cast::<bindings::ib_rdma_wr>()
-                    .add(at);
+            for at in 0..writes.max_wrs {
+                let write = writes.wrs.add(at);
                 (*write).wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
                 (*write).wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).wrote);
             }
@@ -252,15 +296,10 @@ impl<T: ChannelOps> SendSlot<T> {
             (*this).send.num_sge = 1;
             (*this).send.sg_list = &raw mut (*this).send_sge;
             (*this).send.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).sent);
-            (*this).send_sge = bindings::ib_sge {
-                addr: if inline {
-                    path.messages.cpu_addr((*this).index)
-                } else {
-                    path.messages.dma_addr((*this).index)?
-                },
-                length: MESSAGE_LEN,
-                lkey,
-            };
+            (*this).send_sge = path.messages.sge((*this).index, lkey)?;
+            if inline {
+                (*this).send_sge.addr = path.messages.cpu_addr((*this).index);
+            }
             (*this).short = ((*this).send_sge.addr, flags);
         }
         Ok(())
@@ -277,13 +316,11 @@ impl<T: ChannelOps> SendSlot<T> {
         source: Option<&Source>,
         writes: &[Write],
     ) -> Result<*const bindings::ib_send_wr> {
-        if writes.len() > MAX_WRITES {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        let (mut next, room) = unsafe { (&raw mut (*this).send, (*this).writes) };
+        if writes.len() > room.max_wrs {
             return Err(EINVAL);
         }
-        // SAFETY: `this` is valid and ours by this function's contract.
-        let mut next = unsafe { &raw mut (*this).send };
-        // SAFETY: As above.
-        let sges = unsafe { (&raw mut (*this).write_sges).cast::<bindings::ib_sge>() };
         let mut used = 0;
         // From the last to the first, so that each can point to its successor.
         for (at, write) in writes.iter().enumerate().rev() {
@@ -291,32 +328,40 @@ impl<T: ChannelOps> SendSlot<T> {
             let off = usize::try_from(write.offset).map_err(|_| EINVAL)?;
             let first = used;
             source.for_device(device, off, write.len, |addr, len| {
-                if used >= WRITE_SGES {
+                if used >= room.max_sges {
                     return Err(EINVAL);
                 }
-                // SAFETY: As above; there are `WRITE_SGES`.
+                // SAFETY: As above; there are `max_sges`.
                 unsafe {
-                    let sge = sges.add(used);
+                    let sge = room.sges.add(used);
                     (*sge).addr = addr;
                     (*sge).length = len;
                 }
                 used += 1;
                 Ok(())
             })?;
-            // SAFETY: As above; `at` is less than `MAX_WRITES` by the check.
+            // SAFETY: As above; `at` is less than `max_wrs` by the check.
             unsafe {
-                let wr = (&raw mut (*this).writes)
-                    .cast::<bindings::ib_rdma_wr>()
-                    .add(at);
+                let wr = room.wrs.add(at);
                 (*wr).remote_addr = write.raddr;
                 (*wr).rkey = write.rkey;
-                (*wr).wr.sg_list = sges.add(first);
+                (*wr).wr.sg_list = room.sges.add(first);
                 (*wr).wr.num_sge = i32::try_from(used - first).map_err(|_| EINVAL)?;
                 (*wr).wr.next = next;
                 next = &raw mut (*wr).wr;
             }
         }
         Ok(next)
+    }
+
+    /// Sets the length of a message in the buffer of the slot.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`.
+    unsafe fn set_len(this: *mut Self, len: u32) {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe { (*this).send_sge.length = len };
     }
 
     /// Makes the slot keep what belongs to its requests, and its message tell of its completion or
@@ -360,83 +405,7 @@ impl<T: ChannelOps> SendSlot<T> {
     }
 }
 
-impl<T: ChannelOps> RecvSlot<T> {
-    /// A slot without its request.
-    pub(super) fn new(index: u16) -> UnsafeCell<Self> {
-        UnsafeCell::new(Self {
-            received: bindings::ib_cqe {
-                done: Some(received_raw::<T>),
-            },
-            recv: Default::default(),
-            sges: Default::default(),
-            channel: null_mut(),
-            index,
-        })
-    }
-
-    /// Builds the request, once the slot is at its place.
-    ///
-    /// # Safety
-    ///
-    /// As for [`SendSlot::build`].
-    pub(super) unsafe fn build(
-        this: *mut Self,
-        channel: *const Channel<T>,
-        path: &RecvPath,
-        lkey: u32,
-    ) -> Result {
-        // SAFETY: `this` is valid and ours alone by this function's contract.
-        unsafe {
-            (*this).channel = channel;
-            let first = bindings::ib_sge {
-                addr: path.messages.dma_addr((*this).index)?,
-                length: u32::try_from(BUFFER_BYTES).map_err(|_| EINVAL)?,
-                lkey,
-            };
-            let rest = path.messages.long_sge(lkey)?;
-            (*this).recv.num_sge = 1 + i32::from(rest.is_some());
-            (*this).sges = [first, rest.unwrap_or_default()];
-            (*this).recv.sg_list = (&raw mut (*this).sges).cast();
-            (*this).recv.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).received);
-        }
-        Ok(())
-    }
-
-    /// Puts the request in front of the chain `next`.
-    ///
-    /// # Safety
-    ///
-    /// The caller owns the slot `this`, which was built.
-    unsafe fn link(this: *mut Self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
-        // SAFETY: `this` is valid and ours by this function's contract.
-        unsafe {
-            (*this).recv.next = next;
-            &raw mut (*this).recv
-        }
-    }
-}
-
 impl<T: ChannelOps> Channel<T> {
-    /// Posts the receive slots that are idle.
-    pub(super) fn post_idle(&self, queue: &mut RecvQueue) -> Result {
-        let Some(path) = &queue.path else {
-            return Err(ESHUTDOWN);
-        };
-        let mut chain = null_mut();
-        for index in &queue.idle {
-            let slot = self.recv_slot(*index).ok_or(EINVAL)?;
-            // SAFETY: Idle slots are owned by the queue, which the caller has locked.
-            chain = unsafe { RecvSlot::link(slot, chain) };
-        }
-        if !chain.is_null() {
-            // SAFETY: A chain of built requests. The slots are part of the channel and the buffers of
-            // the path, which both outlive the queue pair: see `Channel::shutdown`.
-            unsafe { path.qp.post_recv(chain)? };
-        }
-        queue.idle.clear();
-        Ok(())
-    }
-
     /// The message of the slot `last` came to its end, and with it all that were posted before. They
     /// succeeded if it did. If it failed, those before it that did not tell have most likely
     /// succeeded; but what came back when is then of no use to anybody, so they share its result.
@@ -530,7 +499,8 @@ impl<T: ChannelOps> Slot<T> {
         })
     }
 
-    /// Posts writes from `source`, at most [`MAX_WRITES`], and a message that arrives after them.
+    /// Posts writes from `source`, at most as many as the channel was made for, and a message that
+    /// arrives after them.
     ///
     /// `tag` comes back through [`ChannelOps::on_sent`], and `source` is kept until then. Without
     /// `signal` that may be as late as the end of a later message, if there is one. Any context, also
@@ -538,15 +508,15 @@ impl<T: ChannelOps> Slot<T> {
     ///
     /// # Errors
     ///
-    /// The tag comes back at once: `ESHUTDOWN` after a shutdown; `EINVAL` if a write is not within the
-    /// source or there are too many; an error of the device; or `EIO` if only some of the writes were
+    /// The tag comes back at once: `ESHUTDOWN` after a shutdown; `EMSGSIZE` if the message is too long;
+    /// `EINVAL` if a write is not within the source or there are too many; an error of the device; or `EIO` if only some of the writes were
     /// posted: then the channel is of no use any more.
     pub(crate) fn post(
         mut self,
         tag: T::Tag,
         source: Option<Source>,
         writes: &[Write],
-        msg: &[u8; MESSAGE_BYTES],
+        msg: &[u8],
         signal: bool,
     ) -> Result<(), (Error, T::Tag)> {
         let Some(slot) = self.channel.send_slot(self.index) else {
@@ -564,15 +534,19 @@ impl<T: ChannelOps> Slot<T> {
         let Some(path) = &queue.path else {
             return Err((ESHUTDOWN, tag));
         };
-        if let Err(err) = path.messages.put(self.index, msg) {
-            return Err((err, tag));
-        }
+        let len = match path.messages.put(self.index, msg) {
+            Ok(len) => len,
+            Err(err) => return Err((err, tag)),
+        };
         // With few slots those that are kept for others may be half of them. Then the last one of the
         // rest tells: the next handle waits for it.
         let tells = self.last && !queue.posted.will_tell();
         let signal = signal || tells || queue.wanted || queue.posted.must_signal();
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
-        unsafe { SendSlot::keep(slot, tag, source, signal) };
+        unsafe {
+            SendSlot::set_len(slot, len);
+            SendSlot::keep(slot, tag, source, signal);
+        }
         // SAFETY: A chain of built requests with handlers. The slot is part of the channel and the
         // message of the path, which both outlive the queue pair (see `Channel::shutdown`); the slot
         // keeps the source until its handler ran.
@@ -663,119 +637,5 @@ unsafe extern "C" fn wrote_raw<T: ChannelOps>(_cq: *mut bindings::ib_cq, wc: *mu
     if let Err(status) = result {
         // SAFETY: We are a handler of the channel's completion queue.
         channel.on_failed(unsafe { channel.ops_in_handler() }, status);
-    }
-}
-
-/// How much of a message a completed receive request has brought.
-///
-/// The peer chooses by which operation it consumes the request. An RDMA write with immediate data puts
-/// nothing into the buffer, and its length is that of the write; a message that invalidates a key takes
-/// our memory from the peer's reach. Neither is part of the protocol.
-fn received_len(wc: &bindings::ib_wc) -> Result<usize, WcStatus> {
-    WcStatus::check(wc.status)?;
-    if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV || wc.wc_flags & INVALIDATES != 0 {
-        return Err(WcStatus::GENERAL);
-    }
-    usize::try_from(wc.byte_len).map_err(|_| WcStatus::GENERAL)
-}
-
-/// `ib_cqe::done` of received messages.
-///
-/// # Safety
-///
-/// Called by the core for the completion of a [`RecvSlot<T>`].
-unsafe extern "C" fn received_raw<T: ChannelOps>(
-    _cq: *mut bindings::ib_cq,
-    wc: *mut bindings::ib_wc,
-) {
-    // SAFETY: As in `sent_raw`, with a receive slot.
-    let (slot, result) = unsafe {
-        let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
-        (
-            container_of!(cqe, RecvSlot<T>, received),
-            received_len(&*wc),
-        )
-    };
-    // SAFETY: As in `sent_raw`; the index does not change either.
-    let (channel, index) = unsafe { (&*(*slot).channel, (*slot).index) };
-    // SAFETY: We are a handler of the channel's completion queue.
-    let ops = unsafe { channel.ops_in_handler() };
-    channel.counters.on_completion();
-    let len = match result {
-        Ok(len) if len <= channel.longest() => len,
-        Ok(_) => return channel.on_failed(ops, WcStatus::GENERAL),
-        Err(status) => return channel.on_failed(ops, status),
-    };
-
-    let mut long = match len > BUFFER_BYTES {
-        true => KVec::from_elem(0, len, GFP_ATOMIC).map_err(Error::from),
-        false => Ok(KVec::new()),
-    };
-    let mut queue = channel.recv.lock();
-    let Some(path) = &queue.path else {
-        return;
-    };
-    let message = match &mut long {
-        Ok(long) if !long.is_empty() => path
-            .messages
-            .take_long(index, long)
-            .map(|()| [0; BUFFER_BYTES]),
-        Ok(_) => path.messages.take(index),
-        Err(error) => Err(*error),
-    };
-    let fits = queue.idle.push_within_capacity(index).is_ok();
-    let posted = if fits && queue.idle.len() < queue.batch {
-        Ok(())
-    } else {
-        channel.post_idle(&mut queue)
-    };
-    drop(queue);
-
-    match (&message, long) {
-        (Ok(_), Ok(long)) if !long.is_empty() => {
-            channel.counters.on_receive();
-            ops.on_received_long(long);
-        }
-        (Ok(message), _) => {
-            channel.counters.on_receive();
-            ops.on_received(message.get(..len).unwrap_or(message));
-        }
-        (Err(_), _) => {}
-    }
-    if message.is_err() || posted.is_err() {
-        channel.on_failed(ops, WcStatus::GENERAL);
-    }
-}
-
-#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_received)]
-mod tests {
-    use super::*;
-
-    fn completion(opcode: bindings::ib_wc_opcode, flags: u32, byte_len: u32) -> bindings::ib_wc {
-        bindings::ib_wc {
-            status: bindings::ib_wc_status_IB_WC_SUCCESS,
-            opcode,
-            wc_flags: flags.try_into().unwrap_or_default(),
-            byte_len,
-            ..Default::default()
-        }
-    }
-
-    #[test]
-    fn only_a_plain_message_has_a_length() {
-        let message = bindings::ib_wc_opcode_IB_WC_RECV;
-        let write = bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
-        let immediate = bindings::ib_wc_flags_IB_WC_WITH_IMM;
-        let invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE;
-        for (opcode, flags, wanted) in [
-            (message, 0, Ok(44)),
-            (message, immediate, Ok(44)),
-            (message, invalidate, Err(WcStatus::GENERAL)),
-            (write, immediate, Err(WcStatus::GENERAL)),
-            (write, 0, Err(WcStatus::GENERAL)),
-        ] {
-            assert_eq!(received_len(&completion(opcode, flags, 44)), wanted);
-        }
     }
 }

@@ -66,7 +66,10 @@ pub(crate) use self::{
     },
     msg::Msg,
     recv::Fetch,
-    send::Token,
+    send::{
+        Token,
+        MAX_WRITES, //
+    },
 };
 pub(crate) use crate::proto::{
     close::{

@@ -12,8 +12,7 @@
 use super::{
     ChannelOps,
     SendSlot,
-    Slot,
-    MESSAGE_LEN, //
+    Slot, //
 };
 use crate::bindings;
 use kernel::prelude::*;
@@ -45,7 +44,6 @@ impl<T: ChannelOps> SendSlot<T> {
             if long {
                 let (addr, flags) = (*this).short;
                 (*this).send_sge.addr = addr;
-                (*this).send_sge.length = MESSAGE_LEN;
                 (*this).send.send_flags = flags;
             }
             long
@@ -71,13 +69,7 @@ impl<T: ChannelOps> Slot<T> {
             if queue.long_out {
                 return Err(EBUSY);
             }
-            path.messages.put_long(msg)?;
-            let lkey = path.qp.pd().lkey();
-            let sge = path.messages.long_sge(lkey)?.ok_or(EMSGSIZE)?;
-            Ok(bindings::ib_sge {
-                length: u32::try_from(msg.len())?,
-                ..sge
-            })
+            path.messages.put_long(msg, path.qp.pd().lkey())
         })();
         let sge = match ready {
             Ok(sge) => sge,

@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The receive requests of a channel, and the messages that complete them.
+//!
+//! A receive slot is a buffer for one message. It has one owner at a time: the queue of idle slots, the
+//! device, or a [`Received`].
+//!
+//! # Why a received message does not change
+//!
+//! The buffers are mapped for the device under the local key of the protection domain, which no peer
+//! can name: a peer writes a buffer only by a message that consumes its receive request. Once the
+//! request has completed the device is done with the buffer, and it is posted again only when its
+//! [`Received`] is dropped. All the same no reference into a buffer exists, only copies out of it, so
+//! that a device that breaks these rules changes octets but breaks no rule of the language.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    channel::{
+        Channel,
+        ChannelOps, //
+    },
+    dma::Mapping,
+    messages::Buffers,
+    qp::Qp,
+    wc::WcStatus, //
+};
+use crate::bindings;
+use core::{
+    cell::UnsafeCell,
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr::null_mut, //
+};
+use kernel::{
+    container_of,
+    iov::IovIterDest,
+    prelude::*,
+    sync::{
+        Arc,
+        ArcBorrow, //
+    },
+};
+
+/// Flag of a completion: the message has invalidated a key.
+const INVALIDATES: i32 = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
+
+/// The receiving side of a channel, under its lock.
+pub(super) struct RecvQueue {
+    /// Nothing is posted when it is not there.
+    pub(super) qp: Option<Arc<Qp>>,
+    /// Buffers that must be posted again. Never grows beyond its capacity.
+    idle: KVec<u16>,
+    /// How many are posted at once.
+    batch: usize,
+}
+
+impl RecvQueue {
+    /// A queue of `slots` idle buffers. Context: may sleep.
+    pub(super) fn new(slots: u16, batch: u16) -> Result<Self> {
+        let mut idle = KVec::with_capacity(slots.into(), GFP_KERNEL)?;
+        for index in 0..slots {
+            idle.push(index, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            qp: None,
+            idle,
+            batch: batch.into(),
+        })
+    }
+}
+
+/// Work request of a receive slot.
+pub(super) struct RecvSlot<T: ChannelOps> {
+    received: bindings::ib_cqe,
+    recv: bindings::ib_recv_wr,
+    /// The buffer, and the room for the rest of a long message, if there is any.
+    sges: [bindings::ib_sge; 2],
+    channel: *const Channel<T>,
+    index: u16,
+}
+
+impl<T: ChannelOps> RecvSlot<T> {
+    /// `slots` slots without their requests. Context: may sleep.
+    pub(super) fn new(slots: u16) -> Result<KVVec<UnsafeCell<Self>>> {
+        let mut all = KVVec::with_capacity(slots.into(), GFP_KERNEL)?;
+        for index in 0..slots {
+            let slot = UnsafeCell::new(Self {
+                received: bindings::ib_cqe {
+                    done: Some(received_raw::<T>),
+                },
+                recv: Default::default(),
+                sges: Default::default(),
+                channel: null_mut(),
+                index,
+            });
+            all.push(slot, GFP_KERNEL)?;
+        }
+        Ok(all)
+    }
+
+    /// Builds the request, once the slot is at its place.
+    ///
+    /// # Safety
+    ///
+    /// `this` is valid, does not move, is used by nobody else and part of `channel`.
+    pub(super) unsafe fn build(
+        this: *mut Self,
+        channel: *const Channel<T>,
+        buffers: &Buffers,
+        mapping: &Mapping,
+        lkey: u32,
+    ) -> Result {
+        // SAFETY: `this` is valid and ours alone by this function's contract.
+        unsafe {
+            (*this).channel = channel;
+            let first = buffers.sge(mapping, (*this).index, lkey)?;
+            let rest = buffers.long_sge(mapping, lkey)?;
+            (*this).recv.num_sge = 1 + i32::from(rest.is_some());
+            (*this).sges = [first, rest.unwrap_or_default()];
+            (*this).recv.sg_list = (&raw mut (*this).sges).cast();
+            (*this).recv.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).received);
+        }
+        Ok(())
+    }
+
+    /// Puts the request in front of the chain `next`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`, which was built.
+    unsafe fn link(this: *mut Self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe {
+            (*this).recv.next = next;
+            &raw mut (*this).recv
+        }
+    }
+}
+
+/// A received message in the buffer it arrived in, which is posted again on drop. Context of all
+/// methods and of the drop: any, if not said otherwise.
+///
+/// A completion handler gets an [`Arriving`], which costs no reference to the channel. What must live
+/// longer is [kept](Received::keep). It may outlive the [shutdown](Channel::shutdown) of the channel:
+/// its octets stay readable. The channel has as many buffers as its configuration says, and a user that
+/// keeps all of them receives nothing.
+///
+/// If the buffer cannot be posted again, the drop calls [`ChannelOps::on_broken`].
+///
+/// # Invariants
+///
+/// This object owns the receive slot `index`, whose request has completed with `len` octets, at most
+/// as many as its buffer and the room for a long message hold.
+pub(crate) struct Received<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Channel<T>>> {
+    channel: C,
+    index: u16,
+    len: usize,
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    invalidated: Option<u32>,
+}
+
+/// A message in the hands of the completion handler.
+pub(crate) type Arriving<'a, T> = Received<T, ArcBorrow<'a, Channel<T>>>;
+
+impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Received<T, C> {
+    /// Octets of the message.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The key of this host that the message has invalidated.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) fn invalidated(&self) -> Option<u32> {
+        self.invalidated
+    }
+
+    /// Copies the octets from `off` on into private memory.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the message is shorter.
+    pub(crate) fn read(&self, off: usize, to: &mut [u8]) -> Result {
+        self.check(off, to.len())?;
+        self.channel.recv_buffers.read(self.index, off, to)
+    }
+
+    /// Copies `len` octets from `off` on to `iter`; returns how many, which is less when `iter` is full
+    /// or faults. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the message is shorter, or the range not all in its own buffer; `EFAULT` if nothing
+    /// could be copied.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) fn copy_to_iter(
+        &self,
+        off: usize,
+        len: usize,
+        iter: &mut IovIterDest<'_>,
+    ) -> Result<usize> {
+        self.check(off, len)?;
+        let buffers = &self.channel.recv_buffers;
+        buffers.copy_to_iter(self.index, off, len, iter)
+    }
+
+    fn check(&self, off: usize, len: usize) -> Result {
+        match off.checked_add(len) {
+            Some(end) if end <= self.len => Ok(()),
+            _ => Err(EINVAL),
+        }
+    }
+}
+
+impl<T: ChannelOps> Arriving<'_, T> {
+    /// Keeps the message beyond the handler. The part of a long message that is not in its own buffer
+    /// becomes that of the next long message.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) fn keep(self) -> Received<T> {
+        let this = ManuallyDrop::new(self);
+        // INVARIANT: The slot is taken over, as `this` is not dropped.
+        Received {
+            channel: this.channel.into(),
+            index: this.index,
+            len: this.len,
+            invalidated: this.invalidated,
+        }
+    }
+}
+
+impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Drop for Received<T, C> {
+    fn drop(&mut self) {
+        // INVARIANT: By the type invariants the slot is ours; it is given back here.
+        if self.channel.repost(self.index, self.len).is_err() {
+            self.channel.while_open(|ops, _| {
+                if let Some(ops) = ops {
+                    self.channel.on_failed(ops, WcStatus::GENERAL);
+                }
+            });
+        }
+    }
+}
+
+impl<T: ChannelOps> Channel<T> {
+    /// Posts the receive slots that are idle.
+    pub(super) fn post_idle(&self, queue: &mut RecvQueue) -> Result {
+        let Some(qp) = &queue.qp else {
+            return Err(ESHUTDOWN);
+        };
+        let mut chain = null_mut();
+        for index in &queue.idle {
+            let slot = self.recv_slot(*index).ok_or(EINVAL)?;
+            // SAFETY: Idle slots are owned by the queue, which the caller has locked.
+            chain = unsafe { RecvSlot::link(slot, chain) };
+        }
+        if !chain.is_null() {
+            // SAFETY: A chain of built requests. The slots and the buffers are part of the channel, and
+            // the mapping is that of the handlers, which all outlive the queue pair: see
+            // `Channel::shutdown`.
+            unsafe { qp.post_recv(chain)? };
+        }
+        queue.idle.clear();
+        Ok(())
+    }
+
+    /// Takes a slot back whose request had brought `len` octets, to be posted with its batch.
+    fn repost(&self, index: u16, len: usize) -> Result {
+        let mut queue = self.recv.lock();
+        if queue.qp.is_none() {
+            return Ok(());
+        }
+        // SAFETY: The queue is locked and open.
+        let mapping = unsafe { self.recv_mapping() };
+        self.recv_buffers.sync_for_device(mapping, index, len)?;
+        let fits = queue.idle.push_within_capacity(index).is_ok();
+        if fits && queue.idle.len() < queue.batch {
+            return Ok(());
+        }
+        self.post_idle(&mut queue)
+    }
+}
+
+/// How much of a message a completed receive request has brought, and the key that it invalidated.
+///
+/// The peer chooses by which operation it consumes the request. An RDMA write with immediate data puts
+/// nothing into the buffer, and its length is that of the write; a message that invalidates a key takes
+/// memory from the peer's reach, which only some protocols do.
+fn received_len(
+    wc: &bindings::ib_wc,
+    may_invalidate: bool,
+) -> Result<(usize, Option<u32>), WcStatus> {
+    WcStatus::check(wc.status)?;
+    let invalidates = wc.wc_flags & INVALIDATES != 0;
+    if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV || invalidates && !may_invalidate {
+        return Err(WcStatus::GENERAL);
+    }
+    let len = usize::try_from(wc.byte_len).map_err(|_| WcStatus::GENERAL)?;
+    // SAFETY: Both members of the union are words that any value is good for, and the completion is
+    // initialised.
+    let key = || unsafe { *wc.ex.invalidate_rkey };
+    Ok((len, invalidates.then(key)))
+}
+
+/// `ib_cqe::done` of received messages.
+///
+/// # Safety
+///
+/// Called by the core for the completion of a [`RecvSlot<T>`].
+unsafe extern "C" fn received_raw<T: ChannelOps>(
+    _cq: *mut bindings::ib_cq,
+    wc: *mut bindings::ib_wc,
+) {
+    // SAFETY: The completion is valid, and its `ib_cqe` is the field of a receive slot, because only
+    // `RecvSlot::new` installs this function.
+    let slot = unsafe {
+        let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
+        container_of!(cqe, RecvSlot<T>, received)
+    };
+    // SAFETY: The slot is part of the channel, which is in an `Arc` and lives until its completion queues
+    // are freed. The fields do not change after `build`.
+    let (channel, index) = unsafe { (ArcBorrow::from_raw((*slot).channel), (*slot).index) };
+    // SAFETY: We are a handler of the channel's completion queue.
+    let (ops, mapping) = unsafe { (channel.ops_in_handler(), channel.recv_mapping()) };
+    channel.counters.on_completion();
+    // SAFETY: The completion is valid.
+    let (len, invalidated) = match received_len(unsafe { &*wc }, channel.may_invalidate()) {
+        Ok(received) => received,
+        Err(status) => return channel.on_failed(ops, status),
+    };
+    let buffers = &channel.recv_buffers;
+    // A message that is longer than the memory for it cannot be.
+    if buffers.sync_for_cpu(mapping, index, len).is_err() {
+        return channel.on_failed(ops, WcStatus::GENERAL);
+    }
+    // INVARIANT: The request of the slot has completed, and its length was checked.
+    let received = Received {
+        channel,
+        index,
+        len,
+        invalidated,
+    };
+    channel.counters.on_receive();
+    ops.on_received(received);
+}
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_received)]
+mod tests {
+    use super::*;
+
+    fn completion(opcode: bindings::ib_wc_opcode, flags: u32, byte_len: u32) -> bindings::ib_wc {
+        let mut wc = bindings::ib_wc {
+            status: bindings::ib_wc_status_IB_WC_SUCCESS,
+            opcode,
+            wc_flags: flags.try_into().unwrap_or_default(),
+            byte_len,
+            ..Default::default()
+        };
+        wc.ex.invalidate_rkey = ManuallyDrop::new(0x1234);
+        wc
+    }
+
+    #[test]
+    fn only_a_plain_message_has_a_length() {
+        let message = bindings::ib_wc_opcode_IB_WC_RECV;
+        let write = bindings::ib_wc_opcode_IB_WC_RECV_RDMA_WITH_IMM;
+        let immediate = bindings::ib_wc_flags_IB_WC_WITH_IMM;
+        let invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE;
+        for (opcode, flags, wanted) in [
+            (message, 0, Ok((44, None))),
+            (message, immediate, Ok((44, None))),
+            (message, invalidate, Err(WcStatus::GENERAL)),
+            (write, immediate, Err(WcStatus::GENERAL)),
+            (write, 0, Err(WcStatus::GENERAL)),
+        ] {
+            assert_eq!(received_len(&completion(opcode, flags, 44), false), wanted);
+        }
+    }
+
+    #[test]
+    fn invalidated_key_is_reported_where_it_is_allowed() {
+        let message = bindings::ib_wc_opcode_IB_WC_RECV;
+        let invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE;
+        let wc = completion(message, invalidate, 44);
+        assert_eq!(received_len(&wc, true), Ok((44, Some(0x1234))));
+        let wc = completion(message, 0, 44);
+        assert_eq!(received_len(&wc, true), Ok((44, None)));
+    }
+}
