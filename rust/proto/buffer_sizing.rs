@@ -75,7 +75,7 @@ impl WantedSize {
         }
     }
 
-    /// The size of a buffer beside so many connections, if these share their memory.
+    /// The size of a buffer beside `others` connections of the group, if these share their memory.
     pub(crate) fn size(self, shares: bool, others: usize) -> BufSize {
         match self {
             Self::Default(size) if shares => {

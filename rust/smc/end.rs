@@ -98,7 +98,7 @@ pub(super) struct EndConfig {
     pub(super) uid: u32,
 }
 
-/// Receive requests that are posted again at once, of so many.
+/// Number of receive requests that are posted again at once, out of `slots`.
 fn recv_batch(slots: u16) -> u16 {
     (slots / 4).clamp(1, MAX_RECV_BATCH)
 }

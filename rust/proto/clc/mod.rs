@@ -90,17 +90,17 @@ pub(crate) use self::{
 };
 
 // For tests, which build and judge messages themselves.
-#[cfg(test)]
-pub(crate) use self::first_contact::{
-    FirstContact,
-    GidList, //
-};
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::error::Error;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::error::ProtocolError;
 #[cfg(test)]
 pub(crate) use self::error::Reserved;
+#[cfg(test)]
+pub(crate) use self::first_contact::{
+    FirstContact,
+    GidList, //
+};
 #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::{
     decline::Decline,
