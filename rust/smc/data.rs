@@ -123,6 +123,29 @@ pub(crate) struct DataSlot {
     pub(crate) data: Option<KBox<Data>>,
 }
 
+/// Fills in the writes of a chain as the link takes them; returns those that it has.
+fn fill_in<'a>(
+    places: &'a mut [Write; cdc::MAX_WRITES],
+    route: &Route,
+    transmit: &Transmit,
+) -> &'a [Write] {
+    let mut count = 0usize;
+    // A part that is lent is read from its start to its end.
+    let mut skip = transmit.source.map(|source| source.skip);
+    for (write, segment) in places.iter_mut().zip(transmit.writes()) {
+        let offset = skip.unwrap_or(segment.src_off);
+        skip = skip.map(|skip| skip.saturating_add(segment.len));
+        *write = Write {
+            offset,
+            len: segment.len,
+            rkey: route.rkey,
+            raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
+        };
+        count += 1;
+    }
+    places.get(..count).unwrap_or_default()
+}
+
 impl Data {
     /// Posts the chains that are due. In its `turn` among connections that wait for send slots, the
     /// connection posts one chain, and waits again if another is due. Called with the lock held,
@@ -178,24 +201,8 @@ impl Data {
         transmit: &Transmit,
     ) -> Result {
         let route = &self.hold.as_ref().ok_or(ENOTCONN)?.route;
-        let mut writes = [NO_WRITE; cdc::MAX_WRITES];
-        let mut count = 0;
-        let mut bytes = 0u64;
-        // A part that is lent is read from its start to its end.
-        let mut skip = transmit.source.map(|source| source.skip);
-        for (write, segment) in writes.iter_mut().zip(transmit.writes()) {
-            let offset = skip.unwrap_or(segment.src_off);
-            skip = skip.map(|skip| skip.saturating_add(segment.len));
-            *write = Write {
-                offset,
-                len: segment.len,
-                rkey: route.rkey,
-                raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
-            };
-            bytes = bytes.wrapping_add(u64::from(segment.len));
-            count += 1;
-        }
-        let writes = writes.get(..count).unwrap_or_default();
+        let mut places = [NO_WRITE; cdc::MAX_WRITES];
+        let writes = fill_in(&mut places, route, transmit);
         let tag = Tag::Cdc(owner.clone(), transmit.token);
         let source = match transmit.source {
             _ if writes.is_empty() => None,
@@ -209,13 +216,15 @@ impl Data {
             route.link().broke();
             return Err(error);
         }
+        let bytes = transmit.writes().iter().map(|write| u64::from(write.len));
+        let bytes = bytes.fold(0, u64::wrapping_add);
         let counters = &mut self.counters;
         if transmit.source.is_some() {
             counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
         }
         counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
         counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
-        let writes = u64::try_from(count).unwrap_or(0);
+        let writes = u64::try_from(transmit.writes().len()).unwrap_or(0);
         counters.tx_writes = counters.tx_writes.wrapping_add(writes);
         Ok(())
     }

@@ -28,6 +28,7 @@ mod client;
 mod connection;
 mod contention;
 mod context;
+mod copy;
 mod data;
 mod device;
 mod eid;

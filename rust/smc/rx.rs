@@ -7,6 +7,7 @@
 
 use super::{
     connection::Connection,
+    copy::copy,
     flags::{
         MSG_OOB,
         MSG_PEEK,
@@ -21,6 +22,7 @@ use crate::{
         net::{
             cmsg::Wanted,
             msg::RecvMsg,
+            sock::SockGuard,
             socket::Socket, //
         },
     },
@@ -30,6 +32,7 @@ use crate::{
         Segment, //
     },
 };
+use core::ops::ControlFlow;
 use kernel::{
     prelude::*,
     sync::{
@@ -129,129 +132,190 @@ fn busy_wait(sock: &Socket, connection: &Connection) {
     });
 }
 
+/// What a call reports besides the data.
+#[derive(Default)]
+struct Report {
+    /// What the program asked for.
+    wanted: Wanted,
+    /// When the last of the data came.
+    time: Option<u64>,
+}
+
 /// recvmsg in SMC mode. Sleeps.
 pub(crate) fn recv(
     sock: &Socket,
     connection: &Arc<Connection>,
     msg: &mut RecvMsg<'_>,
 ) -> Result<usize> {
-    let mut wanted = Wanted::default();
-    let mut time = None;
-    let received = match msg.flags() & MSG_OOB {
-        0 => recv_stream(sock, connection, msg, &mut wanted, &mut time),
-        _ => recv_urgent(sock, connection, msg, &mut wanted),
+    let mut report = Report::default();
+    let received = if msg.flags() & MSG_OOB == 0 {
+        let mut receiving = Receiving::begin(sock, connection, msg, &mut report);
+        let result = receiving.run();
+        receiving.finish(result)
+    } else {
+        recv_urgent(sock, connection, msg, &mut report.wanted)
     }?;
-    if let Some(time) = time {
+    if let Some(time) = report.time {
         msg.report_time(sock.sk(), time);
     }
-    if wanted.inq() {
+    if report.wanted.inq() {
         let left = connection.look(|data| data.core.recv_hint());
-        msg.report_inq(wanted, left.unwrap_or(0));
+        msg.report_inq(report.wanted, left.unwrap_or(0));
     }
     Ok(received)
 }
 
-/// recvmsg without MSG_OOB. Sleeps.
-fn recv_stream(
-    sock: &Socket,
-    connection: &Arc<Connection>,
-    msg: &mut RecvMsg<'_>,
-    wanted: &mut Wanted,
-    time: &mut Option<u64>,
-) -> Result<usize> {
-    let flags = msg.flags();
-    let sk = sock.sk();
-    let len = msg.len();
-    let peek = flags & MSG_PEEK != 0;
-    let mut timeo = sk.rcvtimeo(msg.nonblock());
-    let target = sk.rcvlowat(flags & MSG_WAITALL != 0, len);
-    let mut copied = 0usize;
-    msg.clear_name();
-    if timeo != 0 {
-        busy_wait(sock, connection);
-    }
-    let mut guard = sk.lock();
-    *wanted = Wanted::of(&guard, msg);
-    let start = if peek { sk.peek_offset(flags) } else { 0 };
-    let result = loop {
-        // As in TCP, a read of no bytes waits for some all the same.
-        if copied >= len && len != 0 {
-            break Ok(());
+/// A recvmsg without MSG_OOB that runs, with the socket locked.
+struct Receiving<'a, 'm> {
+    sock: &'a Socket,
+    connection: &'a Arc<Connection>,
+    msg: &'a mut RecvMsg<'m>,
+    report: &'a mut Report,
+    guard: SockGuard<'a>,
+    /// How long the call may wait, in jiffies.
+    timeo: isize,
+    /// Bytes that the program has room for.
+    len: usize,
+    /// With so many bytes the call does not wait for more.
+    target: usize,
+    /// The data stays unread (MSG_PEEK).
+    peek: bool,
+    /// Bytes before those that are peeked at.
+    start: usize,
+    /// Bytes that the program got.
+    copied: usize,
+}
+
+impl<'a, 'm> Receiving<'a, 'm> {
+    /// Locks the socket and reads what the call wants. Sleeps.
+    fn begin(
+        sock: &'a Socket,
+        connection: &'a Arc<Connection>,
+        msg: &'a mut RecvMsg<'m>,
+        report: &'a mut Report,
+    ) -> Self {
+        let (sk, flags, len) = (sock.sk(), msg.flags(), msg.len());
+        let peek = flags & MSG_PEEK != 0;
+        let timeo = sk.rcvtimeo(msg.nonblock());
+        let target = sk.rcvlowat(flags & MSG_WAITALL != 0, len);
+        msg.clear_name();
+        if timeo != 0 {
+            busy_wait(sock, connection);
         }
-        let skip = if peek {
-            u32::try_from(start.saturating_add(copied)).unwrap_or(u32::MAX)
+        let guard = sk.lock();
+        report.wanted = Wanted::of(&guard, msg);
+        Self {
+            sock,
+            connection,
+            msg,
+            report,
+            guard,
+            timeo,
+            len,
+            target,
+            peek,
+            start: if peek { sk.peek_offset(flags) } else { 0 },
+            copied: 0,
+        }
+    }
+
+    /// Reads as much as the call wants. Sleeps.
+    fn run(&mut self) -> Result {
+        // As in TCP, a read of no bytes waits for some all the same.
+        while self.copied < self.len || self.len == 0 {
+            if self.step()?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads some bytes, or waits for some. The call ends with a break. Sleeps.
+    fn step(&mut self) -> Result<ControlFlow<()>> {
+        let skip = if self.peek {
+            u32::try_from(self.start.saturating_add(self.copied)).unwrap_or(u32::MAX)
         } else {
             0
         };
-        let rest = u32::try_from(len.saturating_sub(copied)).unwrap_or(u32::MAX);
+        let rest = u32::try_from(self.len.saturating_sub(self.copied)).unwrap_or(u32::MAX);
         let how = Manner {
-            peek,
-            inline: sk.urgent_inline(),
+            peek: self.peek,
+            inline: self.sock.sk().urgent_inline(),
         };
-        let found = match outlook(connection, skip, rest, copied == 0, how) {
-            Outlook::Data(_) if len == 0 => break Ok(()),
-            Outlook::Data(found) => {
-                if wanted.time() {
-                    // As in TCP, that of the last bytes which have one.
-                    *time = found.time.or(*time);
-                }
-                found
-            }
+        match outlook(self.connection, skip, rest, self.copied == 0, how) {
+            Outlook::Data(found) if self.len != 0 => self.take(&found),
+            Outlook::Data(_) | Outlook::Mark | Outlook::Eof => Ok(ControlFlow::Break(())),
+            Outlook::Failed(error) => Err(error),
             Outlook::Unsettled => {
-                settle_inline(connection, how.inline);
-                continue;
+                settle_inline(self.connection, how.inline);
+                Ok(ControlFlow::Continue(()))
             }
-            Outlook::Mark => break Ok(()),
-            Outlook::Nothing => {
-                if copied >= target {
-                    break Ok(());
-                }
-                if timeo == 0 {
-                    tx::after_look(connection);
-                    break Err(EAGAIN);
-                }
-                tx::before_sleep(connection);
-                let waited =
-                    sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection, skip));
-                match waited {
-                    Ok(()) => continue,
-                    Err(error) => break Err(error),
-                }
-            }
-            Outlook::Eof => break Ok(()),
-            Outlook::Failed(error) => break Err(error),
-        };
-        let count = if flags & MSG_TRUNC != 0 {
-            Ok(found.count)
+            Outlook::Nothing => self.wait_for_data(skip),
+        }
+    }
+
+    /// Gives the program what was found.
+    fn take(&mut self, found: &Found) -> Result<ControlFlow<()>> {
+        if self.report.wanted.time() {
+            // As in TCP, that of the last bytes which have one.
+            self.report.time = found.time.or(self.report.time);
+        }
+        let count = if self.msg.flags() & MSG_TRUNC != 0 {
+            found.count
         } else {
-            drain(&found, msg)
-        };
-        let count = match count {
-            Ok(count) => count,
-            Err(error) => break Err(error),
+            copy(&found.segments, |offset, len| {
+                let (memory, to) = (&found.memory, self.msg.iter());
+                memory.copy_to_iter(found.element, offset, len, to)
+            })?
         };
         let octets = usize::try_from(count).unwrap_or(0);
-        copied = copied.saturating_add(octets);
-        if peek {
+        self.copied = self.copied.saturating_add(octets);
+        let sk = self.sock.sk();
+        if self.peek {
             sk.peeked(octets);
-        } else {
-            sk.unpeeked(octets);
-            let left = connection.update(|data, _| {
-                let bytes = &mut data.counters.rx_bytes;
-                *bytes = bytes.wrapping_add(u64::from(count));
-                data.core.read(count);
-                data.core.recv_available()
-            });
-            // Without more there is nothing to find but the end, which is for the next call.
-            if copied >= target && left == Some(0) {
-                break Ok(());
-            }
+            return Ok(ControlFlow::Continue(()));
         }
-    };
-    drop(guard);
-    match result {
-        Err(error) if copied == 0 => Err(error),
-        _ => Ok(copied),
+        sk.unpeeked(octets);
+        let left = self.connection.update(|data, _| {
+            let bytes = &mut data.counters.rx_bytes;
+            *bytes = bytes.wrapping_add(u64::from(count));
+            data.core.read(count);
+            data.core.recv_available()
+        });
+        // Without more there is nothing to find but the end, which is for the next call.
+        if self.copied >= self.target && left == Some(0) {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Waits for data behind `skip` bytes, without the lock, unless the call has enough. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` when the time is over, or that of a signal.
+    fn wait_for_data(&mut self, skip: u32) -> Result<ControlFlow<()>> {
+        let connection = self.connection;
+        if self.copied >= self.target {
+            return Ok(ControlFlow::Break(()));
+        }
+        if self.timeo == 0 {
+            tx::after_look(connection);
+            return Err(EAGAIN);
+        }
+        tx::before_sleep(connection);
+        let (guard, timeo) = (&mut self.guard, &mut self.timeo);
+        self.sock
+            .wait_unlocking(guard, timeo, |_| may_go_on(connection, skip))?;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Unlocks the socket and says how the call ends.
+    fn finish(self, result: Result) -> Result<usize> {
+        match result {
+            Err(error) if self.copied == 0 => Err(error),
+            _ => Ok(self.copied),
+        }
     }
 }
 
@@ -297,27 +361,4 @@ fn recv_urgent(
             Ok(1)
         }
     }
-}
-
-/// Copies received data to the user; returns how much. Not less than one byte.
-fn drain(found: &Found, msg: &mut RecvMsg<'_>) -> Result<u32> {
-    let mut copied = 0u32;
-    for segment in found.segments.iter().filter(|segment| segment.len != 0) {
-        let offset = usize::try_from(segment.off)?;
-        let len = usize::try_from(segment.len)?;
-        let element = found.element;
-        let count = match found.memory.copy_to_iter(element, offset, len, msg.iter()) {
-            Ok(count) => count,
-            Err(error) if copied == 0 => return Err(error),
-            Err(_) => break,
-        };
-        copied = copied.saturating_add(u32::try_from(count)?);
-        if count < len {
-            break;
-        }
-    }
-    if copied == 0 {
-        return Err(EFAULT);
-    }
-    Ok(copied)
 }

@@ -6,6 +6,7 @@
 
 use super::{
     connection::Connection,
+    copy::copy,
     flags::{
         MSG_MORE,
         MSG_OOB,
@@ -24,6 +25,7 @@ use crate::{
                 Notice,
                 SendMsg, //
             },
+            sock::SockGuard,
             socket::Socket, //
         },
     },
@@ -80,116 +82,167 @@ pub(crate) fn send(
     connection: &Arc<Connection>,
     msg: &mut SendMsg<'_>,
 ) -> Result<usize> {
-    let sk = sock.sk();
-    let urgent = msg.flags() & MSG_OOB != 0;
-    let manner = Manner {
-        corked: msg.flags() & MSG_MORE != 0 || sk.corked(),
-        // Who wants no Nagle waits for a chain that is on its way, not for more data
-        // (`SMCR-WIN-10`).
-        nodelay: sk.nodelay(),
-    };
-    let mut marked = !urgent;
-    let mut timeo = sk.sndtimeo(msg.nonblock());
-    let total = msg.len();
-    let mut sent = 0usize;
-    let mut guard = sk.lock();
-    msg.check_control(&guard)?;
-    let notice = match total {
-        0 => None,
-        _ => Notice::begin(&guard, msg, total)?,
-    };
-    let lends = !urgent && (notice.is_some() || msg.flags() & MSG_SPLICE_PAGES != 0);
-    let mut lent = 0usize;
-    let result = loop {
-        if sent >= total {
-            // As in TCP, a write of no bytes tells, too, that there is no way to send.
-            let broken = total == 0 && matches!(outlook(connection, 1), Outlook::Broken);
-            break if broken { Err(EPIPE) } else { Ok(()) };
-        }
-        let rest = u32::try_from(total.saturating_sub(sent)).unwrap_or(u32::MAX);
-        let (buffer, segments) = match outlook(connection, rest) {
-            Outlook::Room(buffer, segments) => (buffer, segments),
-            Outlook::Full => {
-                // Also for a call that does not wait: EAGAIN promises an edge.
-                connection.want_room();
-                if timeo == 0 {
-                    if may_go_on(connection) {
-                        continue;
-                    }
-                    break Err(EAGAIN);
-                }
-                let waited = sock.wait_unlocking(&mut guard, &mut timeo, |_| may_go_on(connection));
-                match waited {
-                    Ok(()) => continue,
-                    Err(error) => break Err(error),
-                }
-            }
-            // The error of the sock, if there is one, comes before this.
-            Outlook::Broken => break Err(EPIPE),
-        };
-        if lends {
-            match lend(connection, msg, rest, notice.as_ref(), manner) {
-                Ok(0) => {}
-                Ok(count) => {
-                    sent = sent.saturating_add(count);
-                    lent = lent.saturating_add(count);
-                    continue;
-                }
-                Err(error) => break Err(error),
-            }
-        }
-        let copied = match fill(&buffer, &segments, msg) {
-            Ok(copied) => copied,
-            Err(error) => break Err(error),
-        };
-        sent = sent.saturating_add(usize::try_from(copied).unwrap_or(0));
-        let _ = connection.update(|data, now| {
-            let core = &mut data.core;
-            manner.apply(core);
-            if urgent && sent >= total {
-                marked = true;
-                core.write_urgent(now, copied);
-            } else {
-                core.write(now, copied);
-            }
-        });
-    };
-    if sent > 0 && !marked {
-        // What went is urgent, though it is not all.
-        let _ = connection.update(|data, now| data.core.write_urgent(now, 0));
-    }
-    match notice {
-        Some(notice) if sent == 0 => notice.abort(),
-        Some(notice) if lent == 0 => notice.copied(),
-        _ => {}
-    }
-    drop(guard);
-    match result {
-        Err(error) if sent == 0 => Err(sock.stream_error(msg.flags(), error)),
-        _ => Ok(sent),
-    }
+    let mut sending = Sending::begin(sock, connection, msg)?;
+    let result = sending.run();
+    sending.finish(result)
 }
 
-/// Copies user data to where the send ring is free; returns how much. Not less than one byte.
-fn fill(buffer: &SendBuffer, segments: &[Segment; 2], msg: &mut SendMsg<'_>) -> Result<u32> {
-    let mut copied = 0u32;
-    for segment in segments.iter().filter(|segment| segment.len != 0) {
-        let offset = usize::try_from(segment.off)?;
-        let len = usize::try_from(segment.len)?;
-        let count = match buffer.copy_from_iter(offset, len, msg.iter()) {
-            Ok(count) => count,
-            Err(error) if copied == 0 => return Err(error),
-            Err(_) => break,
+/// A sendmsg that runs, with the socket locked.
+struct Sending<'a, 'm> {
+    sock: &'a Socket,
+    connection: &'a Arc<Connection>,
+    msg: &'a mut SendMsg<'m>,
+    guard: SockGuard<'a>,
+    /// How the core is told to send.
+    manner: Manner,
+    /// How long the call may wait, in jiffies.
+    timeo: isize,
+    /// Bytes of the message.
+    total: usize,
+    /// Bytes that the core has taken.
+    sent: usize,
+    /// Bytes of these that were lent.
+    lent: usize,
+    /// The last byte is urgent.
+    urgent: bool,
+    /// The core knows that.
+    marked: bool,
+    /// Memory is lent where it can be.
+    lends: bool,
+    /// The notification that the program gets when its memory is free.
+    notice: Option<Notice>,
+}
+
+impl<'a, 'm> Sending<'a, 'm> {
+    /// Locks the socket and reads what the call wants. Sleeps.
+    fn begin(
+        sock: &'a Socket,
+        connection: &'a Arc<Connection>,
+        msg: &'a mut SendMsg<'m>,
+    ) -> Result<Self> {
+        let sk = sock.sk();
+        let (flags, total) = (msg.flags(), msg.len());
+        let urgent = flags & MSG_OOB != 0;
+        let manner = Manner {
+            corked: flags & MSG_MORE != 0 || sk.corked(),
+            // With TCP_NODELAY, a write waits for a completion but never for more data
+            // (`SMCR-WIN-10`).
+            nodelay: sk.nodelay(),
         };
-        copied = copied.saturating_add(u32::try_from(count)?);
-        if count < len {
-            break;
+        let timeo = sk.sndtimeo(msg.nonblock());
+        let guard = sk.lock();
+        msg.check_control(&guard)?;
+        let notice = match total {
+            0 => None,
+            _ => Notice::begin(&guard, msg, total)?,
+        };
+        Ok(Self {
+            sock,
+            connection,
+            guard,
+            manner,
+            timeo,
+            total,
+            sent: 0,
+            lent: 0,
+            urgent,
+            marked: false,
+            lends: !urgent && (notice.is_some() || flags & MSG_SPLICE_PAGES != 0),
+            notice,
+            msg,
+        })
+    }
+
+    /// Sends all of the message. Sleeps.
+    fn run(&mut self) -> Result {
+        while self.sent < self.total {
+            self.step()?;
+        }
+        // As in TCP, a write of no bytes fails, too, if there is no way to send.
+        if self.total == 0 && matches!(outlook(self.connection, 1), Outlook::Broken) {
+            return Err(EPIPE);
+        }
+        Ok(())
+    }
+
+    /// Sends some of the message, or waits until that is possible. Sleeps.
+    fn step(&mut self) -> Result {
+        let rest = u32::try_from(self.total.saturating_sub(self.sent)).unwrap_or(u32::MAX);
+        let (buffer, segments) = match outlook(self.connection, rest) {
+            Outlook::Room(buffer, segments) => (buffer, segments),
+            Outlook::Full => return self.wait_for_room(),
+            // The error of the sock, if there is one, comes before this.
+            Outlook::Broken => return Err(EPIPE),
+        };
+        if self.lends {
+            let notice = self.notice.as_ref();
+            let lent = lend(self.connection, self.msg, rest, notice, self.manner)?;
+            if lent != 0 {
+                self.sent = self.sent.saturating_add(lent);
+                self.lent = self.lent.saturating_add(lent);
+                return Ok(());
+            }
+        }
+        let copied = copy(&segments, |offset, len| {
+            buffer.copy_from_iter(offset, len, self.msg.iter())
+        })?;
+        self.sent = self
+            .sent
+            .saturating_add(usize::try_from(copied).unwrap_or(0));
+        let (manner, urgent) = (self.manner, self.urgent && self.sent >= self.total);
+        self.marked |= urgent;
+        let _ = self.connection.update(|data, now| {
+            manner.apply(&mut data.core);
+            if urgent {
+                data.core.write_urgent(now, copied);
+            } else {
+                data.core.write(now, copied);
+            }
+        });
+        Ok(())
+    }
+
+    /// Waits for room, without the lock. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` when the time is over, or that of a signal.
+    fn wait_for_room(&mut self) -> Result {
+        let connection = self.connection;
+        // Also for a call that does not wait: EAGAIN promises an edge.
+        connection.want_room();
+        if self.timeo != 0 {
+            let (guard, timeo) = (&mut self.guard, &mut self.timeo);
+            return self
+                .sock
+                .wait_unlocking(guard, timeo, |_| may_go_on(connection));
+        }
+        if may_go_on(connection) {
+            Ok(())
+        } else {
+            Err(EAGAIN)
         }
     }
-    if copied == 0 {
-        return Err(EFAULT);
+
+    /// Unlocks the socket and says how the call ends.
+    fn finish(self, result: Result) -> Result<usize> {
+        if self.sent > 0 && self.urgent && !self.marked {
+            // What went is urgent, though it is not all.
+            let _ = self
+                .connection
+                .update(|data, now| data.core.write_urgent(now, 0));
+        }
+        match self.notice {
+            Some(notice) if self.sent == 0 => notice.abort(),
+            Some(notice) if self.lent == 0 => notice.copied(),
+            _ => {}
+        }
+        drop(self.guard);
+        match result {
+            Err(error) if self.sent == 0 => Err(self.sock.stream_error(self.msg.flags(), error)),
+            _ => Ok(self.sent),
+        }
     }
-    Ok(copied)
 }
 
 /// Has the core let go of something by `how`, if there is `what`.
