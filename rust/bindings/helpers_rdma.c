@@ -24,6 +24,11 @@ bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port)
 	return rdma_protocol_roce(dev, port);
 }
 
+bool rdma_sock_helper_ib_is_iwarp(struct ib_device *dev)
+{
+	return rdma_protocol_iwarp(dev, rdma_start_port(dev));
+}
+
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev)
 {
 	return dev->attrs.max_qp_wr;

@@ -14,6 +14,7 @@
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
+bool rdma_sock_helper_ib_is_iwarp(struct ib_device *dev);
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev);

@@ -163,6 +163,7 @@ impl End {
             max_writes: u8::try_from(cdc::MAX_WRITES)?,
             max_unsignalled: MAX_UNSIGNALLED,
             may_invalidate: false,
+            peer_reads: false,
             connection: CONNECTION,
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;

@@ -289,7 +289,7 @@ impl<T: ChannelOps> Channel<T> {
         // SAFETY: Nothing is posted and no path is there, so nothing else accesses the field.
         unsafe { *self.handlers.get() = Some(ForHandlers { ops, recv }) };
         self.qpn.populate(qp.number());
-        qp.to_init(self.config.port)?;
+        qp.to_init(self.config.port, self.config.peer_reads)?;
         {
             let mut queue = self.recv.lock();
             queue.qp = Some(qp);

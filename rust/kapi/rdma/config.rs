@@ -34,6 +34,8 @@ pub(crate) struct ChannelConfig {
     pub(crate) max_unsignalled: u16,
     /// The peer's messages may invalidate keys of this host. If not, one that does breaks the channel.
     pub(crate) may_invalidate: bool,
+    /// The peer may read memory of this host that is registered for it.
+    pub(crate) peer_reads: bool,
     /// Parameters of the connection.
     pub(crate) connection: ConnectionConfig,
 }

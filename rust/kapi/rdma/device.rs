@@ -103,6 +103,7 @@ pub(crate) struct LocalGid {
 struct Limits {
     ports: u32,
     can_register: bool,
+    is_iwarp: bool,
     max_qp_wr: u32,
     max_cqe: u32,
     max_send_sge: u32,
@@ -295,6 +296,11 @@ impl Device {
         self.limits.can_register
     }
 
+    /// Can RDMA reads be written to memory that the local key of a protection domain names? Any context.
+    pub(super) fn reads_by_local_key(&self) -> bool {
+        !self.limits.is_iwarp
+    }
+
     /// Longest queue of work requests. Any context.
     pub(crate) fn max_qp_wr(&self) -> u32 {
         self.limits.max_qp_wr
@@ -453,6 +459,7 @@ unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> Limits {
         Limits {
             ports: bindings::rdma_sock_helper_ib_phys_ports(raw),
             can_register: bindings::rdma_sock_helper_ib_can_register(raw),
+            is_iwarp: bindings::rdma_sock_helper_ib_is_iwarp(raw),
             max_qp_wr: at_least_0(bindings::rdma_sock_helper_ib_max_qp_wr(raw)),
             max_cqe: at_least_0(bindings::rdma_sock_helper_ib_max_cqe(raw)),
             max_send_sge: bindings::rdma_sock_helper_ib_max_send_sge(raw),

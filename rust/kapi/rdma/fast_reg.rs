@@ -82,12 +82,10 @@ impl FastReg {
         if mr.is_active() {
             return Ok(());
         }
-        let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
-            | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
         let mut wr = bindings::ib_reg_wr {
             mr: mr.as_raw(),
             key: mr.rkey(),
-            access: i32::try_from(access).map_err(|_| EINVAL)?,
+            access: mr.access().flags()?,
             ..Default::default()
         };
         wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;

@@ -6,7 +6,9 @@
 //! the test that has it removed while it is at work.
 
 mod faults;
+mod invalidation;
 mod kept;
+mod reads;
 mod regions;
 
 use super::{
@@ -251,6 +253,7 @@ impl Bench {
             max_writes: 3,
             max_unsignalled: 16,
             may_invalidate: false,
+            peer_reads: false,
             connection: ConnectionConfig {
                 ack_timeout: 16,
                 retries: 7,

@@ -92,10 +92,6 @@ impl Buffers {
 
     /// Copies `len` octets of a message, which lie in the buffer of a slot, to `iter`; returns how
     /// many, which is less on a fault in user memory. Context: may sleep.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(super) fn copy_to_iter(
         &self,
         index: u16,

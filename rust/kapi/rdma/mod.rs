@@ -30,6 +30,11 @@ pub(crate) mod pd;
 mod port;
 mod posted;
 mod qp;
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for SDP; used by KUnit tests")
+)]
+pub(crate) mod read;
 mod recv;
 mod slot;
 pub(crate) mod wc;

@@ -30,6 +30,33 @@ use kernel::{
     },
 };
 
+/// What a peer may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Write it.
+    Write,
+    /// Read it.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    Read,
+}
+
+impl Access {
+    /// As work requests name it.
+    pub(super) fn flags(self) -> Result<i32> {
+        let flags = match self {
+            Self::Write => {
+                bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+                    | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+            }
+            Self::Read => bindings::ib_access_flags_IB_ACCESS_REMOTE_READ,
+        };
+        i32::try_from(flags).map_err(|_| EINVAL)
+    }
+}
+
 /// A memory region over all elements of a [`PeerMemory`], which appear to the peer one after another.
 ///
 /// Its key is known at once, but the peer may use it only after
@@ -43,6 +70,7 @@ use kernel::{
 pub(crate) struct Mr {
     raw: NonNull<bindings::ib_mr>,
     active: Atomic<bool>,
+    access: Access,
     // Given up in this order, after the region.
     backing: ManuallyDrop<(KVec<Mapping>, Arc<PeerMemory>)>,
     pd: Arc<Pd>,
@@ -54,12 +82,22 @@ unsafe impl Send for Mr {}
 unsafe impl Sync for Mr {}
 
 impl Mr {
-    /// Maps `memory` for the device and allocates a region with a key for it. Sleeps.
+    /// As [`Self::with_access`], for writing.
+    pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<PeerMemory>) -> Result<Self> {
+        Self::with_access(pd, memory, Access::Write)
+    }
+
+    /// Maps `memory` for the device and allocates a region with a key for it, by which a peer has
+    /// `access`. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `EMSGSIZE` if the device cannot cover that much with one region.
-    pub(crate) fn new(pd: &Arc<Pd>, memory: Arc<PeerMemory>) -> Result<Self> {
+    pub(crate) fn with_access(
+        pd: &Arc<Pd>,
+        memory: Arc<PeerMemory>,
+        access: Access,
+    ) -> Result<Self> {
         let dev = pd.device();
         if memory.bytes() > dev.max_region_bytes() || !dev.can_register() {
             return Err(EMSGSIZE);
@@ -83,6 +121,7 @@ impl Mr {
         let this = Self {
             raw: NonNull::new(raw).ok_or(ENOMEM)?,
             active: Atomic::new(false),
+            access,
             backing: ManuallyDrop::new((mappings, memory)),
             pd: pd.clone(),
         };
@@ -131,6 +170,11 @@ impl Mr {
     /// The C object.
     pub(super) fn as_raw(&self) -> *mut bindings::ib_mr {
         self.raw.as_ptr()
+    }
+
+    /// What a peer may do with it.
+    pub(super) fn access(&self) -> Access {
+        self.access
     }
 
     /// The protection domain.

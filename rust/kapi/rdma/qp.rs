@@ -150,11 +150,15 @@ impl Qp {
         to_result(unsafe { bindings::ib_modify_qp(self.raw.as_ptr(), attr, mask) })
     }
 
-    /// From RESET to INIT: receive requests may be posted. Sleeps.
+    /// From RESET to INIT: receive requests may be posted. The peer may write registered memory, and
+    /// read it if `peer_reads`. Context: may sleep.
     #[inline(never)]
-    pub(super) fn to_init(&self, port: u32) -> Result {
-        let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
+    pub(super) fn to_init(&self, port: u32, peer_reads: bool) -> Result {
+        let mut access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
+        if peer_reads {
+            access |= bindings::ib_access_flags_IB_ACCESS_REMOTE_READ;
+        }
         let mut attr = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_INIT,
             port_num: port,

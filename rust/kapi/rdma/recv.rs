@@ -156,10 +156,6 @@ pub(crate) struct Received<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Ch
     channel: C,
     index: u16,
     len: usize,
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     invalidated: Option<u32>,
 }
 

@@ -11,6 +11,11 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 mod long;
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for SDP; used by KUnit tests")
+)]
+pub(super) mod single;
 
 use super::{
     channel::{
@@ -21,6 +26,7 @@ use super::{
     messages::Messages,
     posted::Posted,
     qp::Qp,
+    read::ReadBuffer,
     wc::WcStatus, //
 };
 use crate::{
@@ -68,6 +74,52 @@ impl Source {
             Self::Buffer(buffer) => f(buffer.for_device(dev, off, size)?, len),
             Self::Lent(lent) => lent.for_device(dev, off, size, f),
         }
+    }
+}
+
+/// What a slot keeps until its requests are complete.
+pub(super) enum Kept {
+    /// What writes are read from.
+    Source(#[expect(dead_code, reason = "kept for the device")] Source),
+    /// What a read is written to.
+    Sink(#[expect(dead_code, reason = "kept for the device")] Arc<ReadBuffer>),
+}
+
+/// The message of a chain.
+#[derive(Clone, Copy)]
+pub(crate) struct Message<'a> {
+    octets: &'a [u8],
+    invalidate: Option<u32>,
+}
+
+impl<'a> Message<'a> {
+    /// A message that invalidates a key of the peer, which sees that in [`Received::invalidated`].
+    ///
+    /// [`Received::invalidated`]: super::recv::Received::invalidated
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) fn invalidating(octets: &'a [u8], rkey: u32) -> Self {
+        Self {
+            octets,
+            invalidate: Some(rkey),
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Message<'a> {
+    fn from(octets: &'a [u8]) -> Self {
+        Self {
+            octets,
+            invalidate: None,
+        }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Message<'a> {
+    fn from(octets: &'a [u8; N]) -> Self {
+        octets.as_slice().into()
     }
 }
 
@@ -228,7 +280,7 @@ pub(super) struct SendSlot<T: ChannelOps> {
     channel: *const Channel<T>,
     index: u16,
     tag: Option<T::Tag>,
-    source: Option<Source>,
+    kept: Option<Kept>,
     /// The message tells of its completion.
     signal: bool,
 }
@@ -253,7 +305,7 @@ impl<T: ChannelOps> SendSlot<T> {
                 channel: null_mut(),
                 index,
                 tag: None,
-                source: None,
+                kept: None,
                 signal: false,
             });
             all.push(slot, GFP_KERNEL)?;
@@ -354,14 +406,24 @@ impl<T: ChannelOps> SendSlot<T> {
         Ok(next)
     }
 
-    /// Sets the length of a message in the buffer of the slot.
+    /// Makes a message of `len` octets in the buffer of the slot that of the slot, which invalidates a
+    /// key of the peer or not.
     ///
     /// # Safety
     ///
     /// The caller owns the slot `this`.
-    unsafe fn set_len(this: *mut Self, len: u32) {
+    unsafe fn set_message(this: *mut Self, len: u32, invalidate: Option<u32>) {
         // SAFETY: `this` is valid and ours by this function's contract.
-        unsafe { (*this).send_sge.length = len };
+        unsafe {
+            (*this).send_sge.length = len;
+            (*this).send.opcode = match invalidate {
+                None => bindings::ib_wr_opcode_IB_WR_SEND,
+                Some(rkey) => {
+                    (*this).send.ex.invalidate_rkey = ManuallyDrop::new(rkey);
+                    bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV
+                }
+            };
+        }
     }
 
     /// Makes the slot keep what belongs to its requests, and its message tell of its completion or
@@ -370,11 +432,11 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns the slot `this`.
-    unsafe fn keep(this: *mut Self, tag: T::Tag, source: Option<Source>, signal: bool) {
+    unsafe fn keep(this: *mut Self, tag: T::Tag, kept: Option<Kept>, signal: bool) {
         // SAFETY: `this` is valid and ours by this function's contract.
         unsafe {
             (*this).tag = Some(tag);
-            (*this).source = source;
+            (*this).kept = kept;
             (*this).signal = signal;
             if signal {
                 (*this).send.send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
@@ -399,9 +461,9 @@ impl<T: ChannelOps> SendSlot<T> {
     /// # Safety
     ///
     /// The caller owns what the slot `this` keeps: it owns the slot, or nothing is posted any more.
-    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Source>) {
+    pub(super) unsafe fn take(this: *mut Self) -> (Option<T::Tag>, Option<Kept>) {
         // SAFETY: `this` is valid and ours by this function's contract.
-        unsafe { ((*this).tag.take(), (*this).source.take()) }
+        unsafe { ((*this).tag.take(), (*this).kept.take()) }
     }
 }
 
@@ -447,7 +509,7 @@ impl<T: ChannelOps> Channel<T> {
             }
             for at in 0..kept.len() {
                 let (told, later) = kept.split_at_mut(at + 1);
-                let Some((tag, _source)) = told.last_mut().and_then(Option::take) else {
+                let Some((tag, _memory)) = told.last_mut().and_then(Option::take) else {
                     continue;
                 };
                 let Some(tag) = tag else { continue };
@@ -511,17 +573,18 @@ impl<T: ChannelOps> Slot<T> {
     /// The tag comes back at once: `ESHUTDOWN` after a shutdown; `EMSGSIZE` if the message is too long;
     /// `EINVAL` if a write is not within the source or there are too many; an error of the device; or `EIO` if only some of the writes were
     /// posted: then the channel is of no use any more.
-    pub(crate) fn post(
+    pub(crate) fn post<'a>(
         mut self,
         tag: T::Tag,
         source: Option<Source>,
         writes: &[Write],
-        msg: &[u8],
+        msg: impl Into<Message<'a>>,
         signal: bool,
     ) -> Result<(), (Error, T::Tag)> {
         let Some(slot) = self.channel.send_slot(self.index) else {
             return Err((EINVAL, tag));
         };
+        let msg = msg.into();
         // SAFETY: The handle owns the slot, which was built before the channel was opened.
         let chain = unsafe { SendSlot::chain(slot, &self.channel.device, source.as_ref(), writes) };
         let chain = match chain {
@@ -534,7 +597,7 @@ impl<T: ChannelOps> Slot<T> {
         let Some(path) = &queue.path else {
             return Err((ESHUTDOWN, tag));
         };
-        let len = match path.messages.put(self.index, msg) {
+        let len = match path.messages.put(self.index, msg.octets) {
             Ok(len) => len,
             Err(err) => return Err((err, tag)),
         };
@@ -544,8 +607,8 @@ impl<T: ChannelOps> Slot<T> {
         let signal = signal || tells || queue.wanted || queue.posted.must_signal();
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
         unsafe {
-            SendSlot::set_len(slot, len);
-            SendSlot::keep(slot, tag, source, signal);
+            SendSlot::set_message(slot, len, msg.invalidate);
+            SendSlot::keep(slot, tag, source.map(Kept::Source), signal);
         }
         // SAFETY: A chain of built requests with handlers. The slot is part of the channel and the
         // message of the path, which both outlive the queue pair (see `Channel::shutdown`); the slot

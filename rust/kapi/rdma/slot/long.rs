@@ -78,6 +78,7 @@ impl<T: ChannelOps> Slot<T> {
         queue.long_out = true;
         // SAFETY: The handle owns the slot, which was built before the channel was opened.
         let chain = unsafe {
+            SendSlot::set_message(slot, sge.length, None);
             SendSlot::begin_long(slot, sge);
             SendSlot::chain(slot, &self.channel.device, None, &[])
         };
