@@ -49,10 +49,10 @@ static inline bool fail_over(int fd)
 	char before[16], now[16], command[64];
 	int tries;
 
-	if (system("./second.sh links"))
+	if (system("./second_device.sh links"))
 		return false;
 	device_of(fd, before);
-	snprintf(command, sizeof(command), "./second.sh lose %s", before);
+	snprintf(command, sizeof(command), "./second_device.sh lose %s", before);
 	if (!before[0] || system(command))
 		return false;
 	/* No event announces that the connection has moved. */
@@ -102,7 +102,7 @@ static inline bool bring_to(struct ends *ends, const struct kind *kind, enum sta
 		ends->listener = -1;
 		return ends->near >= 0;
 	}
-	if (state == FAILED_OVER && is_carried(kind) && system("./second.sh up"))
+	if (state == FAILED_OVER && is_carried(kind) && system("./second_device.sh up"))
 		return false;
 	if (connect_to(kind, ends->near, ends->listener))
 		return false;
@@ -220,7 +220,7 @@ FIXTURE_TEARDOWN(both)
 	leave(&self->reference);
 	leave(&self->tested);
 	if (self->state == FAILED_OVER)
-		EXPECT_EQ(0, system("./second.sh down"));
+		EXPECT_EQ(0, system("./second_device.sh down"));
 }
 
 #endif

@@ -22,8 +22,8 @@ enum way { PLAIN, VECTOR, POLLED, SPLICED, RING, SPECIAL, OTHER, WAYS };
 
 enum ending {
 	ENDS_WELL,	/* shutdown, all is read, close */
-	CLOSES,		/* close behind the last octet */
-	LINGERS,	/* the same, and waits in close */
+	CLOSES,		/* close after the last octet */
+	LINGERS,	/* close with a linger time, which waits */
 	ABORTS,		/* close with a linger time of 0 */
 	IS_KILLED,	/* SIGKILL */
 	STOPS,		/* exit with octets unread */
@@ -38,13 +38,13 @@ struct side_plan {
 	bool lends;		/* OTHER: without a copy; else urgent octets */
 	bool nodelay;
 	bool corks;
-	bool fails;		/* its allocations may be made to fail */
-	int sndbuf;		/* 0: as it is */
+	bool fails;		/* its allocations may fail by injection */
+	int sndbuf;		/* 0: the default */
 	int rcvbuf;
 	__u64 largest_part;
 	unsigned int pause;	/* longest pause in ms, at random times; 0: none */
 	enum ending ending;
-	__u64 ends_after;	/* octets, if it does not end well */
+	__u64 ends_after;	/* octets, for an early end */
 };
 
 struct plan {

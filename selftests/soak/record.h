@@ -24,11 +24,11 @@ struct record {
 	__u64 seed;
 	__u64 begin;		/* ms since 1970 */
 	__u64 end;
-	__u64 progress;		/* when an octet was moved last */
+	__u64 progress;		/* time of the last octet, ms since 1970 */
 	__u64 sent;		/* octets that calls have accepted */
-	__u64 sending;		/* and those of the call that is going on */
-	__u64 got;		/* octets that were received and are right */
-	__u64 wrong_at;		/* place of the first wrong one; ALL_RIGHT: none */
+	__u64 sending;		/* octets of the current call */
+	__u64 got;		/* received octets that are right */
+	__u64 wrong_at;		/* position of the first wrong octet; ALL_RIGHT: none */
 	__u32 server;
 	__u32 state;
 	__u32 mode;
@@ -36,10 +36,10 @@ struct record {
 	__s32 connect_error;
 	__s32 send_error;
 	__s32 receive_error;
-	__u32 saw_end;		/* of the other's stream */
-	__u32 shut;		/* its own stream was ended in good order */
+	__u32 saw_end;		/* end of the peer's stream */
+	__u32 shut;		/* own stream ended in order */
 	__u32 stuck;
-	__u32 retries;		/* calls that found no memory */
+	__u32 retries;		/* calls that failed for lack of memory */
 	__u32 pid;
 };
 

@@ -46,7 +46,7 @@ struct end {
 	int side;
 	struct plan plan;
 	struct record *record;
-	pthread_mutex_t lock;	/* of what ends it before its time */
+	pthread_mutex_t lock;	/* of an early end */
 };
 
 static void let_fail(const struct end *end)

@@ -27,7 +27,7 @@ struct tools {
 	struct io_uring ring;
 	bool has_ring;
 	bool lends;
-	bool dry;	/* nothing was there since the last edge */
+	bool dry;	/* empty since the last edge */
 	__u32 lent;	/* calls without a copy */
 	__u32 returned;
 	size_t in_pipe;

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# second.sh up        give each side of netns.sh a second soft-RoCE device, rs_ma and rs_mb, on a network
-#                     device of its own, ma with 10.9.0.11 and fd09::11, mb with 10.9.0.12 and fd09::12
-# second.sh links     wait until a link group of rs-a has two links
-# second.sh lose DEV  remove a soft-RoCE device
-# second.sh down      remove the second devices, and make those of netns.sh that are lost again
+# second_device.sh up        give each side of netns.sh a second soft-RoCE device, rs_ma and rs_mb, on
+#                            a network device of its own: ma with 10.9.0.11 and fd09::11, mb with
+#                            10.9.0.12 and fd09::12
+# second_device.sh links     wait until a link group of rs-a has two links
+# second_device.sh lose DEV  remove a soft-RoCE device
+# second_device.sh down      remove the second devices, and make lost devices of netns.sh again
 set -eu
 
 . "$(dirname "$0")/rxe.sh"
@@ -15,8 +16,8 @@ has_two_links() {
 		awk '/ state=active / { count[$1]++ } END { for (group in count) two += count[group] == 2; exit !two }'
 }
 
-# device SIDE NAME NETDEV LAST4 LAST6: the soft-RoCE device on a network device, with the last octets of its
-# addresses.
+# device SIDE NAME NETDEV LAST4 LAST6: make a missing soft-RoCE device of a network device. The last
+# octets are those of its addresses.
 device() {
 	[ ! -e "/sys/class/infiniband/$2" ] || return 0
 	add_rxe "rs-$1" "$2" "$3" "$(gid4 "$4")" "$(gid6 "$5")"
