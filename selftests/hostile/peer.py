@@ -2,8 +2,8 @@
 """An SMC-R peer all of whose messages can be changed: its link groups, and its connections as client or
 server, step by step.
 
-Each step takes changes to the message it sends: a dictionary of fields, or a function from the
-message's octets to the octets or the list of pieces to send.
+Each step takes changes to the message it sends: a dictionary of fields, or a function. The function
+gets the message's octets and returns the octets or the list of pieces to send.
 """
 
 import collections

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A SYN is retransmitted while its connection becomes established and the copy of the SYN is freed: by
-the module, by TCP with the listener, or not at all."""
+"""A SYN is retransmitted while its connection becomes established and the copy of the SYN is freed. The
+module frees the copy, or TCP does with the listener, or no part of the kernel."""
 
 import os
 import socket

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """The accounting and the limits of buffers: the memory cgroup of a socket, the limits of a namespace
-and of the host, and for orphaned connections a number and a time."""
+and of the host. Orphaned connections are limited in number and time."""
 
 import contextlib
 import os

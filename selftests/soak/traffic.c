@@ -147,9 +147,8 @@ static void maybe_pause(const struct side_plan *side, struct dice *dice)
 }
 
 /*
- * Allocates memory with its pages: User-Mode Linux panics when it finds no page table for user
- * memory that it copies to (maybe_map() of 7.3), which happens when its allocation fails by
- * injection.
+ * Allocates memory with its pages. User-Mode Linux panics when it finds no page table for user
+ * memory that it copies to (maybe_map() of 7.3), as after an injected failure of its allocation.
  */
 static char *with_pages(size_t size)
 {
