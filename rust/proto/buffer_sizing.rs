@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn many_get_less_each_but_no_less_than_there_is() {
+    fn size_shrinks_with_connections_to_the_smallest() {
         let sizes =
             [0, 3, 4, 15, 16, 63, 64, 254].map(|others| size(DEFAULT, others).bytes() >> 10);
         assert_eq!(sizes, [128, 128, 64, 64, 32, 32, 16, 16]);

@@ -115,7 +115,7 @@ mod tests {
 
     /// A new time counts from when it is set.
     #[test]
-    fn time_may_change() {
+    fn new_idle_time_counts_from_its_setting() {
         let mut timer = Keepalive::default();
         timer.set(at(0), Some(IDLE));
         timer.set(at(5), Some(Duration::from_secs(1)));

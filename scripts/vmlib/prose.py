@@ -71,7 +71,8 @@ PHRASES = [(re.compile(phrase.replace(" ", r"\s+")), advice) for phrase, advice 
 
 # Words of a test's name that name no actor.
 NAME = re.compile(r"(?:^|_)(?:who|whoever|nobody|somebody|anybody|any_more|once_more|lets?_go|"
-                  r"tells?_of|told_of|on_its_way|on_their_way|so_many|so_often|so_long)(?:_|$)")
+                  r"tells?_of|told_of|on_its_way|on_their_way|so_many|so_often|so_long|for_ever|"
+                  r"(?:is|are)_to_be)(?:_|$)|^what_")
 TEST_NAMES = (
     re.compile(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn (\w+)"),
     re.compile(r"^TEST(?:_F)?\((?:\w+, )?(\w+)\)", re.MULTILINE),

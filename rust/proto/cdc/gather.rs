@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_link_is_used() {
+    fn quick_link_gets_nearly_every_write_at_once() {
         // The first chains measure the link.
         let (chains, longest) = stream(64, 10, 2, |_| {});
         assert!(chains > 850 && longest <= 150, "{chains} {longest}");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_begins_anew() {
+    fn answer_ends_the_burst() {
         let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
         for n in 0..100 {
             let now = at(n * 40);
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_time_with_reading_and_with_the_stream() {
+    fn hold_ends_with_time_with_reading_and_with_the_stream() {
         let (mut a, until) = gathering();
         assert!(until > at(3) && until <= at(103));
         a.handle_gathered(at(4));
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_turned_off() {
+    fn coalescing_can_be_turned_off() {
         let (mut a, mut b) = (conn(0), conn(0));
         for n in 0..100 {
             a.write(at(n), 64);

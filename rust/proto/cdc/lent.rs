@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_over_when_its_last_chain_is() {
+    fn lent_part_ends_with_its_last_chain() {
         let mut a = conn(0);
         let room = a.send_room();
         let place = lend(&mut a, room);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn little_and_too_much_is_copied() {
+    fn parts_too_small_or_too_many_are_not_lent() {
         let mut a = conn(0);
         assert_eq!(a.lendable(LEAST - 1), 0);
         assert_eq!(a.lendable(LEAST), LEAST);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_in_part_is_over_when_that_part_is() {
+    fn purged_part_ends_with_its_sent_bytes() {
         let mut lent = Lent::new();
         let place = lent.add(100, 200).unwrap();
         lent.purge(150);
@@ -268,7 +268,7 @@ mod tests {
 
     // FOV-12, FOV-14.
     #[test]
-    fn what_is_lent_is_copied_when_the_connection_moves() {
+    fn lent_part_is_copied_when_the_connection_moves() {
         let mut a = conn(0);
         a.write(NOW, 1_000);
         let copied = next(&mut a).2;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_lent_when_the_connection_ends() {
+    fn lent_parts_are_freed_when_the_connection_ends() {
         let lost = |a: &mut Conn, _| a.handle_link_lost();
         for end in [lost, Conn::abort, Conn::handle_tcp_reset] {
             let mut a = conn(Config::CORK_BYTES);

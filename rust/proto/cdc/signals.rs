@@ -281,7 +281,7 @@ pub(super) mod tests {
 
     // WIN-09: a third of the ring is free in any case.
     #[test]
-    fn a_writer_never_waits_for_what_did_not_ask() {
+    fn writer_never_waits_for_an_unsignalled_chain() {
         for piece in [1, 100, 1_000, 5_000, 8_191, 8_192, 30_000] {
             let (mut a, mut b) = pair();
             let mut quiet = 0;
@@ -298,7 +298,7 @@ pub(super) mod tests {
 
     // FOV-12, FOV-14: what is repeated stays as it is, though the peer has consumed it.
     #[test]
-    fn the_ring_is_kept_until_a_repetition_is_done() {
+    fn send_ring_is_kept_until_the_replay_completes() {
         let (mut a, mut b) = pair();
         let lost = send(&mut a, &mut b, 4_096);
         a.handle_sent_flushed(lost.token);

@@ -226,7 +226,7 @@ mod tests {
 
     // WIN-03, WIN-11, TST-136.
     #[test]
-    fn blocked_peer_hears_of_every_byte() -> Outcome {
+    fn blocked_peer_gets_an_update_for_every_byte() -> Outcome {
         let (mut a, mut b) = pair()?;
         a.write(T0, 9_997);
         let (_, message) = carry(&mut a, &mut b)?;
@@ -515,7 +515,7 @@ mod tests {
 
     // FOV-08, FOV-09, FOV-10, FOV-15, CDC-44, CDC-45, AMB-32, TST-128.
     #[test]
-    fn failover_message_tells_whether_something_was_lost() -> Outcome {
+    fn validation_message_shows_a_loss() -> Outcome {
         let (mut a, mut b) = pair()?;
         a.write(T0, 10);
         let (_, mut message) = carry(&mut a, &mut b)?;
@@ -755,7 +755,7 @@ mod tests {
     }
 
     #[test]
-    fn corked_data_waits_but_not_for_ever() -> Outcome {
+    fn corked_data_is_flushed_by_the_timer() -> Outcome {
         let mut config = config(65_536, 0);
         config.cork_bytes = 1_000;
         let mut a = Conn::new(&config).ok_or(Missing)?;
@@ -791,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn corked_rest_of_a_chain_does_not_wait_for_ever() -> Outcome {
+    fn corked_rest_of_a_chain_is_flushed_by_the_timer() -> Outcome {
         let mut config = config(10_000, 0);
         config.cork_bytes = 1_000;
         let mut a = Conn::new(&config).ok_or(Missing)?;

@@ -234,7 +234,7 @@ mod tests {
 
     // CLC-202, CLC-34.
     #[test]
-    fn flag_tells_first_contact() -> Result<(), &'static str> {
+    fn flag_means_first_contact() -> Result<(), &'static str> {
         let mut octets = ACCEPT;
         octets[7] = 0x10;
         let mut accept = accept().ok_or("value")?;
@@ -245,7 +245,7 @@ mod tests {
 
     // CLC-209, CLC-08, TST-110.
     #[test]
-    fn every_reserved_buffer_size_is_told() {
+    fn every_reserved_buffer_size_is_reported() {
         for code in 0..=15 {
             let mut octets = ACCEPT;
             octets[50] = (code << 4) | 3;
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn later_version_is_to_be_declined() {
+    fn later_version_is_declined() {
         let mut octets = ACCEPT;
         octets[7] = 0x38;
         assert_eq!(Message::parse(&octets), Err(Reserved::Version(3).into()));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn other_transports_of_version_2_are_to_be_declined() {
+    fn other_transports_of_version_2_are_declined() {
         for transport in 1..=3 {
             let (mut octets, len) = version_2(2, false, [0, 0, 0], 0);
             octets[7] |= transport;

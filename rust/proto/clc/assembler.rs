@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn start_is_told_by_the_eye_catcher() {
+    fn eye_catcher_shows_the_start() {
         for len in 0..STREAM.len() {
             let octets = STREAM.get(..len).unwrap_or(&[]);
             let want = if len < 4 {

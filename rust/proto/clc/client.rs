@@ -725,7 +725,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_starts_anew_with_each_step() {
+    fn each_step_restarts_the_timer() {
         let later = START.saturating_add(crate::proto::base::time::Duration::from_secs(5));
         let mut client = client(Proposing);
         client.handle_sent(later);

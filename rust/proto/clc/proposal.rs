@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn offer_without_smc_r_is_to_be_declined() {
+    fn offer_without_smc_r_is_declined() {
         for (flags, transport) in [(0x25, 5), (0x26, 6), (0x2a, 10), (0x39, 9)] {
             let (buf, len) = extended(flags, 40, 30);
             let error = Err(Reserved::Transport(transport).into());
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn what_offers_smc_d_is_skipped() -> Result<(), &'static str> {
+    fn smc_d_part_is_skipped() -> Result<(), &'static str> {
         let (mut octets, len) = version_2(true, 2);
         // Both transports in both versions, and 58 octets more: an identifier and a GID.
         octets[7] = 0x2f;
@@ -489,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_extension_is_to_be_declined() {
+    fn missing_extension_is_declined() {
         let (mut octets, len) = version_2(false, 1);
         octets[51] = 0;
         let error = Err(Reserved::Extension.into());

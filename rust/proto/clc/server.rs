@@ -814,7 +814,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_starts_anew_with_each_step() {
+    fn each_step_restarts_the_timer() {
         let later = START.saturating_add(Duration::from_secs(5));
         let mut server = server(AcceptingNew);
         server.handle_sent(later);

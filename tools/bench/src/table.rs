@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lent_is_not_copied() {
+    fn lent_data_is_not_counted_as_copied() {
         let mut samples = some();
         for sample in &mut samples {
             sample.near = [
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_another_way_is_left_out() {
+    fn sample_of_another_transport_is_left_out() {
         let mut samples = some();
         samples[3].doubt = "by TCP".into();
         let results = Results::of(&samples).unwrap();

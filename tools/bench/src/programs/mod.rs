@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_program_is_named() {
         assert!(check(&[]).is_ok());
         let error = check(&[Program::Sockperf(64)]).err().map(|e| e.to_string());
         if let Some(error) = error {
