@@ -18,7 +18,7 @@ use kernel::{
 pub(crate) struct Account(Atomic<u64>);
 
 impl Account {
-    /// Nothing yet. Context: may sleep.
+    /// An account without any share. Context: may sleep.
     pub(super) fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(Self(Atomic::new(0u64)), GFP_KERNEL)?)
     }

@@ -93,8 +93,8 @@ impl Inner {
         self.llc.as_ref().is_some_and(|llc| llc.has_eye_catchers())
     }
 
-    /// Has the peer forget RMBs that were not used since the last look, but for the first, when it
-    /// is time to. Context: may sleep.
+    /// Deletes RMBs at the peer that were not used since the last check, except for the first, when
+    /// it is time to. Context: may sleep.
     pub(super) fn return_unused(&mut self, now: Instant) {
         if !self.pool.is_search_due(now, self.rmbs.len()) {
             return;
@@ -116,7 +116,7 @@ impl Inner {
         }
     }
 
-    /// An RMB came to nothing, or the peer has forgotten it. Context: may sleep.
+    /// Drops an RMB that was not announced, or that the peer has forgotten. Context: may sleep.
     pub(super) fn forget_rmb(&mut self, id: RmbId) {
         for end in self.ends.iter().flatten() {
             if let Some(rmb) = self.rmbs.iter().find(|rmb| rmb.id == id) {

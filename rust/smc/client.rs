@@ -39,7 +39,7 @@ use kernel::{
 /// Our client of the verbs core.
 pub(crate) struct SmcClient;
 
-/// What has happened to a device and was not looked at yet.
+/// Events of a device that the work item has yet to handle.
 #[derive(Clone, Copy, Default)]
 struct News {
     /// Ports that failed, and ports with other addresses: one bit each.
@@ -49,7 +49,7 @@ struct News {
     fatal: bool,
 }
 
-/// What the client keeps per device.
+/// The state of the client for one device.
 #[pin_data]
 pub(crate) struct SmcDevice {
     /// The device.

@@ -4,7 +4,7 @@
 //!
 //! A program keeps the lock of its sock for any time that it chooses, by a page fault under the
 //! lock that it does not resolve. So no work item waits for such a lock: the item goes, the call
-//! that had the lock kicks it when it returns, and a timer does so if that call never looks.
+//! that had the lock kicks it when it returns, and a timer does so if that call misses it.
 
 use crate::proto::base::{
     retry::Backoff,

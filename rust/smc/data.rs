@@ -99,7 +99,7 @@ pub(crate) struct Data {
     pub(crate) eye_catcher: bool,
     /// Where the peer's element is, whichever link leads there.
     pub(crate) peer_element: PeerElement,
-    /// When to look whether the peer is still there.
+    /// The keepalive timer.
     pub(crate) keepalive: Keepalive,
     /// The time the timer is armed for.
     pub(crate) armed: Option<Instant>,

@@ -153,6 +153,6 @@ pub(crate) trait PortUser: Send + Sync {
     /// The device has failed, and stays for now.
     fn device_failed(&self, device: &Arc<Device>);
 
-    /// The device goes: on return nothing of the user is on it.
+    /// The device goes: on return the user has no object on it.
     fn device_removed(&self, device: &Arc<Device>);
 }

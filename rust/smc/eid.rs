@@ -42,7 +42,7 @@ impl Eids {
         found.map_or(EidList::EMPTY, |net| net.list)
     }
 
-    /// Sets the identifiers of a namespace, for what comes from now on. Context: may sleep.
+    /// Sets the identifiers of a namespace for later handshakes. Context: may sleep.
     pub(crate) fn set(&self, net_cookie: u64, list: EidList) -> Result {
         let mut nets = self.nets.lock();
         nets.retain(|net| net.cookie != net_cookie);

@@ -33,11 +33,11 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-/// Octets to look at: a Decline has fewer.
+/// Octets to inspect: a Decline has fewer.
 const FIRST_BYTES: usize = 64;
 
 impl Connection {
-    /// Nothing has come yet. Context: any.
+    /// The state before the first octet. Context: any.
     pub(super) fn doubt_first(&self) {
         self.doubtful.store(true, Relaxed);
         self.show_queue();
@@ -45,7 +45,7 @@ impl Connection {
 
     /// Whether the first octets have yet to be looked at. Context: any.
     pub(super) fn is_doubtful(&self) -> bool {
-        // Readers that race look at the same octets: none is consumed before.
+        // Readers that race inspect the same octets: none is consumed before.
         self.doubtful.load(Relaxed)
     }
 

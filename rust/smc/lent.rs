@@ -90,7 +90,7 @@ pub(super) fn lend(
     if done == Some(true) {
         return Ok(lent.len());
     }
-    // The connection has begun to move: what was taken off the message is copied.
+    // The connection has begun to move: the octets taken off the message are copied.
     let found = connection.look(|data| {
         let buffer = data.hold.as_ref()?.sendbuf.clone();
         Some((buffer, data.core.send_segments(len)))
@@ -104,7 +104,7 @@ pub(super) fn lend(
     Ok(lent.len())
 }
 
-/// Copies what was lent, from `skip` on, to a send ring. Context: may sleep.
+/// Copies lent pages, from `skip` on, to a send ring. Context: may sleep.
 fn copy(lent: &Lent, skip: u32, buffer: &SendBuffer, to: &[Segment; 2]) -> Result {
     let mut skip = usize::try_from(skip)?;
     for segment in to.iter().filter(|segment| segment.len != 0) {

@@ -140,7 +140,7 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
     }
 }
 
-/// A child came to nothing. Context: may sleep.
+/// The handshake of a child has failed. Context: may sleep.
 pub(crate) fn discard(child: &Arc<Connection>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {

@@ -14,10 +14,9 @@
 //! group (`link_group.rs`), an element of one of its RMBs (`rmb.rs`), a send buffer and a token
 //! (`tokens.rs`). A new group brings its link up by LLC messages (`llc.rs`). When the handshake
 //! ends well, the connection gets its data side (`data.rs`): `tx.rs` copies user data into the
-//! send buffer, from where it goes by RDMA write into the peer's RMBE; `rx.rs` copies what the
-//! peer wrote out of ours; CDC messages (`link.rs`) carry the cursors. Close and abort are decided
-//! by the core and performed by the work item of the connection. Whatever goes wrong before that
-//! leaves a TCP socket behind.
+//! send buffer, from where it goes by RDMA write into the peer's RMBE; `rx.rs` copies the data out
+//! of ours; CDC messages (`link.rs`) carry the cursors. Close and abort are decided by the core and
+//! performed by the work item of the connection. A failure before that leaves a TCP socket behind.
 
 #![deny(unsafe_code)]
 
@@ -127,7 +126,7 @@ pub(crate) struct Smc {
     _engine: Published,
 }
 
-/// Ends the link groups politely.
+/// Ends the link groups, with a message to each peer.
 struct Groups(Arc<Engine>);
 
 impl Drop for Groups {

@@ -85,7 +85,7 @@ impl Handshake {
         Self::new(Machine::Server(machine))
     }
 
-    /// Gives TCP what it will take. `Err` when the TCP connection is gone.
+    /// Sends the pending message as far as TCP takes it. `Err` when the TCP connection is gone.
     fn flush(&mut self, connection: &Connection) -> Result {
         while let Some((bytes, done)) = self.out.as_mut() {
             let rest = bytes.as_slice().get(*done..).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Handshake {
                 (is_message || !self.machine.awaits_start()).then_some(is_message)
             }
             Err(error) if error == EAGAIN => None,
-            // Receiving says the same.
+            // A receive reports the same.
             Ok(_) | Err(_) => Some(true),
         }
     }
@@ -174,7 +174,7 @@ impl Handshake {
             return;
         };
         let result = match prepare::prepare(connection, request, *since) {
-            // Nothing has been said yet, so a Decline will do (`SMCR-FBK-05`, `SMCR-FBK-06`).
+            // No answer was sent yet, so a Decline is allowed (`SMCR-FBK-05`, `SMCR-FBK-06`).
             Ok(Some(reservation)) if reservation.group.phase() == Phase::Dead => {
                 prepare::release(reservation, connection, Release::Declined);
                 Err(Reason::NoActiveLink)

@@ -85,7 +85,7 @@ pub(crate) fn path(connection: &Connection) -> Option<Path> {
     path_and_egress(connection).map(|(path, _)| path)
 }
 
-/// Makes the client's Proposal, or says why there is none. Context: may sleep.
+/// Makes the client's Proposal, or returns the reason for none. Context: may sleep.
 pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
     let sk = &connection.sk;
     if let Some(reason) = policy::refusal(sk) {
@@ -458,7 +458,7 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -
     }
 }
 
-/// The handshake came to nothing: gives everything back. Context: may sleep.
+/// Releases the reservation of a failed handshake. Context: may sleep.
 pub(crate) fn release(reservation: Reservation, connection: &Connection, how: Release) {
     reservation.release(how);
     connection.data.lock().early = None;

@@ -234,7 +234,7 @@ fn print_end(m: &SeqFile, end: &End) {
     seq_print!(m, " send_wr={} recv_wr={}", send, recv);
 }
 
-/// `/proc/net/rdma_sock/ueids`: one identifier a line. What is written takes the place of all.
+/// `/proc/net/rdma_sock/ueids`: one identifier a line. A write replaces all of them.
 struct Ueids;
 
 impl SeqShow for Ueids {
@@ -252,7 +252,7 @@ impl SeqShow for Ueids {
 impl SeqWrite for Ueids {
     /// # Errors
     ///
-    /// `EINVAL` for what is no identifier, `E2BIG` for more than eight.
+    /// `EINVAL` for a word that is no identifier, `E2BIG` for more than eight.
     fn write(net: u64, text: &[u8]) -> Result {
         let mut list = EidList::EMPTY;
         let words = text.split(u8::is_ascii_whitespace);

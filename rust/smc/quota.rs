@@ -121,7 +121,8 @@ impl Payer {
 }
 
 impl Quotas {
-    /// Nothing charged yet; `host` are the values of the initial namespace. Context: may sleep.
+    /// Accounts without a charge; `host` are the values of the initial namespace.
+    /// Context: may sleep.
     pub(super) fn new(host: &Arc<Settings>) -> Result<Arc<Self>> {
         let buffers = Account::new()?;
         Arc::pin_init(

@@ -94,7 +94,7 @@ impl LinkGroups {
                     inner.add_waiter(waiter.clone())?;
                     return Ok(Join::Wait);
                 }
-                // It died since we looked: look again.
+                // The group died meanwhile: search again.
                 Phase::Dead => continue,
             }
         }
@@ -118,7 +118,7 @@ impl LinkGroups {
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` when too many are in first contact, during which nothing is known of the peer.
+    /// `ENOBUFS` when too many are in first contact, during which the peer is not known.
     fn enter(
         &self,
         groups: &mut KVec<Arc<LinkGroup>>,

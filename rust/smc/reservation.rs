@@ -87,11 +87,11 @@ impl SendMemory {
     }
 }
 
-/// What is reserved for a connection until the handshake ends.
+/// The buffers, token and link of a connection until its handshake ends.
 pub(crate) struct Reservation {
     /// The link group.
     pub(crate) group: Arc<LinkGroup>,
-    /// What the peer is told. Boxed, as reservations are handed around on a small stack.
+    /// This side's end, as the peer gets it. Boxed, as reservations are moved on a small stack.
     pub(crate) prepared: KBox<Prepared>,
     /// Where packets to the peer go first.
     pub(super) hop: Hop,
@@ -184,7 +184,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// What the peer says is its element.
+    /// The element that the peer has named.
     fn element(peer: &Endpoint, rmb: PeerRmbId) -> PeerElement {
         PeerElement {
             rmb,
@@ -265,9 +265,9 @@ impl Reservation {
         Ok(KBox::write(uninit, data))
     }
 
-    /// The handshake came to nothing: gives everything back. A group made for this connection
-    /// goes with it (`SMCR-FBK-19`), unless others use it already; one that the peer says it knows
-    /// nothing of is put to the test. Context: may sleep.
+    /// Releases all parts after a failed handshake. A group made for this connection goes with it
+    /// (`SMCR-FBK-19`), unless others use it already. The link of a group that the peer denies to
+    /// know is tested. Context: may sleep.
     pub(crate) fn release(self, how: Release) {
         let known = self.group.tokens.lock().remove(self.token);
         drop(known);

@@ -50,7 +50,7 @@ impl LinkGroup {
         true
     }
 
-    /// Waits until nothing is left on any device of the ends that have left. Context: may sleep.
+    /// Waits until the retired ends have left their devices. Context: may sleep.
     pub(super) fn close_retired(&self) {
         self.close_work.cancel_sync();
         self.close_next_retired();

@@ -33,7 +33,7 @@ pub(crate) struct Seat(Arc<Link>);
 impl Seat {
     /// Takes a place on `link`. Context: any.
     pub(crate) fn new(link: &Arc<Link>) -> Self {
-        // Nothing is ordered by the number.
+        // The number orders no other access.
         let _ = link.seats.fetch_add(1, Relaxed);
         Self(link.clone())
     }
@@ -86,7 +86,7 @@ impl Route {
     }
 }
 
-/// Where a connection sends as soon as nothing of it is in flight.
+/// The route of a connection as soon as it has no chain in flight.
 pub(crate) enum Next {
     /// Over another link.
     Route(Route),

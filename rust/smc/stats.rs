@@ -114,7 +114,7 @@ pub(crate) trait Listed: Send + Sync {
 pub(crate) struct NetState {
     /// Cookie of the namespace.
     pub(crate) cookie: u64,
-    /// What the administrator has set.
+    /// Settings of the administrator.
     pub(crate) settings: Arc<Settings>,
     /// Octets of buffers.
     pub(crate) buffers: Arc<Account>,
@@ -140,7 +140,7 @@ pub(crate) struct Nets {
     list: Mutex<KVec<Arc<NetState>>>,
 }
 
-/// Counts of what is over, and of events.
+/// Counts of ended connections and groups, and of events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Totals {
     /// Handshakes that ended in SMC-R: as client, as server.
@@ -166,7 +166,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Nothing counted yet; not on the stack, for which it is too large. Context: may sleep.
+    /// All counts zero. Not on the stack, for which they are too large. Context: may sleep.
     pub(crate) fn none() -> Result<KBox<Self>> {
         Ok(KBox::new(Self::default(), GFP_KERNEL)?)
     }

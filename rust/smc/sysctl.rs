@@ -3,7 +3,7 @@
 //! Settings of a network namespace: `/proc/sys/net/smc/`.
 //!
 //! Names and units are those of the C implementation, so that existing settings keep their meaning.
-//! A change concerns what is made afterwards, not what exists.
+//! A change applies to objects that are made afterwards.
 
 use crate::{
     kapi::{
@@ -175,7 +175,7 @@ impl Settings {
         self.limit_handshakes.load(Relaxed) != 0
     }
 
-    /// What holds for the namespace: what it says itself, but no more than the initial one allows.
+    /// Effective values of the namespace: its own, up to those of the initial one.
     pub(super) fn caps(&self, initial: &Self) -> Caps {
         let least = |own: &Atomic<i32>, initial: &Atomic<i32>| {
             lesser(own.load(Relaxed), initial.load(Relaxed))
@@ -215,7 +215,7 @@ fn slots(value: &Atomic<i32>) -> u16 {
     u16::try_from(value.load(Relaxed)).unwrap_or(1)
 }
 
-/// What the engine keeps of a namespace from its beginning.
+/// The settings of a namespace, from its beginning.
 pub(super) struct NetSettings {
     cookie: u64,
     values: Arc<Settings>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data path of a connection: feeds the CDC core and performs what it asks for.
+//! The data path of a connection: feeds the CDC core and performs its outputs.
 //!
 //! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
 
@@ -182,7 +182,7 @@ impl Connection {
         }
     }
 
-    /// Takes in what the socket wants of keepalive: at the start, and when an option has changed
+    /// Takes in the keepalive options of the socket: at the start, and when an option has changed
     /// (`SMCR-KAL-01`). Context: any.
     pub(crate) fn set_keepalive(self: &Arc<Self>) {
         let idle = self.sk.keepalive_ms().map(u64::from);
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// The data side is there: sends what it has to say by itself. Context: any.
+    /// Starts the data side: sends the messages that are due without a call. Context: any.
     pub(crate) fn begin(self: &Arc<Self>) {
         let _ = self.update(|_, _| {});
     }
