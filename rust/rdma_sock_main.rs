@@ -22,7 +22,7 @@ module! {
     params: {
         option_backend: i32 {
             default: 0,
-            description: "back end of the TCP option: 0 the kernel if it can, 1 the kernel, 2 netfilter",
+            description: "TCP option by: 0 the kernel's TCP if it can, 1 the kernel's TCP, 2 netfilter",
         },
     },
 }
