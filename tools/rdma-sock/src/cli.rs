@@ -14,7 +14,11 @@ use std::{
 
 use crate::run;
 
-/// Carries TCP programs over RDMA with the rdma_sock kernel module.
+/// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
+///
+/// The module offers SMC sockets. An SMC socket is a TCP socket whose data goes by RDMA if both
+/// hosts can do so, and by plain TCP otherwise. RDMA means that the network card of one host writes
+/// straight into the memory of another host.
 #[derive(Debug, Parser)]
 #[command(name = "rdma-sock", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -24,54 +28,55 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Turn the TCP sockets of selected programs into SMC sockets (BPF; needs root)
+    /// Give selected programs SMC sockets in place of TCP sockets (by BPF; needs root)
     #[command(subcommand)]
     Accel(AccelCommand),
 
-    /// Run one program with its TCP sockets turned into SMC sockets (LD_PRELOAD)
+    /// Run one program with SMC sockets in place of TCP sockets (by LD_PRELOAD; without root)
     Run(RunArgs),
 
-    /// Show the module, the RDMA devices, the connections and the counters
+    /// Show the module, RDMA devices, connections, link groups and counters
     Status(StatusArgs),
 
-    /// Soft-RoCE devices for machines without RDMA hardware
+    /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
     #[command(subcommand)]
     Device(DeviceCommand),
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccelCommand {
-    /// Start acceleration, or add selectors to it; it stays on until `accel off`
+    /// Start acceleration, or add selectors to it; it stays on until `accel off` or the next boot
     ///
-    /// Sockets that selected programs create from now on are turned; a program is selected if any
-    /// selector matches. Without --cgroup and --comm, all programs are selected.
+    /// From now on, selected programs get SMC sockets where they ask for TCP sockets. A program is
+    /// selected if any selector matches. Without --cgroup and --comm, every program is selected.
+    /// Existing sockets stay as they are.
     On(OnArgs),
 
-    /// Take selectors away, or stop acceleration altogether
+    /// Remove selectors, or stop acceleration
     ///
-    /// With --cgroup or --comm only these selectors are removed. Without, or when no selector is
-    /// left, the program is detached. Sockets that exist are not touched.
+    /// With --cgroup or --comm, only these selectors are removed. Acceleration stops without these
+    /// options, and when no selector is left. Existing sockets stay as they are.
     Off(OffArgs),
 
-    /// Show the selectors and how many sockets each has turned
+    /// Show the selectors, each with the number of sockets it has turned into SMC sockets
     Status(StatusArgs),
 }
 
 /// Which programs.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SelectorArgs {
-    /// Programs in this cgroup (version 2) and below it; a path, also relative to the cgroup mount
+    /// Programs in this cgroup (version 2) and below it; PATH may be relative to the cgroup mount
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Vec<PathBuf>,
 
-    /// Programs of this name (as in /proc/PID/comm, of the thread or of the whole program)
+    /// Programs of this name, as in /proc/PID/comm of the thread or of the program's first thread
     #[arg(long, value_name = "NAME")]
     pub(crate) comm: Vec<OsString>,
 
-    /// Refused: the port of a socket is not known when its protocol is chosen
+    /// Refused: a socket gets its protocol before its port
     ///
-    /// A socket gets its protocol from socket(2), and its port only from bind(2) or connect(2)
-    /// later. Select the program or its cgroup.
+    /// socket(2) sets the protocol, and bind(2) or connect(2) set the port later. Select the program
+    /// (--comm) or its cgroup (--cgroup).
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Vec<String>,
 }
@@ -81,10 +86,11 @@ pub(crate) struct OnArgs {
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
 
-    /// Do not check for each socket that the kernel has the protocol
+    /// Do not check for each socket whether the kernel has the protocol
     ///
-    /// While the module is not loaded, socket(2) then fails in every selected program. Of use on
-    /// kernels that do not let the check find what it needs; `accel on` without it checks again.
+    /// While the module is not loaded, socket(2) then fails in every selected program. Without
+    /// --force, the program gets a plain TCP socket. Use --force if the check cannot find the
+    /// kernel's table of protocols. `accel on` without --force turns the check on again.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -97,22 +103,22 @@ pub(crate) struct OffArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct StatusArgs {
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// The library to preload, instead of the one installed with this tool
+    /// Preload this library, and not the one installed with this command
     #[arg(long, value_name = "FILE")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Size of the receive buffer of its SMC sockets, in octets, or with K or M behind it
+    /// Initial receive buffer of the program's SMC sockets: bytes, or a number with suffix K or M
     #[arg(short = 'r', long, value_name = "SIZE", value_parser = run::parse_size)]
     pub(crate) rcvbuf: Option<u32>,
 
-    /// Size of the send buffer of its SMC sockets, in the same way
+    /// Initial send buffer of the program's SMC sockets, in the same form
     #[arg(short = 't', long, value_name = "SIZE", value_parser = run::parse_size)]
     pub(crate) sndbuf: Option<u32>,
 
@@ -126,14 +132,14 @@ pub(crate) enum DeviceCommand {
     /// Make a soft-RoCE device rxe_NETDEV on a network device
     Add(AddArgs),
 
-    /// Delete a soft-RoCE device, named by itself or by its network device
+    /// Delete a soft-RoCE device, given by its own name or by that of its network device
     Del {
-        /// The RDMA device or the network device under it
+        /// The RDMA device, or its network device
         #[arg(value_name = "DEVICE")]
         name: String,
     },
 
-    /// List all RDMA devices
+    /// List the ports of all RDMA devices
     List(StatusArgs),
 }
 
@@ -144,7 +150,7 @@ pub(crate) struct AddArgs {
     #[arg(value_name = "NETDEV")]
     pub(crate) netdev: Option<String>,
 
-    /// On every Ethernet device that is up and has no RDMA device yet
+    /// Make one on every Ethernet device that is up, is no VLAN and has no RDMA device yet
     #[arg(long)]
     pub(crate) all: bool,
 }

@@ -70,7 +70,9 @@ fn prepare(args: &RunArgs) -> Result<Command> {
         Some(file) => file
             .canonicalize()
             .with_context(|| file.display().to_string())?,
-        None => find_library(&env::current_exe().context("cannot find this program's own file")?)?,
+        None => {
+            find_library(&env::current_exe().context("cannot find the file of rdma-sock itself")?)?
+        }
     };
     let preload = preload_list(&library, env::var_os(VARIABLE).as_deref())?;
     let (program, arguments) = args.command.split_first().context("no program given")?;
@@ -98,7 +100,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u32> {
         .and_then(|number| number.checked_mul(unit));
     match size {
         Some(size @ 1..) if i32::try_from(size).is_ok() => Ok(size),
-        _ => bail!("not a size between 1 and 2047M"),
+        _ => bail!("not a size from 1 to 2047M"),
     }
 }
 
@@ -116,8 +118,8 @@ fn find_library(program: &Path) -> Result<PathBuf> {
         }
     }
     bail!(
-        "{LIBRARY} is neither next to {} nor in ../lib/rdma-sock: name it with --preload",
-        program.display()
+        "no {LIBRARY} in {}, or in ../lib/rdma-sock or ../lib from there: give its path by --preload",
+        dir.display()
     )
 }
 
@@ -131,7 +133,7 @@ fn preload_list(library: &Path, existing: Option<&OsStr>) -> Result<OsString> {
         .any(|&byte| byte == b' ' || byte == b':')
     {
         bail!(
-            "{}: a library whose path has a space or a colon cannot be preloaded",
+            "{}: the path of a preloaded library must have no space and no colon",
             library.display()
         );
     }

@@ -53,7 +53,7 @@ pub(super) struct ProtocolLists {
 pub(super) fn check_bpf_fs() -> Result<()> {
     ensure!(
         geteuid().is_root(),
-        "acceleration is set up with BPF, which needs root"
+        "acceleration uses BPF, which needs root"
     );
     let fs = statfs(BPF_FS).context(BPF_FS)?;
     // The type of the field differs between architectures.
@@ -61,7 +61,7 @@ pub(super) fn check_bpf_fs() -> Result<()> {
     let magic = fs.f_type as i64;
     ensure!(
         magic == BPF_FS_MAGIC,
-        "no BPF file system at {BPF_FS}: mount -t bpf bpf {BPF_FS}"
+        "no BPF file system at {BPF_FS}: mount it by `mount -t bpf bpf {BPF_FS}`"
     );
     Ok(())
 }
@@ -78,13 +78,13 @@ pub(super) fn lock_bpf_fs() -> Result<File> {
 pub(super) fn check_hook() -> Result<()> {
     ensure!(
         Path::new(KERNEL_TYPES).exists(),
-        "this kernel has no type information ({KERNEL_TYPES}; CONFIG_DEBUG_INFO_BTF): \
+        "this kernel has no type information for BPF ({KERNEL_TYPES}; CONFIG_DEBUG_INFO_BTF): \
          use `rdma-sock run` instead"
     );
     let types = Btf::from_vmlinux().context(KERNEL_TYPES)?;
     ensure!(
         types.type_by_name::<Func<'_>>(HOOK).is_some(),
-        "this kernel has no hook {HOOK} (Linux 6.6 and later have it): \
+        "this kernel has no function {HOOK} (Linux 6.6 and later have it): \
          use `rdma-sock run` instead"
     );
     Ok(())
@@ -109,19 +109,24 @@ fn parse_protocol_lists(symbols: &str) -> Result<ProtocolLists> {
             if symbol != name {
                 continue;
             }
-            ensure!(found.is_none(), "{KERNEL_SYMBOLS} has more than one {name}");
+            ensure!(
+                found.is_none(),
+                "{KERNEL_SYMBOLS} has several symbols {name}"
+            );
             let address = u64::from_str_radix(address, 16)
                 .with_context(|| format!("{KERNEL_SYMBOLS}: {line}"))?;
             ensure!(
                 address != 0,
-                "{KERNEL_SYMBOLS} hides addresses from this process"
+                "{KERNEL_SYMBOLS} hides addresses from this process (sysctl kernel.kptr_restrict)"
             );
             found = Some(address.wrapping_add(SOCK_STREAM * LIST_HEAD_SIZE));
         }
         Ok(found)
     };
     let Some(inet) = stream_list("inetsw")? else {
-        bail!("the kernel's table of protocols is not in {KERNEL_SYMBOLS} (CONFIG_KALLSYMS_ALL)");
+        bail!(
+            "{KERNEL_SYMBOLS} has no symbol inetsw, the table of protocols (CONFIG_KALLSYMS_ALL)"
+        );
     };
     Ok(ProtocolLists {
         inet,

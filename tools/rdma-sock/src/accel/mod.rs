@@ -43,6 +43,9 @@ use selector::Selector;
 
 const SCHEMA_VERSION: u32 = 1;
 
+/// The error of `accel on` if the check of each socket cannot work.
+const UNCHECKED: &str = "cannot prepare the check of each socket (--force leaves it out)";
+
 /// What `accel status` tells.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -105,14 +108,14 @@ impl Report {
             return "off".into();
         }
         let mut text = format!(
-            "on, {}, {} turned",
+            "on, {}, {} turned into SMC sockets",
             output::counted(self.selectors.len(), "selector"),
             output::counted(self.sockets_turned, "socket"),
         );
         if self.sockets_left_tcp > 0 {
             let _ = write!(
                 text,
-                ", {} left as TCP while the module was absent",
+                ", {} left as TCP because the module was not loaded",
                 self.sockets_left_tcp
             );
         }
@@ -138,7 +141,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
     let _lock = kernel::lock_bpf_fs()?;
     let protocols = match args.force {
         true => None,
-        false => Some(kernel::protocol_lists().context("not started (see --force)")?),
+        false => Some(kernel::protocol_lists().context(UNCHECKED)?),
     };
     let load_error = module::load(module::RDMA_SOCK).err();
 
@@ -154,7 +157,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
             .map(|text| format!(" ({text})"))
             .unwrap_or_default();
         let what = match protocols {
-            Some(_) => "selected programs keep plain TCP until it is",
+            Some(_) => "selected programs get plain TCP until it is",
             None => "socket(2) fails in selected programs until it is",
         };
         output::note(&format!(
@@ -173,7 +176,7 @@ pub(crate) fn off(args: &OffArgs) -> Result<()> {
         // Also clears what an interrupted `on` or another version left behind.
         return pinned::remove();
     }
-    let pinned = Pinned::open()?.context("acceleration is off")?;
+    let pinned = Pinned::open()?.context("acceleration is off, so there is no selector")?;
     for selector in &selectors {
         if !pinned.delete(selector)? {
             let (kind, value) = selector.describe().words();
@@ -196,7 +199,9 @@ pub(crate) fn print_status(json: bool) -> Result<()> {
     let mut text = format!("acceleration: {}\n", report.summary());
     if report.attached {
         if !report.guarded {
-            text.push_str("unguarded: sockets are turned whether or not the module is loaded\n");
+            text.push_str(
+                "started with --force: without the module, socket(2) fails in selected programs\n",
+            );
         }
         text.push_str(&report.table());
     }
@@ -206,8 +211,8 @@ pub(crate) fn print_status(json: bool) -> Result<()> {
 fn selectors(args: &SelectorArgs) -> Result<Vec<Selector>> {
     if !args.port.is_empty() {
         bail!(
-            "--port cannot select: a socket gets its protocol from socket(2), before bind(2) or \
-             connect(2) give it a port; select the program (--comm) or its cgroup (--cgroup)"
+            "--port cannot select a program: socket(2) sets the protocol before bind(2) or \
+             connect(2) sets the port; use --comm or --cgroup"
         );
     }
     let comms = args.comm.iter().map(|name| Selector::from_comm(name));

@@ -149,7 +149,8 @@ impl Pinned {
         {
             return Ok(None);
         }
-        let pinned = Self::open_maps(&dir).context("try `rdma-sock accel off`")?;
+        let pinned = Self::open_maps(&dir)
+            .context("acceleration is damaged (`rdma-sock accel off` clears it)")?;
         pinned.read_config()?;
         Ok(Some(pinned))
     }
@@ -224,12 +225,12 @@ impl Pinned {
     fn write(&self, config: Config, selectors: &[Selector]) -> Result<()> {
         self.config
             .update(&0u32.to_ne_bytes(), &config.encode(), MapFlags::ANY)
-            .context("cannot write the configuration")?;
+            .context("cannot write the configuration of the BPF program")?;
         for selector in selectors {
             let (map, key) = self.place(selector);
             match map.update(&key, &0u64.to_ne_bytes(), MapFlags::NO_EXIST) {
                 Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(error).context("cannot write the selector");
+                    return Err(error).context("cannot add the selector");
                 }
                 _ => {}
             }
@@ -255,7 +256,7 @@ impl Pinned {
             (&self.cgroups, decode_cgroup),
         ] {
             for key in map.keys() {
-                let selector = decode(&key).context("unknown key in a map")?;
+                let selector = decode(&key).context("unexpected key in a BPF map")?;
                 // Another run may have removed it meanwhile.
                 if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
                     found.push((selector, decode_count(&value)?));
@@ -272,7 +273,7 @@ impl Pinned {
             let values = self
                 .counters
                 .lookup_percpu(&key.to_ne_bytes(), MapFlags::ANY)?;
-            let values = values.context("counter missing")?;
+            let values = values.context("a counter of the BPF program is missing")?;
             values.iter().map(|value| decode_count(value)).sum()
         };
         Ok(Counters {
@@ -290,7 +291,7 @@ impl Pinned {
         let octets = self.config.lookup(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         let config = octets.as_deref().and_then(Config::decode);
         let config = config.filter(|config| config.abi == ACCEL_ABI);
-        config.context("acceleration was started by another version: `rdma-sock accel off` first")
+        config.context("another version started acceleration: run `rdma-sock accel off` first")
     }
 
     fn place(&self, selector: &Selector) -> (&MapHandle, Vec<u8>) {
@@ -373,7 +374,7 @@ fn decode_cgroup(key: &[u8]) -> Option<Selector> {
 }
 
 fn decode_count(value: &[u8]) -> Result<u64> {
-    let octets = value.try_into().context("unknown value in a map")?;
+    let octets = value.try_into().context("unexpected value in a BPF map")?;
     Ok(u64::from_ne_bytes(octets))
 }
 
@@ -397,10 +398,9 @@ fn explain(error: libbpf_rs::Error, what: &str) -> anyhow::Error {
         .unwrap_or_default();
     let cause = match error.kind() {
         ErrorKind::PermissionDenied => {
-            "not permitted (needs CAP_SYS_ADMIN, and a kernel that is not locked down to \
-             confidentiality)"
+            "not permitted (needs CAP_SYS_ADMIN, and a kernel without the confidentiality lockdown)"
         }
-        _ => "this kernel may not let BPF change the protocol (CONFIG_MPTCP, CONFIG_BPF_JIT)",
+        _ => "this kernel may lack CONFIG_MPTCP or CONFIG_BPF_JIT",
     };
     anyhow!("{}", messages.trim())
         .context(error)

@@ -62,7 +62,7 @@ impl Selector {
         ensure!(!name.is_empty(), "--comm: the name is empty");
         ensure!(
             !name.starts_with(b"/") && !name.starts_with(b"./"),
-            "--comm {shown}: takes the name of a program, not its path"
+            "--comm {shown}: give the name of the program, not its path"
         );
         let mut comm = [0; COMM_LEN];
         // The kernel cuts names the same way.

@@ -67,12 +67,15 @@ fn add(nldev: &mut Nldev, name: &str) -> Result<String> {
     };
     Err(match nldev::errno(&error) {
         Some(Errno::EXIST) => match on_netdev(&nldev.ports()?, name) {
-            Some(port) => error.context(format!("{name} has the RDMA device {}", port.device)),
-            None => error.context(format!("an RDMA device {device} exists")),
+            Some(port) => error.context(format!(
+                "{name} has the RDMA device {} already",
+                port.device
+            )),
+            None => error.context(format!("an RDMA device {device} exists already")),
         },
         Some(Errno::NODEV) => error.context(format!("no network device {name}")),
         Some(Errno::PERM | Errno::ACCESS) => error.context(format!(
-            "cannot make {device}: needs root, and a network device that is no VLAN"
+            "cannot make {device}: this needs root, and a network device that is no VLAN"
         )),
         _ => match load_error {
             Some(load_error) => error.context(format!("cannot make {device} ({load_error})")),
@@ -108,9 +111,11 @@ fn add_all() -> Result<()> {
         }
     }
     match (made, failed) {
-        (0, 0) => output::note("no Ethernet device that is up lacks an RDMA device"),
+        (0, 0) => {
+            output::note("no Ethernet device needs one: each one that is up has an RDMA device")
+        }
         (_, 0) => {}
-        _ => bail!("{failed} of {} devices could not be made", made + failed),
+        _ => bail!("could not make {failed} of {} RDMA devices", made + failed),
     }
     Ok(())
 }
@@ -121,15 +126,17 @@ fn del(name: &str) -> Result<()> {
     let ports = nldev.ports()?;
     let by_name = ports.iter().find(|port| port.device == name);
     let port = by_name.or_else(|| on_netdev(&ports, name));
-    let port = port.with_context(|| format!("no RDMA device {name}, and none on such a netdev"))?;
+    let port = port
+        .with_context(|| format!("no RDMA device {name}, and none on a network device {name}"))?;
     nldev
         .del_link(port.index)
         .map_err(|error| match nldev::errno(&error) {
-            Some(Errno::INVAL) => {
-                error.context(format!("{} is not a software device", port.device))
-            }
+            Some(Errno::INVAL) => error.context(format!(
+                "{} is no software device: it cannot be deleted",
+                port.device
+            )),
             Some(Errno::PERM) => {
-                error.context(format!("cannot delete {}: needs root", port.device))
+                error.context(format!("cannot delete {}: this needs root", port.device))
             }
             _ => error.context(format!("cannot delete {}", port.device)),
         })

@@ -214,7 +214,9 @@ impl Nldev {
             Ok(socket)
         };
         Ok(Self {
-            socket: open().context("no RDMA in this kernel (module ib_core)")?,
+            socket: open().context(
+                "cannot ask the kernel for RDMA devices (is the module ib_core loaded?)",
+            )?,
             sequence: 0,
         })
     }
@@ -289,7 +291,7 @@ impl Nldev {
                     None => return Ok(true),
                     Some(_) => return Err(error.to_io().into()),
                 },
-                NetlinkPayload::Overrun(_) => bail!("answer of the kernel was lost"),
+                NetlinkPayload::Overrun(_) => bail!("an answer of the kernel was lost"),
                 _ => {}
             }
         }

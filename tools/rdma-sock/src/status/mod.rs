@@ -98,7 +98,7 @@ impl Report {
         let accel = self.acceleration.as_ref().map(accel::Report::summary);
         section(
             "Acceleration",
-            accel.unwrap_or_else(|| "not visible to this user".into()),
+            accel.unwrap_or_else(|| "shown to root only".into()),
             None,
         );
         let (summary, table) = self.devices_text();
@@ -134,7 +134,10 @@ impl Report {
 
     fn devices_text(&self) -> (String, Option<Table>) {
         if self.devices.is_empty() {
-            return ("none (see `rdma-sock device add`)".into(), None);
+            return (
+                "none (`rdma-sock device add` makes one in software)".into(),
+                None,
+            );
         }
         let mut table = Table::new(&["DEVICE", "PORT", "NETDEV", "STATE", "USABLE", "GID"]);
         for device in &self.devices {
@@ -173,7 +176,7 @@ impl Report {
             self.connections.iter().filter(in_mode).count()
         };
         let summary = format!(
-            "{} over RDMA, {} over TCP, {} undecided",
+            "{} over RDMA, {} over TCP, {} in the handshake",
             count("smc"),
             count("tcp"),
             count("pending")

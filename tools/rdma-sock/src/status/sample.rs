@@ -36,12 +36,12 @@ peer_gid=::ffff:192.0.2.2
 /// The text for people.
 pub(super) const TEXT: &str = "\
 Module        rdma_sock 0.1.0 is loaded
-Acceleration  not visible to this user
+Acceleration  shown to root only
 RDMA devices  1 of 2 ports usable
   DEVICE  PORT  NETDEV  STATE   USABLE  GID
   rxe0    1     eth0    active  yes     ::ffff:192.0.2.1
   rxe1    1     lo      down    no      -
-Connections   1 over RDMA, 1 over TCP, 0 undecided
+Connections   1 over RDMA, 1 over TCP, 0 in the handshake
   MODE  ROLE    STATE   LOCAL             PEER                SENT      RECEIVED  BY TCP   DEVICE  \
 WHY TCP
   smc   client  active  192.0.2.1:40000   192.0.2.2:80        64.0 MiB  512 B     0 B      rxe0    -
