@@ -82,31 +82,31 @@ const BUSY_MICROS: &str = "10000";
 /// Command line of the driver.
 #[derive(Args)]
 pub struct DriveArgs {
-    /// Where the two ends are.
+    /// Placement of the two ends.
     #[arg(long, value_enum, default_value = "namespaces")]
     topology: Topology,
-    /// Our module.
+    /// File of the module under test.
     #[arg(long)]
     module: PathBuf,
-    /// The file that gets a line of JSON for each measurement.
+    /// Output file, with a line of JSON for each measurement.
     #[arg(long)]
     out: PathBuf,
-    /// Fewer sizes.
+    /// Measure fewer sizes.
     #[arg(long)]
     quick: bool,
-    /// Rounds that are measured.
+    /// Number of measured rounds.
     #[arg(long)]
     rounds: u32,
-    /// For one workload.
+    /// Duration of one workload.
     #[arg(long)]
     seconds: f64,
-    /// Those that take turns; by default all.
+    /// Transports to measure in turns; by default all.
     #[arg(long, value_enum)]
     transport: Vec<Transport>,
-    /// Of the network cards; by default the largest, and Ethernet's.
+    /// MTUs of the network cards; by default the largest, and that of Ethernet.
     #[arg(long)]
     mtu: Vec<u32>,
-    /// These workloads, in place of the plan's.
+    /// Workloads to measure; by default those of the plan.
     #[arg(long)]
     workload: Vec<Workload>,
 }

@@ -65,7 +65,7 @@ pub struct ToArgs {
     /// Address and port of the server.
     #[arg(long)]
     peer: SocketAddr,
-    /// How long to run.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Measures this project's sockets beside those of the C implementation, TCP, and raw verbs.
+//! Measures the sockets of this project, of the C implementation and of TCP, and raw verbs.
 //!
 //! `serve` and `load` are the two ends of a load generator; `raw-serve` and `raw-load` the same on
 //! verbs. `drive` runs everything in a guest, programs that are not ours as well, and leaves a line
@@ -36,22 +36,22 @@ use clap::Parser;
 #[derive(Parser)]
 #[command(name = "bench", about, version)]
 enum Bench {
-    /// The server of the load generator
+    /// Run the server of the load generator
     Serve(server::ServeArgs),
-    /// The client of the load generator
+    /// Run the client of the load generator
     Load(load::LoadArgs),
-    /// One of several clients, for `load`
+    /// One of the clients that `load` starts
     #[command(hide = true)]
     Ask(load::ToArgs),
-    /// The server on raw verbs
+    /// Run the server on raw verbs
     RawServe(verbs::ServeArgs),
-    /// The client on raw verbs
+    /// Run the client on raw verbs
     RawLoad(verbs::LoadArgs),
-    /// Everything that runs in a guest
+    /// Run all measurements in a guest
     Drive(drive::DriveArgs),
-    /// A table, a file and plots of what the driver left
+    /// Make a table, a JSON file and plots from the results of `drive`
     Report(report::ReportArgs),
-    /// Compares ratios with the committed ones
+    /// Compare the ratios of a run with the committed ratios
     Check(report::CheckArgs),
 }
 

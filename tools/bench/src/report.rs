@@ -25,16 +25,16 @@ use std::{
 /// Command line of the report.
 #[derive(Args)]
 pub struct ReportArgs {
-    /// Where the results go.
+    /// Output file for the results.
     #[arg(long)]
     json: PathBuf,
-    /// Where the table goes; it is printed as well.
+    /// Output file for the table, which is also printed.
     #[arg(long)]
     table: PathBuf,
-    /// The folder of the plots.
+    /// Output folder for the plots.
     #[arg(long)]
     plots: PathBuf,
-    /// The files of the driver. Several of the same topology are several runs.
+    /// Files written by `drive`; several files of one topology are several runs.
     #[arg(required = true)]
     samples: Vec<PathBuf>,
 }
@@ -42,16 +42,16 @@ pub struct ReportArgs {
 /// Command line of the gate.
 #[derive(Args)]
 pub struct CheckArgs {
-    /// Results of a run.
+    /// Results of the run.
     #[arg(long)]
     json: PathBuf,
-    /// What is committed.
+    /// The committed baseline.
     #[arg(long)]
     baseline: PathBuf,
-    /// Write the baseline instead of comparing with it.
+    /// Write the baseline, without a comparison.
     #[arg(long)]
     write: bool,
-    /// Write counts only, which are right also if the machine had other things to do.
+    /// Write only the counts, which do not depend on the load of the machine.
     #[arg(long, requires = "write")]
     counts: bool,
 }

@@ -55,7 +55,7 @@ pub struct ServeArgs {
     /// The sockets to use.
     #[arg(long, value_enum)]
     family: Family,
-    /// Where to listen.
+    /// Address and port to listen on.
     #[arg(long)]
     at: SocketAddr,
 }

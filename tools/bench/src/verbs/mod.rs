@@ -74,7 +74,7 @@ pub struct ServeArgs {
     /// Name of the RDMA device.
     #[arg(long)]
     device: String,
-    /// Where to listen for the TCP connection by which the ends learn of each other.
+    /// Address and port to listen on, for the TCP connection that sets up the verbs connection.
     #[arg(long)]
     at: SocketAddr,
 }
@@ -88,7 +88,7 @@ pub struct LoadArgs {
     /// Address and port of the server.
     #[arg(long)]
     peer: SocketAddr,
-    /// How long to run.
+    /// Duration in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// bulk:SIZE, pingpong:SIZE, pollpong:SIZE, rr:REQUESTS
