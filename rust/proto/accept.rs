@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How many handshakes a listener has under way at a time.
+//! Number of concurrent handshakes of a listener.
 //!
 //! A child whose client agreed on SMC-R waits for its handshake before `accept` sees it (TCP-19). A
 //! client that stalls its handshake must cost neither other clients nor much memory. So handshakes

@@ -362,7 +362,7 @@ impl Close {
         self.want(Wanted::Done);
     }
 
-    /// The application reads no more; the peer does not hear of it (CLS-01).
+    /// The application reads no more; no message announces that (CLS-01).
     pub(crate) fn shutdown_read(&mut self) {
         self.read_shut = true;
     }
@@ -406,8 +406,8 @@ impl Close {
         self.guard = earliest(Some(next), self.drained_by);
     }
 
-    /// This side aborts (CLS-67). After C only the TCP connection can tell the peer (ABT-09); the
-    /// peer's C or A is still awaited then, because it may be writing until it hears.
+    /// This side aborts (CLS-67). After C only a reset of the TCP connection reaches the peer
+    /// (ABT-09). Its C or A is still awaited then, because it may write until that reset.
     pub(crate) fn abort(&mut self, now: Instant, error: Error) {
         if !self.is_alive() {
             return;

@@ -2,7 +2,7 @@
 
 //! Which hosts a link group is known to be with.
 //!
-//! Peer ID, GID, MAC and number of a queue pair are told to every host that connects, so a host
+//! Every host that connects gets peer ID, GID, MAC and queue pair number, so a host
 //! that names those of another proves nothing. Two addresses are better: the one at the other end
 //! of the TCP connection that made the group, since the peer behind its link has answered the
 //! handshake made there; and the one in the GID of the link, if that is an IP address, since

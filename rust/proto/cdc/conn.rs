@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A connection after its rendezvous: what to send, what was received, how it ends.
+//! A connection after its rendezvous: sending, receiving and closing.
 //!
 //! Every method takes constant time and allocates nothing: a connection lives inside a spinlock
 //! that is taken in process and in softirq context. After any input the engine calls
@@ -555,7 +555,7 @@ impl Conn {
         }
     }
 
-    /// What `validation` waited for is there: goes on with what was held back.
+    /// The messages that `validation` waited for are there: handles the held one.
     fn validated(&mut self, now: Instant, validation: Validation) -> Result<(), Violation> {
         let mut held = validation.held;
         self.validation = validation.then.map(|number| Validation {
@@ -571,7 +571,7 @@ impl Conn {
         }
     }
 
-    /// The peer has moved to another link. What it knows to have been delivered must be here
+    /// The peer has moved to another link. The messages that it knows to be delivered must be here
     /// (FOV-08 to FOV-10).
     fn handle_validation(&mut self, now: Instant, number: u16) {
         if !self.close.is_alive() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection tells the engine.
+//! Events of a connection for the engine.
 
 #[cfg(doc)]
 use super::conn::Conn;

@@ -308,7 +308,7 @@ mod tests {
                 a.handle_sent(now, sent.token);
             }
             b.write(now, 64);
-            // Not as the first of a run, but as an answer to what has come.
+            // Not the first write of a burst, but an answer to received data.
             b.flush();
             assert!(deliver(now, &mut b, &mut a).is_some());
         }

@@ -4,14 +4,14 @@
 //! a copy (MSG_ZEROCOPY, MSG_SPLICE_PAGES).
 //!
 //! A part takes as many bytes of the send ring as if it had been copied there, so positions, window
-//! and room are as ever; only the ring's memory is not used. A chain is of one part or of what was
-//! copied, never of both, and one with lent bytes asks for a completion, since the application
-//! waits for it. A part is over as soon as the ring is free up to its end; the link may read it for
-//! longer, and what it reads is kept by the request itself.
+//! and room are as ever; only the ring's memory is not used. A chain reads one part or copied data,
+//! never both. A chain with lent bytes asks for a completion, since the application waits for it. A
+//! part is over as soon as the ring is free up to its end; the link may read it for longer, and the
+//! work request keeps the pages.
 //!
-//! What a link has not delivered is repeated over another by a single chain, and the other link may
-//! be on another device. So when the connection moves, what is lent is recalled: the engine copies
-//! it to its place in the ring, and nothing is sent until that is done.
+//! A single chain replays undelivered data over another link, which may be on another device. So
+//! when the connection moves, lent parts are recalled: the engine copies each to its place in the
+//! ring, and no data is sent until that is done.
 
 use crate::proto::cursor::{
     distance,

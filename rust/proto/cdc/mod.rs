@@ -19,11 +19,11 @@
 //! | Octets of the message                       | [`msg`]      |
 //! | Positions, window and corking when sending  | [`send`]     |
 //! | Small pieces that are gathered              | [`gather`]   |
-//! | What is sent without having been copied     | [`lent`]     |
+//! | Data that is sent without a copy            | [`lent`]     |
 //! | Which chains ask for a completion           | [`signals`]  |
 //! | Positions and updates when receiving        | [`recv`]     |
 //! | The connection: both directions and its end | [`conn`]     |
-//! | What it tells the engine                    | [`events`]   |
+//! | Its events for the engine                   | [`events`]   |
 //! | The first message after a move              | `validation` |
 //! | The RFC's examples as tests                 | `traces`     |
 //!
@@ -80,7 +80,7 @@ pub(crate) use crate::proto::{
     cursor::Segment,
 };
 
-// For tests, which look at what the engine only passes on.
+// For tests, which inspect values that the engine only passes on.
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -25,7 +25,7 @@ use zerocopy_derive::{
 /// Octets of every CDC message (GEN-08).
 pub(crate) const LEN: usize = 44;
 
-/// First octet of a CDC message; tells it from LLC messages (CDC-01, GEN-12).
+/// First octet of a CDC message, which distinguishes it from LLC messages (CDC-01, GEN-12).
 pub(crate) const TYPE: u8 = 0xfe;
 
 /// Second octet: the length (CDC-02).
@@ -67,7 +67,7 @@ struct Raw {
 /// The flags of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
-    /// B: the sender can write no more and wants to hear of space (CDC-11).
+    /// B: the sender can write no more and needs a window update (CDC-11).
     pub(crate) blocked: bool,
     /// P: urgent data is pending (CDC-12).
     pub(crate) urgent_pending: bool,

@@ -26,7 +26,7 @@ struct Mark {
     fetched: bool,
     /// The byte was taken out of the stream, which goes on behind it.
     passed: bool,
-    /// The engine has been told where the byte is.
+    /// The engine has got the place of the byte.
     located: bool,
 }
 
@@ -149,7 +149,7 @@ impl Receiver {
     /// The application has read `count` bytes.
     pub(super) fn consume(&mut self, count: u32) {
         let count = core::cmp::min(count, self.available());
-        // Cannot fail: what is available is at most the capacity.
+        // Cannot fail: at most the capacity is available.
         if let Some(consumed) = self.ring.advance(self.consumed, count) {
             self.consumed = consumed;
         }

@@ -96,8 +96,8 @@ impl Token {
 }
 
 impl Token {
-    /// Whether the fate of this chain, told to its connection, says everything that the same fate
-    /// of `earlier` would. Both are of one connection.
+    /// Whether the completion of this chain makes the same completion of `earlier` redundant. Both
+    /// are of one connection.
     pub(crate) const fn supersedes(self, earlier: Self) -> bool {
         !self.validation
             && self.moves == earlier.moves
@@ -143,12 +143,12 @@ enum Told {
     Present,
 }
 
-/// What is left to do of a move to another link.
+/// Chains that a move to another link has yet to post.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Failover {
     /// The validation message.
     validate: bool,
-    /// The chain that repeats what was not delivered.
+    /// The replay of undelivered data.
     replay: bool,
 }
 
@@ -161,7 +161,7 @@ pub(super) struct Sender {
     peer: Ring,
     /// End of what the application wrote, in the send ring.
     accepted: Cursor,
-    /// End of what was handed to the link, in the send ring.
+    /// End of the data handed to the link, in the send ring.
     taken: Cursor,
     /// The same position in the peer's element: the producer cursor.
     produced: Cursor,
@@ -334,7 +334,7 @@ impl Sender {
         self.gate = Gate::Shut;
     }
 
-    /// The same, except for what makes the link complete what it has.
+    /// Only messages that make the link complete its chains are posted until [`Self::switch`].
     pub(super) fn leave(&mut self) {
         if self.gate == Gate::Open {
             self.gate = Gate::Leaving;
@@ -359,7 +359,7 @@ impl Sender {
     /// The send ring is free up to `position`, if that is further than before.
     fn free(&mut self, position: u64) {
         let count = distance(self.freed.position(), position);
-        // Cannot fail: what is handed to the link is at most the capacity.
+        // Cannot fail: at most the capacity is handed to the link.
         if let Some(freed) = self.ring.advance(self.freed, count) {
             self.freed = freed;
             self.lent.free(freed.position());
@@ -373,7 +373,7 @@ impl Sender {
             .saturating_sub(self.produced.since(self.acked))
     }
 
-    /// Whether the peer must be told that we can write no more (WIN-07, AMB-38).
+    /// Whether to set B: this side can write no more (WIN-07, AMB-38).
     pub(super) fn is_blocked(&self) -> bool {
         self.window() == 0
     }
@@ -405,7 +405,7 @@ impl Sender {
         self.gather.note_write(now, first && gathers);
     }
 
-    /// Whether the application may lend what it writes next.
+    /// Whether the application may lend its next write.
     pub(super) fn can_borrow(&self) -> bool {
         self.gate == Gate::Open && self.lent.has_place()
     }
@@ -428,7 +428,7 @@ impl Sender {
         source.filter(|_| count > 0)
     }
 
-    /// What is lent.
+    /// The lent parts.
     pub(super) const fn lent(&self) -> &Lent {
         &self.lent
     }
@@ -493,7 +493,7 @@ impl Sender {
         self.gather.end();
     }
 
-    /// The application has looked for data, and there was none.
+    /// Notes a read of the application that found no data.
     pub(super) fn note_look(&mut self) {
         self.gather.note_look();
     }
@@ -517,7 +517,7 @@ impl Sender {
         }
     }
 
-    /// Drops what was not handed to the link.
+    /// Drops the data that was not handed to the link.
     pub(super) fn purge(&mut self) {
         self.accepted = self.taken;
         self.cork_deadline = None;
@@ -545,9 +545,9 @@ impl Sender {
         })
     }
 
-    /// P and U for the message of the last chain, which counts as told by that (URG-01, URG-02).
-    /// The flags are clear in all other messages, because peers take a P that comes without data
-    /// for another byte to come.
+    /// P and U for the message of the last chain, which announces the mark (URG-01, URG-02). The
+    /// flags are clear in all other messages, because peers take a P that comes without data for
+    /// another byte to come.
     pub(super) fn tell_urgent(&mut self) -> (bool, bool) {
         let Some(urgent) = self.urgent.as_mut() else {
             return (false, false);
@@ -645,10 +645,10 @@ impl Sender {
         let (end, freed) = (taken.position(), self.freed.position());
         let needed = signal
             || lent
-            // What is left must not wait for the peer alone.
+            // The rest must not wait for the peer alone.
             || self.unsent() > 0
             || self.window() == 0
-            // What comes next may want to wait for this.
+            // The next write may wait for this chain.
             || (count > 0 && patient && self.signals.is_pace_due())
             // Nor does a writer that goes on run ahead of all completions.
             || (count > 0 && self.gather.goes_on())

@@ -7,8 +7,8 @@
 //! these waiters:
 //!
 //! - the end of the connection: messages that announce D, C or A;
-//! - data that the application wrote and that does not fit: what is left, or the next piece, may
-//!   have to wait for the link rather than for the peer;
+//! - data that the application wrote and that does not fit: the rest, or the next write, may have
+//!   to wait for the link rather than for the peer;
 //! - a writer: at most an eighth of the send ring is posted without. At most half a ring is held
 //!   back for more to come, so that three eighths are free in any case, which is more than the third
 //!   that makes a socket writable;
@@ -27,7 +27,7 @@ const CALM: u8 = 2;
 /// The most trust: one less than this number of data chains may follow a first before another asks.
 const TRUST: u8 = 9;
 
-/// What was asked for.
+/// The completions asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signals {
     /// Number of the last chain that asked.
@@ -113,7 +113,7 @@ impl Signals {
         self.trust < CALM || self.quiet.saturating_add(1) >= self.trust
     }
 
-    /// Bytes before `end` that no completion will free, if `freed` is what is free already.
+    /// Bytes up to `end` that no completion in flight will free; the ring is free up to `freed`.
     pub(super) fn unsure(&self, freed: u64, end: u64) -> u32 {
         crate::proto::cursor::distance(core::cmp::max(self.end, freed), end)
     }
@@ -296,7 +296,7 @@ pub(super) mod tests {
         }
     }
 
-    // FOV-12, FOV-14: what is repeated stays as it is, though the peer has consumed it.
+    // FOV-12, FOV-14: replayed bytes stay in the ring, though the peer has consumed them.
     #[test]
     fn send_ring_is_kept_until_the_replay_completes() {
         let (mut a, mut b) = pair();

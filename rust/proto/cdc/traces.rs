@@ -524,7 +524,7 @@ mod tests {
             message.seq = seq;
             assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         }
-        // What the old link delivered has a moment to be looked at.
+        // Messages of the old link have a short time to be handled.
         message.seq = 2;
         assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         let deadline = b.poll_timeout().ok_or(Missing)?;

@@ -95,8 +95,9 @@ impl Conn {
         self.close.state() == State::Closed
     }
 
-    /// Whether the buffers and the token can be used for something else: closed, released by the
-    /// application, nothing in flight, and the peer has our last word if it is there to hear it.
+    /// Whether the buffers and the token can be used again: the connection is closed, released by
+    /// the application and without a chain in flight, and its last message was delivered, unless
+    /// the peer is gone.
     pub(crate) fn is_released(&self) -> bool {
         let settled = !self.tx.is_undelivered() || self.close.is_lost() || self.close.is_forced();
         self.is_closed() && self.close.is_released() && !self.tx.is_in_flight() && settled
@@ -136,7 +137,7 @@ impl Conn {
     /// Tidies up after an input, and notes in the events what changed since `before`.
     pub(super) fn note_changes(&mut self, before: Outlook) {
         if !self.close.is_alive() {
-            // ABT-06. What was received before stays readable.
+            // ABT-06. Data received before stays readable.
             self.tx.purge();
         }
         let after = self.outlook();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The side of a connection that reads: what is there, where it is, and what poll finds.
+//! The reading side of a connection: unread data, its place, and its state for poll.
 
 use super::Conn;
 use crate::proto::{
