@@ -60,6 +60,7 @@ class Exemptions(unittest.TestCase):
         self.assertEqual(phrases("a.rs", "fn nobody() { let who = 'w'; }\n"), [])
         self.assertEqual(phrases("a.py", "who = nobody['x']\n"), [])
         self.assertEqual(phrases("a.py", "PATTERN = r\"nobody cared\"\n"), [])
+        self.assertEqual(phrases("a.py", "send(b\"nobody there\")\n"), [])
         self.assertEqual(phrases("a.sh", "nobody=$#\n"), [])
 
     def test_identifier_and_quotation_are_exempt(self):

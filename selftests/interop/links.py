@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Several links between our module with two devices and the kernel's C implementation with one. They
 start in first contact. With our server, connections move from a lost link, and the link returns. A C
-server that ends a link waits for the completion of all its messages, and soft-RoCE retries for ever.
+server that ends a link waits for the completion of all its messages, and soft-RoCE never stops
+its retries.
 
 Covers SMCR-LGR-07, LLF-13, LLF-14, LLF-20, LLF-24, FOV-01, FOV-04.
 """

@@ -327,7 +327,7 @@ def drain(client):
 
 
 def slow_reader_does_not_hold_an_orphan():
-    """A client that reads slowly does not keep a closed connection for ever."""
+    """A client that reads slowly does not keep a closed connection beyond its time limit."""
     sides()
     write("b", "smcr_orphan_time", 3)
     # The data in the send buffer do not fit into the client's element.
