@@ -240,7 +240,7 @@ pub(crate) struct LinkGroup {
     pub(crate) id: u32,
     /// Our side; fixed for the life of the group (`SMCR-LGR-17`).
     pub(crate) role: Role,
-    /// Who shares it.
+    /// What connections that share the group have in common.
     pub(crate) key: Key,
     /// Local device, port and address of the first link.
     pub(crate) path: Path,
@@ -303,7 +303,7 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// Has a handshake kicked at the next change. It may ask again before. Sleeps.
+    /// Has a handshake kicked at the next change. It may ask again before. Context: may sleep.
     pub(super) fn add_waiter(&mut self, waiter: Arc<dyn Member>) -> Result {
         if !self.waiters.iter().any(|known| is_same(known, &waiter)) {
             self.waiters.push(waiter, GFP_KERNEL)?;
@@ -327,7 +327,7 @@ impl Inner {
             .filter(|end| end.slot == slot)
     }
 
-    /// The way to an element of the peer over a link (`SMCR-FOV-22`). Sleeps.
+    /// The way to an element of the peer over a link (`SMCR-FOV-22`). Context: may sleep.
     pub(super) fn route(
         &self,
         slot: Slot,
@@ -385,7 +385,7 @@ impl Inner {
     }
 }
 
-/// Our end of a link as CLC tells of it.
+/// This side's end of a link, for a CLC message.
 pub(crate) struct Local {
     /// The place of a connection on the link.
     pub(crate) seat: Seat,
@@ -425,7 +425,7 @@ pub(crate) enum Join {
 }
 
 impl LinkGroup {
-    /// Makes an empty group in [`Phase::Forming`]. Sleeps.
+    /// Makes an empty group in [`Phase::Forming`]. Context: may sleep.
     #[inline(never)]
     pub(super) fn new(
         groups: &Arc<LinkGroups>,
@@ -475,7 +475,7 @@ impl LinkGroup {
         )
     }
 
-    /// Where the group is in its life. Any context.
+    /// Where the group is in its life. Context: any.
     pub(crate) fn phase(&self) -> Phase {
         // Pairs with the `Release` in `set_phase`.
         match self.phase.load(Acquire) {
@@ -489,12 +489,12 @@ impl LinkGroup {
         self.phase.store(phase.code(), Release);
     }
 
-    /// Runs the LLC work item soon. Any context.
+    /// Runs the LLC work item soon. Context: any.
     pub(super) fn kick(self: &Arc<Self>) {
         self.work.kick(self, &self.context.links);
     }
 
-    /// Whether the group uses this device. Any context.
+    /// Whether the group uses this device. Context: any.
     pub(crate) fn is_on(&self, device: &Arc<Device>) -> bool {
         let ports = self.ports.lock();
         ports
@@ -503,7 +503,7 @@ impl LinkGroup {
             .any(|port| Arc::ptr_eq(&port.device, device))
     }
 
-    /// Whether the group uses this port of the device. Any context.
+    /// Whether the group uses this port of the device. Context: any.
     pub(crate) fn is_on_port(&self, device: &Arc<Device>, number: u32) -> bool {
         let ports = self.ports.lock();
         ports
@@ -533,7 +533,7 @@ impl LinkGroup {
         true
     }
 
-    /// Makes our end of a link. Sleeps.
+    /// Makes our end of a link. Context: may sleep.
     pub(super) fn open_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
         if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
@@ -562,8 +562,8 @@ impl LinkGroup {
         }
     }
 
-    /// Ends our end of a link. All that was posted on it has come back, and nothing is on the
-    /// device any more. Sleeps.
+    /// Frees our end of a link. On return all posted requests have completed, and no object is left
+    /// on the device. Context: may sleep.
     pub(super) fn close_end(&self, inner: &mut Inner, slot: Slot) {
         let place = inner.ends.get_mut(slot.index());
         if let Some(end) = place.and_then(|place| place.take_if(|end| end.slot == slot)) {
@@ -572,23 +572,23 @@ impl LinkGroup {
         }
     }
 
-    /// Whether LLC messages may be longer than 44 octets. Any context.
+    /// Whether LLC messages may be longer than 44 octets. Context: any.
     pub(super) fn has_long_messages(&self) -> bool {
         self.terms.version == Version::V2
     }
 
-    /// Whether another connection may join. Any context.
+    /// Whether another connection may join. Context: any.
     pub(super) fn has_room(&self) -> bool {
         let most = usize::from(self.terms.max_conns);
         self.tokens.lock().has_room(most)
     }
 
-    /// Whether a host is known to be one that the group is with. Any context.
+    /// Whether a host is known to be one that the group is with. Context: any.
     pub(super) fn is_with(&self, host: &[u8; 16]) -> bool {
         self.hosts.lock().includes(host)
     }
 
-    /// The link whose other end is this one. Sleeps.
+    /// The link whose other end is this one. Context: may sleep.
     ///
     /// In version 2 its GID is enough: the address of the link is that of a gateway, if there is
     /// one.
@@ -604,18 +604,19 @@ impl LinkGroup {
         .map(|end| end.slot)
     }
 
-    /// Whether connections may write by a link. Sleeps.
+    /// Whether connections may write by a link. Context: may sleep.
     pub(crate) fn is_active(&self, slot: Slot) -> bool {
         self.inner.lock().is_usable(slot)
     }
 
     /// Whether elements begin with an eye catcher, which both sides know when first contact is over
-    /// (`SMCR-RMB-12`, `SMCR-DEP-1`). Sleeps.
+    /// (`SMCR-RMB-12`, `SMCR-DEP-1`). Context: may sleep.
     pub(crate) fn has_eye_catchers(&self) -> bool {
         self.inner.lock().has_eye_catchers()
     }
 
-    /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`). Sleeps.
+    /// Creates the first link and the first RMB of a forming group (`SMCR-LNK-05`).
+    /// Context: may sleep.
     #[inline(never)]
     pub(crate) fn bring_up(
         self: &Arc<Self>,
@@ -639,7 +640,7 @@ impl LinkGroup {
     }
 
     /// Connects the first link to the peer's: RTR, and RTS too for a server
-    /// (`SMCR-LNK-06..08`). Sleeps.
+    /// (`SMCR-LNK-06..08`). Context: may sleep.
     #[inline(never)]
     pub(crate) fn connect(&self, peer: &PeerLink, peer_psn: Psn, mtu: Mtu) -> Result {
         let mut inner = self.inner.lock();
@@ -667,19 +668,21 @@ impl LinkGroup {
     }
 
     /// The peer's RMB behind a token of its Accept or Confirm, which names a link; `None` when it
-    /// has too many. Sleeps.
+    /// has too many. Context: may sleep.
     pub(crate) fn peer_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
         let mut inner = self.inner.lock();
         inner.llc.as_mut()?.peer_rmb(slot, token).ok()
     }
 
-    /// The same, of an RMB that the peer has announced on the link, exactly there. Sleeps.
+    /// The same, of an RMB that the peer has announced on the link, exactly there.
+    /// Context: may sleep.
     pub(crate) fn known_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
         let inner = self.inner.lock();
         inner.llc.as_ref()?.known_rmb(slot, token)
     }
 
-    /// Our end of the link a new connection shall use, or of any if it is not `wanted`. Sleeps.
+    /// Our end of the link a new connection shall use, or of any if it is not `wanted`.
+    /// Context: may sleep.
     pub(crate) fn local(&self, wanted: Option<Slot>) -> Option<Local> {
         let inner = self.inner.lock();
         let end = match wanted {
@@ -689,7 +692,8 @@ impl LinkGroup {
         end.map(Local::of)
     }
 
-    /// The way to an element of the peer over a link, or over another if that has died. Sleeps.
+    /// The way to an element of the peer over a link, or over another if that has died.
+    /// Context: may sleep.
     pub(crate) fn route(
         &self,
         slot: Slot,
@@ -704,7 +708,7 @@ impl LinkGroup {
         inner.route(slot, buffer, element)
     }
 
-    /// The connection, other than `but`, that writes to an element of the peer. Sleeps.
+    /// The connection, other than `but`, that writes to an element of the peer. Context: may sleep.
     #[inline(never)]
     pub(crate) fn writer(
         &self,
@@ -721,20 +725,21 @@ impl LinkGroup {
     }
 
     /// Aborts the connection, other than `but`, that still writes to an element of the peer, if
-    /// there is one (`SMCR-RMB-24`). Sleeps.
+    /// there is one (`SMCR-RMB-24`). Context: may sleep.
     pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<dyn Member>>) {
         if let Some(member) = self.writer(element, but) {
             member.reset();
         }
     }
 
-    /// A host that the group is not known to be with has named an element. Any context.
+    /// A host that the group is not known to be with has named an element. Context: any.
     pub(crate) fn expect_conflicts(&self) {
         self.conflicts.store(true, Relaxed);
     }
 
     /// A connection has become active. If another one has the same element of the peer, one of
-    /// them ends: that whose element was named by a host the group is not known to be with. Sleeps.
+    /// them ends: that whose element was named by a host the group is not known to be with.
+    /// Context: may sleep.
     pub(crate) fn resolve_conflict(&self, member: &Arc<dyn Member>, proven: bool) {
         if !self.conflicts.load(Relaxed) {
             return;
@@ -749,15 +754,15 @@ impl LinkGroup {
         }
     }
 
-    /// The peer says, on a TCP connection that anybody may have made, that it does not know the
-    /// group: no more connections join, and a test of the link shows whether it is dead
-    /// (`SMCR-AMB-40`). Sleeps.
+    /// The peer says that it does not know the group, on a TCP connection that any host may have
+    /// made: no more connections join, and a test of the link shows whether it is dead
+    /// (`SMCR-AMB-40`). Context: may sleep.
     pub(crate) fn doubt(self: &Arc<Self>) {
         self.tokens.lock().close();
         self.test_links();
     }
 
-    /// Lets the links be tested now. Sleeps.
+    /// Lets the links be tested now. Context: may sleep.
     pub(crate) fn test_links(&self) {
         for end in self.inner.lock().ends.iter().flatten() {
             end.link.test();
@@ -795,13 +800,13 @@ impl LinkGroup {
         self.dead.complete_all();
     }
 
-    /// Waits until the group has been dismantled. Sleeps.
+    /// Waits until the group has been dismantled. Context: may sleep.
     pub(super) fn wait_dead(&self) {
         self.dead.wait_for_completion();
     }
 
     /// Ends the group of a first contact that failed. Returns `false`, and leaves the group alone,
-    /// if first contact is over: then others may use it. Sleeps.
+    /// if first contact is over: then others may use it. Context: may sleep.
     pub(crate) fn abandon(self: &Arc<Self>) -> bool {
         let mut inner = self.inner.lock();
         if self.phase() == Phase::Ready {
@@ -812,7 +817,7 @@ impl LinkGroup {
         true
     }
 
-    /// A connection has left; the group may become idle. Any context.
+    /// A connection has left; the group may become idle. Context: any.
     pub(crate) fn connection_left(self: &Arc<Self>) {
         if self.tokens.lock().live() == 0 {
             self.kick();

@@ -54,7 +54,7 @@ use kernel::{
 };
 
 impl Inner {
-    /// The best way for a connection, other than by the link `avoid`. Sleeps.
+    /// The best way for a connection, other than by the link `avoid`. Context: may sleep.
     fn best_route(&self, member: &dyn Member, avoid: Option<Slot>) -> Option<Route> {
         let (element, buffer) = (member.peer_element()?, member.send_buffer()?);
         // The least used link; another only if the peer's buffer cannot be reached by it.
@@ -83,7 +83,7 @@ impl LinkGroup {
         (0..MAX_CONNECTIONS).filter_map(|n| self.tokens.lock().at(n))
     }
 
-    /// A port that no link of the group uses yet, in the network of the group. Sleeps.
+    /// A port that no link of the group uses yet, in the network of the group. Context: may sleep.
     fn unused_port(&self, inner: &Inner) -> Option<Path> {
         self.groups
             .devices
@@ -94,7 +94,7 @@ impl LinkGroup {
     }
 
     /// Makes an end for another link, with a key for each RMB; towards `peer`, if that is known.
-    /// Sleeps.
+    /// Context: may sleep.
     pub(super) fn add_end(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -121,7 +121,8 @@ impl LinkGroup {
         offer.ok()
     }
 
-    /// An added link is proven: it takes its share of the connections (`SMCR-FOV-03`). Sleeps.
+    /// An added link is proven: it takes its share of the connections (`SMCR-FOV-03`).
+    /// Context: may sleep.
     pub(super) fn link_up(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let Some(link) = inner.end(slot).map(|end| end.link.clone()) else {
             return;
@@ -161,7 +162,8 @@ impl LinkGroup {
         }
     }
 
-    /// No connection shall write by a link any more (`SMCR-LLF-49`, `SMCR-FOV-04`). Sleeps.
+    /// Moves all connections from a link to others (`SMCR-LLF-49`, `SMCR-FOV-04`).
+    /// Context: may sleep.
     pub(super) fn move_connections(&self, inner: &mut Inner, from: Slot, orderly: bool) {
         if !orderly {
             self.end_link(inner, from);
@@ -178,12 +180,12 @@ impl LinkGroup {
         });
     }
 
-    /// Nothing can be sent by a link any more: its connections stop. Sleeps.
+    /// Stops the connections of a link that cannot send. Context: may sleep.
     pub(super) fn stop_connections(&self, slot: Slot) {
         self.members().for_each(|member| member.link_down(slot));
     }
 
-    /// Ends the queue pair of a link, and lets its connections go on by others. Sleeps.
+    /// Ends the queue pair of a link, and lets its connections go on by others. Context: may sleep.
     fn end_link(&self, inner: &mut Inner, slot: Slot) {
         if let Some(end) = inner.end_mut(slot) {
             end.failed = true;
@@ -198,7 +200,7 @@ impl LinkGroup {
         }
     }
 
-    /// A link is gone. Sleeps.
+    /// A link is gone. Context: may sleep.
     pub(super) fn drop_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let unused = inner.end(slot).is_some_and(|end| end.link.seats() == 0);
         if unused && self.retire_end(inner, slot) {
@@ -208,7 +210,7 @@ impl LinkGroup {
         self.close_end(inner, slot);
     }
 
-    /// Connections whose link has ended go on by another, if there is one. Sleeps.
+    /// Connections whose link has ended go on by another, if there is one. Context: may sleep.
     fn rehome(&self, inner: &Inner) {
         if !inner.has_usable() {
             return;
@@ -222,7 +224,7 @@ impl LinkGroup {
         let Some(slot) = member.slot() else {
             return;
         };
-        // Before its queue pair has ended, something may still be on its way.
+        // Until its queue pair has ended, requests may be in flight.
         if inner.end(slot).is_some_and(|end| !end.closed) {
             return;
         }
@@ -233,7 +235,8 @@ impl LinkGroup {
         }
     }
 
-    /// A connection has become active: if its link has died meanwhile, it goes by another. Sleeps.
+    /// A connection has become active: if its link has died meanwhile, it goes by another.
+    /// Context: may sleep.
     pub(crate) fn settle(&self, member: &Arc<dyn Member>) {
         let inner = self.inner.lock();
         if self.phase() == Phase::Dead {
@@ -251,7 +254,7 @@ impl LinkGroup {
     }
 
     /// Tells the core of a port that could carry another link (`SMCR-LLF-24`, `SMCR-TMR-30`).
-    /// Sleeps.
+    /// Context: may sleep.
     pub(super) fn suggest_link(&self, inner: &mut Inner, now: Instant) {
         if self.phase() != Phase::Ready {
             return;
@@ -268,7 +271,8 @@ impl LinkGroup {
         }
     }
 
-    /// Ends the links on a device, if there is another. Returns whether there was. Sleeps.
+    /// Ends the links on a device, if there is another. Returns whether there was.
+    /// Context: may sleep.
     fn leave_links(self: &Arc<Self>, device: &Arc<Device>) -> bool {
         let mut inner = self.inner.lock();
         let is_there = |inner: &Inner, slot| inner.end(slot).is_some_and(|end| end.is_on(device));
@@ -292,7 +296,8 @@ impl LinkGroup {
 }
 
 impl PortUser for LinkGroups {
-    /// A port may have become usable: groups look whether it is good for another link. Sleeps.
+    /// A port may have become usable: groups look whether it is good for another link.
+    /// Context: may sleep.
     fn ports_added(&self) {
         for group in self.matching(|group| group.phase() == Phase::Ready) {
             group.suggested.store(true, Relaxed);
@@ -301,7 +306,7 @@ impl PortUser for LinkGroups {
     }
 
     /// Something is wrong with a port: a link on it is given up at once if there is another, and
-    /// tested if there is none. Sleeps.
+    /// tested if there is none. Context: may sleep.
     fn port_failed(&self, device: &Arc<Device>, number: u32) {
         for group in self.matching(|group| group.is_on_port(device, number)) {
             let inner = group.inner.lock();
@@ -322,7 +327,8 @@ impl PortUser for LinkGroups {
         }
     }
 
-    /// The addresses of a port have changed: links that use one that is gone are in doubt. Sleeps.
+    /// The addresses of a port have changed: links that use one that is gone are in doubt.
+    /// Context: may sleep.
     fn addresses_changed(&self, device: &Arc<Device>, number: u32) {
         let lost = |group: &LinkGroup| {
             let inner = group.inner.lock();
@@ -336,7 +342,7 @@ impl PortUser for LinkGroups {
     }
 
     /// A device goes away: links on it end. Groups with another link go on, the others tell the
-    /// peer that they end. On return nothing of any group is on the device. Sleeps.
+    /// peer that they end. On return nothing of any group is on the device. Context: may sleep.
     fn device_removed(&self, device: &Arc<Device>) {
         let groups = self.matching(|group| group.is_on(device));
         for group in groups.iter() {
@@ -350,7 +356,7 @@ impl PortUser for LinkGroups {
         self.terminate_all(|group| group.is_on(device));
     }
 
-    /// Breaks the links on that device, without waiting. Sleeps.
+    /// Breaks the links on that device, without waiting. Context: may sleep.
     fn device_failed(&self, device: &Arc<Device>) {
         for group in self.matching(|group| group.is_on(device)) {
             let inner = group.inner.lock();
@@ -384,14 +390,14 @@ impl Inner {
         })
     }
 
-    /// Connects an end that was offered, and lets it send (`SMCR-LLF-18`). Sleeps.
+    /// Connects an end that was offered, and lets it send (`SMCR-LLF-18`). Context: may sleep.
     pub(super) fn connect_end(&mut self, slot: Slot, peer: &PeerOffer) -> Result {
         let end = self.end_mut(slot).ok_or(ENODEV)?;
         end.connect(&peer.link, peer.psn, end.mtu.smaller(peer.mtu))?;
         self.start_end(slot)
     }
 
-    /// Lets an end send, and the peer use the RMBs by it. Sleeps.
+    /// Lets an end send, and the peer use the RMBs by it. Context: may sleep.
     pub(super) fn start_end(&mut self, slot: Slot) -> Result {
         self.end_mut(slot).ok_or(ENODEV)?.start_sending()?;
         self.end(slot).ok_or(ENODEV)?.activate(&self.rmbs)

@@ -77,7 +77,7 @@ use kernel::{
 const LEAST_LINKS: u8 = 2;
 /// The number of the first link; the server assigns it (`SMCR-LNK-02`).
 const FIRST_LINK: LinkNum = LinkNum::new(1);
-/// Takes the long message out of the core, if it still wants to send one. Sleeps.
+/// Takes the long message out of the core, if it still wants to send one. Context: may sleep.
 fn write_long(llc: &mut LlcGroup) -> Result<Option<KVec<u8>>> {
     let mut msg = KVec::from_elem(0, LONG_BYTES, GFP_KERNEL)?;
     let Some(len) = llc.write_long(&mut msg) else {
@@ -88,7 +88,7 @@ fn write_long(llc: &mut LlcGroup) -> Result<Option<KVec<u8>>> {
 }
 
 impl LinkGroup {
-    /// Makes the LLC core for a link whose other end is known. Sleeps.
+    /// Makes the LLC core for a link whose other end is known. Context: may sleep.
     pub(super) fn new_llc(&self, first: &End, peer: &PeerLink) -> Result<KBox<LlcGroup>> {
         let config = Config {
             role: self.role,
@@ -120,7 +120,8 @@ impl LinkGroup {
         )?)
     }
 
-    /// Starts first contact: the server confirms the link, the client waits for that. Sleeps.
+    /// Starts first contact: the server confirms the link, the client waits for that.
+    /// Context: may sleep.
     pub(crate) fn start_llc(self: &Arc<Self>, founder: Arc<dyn Member>) -> Result {
         let mut inner = self.inner.lock();
         if self.phase() != Phase::Forming {
@@ -150,8 +151,8 @@ impl LinkGroup {
     }
 
     fn perform_all(self: &Arc<Self>, inner: &mut Inner) {
-        // The end may take as long as a timer runs. The peer may know of it: new connections join or
-        // create another group.
+        // The end may take as long as a timer runs, and the peer may know of it: new connections join
+        // or create another group.
         if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
             self.tokens.lock().close();
         }
@@ -218,7 +219,7 @@ impl LinkGroup {
     }
 
     /// Asks the peer to end the group, as a stack that shuts down does (`SMCR-CLS-32`). The group
-    /// is dead at the latest when the core's timers have run out. Sleeps.
+    /// is dead at the latest when the core's timers have run out. Context: may sleep.
     pub(crate) fn say_goodbye(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         match inner.llc.as_mut() {
@@ -394,7 +395,7 @@ impl Run<LLC> for LinkGroup {
         let links = inner.links();
         this.conclude(&mut inner);
         drop(inner);
-        // A slot that was given back unused is announced to nobody else.
+        // No other event announces a slot that was given back unused.
         for link in links {
             link.serve_waiting();
         }
@@ -456,7 +457,7 @@ impl LinkGroup {
 
     /// Tests a link if nothing has arrived on it for `idle`; `None` if it is gone. A link on which
     /// something has arrived is seen to work, whichever connection that was for (`SMCR-KAL-02`,
-    /// `SMCR-KAL-03`). Sleeps.
+    /// `SMCR-KAL-03`). Context: may sleep.
     pub(super) fn test_if_idle(self: &Arc<Self>, slot: Slot, idle: Duration) -> Option<Instant> {
         let mut inner = self.inner.lock();
         let seen = inner.end(slot)?.link.seen();
@@ -468,7 +469,8 @@ impl LinkGroup {
         seen
     }
 
-    /// A link is dead, whatever showed it: stops its connections and tells the core, once. Sleeps.
+    /// A link is dead, whatever showed it: stops its connections and tells the core, once.
+    /// Context: may sleep.
     pub(super) fn lose_link(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
         let Some(end) = inner.end_mut(slot) else {
             return;

@@ -121,7 +121,7 @@ impl Rmb {
     }
 
     /// Maps the RMB for a link and gets its key there, which peers may use after
-    /// [`Self::activate`]. Sleeps.
+    /// [`Self::activate`]. Context: may sleep.
     pub(crate) fn map(&self, slot: Slot, pd: &Arc<Pd>) -> Result {
         let region = Arc::new(Mr::new(pd, self.memory.clone())?, GFP_KERNEL)?;
         let old = match self.regions.lock().get_mut(slot.index()) {
@@ -132,12 +132,13 @@ impl Rmb {
         Ok(())
     }
 
-    /// Takes the registration for a link back; on return nobody writes by it any more. Sleeps.
+    /// Withdraws the registration for a link; on return no peer can write by it.
+    /// Context: may sleep.
     pub(crate) fn unmap(&self, slot: Slot) {
         drop(self.take_region(slot));
     }
 
-    /// The same, left to the caller, who drops the registration in process context.
+    /// As above, but the caller drops the registration, in process context.
     pub(crate) fn take_region(&self, slot: Slot) -> Option<Arc<Mr>> {
         let mut regions = self.regions.lock();
         regions.get_mut(slot.index()).and_then(Option::take)
@@ -148,12 +149,12 @@ impl Rmb {
         self.regions.lock().get(slot.index())?.clone()
     }
 
-    /// Whether the peer could use the RMB on a link. Sleeps.
+    /// Whether the peer could use the RMB on a link. Context: may sleep.
     pub(crate) fn is_active(&self, slot: Slot) -> bool {
         self.region(slot).is_some_and(|region| region.is_active())
     }
 
-    /// Where the peer writes on a link: key and address of the first element. Sleeps.
+    /// Where the peer writes on a link: key and address of the first element. Context: may sleep.
     pub(crate) fn token(&self, slot: Slot) -> Option<RToken> {
         let region = self.region(slot)?;
         Some(RToken {
@@ -162,13 +163,13 @@ impl Rmb {
         })
     }
 
-    /// Runs `f` for the registrations of all links. Any context.
+    /// Runs `f` for the registrations of all links. Context: any.
     fn for_each_region(&self, mut f: impl FnMut(&Mr) -> Result) -> Result {
         let regions = self.regions.lock();
         regions.iter().flatten().try_for_each(|region| f(region))
     }
 
-    /// Changes the first `len` octets of an element by `f`, also for the devices. Any context.
+    /// Changes the first `len` octets of an element by `f`, also for the devices. Context: any.
     fn change(&self, element: usize, len: usize, f: impl FnOnce(&PeerMemory) -> Result) -> Result {
         // The CPU must not keep older octets of a device, nor a device wait for the new ones.
         self.for_each_region(|region| region.sync_for_cpu(element, 0, len))?;
@@ -176,24 +177,24 @@ impl Rmb {
         self.for_each_region(|region| region.sync_for_device(element, 0, len))
     }
 
-    /// Zeroes an element. Any context.
+    /// Zeroes an element. Context: any.
     fn clear(&self, element: usize) -> Result {
         self.change(element, self.memory.element_bytes(), |memory| {
             memory.zero(element)
         })
     }
 
-    /// What the peer knows of the RMB. Any context.
+    /// What the peer knows of the RMB. Context: any.
     pub(crate) fn known(&self) -> Known {
         self.slots.lock().known
     }
 
-    /// Notes the end of an announcement. Any context.
+    /// Notes the end of an announcement. Context: any.
     pub(crate) fn set_known(&self, known: Known) {
         self.slots.lock().known = known;
     }
 
-    /// Takes a free element, whether the peer has confirmed the RMB or not. Any context.
+    /// Takes a free element, whether the peer has confirmed the RMB or not. Context: any.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Rmbe> {
         let (rmbe, dirty) = self.take_slot(now())?;
         if dirty && self.clear(rmbe.element).is_err() {
@@ -216,23 +217,23 @@ impl Rmb {
         Some((rmbe, dirty))
     }
 
-    /// Whether this cgroup has paid for the memory. Any context.
+    /// Whether this cgroup has paid for the memory. Context: any.
     pub(crate) fn is_of(&self, cgroup: &MemCgroup) -> bool {
         self.cgroup == *cgroup
     }
 
-    /// How many elements rest. Any context.
+    /// How many elements rest. Context: any.
     pub(crate) fn resting(&self, now: Instant) -> u32 {
         self.slots.lock().elements.resting(now)
     }
 
-    /// Whether no element is used, nor was since this was asked last. Any context.
+    /// Whether no element is used, nor was since this was asked last. Context: any.
     pub(crate) fn was_idle(&self, now: Instant) -> bool {
         self.slots.lock().elements.was_idle(now)
     }
 
     /// Makes the key of a link valid at its device. Waits behind what the channel has to send.
-    /// Sleeps.
+    /// Context: may sleep.
     pub(crate) fn activate(&self, slot: Slot, channel: &Channel<Link>) -> Result {
         channel.activate(&*self.region(slot).ok_or(ENOENT)?)
     }
@@ -259,7 +260,7 @@ impl Rmbe {
         &self.rmb.memory
     }
 
-    /// Lets the CPU see what devices wrote. Any context.
+    /// Lets the CPU see what devices wrote. Context: any.
     pub(crate) fn sync_for_cpu(&self, offset: usize, len: usize) {
         // The peer chooses the link. Out of bounds there is nothing to sync, and nothing is read
         // either.
@@ -268,16 +269,16 @@ impl Rmbe {
             .for_each_region(|region| region.sync_for_cpu(self.element, offset, len));
     }
 
-    /// Puts the eye catcher in front, where the peer never writes (`SMCR-RMB-15`). Any context.
+    /// Puts the eye catcher in front, where the peer never writes (`SMCR-RMB-15`). Context: any.
     pub(crate) fn mark(&self) -> Result {
         self.rmb.change(self.element, EYE_CATCHER.len(), |memory| {
             memory.write(self.element, 0, &EYE_CATCHER)
         })
     }
 
-    /// Gives the element back for the next connection. All of it is wiped first, also where the peer
-    /// wrote without telling of it, so that a peer which advances its cursor without writing shows
-    /// nobody's old data (`SMCR-SEC-09`).
+    /// Gives the element back for the next connection. All of it is wiped first, also where the
+    /// peer wrote without a CDC message. A later peer that advances its cursor without writing then
+    /// shows no old data (`SMCR-SEC-09`).
     pub(crate) fn retire(mut self) {
         self.retired = self.rmb.clear(self.element).is_ok();
     }
