@@ -3,7 +3,7 @@
 //! A socket as the engine sees it: what it is doing, and the pieces of each stage.
 //!
 //! The object is the context of a TCP sock (see `kapi::net::events`), made at the first connect or
-//! listen. Its mode decides who answers a socket call: the TCP stack for [`Mode::Tcp`], this
+//! listen. Its mode decides what answers a socket call: the TCP stack for [`Mode::Tcp`], this
 //! engine for the others. A connection that fell back is a TCP socket and nothing else.
 
 use super::{
@@ -87,7 +87,7 @@ pub(crate) const HANDSHAKE: u64 = 0;
 /// Work item of timers and of the end of a connection.
 pub(crate) const CLOSING: u64 = 1;
 
-/// Who answers a socket call.
+/// The part that answers a socket call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// The TCP stack: nothing asked for yet, fallen back, or over.
@@ -180,7 +180,7 @@ pub(crate) struct Connection {
     /// The socket, while no file has it: before accept, and after close.
     #[pin]
     pub(super) shell: Mutex<Option<Shell>>,
-    /// As a listener it offers SMC-R to nobody while many handshakes are under way.
+    /// As a listener it withholds the offer of SMC-R while many handshakes are under way.
     pub(super) limits: Atomic<bool>,
     /// Connections ready for accept, of a listener.
     #[pin]
@@ -192,7 +192,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Makes a context in [`Mode::Tcp`] and enters it in its namespace's list. Sleeps.
+    /// Makes a context in [`Mode::Tcp`] and enters it in its namespace's list. Context: may sleep.
     pub(crate) fn new(engine: &Arc<Engine>, sk: ARef<Sock>, side: Side) -> Result<Arc<Self>> {
         let net = engine.nets.state(sk.net_cookie())?;
         let module = ModuleRef::new().ok_or(ENODEV)?;
@@ -233,7 +233,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// What the socket is doing. Any context.
+    /// What the socket is doing. Context: any.
     pub(crate) fn mode(&self) -> Mode {
         // Pairs with the `Release` in `set_mode`.
         Mode::from_code(self.mode.load(Acquire))
@@ -244,7 +244,7 @@ impl Connection {
         self.show_queue();
     }
 
-    /// Changes the mode if it is still `from`. Any context.
+    /// Changes the mode if it is still `from`. Context: any.
     pub(crate) fn change_mode(&self, from: Mode, to: Mode) -> bool {
         let changed = self.mode.cmpxchg(from.code(), to.code(), Full).is_ok();
         if changed {
@@ -259,8 +259,7 @@ impl Connection {
     }
 
     /// Keeps TCP's queue from io_uring while it may hold messages of the handshake, or nothing ever.
-    ///
-    /// Context: as the sock's own function, for the modes that hide.
+    /// For the modes that hide, it runs where the sock's own function does.
     pub(super) fn show_queue(&self) {
         match self.has_plain_queue() {
             true => self.sk.show_queue(),
@@ -279,15 +278,15 @@ impl Connection {
     }
 
     /// Asks for a wake when there is room to send. The caller then looks for room again, as it may
-    /// have come before.
+    /// have come before. It is in a call of the socket.
     ///
-    /// Context: any, during a call of the socket.
+    /// Context: any.
     pub(super) fn want_room(&self) {
         self.wants_room.store(true, Relaxed);
         self.sk.want_space_signal();
     }
 
-    /// There is room to send: wakes whom [`Self::want_room`] promised it. As with TCP, room that was
+    /// There is room to send: wakes the callers of [`Self::want_room`]. As with TCP, room that was
     /// not missed makes no edge.
     ///
     /// Context: any.
@@ -303,25 +302,25 @@ impl Connection {
         self.reason.load(Relaxed)
     }
 
-    /// From now on the socket is a TCP socket. Counted once. Any context.
+    /// From now on the socket is a TCP socket. Counted once. Context: any.
     pub(crate) fn fall_back(&self, reason: Reason) {
         self.reason.store(reason.code(), Relaxed);
         self.net.count_fallback(self.side, reason);
         self.set_mode(Mode::Tcp);
     }
 
-    /// Runs the handshake (or a listener's accept queue) soon. Any context.
+    /// Runs the handshake (or a listener's accept queue) soon. Context: any.
     pub(crate) fn kick_handshake(self: &Arc<Self>) {
         self.handshake_work
             .kick(self, &self.engine.context.handshakes);
     }
 
-    /// Runs what is due at the end of the connection soon. Any context.
+    /// Runs what is due at the end of the connection soon. Context: any.
     pub(crate) fn kick_closing(self: &Arc<Self>) {
         self.work.kick(self, &self.engine.context.closings);
     }
 
-    /// The LLC side of first contact has come to an end. Any context.
+    /// The LLC side of first contact has come to an end. Context: any.
     pub(crate) fn llc_outcome(self: &Arc<Self>, outcome: LlcOutcome) {
         self.mail.lock().llc = Some(outcome);
         self.kick_handshake();
@@ -366,7 +365,9 @@ impl Connection {
         }
     }
 
-    /// The end of the connection's SMC side: lets go of everything it holds of the group. Sleeps.
+    /// Ends the connection's SMC side: releases everything it holds of the group.
+    ///
+    /// Context: may sleep.
     fn release_data(self: &Arc<Self>) {
         let take = || {
             let data = self.data.lock().data.take()?;
@@ -388,8 +389,10 @@ impl Connection {
         group.connection_left();
     }
 
-    /// The link is lost: what the device is needed for goes, received data stays. Sleeps.
-    fn let_go(self: &Arc<Self>) {
+    /// Releases the parts of the device after the link is lost; received data stays.
+    ///
+    /// Context: may sleep.
+    fn release_device(self: &Arc<Self>) {
         let hold = {
             let mut slot = self.data.lock();
             slot.data
@@ -401,7 +404,7 @@ impl Connection {
     }
 
     /// Takes the connection out of the namespace's list and ends what is left of it. Called once,
-    /// when the socket is closed and the SMC side is over. Sleeps.
+    /// when the socket is closed and the SMC side is over. Context: may sleep.
     pub(crate) fn finish(self: &Arc<Self>) {
         // A timer that is still armed would only keep the object and the module.
         self.work.cancel();
@@ -428,7 +431,7 @@ impl Run<CLOSING> for Connection {
             this.report(violation);
         }
         this.move_if_idle();
-        this.let_go();
+        this.release_device();
         if ending.silent {
             // The peer may be gone with its link.
             if let Some(group) = this.look(|data| data.group.clone()) {
@@ -515,7 +518,7 @@ impl Connection {
 
     /// Takes the step of the idle TCP connection that is due.
     ///
-    /// Context: may sleep, but not for the sock lock.
+    /// It does not wait for the sock lock. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -561,8 +564,8 @@ impl Connection {
         }
     }
 
-    /// Ends what is left of a released connection. A close that lingers has the shell, and kicks the
-    /// work item at its end.
+    /// Ends what is left of a released connection. A close that lingers has the shell, and kicks
+    /// the work item at its end.
     ///
     /// Context: may sleep.
     fn finish_unless_it_lingers(self: &Arc<Self>) {
@@ -575,7 +578,7 @@ impl Connection {
 
     /// Looks at the idle TCP connection (`SMCR-TCR-03..09`).
     ///
-    /// Context: may sleep, but not for the sock lock.
+    /// It does not wait for the sock lock. Context: may sleep.
     pub(super) fn watch_tcp(self: &Arc<Self>) {
         let found = {
             // While a segment is processed, its FIN looks like an octet of payload.

@@ -311,7 +311,7 @@ impl SocketOps for SmcOps {
             }
             if let Some(child) = listen::next(&listener) {
                 let shell = child.shell.lock().take();
-                // A child that ended in the queue has none any more.
+                // A child that ended in the queue has none.
                 if let Some(shell) = shell {
                     return Ok(shell.into_socket(sock, newsock));
                 }
@@ -465,7 +465,7 @@ impl SocketOps for SmcOps {
         if level == SOL_TCP && (name == TCP_CORK || name == TCP_NODELAY) {
             if let Some(connection) = &connection {
                 let sk = sock.sk();
-                // As in TCP, TCP_NODELAY lets go even of what is corked.
+                // As in TCP, TCP_NODELAY flushes even corked data.
                 if connection.mode() == Mode::Smc && (!sk.corked() || sk.nodelay()) {
                     tx::push(connection, sk.corked());
                 }

@@ -125,7 +125,7 @@ fn may_go_on(connection: &Connection, skip: u32) -> bool {
 fn busy_wait(sock: &Socket, connection: &Connection) {
     let mut seen = None;
     sock.busy_wait(|| {
-        // The lock is for those who have something to say.
+        // Without news, the loop leaves the lock to the other side.
         let news = connection.news.load(Relaxed);
         let changed = seen.replace(news) != Some(news);
         changed && may_go_on(connection, 0)
@@ -141,7 +141,7 @@ struct Report {
     time: Option<u64>,
 }
 
-/// recvmsg in SMC mode. Sleeps.
+/// recvmsg in SMC mode. Context: may sleep.
 pub(crate) fn recv(
     sock: &Socket,
     connection: &Arc<Connection>,
@@ -176,7 +176,7 @@ struct Receiving<'a, 'm> {
     timeo: isize,
     /// Bytes that the program has room for.
     len: usize,
-    /// With so many bytes the call does not wait for more.
+    /// Bytes with which the call does not wait for more.
     target: usize,
     /// The data stays unread (MSG_PEEK).
     peek: bool,
@@ -187,7 +187,7 @@ struct Receiving<'a, 'm> {
 }
 
 impl<'a, 'm> Receiving<'a, 'm> {
-    /// Locks the socket and reads what the call wants. Sleeps.
+    /// Locks the socket and reads what the call wants. Context: may sleep.
     fn begin(
         sock: &'a Socket,
         connection: &'a Arc<Connection>,
@@ -219,7 +219,7 @@ impl<'a, 'm> Receiving<'a, 'm> {
         }
     }
 
-    /// Reads as much as the call wants. Sleeps.
+    /// Reads as much as the call wants. Context: may sleep.
     fn run(&mut self) -> Result {
         // As in TCP, a read of no bytes waits for some all the same.
         while self.copied < self.len || self.len == 0 {
@@ -230,7 +230,7 @@ impl<'a, 'm> Receiving<'a, 'm> {
         Ok(())
     }
 
-    /// Reads some bytes, or waits for some. The call ends with a break. Sleeps.
+    /// Reads some bytes, or waits for some. The call ends with a break. Context: may sleep.
     fn step(&mut self) -> Result<ControlFlow<()>> {
         let skip = if self.peek {
             u32::try_from(self.start.saturating_add(self.copied)).unwrap_or(u32::MAX)
@@ -289,7 +289,9 @@ impl<'a, 'm> Receiving<'a, 'm> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Waits for data behind `skip` bytes, without the lock, unless the call has enough. Sleeps.
+    /// Waits for data behind `skip` bytes, without the lock, unless the call has enough.
+    ///
+    /// Context: may sleep.
     ///
     /// # Errors
     ///

@@ -76,7 +76,7 @@ fn may_go_on(connection: &Connection) -> bool {
         .unwrap_or(true)
 }
 
-/// sendmsg in SMC mode. Sleeps.
+/// sendmsg in SMC mode. Context: may sleep.
 pub(crate) fn send(
     sock: &Socket,
     connection: &Arc<Connection>,
@@ -114,7 +114,7 @@ struct Sending<'a, 'm> {
 }
 
 impl<'a, 'm> Sending<'a, 'm> {
-    /// Locks the socket and reads what the call wants. Sleeps.
+    /// Locks the socket and reads what the call wants. Context: may sleep.
     fn begin(
         sock: &'a Socket,
         connection: &'a Arc<Connection>,
@@ -153,7 +153,7 @@ impl<'a, 'm> Sending<'a, 'm> {
         })
     }
 
-    /// Sends all of the message. Sleeps.
+    /// Sends all of the message. Context: may sleep.
     fn run(&mut self) -> Result {
         while self.sent < self.total {
             self.step()?;
@@ -165,7 +165,7 @@ impl<'a, 'm> Sending<'a, 'm> {
         Ok(())
     }
 
-    /// Sends some of the message, or waits until that is possible. Sleeps.
+    /// Sends some of the message, or waits until that is possible. Context: may sleep.
     fn step(&mut self) -> Result {
         let rest = u32::try_from(self.total.saturating_sub(self.sent)).unwrap_or(u32::MAX);
         let (buffer, segments) = match outlook(self.connection, rest) {
@@ -202,7 +202,7 @@ impl<'a, 'm> Sending<'a, 'm> {
         Ok(())
     }
 
-    /// Waits for room, without the lock. Sleeps.
+    /// Waits for room, without the lock. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -245,31 +245,35 @@ impl<'a, 'm> Sending<'a, 'm> {
     }
 }
 
-/// Has the core let go of something by `how`, if there is `what`.
-fn let_go(connection: &Arc<Connection>, what: impl Fn(&Conn) -> bool, how: impl Fn(&mut Conn)) {
-    if connection.look(|data| what(&data.core)) == Some(true) {
+/// Calls `how` if `condition` is true of the core.
+fn flush_if(
+    connection: &Arc<Connection>,
+    condition: impl Fn(&Conn) -> bool,
+    how: impl Fn(&mut Conn),
+) {
+    if connection.look(|data| condition(&data.core)) == Some(true) {
         let _ = connection.update(|data, _| how(&mut data.core));
     }
 }
 
-/// Lets go of what is gathered or waits for a completion: the application sleeps until the peer does
-/// something, so it writes no more for now. Any context.
+/// Flushes coalesced data, and data that waits for a completion, before the application sleeps: it
+/// writes nothing until the peer acts. Context: any.
 pub(crate) fn before_sleep(connection: &Arc<Connection>) {
-    let_go(connection, Conn::holds_back, Conn::flush);
+    flush_if(connection, Conn::holds_back, Conn::flush);
 }
 
-/// Lets go of what is gathered, as a rule: the application has looked for something to read, and does
-/// not sleep. It may write on, so what waits for a completion does so. Any context.
+/// Flushes coalesced data, as a rule, after a read that found nothing and does not sleep. The
+/// application may write on, so data that waits for a completion still waits. Context: any.
 pub(crate) fn after_look(connection: &Arc<Connection>) {
-    let_go(
+    flush_if(
         connection,
         |core| core.poll_gathered().is_some(),
         Conn::on_empty_read,
     );
 }
 
-/// Lets go of what TCP_CORK or MSG_MORE held back, and of what waits for more. If it is still
-/// `corked`, this is for what there is, not for what comes. Any context.
+/// Flushes data that TCP_CORK or MSG_MORE held back, and coalesced data. A socket that is still
+/// `corked` holds back later data. Context: any.
 pub(crate) fn push(connection: &Arc<Connection>, corked: bool) {
     let _ = connection.update(|data, _| {
         data.core.set_corked(corked);

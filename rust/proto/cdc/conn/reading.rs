@@ -109,8 +109,8 @@ impl Conn {
         self.close.stream_has_ended() || self.close.is_read_shut() || !self.close.is_alive()
     }
 
-    /// What poll finds; `socket` is the part that the core does not know. More bytes than the
-    /// element has room for cannot come, so that many are enough for any low-water mark.
+    /// What poll finds; `socket` is the part that the core does not know. A low-water mark beyond the
+    /// capacity of the element counts as that capacity.
     pub(crate) fn poll_state(&self, socket: &poll::Socket) -> poll::State {
         // A reset reaches TCP and the core one after the other.
         let failing = match self.close.error() {

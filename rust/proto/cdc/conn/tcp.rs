@@ -75,12 +75,11 @@ impl Conn {
         }
     }
 
-    /// Reports the error if the socket has it, and wakes of all sleepers are due then. It has the error
-    /// once the engine has reset TCP, or when TCP is closed (`tcp_closed`). Returns the error the first
-    /// time.
+    /// Reports the error if the socket has it, and returns it the first time. The engine then wakes
+    /// all sleepers. The socket has the error once the engine has reset TCP, or TCP is closed.
     ///
-    /// Until then, no call of the application sees the failure: a TCP socket fails and has the error at
-    /// the same moment.
+    /// Until the report, no call of the application sees the failure: a TCP socket fails and has the
+    /// error at the same moment.
     pub(crate) fn report_error(&mut self, tcp_closed: bool) -> Option<Error> {
         if self.tcp_done == Tcp::Reset || tcp_closed {
             self.close.report_error()
