@@ -154,6 +154,26 @@ u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr)
 	return mr->rkey;
 }
 
+u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr)
+{
+	return mr->iova;
+}
+
+void rdma_sock_helper_ib_mr_next_key(struct ib_mr *mr)
+{
+	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
+}
+
+/* The region begins at the offset of its first octet in the page. */
+int rdma_sock_helper_ib_map_mr_sg_offset(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
+					 unsigned int page_size)
+{
+	int mapped = ib_map_mr_sg(mr, sg, sg_nents, NULL, page_size);
+
+	mr->iova &= page_size - 1;
+	return mapped;
+}
+
 int rdma_sock_helper_ib_map_mr_sg_zbva(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
 				       unsigned int page_size)
 {

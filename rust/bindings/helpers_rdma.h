@@ -45,6 +45,10 @@ int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 int rdma_sock_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr,
 				  const struct ib_recv_wr **bad_wr);
 u32 rdma_sock_helper_ib_mr_rkey(struct ib_mr *mr);
+u64 rdma_sock_helper_ib_mr_iova(struct ib_mr *mr);
+void rdma_sock_helper_ib_mr_next_key(struct ib_mr *mr);
+int rdma_sock_helper_ib_map_mr_sg_offset(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
+					 unsigned int page_size);
 int rdma_sock_helper_ib_map_mr_sg_zbva(struct ib_mr *mr, struct scatterlist *sg, int sg_nents,
 				       unsigned int page_size);
 

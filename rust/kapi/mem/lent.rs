@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a program that devices read for our RDMA writes, without a copy.
+//! Memory of a program that devices use without a copy.
 //!
 //! C headers: [`include/linux/uio.h`](srctree/include/linux/uio.h),
 //! [`include/linux/mm.h`](srctree/include/linux/mm.h)
@@ -27,7 +27,10 @@ use core::{
     },
 };
 use kernel::{
-    iov::IovIterSource,
+    iov::{
+        IovIterDest,
+        IovIterSource, //
+    },
     page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
@@ -44,6 +47,35 @@ struct Piece {
     len: usize,
 }
 
+/// An iterator over memory, in either direction.
+trait RawIter {
+    /// The C object, which is valid.
+    fn raw(&mut self) -> *mut bindings::iov_iter;
+
+    /// Whether nothing is left.
+    fn is_used_up(&self) -> bool;
+}
+
+impl RawIter for IovIterSource<'_> {
+    fn raw(&mut self) -> *mut bindings::iov_iter {
+        self.as_raw()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl RawIter for IovIterDest<'_> {
+    fn raw(&mut self) -> *mut bindings::iov_iter {
+        self.as_raw()
+    }
+
+    fn is_used_up(&self) -> bool {
+        self.is_empty()
+    }
+}
+
 /// Pages that are held on to.
 ///
 /// # Invariants
@@ -52,6 +84,8 @@ struct Piece {
 struct Pages {
     pieces: KVec<Piece>,
     pinned: bool,
+    /// A device may have written them.
+    written: bool,
     len: usize,
 }
 
@@ -61,23 +95,23 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Takes up to `most` octets off the front of a message. There may be none, if its memory is of
+    /// Takes up to `most` octets off the front of an iterator. There may be none, if its memory is of
     /// another kind. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `EFAULT` if there is no memory at the first address, `ENOMEM`.
-    fn take(iter: &mut IovIterSource<'_>, most: usize, pieces: usize) -> Result<Self> {
+    fn take(iter: &mut impl RawIter, most: usize, pieces: usize, written: bool) -> Result<Self> {
         // SAFETY: The iterator is valid by its invariants.
-        let pinned = unsafe { bindings::rdma_sock_helper_extract_will_pin(iter.as_raw()) };
-        let pieces = pieces.min(MAX_PIECES);
+        let pinned = unsafe { bindings::rdma_sock_helper_extract_will_pin(iter.raw()) };
         // INVARIANT: There are no pages yet.
         let mut this = Self {
             pieces: KVec::with_capacity(pieces, GFP_KERNEL)?,
             pinned,
+            written,
             len: 0,
         };
-        while this.len < most && this.pieces.len() < pieces && !iter.is_empty() {
+        while this.len < most && this.pieces.len() < pieces && !iter.is_used_up() {
             match this.extend(iter, most - this.len, pieces - this.pieces.len()) {
                 Ok(0) => break,
                 Ok(_) => {}
@@ -90,14 +124,14 @@ impl Pages {
 
     /// Takes up to `most` octets more in up to `free` pieces, for which there is room; returns how
     /// much.
-    fn extend(&mut self, iter: &mut IovIterSource<'_>, most: usize, free: usize) -> Result<usize> {
+    fn extend(&mut self, iter: &mut impl RawIter, most: usize, free: usize) -> Result<usize> {
         let mut pages = [null_mut(); MAX_PIECES];
         let free = free.min(MAX_PIECES);
         let mut offset = 0;
         // SAFETY: The iterator is valid by its invariants, and `pages` has room for `free` pages.
         let got = unsafe {
             bindings::rdma_sock_helper_extract_pages(
-                iter.as_raw(),
+                iter.raw(),
                 pages.as_mut_ptr(),
                 most,
                 u32::try_from(free)?,
@@ -130,7 +164,7 @@ impl Pages {
         }
         if rest > 0 {
             // SAFETY: So much was taken off the iterator.
-            unsafe { bindings::rdma_sock_helper_iter_revert(iter.as_raw(), rest) };
+            unsafe { bindings::rdma_sock_helper_iter_revert(iter.raw(), rest) };
         }
         Ok(got - rest)
     }
@@ -141,13 +175,90 @@ impl Drop for Pages {
         for piece in &self.pieces {
             // SAFETY: By the type invariants.
             unsafe {
-                if self.pinned {
+                if self.pinned && self.written {
+                    let mut page = piece.page.as_ptr();
+                    bindings::unpin_user_pages_dirty_lock(&mut page, 1, true);
+                } else if self.pinned {
                     bindings::rdma_sock_helper_unpin_page(piece.page.as_ptr());
                 } else {
                     bindings::rdma_sock_helper_put_page(piece.page.as_ptr());
                 }
             }
         }
+    }
+}
+
+/// Pages of a program, mapped for a device, for a registration by
+/// [`Channel::register`](crate::kapi::rdma::channel::Channel::register).
+///
+/// Must be dropped where sleeping is allowed: pages that were written are marked dirty under a lock.
+pub(crate) struct UserPages {
+    // The order matters: unmapped, then given back.
+    mapping: PageMapping,
+    pages: Pages,
+}
+
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for SDP; used by KUnit tests")
+)]
+impl UserPages {
+    /// Takes up to `most` octets in up to `pieces` pages off the front of `iter`, for a device to read.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if there is no memory of a program, `ENODEV` if the device is being removed, `ENOMEM`.
+    pub(crate) fn for_reading(
+        dev: &Arc<Device>,
+        iter: &mut IovIterSource<'_>,
+        most: usize,
+        pieces: usize,
+    ) -> Result<Self> {
+        let mapping = PageMapping::to_device(dev, pieces)?;
+        Self::new(mapping, Pages::take(iter, most, pieces, false)?)
+    }
+
+    /// The same for a device to write.
+    pub(crate) fn for_writing(
+        dev: &Arc<Device>,
+        iter: &mut IovIterDest<'_>,
+        most: usize,
+        pieces: usize,
+    ) -> Result<Self> {
+        let mapping = PageMapping::from_device(dev, pieces)?;
+        Self::new(mapping, Pages::take(iter, most, pieces, true)?)
+    }
+
+    fn new(mut mapping: PageMapping, pages: Pages) -> Result<Self> {
+        if pages.len == 0 {
+            return Err(EFAULT);
+        }
+        for piece in &pages.pieces {
+            // SAFETY: The page stays until after the mapping is dropped.
+            unsafe { mapping.add(piece.page.as_ptr(), piece.offset, piece.len)? };
+        }
+        Ok(Self { mapping, pages })
+    }
+
+    /// Octets of the pages.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len
+    }
+
+    /// Whether the device may write them.
+    pub(in crate::kapi) fn is_for_writing(&self) -> bool {
+        self.pages.written
+    }
+
+    /// The mapping, of as many parts as there are pieces.
+    pub(in crate::kapi) fn mapping(&self) -> &PageMapping {
+        &self.mapping
+    }
+
+    /// The first page of each piece.
+    pub(in crate::kapi) fn raw_pages(&self) -> impl Iterator<Item = *mut bindings::page> + '_ {
+        self.pages.pieces.iter().map(|piece| piece.page.as_ptr())
     }
 }
 
@@ -174,7 +285,7 @@ impl Lent {
         pieces: usize,
         notice: Option<&Notice>,
     ) -> Option<Arc<Self>> {
-        let pages = Pages::take(msg.iter(), most, pieces).ok()?;
+        let pages = Pages::take(msg.iter(), most, pieces.min(MAX_PIECES), false).ok()?;
         let len = pages.len;
         let lent = match len >= least {
             true => Self::map(dev, pages, notice),

@@ -470,22 +470,40 @@ impl<T: ChannelOps> Channel<T> {
     ///
     /// `ETIMEDOUT` if the device did not do it in time; the channel has failed then.
     pub(crate) fn activate(&self, mr: &Mr) -> Result {
-        // SAFETY: `fast_reg` is pinned as a field of the channel, which is only made in an `Arc`.
-        let fast_reg = unsafe { Pin::new_unchecked(&self.fast_reg) };
-        fast_reg.register(
+        self.fast_reg().register(
             mr,
             |wr| {
-                let queue = self.send.lock();
-                let path = queue.path.as_ref().ok_or(ESHUTDOWN)?;
-                if !Arc::ptr_eq(path.qp.pd(), mr.pd()) {
-                    return Err(EINVAL);
-                }
                 // SAFETY: One request with a handler. `register` waits for it, with the region and
                 // what the request names.
-                unsafe { path.qp.post_send(wr) }.map_err(|(err, _)| err)
+                unsafe { self.post_alone(mr.pd(), wr) }
             },
             || self.fail(),
         )
+    }
+
+    /// The requests that are posted one at a time and waited for.
+    pub(super) fn fast_reg(&self) -> Pin<&FastReg> {
+        // SAFETY: The field is pinned with the channel, which is only made in an `Arc`.
+        unsafe { Pin::new_unchecked(&self.fast_reg) }
+    }
+
+    /// Posts one request that belongs to no slot, on a region of `pd`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Qp::post_send`].
+    pub(super) unsafe fn post_alone(
+        &self,
+        pd: &Arc<Pd>,
+        wr: *const bindings::ib_send_wr,
+    ) -> Result {
+        let queue = self.send.lock();
+        let path = queue.path.as_ref().ok_or(ESHUTDOWN)?;
+        if !Arc::ptr_eq(path.qp.pd(), pd) {
+            return Err(EINVAL);
+        }
+        // SAFETY: By this function's contract.
+        unsafe { path.qp.post_send(wr) }.map_err(|(err, _)| err)
     }
 
     /// Takes a slot for sending and leaves `keep` slots to others. If there is none for this caller,

@@ -188,13 +188,14 @@ impl Drop for Mapping {
     }
 }
 
-/// Parts of pages mapped for a device that reads them. Dropped in any context.
+/// Parts of pages mapped for a device that reads them, or writes them. Dropped in any context.
 ///
 /// # Invariants
 ///
-/// Each of `parts` is an address and a size, mapped for the leased device to be read.
+/// Each of `parts` is an address and a size, mapped for the leased device in the direction `dir`.
 pub(in crate::kapi) struct PageMapping {
     lease: Lease,
+    dir: bindings::dma_data_direction,
     parts: KVec<(u64, u32)>,
 }
 
@@ -205,9 +206,19 @@ impl PageMapping {
     ///
     /// `ENODEV` if the device is being removed.
     pub(in crate::kapi) fn to_device(dev: &Arc<Device>, parts: usize) -> Result<Self> {
+        Self::new(dev, parts, bindings::dma_data_direction::DMA_TO_DEVICE)
+    }
+
+    /// As [`Self::to_device`], for a device that writes.
+    pub(in crate::kapi) fn from_device(dev: &Arc<Device>, parts: usize) -> Result<Self> {
+        Self::new(dev, parts, bindings::dma_data_direction::DMA_FROM_DEVICE)
+    }
+
+    fn new(dev: &Arc<Device>, parts: usize, dir: bindings::dma_data_direction) -> Result<Self> {
         // INVARIANT: Nothing is mapped.
         Ok(Self {
             lease: dev.lease()?,
+            dir,
             parts: KVec::with_capacity(parts, GFP_KERNEL)?,
         })
     }
@@ -225,8 +236,7 @@ impl PageMapping {
     ) -> Result {
         let size = u32::try_from(len)?;
         self.parts.reserve(1, GFP_KERNEL)?;
-        let dir = bindings::dma_data_direction::DMA_TO_DEVICE;
-        let dev = self.lease.as_raw();
+        let (dev, dir) = (self.lease.as_raw(), self.dir);
         // SAFETY: The driver is there, and the page by this function's contract.
         let addr =
             unsafe { bindings::rdma_sock_helper_ib_dma_map_page(dev, page, offset, len, dir) };
@@ -240,6 +250,11 @@ impl PageMapping {
     /// The device.
     pub(in crate::kapi) fn device(&self) -> &Arc<Device> {
         self.lease.device()
+    }
+
+    /// The parts: address for the device and size.
+    pub(in crate::kapi) fn parts(&self) -> &[(u64, u32)] {
+        &self.parts
     }
 
     /// Calls `f` with the address for the device and the size of each piece of the `len` octets at
@@ -286,7 +301,7 @@ impl Drop for PageMapping {
                     self.lease.as_raw(),
                     addr,
                     size as usize,
-                    bindings::dma_data_direction::DMA_TO_DEVICE,
+                    self.dir,
                 )
             };
         }

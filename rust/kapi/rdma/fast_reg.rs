@@ -19,7 +19,8 @@ use kernel::{
             Atomic,
             Relaxed, //
         },
-        Mutex, //
+        Mutex,
+        MutexGuard, //
     },
     time::msecs_to_jiffies,
     types::Opaque, //
@@ -67,18 +68,18 @@ impl FastReg {
     }
 
     /// Registers `mr`, unless it is. `post` posts one request; if it returned success, the request is
-    /// completed some time, at the latest after `give_up`. Sleeps.
+    /// completed some time, at the latest after `give_up`. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// That of `post`; `EIO` if the registration failed; `ETIMEDOUT` after `give_up`.
+    /// As of [`Self::run`].
     pub(super) fn register(
         self: Pin<&Self>,
         mr: &Mr,
         post: impl FnOnce(*const bindings::ib_send_wr) -> Result,
         give_up: impl FnOnce(),
     ) -> Result {
-        let _busy = self.busy.lock();
+        let busy = self.busy.lock();
         if mr.is_active() {
             return Ok(());
         }
@@ -89,11 +90,41 @@ impl FastReg {
             ..Default::default()
         };
         wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
-        wr.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
-        wr.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(self.cqe.get());
-        // SAFETY: By the type invariants no request can complete it now: we hold `busy`.
+        self.run_locked(&busy, &raw mut wr.wr, post, give_up)?;
+        mr.set_active();
+        Ok(())
+    }
+
+    /// Posts the request `wr` and waits for its end. `post` and `give_up` as in [`Self::register`].
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// That of `post`; `EIO` if the request failed; `ETIMEDOUT` after `give_up`.
+    pub(super) fn run(
+        self: Pin<&Self>,
+        wr: *mut bindings::ib_send_wr,
+        post: impl FnOnce(*const bindings::ib_send_wr) -> Result,
+        give_up: impl FnOnce(),
+    ) -> Result {
+        self.run_locked(&self.busy.lock(), wr, post, give_up)
+    }
+
+    fn run_locked(
+        self: Pin<&Self>,
+        _busy: &MutexGuard<'_, ()>,
+        wr: *mut bindings::ib_send_wr,
+        post: impl FnOnce(*const bindings::ib_send_wr) -> Result,
+        give_up: impl FnOnce(),
+    ) -> Result {
+        // SAFETY: Our callers pass a request of their own.
+        unsafe {
+            (*wr).send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
+            (*wr).__bindgen_anon_1.wr_cqe = ManuallyDrop::new(self.cqe.get());
+        }
+        // SAFETY: By the type invariants no request can complete it now: `busy` is locked.
         unsafe { bindings::init_completion(self.done.get()) };
-        post(&wr.wr)?;
+        post(wr)?;
 
         // SAFETY: Initialised above.
         let in_time = unsafe {
@@ -106,10 +137,7 @@ impl FastReg {
             unsafe { bindings::wait_for_completion(self.done.get()) };
         }
         match WcStatus::check(self.status.load(Relaxed)) {
-            Ok(()) => {
-                mr.set_active();
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(_) if !in_time => Err(ETIMEDOUT),
             Err(_) => Err(EIO),
         }
@@ -119,17 +147,17 @@ impl FastReg {
     ///
     /// # Safety
     ///
-    /// Called by the core for the completion of a request of [`Self::register`].
+    /// Called by the core for the completion of a request of [`Self::run_locked`].
     unsafe extern "C" fn done_raw(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // SAFETY: The completion is valid, and its `ib_cqe` is the field of a `FastReg`, because only
-        // `new` installs this function. That exists while somebody waits in `register`.
+        // `new` installs this function. That exists while a caller waits in `run_locked`.
         let this = unsafe {
             let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
             &*container_of!(Opaque::cast_from(cqe).cast_mut(), Self, cqe)
         };
         // SAFETY: The completion is valid.
         this.status.store(unsafe { (*wc).status }, Relaxed);
-        // SAFETY: Initialised by `register`. The waiter may go on from here.
+        // SAFETY: Initialised by `run_locked`. The waiter may go on from here.
         unsafe { bindings::complete(this.done.get()) };
     }
 }

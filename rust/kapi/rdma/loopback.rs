@@ -10,6 +10,7 @@ mod invalidation;
 mod kept;
 mod reads;
 mod regions;
+mod user_regions;
 
 use super::{
     channel::{

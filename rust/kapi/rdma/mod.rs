@@ -10,6 +10,7 @@
 //! | `ib_cq`         | `cq::Cq`                    | last `Arc`, held by its queue pair              |
 //! | `ib_qp`         | `qp::Qp`                    | [`channel::Channel::shutdown`]                  |
 //! | `ib_mr`         | [`mr::Mr`]                  | its `Drop`; holds its memory and its `Pd`       |
+//! | `ib_mr` (pages) | `user_region::FastMr`       | its `Drop`; holds its `Pd`                      |
 //! | DMA mapping     | `dma::Mapping`              | its `Drop`; holds a lease                       |
 //!
 //! Everything that needs the driver holds a lease of the device, and the removal of a device waits
@@ -37,4 +38,9 @@ mod qp;
 pub(crate) mod read;
 mod recv;
 mod slot;
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for SDP; used by KUnit tests")
+)]
+pub(crate) mod user_region;
 pub(crate) mod wc;
