@@ -22,6 +22,8 @@ mod kapi {
     )]
     pub(crate) mod base;
 
+    pub(crate) mod compat;
+
     /// Network namespaces and addresses. The other files of the folder are about TCP sockets that a
     /// program has opened.
     #[expect(dead_code, reason = "the device that uses it does not exist yet")]

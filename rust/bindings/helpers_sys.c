@@ -23,6 +23,27 @@ int rdma_sock_helper_spin_trylock_bh(spinlock_t *lock)
 	return spin_trylock_bh(lock);
 }
 
+/* For kernels whose Rust crate has no SpinLockIrq. */
+unsigned long rdma_sock_helper_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+void rdma_sock_helper_spin_unlock_irqrestore(spinlock_t *lock,
+					     unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
+}
+
+bool rdma_sock_helper_spin_trylock_irqsave(spinlock_t *lock,
+					   unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
 void rdma_sock_helper_assert_spin_locked(spinlock_t *lock)
 {
 	lockdep_assert_held(lock);

@@ -14,6 +14,11 @@ void rdma_sock_helper_spin_lock_bh(spinlock_t *lock);
 void rdma_sock_helper_spin_unlock_bh(spinlock_t *lock);
 int rdma_sock_helper_spin_trylock_bh(spinlock_t *lock);
 void rdma_sock_helper_assert_spin_locked(spinlock_t *lock);
+unsigned long rdma_sock_helper_spin_lock_irqsave(spinlock_t *lock);
+void rdma_sock_helper_spin_unlock_irqrestore(spinlock_t *lock,
+					     unsigned long flags);
+bool rdma_sock_helper_spin_trylock_irqsave(spinlock_t *lock,
+					   unsigned long *flags);
 
 /* linux/workqueue.h */
 struct workqueue_struct *rdma_sock_helper_alloc_workqueue(const char *name);

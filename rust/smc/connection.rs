@@ -40,6 +40,10 @@ use crate::{
                 Run, //
             },
         },
+        compat::errno::{
+            ECONNABORTED,
+            ECONNRESET, //
+        },
         net::{
             events::{
                 TcpEvents,

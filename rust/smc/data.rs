@@ -32,6 +32,7 @@ use super::{
 };
 use crate::{
     kapi::{
+        compat::errno::ENOTCONN,
         mem::{
             region::PeerMemory,
             sendbuf::SendBuffer, //

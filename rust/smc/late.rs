@@ -16,7 +16,10 @@
 
 use super::connection::Connection;
 use crate::{
-    kapi::net::socket::Socket,
+    kapi::{
+        compat::errno::ECONNRESET,
+        net::socket::Socket, //
+    },
     proto::{
         clc::{
             Assembler,

@@ -16,6 +16,11 @@ use super::{
 use crate::{
     kapi::{
         base::time::jiffies_from_ns,
+        compat::errno::{
+            ECONNABORTED,
+            ECONNRESET,
+            ENOBUFS, //
+        },
         net::socket::Shell, //
     },
     proto::{

@@ -33,6 +33,7 @@ use crate::{
             time::jiffies_from_ns,
             work::Run, //
         },
+        compat::errno::ECONNABORTED,
         net::sock::TcpState, //
     },
     proto::{

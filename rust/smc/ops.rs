@@ -21,6 +21,14 @@ use crate::{
             is_exiting,
             random_u32, //
         },
+        compat::errno::{
+            EALREADY,
+            ECONNRESET,
+            EINPROGRESS,
+            ENOPROTOOPT,
+            ENOTCONN,
+            EOPNOTSUPP, //
+        },
         net::{
             msg::{
                 AcceptArg,

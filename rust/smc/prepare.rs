@@ -36,7 +36,10 @@ use super::{
     },
 };
 use crate::{
-    kapi::net::netdev::Egress,
+    kapi::{
+        compat::errno::ECONNABORTED,
+        net::netdev::Egress, //
+    },
     proto::{
         base::time::Instant,
         buffer_sizing::WantedSize,

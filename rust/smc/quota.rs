@@ -16,11 +16,14 @@ use super::{
     sysctl::Settings, //
 };
 use crate::{
-    kapi::mem::{
-        cgroup::MemCgroup,
-        region::PeerMemory,
-        sendbuf::SendBuffer,
-        OnFree, //
+    kapi::{
+        compat::errno::ENOBUFS,
+        mem::{
+            cgroup::MemCgroup,
+            region::PeerMemory,
+            sendbuf::SendBuffer,
+            OnFree, //
+        },
     },
     proto::quota::{
         part_of_cgroup,

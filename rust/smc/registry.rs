@@ -17,14 +17,17 @@ use super::{
     },
     member::Member, //
 };
-use crate::proto::{
-    base::time::Instant,
-    clc::{
-        Endpoint,
-        Terms, //
+use crate::{
+    kapi::compat::errno::ENOBUFS,
+    proto::{
+        base::time::Instant,
+        clc::{
+            Endpoint,
+            Terms, //
+        },
+        llc::Role,
+        quota::Forming, //
     },
-    llc::Role,
-    quota::Forming, //
 };
 use kernel::{
     prelude::*,

@@ -5,6 +5,7 @@
 //! C header: [`include/linux/hrtimer.h`](srctree/include/linux/hrtimer.h)
 
 use super::sync::is_part_of;
+use crate::kapi::compat::enums::HRTIMER_NORESTART;
 use core::{
     marker::PhantomData,
     ptr::null_mut,
@@ -120,6 +121,6 @@ impl<T: Ring> Alarm<T> {
         // May be the last reference. After `HRTIMER_NORESTART` the timer code does not touch the
         // timer.
         drop(owner);
-        bindings::hrtimer_restart::HRTIMER_NORESTART
+        HRTIMER_NORESTART
     }
 }

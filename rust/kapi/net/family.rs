@@ -21,7 +21,14 @@ use super::{
     },
     socket::Socket,
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::{
+        EAFNOSUPPORT,
+        EPROTONOSUPPORT,
+        ESOCKTNOSUPPORT, //
+    },
+};
 use core::{
     marker::PhantomData,
     ptr,

@@ -8,7 +8,10 @@ use super::{
     sock::SockGuard,
     socket::Socket, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::EOPNOTSUPP, //
+};
 use core::{
     marker::PhantomData,
     slice, //

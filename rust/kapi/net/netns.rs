@@ -114,7 +114,7 @@ impl Net {
 ///
 /// `ops` is registered.
 pub(crate) struct NetRegistration<T: NetOps> {
-    ops: KBox<Opaque<kb::pernet_operations>>,
+    ops: KBox<Opaque<bindings::pernet_operations>>,
     _ops: PhantomData<T>,
 }
 
@@ -126,12 +126,12 @@ unsafe impl<T: NetOps> Sync for NetRegistration<T> {}
 impl<T: NetOps> NetRegistration<T> {
     /// Registers the operations and runs `init` for the namespaces that exist. Context: may sleep.
     pub(crate) fn new() -> Result<Self> {
-        let ops = KBox::new(Opaque::<kb::pernet_operations>::zeroed(), GFP_KERNEL)?;
+        let ops = KBox::new(Opaque::<bindings::pernet_operations>::zeroed(), GFP_KERNEL)?;
         // SAFETY: The operations are ours, and do not move or go before they are unregistered.
         unsafe {
             (*ops.get()).init = Some(Self::init);
             (*ops.get()).exit = Some(Self::exit);
-            to_result(kb::register_pernet_subsys(ops.get()))?;
+            to_result(bindings::register_pernet_subsys(ops.get()))?;
         }
         // INVARIANT: Just registered.
         Ok(Self {
@@ -160,6 +160,6 @@ impl<T: NetOps> NetRegistration<T> {
 impl<T: NetOps> Drop for NetRegistration<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe { kb::unregister_pernet_subsys(self.ops.get()) }
+        unsafe { bindings::unregister_pernet_subsys(self.ops.get()) }
     }
 }

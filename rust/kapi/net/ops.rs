@@ -30,7 +30,10 @@ use super::{
         SOL_TCP, //
     },
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::EOPNOTSUPP, //
+};
 use core::marker::PhantomData;
 use kernel::{
     bindings as kb,

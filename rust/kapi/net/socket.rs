@@ -21,7 +21,10 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::base::module::ModuleRef, //
+    kapi::{
+        base::module::ModuleRef,
+        compat::errno::EOPNOTSUPP, //
+    },
 };
 use core::{
     marker::PhantomData,

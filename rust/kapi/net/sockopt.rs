@@ -5,7 +5,10 @@
 //! C header: [`include/linux/sockptr.h`](srctree/include/linux/sockptr.h)
 
 use super::socket::Socket;
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::EOPNOTSUPP, //
+};
 use kernel::{
     bindings as kb,
     error::to_result,

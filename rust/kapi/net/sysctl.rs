@@ -5,6 +5,7 @@
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
 use super::netns::Net;
+use crate::bindings;
 use core::{
     mem::size_of,
     ptr::{
@@ -88,10 +89,10 @@ impl<K: Knobs> Table<K> {
         // table is dropped; the names and limits are static. The handler reads and writes whole
         // values, and does not write the limits.
         let header = unsafe {
-            kb::register_net_sysctl_sz(
+            bindings::rdma_sock_helper_register_net_sysctl(
                 net.as_raw(),
                 K::PATH.as_char_ptr(),
-                entries.as_ptr(),
+                entries.as_mut_ptr(),
                 entries.len(),
             )
         };
@@ -107,6 +108,6 @@ impl<K: Knobs> Table<K> {
 impl<K: Knobs> Drop for Table<K> {
     fn drop(&mut self) {
         // SAFETY: Registered by the type invariants. Waits for users.
-        unsafe { kb::unregister_net_sysctl_table(self.header.as_ptr()) }
+        unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) }
     }
 }

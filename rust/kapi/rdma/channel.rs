@@ -46,11 +46,17 @@ use super::{
     },
     wc::WcStatus, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::{
+        errno::ESHUTDOWN,
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
+};
 use core::cell::UnsafeCell;
 use kernel::{
     new_mutex,
-    new_spinlock_irq,
     prelude::*,
     sync::{
         atomic::{
@@ -60,8 +66,7 @@ use kernel::{
         rcu,
         Arc,
         Mutex,
-        SetOnce,
-        SpinLockIrq, //
+        SetOnce, //
     },
     types::ScopeGuard, //
 };

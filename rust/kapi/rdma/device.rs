@@ -6,14 +6,19 @@
 //! [`include/rdma/ib_cache.h`](srctree/include/rdma/ib_cache.h)
 
 use super::port::Mtus;
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
+};
 use core::ptr::NonNull;
 use kernel::{
     error::{
         from_err_ptr,
         to_result, //
     },
-    new_spinlock_irq,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -24,8 +29,7 @@ use kernel::{
             Relaxed, //
         },
         rcu,
-        Arc,
-        SpinLockIrq, //
+        Arc, //
     },
     time::msecs_to_jiffies,
     types::Opaque, //

@@ -8,7 +8,14 @@ use super::device::{
     Device,
     Lease, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::enums::{
+        DMA_BIDIRECTIONAL,
+        DMA_FROM_DEVICE,
+        DMA_TO_DEVICE, //
+    },
+};
 use kernel::{
     error::to_result,
     prelude::*,
@@ -40,14 +47,7 @@ impl Mapping {
         len: usize,
     ) -> Result<Self> {
         // SAFETY: By this function's contract.
-        unsafe {
-            Self::new(
-                dev,
-                memory,
-                len,
-                bindings::dma_data_direction::DMA_TO_DEVICE,
-            )
-        }
+        unsafe { Self::new(dev, memory, len, DMA_TO_DEVICE) }
     }
 
     /// Maps memory that the device writes, and the CPU only reads. Any context.
@@ -61,14 +61,7 @@ impl Mapping {
         len: usize,
     ) -> Result<Self> {
         // SAFETY: By this function's contract.
-        unsafe {
-            Self::new(
-                dev,
-                memory,
-                len,
-                bindings::dma_data_direction::DMA_FROM_DEVICE,
-            )
-        }
+        unsafe { Self::new(dev, memory, len, DMA_FROM_DEVICE) }
     }
 
     /// Maps memory that the device and the CPU write. Any context.
@@ -82,14 +75,7 @@ impl Mapping {
         len: usize,
     ) -> Result<Self> {
         // SAFETY: By this function's contract.
-        unsafe {
-            Self::new(
-                dev,
-                memory,
-                len,
-                bindings::dma_data_direction::DMA_BIDIRECTIONAL,
-            )
-        }
+        unsafe { Self::new(dev, memory, len, DMA_BIDIRECTIONAL) }
     }
 
     /// # Safety

@@ -41,17 +41,23 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::mem::{
-        region::PeerMemory,
-        sendbuf::{
-            SendBuffer,
-            SendMapping, //
+    kapi::{
+        compat::{
+            errno::ESHUTDOWN,
+            new_spinlock_irq,
+            SpinLockIrq, //
+        },
+        mem::{
+            region::PeerMemory,
+            sendbuf::{
+                SendBuffer,
+                SendMapping, //
+            },
         },
     },
 };
 use kernel::{
     new_condvar,
-    new_spinlock_irq,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -62,8 +68,7 @@ use kernel::{
         Arc,
         CondVar,
         CondVarTimeoutResult,
-        SetOnce,
-        SpinLockIrq, //
+        SetOnce, //
     },
     time::msecs_to_jiffies, //
 };

@@ -25,7 +25,10 @@ use super::{
     qp::Qp,
     wc::WcStatus, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::ESHUTDOWN, //
+};
 use core::{
     cell::UnsafeCell,
     mem::ManuallyDrop,

@@ -31,9 +31,12 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::mem::{
-        lent::Lent,
-        sendbuf::SendMapping, //
+    kapi::{
+        compat::errno::ESHUTDOWN,
+        mem::{
+            lent::Lent,
+            sendbuf::SendMapping, //
+        },
     },
 };
 use core::{

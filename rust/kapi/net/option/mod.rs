@@ -19,7 +19,10 @@ use super::{
     sock::Sock,
     socket::Socket, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::EOPNOTSUPP, //
+};
 use core::{
     marker::PhantomData,
     ptr,

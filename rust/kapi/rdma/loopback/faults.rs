@@ -8,7 +8,10 @@ use super::{
     with_loop,
     Probe, //
 };
-use crate::kapi::rdma::pd::Pd;
+use crate::kapi::{
+    compat::errno::ESHUTDOWN,
+    rdma::pd::Pd, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //

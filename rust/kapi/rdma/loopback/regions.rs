@@ -6,20 +6,18 @@ use super::{
     unless_skipped,
     with_loop, //
 };
-use crate::{
-    bindings,
-    kapi::{
-        mem::{
-            region::PeerMemory,
-            sendbuf::SendBuffer, //
+use crate::kapi::{
+    compat::enums::DMA_BIDIRECTIONAL,
+    mem::{
+        region::PeerMemory,
+        sendbuf::SendBuffer, //
+    },
+    rdma::{
+        channel::{
+            Source,
+            Write, //
         },
-        rdma::{
-            channel::{
-                Source,
-                Write, //
-            },
-            mr::Mr, //
-        },
+        mr::Mr, //
     },
 };
 use kernel::{
@@ -90,7 +88,7 @@ mod tests {
         let direction = unless_skipped!(with_loop(|_, pd, _, _| {
             Mr::new(pd, PeerMemory::new(2, PAGE_SIZE)?)?.direction(1)
         }));
-        assert_eq!(direction, bindings::dma_data_direction::DMA_BIDIRECTIONAL);
+        assert_eq!(direction, DMA_BIDIRECTIONAL);
         Ok(())
     }
 }

@@ -14,7 +14,10 @@ use super::{
     SendSlot,
     Slot, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::ESHUTDOWN, //
+};
 use kernel::prelude::*;
 
 impl<T: ChannelOps> SendSlot<T> {

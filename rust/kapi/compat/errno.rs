@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Error codes of sockets, which the kernel crate does not name in all versions.
+
+#[cfg(kernel_has = "socket_errno")]
+pub(crate) use kernel::error::code::{
+    EAFNOSUPPORT,
+    EALREADY,
+    ECONNABORTED,
+    ECONNRESET,
+    EINPROGRESS,
+    ENOBUFS,
+    ENOPROTOOPT,
+    ENOTCONN,
+    EOPNOTSUPP,
+    EPROTONOSUPPORT,
+    ESHUTDOWN,
+    ESOCKTNOSUPPORT, //
+};
+
+#[cfg(not(kernel_has = "socket_errno"))]
+mod own {
+    use core::num::NonZeroI32;
+    use kernel::{
+        bindings,
+        error::Error, //
+    };
+
+    /// Makes an error of a positive error code of C.
+    ///
+    /// The kernel crate offers no constant function for this.
+    const fn error(errno: u32) -> Error {
+        assert!(errno != 0 && errno <= bindings::MAX_ERRNO);
+        #[allow(
+            clippy::as_conversions,
+            clippy::cast_possible_wrap,
+            clippy::arithmetic_side_effects,
+            reason = "at most MAX_ERRNO, and evaluated at build time"
+        )]
+        let Some(negative) = NonZeroI32::new(-(errno as i32)) else {
+            panic!()
+        };
+        // SAFETY: The only field of `Error` is a `NonZeroI32`, and both types have the same size, or
+        // this does not compile. The value is a negated error code, as the invariant of `Error` asks.
+        unsafe { core::mem::transmute::<NonZeroI32, Error>(negative) }
+    }
+
+    macro_rules! errors {
+        ($($name:ident $doc:literal)*) => {
+            $(
+                #[doc = $doc]
+                pub(crate) const $name: Error = error(bindings::$name);
+            )*
+        };
+    }
+
+    errors! {
+        EAFNOSUPPORT "Address family not supported by protocol."
+        EALREADY "Operation already in progress."
+        ECONNABORTED "Software caused connection abort."
+        ECONNRESET "Connection reset by peer."
+        EINPROGRESS "Operation now in progress."
+        ENOBUFS "No buffer space available."
+        ENOPROTOOPT "Protocol not available."
+        ENOTCONN "Transport endpoint is not connected."
+        EOPNOTSUPP "Operation not supported on transport endpoint."
+        EPROTONOSUPPORT "Protocol not supported."
+        ESHUTDOWN "Cannot send after transport endpoint shutdown."
+        ESOCKTNOSUPPORT "Socket type not supported."
+    }
+}
+
+#[cfg(not(kernel_has = "socket_errno"))]
+pub(crate) use self::own::*;
