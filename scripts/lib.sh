@@ -7,16 +7,46 @@
 
 RS_TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 RS_CACHE=${RDMA_SOCK_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/rdma-sock}
-RS_SUITE=trixie
+
+# The Debian suite of the toolchain root, which all but kernels of other suites are built in, and the
+# other suites whose kernels are built for, each in a root of its own.
+RS_BASE=trixie
+RS_SUITES="forky sid experimental"
 
 mkdir -p "$RS_CACHE/lock" "$RS_CACHE/log" "$RS_CACHE/stamp"
 RS_CACHE=$(cd "$RS_CACHE" && pwd -P)
 
-# The file that says "you are inside the toolchain root" (written by scripts/root).
+# The file that says "you are inside a toolchain root", and of which suite (written by scripts/root).
 RS_ROOT_MARK=/etc/rdma-sock-root
 
+# The suite of the root that this is in, or of the one to enter.
+RS_SUITE=$(cat "$RS_ROOT_MARK" 2>/dev/null || true)
+RS_SUITE=${RS_SUITE:-$RS_BASE}
+
+# rs_inside_root [SUITE]: true inside a toolchain root, of that suite if one is given.
 rs_inside_root() {
-	[ -e "$RS_ROOT_MARK" ]
+	[ -e "$RS_ROOT_MARK" ] && [ "${1:-$RS_SUITE}" = "$RS_SUITE" ]
+}
+
+# rs_suite KIND: the suite that a kernel is from: stock-SUITE names one, all others are of the base.
+rs_suite() {
+	case $1 in
+	stock-*) printf '%s\n' "${1#stock-}" ;;
+	*) printf '%s\n' "$RS_BASE" ;;
+	esac
+}
+
+# rs_is_stock KIND: true for stock, and for stock-SUITE of a known suite.
+rs_is_stock() {
+	[ "$1" = stock ] && return 0
+	case $1 in
+	stock-*) ;;
+	*) return 1 ;;
+	esac
+	case " $RS_SUITES " in
+	*" ${1#stock-} "*) return 0 ;;
+	esac
+	return 1
 }
 
 say() {

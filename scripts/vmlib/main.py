@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import signal
@@ -21,9 +22,21 @@ import run
 import uml
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-KINDS = {"lab": uml, "debug": uml, "stock": qemu}
-TIMEOUT = {"lab": 300, "stock": 900}
+KIND = re.compile(r"(?P<kind>lab|debug|stock(?:-[a-z]+)?)(?P<pair>2?)")
+TIMEOUT = {uml: 300, qemu: 900}
 MODULES = ("ours", "csmc", "none")
+
+
+def kind(word):
+    """A kernel of scripts/kernel, maybe with the 2 of pairs."""
+    if not KIND.fullmatch(word):
+        raise argparse.ArgumentTypeError("give lab, debug, stock or stock-SUITE, with a 2 for two")
+    return word
+
+
+def backend_of(args):
+    """What runs guests of this kind."""
+    return qemu if args.kind.startswith("stock") else uml
 
 
 def parse(argv):
@@ -36,9 +49,10 @@ def parse(argv):
         epilog="In a guest: /src is the checkout (read-only), /out is writable and stays, net0 is the "
         "network card (192.168.77.1 and .2, fd77::1 and ::2), $GUEST is a or b, and `guest-sync NAME` "
         "waits for the other guest.")
-    p.add_argument("kind", choices=[k + n for k in KINDS for n in ("", "2")],
+    p.add_argument("kind", type=kind,
                    help="lab: User Mode Linux; debug: the same with lockdep and the like; stock: "
-                   "Debian's kernel in QEMU; with a 2: two of them")
+                   "Debian's kernel in QEMU; stock-SUITE: the one of that Debian suite; with a 2: two "
+                   "of them")
     p.add_argument("--a", metavar="CMD", help="the command of guest a (pairs)")
     p.add_argument("--b", metavar="CMD", help="the command of guest b (pairs)")
     p.add_argument("--module", choices=MODULES, default="ours",
@@ -67,8 +81,8 @@ def parse(argv):
     split = argv.index("--") if "--" in argv else len(argv)
     args = p.parse_args(argv[:split])
     words = argv[split + 1:]
-    args.pair = args.kind.endswith("2")
-    args.kind = args.kind.rstrip("2")
+    args.kind, number = KIND.fullmatch(args.kind).group("kind", "pair")
+    args.pair = bool(number)
     if args.pair:
         if words or args.a is None or args.b is None:
             p.error("two guests need --a CMD and --b CMD, and nothing after --")
@@ -78,8 +92,7 @@ def parse(argv):
             p.error("one guest needs its command after --")
         args.commands = {"a": words[0] if len(words) == 1 else shlex.join(words)}
     args.modules = {"a": args.module_a or args.module, "b": args.module_b or args.module}
-    args.timeout = (args.timeout or TIMEOUT[args.kind.replace("debug", "lab")]) * (
-        4 if args.kind == "debug" else 1)
+    args.timeout = (args.timeout or TIMEOUT[backend_of(args)]) * (4 if args.kind == "debug" else 1)
     return args
 
 
@@ -134,7 +147,7 @@ def variables(args, letter, backend):
 def main():
     """Boots, waits, judges."""
     args = parse(sys.argv[1:])
-    backend = KINDS[args.kind]
+    backend = backend_of(args)
     if "ours" in [args.modules[x] for x in args.commands] and not args.no_build:
         script("module", args.kind)
     boot = backend.prepare(args, script)

@@ -2,6 +2,8 @@
 
 """Tests of the parts of scripts/vm and scripts/ktap that judge: a judge that errs hides failures."""
 
+import contextlib
+import io
 import pathlib
 import tempfile
 import unittest
@@ -9,6 +11,7 @@ import unittest
 import kernel_log
 import ktap
 import layers
+import main
 import soak
 
 
@@ -217,6 +220,31 @@ def end(**values):
                   wrong_at=soak.ALL_RIGHT, saw_end=1, shut=1, pid=1)
     fields.update(values)
     return soak.Record(**fields)
+
+
+class Kinds(unittest.TestCase):
+    """The kernels that scripts/vm takes."""
+
+    @staticmethod
+    def parsed(word, *more):
+        """The command line with this kernel."""
+        return main.parse([word, *(more or ("--", "true"))])
+
+    def test_pair_is_not_part_of_the_kind(self):
+        self.assertEqual((self.parsed("lab").kind, self.parsed("lab").pair), ("lab", False))
+        pair = self.parsed("stock-forky2", "--a", "true", "--b", "true")
+        self.assertEqual((pair.kind, pair.pair), ("stock-forky", True))
+
+    def test_kernels_of_suites_run_in_qemu(self):
+        for word, backend in (("stock", main.qemu), ("stock-sid", main.qemu), ("debug", main.uml)):
+            self.assertIs(main.backend_of(self.parsed(word)), backend)
+        self.assertEqual(self.parsed("stock-sid").timeout, self.parsed("stock").timeout)
+        self.assertEqual(self.parsed("debug").timeout, 4 * self.parsed("lab").timeout)
+
+    def test_other_words_are_refused(self):
+        for word in ("", "2", "lab3", "lab-sid", "stock-", "stock-7", "stocks"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                self.parsed(word)
 
 
 class Soak(unittest.TestCase):

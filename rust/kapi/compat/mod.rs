@@ -18,7 +18,7 @@ pub(crate) mod enums;
 pub(crate) mod errno;
 mod spin_lock_irq;
 
-pub(super) use self::spin_lock_irq::{
+pub(crate) use self::spin_lock_irq::{
     new_spinlock_irq,
     SpinLockIrq, //
 };

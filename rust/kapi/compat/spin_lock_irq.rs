@@ -5,7 +5,7 @@
 //! C header: [`include/linux/spinlock.h`](srctree/include/linux/spinlock.h)
 
 #[cfg(kernel_has = "spin_lock_irq")]
-pub(in crate::kapi) use kernel::{
+pub(crate) use kernel::{
     new_spinlock_irq,
     sync::SpinLockIrq, //
 };
@@ -25,7 +25,7 @@ mod own {
     ///
     /// Guards must be dropped in the opposite order of their creation, because each restores the
     /// state of interrupts that it found.
-    pub(in crate::kapi) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
+    pub(crate) type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
 
     /// Creates a [`SpinLockIrq`] initialiser with a lock class of its own.
     macro_rules! new_spinlock_irq {
@@ -37,10 +37,10 @@ mod own {
             )
         };
     }
-    pub(in crate::kapi) use new_spinlock_irq;
+    pub(crate) use new_spinlock_irq;
 
     /// The lock operations of [`SpinLockIrq`].
-    pub(in crate::kapi) struct SpinLockIrqBackend;
+    pub(crate) struct SpinLockIrqBackend;
 
     // SAFETY: The underlying `spinlock_t` ensures mutual exclusion; `relock` is the default, which
     // takes the lock in the same way.
@@ -90,7 +90,7 @@ mod own {
 }
 
 #[cfg(not(kernel_has = "spin_lock_irq"))]
-pub(in crate::kapi) use self::own::{
+pub(crate) use self::own::{
     new_spinlock_irq,
     SpinLockIrq, //
 };
