@@ -68,6 +68,10 @@ SEED ?=
 soak: ## random connections under random faults: MINUTES=60 KIND=lab|debug SEED=...
 	@MINUTES='$(MINUTES)' KIND='$(KIND)' SEED='$(SEED)' scripts/soak
 
+.PHONY: matrix
+matrix: ## the stock tests on the kernel of each Debian suite: prints the table of README
+	@scripts/matrix
+
 .PHONY: bench
 bench: ## compare with C net/smc, TCP, raw verbs, local sockets: QUICK=1 for 15 minutes; build/bench.json
 	@QUICK='$(QUICK)' scripts/bench run

@@ -12,6 +12,7 @@ import kernel_log
 import ktap
 import layers
 import main
+import matrix
 import soak
 
 
@@ -245,6 +246,44 @@ class Kinds(unittest.TestCase):
         for word in ("", "2", "lab3", "lab-sid", "stock-", "stock-7", "stocks"):
             with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
                 self.parsed(word)
+
+
+class Matrix(unittest.TestCase):
+    """The table of kernels."""
+
+    GOOD = "stock\t7.3.4\t1.85.1\t0.71.1\tpassed\t5 passed, 0 failed, 0 skipped\n"
+    OTHER = "stock-sid\t7.2.13\t1.97.1\t0.72.1\tpassed\t5 passed, 0 failed, 0 skipped\n"
+    UNFIT = "stock-forky\t-\t1.97.1\t0.72.1\tunfit\tno CONFIG_RUST\n"
+
+    def test_columns_are_in_line_and_suites_have_their_names(self):
+        lines = matrix.table(matrix.read(self.GOOD + self.UNFIT)).splitlines()
+        self.assertEqual(len({len(line) for line in lines}), 1)
+        self.assertEqual([line.split()[1] for line in lines[2:]], ["trixie-backports", "forky"])
+        self.assertIn("not tested: no CONFIG_RUST", lines[3])
+
+    def test_two_versions_have_to_pass(self):
+        self.assertEqual(matrix.complaint(matrix.read(self.GOOD + self.OTHER + self.UNFIT)), "")
+        same = self.GOOD + self.GOOD.replace("stock", "stock-sid")
+        for text in (self.GOOD, self.GOOD + self.UNFIT, same):
+            self.assertIn("are needed", matrix.complaint(matrix.read(text)))
+
+    def test_suite_that_failed_fails_the_run(self):
+        bad = self.OTHER.replace("sid", "experimental").replace("\tpassed", "\tfailed")
+        rows = matrix.read(self.GOOD + self.OTHER + bad)
+        self.assertEqual(matrix.complaint(rows), "failed: experimental")
+        self.assertIn("FAILED: 5 passed", matrix.table(rows))
+
+    def test_unknown_result_is_refused(self):
+        with self.assertRaises(ValueError):
+            matrix.read(self.GOOD.replace("\tpassed", "\tfine"))
+
+    def test_only_the_text_between_the_marks_is_replaced(self):
+        page = f"a\n{matrix.BEGIN}\n\nold\n{matrix.END}\nb\n"
+        new = matrix.replaced(page, "| x |\n")
+        self.assertEqual(new, f"a\n{matrix.BEGIN}\n\n| x |\n\n{matrix.END}\nb\n")
+        self.assertEqual(matrix.replaced(new, "| x |\n"), new)
+        with self.assertRaises(ValueError):
+            matrix.replaced("nothing here\n", "| x |\n")
 
 
 class Soak(unittest.TestCase):
