@@ -192,12 +192,12 @@ impl PageMapping {
     ///
     /// `ENODEV` if the device is being removed.
     pub(in crate::kapi) fn to_device(dev: &Arc<Device>, parts: usize) -> Result<Self> {
-        Self::new(dev, parts, bindings::dma_data_direction::DMA_TO_DEVICE)
+        Self::new(dev, parts, DMA_TO_DEVICE)
     }
 
     /// As [`Self::to_device`], for a device that writes.
     pub(in crate::kapi) fn from_device(dev: &Arc<Device>, parts: usize) -> Result<Self> {
-        Self::new(dev, parts, bindings::dma_data_direction::DMA_FROM_DEVICE)
+        Self::new(dev, parts, DMA_FROM_DEVICE)
     }
 
     fn new(dev: &Arc<Device>, parts: usize, dir: bindings::dma_data_direction) -> Result<Self> {

@@ -138,7 +138,9 @@ mod tests {
                 let mr = region(pd, channel)?;
                 post_message(channel, 1, mr.rkey())?;
                 probe.wait(|seen| seen.broken.len() == 1)?;
-                Ok(probe.seen.lock().received)
+                // The lock must not be held when the region is dropped.
+                let received = probe.seen.lock().received;
+                Ok(received)
             },
         );
         assert_eq!(unless_skipped!(result), 0);
