@@ -21,7 +21,7 @@ use crate::proto::{
     wire::{LinkNum, Psn, Qpn},
 };
 
-/// Ports that have no link yet, of which the server is to be told.
+/// Ports without a link, which the client must announce to the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notice {
     ports: [Option<Port>; MAX_GIDS],
@@ -128,8 +128,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.layout.is_v2() {
             self.learn_pairs(carrier, slot, octets);
         }
-        // LLF-12 to LLF-14. A port of this side may be used once more where that makes the first
-        // asymmetric link, or where the link makes two symmetric ones out of asymmetric ones.
+        // LLF-12 to LLF-14. A port of this side may carry another link if that makes the first
+        // asymmetric link, or if the link makes two symmetric ones out of asymmetric ones.
         let links = self.active_links();
         let local = self.link(carrier).map(|link| link.local);
         let new_there = local.is_some_and(|local| !links.has_peer(self.ends(&local, &wanted.link)));

@@ -78,7 +78,7 @@ pub(crate) enum Cause {
     PeerDeleted(DeleteReason),
     /// This side ended it.
     Ended(DeleteReason),
-    /// More was to be done than the engine took away; a fault of this implementation.
+    /// The queue of actions was full; a fault of this implementation.
     Overflow,
 }
 
@@ -187,12 +187,12 @@ pub(crate) enum Action {
         /// The link.
         slot: Slot,
     },
-    /// An added link never will be proven; its end is to be freed.
+    /// An added link will never be proven: free its end.
     DropLink {
         /// The link.
         slot: Slot,
     },
-    /// No connection may use the link any more; at least one other is active (FOV-04, LLF-49). Its
+    /// No connection may use the link; at least one other is active (FOV-04, LLF-49). Its
     /// end stays until `LinkDown`.
     MoveConnections {
         /// The link.
@@ -213,7 +213,7 @@ pub(crate) enum Action {
     RkeyRejected(RmbId),
     /// The peer has forgotten the buffer, it may be freed (LLF-67).
     RkeyDeleted(RmbId),
-    /// The link is gone on both sides, as far as can be known: its end is to be freed (LLF-43).
+    /// The link is gone on both sides, as far as can be known: free its end (LLF-43).
     LinkDown {
         /// The link.
         slot: Slot,

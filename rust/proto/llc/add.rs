@@ -253,7 +253,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         let deadline = now.saturating_add(self.timers.first_contact);
         self.set_adding(slot, slot, deadline);
-        // The client may have got a further port, so that one of the own ports is used once more.
+        // The client may have got a further port, so that an own port may carry another link.
         let only_new = !matches!(self.kind(), Shape::Single | Shape::AsymmetricPeer);
         self.act(Action::OfferLink { slot, only_new });
     }
@@ -546,8 +546,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.finish(Action::FirstContactFailed(Fail::Abort(cause.reason())));
     }
 
-    /// A peer that gives no answer on a link is not to be reached by it. Linux has reasons not to
-    /// answer, so that it is asked whether it is there.
+    /// A peer that gives no answer on a link cannot be reached by it. Linux has reasons not to
+    /// answer, so a TEST LINK decides.
     pub(super) fn suspect(&mut self, now: Instant, slot: Slot, cause: Cause) {
         if self.is_lenient() {
             self.test_link(now, slot, [0x55; 16]);

@@ -48,7 +48,7 @@ pub(crate) struct AddLinkCont {
     pub(crate) reply: bool,
     /// Number of the new link (LLC-305).
     pub(crate) number: LinkNum,
-    /// How many buffers the sender has yet to tell of, with those in here (LLC-306).
+    /// Number of buffers that the sender has yet to announce, with those in here (LLC-306).
     pub(crate) left: u8,
     /// The first two of them; zero where `left` is smaller (LLC-308, LLC-309).
     pub(crate) pairs: [Pair; 2],

@@ -33,7 +33,7 @@ pub(crate) fn least_used(links: impl Iterator<Item = (Slot, i32)>) -> Option<Slo
 pub(crate) struct Share(i32);
 
 impl Share {
-    /// Of so many connections and links that connections may use.
+    /// The share for a number of connections and of links that connections may use.
     pub(crate) fn new(connections: usize, links: usize) -> Self {
         let share = connections.checked_div(links).unwrap_or(0);
         Self(i32::try_from(share).unwrap_or(i32::MAX))

@@ -110,7 +110,7 @@ pub(crate) struct ConfirmRkey {
     pub(crate) negative: bool,
     /// In a negative reply: try again when the link group has settled (LLF-65).
     pub(crate) retry: bool,
-    /// How many other links the exchange tells of; those that do not fit in here follow in
+    /// Number of other links in the exchange; those that do not fit in here follow in
     /// CONFIRM RKEY CONTINUATION (LLC-605, AMB-12).
     pub(crate) count: u8,
     /// The buffer on the link that carries the message (LLC-606, LLC-607).

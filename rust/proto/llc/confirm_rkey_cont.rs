@@ -28,7 +28,7 @@ pub(crate) struct ConfirmRkeyCont {
     pub(crate) reply: bool,
     /// In a reply: the buffer was not taken in.
     pub(crate) negative: bool,
-    /// How many links have yet to be told of, with those in here (LLC-805).
+    /// Number of links that are yet to come, with those in here (LLC-805).
     pub(crate) left: u8,
     /// The buffer on the first three of them (LLC-806 to LLC-808).
     pub(crate) others: [Other; 3],

@@ -147,8 +147,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// Whether this is the CONFIRM LINK once more that a client is answering, or has answered, and
-    /// whose server did not want to wait for the reply.
+    /// Whether this repeats the CONFIRM LINK that a client is answering, or has answered: the server
+    /// did not wait for the reply.
     fn is_repeated(&self, slot: Slot, message: &ConfirmLink) -> bool {
         let answered = matches!(self.phase, Phase::AwaitRts { .. } | Phase::AwaitAdd { .. });
         answered
@@ -199,7 +199,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// This side's CONFIRM LINK, or its reply to one, has arrived: it cannot decline any more.
+    /// This side's CONFIRM LINK, or its reply to one, has arrived: it can no longer decline.
     pub(super) fn on_confirm_link_sent(&mut self) {
         match &mut self.phase {
             Phase::Confirming { delivered, .. } | Phase::AwaitAdd { delivered, .. } => {
@@ -446,7 +446,7 @@ mod tests {
         assert_eq!(group.poll_action(), Some(OFFER));
     }
 
-    /// Nobody need wait for the end of the time who has given up repeating.
+    /// A server that has given up repeating does not wait for the rest of the time.
     #[test]
     fn late_timer_is_the_end_and_no_repetition() {
         let mut places = [Entry::EMPTY; 2];
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(fail, Some(Fail::Abort(Reason::TimeoutConfirmLink)));
     }
 
-    /// The same once more does no harm to a client; another one is the end.
+    /// A repeated message does no harm to a client; a different one is the end.
     #[test]
     fn repeated_confirm_link_is_passed_over() {
         let good = confirm_link(Role::Server);

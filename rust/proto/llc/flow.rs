@@ -4,7 +4,7 @@
 //! RFC 7609, section 3.5.5.3.
 //!
 //! One exchange that changes the configuration runs at a time in a link group (COL-01). Each side
-//! learns of the other's only by messages, so requests cross, and this table says who yields.
+//! learns of the other's only by messages, so requests cross, and this table says which side yields.
 
 use super::action::Role;
 

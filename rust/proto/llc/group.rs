@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The LLC side of a link group: its links, its timers, and who gets which message, RFC 7609,
+//! The LLC side of a link group: its links, its timers, and the dispatch of messages, RFC 7609,
 //! sections 3.3 and C.7.
 //!
 //! The engine feeds in what happened (`handle_*`) and what it wants (the other methods), after each
@@ -42,7 +42,7 @@ const DELAYED: usize = 2;
 pub(crate) struct Timers {
     /// For each answer of the peer in first contact (TMR-02).
     pub(crate) first_contact: Duration,
-    /// After this time without a reply a server sends CONFIRM LINK once more: a client whose own
+    /// After this time without a reply a server repeats CONFIRM LINK: a client whose own
     /// engine was not ready yet may have dropped it. Less than half of [`Self::first_contact`].
     pub(crate) repeat_confirm: Duration,
     /// For the server's CONFIRM LINK after SMC Confirm. Longer than the server waits, so that a
@@ -128,7 +128,7 @@ pub(crate) struct Group<S> {
     pub(super) want_add: bool,
     /// Server: where a client of SMC-Rv2 has asked for a link and waits for a word.
     pub(super) asked: Option<Slot>,
-    /// Client: the ports that the server is to be told of.
+    /// Client: the ports to announce to the server.
     pub(super) notice: Option<Notice>,
     /// When another link is tried again (TMR-30).
     pub(super) retry_at: Option<Instant>,
@@ -143,7 +143,7 @@ pub(crate) struct Group<S> {
     /// How many idle links were tested.
     pub(super) tests: u64,
     actions: ArrayQueue<Action, ACTIONS>,
-    /// The long message that is to be sent.
+    /// The long message that waits for the engine.
     long: Option<Message>,
     /// The action behind which there is none.
     last: Option<Action>,
@@ -299,7 +299,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.advance(now);
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         if self.is_over() {
@@ -386,7 +386,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.link(slot)?.peer_uid
     }
 
-    /// Whether the end of the whole group is under way: no connection may join any more (LLF-44,
+    /// Whether the end of the whole group is under way: no other connection may join (LLF-44,
     /// LLF-45).
     pub(crate) const fn is_ending(&self) -> bool {
         matches!(self.phase, Phase::Ending { .. })
@@ -539,8 +539,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.act(Action::SendLong { slot, kind });
     }
 
-    /// Writes the message of [`Action::SendLong`] and gives its length. `None` if it is not wanted
-    /// any more, or there is no room: it is at most [`LONG_BYTES`](super::LONG_BYTES) long.
+    /// Writes the message of [`Action::SendLong`] and gives its length. `None` if the group has
+    /// withdrawn it, or there is no room: it is at most [`LONG_BYTES`](super::LONG_BYTES) long.
     pub(crate) fn write_long(&mut self, buf: &mut [u8]) -> Option<usize> {
         let message = self.long.take()?;
         message.emit_long(self.layout, self.direct, self.own_pairs(), buf)

@@ -4,7 +4,8 @@
 //! 3.5.1.6.3, 3.5.5.2.3 and A.3.3.
 //!
 //! The server sends requests of two keys each, the client answers each with two of its own. It
-//! goes on until both have told all of theirs, with empty messages of the one that is done first.
+//! goes on until both have announced all of theirs, with empty messages of the side that is done
+//! first.
 
 use core::ops::DerefMut;
 
@@ -47,8 +48,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         })
     }
 
-    /// Enters where a buffer of the peer lies on a new link. One that is not known is of no use to
-    /// anybody.
+    /// Enters where a buffer of the peer lies on a new link. A buffer that is not known has no use.
     pub(super) fn learn_pair(&mut self, carrier: Slot, slot: Slot, pair: &Pair) {
         if let Some(id) = self.rtokens.find(carrier, pair.reference) {
             self.rtokens.set(id, slot, pair.token);

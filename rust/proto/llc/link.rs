@@ -233,7 +233,7 @@ impl Link {
         matches!(self.state, State::Pending)
     }
 
-    /// Whether it is on its way out.
+    /// Whether the group is ending the link.
     pub(super) const fn is_leaving(&self) -> bool {
         matches!(self.state, State::Leaving { .. })
     }
@@ -258,7 +258,7 @@ impl Link {
         }
     }
 
-    /// When an idle link is to be tested, unless `idle` is zero (KAL-02).
+    /// When to test an idle link, unless `idle` is zero (KAL-02).
     pub(super) fn idle_deadline(&self, idle: Duration) -> Option<Instant> {
         let wanted = self.is_active() && self.test.is_none() && idle > Duration::ZERO;
         wanted.then(|| self.last_seen.saturating_add(idle))

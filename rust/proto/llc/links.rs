@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of single links: who notices, who decides, and where the connections go, RFC 7609,
+//! The end of single links: which side notices, which decides, and where connections go, RFC 7609,
 //! sections 2.3, 3.5.5.1.3 and 3.5.5.1.4.
 //!
 //! Only the server deletes links (LLF-40). A side on which one fails stops to use it at once and
@@ -51,7 +51,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.advance(now);
     }
 
-    /// A link is not usable any more. Before first contact is over that ends it all, unless it is
+    /// A link has become unusable. Before first contact is over that ends it all, unless it is
     /// the second link.
     pub(super) fn fail(&mut self, now: Instant, slot: Slot, cause: Cause) {
         let Some(state) = self.link(slot).map(|link| link.state) else {
@@ -99,7 +99,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// A link is not to be used any more.
+    /// A link must not be used from now on.
     pub(super) fn leave(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         for (place, link) in gone.iter_mut().zip(self.links.iter_mut().flatten()) {
             if let State::Leaving { stage, .. } = &mut link.state {
                 match *stage {
-                    // TMR-22, TMR-25: it is said once more on another link.
+                    // TMR-22, TMR-25: the message is repeated on another link.
                     Leave::Asked { carrier, .. } if carrier == slot => *stage = Leave::Queued,
                     Leave::Replied { carrier, .. } if carrier == slot => *place = Some(link.slot),
                     _ => {}
@@ -148,8 +148,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// Has the engine move the connections of links on their way out, as soon as there is a link
-    /// they can go to.
+    /// Has the engine move the connections of ending links, as soon as there is a link that they can
+    /// go to.
     pub(super) fn move_connections(&mut self, now: Instant) {
         if self.active_slot().is_none() || !self.is_ready() {
             return;
@@ -381,7 +381,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// A link that is on its way out goes on to another stage.
+    /// An ending link goes on to another stage.
     fn set_leave(&mut self, slot: Slot, next: Leave) {
         if let Some(State::Leaving { stage, .. }) = self.link_mut(slot).map(|link| &mut link.state)
         {
@@ -389,7 +389,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// The timer of a link on its way out.
+    /// The timer of an ending link.
     pub(super) fn on_leave_timeout(&mut self, now: Instant, slot: Slot) {
         let Some(link) = self.link(slot) else {
             return;

@@ -224,7 +224,7 @@ mod tests {
         ended(&mut group, Cause::NoReply(Kind::TestLink));
     }
 
-    /// KAL-03: a peer whose data arrives is there, however late it answers; but not for ever.
+    /// KAL-03: a peer whose data arrives is there, however late it answers; the patience has a limit.
     #[test]
     fn a_busy_peer_gets_more_time() {
         for answers in [false, true] {

@@ -150,7 +150,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// Any error means that the link is to be treated as down (LLC-07, ERR-40, ERR-41).
+    /// After any error the link counts as down (LLC-07, ERR-40, ERR-41).
     pub(crate) fn parse(octets: &[u8], layout: Layout) -> Result<Self, ParseError> {
         let opcode = *octets.first().ok_or(ParseError::Length)?;
         if opcode & CLASS_MASK == CLASS_OPTIONAL {
@@ -356,7 +356,7 @@ mod properties {
         /// Whatever is received, reading it does not panic, and what was read means the same when
         /// it is sent on.
         #[test]
-        fn what_is_read_can_be_sent(
+        fn parsed_message_can_be_emitted(
             opcode in 0..10_u8,
             mut octets in proptest::collection::vec(any::<u8>(), 0..50),
             layout in 0..4_usize,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The buffers of this side: where each lies on every link, and what the peer has been told of it,
+//! The buffers of this side: where each lies on every link, and what the peer knows of it,
 //! RFC 7609, section 3.5.5.2.
 //!
-//! A buffer is announced on all links there are, and every later link is told of all buffers
+//! A buffer is announced on all links, and every later link gets the keys of all buffers
 //! (RMB-20). Announcements and new links cross, so that the table notes for each buffer on which
 //! links the peer knows it; whatever is missing is announced behind the exchange.
 
@@ -25,7 +25,7 @@ pub(crate) struct Busy;
 pub(super) enum Stand {
     /// The place is not used.
     Unused,
-    /// The peer is to be told.
+    /// The announcement waits for its turn.
     New,
     /// The peer knows it.
     Confirmed,
@@ -42,7 +42,7 @@ pub(super) struct Mark {
     stand: Stand,
     /// The links on which the peer has been told where it lies.
     told: u8,
-    /// It is among those that the running ADD LINK tells of.
+    /// It is among those that the running ADD LINK announces.
     listed: bool,
     /// How often the peer has refused.
     tries: u8,
@@ -197,7 +197,7 @@ impl<S: DerefMut<Target = [Entry]>> Own<S> {
         }
     }
 
-    /// The earliest buffer the peer has to be told of: it is new, or withdrawn, or not known on
+    /// The earliest buffer with a pending announcement: it is new, or withdrawn, or not known on
     /// all of the links `active` on which it lies.
     pub(super) fn next_work(&self, active: u8) -> Option<Place> {
         self.used()
@@ -232,7 +232,7 @@ impl<S: DerefMut<Target = [Entry]>> Own<S> {
         first
     }
 
-    /// The peer has refused once more. Gives how often it did.
+    /// The peer has refused again. Returns the number of refusals.
     pub(super) fn count_refusal(&mut self, place: Place) -> u8 {
         self.get_mut(place).map_or(0, |entry| {
             entry.mark.tries = entry.mark.tries.saturating_add(1);
@@ -247,7 +247,7 @@ impl<S: DerefMut<Target = [Entry]>> Own<S> {
         })
     }
 
-    /// Chooses what ADD LINK tells of: the buffers that the peer knows on the link `carrier`.
+    /// Chooses the buffers for ADD LINK: those that the peer knows on the link `carrier`.
     /// Gives their number.
     pub(super) fn list(&mut self, carrier: Slot, slot: Slot) -> u8 {
         let mut count = 0_u8;
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(own.next_work(A.bit()), None);
     }
 
-    /// LLF-31, LLF-32: a new link is told of what can be named on the old one.
+    /// LLF-31, LLF-32: a new link gets the keys that can be named on the old one.
     #[test]
     fn list_holds_what_the_peer_knows() {
         let mut places = [Entry::EMPTY; 3];

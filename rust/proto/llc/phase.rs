@@ -21,7 +21,7 @@ pub(super) enum Phase {
         deadline: Instant,
         /// Whether it is known to have arrived.
         delivered: bool,
-        /// When it is sent once more; `None` if it was.
+        /// When to repeat it; `None` if it was repeated.
         repeat_at: Option<Instant>,
     },
     /// The attempt for a second link is under way (RDV-06).

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Announcing and withdrawing buffers of this side: CONFIRM RKEY with its continuations, and DELETE
-//! RKEY, RFC 7609, section 3.5.5.2. What is to be announced stands in [`own`](super::own).
+//! RKEY, RFC 7609, section 3.5.5.2. The pending announcements stand in [`own`](super::own).
 
 use core::ops::DerefMut;
 
@@ -112,7 +112,7 @@ impl Exchange {
         self.count.saturating_sub(self.told)
     }
 
-    /// Takes the next links to tell of into the places of a message.
+    /// Takes the next links into the places of a message.
     fn take(&mut self, places: &mut [Other]) {
         let rest = self.others.iter().skip(usize::from(self.told));
         for (place, other) in places.iter_mut().zip(rest) {
@@ -371,7 +371,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
     }
 
-    /// Tells of the next links (LLF-62).
+    /// Announces the buffer on the next links (LLF-62).
     fn continue_announcement(&mut self, now: Instant, slot: Slot) {
         let mut message = ConfirmRkeyCont {
             reply: false,
@@ -517,7 +517,7 @@ mod tests {
         assert_eq!(group.poll_action(), None);
     }
 
-    /// A buffer that is not wanted any more while it is announced is withdrawn behind that.
+    /// A buffer withdrawn during its announcement is deleted after it.
     #[test]
     fn announced_buffer_can_be_withdrawn() {
         for refused in [false, true] {
@@ -554,7 +554,7 @@ mod tests {
         assert_eq!(group.poll_action(), None);
     }
 
-    /// LLF-64, LLF-65, DEP-6: repeated as long as the peer says so, but not for ever.
+    /// LLF-64, LLF-65, DEP-6: repeated while the peer asks for it, a limited number of times.
     #[test]
     fn refused_buffer_is_announced_again() {
         let mut places = [Entry::EMPTY; 2];

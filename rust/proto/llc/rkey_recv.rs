@@ -18,7 +18,7 @@ use super::{
 };
 use crate::proto::{base::time::Instant, wire::RToken};
 
-/// An announcement of the peer that is to be continued.
+/// An announcement of the peer that awaits its continuation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Continued {
     /// The buffer.
@@ -81,7 +81,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Enters where a buffer of the peer lies on further links.
     fn learn_others(&mut self, id: PeerRmbId, others: &[Other]) {
         for other in others {
-            // A link that is not known is on its way out, or not yet in.
+            // A link that is not known is ending, or not yet in.
             if let Some(slot) = self.slot_of(other.number) {
                 self.rtokens.set(id, slot, other.token);
             }

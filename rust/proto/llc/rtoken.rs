@@ -17,7 +17,7 @@ use crate::proto::wire::{RKey, RToken};
 /// Most buffers a peer has in one link group (RMB-03).
 pub(crate) const MAX_RMBS: usize = 255;
 
-/// One of the peer's buffers. It means nothing any more when the buffer is gone, even if another
+/// One of the peer's buffers. It means nothing once the buffer is gone, even if another
 /// one has its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PeerRmbId {

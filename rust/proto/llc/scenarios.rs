@@ -121,7 +121,7 @@ fn asymmetric_link_until_the_missing_device_comes() {
 
 // TST-015, TST-016, LLC-306, LLF-30..34, LLF-36, TMR-30.
 #[test]
-fn continuations_tell_of_all_buffers() {
+fn continuations_announce_all_buffers() {
     // Buffers of server and client; the numbers in requests and replies.
     let cases: [([usize; 2], &[u8], &[u8]); 4] = [
         ([1, 5], &[1, 0, 0], &[5, 3, 1]),
@@ -170,7 +170,7 @@ fn no_more_links_than_agreed() {
             assert_eq!(side.active(), links);
         }
         if links < 4 {
-            // At the limit neither side asks any more.
+            // At the limit neither side asks again.
             let before = pair.seen.len();
             pair.input(CLIENT, |group, now| {
                 group.request_link(now, &[port(CLIENT, 3)])
@@ -365,7 +365,7 @@ fn server_gets_no_confirmation_of_a_later_link() {
 // TMR-15, TMR-16, TMR-19, TMR-21, TST-123.
 #[test]
 fn silence_in_the_middle_of_adding_a_link() {
-    // Who falls silent with what, and on which side it shows.
+    // The messages that get no answer, and the side that notices.
     let cases: [(Filter, usize, Kind); 4] = [
         (
             |from, kind, _| (from, kind) == (CLIENT, ADD),
@@ -482,7 +482,7 @@ fn silence_about_the_keys_in_first_contact_is_the_end() {
         pair.deaf = deaf;
         pair.start();
         pair.pass(30);
-        // Behind the point of no return there is no Decline any more.
+        // Behind the point of no return there is no Decline.
         let aborted =
             |action: &Action| matches!(action, Action::FirstContactFailed(Fail::Abort(_)));
         assert!(pair.sides[side].did(aborted), "{:?}", pair.sides[side].done);

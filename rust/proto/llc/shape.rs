@@ -86,7 +86,7 @@ impl Ends {
     }
 }
 
-/// What is to be done about links that share ports.
+/// The action for links that share ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing.
@@ -186,7 +186,7 @@ impl Links {
         })
     }
 
-    /// What is to be done about them.
+    /// The action for them.
     pub(super) fn verdict(&self) -> Verdict {
         let parallel = |(one, other): (Ends, Ends)| one == other;
         if self.pairs().any(parallel) {

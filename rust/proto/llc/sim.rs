@@ -354,7 +354,7 @@ impl World {
             self.peers[side].group.is_ready() && self.peers[side].device.at(Slot::FIRST).is_none();
         if let Some(deadline) = self.peers[side].group.poll_timeout() {
             if timer {
-                // Else the engine's timer would run for ever.
+                // Else the engine's timer would never stop.
                 assert!(deadline > now, "timer does not move");
             }
             let due = core::cmp::max(deadline, now);
@@ -378,7 +378,7 @@ impl World {
         let receiver = self.peers[side].device.by_qpn(qpn);
         let to = receiver
             .filter(|end| !end.dead && end.peer == Some(from) && end.stand >= Stand::Receives);
-        // A device that has lost its link does not send any more.
+        // A device that has lost its link sends nothing.
         let to = to.map(|end| end.slot).filter(|_| !sender_gone);
         let back = self.random.span(self.latency);
         let known = to.is_some() && sender.is_some_and(|(_, deaf)| !deaf);
@@ -416,7 +416,7 @@ impl World {
     ) {
         self.peers[side].asked = Some((slot, peer, only_new));
         let slow = self.random.percent(2);
-        // The peer does not wait for so long in first contact, or if it is strict.
+        // In first contact the peer waits for less, and so does a strict one.
         self.disturbed |= slow && (self.layout == Layout::Rfc || !self.peers[side].was_ready);
         let reach = if slow {
             Duration::from_secs(8)

@@ -51,7 +51,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.send(carrier, &Message::DeleteLink(request), Kind::DeleteGroup);
     }
 
-    /// A link has failed while the group ends: if it carried the message, that is sent once more
+    /// A link has failed while the group ends: if it carried the message, the message is repeated
     /// (TMR-23).
     pub(super) fn resend_end(&mut self, now: Instant) {
         let Phase::Ending {
@@ -118,7 +118,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             }),
             // LLF-45.
             (Role::Server, None) => self.end_group(now, message.reason, message.orderly, cause),
-            // The own DELETE LINK is on its way already.
+            // The own DELETE LINK is in flight already.
             (Role::Server, Some(_)) => {}
         }
     }

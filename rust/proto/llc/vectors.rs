@@ -191,7 +191,7 @@ mod tests {
 
     /// DEP-1.
     #[test]
-    fn confirm_link_tells_of_eye_catchers() {
+    fn confirm_link_announces_eye_catchers() {
         let mut octets = VEC_07;
         for (flags, expected) in [(0, false), (1, true), (2, true), (3, true), (0x83, true)] {
             octets[3] = flags;
@@ -467,7 +467,7 @@ mod tests {
                 _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
             }
         }
-        // Not even the length of an optional message is anyone's business.
+        // Not even the length of an optional message is checked.
         assert_eq!(
             Message::parse(&[0x80], Layout::Rfc),
             Ok(Message::Optional(0x80))
@@ -553,7 +553,7 @@ mod tests {
             ));
             // It shows nothing of the order of octets.
             assert_eq!(layout.shown_by(&refusal), layout);
-            // Nobody else may do so.
+            // No other message may do so.
             for (at, value) in [(0, 0x21), (3, 0x80)] {
                 let mut other = refusal;
                 if let Some(octet) = other.get_mut(at) {

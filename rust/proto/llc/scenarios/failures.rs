@@ -120,8 +120,8 @@ fn client_ignores_commands_on_a_link_it_gave_up() {
     }
 }
 
-/// A second link is being added by a server that has told of its keys, of which the client has heard
-/// nothing: its first continuation. The server has so many buffers besides its first.
+/// A server that adds a second link has announced its keys, and the client has not got the first
+/// continuation. The server has `rmbs` buffers besides its first.
 fn unheard_continuation(rmbs: usize) -> (Pair, Seen) {
     let mut pair = Pair::ready([1, 1], [2, 2]);
     for _ in 0..rmbs {
@@ -131,7 +131,7 @@ fn unheard_continuation(rmbs: usize) -> (Pair, Seen) {
     pair.deaf = |from, kind, _| from == SERVER && kind == CONT;
     pair.add_port(SERVER);
     let asked = pair.seen.iter().rfind(|seen| seen.kind == CONT);
-    let asked = *asked.expect("the server tells of its keys");
+    let asked = *asked.expect("the server announces its keys");
     (pair, asked)
 }
 
@@ -199,7 +199,7 @@ fn link_without_a_key_has_failed() {
             let mut pair = Pair::ready([2, 2], [2, 2]);
             pair.lose_first_ports();
             if late {
-                // The announcement cannot be older than the link any more.
+                // The announcement cannot be older than the link.
                 pair.now = pair.now.saturating_add(Duration::from_secs(3));
             }
             let slot = second(&pair, side);
@@ -266,7 +266,7 @@ fn a_buffer_is_the_same_on_every_link() {
     }
 }
 
-// LLF-27: nobody waits for an answer to the client's notice.
+// LLF-27: neither side waits for an answer to the client's notice.
 #[test]
 fn silence_about_a_notice_is_no_error() {
     let mut pair = Pair::ready([1, 1], [2, 2]);
@@ -307,7 +307,7 @@ fn announcement_crosses_the_end_of_a_link() {
     pair.input(CLIENT, |group, now| {
         assert_eq!(group.confirm_rkey(now, RmbId(1), &tokens), Ok(()));
     });
-    // Both are on their way.
+    // Both are in flight.
     let crossing = [(SERVER, DELETE, false), (CLIENT, RKEY, false)];
     assert_eq!(pair.said(before), crossing);
     pair.pass(5);

@@ -113,7 +113,7 @@ impl Side {
 }
 
 impl Pair {
-    /// Two sides with so many ports and links, before first contact.
+    /// Two sides before first contact, with numbers of ports and links for each.
     pub(super) fn new(ports: [u8; 2], max_links: [u8; 2], layout: Layout) -> Self {
         let sides = [CLIENT, SERVER].map(|side| {
             let (here, there) = (port(side, 0), port(1 - side, 0));
@@ -264,7 +264,7 @@ impl Pair {
             }
             self.input(from, |group, now| group.handle_sent(now, slot, kind));
             steps += 1;
-            assert!(steps < 1_000, "they talk for ever: {:?}", self.seen.last());
+            assert!(steps < 1_000, "the exchange does not end: {:?}", self.seen.last());
         }
     }
 
@@ -308,7 +308,7 @@ impl Pair {
         panic!("the timers do not come to rest");
     }
 
-    /// The ports of the first link are of no use any more.
+    /// The ports of the first link become unusable.
     pub(super) fn lose_first_ports(&mut self) {
         for side in &mut self.sides {
             side.dead = Some(0);

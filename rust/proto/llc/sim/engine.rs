@@ -106,7 +106,7 @@ impl Peer {
         };
         let rows = || vec![Entry::EMPTY; RMBS];
         let mut group = Group::new(&config, rows(), rows());
-        // The buffer that CLC has told of.
+        // The buffer that CLC has announced.
         let first = token(side, 0, device.ends[0].qpn);
         assert_eq!(group.own_rmb(RmbId(0), Slot::FIRST, first), Ok(()));
         let theirs = token(1 - side, 0, device.ends[0].peer.unwrap_or(0));
@@ -161,7 +161,7 @@ impl Peer {
         }
     }
 
-    /// A buffer is not needed any more, whether it was announced or not.
+    /// Withdraws a buffer, whether it was announced or not.
     pub(super) fn withdraw(&mut self, now: Instant, random: &mut Random) {
         let known: Vec<_> = self.rmbs.keys().copied().filter(|rmb| *rmb != 0).collect();
         if let Some(rmb) = random.pick(&known) {

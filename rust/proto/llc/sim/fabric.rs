@@ -27,7 +27,7 @@ pub(super) struct End {
     pub(super) deaf: bool,
     /// The group has said that connections may use it.
     pub(super) up: bool,
-    /// The group has said that they may not any more.
+    /// The group has withdrawn the permission.
     pub(super) left: bool,
 }
 
