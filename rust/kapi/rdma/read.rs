@@ -13,9 +13,12 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::mem::{
-        block::Block,
-        cgroup::MemCgroup, //
+    kapi::{
+        compat::errno::EOPNOTSUPP,
+        mem::{
+            block::Block,
+            cgroup::MemCgroup, //
+        },
     },
 };
 use kernel::{

@@ -12,6 +12,7 @@ use super::{
 use crate::{
     bindings,
     kapi::{
+        compat::errno::ESHUTDOWN,
         mem::{
             cgroup::MemCgroup,
             region::PeerMemory, //

@@ -14,7 +14,10 @@ use super::{
     SendSlot,
     Slot, //
 };
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::ESHUTDOWN, //
+};
 use core::mem::ManuallyDrop;
 use kernel::{
     prelude::*,
