@@ -69,7 +69,7 @@ fn prepare(args: &RunArgs) -> Result<Command> {
     let library = match &args.preload {
         Some(file) => file
             .canonicalize()
-            .with_context(|| file.display().to_string())?,
+            .with_context(|| format!("cannot preload {}", file.display()))?,
         None => {
             find_library(&env::current_exe().context("cannot find the file of rdma-sock itself")?)?
         }
