@@ -264,7 +264,11 @@ impl Pair {
             }
             self.input(from, |group, now| group.handle_sent(now, slot, kind));
             steps += 1;
-            assert!(steps < 1_000, "the exchange does not end: {:?}", self.seen.last());
+            assert!(
+                steps < 1_000,
+                "the exchange does not end: {:?}",
+                self.seen.last()
+            );
         }
     }
 
