@@ -97,7 +97,10 @@ class Traffic:
     def receive(self):
         """Receives blocks until the peer stops."""
         while data := topology.receive(self.sock, SIZE):
-            equal(data == self.block(self.got), True, "block %d" % self.got)
+            want = self.block(self.got)
+            # A failure names the length and both ends of what came.
+            equal((len(data), data[:8], data[-8:]), (SIZE, want[:8], want[-8:]), "block %d" % self.got)
+            equal(data == want, True, "block %d" % self.got)
             self.got += 1
 
     def flows(self, what):
