@@ -318,7 +318,7 @@ impl<T: ChannelOps> Channel<T> {
         };
         for (index, slot) in (0..self.config.send_slots).zip(&self.send_slots) {
             let writes = self.writes.of_slot(index)?;
-            // SAFETY: The slots and the writes do not move, and nobody else uses them before the path is
+            // SAFETY: The slots and the writes do not move, and have no other user before the path is
             // there.
             unsafe { SendSlot::build(slot.get(), self, &path, writes, pd.lkey())? };
         }
@@ -332,7 +332,7 @@ impl<T: ChannelOps> Channel<T> {
         // dropped before: by `shutdown`, or by our caller.
         let mapping = unsafe { buffers.map_for_writing(&self.device)? };
         for slot in &self.recv_slots {
-            // SAFETY: The slots do not move, and nobody else uses them before they are posted.
+            // SAFETY: The slots do not move, and have no other user before they are posted.
             unsafe { RecvSlot::build(slot.get(), self, buffers, &mapping, pd.lkey())? };
         }
         Ok(mapping)

@@ -106,7 +106,7 @@ impl<T: ChannelOps> RecvSlot<T> {
     ///
     /// # Safety
     ///
-    /// `this` is valid, does not move, is used by nobody else and part of `channel`.
+    /// `this` is valid, does not move, has no other user and is part of `channel`.
     pub(super) unsafe fn build(
         this: *mut Self,
         channel: *const Channel<T>,

@@ -320,7 +320,7 @@ impl<T: ChannelOps> SendSlot<T> {
     ///
     /// # Safety
     ///
-    /// `this` is valid, does not move, is used by nobody else and part of `channel`. So are `writes`,
+    /// `this` is valid, does not move, has no other user and is part of `channel`. So are `writes`,
     /// which belong to no other slot.
     pub(super) unsafe fn build(
         this: *mut Self,

@@ -3,34 +3,18 @@
 //! What a reader finds behind the last data: the end of the stream only if all data has come.
 
 use super::{
-    Config,
+    testing::{
+        connection,
+        T0, //
+    },
     Conn,
     Error,
     Msg,
     Receive,
-    Timers,
     Violation, //
 };
-use crate::proto::{
-    base::time::Instant,
-    wire::AlertToken, //
-};
-
-const T0: Instant = Instant::from_nanos(1_000);
-
 fn pair() -> (Conn, Conn) {
-    let config = Config {
-        token: AlertToken::new(7),
-        sndbuf: 65_536,
-        local_rmbe: 65_536,
-        peer_rmbe: 65_536,
-        origin: 0,
-        cork_bytes: 0,
-        max_write: 0,
-        timers: Timers::DEFAULT,
-    };
-    let conn = || Conn::new(&config).unwrap();
-    (conn(), conn())
+    (connection(), connection())
 }
 
 /// The next message of `from`, on its link.

@@ -44,6 +44,8 @@ mod report;
 mod scaled;
 mod send;
 mod signals;
+#[cfg(test)]
+mod testing;
 mod validation;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -3,26 +3,21 @@
 //! How a failure reaches the socket, and what calls find before and after.
 
 use super::{
-    Config,
-    Conn,
+    testing::{
+        connection,
+        T0, //
+    },
     Ending,
     Error,
     Receive,
     SendError,
     Tcp,
-    TcpFound,
-    Timers, //
+    TcpFound, //
 };
-use crate::proto::{
-    base::time::Instant,
-    stream::poll::{
-        self,
-        Mask, //
-    },
-    wire::AlertToken, //
+use crate::proto::stream::poll::{
+    self,
+    Mask, //
 };
-
-const T0: Instant = Instant::from_nanos(1_000);
 
 /// A socket whose TCP connection was reset.
 const RESET: poll::Socket = poll::Socket {
@@ -31,20 +26,6 @@ const RESET: poll::Socket = poll::Socket {
     error_queue: false,
     closed: true,
 };
-
-fn connection() -> Conn {
-    let config = Config {
-        token: AlertToken::new(7),
-        sndbuf: 65_536,
-        local_rmbe: 65_536,
-        peer_rmbe: 65_536,
-        origin: 0,
-        cork_bytes: 0,
-        max_write: 0,
-        timers: Timers::DEFAULT,
-    };
-    Conn::new(&config).unwrap()
-}
 
 #[test]
 fn calls_before_the_report_wait() {
