@@ -6,4 +6,4 @@ pub(crate) mod base;
 pub(crate) mod compat;
 pub(crate) mod mem;
 pub(crate) mod net;
-pub(crate) mod rdma;
+pub(crate) mod verbs;

@@ -2,7 +2,7 @@
 
 //! Counts of the buffers of a namespace, a memory cgroup or the host, with shares that end on drop.
 
-use crate::proto::quota::fits;
+use crate::proto::base::quota::fits;
 use kernel::{
     prelude::*,
     sync::{

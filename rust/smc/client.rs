@@ -22,7 +22,7 @@ use crate::kapi::{
             Run, //
         },
     },
-    rdma::{
+    verbs::{
         client::{
             ClientOps,
             Event,

@@ -8,14 +8,14 @@
 
 use super::{
     accept_queue::AcceptQueue,
+    conn::data::{
+        DataSlot,
+        Trigger, //
+    },
     contention::Contention,
     context::now,
-    data::{
-        DataSlot, //
-        Trigger,
-    },
     engine::Engine,
-    handshake::{
+    handshake::state::{
         Handshake,
         Mail, //
     },
@@ -53,19 +53,21 @@ use crate::{
                 Sock,
                 TcpState, //
             },
-            socket::Shell, //
+            socket::DetachedSocket, //
         },
     },
     proto::{
         base::time::earliest,
-        cdc::{
-            Ending,
-            Error as CoreError,
-            Tcp,
-            TcpFound, //
+        smc::{
+            cdc::{
+                Ending,
+                Error as CoreError,
+                Tcp,
+                TcpFound, //
+            },
+            clc::LlcOutcome, //
         },
-        clc::LlcOutcome,
-        reason::Reason, //
+        stream::reason::Reason, //
     },
 };
 use kernel::{
@@ -183,7 +185,7 @@ pub(crate) struct Connection {
     pub(super) alarm: Alarm<Connection>,
     /// The socket, while no file has it: before accept, and after close.
     #[pin]
-    pub(super) shell: Mutex<Option<Shell>>,
+    pub(super) detached: Mutex<Option<DetachedSocket>>,
     /// As a listener it withholds the offer of SMC-R while many handshakes are under way.
     pub(super) limits: Atomic<bool>,
     /// Connections ready for accept, of a listener.
@@ -225,7 +227,7 @@ impl Connection {
                 work <- new_deferred!("rdma_sock_connection_work"),
                 closing_contention: Contention::new(),
                 alarm <- Alarm::new(),
-                shell <- new_mutex!(None, "rdma_sock_shell"),
+                detached <- new_mutex!(None, "rdma_sock_detached"),
                 limits: Atomic::new(limits),
                 accepts <- new_mutex!(AcceptQueue::new(), "rdma_sock_accepts"),
                 listener <- new_spinlock_bh!(None, "rdma_sock_listener"),
@@ -383,9 +385,9 @@ impl Connection {
         };
         let known = data.group.tokens.lock().remove(data.token);
         drop(known);
-        if let Some(hold) = data.hold.take() {
+        if let Some(binding) = data.binding.take() {
             if !data.core.is_forced() {
-                hold.rmbe.retire();
+                binding.rmbe.retire();
             }
         }
         let group = data.group.clone();
@@ -397,14 +399,14 @@ impl Connection {
     ///
     /// Context: may sleep.
     fn release_device(self: &Arc<Self>) {
-        let hold = {
+        let binding = {
             let mut slot = self.data.lock();
             slot.data
                 .as_mut()
-                .filter(|data| data.group.phase() == super::link_group::Phase::Dead)
-                .and_then(|data| data.hold.take())
+                .filter(|data| data.group.phase() == super::group::link_group::Phase::Dead)
+                .and_then(|data| data.binding.take())
         };
-        drop(hold);
+        drop(binding);
     }
 
     /// Takes the connection out of the namespace's list and ends what is left of it. Called once,
@@ -415,8 +417,8 @@ impl Connection {
         self.handshake_work.cancel();
         self.release_data();
         self.net.leave(&**self);
-        let shell = self.shell.lock().take();
-        drop(shell);
+        let detached = self.detached.lock().take();
+        drop(detached);
     }
 }
 
@@ -568,14 +570,14 @@ impl Connection {
         }
     }
 
-    /// Ends what is left of a released connection. A close that lingers has the shell, and kicks
+    /// Ends what is left of a released connection. A close that lingers has the detached, and kicks
     /// the work item at its end.
     ///
     /// Context: may sleep.
     fn finish_unless_it_lingers(self: &Arc<Self>) {
-        let shell = self.shell.try_lock();
-        if shell.is_some() {
-            drop(shell);
+        let detached = self.detached.try_lock();
+        if detached.is_some() {
+            drop(detached);
             self.finish();
         }
     }

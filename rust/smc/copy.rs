@@ -2,7 +2,7 @@
 
 //! Copies between a program and the two pieces of a ring.
 
-use crate::proto::cdc::Segment;
+use crate::proto::smc::cdc::Segment;
 use kernel::prelude::*;
 
 /// Copies by `piece`, which gets an offset and a length, until a piece is not copied whole. Returns

@@ -7,13 +7,13 @@
 use crate::{
     kapi::{
         net::netdev::Egress,
-        rdma::device::{
+        verbs::device::{
             Device,
             GidWant,
             LocalGid, //
         },
     },
-    proto::wire::Mac, //
+    proto::smc::wire::Mac, //
 };
 use kernel::{
     new_mutex,

@@ -3,13 +3,15 @@
 //! The engine: the registries that all sockets share.
 
 use super::{
+    admin::{
+        eid::Eids,
+        sysctl::Sysctls, //
+    },
     context::Context,
     device::DeviceList,
-    eid::Eids,
-    link_group::LinkGroups,
+    group::link_group::LinkGroups,
     quota::Quotas,
-    stats::Nets,
-    sysctl::Sysctls, //
+    stats::Nets, //
 };
 use crate::kapi::base::sync::Global;
 use kernel::{

@@ -6,10 +6,10 @@
 //! is complete, whichever is later. Only then its owner is told.
 
 use crate::{
-    kapi::mem::lent::Lent,
-    proto::cdc::{
-        lent::MAX_LENT,
-        Conn, //
+    kapi::verbs::user_pages::LentMemory,
+    proto::{
+        smc::cdc::Conn,
+        stream::zerocopy::MAX_LENT, //
     },
 };
 use kernel::sync::Arc;
@@ -17,22 +17,22 @@ use kernel::sync::Arc;
 /// The lent parts of a connection, at the places that its core names.
 #[derive(Default)]
 pub(crate) struct LentPages {
-    places: [Option<Arc<Lent>>; MAX_LENT],
+    places: [Option<Arc<LentMemory>>; MAX_LENT],
     /// How many of the places hold a part.
     count: usize,
 }
 
 /// Parts that are finished. The caller drops them without locks, which notifies their owners.
-pub(super) type Finished = [Option<Arc<Lent>>; MAX_LENT];
+pub(super) type Finished = [Option<Arc<LentMemory>>; MAX_LENT];
 
 impl LentPages {
     /// The part at a place.
-    pub(super) fn get(&self, place: usize) -> Option<&Arc<Lent>> {
+    pub(super) fn get(&self, place: usize) -> Option<&Arc<LentMemory>> {
         self.places.get(place)?.as_ref()
     }
 
     /// Holds a part at a place.
-    pub(super) fn put(&mut self, place: usize, lent: Arc<Lent>) {
+    pub(super) fn put(&mut self, place: usize, lent: Arc<LentMemory>) {
         if let Some(slot) = self.places.get_mut(place) {
             *slot = Some(lent);
             self.count = self.count.saturating_add(1);

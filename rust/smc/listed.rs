@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     kapi::net::proc::SeqFile,
-    proto::reason::Reason, //
+    proto::stream::reason::Reason, //
 };
 use kernel::{
     seq_print,
@@ -66,18 +66,18 @@ impl Listed for Connection {
         seq_print!(m, " tcp_bytes={}", self.tcp_bytes());
         seq_print!(m, " ino={} uid={}", self.sk.ino(), self.sk.uid());
         let group = self.look(|data| {
-            let hold = data.hold.as_ref();
-            let link = hold.map(|hold| hold.route.link().clone());
-            (data.group.clone(), link)
+            let binding = data.binding.as_ref();
+            let handler = binding.map(|binding| binding.route.handler().clone());
+            (data.group.clone(), handler)
         });
-        if let Some((group, link)) = group {
+        if let Some((group, handler)) = group {
             seq_print!(m, " lgr={:#x}", group.id);
-            if let Some(link) = link {
+            if let Some(handler) = handler {
                 seq_print!(
                     m,
                     " dev={} link={}",
-                    link.device.name().as_str(),
-                    link.slot().index()
+                    handler.device.name().as_str(),
+                    handler.slot().index()
                 );
             }
         }

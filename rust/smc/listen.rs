@@ -11,7 +11,7 @@ use super::{
         Connection,
         Mode, //
     },
-    stats::Side,
+    stats::Side, //
 };
 use crate::{
     kapi::{
@@ -21,9 +21,9 @@ use crate::{
             ECONNRESET,
             ENOBUFS, //
         },
-        net::socket::Shell, //
+        net::socket::DetachedSocket, //
     },
-    proto::{
+    proto::stream::{
         accept,
         reason::Reason, //
     },
@@ -73,8 +73,8 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
                 return;
             }
         }
-        let shell = match listener.sk.accept_child() {
-            Ok(shell) => shell,
+        let detached = match listener.sk.accept_child() {
+            Ok(detached) => detached,
             Err(error) if error == EBUSY => return listener.retry_handshake(),
             Err(error) => {
                 listener.handshake_contention.over();
@@ -91,17 +91,17 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
             }
         };
         listener.handshake_contention.over();
-        // A child that cannot be served is closed by dropping its shell.
-        let _ = take_child(listener, shell);
+        // A child that cannot be served is closed by dropping its detached.
+        let _ = take_child(listener, detached);
     }
 }
 
-fn take_child(listener: &Arc<Connection>, shell: Shell) -> Result {
-    let sk = shell.sk_ref();
+fn take_child(listener: &Arc<Connection>, detached: DetachedSocket) -> Result {
+    let sk = detached.sk_ref();
     let agreed = sk.take_syn();
     let child = Connection::new(&listener.engine, sk, Side::Server)?;
-    let attached = shell.attach(child.clone());
-    *child.shell.lock() = Some(shell);
+    let attached = detached.attach(child.clone());
+    *child.detached.lock() = Some(detached);
     *child.listener.lock() = Some(listener.clone());
     let result = attached.and_then(|()| {
         let mut queue = listener.accepts.lock();

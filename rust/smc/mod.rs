@@ -22,66 +22,46 @@
 
 mod accept_queue;
 mod account;
-mod buffers;
+mod admin;
 mod client;
+mod conn;
 mod connection;
 mod contention;
 mod context;
 mod copy;
-mod data;
 mod device;
-mod eid;
-mod end;
 mod engine;
-mod failover;
 mod flags;
+mod group;
 mod handshake;
-mod late;
-mod lent;
 mod lent_pages;
-mod link;
-mod link_group;
-mod links;
 mod listed;
 mod listen;
-mod llc;
-mod member;
-mod negotiation;
-mod netns;
-mod networks;
 mod ops;
-mod option;
 mod policy;
-mod prepare;
 mod print;
-mod procfs;
 mod quota;
-mod registry;
-mod reservation;
-mod retired;
-mod rmb;
-mod route;
 mod rx;
 mod stats;
-mod sysctl;
-mod tokens;
 mod tx;
 mod update;
-mod version;
+mod zerocopy;
 
 use self::{
+    admin::{
+        netns::{
+            Files,
+            Namespaces, //
+        },
+        procfs::ProcDir, //
+    },
     client::SmcClient,
     engine::{
         Engine,
         Published, //
     },
-    netns::{
-        Files,
-        Namespaces, //
-    },
-    ops::SmcOps,
-    option::SmcPolicy,
-    procfs::ProcDir, //
+    handshake::option::SmcPolicy,
+    ops::SmcOps, //
 };
 use crate::kapi::{
     net::{
@@ -93,7 +73,7 @@ use crate::kapi::{
         },
         proc::NetProc, //
     },
-    rdma::client::Registration, //
+    verbs::client::Registration, //
 };
 use kernel::{
     prelude::*,

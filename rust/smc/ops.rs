@@ -64,13 +64,13 @@ use crate::{
             },
         },
     },
-    proto::{
-        reason::Reason,
-        stream::poll::{
+    proto::stream::{
+        poll::{
             self,
             Mask,
             State, //
         },
+        reason::Reason, //
     },
 };
 use kernel::{
@@ -197,11 +197,11 @@ fn begin(
 
 fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
     let linger = sock.sk().linger();
-    // The shell is in its place before the core may find that all is over.
-    let mut shell = connection.shell.lock();
+    // The detached is in its place before the core may find that all is over.
+    let mut detached = connection.detached.lock();
     let mut abort = linger == Some(0);
-    match sock.into_shell() {
-        Ok(owned) => *shell = Some(owned),
+    match sock.detach() {
+        Ok(owned) => *detached = Some(owned),
         Err((_, sock)) => {
             // Without memory the TCP connection cannot wait for the SMC side.
             abort = true;
@@ -220,7 +220,7 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
     });
     // As in TCP, a task that exits does not linger: no signal would end the wait.
     let linger = linger.filter(|timeo| *timeo > 0 && !is_exiting());
-    if let (Some(mut timeo), Some(sock)) = (linger, shell.as_ref()) {
+    if let (Some(mut timeo), Some(sock)) = (linger, detached.as_ref()) {
         // The result does not matter: the time is over, or a signal came, or all is sent.
         let _ = sock.wait(&mut timeo, || {
             connection
@@ -228,7 +228,7 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
                 .unwrap_or(true)
         });
     }
-    drop(shell);
+    drop(detached);
     connection.kick_closing();
     Ok(())
 }
@@ -318,10 +318,10 @@ impl SocketOps for SmcOps {
                 return Err(EINVAL);
             }
             if let Some(child) = listen::next(&listener) {
-                let shell = child.shell.lock().take();
+                let detached = child.detached.lock().take();
                 // A child that ended in the queue has none.
-                if let Some(shell) = shell {
-                    return Ok(shell.into_socket(sock, newsock));
+                if let Some(detached) = detached {
+                    return Ok(detached.into_socket(sock, newsock));
                 }
                 continue;
             }

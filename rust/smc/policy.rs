@@ -10,7 +10,7 @@ use crate::{
         msg::Name,
         sock::Sock, //
     },
-    proto::reason::Reason, //
+    proto::stream::reason::Reason, //
 };
 
 /// Why this socket is not to use SMC-R whatever the peer says. Asked before the SYN and again when

@@ -12,8 +12,8 @@ use super::{
         Orphan,
         Share, //
     },
-    stats::NetState,
-    sysctl::Settings, //
+    admin::sysctl::Settings,
+    stats::NetState, //
 };
 use crate::{
     kapi::{
@@ -21,11 +21,11 @@ use crate::{
         mem::{
             cgroup::MemCgroup,
             region::PeerMemory,
-            sendbuf::SendBuffer,
             OnFree, //
         },
+        verbs::sendbuf::SendBuffer, //
     },
-    proto::quota::{
+    proto::base::quota::{
         part_of_cgroup,
         Caps, //
     },

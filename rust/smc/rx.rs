@@ -26,7 +26,7 @@ use crate::{
             socket::Socket, //
         },
     },
-    proto::cdc::{
+    proto::smc::cdc::{
         Fetch,
         Receive,
         Segment, //
@@ -42,7 +42,7 @@ use kernel::{
 };
 
 /// What a reader finds behind the `skip` bytes it has peeked at.
-enum Outlook {
+enum RecvState {
     Data(Found),
     /// SO_OOBINLINE has changed.
     Unsettled,
@@ -65,7 +65,7 @@ struct Found {
 
 /// How a read is done.
 #[derive(Clone, Copy)]
-struct Manner {
+struct ReadFlags {
     /// It does not take what it reads.
     peek: bool,
     /// Urgent bytes are part of the stream.
@@ -73,29 +73,35 @@ struct Manner {
 }
 
 /// What there is for a read of up to `want` bytes that has nothing yet (`first`) or something.
-fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Manner) -> Outlook {
+fn recv_state(
+    connection: &Connection,
+    skip: u32,
+    want: u32,
+    first: bool,
+    how: ReadFlags,
+) -> RecvState {
     let mut slot = connection.data.lock();
     let Some(data) = slot.data.as_mut() else {
-        return Outlook::Eof;
+        return RecvState::Eof;
     };
     if data.core.is_inline() != how.inline {
-        return Outlook::Unsettled;
+        return RecvState::Unsettled;
     }
     let mut available = data.core.recv_available().saturating_sub(skip);
     match data.core.recv_until_mark(skip) {
-        Some(0) if !first => return Outlook::Mark,
+        Some(0) if !first => return RecvState::Mark,
         Some(0) if !how.peek => data.core.leave_mark(),
         Some(0) | None => {}
         Some(before) => available = available.min(before),
     }
     match available {
         0 => match data.core.recv_state() {
-            Receive::More => Outlook::Nothing,
-            Receive::Eof => Outlook::Eof,
-            Receive::Failed if !first => Outlook::Eof,
+            Receive::More => RecvState::Nothing,
+            Receive::Eof => RecvState::Eof,
+            Receive::Failed if !first => RecvState::Eof,
             Receive::Failed => match connection.sk.take_err() {
-                Err(error) => Outlook::Failed(error),
-                Ok(()) => Outlook::Eof,
+                Err(error) => RecvState::Failed(error),
+                Ok(()) => RecvState::Eof,
             },
         },
         available => {
@@ -103,7 +109,7 @@ fn outlook(connection: &Connection, skip: u32, want: u32, first: bool, how: Mann
             let (next, _) = data.core.recv_positions();
             let last = u64::from(skip.saturating_add(count)).saturating_sub(1);
             let time = data.arrivals.time_of(next.saturating_add(last));
-            Outlook::Data(Found {
+            RecvState::Data(Found {
                 memory: data.memory.clone(),
                 element: data.element,
                 segments: data.received(skip, count),
@@ -238,19 +244,19 @@ impl<'a, 'm> Receiving<'a, 'm> {
             0
         };
         let rest = u32::try_from(self.len.saturating_sub(self.copied)).unwrap_or(u32::MAX);
-        let how = Manner {
+        let how = ReadFlags {
             peek: self.peek,
             inline: self.sock.sk().urgent_inline(),
         };
-        match outlook(self.connection, skip, rest, self.copied == 0, how) {
-            Outlook::Data(found) if self.len != 0 => self.take(&found),
-            Outlook::Data(_) | Outlook::Mark | Outlook::Eof => Ok(ControlFlow::Break(())),
-            Outlook::Failed(error) => Err(error),
-            Outlook::Unsettled => {
+        match recv_state(self.connection, skip, rest, self.copied == 0, how) {
+            RecvState::Data(found) if self.len != 0 => self.take(&found),
+            RecvState::Data(_) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
+            RecvState::Failed(error) => Err(error),
+            RecvState::Unsettled => {
                 settle_inline(self.connection, how.inline);
                 Ok(ControlFlow::Continue(()))
             }
-            Outlook::Nothing => self.wait_for_data(skip),
+            RecvState::Nothing => self.wait_for_data(skip),
         }
     }
 

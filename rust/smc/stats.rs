@@ -6,11 +6,11 @@
 
 use super::{
     account::Account,
-    device::Path,
-    sysctl::{
+    admin::sysctl::{
         Settings,
         Sysctls, //
     },
+    device::Path, //
 };
 use crate::{
     kapi::{
@@ -24,11 +24,11 @@ use crate::{
         net::proc::SeqFile, //
     },
     proto::{
-        reason::Reason,
-        wire::{
+        smc::wire::{
             Mac,
             PeerId, //
         },
+        stream::reason::Reason, //
     },
 };
 use kernel::{

@@ -12,14 +12,13 @@ use super::{
         MSG_OOB,
         MSG_SPLICE_PAGES, //
     },
-    lent::{
+    zerocopy::{
         lend,
-        Manner, //
+        SendFlags, //
     },
 };
 use crate::{
     kapi::{
-        mem::sendbuf::SendBuffer,
         net::{
             msg::{
                 Notice,
@@ -28,8 +27,9 @@ use crate::{
             sock::SockGuard,
             socket::Socket, //
         },
+        verbs::sendbuf::SendBuffer, //
     },
-    proto::cdc::{
+    proto::smc::cdc::{
         Conn,
         Segment,
         SendError, //
@@ -41,7 +41,7 @@ use kernel::{
 };
 
 /// What a writer finds.
-enum Outlook {
+enum SendState {
     /// Where to copy data to.
     Room(Arc<SendBuffer>, [Segment; 2]),
     Full,
@@ -49,19 +49,21 @@ enum Outlook {
 }
 
 /// What there is for a writer that wants to put `want` bytes, at least one.
-fn outlook(connection: &Connection, want: u32) -> Outlook {
+fn send_state(connection: &Connection, want: u32) -> SendState {
     let slot = connection.data.lock();
     let Some(data) = slot.data.as_ref() else {
-        return Outlook::Broken;
+        return SendState::Broken;
     };
     match data.core.can_send() {
-        Ok(()) if data.core.send_room() == 0 => Outlook::Full,
-        Ok(()) => match data.hold.as_ref() {
-            Some(hold) => Outlook::Room(hold.sendbuf.clone(), data.core.send_segments(want)),
-            None => Outlook::Broken,
+        Ok(()) if data.core.send_room() == 0 => SendState::Full,
+        Ok(()) => match data.binding.as_ref() {
+            Some(binding) => {
+                SendState::Room(binding.sendbuf.clone(), data.core.send_segments(want))
+            }
+            None => SendState::Broken,
         },
-        Err(SendError::Unreported) => Outlook::Full,
-        Err(SendError::Pipe) => Outlook::Broken,
+        Err(SendError::Unreported) => SendState::Full,
+        Err(SendError::Pipe) => SendState::Broken,
     }
 }
 
@@ -94,7 +96,7 @@ struct Sending<'a, 'm> {
     msg: &'a mut SendMsg<'m>,
     guard: SockGuard<'a>,
     /// How the core is told to send.
-    manner: Manner,
+    how: SendFlags,
     /// How long the call may wait, in jiffies.
     timeo: isize,
     /// Bytes of the message.
@@ -123,7 +125,7 @@ impl<'a, 'm> Sending<'a, 'm> {
         let sk = sock.sk();
         let (flags, total) = (msg.flags(), msg.len());
         let urgent = flags & MSG_OOB != 0;
-        let manner = Manner {
+        let how = SendFlags {
             corked: flags & MSG_MORE != 0 || sk.corked(),
             // With TCP_NODELAY, a write waits for a completion but never for more data
             // (`SMCR-WIN-10`).
@@ -140,7 +142,7 @@ impl<'a, 'm> Sending<'a, 'm> {
             sock,
             connection,
             guard,
-            manner,
+            how,
             timeo,
             total,
             sent: 0,
@@ -159,7 +161,7 @@ impl<'a, 'm> Sending<'a, 'm> {
             self.step()?;
         }
         // As in TCP, a write of no bytes fails, too, if there is no way to send.
-        if self.total == 0 && matches!(outlook(self.connection, 1), Outlook::Broken) {
+        if self.total == 0 && matches!(send_state(self.connection, 1), SendState::Broken) {
             return Err(EPIPE);
         }
         Ok(())
@@ -168,15 +170,15 @@ impl<'a, 'm> Sending<'a, 'm> {
     /// Sends some of the message, or waits until that is possible. Context: may sleep.
     fn step(&mut self) -> Result {
         let rest = u32::try_from(self.total.saturating_sub(self.sent)).unwrap_or(u32::MAX);
-        let (buffer, segments) = match outlook(self.connection, rest) {
-            Outlook::Room(buffer, segments) => (buffer, segments),
-            Outlook::Full => return self.wait_for_room(),
+        let (buffer, segments) = match send_state(self.connection, rest) {
+            SendState::Room(buffer, segments) => (buffer, segments),
+            SendState::Full => return self.wait_for_room(),
             // The error of the sock, if there is one, comes before this.
-            Outlook::Broken => return Err(EPIPE),
+            SendState::Broken => return Err(EPIPE),
         };
         if self.lends {
             let notice = self.notice.as_ref();
-            let lent = lend(self.connection, self.msg, rest, notice, self.manner)?;
+            let lent = lend(self.connection, self.msg, rest, notice, self.how)?;
             if lent != 0 {
                 self.sent = self.sent.saturating_add(lent);
                 self.lent = self.lent.saturating_add(lent);
@@ -189,10 +191,10 @@ impl<'a, 'm> Sending<'a, 'm> {
         self.sent = self
             .sent
             .saturating_add(usize::try_from(copied).unwrap_or(0));
-        let (manner, urgent) = (self.manner, self.urgent && self.sent >= self.total);
+        let (how, urgent) = (self.how, self.urgent && self.sent >= self.total);
         self.marked |= urgent;
         let _ = self.connection.update(|data, now| {
-            manner.apply(&mut data.core);
+            how.apply(&mut data.core);
             if urgent {
                 data.core.write_urgent(now, copied);
             } else {
@@ -267,7 +269,7 @@ pub(crate) fn before_sleep(connection: &Arc<Connection>) {
 pub(crate) fn after_look(connection: &Arc<Connection>) {
     flush_if(
         connection,
-        |core| core.poll_gathered().is_some(),
+        |core| core.poll_coalesced().is_some(),
         Conn::on_empty_read,
     );
 }

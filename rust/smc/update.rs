@@ -5,16 +5,16 @@
 //! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
 
 use super::{
-    connection::Connection,
-    context::now,
-    data::{
+    conn::data::{
         Data,
         Trigger, //
     },
+    connection::Connection,
+    context::now, //
 };
 use crate::{
     kapi::base::{
-        alarm::Ring,
+        alarm::Expire,
         time::{
             jiffies_from_ns,
             real_now_ns, //
@@ -25,7 +25,7 @@ use crate::{
             Duration,
             Instant, //
         },
-        cdc::{
+        smc::cdc::{
             self,
             Events,
             Violation, //
@@ -40,9 +40,9 @@ use kernel::{
     },
 };
 
-impl Ring for Connection {
-    fn ring(self: &Arc<Self>) {
-        let _ = self.update(|data, now| data.core.handle_gathered(now));
+impl Expire for Connection {
+    fn expired(self: &Arc<Self>) {
+        let _ = self.update(|data, now| data.core.handle_coalesced(now));
     }
 }
 
@@ -72,7 +72,7 @@ impl Connection {
             // The work item acts on it in this run.
             events.closing &= trigger != Trigger::Closing;
             let denied = data.pump(self, now, trigger == Trigger::Turn);
-            if let Some(at) = data.core.poll_gathered() {
+            if let Some(at) = data.core.poll_coalesced() {
                 self.alarm.arm(self, at.saturating_since(now).as_nanos());
             }
             if let Some(delay) = data.rearm(now) {
@@ -195,7 +195,7 @@ impl Connection {
     /// was in use (`SMCR-KAL-02`). Context: may sleep.
     pub(super) fn check_link(self: &Arc<Self>, idle: Duration) {
         let place = self.look(|data| {
-            let slot = data.hold.as_ref().map(|hold| hold.route.slot());
+            let slot = data.binding.as_ref().map(|binding| binding.route.slot());
             slot.map(|slot| (data.group.clone(), slot))
         });
         let Some(Some((group, slot))) = place else {

@@ -14,7 +14,7 @@ import sys
 ENGINES = ("smc", "sdp", "sock", "fabric", "rnic")
 
 COMMENT = re.compile(r"//[^\n]*")
-USE = re.compile(r"(?m)^(pub(?:\([a-z ]+\))? )?use ([^;]*);")
+USE = re.compile(r"(?m)^( *)(pub(?:\([a-z ]+\))? )?use ([^;]*);")
 TESTS = re.compile(r"(?m)^#\[cfg\(test\)\]\n(?:#\[[^\]]*\]\n)*"
                    r"(?:pub(?:\([a-z ]+\))? )?mod (\w+)(;| \{)")
 DOC = re.compile(r"(?m)^#\[cfg\(doc\)\]\nuse [^;]*;")
@@ -51,6 +51,12 @@ def strip_tests(text):
         end = text.find("\n}", match.start())
         text = text[:match.start()] + text[end + 2 if end >= 0 else len(text):]
     return text, names
+
+
+def outer(path):
+    """A path in a module that stands in a file, as the file would write it."""
+    return ("self",) + path[1:] if path[0] == "super" and path[1:2] != ("super",) else (
+        path[1:] if path[0] == "super" else path)
 
 
 class Tree:
@@ -103,8 +109,8 @@ class Tree:
     def passed_on(self, module):
         """The names that a file passes on, and what they stand for."""
         names = {}
-        for public, body in USE.findall(self.texts[module]):
-            for leaf in leaves(body) if public else []:
+        for indent, public, body in USE.findall(self.texts[module]):
+            for leaf in leaves(body) if public and not indent else []:
                 path = self.absolute(module, leaf)
                 if path:
                     names[leaf[-1]] = path
@@ -126,9 +132,9 @@ class Tree:
         """The other files that a file names."""
         text = self.texts[module]
         paths = []
-        for public, body in USE.findall(text):
+        for indent, public, body in USE.findall(text):
             if not public:
-                paths += leaves(body)
+                paths += [outer(leaf) if indent else leaf for leaf in leaves(body)]
         paths += [tuple(path.split("::")) for path in PATH.findall(USE.sub("", text))]
         found = set()
         for path in paths:

@@ -25,9 +25,9 @@ use kernel::{
 const CLOCK: bindings::clockid_t = bindings::CLOCK_MONOTONIC as bindings::clockid_t;
 
 /// What an [`Alarm`] does.
-pub(crate) trait Ring: Send + Sync + 'static {
+pub(crate) trait Expire: Send + Sync + 'static {
     /// The timer expired. Context: softirq.
-    fn ring(self: &Arc<Self>);
+    fn expired(self: &Arc<Self>);
 }
 
 /// A timer embedded in the object it is for, which it keeps alive while it is armed.
@@ -37,7 +37,7 @@ pub(crate) trait Ring: Send + Sync + 'static {
 /// `owner` is null, or came from [`Arc::into_raw`], and that reference belongs to the timer: the
 /// timer is armed, or the caller of [`Self::arm`] that set it is about to arm it.
 #[pin_data]
-pub(crate) struct Alarm<T: Ring> {
+pub(crate) struct Alarm<T: Expire> {
     #[pin]
     timer: Opaque<bindings::hrtimer>,
     owner: AtomicPtr<T>,
@@ -45,11 +45,11 @@ pub(crate) struct Alarm<T: Ring> {
 }
 
 // SAFETY: Timers may be started from any thread, and `T` is `Send` and `Sync`.
-unsafe impl<T: Ring> Send for Alarm<T> {}
+unsafe impl<T: Expire> Send for Alarm<T> {}
 // SAFETY: As for `Send`.
-unsafe impl<T: Ring> Sync for Alarm<T> {}
+unsafe impl<T: Expire> Sync for Alarm<T> {}
 
-impl<T: Ring> Alarm<T> {
+impl<T: Expire> Alarm<T> {
     /// A timer that is not armed.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -117,7 +117,7 @@ impl<T: Ring> Alarm<T> {
         let raw = this.owner.swap(null_mut(), Ordering::Acquire);
         // SAFETY: By the type invariants an armed timer has a reference.
         let owner = unsafe { Arc::from_raw(raw) };
-        T::ring(&owner);
+        T::expired(&owner);
         // May be the last reference. After `HRTIMER_NORESTART` the timer code does not touch the
         // timer.
         drop(owner);

@@ -6,16 +6,14 @@
 //! |--------------------------|--------------------------------------|------------------------------|
 //! | [`sendbuf::SendBuffer`]  | source of RDMA writes                | the CPU; devices read        |
 //! | [`region::PeerMemory`]   | target of a peer's RDMA writes       | the peer at any time         |
-//! | [`lent::Lent`]           | source of RDMA writes                | the program it belongs to    |
+//! | [`user_pages::LentMemory`]           | source of RDMA writes                | the program it belongs to    |
 //!
 //! No type ever gives out a reference into its memory: data is copied in or out by pointer, so the
 //! compiler assumes nothing about octets that a peer or a program may change.
 
 pub(super) mod block;
 pub(crate) mod cgroup;
-pub(crate) mod lent;
 pub(crate) mod region;
-pub(crate) mod sendbuf;
 
 use crate::bindings;
 use kernel::{

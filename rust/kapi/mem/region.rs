@@ -15,7 +15,7 @@ use kernel::{
 };
 
 /// Equal elements, each contiguous, that are the target of RDMA writes once registered as an
-/// [`Mr`](crate::kapi::rdma::mr::Mr).
+/// [`Mr`](crate::kapi::verbs::mr::Mr).
 ///
 /// Dropped in any context. A registration holds a reference, so the memory outlives every right of
 /// a peer to write it.

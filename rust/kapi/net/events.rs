@@ -409,7 +409,7 @@ impl Sock {
             return;
         }
         // SAFETY: The sock is valid, and what is locked here is unlocked at the end. The protocol
-        // that the sock gets is in this module. The context shows that the socket, or a shell,
+        // that the sock gets is in this module. The context shows that the socket, or a detached,
         // holds the module; its removal, which is kept away by the lock, gives TCP's protocol back.
         unsafe {
             bindings::rdma_sock_helper_callback_lock(self.as_raw());

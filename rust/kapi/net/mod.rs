@@ -6,7 +6,7 @@
 //! |--------------------|----------------------------------|--------------------------------------------|
 //! | `struct sock`      | [`sock::Sock`], `ARef<Sock>`     | its last reference                         |
 //! | `struct socket`    | [`socket::Socket`] (borrowed)    | the program that closes it                 |
-//! | `struct socket`    | [`socket::Shell`] (owned)        | `Drop`: closes TCP                         |
+//! | `struct socket`    | [`socket::DetachedSocket`] (owned)        | `Drop`: closes TCP                         |
 //! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
 //! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
 //! | `struct ctl_table` | [`sysctl::Table`]               | `Drop`                                     |

@@ -219,8 +219,8 @@ impl Sock {
     ///
     /// `EAGAIN` if there is none, `EBUSY` if a program has the lock of the listener, `EINVAL` if
     /// the sock does not listen, `ENOMEM`.
-    pub(crate) fn accept_child(&self) -> Result<Shell> {
-        let mut shell = Bare::new(self)?;
+    pub(crate) fn accept_child(&self) -> Result<DetachedSocket> {
+        let mut detached = Bare::new(self)?;
         let mut err = 0;
         let guard = self.try_lock()?;
         // SAFETY: The sock is valid and locked.
@@ -230,17 +230,17 @@ impl Sock {
             to_result(err)?;
             return Err(EAGAIN);
         }
-        // SAFETY: The child is a full TCP sock which is ours now; the shell has none. No program
+        // SAFETY: The child is a full TCP sock which is ours now; the detached has none. No program
         // has the child, so its lock is free.
         unsafe {
             bindings::rdma_sock_helper_lock_sock(child);
-            bindings::rdma_sock_helper_sock_graft(child, shell.raw.cast());
-            (*shell.raw).state = kb::socket_state_SS_CONNECTED;
+            bindings::rdma_sock_helper_sock_graft(child, detached.raw.cast());
+            (*detached.raw).state = kb::socket_state_SS_CONNECTED;
             // As TCP sets it on the sockets it makes itself.
-            bindings::rdma_sock_helper_set_zerocopy(shell.raw.cast(), true);
+            bindings::rdma_sock_helper_set_zerocopy(detached.raw.cast(), true);
             bindings::rdma_sock_helper_release_sock(child);
         }
-        Ok(shell.fill())
+        Ok(detached.fill())
     }
 }
 
@@ -271,16 +271,16 @@ impl Bare {
         })
     }
 
-    /// Makes it a shell. The caller has put a sock on it.
-    fn fill(&mut self) -> Shell {
+    /// Makes it a detached. The caller has put a sock on it.
+    fn fill(&mut self) -> DetachedSocket {
         let raw = core::mem::replace(&mut self.raw, ptr::null_mut());
         // SAFETY: The caller has put a TCP sock on the socket.
         let ops = unsafe { Socket::from_raw(raw) }.inet();
         // SAFETY: The socket is not published. The operations are TCP's, so that the release of
-        // the shell is TCP's close; `owner` of them is the kernel itself.
+        // the detached is TCP's close; `owner` of them is the kernel itself.
         unsafe { (*raw).ops = ops };
         // INVARIANT: The socket is valid, has a sock, and is ours.
-        Shell {
+        DetachedSocket {
             raw,
             _module: self.module.take(),
         }
@@ -302,33 +302,33 @@ impl Drop for Bare {
 /// # Invariants
 ///
 /// `raw` is a socket without a file, with a TCP sock and TCP's operations, owned by this object.
-pub(crate) struct Shell {
+pub(crate) struct DetachedSocket {
     raw: *mut kb::socket,
     _module: Option<ModuleRef>,
 }
 
 // SAFETY: Sockets may be used and released from any thread.
-unsafe impl Send for Shell {}
+unsafe impl Send for DetachedSocket {}
 // SAFETY: As above.
-unsafe impl Sync for Shell {}
+unsafe impl Sync for DetachedSocket {}
 
-impl core::ops::Deref for Shell {
+impl core::ops::Deref for DetachedSocket {
     type Target = Socket;
 
     fn deref(&self) -> &Socket {
-        // SAFETY: By the type invariants; the sock only leaves when the shell is consumed.
+        // SAFETY: By the type invariants; the sock only leaves when the detached is consumed.
         unsafe { Socket::from_raw(self.raw) }
     }
 }
 
-impl Shell {
+impl DetachedSocket {
     /// Hands the connection to the socket of a program that called accept() on `listener`.
     ///
     /// Context: may sleep.
     pub(crate) fn into_socket<'a>(self, listener: &Socket, newsock: NewSocket<'a>) -> Accepted<'a> {
         let sk = self.sk().to_ref();
         let guard = sk.lock();
-        // SAFETY: The sock is locked; by its invariants `newsock` has none; the shell is this
+        // SAFETY: The sock is locked; by its invariants `newsock` has none; the detached is this
         // one's.
         unsafe {
             Attachment::carry(&sk, self.raw, newsock.raw, || {
@@ -349,7 +349,7 @@ impl Shell {
     }
 }
 
-impl Drop for Shell {
+impl Drop for DetachedSocket {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the socket is ours; its sock may have gone to a program.
         // The attachment goes first; `sock_release` then closes the TCP connection.
@@ -468,9 +468,9 @@ impl<'a> Closing<'a> {
     /// of zero, which asks for a reset, stays.
     ///
     /// On failure (memory) the socket is as it was.
-    pub(crate) fn into_shell(self) -> Result<Shell, (Error, Self)> {
-        let mut shell = match Bare::new(self.sk()) {
-            Ok(shell) => shell,
+    pub(crate) fn detach(self) -> Result<DetachedSocket, (Error, Self)> {
+        let mut detached = match Bare::new(self.sk()) {
+            Ok(detached) => detached,
             Err(err) => return Err((err, self)),
         };
         self.settle();
@@ -480,16 +480,16 @@ impl<'a> Closing<'a> {
         // SAFETY: The sock is locked; the new socket has none; by the type invariants no other call
         // is running on the old one.
         unsafe {
-            Attachment::carry(&sk, from, shell.raw, || {
-                (*shell.raw).state = (*from).state;
+            Attachment::carry(&sk, from, detached.raw, || {
+                (*detached.raw).state = (*from).state;
                 (*from).sk = ptr::null_mut();
-                bindings::rdma_sock_helper_sock_graft(sk.as_raw(), shell.raw.cast());
+                bindings::rdma_sock_helper_sock_graft(sk.as_raw(), detached.raw.cast());
             })
         };
         drop(guard);
         // The socket has no sock any longer, so there is nothing to close.
         core::mem::forget(self);
-        Ok(shell.fill())
+        Ok(detached.fill())
     }
 
     /// Closes the TCP connection as close() of a TCP socket does, lingering if the user wants it.

@@ -14,19 +14,21 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    cdc::{
-        msg::Flags,
-        Config,
-        Conn,
-        Msg,
-        Segment,
-        State,
-        TcpFound,
-        Timers,
-        Token, //
+    smc::{
+        cdc::{
+            msg::Flags,
+            Config,
+            Conn,
+            Msg,
+            Segment,
+            State,
+            TcpFound,
+            Timers,
+            Token, //
+        },
+        cursor::Wire,
+        wire::AlertToken, //
     },
-    cursor::Wire,
-    wire::AlertToken, //
 };
 
 const ORIGIN: u32 = 4;
@@ -208,7 +210,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                 34 => conn.set_nodelay(rng.one_in(2)),
                 35 => {
                     now = now.saturating_add(Duration::from_micros(u64::from(any)));
-                    conn.handle_gathered(now);
+                    conn.handle_coalesced(now);
                 }
                 36 if conn.holds_back() => conn.flush(),
                 37 => {

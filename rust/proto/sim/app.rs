@@ -8,15 +8,17 @@
 use super::Rng;
 use crate::proto::{
     base::time::Instant,
-    cdc::{
-        lent::MAX_LENT,
+    smc::cdc::{
         Conn,
         Error,
         Events,
         Receive,
         SendError, //
     },
-    stream::poll::Mask, //
+    stream::{
+        poll::Mask,
+        zerocopy::MAX_LENT, //
+    },
 };
 use std::rc::Rc;
 
@@ -231,7 +233,7 @@ impl App {
     pub(crate) fn read(&mut self, rng: &mut Rng, conn: &mut Conn, element: &[u8]) {
         let available = conn.recv_available();
         if available < self.low_water && conn.recv_state() == Receive::More {
-            if conn.poll_gathered().is_some() && rng.one_in(2) {
+            if conn.poll_coalesced().is_some() && rng.one_in(2) {
                 // It does something else.
                 conn.on_empty_read();
                 return;

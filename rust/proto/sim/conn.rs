@@ -27,20 +27,22 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    cdc::{
-        Config,
-        Conn,
-        Error,
-        Msg,
-        Tcp,
-        TcpFound,
-        Timers,
-        Token,
-        Violation,
-        WriteSeg, //
+    smc::{
+        cdc::{
+            Config,
+            Conn,
+            Error,
+            Msg,
+            Tcp,
+            TcpFound,
+            Timers,
+            Token,
+            Violation,
+            WriteSeg, //
+        },
+        wire::AlertToken, //
     },
-    stream::poll::Mask,
-    wire::AlertToken, //
+    stream::poll::Mask, //
 };
 use std::{
     collections::VecDeque,

@@ -11,7 +11,7 @@ use super::{
     for_seeds,
     Rng, //
 };
-use crate::proto::cdc::{
+use crate::proto::smc::cdc::{
     Error,
     State,
     Tcp, //

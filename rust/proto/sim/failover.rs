@@ -14,7 +14,7 @@ use super::{
     for_seeds,
     Rng, //
 };
-use crate::proto::cdc::{
+use crate::proto::smc::cdc::{
     Error,
     Tcp, //
 };

@@ -5,44 +5,46 @@
 use super::app::App;
 use crate::proto::{
     base::time::Instant,
-    cdc::{
-        Conn,
-        Msg,
-        Token,
-        WriteSeg, //
-    },
-    clc::{
-        Assembler,
-        Endpoint,
-        LlcOutcome,
-        Machine,
-        Outcome, //
-    },
-    llc::{
-        self,
-        rtoken::Entry,
-        Group,
-        Kind,
-        Layout,
-        LocalLink,
-        PeerLink,
-        RmbId,
-        Role,
-        Slot, //
-    },
-    wire::{
-        AlertToken,
-        BufSize,
-        Gid,
-        LinkNum,
-        Mac,
-        Mtu,
-        PeerId,
-        Psn,
-        Qpn,
-        RKey,
-        RToken,
-        RmbeIndex, //
+    smc::{
+        cdc::{
+            Conn,
+            Msg,
+            Token,
+            WriteSeg, //
+        },
+        clc::{
+            Assembler,
+            Endpoint,
+            LlcOutcome,
+            Machine,
+            Outcome, //
+        },
+        llc::{
+            self,
+            rtoken::Entry,
+            Group,
+            Kind,
+            Layout,
+            LocalLink,
+            PeerLink,
+            RmbId,
+            Role,
+            Slot, //
+        },
+        wire::{
+            AlertToken,
+            BufSize,
+            Gid,
+            LinkNum,
+            Mac,
+            Mtu,
+            PeerId,
+            Psn,
+            Qpn,
+            RKey,
+            RToken,
+            RmbeIndex, //
+        },
     },
 };
 use std::collections::{

@@ -36,41 +36,43 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    cdc::{
-        Config,
-        Conn,
-        Msg,
-        TcpFound,
-        Timers, //
+    smc::{
+        cdc::{
+            Config,
+            Conn,
+            Msg,
+            TcpFound,
+            Timers, //
+        },
+        clc::{
+            self,
+            client::Client,
+            server::Server,
+            Assembler,
+            LlcOutcome,
+            Machine,
+            Message,
+            Networks,
+            Outcome,
+            Prefix4,
+            Prepared,
+            Proposal,
+            Request, //
+        },
+        llc::{
+            driver,
+            DeleteReason,
+            RmbId,
+            Slot, //
+        },
+        wire::{
+            Mtu,
+            Psn,
+            Qpn,
+            RToken, //
+        },
     },
-    clc::{
-        self,
-        client::Client,
-        server::Server,
-        Assembler,
-        LlcOutcome,
-        Machine,
-        Message,
-        Networks,
-        Outcome,
-        Prefix4,
-        Prepared,
-        Proposal,
-        Request, //
-    },
-    llc::{
-        driver,
-        DeleteReason,
-        RmbId,
-        Slot, //
-    },
-    reason::Reason,
-    wire::{
-        Mtu,
-        Psn,
-        Qpn,
-        RToken, //
-    },
+    stream::reason::Reason, //
 };
 use std::collections::VecDeque;
 

@@ -2,8 +2,22 @@
 
 //! Decisions about a byte stream that are the same for any protocol below.
 //!
-//! | What                     | File     |
-//! |--------------------------|----------|
-//! | What poll reports        | [`poll`] |
+//! | What                                                | File          |
+//! |-----------------------------------------------------|---------------|
+//! | Positions of bytes, and parts of buffers            | [`positions`] |
+//! | Small writes that are held until there are more     | [`coalesce`]  |
+//! | Which posted chains ask for a completion            | [`signals`]   |
+//! | Data that is sent without a copy                    | [`zerocopy`]  |
+//! | What poll reports                                   | [`poll`]      |
+//! | Whether an idle connection still has a peer         | [`keepalive`] |
+//! | How many handshakes a listener has at a time        | [`accept`]    |
+//! | Why a connection is not, or no longer, over RDMA    | [`reason`]    |
 
+pub(crate) mod accept;
+pub(crate) mod coalesce;
+pub(crate) mod keepalive;
 pub(crate) mod poll;
+pub(crate) mod positions;
+pub(crate) mod reason;
+pub(crate) mod signals;
+pub(crate) mod zerocopy;

@@ -13,25 +13,27 @@ use super::{
 };
 use crate::proto::{
     base::time::Instant,
-    clc::LlcOutcome,
-    llc::{
-        action::{
-            Cause,
-            Fail,
-            Kind, //
+    smc::{
+        clc::LlcOutcome,
+        llc::{
+            action::{
+                Cause,
+                Fail,
+                Kind, //
+            },
+            driver::{
+                Answer,
+                Host, //
+            },
+            rtoken::Entry,
+            Group,
+            LinkOffer,
+            PeerOffer,
+            RmbId,
+            Slot, //
         },
-        driver::{
-            Answer,
-            Host, //
-        },
-        rtoken::Entry,
-        Group,
-        LinkOffer,
-        PeerOffer,
-        RmbId,
-        Slot, //
     },
-    reason::Reason, //
+    stream::reason::Reason, //
 };
 
 /// The engine of one side.

@@ -9,16 +9,18 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    cdc::{
-        Config,
-        Conn,
-        Msg,
-        Segment,
-        Timers,
-        Transmit, //
+    smc::{
+        cdc::{
+            Config,
+            Conn,
+            Msg,
+            Segment,
+            Timers,
+            Transmit, //
+        },
+        cursor::Wire,
+        wire::AlertToken, //
     },
-    cursor::Wire,
-    wire::AlertToken, //
 };
 
 /// Sizes that wrap soon.

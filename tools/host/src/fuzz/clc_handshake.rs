@@ -9,37 +9,39 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    clc::{
-        client::Client,
-        server::Server,
-        Action,
-        Answer,
-        Endpoint,
-        LlcOutcome,
-        Message,
-        Outcome,
-        Prepared,
-        Timers,
-        Version, //
+    smc::{
+        clc::{
+            client::Client,
+            server::Server,
+            Action,
+            Answer,
+            Endpoint,
+            LlcOutcome,
+            Message,
+            Outcome,
+            Prepared,
+            Timers,
+            Version, //
+        },
+        wire::{
+            AlertToken,
+            BufSize,
+            Gid,
+            Mac,
+            Mtu,
+            PeerId,
+            Psn,
+            Qpn,
+            RKey,
+            RmbeIndex, //
+        },
     },
-    reason::Reason,
-    wire::{
-        AlertToken,
-        BufSize,
-        Gid,
-        Mac,
-        Mtu,
-        PeerId,
-        Psn,
-        Qpn,
-        RKey,
-        RmbeIndex, //
-    },
+    stream::reason::Reason, //
 };
 
 /// Octets of a peer: 0 to 3 a message it might send, else what the input says.
 fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
-    const EYE: [u8; 4] = crate::proto::wire::EYE_CATCHER;
+    const EYE: [u8; 4] = crate::proto::smc::wire::EYE_CATCHER;
     let mut octets = [0; 68];
     let kind = input.byte();
     let peer = PeerId::new([1; 8]);
@@ -54,7 +56,7 @@ fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
         ..accept
     };
     let reason = Reason::from_code(u32::from(kind) << 24);
-    let decline = crate::proto::clc::Decline::new(peer, reason, Version::V1);
+    let decline = crate::proto::smc::clc::Decline::new(peer, reason, Version::V1);
     let written = match kind % 8 {
         0..=2 => Message::Accept(accept).emit(&mut octets),
         3..=4 => Message::Confirm(confirm).emit(&mut octets),
@@ -80,7 +82,7 @@ fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
 }
 
 /// Reads what [`message`] made.
-fn parse(octets: &[u8]) -> Result<Message, crate::proto::clc::Error> {
+fn parse(octets: &[u8]) -> Result<Message, crate::proto::smc::clc::Error> {
     let len = usize::from(octets[6]).min(octets.len());
     Message::parse(&octets[..len])
 }

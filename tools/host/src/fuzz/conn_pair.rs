@@ -10,14 +10,16 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    cdc::{
-        Config,
-        Conn,
-        Msg,
-        Timers,
-        Token, //
+    smc::{
+        cdc::{
+            Config,
+            Conn,
+            Msg,
+            Timers,
+            Token, //
+        },
+        wire::AlertToken, //
     },
-    wire::AlertToken, //
 };
 use std::collections::VecDeque;
 

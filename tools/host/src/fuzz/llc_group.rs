@@ -9,39 +9,41 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    llc::{
-        action::Action,
-        group::{
-            Config,
-            Group,
-            Timers, //
+    smc::{
+        llc::{
+            action::Action,
+            group::{
+                Config,
+                Group,
+                Timers, //
+            },
+            link::{
+                LocalLink,
+                PeerLink,
+                Port,
+                Slot, //
+            },
+            msg::Message,
+            rtoken::Entry,
+            DeleteReason,
+            Kind,
+            Layout,
+            LinkOffer,
+            RmbId,
+            Role, //
         },
-        link::{
-            LocalLink,
-            PeerLink,
-            Port,
-            Slot, //
+        wire::{
+            Gid,
+            LinkNum,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey,
+            RToken, //
         },
-        msg::Message,
-        rtoken::Entry,
-        DeleteReason,
-        Kind,
-        Layout,
-        LinkOffer,
-        RmbId,
-        Role, //
     },
-    reason::Reason,
-    wire::{
-        Gid,
-        LinkNum,
-        Mac,
-        Mtu,
-        Psn,
-        Qpn,
-        RKey,
-        RToken, //
-    },
+    stream::reason::Reason, //
 };
 
 const MAC: Mac = Mac::new([2; 6]);

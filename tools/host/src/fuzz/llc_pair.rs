@@ -12,48 +12,50 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    llc::{
-        action::{
-            Action,
-            Cause,
-            Fail, //
+    smc::{
+        llc::{
+            action::{
+                Action,
+                Cause,
+                Fail, //
+            },
+            driver::{
+                drive,
+                Answer,
+                Host, //
+            },
+            group::{
+                Config,
+                Group,
+                Timers, //
+            },
+            link::{
+                LocalLink,
+                PeerLink,
+                Port,
+                Slot, //
+            },
+            rtoken::Entry,
+            DeleteReason,
+            Kind,
+            Layout,
+            LinkOffer,
+            PeerOffer,
+            RmbId,
+            Role, //
         },
-        driver::{
-            drive,
-            Answer,
-            Host, //
+        wire::{
+            Gid,
+            LinkNum,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey,
+            RToken, //
         },
-        group::{
-            Config,
-            Group,
-            Timers, //
-        },
-        link::{
-            LocalLink,
-            PeerLink,
-            Port,
-            Slot, //
-        },
-        rtoken::Entry,
-        DeleteReason,
-        Kind,
-        Layout,
-        LinkOffer,
-        PeerOffer,
-        RmbId,
-        Role, //
     },
-    reason::Reason,
-    wire::{
-        Gid,
-        LinkNum,
-        Mac,
-        Mtu,
-        Psn,
-        Qpn,
-        RKey,
-        RToken, //
-    },
+    stream::reason::Reason, //
 };
 
 const CLIENT: usize = 0;

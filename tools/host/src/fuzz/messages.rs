@@ -2,7 +2,7 @@
 
 //! Parsers: what was understood can be written and is understood in the same way again.
 
-use crate::proto::{
+use crate::proto::smc::{
     cdc::Msg,
     clc::{
         Assembler,

@@ -3,39 +3,41 @@
 //! Properties of the CLC messages.
 
 use crate::proto::{
-    clc::{
-        Addition,
-        Answer,
-        Assembler,
-        Decline,
-        Eid,
-        EidList,
-        Endpoint,
-        Error,
-        Extension,
-        FirstContact,
-        GidList,
-        Message,
-        Networks,
-        Prefix4,
-        Prefix6,
-        Prefix6List,
-        Proposal,
-        Version, //
+    smc::{
+        clc::{
+            Addition,
+            Answer,
+            Assembler,
+            Decline,
+            Eid,
+            EidList,
+            Endpoint,
+            Error,
+            Extension,
+            FirstContact,
+            GidList,
+            Message,
+            Networks,
+            Prefix4,
+            Prefix6,
+            Prefix6List,
+            Proposal,
+            Version, //
+        },
+        wire::{
+            AlertToken,
+            BufSize,
+            Gid,
+            Mac,
+            Mtu,
+            PeerId,
+            Psn,
+            Qpn,
+            RKey,
+            RmbeIndex, //
+        },
     },
-    reason::Reason,
-    wire::{
-        AlertToken,
-        BufSize,
-        Gid,
-        Mac,
-        Mtu,
-        PeerId,
-        Psn,
-        Qpn,
-        RKey,
-        RmbeIndex, //
-    },
+    stream::reason::Reason, //
 };
 use proptest::{
     collection::vec,

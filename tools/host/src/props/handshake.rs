@@ -13,26 +13,28 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    clc::{
-        client::Client,
-        server::Server,
-        Action,
-        Answer,
-        Assembler,
-        Endpoint,
-        Error,
-        LlcOutcome,
-        Message,
-        Outcome,
-        Prepared,
-        Proposal,
-        ProtocolError,
-        Request,
-        Reserved,
-        Timers, //
+    smc::{
+        clc::{
+            client::Client,
+            server::Server,
+            Action,
+            Answer,
+            Assembler,
+            Endpoint,
+            Error,
+            LlcOutcome,
+            Message,
+            Outcome,
+            Prepared,
+            Proposal,
+            ProtocolError,
+            Request,
+            Reserved,
+            Timers, //
+        },
+        wire::PeerId, //
     },
-    reason::Reason,
-    wire::PeerId, //
+    stream::reason::Reason, //
 };
 use proptest::{
     collection::vec,

@@ -2,7 +2,7 @@
 
 //! Properties of the TCP option.
 
-use crate::proto::tcpopt::{
+use crate::proto::smc::tcpopt::{
     decide_syn_out,
     decide_synack_out,
     scan,

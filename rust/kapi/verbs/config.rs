@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parameters of a channel, which its user chooses by its protocol.
+
+use super::{
+    device::Device,
+    user_pages::MAX_PIECES, //
+};
+use kernel::prelude::*;
+
+/// Requests besides those of the slots: one registration, and one for draining.
+const EXTRA_WRS: u32 = 2;
+
+/// Parameters of a channel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelConfig {
+    /// Port of the device.
+    pub(crate) port: u32,
+    /// Index of our address in the GID table of the port.
+    pub(crate) gid_index: u8,
+    /// Chains that can be in flight.
+    pub(crate) send_slots: u16,
+    /// Messages that can arrive before any is handled. The peer must not have more in flight.
+    pub(crate) recv_slots: u16,
+    /// Most receive requests that are posted again at once.
+    pub(crate) recv_batch: u16,
+    /// Octets of the longest message that [`Slot::post`](super::channel::Slot::post) sends.
+    pub(crate) send_bytes: u16,
+    /// Octets of a receive buffer.
+    pub(crate) recv_bytes: u16,
+    /// Octets of the longest message, if some do not fit `send_bytes` or `recv_bytes`; else 0.
+    pub(crate) long_bytes: u16,
+    /// Most RDMA writes in front of a message.
+    pub(crate) max_writes: u8,
+    /// Longest run of unsignalled chains.
+    pub(crate) max_unsignalled: u16,
+    /// The peer's messages may invalidate keys of this host. If not, one that does breaks the channel.
+    pub(crate) may_invalidate: bool,
+    /// The peer may read memory of this host that is registered for it.
+    pub(crate) peer_reads: bool,
+    /// Parameters of the connection.
+    pub(crate) connection: ConnectionConfig,
+}
+
+/// Parameters of the connection of two queue pairs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionConfig {
+    /// Local ACK timeout: 4.096 µs times two to this power.
+    pub(crate) ack_timeout: u8,
+    /// Attempts after a timeout, up to 7.
+    pub(crate) retries: u8,
+    /// Attempts when the receiver has no buffer ready; 7 is without end.
+    pub(crate) rnr_retries: u8,
+    /// Code of the time that a sender waits when no buffer is ready here; 1 is 10 µs.
+    pub(crate) min_rnr_timer: u8,
+    /// RDMA reads of this side that can be in flight.
+    pub(crate) max_rd_atomic: u8,
+    /// RDMA reads of the peer that can be in flight.
+    pub(crate) max_dest_rd_atomic: u8,
+    /// Hops that a packet may make.
+    pub(crate) hop_limit: u8,
+}
+
+/// Sizes of the queues.
+#[derive(Clone, Copy)]
+pub(super) struct Depth {
+    /// Requests in the send queue.
+    pub(super) send: u32,
+    /// Requests in the receive queue.
+    pub(super) recv: u32,
+    /// Octets that are wanted inside of send requests.
+    pub(super) inline: u32,
+    /// Pieces of memory that a send request names at most.
+    pub(super) send_sges: u32,
+    /// Pieces of memory that a receive request names.
+    pub(super) recv_sges: u32,
+}
+
+impl ChannelConfig {
+    /// Receive slots: those that wait for their batch are not posted.
+    pub(super) fn recv_buffers(&self) -> Result<u16> {
+        let waiting = self.recv_batch.checked_sub(1).ok_or(EINVAL)?;
+        self.recv_slots.checked_add(waiting).ok_or(EINVAL)
+    }
+
+    /// Requests of a send slot.
+    pub(super) fn wrs_per_slot(&self) -> u32 {
+        u32::from(self.max_writes) + 1
+    }
+
+    /// Sizes of the queues on `device`.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device cannot hold that many requests, or a parameter that must not be 0 is.
+    pub(super) fn depth(&self, device: &Device) -> Result<Depth> {
+        let depth = Depth {
+            send: u32::from(self.send_slots) * self.wrs_per_slot() + EXTRA_WRS,
+            recv: u32::from(self.recv_buffers()?) + EXTRA_WRS,
+            inline: self.send_bytes.into(),
+            send_sges: device.max_send_sge().clamp(1, u32::try_from(MAX_PIECES)?),
+            recv_sges: 1 + u32::from(self.long_bytes != 0),
+        };
+        let some = [
+            self.send_slots,
+            self.recv_slots,
+            self.send_bytes,
+            self.recv_bytes,
+        ];
+        let most = device.max_qp_wr().min(device.max_cqe());
+        if some.contains(&0) || depth.send.max(depth.recv) > most {
+            return Err(EINVAL);
+        }
+        Ok(depth)
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What an administrator reads and sets: files in `/proc` and settings, per network namespace.
+
+pub(super) mod eid;
+pub(super) mod netns;
+pub(super) mod procfs;
+pub(super) mod sysctl;

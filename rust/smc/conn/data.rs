@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The data side of a connection: the CDC core, and what it sends and receives by.
+//!
+//! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
+//!
+//! The core lives under `Connection::data`, a spinlock with bottom halves off that is held for a
+//! few steps of arithmetic and one post at a time. User data is copied outside of it: writers and
+//! readers are kept apart from their own kind by the socket lock, and from the device by the
+//! cursors.
+
+use crate::{
+    kapi::{
+        compat::errno::ENOTCONN,
+        mem::region::PeerMemory,
+        verbs::{
+            channel::{
+                Slot,
+                Source,
+                Write, //
+            },
+            sendbuf::SendBuffer, //
+        },
+    },
+    proto::{
+        base::time::{
+            earliest,
+            Instant, //
+        },
+        smc::{
+            cdc::{
+                self,
+                Arrivals,
+                Conn,
+                Segment,
+                Transmit, //
+            },
+            wire::AlertToken, //
+        },
+        stream::keepalive::Keepalive, //
+    },
+    smc::{
+        account::Orphan,
+        group::{
+            completions::{
+                ChainOwner,
+                LinkHandler,
+                Tag,
+                LLC_SLOTS, //
+            },
+            link_group::LinkGroup,
+            rmb::{
+                Rmbe,
+                EYE_CATCHER, //
+            },
+            route::{
+                Next,
+                PeerElement,
+                Route, //
+            },
+        },
+        lent_pages::LentPages,
+        stats::Traffic, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A place for a write that is not used.
+const NO_WRITE: Write = Write {
+    offset: 0,
+    len: 0,
+    rkey: 0,
+    raddr: 0,
+};
+
+/// A connection's references to device objects. Their drop may sleep.
+pub(crate) struct DeviceBinding {
+    /// Where it sends.
+    pub(crate) route: Route,
+    /// The route to move to as soon as no chain is in flight.
+    pub(crate) next: Option<Next>,
+    pub(crate) rmbe: Rmbe,
+    pub(crate) sendbuf: Arc<SendBuffer>,
+}
+
+/// The data side of a connection that uses SMC-R.
+pub(crate) struct Data {
+    /// The protocol core of the connection.
+    pub(crate) core: Conn,
+    /// The token the peer names this connection by.
+    pub(crate) token: AlertToken,
+    /// The link group.
+    pub(crate) group: Arc<LinkGroup>,
+    /// `None` once the link is lost; received data stays readable in `memory`.
+    pub(crate) binding: Option<DeviceBinding>,
+    /// The memory of the RMB that has the connection's element.
+    pub(crate) memory: Arc<PeerMemory>,
+    /// Number of the element in `memory`, from 0.
+    pub(crate) element: usize,
+    /// The element begins with an eye catcher.
+    pub(crate) eye_catcher: bool,
+    /// Where the peer's element is, whichever link leads there.
+    pub(crate) peer_element: PeerElement,
+    /// The keepalive timer.
+    pub(crate) keepalive: Keepalive,
+    /// The time the timer is armed for.
+    pub(crate) armed: Option<Instant>,
+    /// Pages that programs have lent.
+    pub(crate) lent_pages: LentPages,
+    /// Traffic so far.
+    pub(crate) counters: Traffic,
+    /// When unread data came, if the program wants to know.
+    pub(crate) arrivals: Arrivals,
+    /// The last urgent byte that came.
+    pub(crate) urgent_byte: u8,
+    /// The program has closed the connection.
+    pub(crate) orphan: Option<Orphan>,
+}
+
+/// What `Connection::data` protects.
+pub(crate) struct DataSlot {
+    /// The newest CDC message that came before the handshake was over. Every message carries the
+    /// whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
+    pub(crate) early: Option<cdc::Msg>,
+    pub(crate) data: Option<KBox<Data>>,
+}
+
+/// Fills in the writes of a chain as the link takes them; returns those that it has.
+fn fill_in<'a>(
+    places: &'a mut [Write; cdc::MAX_WRITES],
+    route: &Route,
+    transmit: &Transmit,
+) -> &'a [Write] {
+    let mut count = 0usize;
+    // A part that is lent is read from its start to its end.
+    let mut skip = transmit.source.map(|source| source.skip);
+    for (write, segment) in places.iter_mut().zip(transmit.writes()) {
+        let offset = skip.unwrap_or(segment.src_off);
+        skip = skip.map(|skip| skip.saturating_add(segment.len));
+        *write = Write {
+            offset,
+            len: segment.len,
+            rkey: route.rkey,
+            raddr: route.base.wrapping_add(u64::from(segment.dst_off)),
+        };
+        count += 1;
+    }
+    places.get(..count).unwrap_or_default()
+}
+
+impl Data {
+    /// Posts the chains that are due. In its `turn` among connections that wait for send slots, the
+    /// connection posts one chain, and waits again if another is due. Called with the lock held,
+    /// after every input.
+    ///
+    /// Returns whether a chain was due and there was no slot for the first.
+    pub(crate) fn pump<O: ChainOwner + 'static>(
+        &mut self,
+        owner: &Arc<O>,
+        now: Instant,
+        turn: bool,
+    ) -> bool {
+        let (mut posted, mut denied) = (false, false);
+        loop {
+            let Some(binding) = self.binding.as_ref() else {
+                return false;
+            };
+            let (route, token) = (&binding.route, self.token);
+            let wait = || self.group.tokens.lock().wait_for_slot(token, route.slot());
+            let next = self.core.poll_transmit_into(now, || {
+                if turn && posted {
+                    // The turn scheduler calls again.
+                    wait();
+                    return None;
+                }
+                let slot = route.channel.try_reserve(LLC_SLOTS.into()).or_else(|| {
+                    wait();
+                    // A slot freed before the mark was set woke no waiter: retry.
+                    route.channel.try_reserve(LLC_SLOTS.into())
+                });
+                denied = slot.is_none() && !posted;
+                slot
+            });
+            let Some((slot, transmit)) = next else {
+                return denied;
+            };
+            posted = true;
+            if self.post(owner, slot, &transmit).is_err() {
+                return false;
+            }
+        }
+    }
+
+    /// Posts a chain. If the link refuses it, the connection pauses and the group learns of it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the link, which is broken.
+    fn post<O: ChainOwner + 'static>(
+        &mut self,
+        owner: &Arc<O>,
+        slot: Slot<LinkHandler>,
+        transmit: &Transmit,
+    ) -> Result {
+        let route = &self.binding.as_ref().ok_or(ENOTCONN)?.route;
+        let mut places = [NO_WRITE; cdc::MAX_WRITES];
+        let writes = fill_in(&mut places, route, transmit);
+        let tag = Tag::Cdc(owner.clone(), transmit.token);
+        let source = match transmit.source {
+            _ if writes.is_empty() => None,
+            None => Some(Source::Buffer(route.source.clone())),
+            Some(source) => self.lent_pages.get(source.place).cloned().map(Source::Lent),
+        };
+        let result = slot.post(tag, source, writes, &transmit.cdc, transmit.signal);
+        if let Err((error, _)) = result {
+            // The group moves the connection to another link, or ends it.
+            self.core.handle_post_failed(transmit.token);
+            route.handler().broke();
+            return Err(error);
+        }
+        let bytes = transmit.writes().iter().map(|write| u64::from(write.len));
+        let bytes = bytes.fold(0, u64::wrapping_add);
+        let counters = &mut self.counters;
+        if transmit.source.is_some() {
+            counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
+        }
+        counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
+        counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
+        let writes = u64::try_from(transmit.writes().len()).unwrap_or(0);
+        counters.tx_writes = counters.tx_writes.wrapping_add(writes);
+        Ok(())
+    }
+
+    /// Copies an urgent byte that just came, before the peer may write there again.
+    pub(crate) fn keep_urgent(&mut self) {
+        let Some(offset) = self.core.urgent_offset() else {
+            return;
+        };
+        let Ok(offset) = usize::try_from(offset) else {
+            return;
+        };
+        if let Some(binding) = self.binding.as_ref() {
+            binding.rmbe.sync_for_cpu(offset, 1);
+        }
+        let mut byte = [0];
+        // The offset lies in the element, or nothing is read.
+        if self.memory.read(self.element, offset, &mut byte).is_ok() {
+            [self.urgent_byte] = byte;
+        }
+    }
+
+    /// Whether the eye catcher is still what it was, if there is one (`SMCR-RMB-13`).
+    pub(crate) fn is_intact(&self) -> bool {
+        if !self.eye_catcher {
+            return true;
+        }
+        let mut octets = [0; EYE_CATCHER.len()];
+        if let Some(binding) = self.binding.as_ref() {
+            binding.rmbe.sync_for_cpu(0, octets.len());
+        }
+        self.memory.read(self.element, 0, &mut octets).is_ok() && octets == EYE_CATCHER
+    }
+
+    /// Where received data lies: up to two pieces of the element of at most `max` bytes together,
+    /// `skip` bytes behind the first unread one. They may be read.
+    pub(crate) fn received(&self, skip: u32, max: u32) -> [Segment; 2] {
+        let segments = self.core.recv_segments(skip, max);
+        if let Some(binding) = self.binding.as_ref() {
+            for segment in segments.iter() {
+                if let (Ok(offset), Ok(len)) =
+                    (usize::try_from(segment.off), usize::try_from(segment.len))
+                {
+                    binding.rmbe.sync_for_cpu(offset, len);
+                }
+            }
+        }
+        segments
+    }
+
+    /// The delay to arm the timer with, if it must fire earlier than it is armed for.
+    pub(crate) fn rearm(&mut self, now: Instant) -> Option<u64> {
+        let at = earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())?;
+        if self.armed.is_some_and(|armed| armed <= at) {
+            return None;
+        }
+        self.armed = Some(at);
+        Some(at.saturating_since(now).as_nanos())
+    }
+}
+
+impl Data {
+    /// Whether the connection must move, and nothing of it is in flight.
+    pub(crate) fn may_move(&self) -> bool {
+        !self.core.is_in_flight()
+            && self
+                .binding
+                .as_ref()
+                .is_some_and(|binding| binding.next.is_some())
+    }
+}
+
+/// The trigger of an update.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trigger {
+    /// A call, a message, a completion, a timer.
+    Input,
+    /// The connection's turn to use a send slot.
+    Turn,
+    /// The work item that performs the end of the connection.
+    Closing,
+}

@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Drives the CLC handshake of a connection over its TCP connection.
+//!
+//! Source: RFC 7609 sections 3.5.1, 3.5.2, appendix C.1 to C.6; the decisions are in `proto::clc`.
+//!
+//! Nothing here waits: the work item runs when TCP has something, when the link group has changed,
+//! or when a timer is due. A peer that stalls costs its own connection's memory and nothing else.
+
+use super::{
+    prepare,
+    reservation::{
+        Release,
+        Reservation, //
+    },
+    state::{
+        Handshake,
+        Step, //
+    },
+};
+use crate::{
+    kapi::{
+        base::{
+            time::jiffies_from_ns,
+            work::Run, //
+        },
+        compat::errno::ECONNABORTED,
+        net::sock::TcpState, //
+    },
+    proto::{
+        base::time::earliest,
+        smc::clc::{
+            client::Client,
+            server::Server,
+            LlcOutcome,
+            Machine,
+            Outcome,
+            Timers, //
+        },
+        stream::reason::{
+            Local,
+            Reason, //
+        },
+    },
+    smc::{
+        connection::{
+            Connection,
+            Mode,
+            HANDSHAKE, //
+        },
+        context::now,
+        group::link_group::Phase,
+        listen,
+        stats::Side, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    },
+};
+
+/// Octets that distinguish the start of a message from an application's data, and some more.
+const START_BYTES: usize = 8;
+
+impl Handshake {
+    /// The client's side, to begin when TCP is established. Context: may sleep.
+    fn client(connection: &Arc<Connection>) -> Result<KBox<Self>> {
+        match prepare::proposal(connection) {
+            Ok(proposal) => Self::proposing(&proposal),
+            Err(reason) => Self::declining(connection, reason),
+        }
+    }
+
+    #[inline(never)]
+    fn declining(connection: &Connection, reason: Reason) -> Result<KBox<Self>> {
+        let peer_id = connection.net.peer_id(None);
+        let client = Client::declining(now(), Timers::DEFAULT, peer_id, reason);
+        Self::new(Machine::Client(client))
+    }
+
+    /// The server's side. Context: may sleep.
+    fn server(connection: &Arc<Connection>) -> Result<KBox<Self>> {
+        let peer_id = connection.net.peer_id(prepare::path(connection).as_ref());
+        let machine = Server::new(now(), Timers::DEFAULT, peer_id);
+        Self::new(Machine::Server(machine))
+    }
+
+    /// Sends the pending message as far as TCP takes it. `Err` when the TCP connection is gone.
+    fn flush(&mut self, connection: &Connection) -> Result {
+        while let Some((bytes, done)) = self.out.as_mut() {
+            let rest = bytes.as_slice().get(*done..).unwrap_or_default();
+            if rest.is_empty() {
+                self.out = None;
+                self.machine.handle_sent(now());
+                break;
+            }
+            let sent = match connection.sk.try_lock() {
+                Ok(mut sk) => sk.send(rest),
+                Err(_) => {
+                    self.missed = true;
+                    break;
+                }
+            };
+            match sent {
+                Ok(count) => *done = done.saturating_add(count),
+                Err(error) if error == EAGAIN => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads no more than the message that is expected. Returns whether something was read.
+    fn read(&mut self, connection: &Connection) -> bool {
+        let now = now();
+        if self.machine.awaits_start() {
+            match self.look(connection) {
+                Some(true) => {}
+                Some(false) => return true,
+                None => return false,
+            }
+        }
+        let received = match connection.sk.try_lock() {
+            Ok(mut sk) => sk.recv(self.assembler.room()),
+            Err(_) => {
+                self.missed = true;
+                return false;
+            }
+        };
+        match received {
+            Ok(0) => {
+                self.machine.handle_eof(now);
+                true
+            }
+            Ok(count) => {
+                self.received(count);
+                true
+            }
+            Err(error) if error == EAGAIN => false,
+            Err(_) => {
+                self.machine.handle_eof(now);
+                true
+            }
+        }
+    }
+
+    /// Looks at the first octets without consuming them, as they may be the application's. Returns
+    /// whether they are a message's; `None` when that is not known yet.
+    fn look(&mut self, connection: &Connection) -> Option<bool> {
+        let mut first = [0; START_BYTES];
+        let peeked = match connection.sk.try_lock() {
+            Ok(mut sk) => sk.peek(&mut first),
+            Err(_) => {
+                self.missed = true;
+                return None;
+            }
+        };
+        match peeked {
+            Ok(count) if count > 0 => {
+                let octets = first.get(..count).unwrap_or_default();
+                let is_message = self.machine.handle_first(octets);
+                (is_message || !self.machine.awaits_start()).then_some(is_message)
+            }
+            Err(error) if error == EAGAIN => None,
+            // A receive reports the same.
+            Ok(_) | Err(_) => Some(true),
+        }
+    }
+
+    /// Prepares our end; the request stays when the link group must do something first.
+    #[inline(never)]
+    fn prepare(&mut self, connection: &Arc<Connection>) {
+        let Some((request, since)) = self.request.as_ref() else {
+            return;
+        };
+        let result = match prepare::prepare(connection, request, *since) {
+            // No answer was sent yet, so a Decline is allowed (`SMCR-FBK-05`, `SMCR-FBK-06`).
+            Ok(Some(reservation)) if reservation.group.phase() == Phase::Dead => {
+                prepare::release(reservation, connection, Release::Declined);
+                Err(Reason::NoActiveLink)
+            }
+            Ok(Some(reservation)) => {
+                self.reservation = Some(reservation);
+                Ok(())
+            }
+            Ok(None) => return,
+            Err(reason) => Err(reason),
+        };
+        self.request = None;
+        self.prepared(result);
+    }
+
+    fn perform(&mut self, connection: &Arc<Connection>, step: Step) -> Option<Outcome> {
+        match step {
+            // Done by `flush`.
+            Step::Send => {}
+            Step::Prepare => self.prepare(connection),
+            Step::Connect(peer) => self.connect(&peer),
+            Step::StartLlc => {
+                let started = match self.reservation.as_ref() {
+                    Some(reservation) => reservation.group.start_llc(connection.clone()),
+                    None => Err(EINVAL),
+                };
+                if started.is_err() {
+                    let outcome = LlcOutcome::Decline(Reason::ReadyLink);
+                    self.machine.handle_llc(now(), outcome);
+                }
+            }
+            Step::Done(outcome) => return Some(outcome),
+        }
+        None
+    }
+
+    /// Goes on as far as possible. Returns how it ended, if it did.
+    fn advance(&mut self, connection: &Arc<Connection>) -> Option<Outcome> {
+        self.missed = false;
+        self.prepare(connection);
+        loop {
+            if self.flush(connection).is_err() {
+                self.out = None;
+                self.machine.handle_eof(now());
+            }
+            let llc = connection.mail.lock().llc.take();
+            if let Some(outcome) = llc {
+                self.machine.handle_llc(now(), outcome);
+            }
+            // The link of an established group died under the handshake; that of a first contact
+            // is reported by `mail`.
+            let lost = self.reservation.as_ref().is_some_and(|reservation| {
+                !reservation.is_first_contact() && reservation.group.phase() == Phase::Dead
+            });
+            if lost {
+                return Some(Outcome::Abort(Reason::NoActiveLink));
+            }
+            if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
+                self.machine.handle_timeout(now());
+            }
+            if let Some(step) = self.next() {
+                if let Some(outcome) = self.perform(connection, step) {
+                    return Some(outcome);
+                }
+                continue;
+            }
+            if self.out.is_some() || !self.machine.expects_message() || !self.read(connection) {
+                return None;
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// TCP may have come up: begins the handshake, or falls back. Returns whether there is a
+    /// handshake to go on with. Context: may sleep.
+    #[inline(never)]
+    fn tcp_connected(self: &Arc<Self>) -> bool {
+        match self.sk.tcp_state() {
+            TcpState::SynSent | TcpState::SynRecv => return false,
+            TcpState::Close => {
+                if self.change_mode(Mode::Connecting, Mode::Tcp) {
+                    self.sk.wake_state();
+                }
+                return false;
+            }
+            _ => {}
+        }
+        if !self.sk.peer_agreed() {
+            self.settle(match self.sk.peer_echoes() {
+                true => Reason::Local(Local::OptionEchoed),
+                false => Reason::PeerNoSmc,
+            });
+            return false;
+        }
+        match Handshake::client(self) {
+            Ok(handshake) => {
+                *self.handshake.lock() = Some(handshake);
+                self.change_mode(Mode::Connecting, Mode::Negotiating)
+            }
+            // The peer waits for a message and will give up; without memory there is no better way.
+            Err(_) => {
+                self.change_mode(Mode::Connecting, Mode::Negotiating);
+                self.doom(ENOMEM);
+                false
+            }
+        }
+    }
+
+    /// A client's connection is TCP after all: wakes the call that waits in `connect`.
+    fn settle(&self, reason: Reason) {
+        self.fall_back(reason);
+        self.sk.wake_connected();
+    }
+
+    /// Begins the server's side for a child of a listener. Context: may sleep.
+    pub(crate) fn negotiate(self: &Arc<Self>) -> Result {
+        let handshake = Handshake::server(self)?;
+        *self.handshake.lock() = Some(handshake);
+        self.set_mode(Mode::Negotiating);
+        self.kick_handshake();
+        Ok(())
+    }
+
+    /// Goes on with the handshake. Context: may sleep.
+    #[inline(never)]
+    fn step(self: &Arc<Self>) {
+        let (handshake, outcome) = {
+            let mut guard = self.handshake.lock();
+            let Some(handshake) = (*guard).as_mut() else {
+                return;
+            };
+            let Some(outcome) = handshake.advance(self) else {
+                let now = now();
+                let retry = match handshake.missed {
+                    true => Some(now.saturating_add(self.handshake_contention.missed())),
+                    false => None,
+                };
+                let retry = earliest(retry, handshake.waits_until(now));
+                if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
+                    let delay = at.saturating_since(now).as_nanos();
+                    let queue = &self.engine.context.handshakes;
+                    self.handshake_work.arm(self, queue, jiffies_from_ns(delay));
+                }
+                if !handshake.missed {
+                    self.handshake_contention.over();
+                }
+                return;
+            };
+            (guard.take(), outcome)
+        };
+        let Some(mut handshake) = handshake else {
+            return;
+        };
+        let reservation = handshake.reservation.take();
+        // Part of a crossing message has been consumed: the stream cannot be handed to the user.
+        let torn = handshake.assembler.is_started() && matches!(outcome, Outcome::Fallback { .. });
+        drop(handshake);
+        let outcome = if torn {
+            Outcome::Abort(Reason::Local(Local::ClcProtocol))
+        } else {
+            outcome
+        };
+        self.conclude(reservation, outcome);
+    }
+
+    /// The handshake is over.
+    #[inline(never)]
+    fn conclude(self: &Arc<Self>, reservation: Option<Reservation>, outcome: Outcome) {
+        match (outcome, reservation) {
+            (Outcome::Smc, Some(reservation)) => match prepare::activate(reservation, self) {
+                Ok(()) => {
+                    self.net.count_smc(self.side);
+                    self.hand_over();
+                }
+                Err(error) => {
+                    // The peer believes that it is on: there is no word left but a reset.
+                    let reason = match error == ENOMEM {
+                        true => Reason::Memory,
+                        false => Reason::NoActiveLink,
+                    };
+                    self.net.count_abort(self.side, reason);
+                    self.fail();
+                }
+            },
+            (
+                Outcome::Fallback {
+                    reason,
+                    out_of_sync,
+                    by_peer,
+                },
+                reservation,
+            ) => {
+                if !by_peer {
+                    // The peer may decline at the same time.
+                    self.doubt_first();
+                }
+                if let Some(reservation) = reservation {
+                    let how = match out_of_sync {
+                        true => Release::OutOfSync,
+                        false => Release::Declined,
+                    };
+                    prepare::release(reservation, self, how);
+                }
+                self.fall_back(reason);
+                self.hand_over();
+            }
+            (Outcome::Abort(reason), reservation) => {
+                if let Some(reservation) = reservation {
+                    prepare::release(reservation, self, Release::Broken);
+                }
+                self.net.count_abort(self.side, reason);
+                self.fail();
+            }
+            (Outcome::NoProposal { silent }, _) => {
+                if silent {
+                    self.doubt_first();
+                }
+                self.fall_back(Reason::PeerNoSmc);
+                self.hand_over();
+            }
+            (Outcome::Smc, None) => {
+                self.net
+                    .count_abort(self.side, Reason::Local(Local::ClcProtocol));
+                self.fail();
+            }
+        }
+    }
+
+    /// The socket is ready for its user.
+    fn hand_over(self: &Arc<Self>) {
+        match self.side {
+            Side::Client => self.sk.wake_connected(),
+            Side::Server => listen::deliver(self),
+        }
+    }
+
+    /// The TCP connection cannot be saved (`SMCR-FBK-15`).
+    fn fail(self: &Arc<Self>) {
+        if self.side == Side::Server {
+            // No program has the child, so its lock is free.
+            self.set_mode(Mode::Tcp);
+            self.sk.abort(ECONNABORTED);
+            listen::discard(self);
+        } else {
+            self.doom(ECONNABORTED);
+        }
+    }
+
+    /// Resets the TCP connection of a client; the mode stays until that is done.
+    ///
+    /// Context: may sleep. It does not wait for the sock lock.
+    fn doom(self: &Arc<Self>, error: Error) {
+        self.doomed.store(error.to_errno(), Relaxed);
+        self.reset_doomed();
+    }
+
+    /// Resets the TCP connection if it is doomed, as soon as the sock lock is free.
+    fn reset_doomed(self: &Arc<Self>) {
+        let Ok(mut sk) = self.sk.try_lock() else {
+            return self.retry_handshake();
+        };
+        self.handshake_contention.over();
+        let errno = self.doomed.xchg(0, Relaxed);
+        // A call that cancels the handshake may have taken over.
+        if errno != 0 {
+            self.set_mode(Mode::Tcp);
+            sk.abort(Error::from_errno(errno));
+        }
+    }
+
+    /// The user closes the socket while the handshake runs, or its listener goes away. Waits for
+    /// the work item of the handshake. Returns whether it broke off a dialogue that the peer goes
+    /// on with, so that TCP cannot be used. Context: may sleep.
+    pub(crate) fn cancel_handshake(self: &Arc<Self>) -> bool {
+        self.set_mode(Mode::Tcp);
+        self.handshake_work.cancel_sync();
+        let handshake = self.handshake.lock().take();
+        let doomed = self.doomed.xchg(0, Relaxed) != 0;
+        let broken_off = handshake.is_some() || doomed;
+        if let Some(reservation) = handshake.and_then(|mut handshake| handshake.reservation.take())
+        {
+            prepare::release(reservation, self, Release::Broken);
+        }
+        broken_off
+    }
+}
+
+impl Run<HANDSHAKE> for Connection {
+    fn run(this: Arc<Self>) {
+        if this.doomed.load(Relaxed) != 0 {
+            return this.reset_doomed();
+        }
+        match this.mode() {
+            Mode::Connecting => {
+                if this.tcp_connected() {
+                    this.step();
+                }
+            }
+            Mode::Negotiating => this.step(),
+            Mode::Smc => this.watch_tcp(),
+            Mode::Listening => listen::take_children(&this),
+            Mode::Tcp => {}
+        }
+    }
+}

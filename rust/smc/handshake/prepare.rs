@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The Proposal of a connection, and the end that it reserves for an Accept or a Confirm.
+//!
+//! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
+
+use super::{
+    reservation::{
+        Release,
+        Reservation,
+        SendMemory, //
+    },
+    version::{
+        self,
+        LocalSite, //
+    },
+};
+use crate::{
+    kapi::{
+        compat::errno::ECONNABORTED,
+        net::netdev::Egress, //
+    },
+    proto::{
+        base::time::Instant,
+        smc::{
+            buffer_sizing::WantedSize,
+            clc::{
+                version::{
+                    Choice,
+                    Site, //
+                },
+                Answer,
+                Endpoint,
+                Prepared,
+                Proposal,
+                Request, //
+            },
+            llc::Slot,
+            wire::{
+                Gid,
+                Mtu, //
+            },
+        },
+        stream::reason::Reason, //
+    },
+    smc::{
+        connection::{
+            Connection,
+            Mode, //
+        },
+        context::now,
+        device::Path,
+        group::{
+            link_group::{
+                Join,
+                Key,
+                LinkGroup,
+                Local,
+                NamedLink,
+                Phase, //
+            },
+            member::Member,
+            rmb::Rmbe,
+            rmbs::Taken, //
+        },
+        policy,
+        quota::Payer,
+        stats::Side, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
+    let sk = &connection.sk;
+    let egress = sk.egress()?;
+    // A device on lo serves all addresses of the host by the one it is sure to have.
+    let addr = sk.local_addr();
+    let ip = match egress.loopback {
+        true => addr.loopback(),
+        false => addr.ip_mapped(),
+    };
+    let path = connection
+        .engine
+        .devices
+        .find_path(sk.net_cookie(), &egress, ip)?;
+    Some((path, egress))
+}
+
+/// The device that would carry a connection. Context: may sleep.
+pub(crate) fn path(connection: &Connection) -> Option<Path> {
+    path_and_egress(connection).map(|(path, _)| path)
+}
+
+/// Makes the client's Proposal, or returns the reason for none. Context: may sleep.
+pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
+    let sk = &connection.sk;
+    if let Some(reason) = policy::refusal(sk) {
+        return Err(reason);
+    }
+    let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: Some(&egress),
+    };
+    let (v1, v2) = (site.networks(), site.offer());
+    if v1.is_none() && v2.is_none() {
+        return Err(Reason::DifferentPrefix);
+    }
+    Ok(Proposal {
+        peer: connection.net.peer_id(Some(&path)),
+        gid: Gid::new(path.gid.gid),
+        mac: path.mac(),
+        v1,
+        v2,
+    })
+}
+
+/// The size of the receive buffer a connection is to have.
+fn receive_size(connection: &Connection) -> WantedSize {
+    WantedSize::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
+}
+
+/// The size of the send buffer a connection is to have.
+fn send_size(connection: &Connection) -> WantedSize {
+    WantedSize::of(connection.sk.sndbuf_user(), connection.net.settings.wmem())
+}
+
+/// A place in a group, before the token and the buffers.
+struct Place {
+    /// The link group.
+    group: Arc<LinkGroup>,
+    /// The reserved receive buffer.
+    rmbe: Rmbe,
+    /// The handshake makes the group.
+    first_contact: bool,
+    /// As in [`Reservation::proven`].
+    proven: bool,
+    /// Our end of the link, as CLC names it.
+    local: Local,
+    /// The version of SMC-R and its terms.
+    choice: Choice,
+}
+
+/// Prepares our end for what the peer asked for at `since`. `Ok(None)` means that the link group
+/// must do something first, and kicks the handshake when it has. Context: may sleep.
+pub(crate) fn prepare(
+    connection: &Arc<Connection>,
+    request: &Request,
+    since: Instant,
+) -> Result<Option<Reservation>, Reason> {
+    match prepare_once(connection, request, since) {
+        // The group has been filled or has ended since it was found, and is not found again.
+        Err(Reason::MaxConnectionsError) => prepare_once(connection, request, since),
+        prepared => prepared,
+    }
+}
+
+fn prepare_once(
+    connection: &Arc<Connection>,
+    request: &Request,
+    since: Instant,
+) -> Result<Option<Reservation>, Reason> {
+    let payer = payer_of(connection).map_err(|_| Reason::Memory)?;
+    let place = match request {
+        Request::Proposal(proposal) => server_place(connection, &payer, proposal, since),
+        Request::Accept(accept) => client_place(connection, &payer, accept),
+    }?;
+    let Some(place) = place else { return Ok(None) };
+    let group = place.group.clone();
+    let first_contact = place.first_contact;
+    let reservation = match reserve(connection, &payer, place, request) {
+        Ok(reservation) => reservation,
+        Err(reason) => {
+            if first_contact {
+                group.abandon();
+            }
+            return Err(reason);
+        }
+    };
+    Ok(Some(reservation))
+}
+
+/// The payer of a connection whose handshake is under way: the listener's cgroup pays for a child.
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// `ECONNABORTED` when the listener is gone.
+fn payer_of(connection: &Connection) -> Result<Payer> {
+    let cgroup = match connection.side {
+        Side::Client => connection.sk.mem_cgroup(),
+        Side::Server => {
+            let listener = connection.listener.lock();
+            let listener = listener.as_ref().ok_or(ECONNABORTED)?;
+            listener.sk.mem_cgroup()
+        }
+    };
+    Payer::new(&connection.engine.quotas, &connection.net, cgroup)
+}
+
+#[inline(never)]
+fn server_place(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    proposal: &Proposal,
+    since: Instant,
+) -> Result<Option<Place>, Reason> {
+    let sk = &connection.sk;
+    if let Some(reason) = policy::refusal(sk) {
+        return Err(reason);
+    }
+    let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: Some(&egress),
+    };
+    let choice = Choice::of_proposal(&site, proposal)?;
+    let suggested = choice.eid.and(proposal.v2.as_ref()).map(|offer| offer.gid);
+    let key = Key {
+        net: sk.net_cookie(),
+        peer: proposal.peer,
+        vlan: path.vlan,
+        version: choice.terms.version,
+        suggested,
+    };
+    let member: Arc<dyn Member> = connection.clone();
+    let joined = connection.engine.groups.join(
+        key,
+        &path,
+        choice.terms,
+        (&member, sk.peer_addr().ip_mapped()),
+        since,
+    );
+    match joined.map_err(|_| Reason::Memory)? {
+        Join::New(group) => first_place(connection, payer, group, choice).map(Some),
+        Join::Ready(group) => next_place(connection, payer, group, (None, true), choice),
+        Join::Wait => Ok(None),
+    }
+}
+
+#[inline(never)]
+fn client_place(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    accept: &Answer,
+) -> Result<Option<Place>, Reason> {
+    let sk = &connection.sk;
+    let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
+    let site = LocalSite {
+        connection,
+        path: &path,
+        egress: None,
+    };
+    let choice = Choice::of_accept(&site, accept)?;
+    let key = Key {
+        net: sk.net_cookie(),
+        peer: accept.peer,
+        vlan: path.vlan,
+        version: choice.terms.version,
+        suggested: None,
+    };
+    let end = &accept.endpoint;
+    let from = sk.peer_addr().ip_mapped();
+    let known = connection.engine.groups.find_client(&key, end, &from);
+    if accept.first_contact {
+        // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
+        // say that names the link of another: the link is tested, and only for the host itself.
+        if let Some(stale) = known.filter(|known| known.proven) {
+            stale.group.doubt();
+        }
+        let group = connection
+            .engine
+            .groups
+            .new_client(key, &path, choice.terms, from);
+        let group = group.map_err(|_| Reason::Memory)?;
+        return first_place(connection, payer, group, choice).map(Some);
+    }
+    // `SMCR-CLC-225`: without such a link, or with one that goes, we are out of sync.
+    let NamedLink {
+        group,
+        slot,
+        proven,
+    } = known.ok_or(Reason::OutOfSync)?;
+    let closed = group.tokens.lock().is_closed();
+    if !proven && (closed || group.phase() != Phase::Ready) {
+        // Not the word that would make the host behind the link doubt it.
+        return Err(Reason::NoActiveLink);
+    }
+    if closed {
+        return Err(Reason::OutOfSync);
+    }
+    next_place(connection, payer, group, (Some(slot), proven), choice)
+}
+
+fn first_place(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    group: Arc<LinkGroup>,
+    choice: Choice,
+) -> Result<Place, Reason> {
+    let size = group.buffer_size(receive_size(connection));
+    match group.bring_up(payer, size) {
+        Ok((rmbe, local)) => Ok(Place {
+            group,
+            rmbe,
+            first_contact: true,
+            proven: true,
+            local,
+            choice,
+        }),
+        Err(_) => {
+            group.abandon();
+            Err(Reason::Memory)
+        }
+    }
+}
+
+/// A place in a group that is up: on the link the server named, or on any; and whether the group is
+/// known to be with the peer.
+fn next_place(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    group: Arc<LinkGroup>,
+    (slot, proven): (Option<Slot>, bool),
+    choice: Choice,
+) -> Result<Option<Place>, Reason> {
+    let wanted = receive_size(connection);
+    let taken = group.take_rmbe(payer, wanted, connection.clone(), now());
+    match taken.map_err(|_| Reason::Memory)? {
+        Taken::Now(rmbe) => {
+            let Some(local) = group.local(slot) else {
+                rmbe.retire();
+                return Err(Reason::NoActiveLink);
+            };
+            Ok(Some(Place {
+                group,
+                rmbe,
+                first_contact: false,
+                proven,
+                local,
+                choice,
+            }))
+        }
+        Taken::Wait => Ok(None),
+    }
+}
+
+#[inline(never)]
+fn reserve(
+    connection: &Arc<Connection>,
+    payer: &Payer,
+    place: Place,
+    request: &Request,
+) -> Result<Reservation, Reason> {
+    let Place {
+        group,
+        rmbe,
+        first_contact,
+        proven,
+        local,
+        choice,
+    } = place;
+    let v2 = version::addition(&choice, &group.path, first_contact);
+    let Ok(memory) = SendMemory::new(send_size(connection), &group, payer) else {
+        rmbe.retire();
+        return Err(Reason::Memory);
+    };
+    let token = group.tokens.lock().add(connection.clone());
+    let Some(token) = token else {
+        rmbe.retire();
+        return Err(Reason::MaxConnectionsError);
+    };
+    let rmb = rmbe.rmb();
+    let rtoken = rmb.token(local.link_use.handler().slot());
+    let Some(rtoken) = rtoken else {
+        drop(group.tokens.lock().remove(token));
+        rmbe.retire();
+        return Err(Reason::NoActiveLink);
+    };
+    let path = &local.path;
+    let endpoint = Endpoint {
+        gid: Gid::new(path.gid.gid),
+        mac: path.mac(),
+        qpn: local.qpn,
+        rkey: rtoken.rkey,
+        rmbe_index: rmbe.index,
+        alert_token: token,
+        buf_size: rmb.size,
+        mtu: Mtu::from_code(path.gid.mtu_code),
+        vaddr: rtoken.vaddr,
+        psn: local.psn,
+    };
+    let prepared = Prepared {
+        endpoint,
+        first_contact,
+        v2,
+    };
+    let Ok(prepared) = KBox::new(prepared, GFP_KERNEL) else {
+        drop(group.tokens.lock().remove(token));
+        rmbe.retire();
+        return Err(Reason::Memory);
+    };
+    // In first contact a server can decline also after Confirm, and a Proposal costs a peer
+    // nothing: the send buffer comes when there is more than a Proposal.
+    let later = first_contact && matches!(request, Request::Proposal(_));
+    let mut reservation = Reservation {
+        group,
+        prepared,
+        hop: choice.hop,
+        link_use: local.link_use,
+        rmbe,
+        memory,
+        sendbuf: None,
+        token,
+        proven,
+        peer: None,
+    };
+    let result = match request {
+        Request::Proposal(_) if later => Ok(()),
+        Request::Proposal(_) => reservation.make_sendbuf(),
+        Request::Accept(accept) => reservation.connect(&accept.endpoint),
+    };
+    if let Err(reason) = result {
+        release(reservation, connection, Release::Declined);
+        return Err(reason);
+    }
+    Ok(reservation)
+}
+
+/// The handshake succeeded: data may flow. Context: may sleep.
+pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -> Result {
+    let proven = reservation.proven;
+    match reservation.build(&connection.net.settings) {
+        Ok(data) => {
+            let early = {
+                let mut slot = connection.data.lock();
+                slot.data = Some(data);
+                connection.set_mode(Mode::Smc);
+                slot.early.take()
+            };
+            match early {
+                Some(msg) => connection.receive_cdc(&msg),
+                None => connection.begin(),
+            }
+            // A later change of the option finds the data.
+            if connection.sk.keepalive_ms().is_some() {
+                connection.set_keepalive();
+            }
+            // The group, or the link, may have died before it knew the connection.
+            let group = connection.look(|data| data.group.clone());
+            if let Some(group) = group {
+                let member: Arc<dyn Member> = connection.clone();
+                group.settle(&member);
+                group.resolve_conflict(&member, proven);
+            }
+            Ok(())
+        }
+        Err((reservation, error)) => {
+            release(reservation, connection, Release::Broken);
+            Err(error)
+        }
+    }
+}
+
+/// Releases the reservation of a failed handshake. Context: may sleep.
+pub(crate) fn release(reservation: Reservation, connection: &Connection, how: Release) {
+    reservation.release(how);
+    connection.data.lock().early = None;
+}
