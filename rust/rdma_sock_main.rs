@@ -8,9 +8,11 @@
 use kernel::prelude::*;
 
 mod bindings;
+mod fabric;
 mod kapi;
 mod proto;
 mod smc;
+mod sock;
 
 module! {
     type: RdmaSockModule,
@@ -29,7 +31,10 @@ module! {
 
 /// The loaded module.
 struct RdmaSockModule {
+    /// SMC-R, which ends first.
     _smc: smc::Smc,
+    /// The devices of the host.
+    _fabric: fabric::client::FabricRegistration,
 }
 
 impl kernel::Module for RdmaSockModule {
@@ -40,8 +45,10 @@ impl kernel::Module for RdmaSockModule {
             2 => kapi::net::option::Kind::Netfilter,
             _ => return Err(EINVAL),
         };
+        let fabric = fabric::client::FabricRegistration::new()?;
         Ok(Self {
-            _smc: smc::Smc::new(backend)?,
+            _smc: smc::Smc::new(backend, &fabric)?,
+            _fabric: fabric,
         })
     }
 }

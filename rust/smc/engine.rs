@@ -7,13 +7,20 @@ use super::{
         eid::Eids,
         sysctl::Sysctls, //
     },
-    context::Context,
-    device::DeviceList,
-    group::link_group::LinkGroups,
-    quota::Quotas,
-    stats::Nets, //
+    group::{
+        context::GroupContext,
+        link_group::LinkGroups, //
+    },
+    net::Nets, //
 };
-use crate::kapi::base::sync::Global;
+use crate::{
+    fabric::{
+        client::Fabric,
+        quota::Quotas, //
+    },
+    kapi::base::sync::Global,
+    sock::context::Context, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -21,10 +28,10 @@ use kernel::{
 
 /// The registries that all sockets share.
 pub(crate) struct Engine {
-    /// Work queues and the log limit.
+    /// Work queues and the log limit of sockets.
     pub(super) context: Arc<Context>,
     /// RDMA devices that can be used.
-    pub(super) devices: Arc<DeviceList>,
+    pub(super) fabric: Arc<Fabric>,
     /// Link groups of the host.
     pub(super) groups: Arc<LinkGroups>,
     /// Network namespaces that have had a socket.
@@ -46,16 +53,15 @@ pub(super) fn engine() -> Option<Arc<Engine>> {
 
 impl Engine {
     /// The parts, without a device, a namespace or a group. Context: may sleep.
-    pub(super) fn new() -> Result<Arc<Self>> {
-        let context = Context::new()?;
-        let devices = DeviceList::new()?;
+    pub(super) fn new(fabric: &Arc<Fabric>) -> Result<Arc<Self>> {
+        let context = Context::new(c"rdma_sock_clc", c"rdma_sock_end")?;
         let sysctls = Sysctls::new()?;
-        let quotas = Quotas::new(&sysctls.host)?;
+        let quotas = Quotas::new()?;
         let nets = Nets::new(&sysctls)?;
-        let groups = LinkGroups::make(&context, &devices, &quotas, &nets)?;
+        let groups = LinkGroups::make(&GroupContext::new(&context)?, &fabric.devices, &nets)?;
         let engine = Self {
             context,
-            devices,
+            fabric: fabric.clone(),
             groups,
             nets,
             sysctls,
@@ -81,6 +87,8 @@ impl Drop for Published {
     fn drop(&mut self) {
         // Work that runs still may use the engine.
         self.0.context.flush();
+        // The end of a connection may kick its link group.
+        self.0.groups.context.links.flush();
         ENGINE.clear();
     }
 }

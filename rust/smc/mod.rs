@@ -6,46 +6,43 @@
 //!
 //! # The life of a connection
 //!
-//! A socket of ours *is* a TCP socket with other operations (`ops.rs`). At `connect` it gets a
-//! [`connection::Connection`] and the SYN the SMC option (`option.rs`); nothing else differs from
-//! TCP until both sides have shown the option. Then the work item of the connection runs the CLC
-//! handshake over the TCP connection (`handshake.rs`), the server's inside a child that accept
-//! does not see yet (`listen.rs`). Our end of the deal, made in `prepare.rs`, is a place in a link
-//! group (`link_group.rs`), an element of one of its RMBs (`rmb.rs`), a send buffer and a token
-//! (`tokens.rs`). A new group brings its link up by LLC messages (`llc.rs`). When the handshake
-//! ends well, the connection gets its data side (`data.rs`): `tx.rs` copies user data into the
-//! send buffer, from where it goes by RDMA write into the peer's RMBE; `rx.rs` copies the data out
-//! of ours; CDC messages (`link.rs`) carry the cursors. Close and abort are decided by the core and
-//! performed by the work item of the connection. A failure before that leaves a TCP socket behind.
+//! A socket of ours *is* a TCP socket with other operations (`sock::ops`). At `connect` it gets a
+//! [`setup::SmcConnection`] and the SYN the SMC option (`handshake::option`); nothing else differs
+//! from TCP until both sides have shown the option. Then the work item of the connection runs the
+//! CLC handshake over the TCP connection (`handshake::negotiation`), the server's inside a child
+//! that accept does not see yet (`sock::listen`). This side's part, made in `handshake::prepare`,
+//! is a use of a link of a link group (`group::link_group`), an element of one of its RMBs
+//! (`group::rmb`), a send buffer and a token (`group::tokens`). A new group brings its link up by
+//! LLC messages (`group::llc`). When the handshake ends well, the connection gets its data side
+//! (`conn::data`): `sock::tx` copies user data into the send buffer, from where it goes by RDMA
+//! write into the peer's RMBE; `sock::rx` copies the data out of ours; CDC messages
+//! (`group::completions`) carry the cursors. The core decides close and abort, and the work item of
+//! the connection performs them (`conn::ending`). A failure before that leaves a TCP socket behind.
+//!
+//! | Object                    | Held by                                                          |
+//! |---------------------------|------------------------------------------------------------------|
+//! | [`engine::Engine`]        | connections, and callbacks that come without context             |
+//! | [`setup::SmcConnection`]  | its sock, its group's tokens, send slots, work items             |
+//! | `group::LinkGroup`        | the registry, its connections, its links until they are shut     |
+//! | `conn::Data`              | its connection                                                   |
+//!
+//! | Runs in                   | What                                                             |
+//! |---------------------------|------------------------------------------------------------------|
+//! | calls of a program        | the socket engine, see `sock`                                    |
+//! | work items of connections | `handshake`, `conn::ending`                                      |
+//! | work items of groups      | `group::{llc, rmbs, retired}`                                    |
+//! | softirq                   | `group::completions`, `conn::messages`                           |
 
 #![deny(unsafe_code)]
 
-mod accept_queue;
-mod account;
 mod admin;
-mod client;
 mod conn;
-mod connection;
-mod contention;
-mod context;
-mod copy;
-mod device;
 mod engine;
-mod flags;
 mod group;
 mod handshake;
-mod lent_pages;
-mod listed;
-mod listen;
-mod ops;
-mod policy;
-mod print;
-mod quota;
-mod rx;
-mod stats;
-mod tx;
-mod update;
-mod zerocopy;
+mod net;
+mod protocol;
+mod setup;
 
 use self::{
     admin::{
@@ -55,16 +52,19 @@ use self::{
         },
         procfs::ProcDir, //
     },
-    client::SmcClient,
     engine::{
         Engine,
         Published, //
     },
     handshake::option::SmcPolicy,
-    ops::SmcOps, //
+    setup::SmcSetup, //
 };
-use crate::kapi::{
-    net::{
+use crate::{
+    fabric::client::{
+        FabricRegistration,
+        UserRegistration, //
+    },
+    kapi::net::{
         family::Registration as Family,
         netns::NetRegistration,
         option::{
@@ -73,7 +73,7 @@ use crate::kapi::{
         },
         proc::NetProc, //
     },
-    verbs::client::Registration, //
+    sock::ops::StreamOps, //
 };
 use kernel::{
     prelude::*,
@@ -86,12 +86,12 @@ const AF_SMC: u16 = 43;
 const IPPROTO_SMC: u16 = 256;
 
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
-/// the link groups, then the devices, last the engine.
+/// the link groups, then the events of devices, last the engine.
 pub(crate) struct Smc {
     /// The settings of each network namespace.
     _files: NetRegistration<Files>,
     /// The socket family and protocol.
-    _family: Family<SmcOps>,
+    _family: Family<StreamOps<SmcSetup>>,
     /// The back end of the TCP option.
     _option: Backend<SmcPolicy>,
     /// Files in `/proc/net/rdma_sock`.
@@ -100,8 +100,8 @@ pub(crate) struct Smc {
     _groups: Groups,
     /// Follows the network namespaces.
     _nets: NetRegistration<Namespaces>,
-    /// The client of the verbs core.
-    _client: Registration<SmcClient>,
+    /// Events of ports for the link groups.
+    _user: UserRegistration,
     /// The engine, published for callbacks.
     _engine: Published,
 }
@@ -118,10 +118,10 @@ impl Drop for Groups {
 
 impl Smc {
     /// Registers everything. Context: may sleep.
-    pub(crate) fn new(backend: Kind) -> Result<Self> {
-        let engine = Engine::new()?;
+    pub(crate) fn new(backend: Kind, fabric: &FabricRegistration) -> Result<Self> {
+        let engine = Engine::new(&fabric.fabric)?;
         let published = Published::new(&engine);
-        let client = Registration::new(c"rdma_sock")?;
+        let user = UserRegistration::new(&fabric.fabric, engine.groups.clone())?;
         let groups = Groups(engine);
         let nets = NetRegistration::new()?;
         let proc = NetProc::new()?;
@@ -135,7 +135,7 @@ impl Smc {
             _proc: proc,
             _nets: nets,
             _groups: groups,
-            _client: client,
+            _user: user,
             _engine: published,
         })
     }

@@ -29,5 +29,6 @@ pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod sysctl;
 pub(crate) mod tcp;
+pub(crate) mod uapi;
 pub(crate) mod wait;
 pub(crate) mod xfrm;

@@ -11,9 +11,9 @@ use crate::proto::{
     smc::cdc::{
         Conn,
         Error,
-        Events,
         Receive,
-        SendError, //
+        SendError,
+        StreamEvents, //
     },
     stream::{
         poll::Mask,
@@ -126,8 +126,8 @@ impl App {
         }
     }
 
-    /// Events wake the sleepers.
-    pub(crate) fn wake(&mut self, events: Events) {
+    /// StreamEvents wake the sleepers.
+    pub(crate) fn wake(&mut self, events: StreamEvents) {
         self.read_sleeps &= !events.readable;
         self.write_sleeps &= !events.writable;
     }

@@ -8,6 +8,7 @@
 //! | Small writes that are held until there are more     | [`coalesce`]  |
 //! | Which posted chains ask for a completion            | [`signals`]   |
 //! | Data that is sent without a copy                    | [`zerocopy`]  |
+//! | Events for the engine, and what a reader finds      | [`events`]    |
 //! | What poll reports                                   | [`poll`]      |
 //! | Whether an idle connection still has a peer         | [`keepalive`] |
 //! | How many handshakes a listener has at a time        | [`accept`]    |
@@ -15,6 +16,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod coalesce;
+pub(crate) mod events;
 pub(crate) mod keepalive;
 pub(crate) mod poll;
 pub(crate) mod positions;

@@ -32,6 +32,8 @@ use crate::{
                 Phase, //
             },
         },
+    },
+    sock::{
         print::{
             print_ip6,
             print_joined, //
@@ -68,11 +70,13 @@ impl SeqShow for Stat {
         let engine = engine().ok_or(ENODEV)?;
         let state = engine.nets.find(net);
         let (buffers, orphans) = match state.as_ref() {
-            Some(state) => (state.buffers.used(), state.orphans.used()),
+            Some(state) => (state.accounts.buffers.used(), state.accounts.orphans.used()),
             None => (0, 0),
         };
+        let group_totals = state.as_ref().map(|state| state.group_totals());
+        let group_totals = group_totals.unwrap_or_default();
         let (totals, active) = match state {
-            Some(state) => state.totals()?,
+            Some(state) => state.stats.totals()?,
             None => (Totals::none()?, 0),
         };
         let groups = groups_of(&engine, net)?;
@@ -85,7 +89,7 @@ impl SeqShow for Stat {
                 cqes = cqes.wrapping_add(counters.cqes);
             }
         }
-        let [clnt, srv] = totals.smc;
+        let [clnt, srv] = totals.established;
         let [fallback_clnt, fallback_srv] = totals.fallback;
         let [aborted_clnt, aborted_srv] = totals.aborted;
         seq_print!(m, "smc_clnt_conns {}\nsmc_srv_conns {}\n", clnt, srv);
@@ -97,12 +101,12 @@ impl SeqShow for Stat {
             aborted_clnt,
             aborted_srv
         );
-        seq_print!(m, "tx_bytes {}\n", totals.data.tx_bytes);
-        seq_print!(m, "rx_bytes {}\n", totals.data.rx_bytes);
-        seq_print!(m, "tx_zerocopy_bytes {}\n", totals.data.tx_zerocopy);
-        seq_print!(m, "tx_writes {}\n", totals.data.tx_writes);
-        seq_print!(m, "tx_cdc {}\n", totals.data.tx_cdc);
-        seq_print!(m, "rx_cdc {}\n", totals.data.rx_cdc);
+        seq_print!(m, "tx_bytes {}\n", totals.traffic.tx_bytes);
+        seq_print!(m, "rx_bytes {}\n", totals.traffic.rx_bytes);
+        seq_print!(m, "tx_zerocopy_bytes {}\n", totals.traffic.tx_zerocopy);
+        seq_print!(m, "tx_writes {}\n", totals.traffic.tx_writes);
+        seq_print!(m, "tx_cdc {}\n", totals.traffic.tx_messages);
+        seq_print!(m, "rx_cdc {}\n", totals.traffic.rx_messages);
         seq_print!(m, "tx_posts {}\ntx_cqes {}\n", posts, cqes);
         seq_print!(m, "tcp_payload_bytes {}\n", totals.tcp_bytes);
         seq_print!(m, "active_conns {}\nlink_groups {}\n", active, groups.len());
@@ -122,8 +126,12 @@ impl SeqShow for Stat {
             print_joined(m, rule, "_");
             seq_print!(m, " {}\n", count);
         }
-        seq_print!(m, "groups_ended {}\n", totals.groups_ended);
-        for (cause, count) in totals.links_down.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "groups_ended {}\n", group_totals.groups_ended);
+        for (cause, count) in group_totals
+            .links_down
+            .iter()
+            .filter(|(_, count)| *count != 0)
+        {
             seq_print!(m, "link_down_");
             print_joined(m, cause, "_");
             seq_print!(m, " {}\n", count);
@@ -149,7 +157,7 @@ impl SeqShow for Connections {
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         if let Some(state) = engine.nets.find(net) {
-            state.print_connections(m);
+            state.stats.print_connections(m);
         }
         Ok(())
     }
@@ -162,7 +170,7 @@ impl SeqShow for Devices {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        for device in &engine.devices.known()? {
+        for device in &engine.fabric.devices.known()? {
             for port in 1..=device.phys_ports() {
                 let Some(netdev) = device.netdev(port).filter(|dev| dev.net_cookie == net) else {
                     continue;

@@ -2,14 +2,12 @@
 
 //! The data side of a connection: the CDC core, and what it sends and receives by.
 //!
-//! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::cdc`.
+//! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::smc::cdc`.
 //!
-//! The core lives under `Connection::data`, a spinlock with bottom halves off that is held for a
-//! few steps of arithmetic and one post at a time. User data is copied outside of it: writers and
-//! readers are kept apart from their own kind by the socket lock, and from the device by the
-//! cursors.
+//! The core lives under the stream lock of its connection.
 
 use crate::{
+    fabric::account::Orphan,
     kapi::{
         compat::errno::ENOTCONN,
         mem::region::PeerMemory,
@@ -23,10 +21,7 @@ use crate::{
         },
     },
     proto::{
-        base::time::{
-            earliest,
-            Instant, //
-        },
+        base::time::Instant,
         smc::{
             cdc::{
                 self,
@@ -39,26 +34,25 @@ use crate::{
         },
         stream::keepalive::Keepalive, //
     },
-    smc::{
-        account::Orphan,
-        group::{
-            completions::{
-                ChainOwner,
-                LinkHandler,
-                Tag,
-                LLC_SLOTS, //
-            },
-            link_group::LinkGroup,
-            rmb::{
-                Rmbe,
-                EYE_CATCHER, //
-            },
-            route::{
-                Next,
-                PeerElement,
-                Route, //
-            },
+    smc::group::{
+        completions::{
+            ChainOwner,
+            LinkHandler,
+            Tag,
+            LLC_SLOTS, //
         },
+        link_group::LinkGroup,
+        rmb::{
+            Rmbe,
+            EYE_CATCHER, //
+        },
+        route::{
+            Next,
+            PeerElement,
+            Route, //
+        },
+    },
+    sock::{
         lent_pages::LentPages,
         stats::Traffic, //
     },
@@ -106,8 +100,6 @@ pub(crate) struct Data {
     pub(crate) peer_element: PeerElement,
     /// The keepalive timer.
     pub(crate) keepalive: Keepalive,
-    /// The time the timer is armed for.
-    pub(crate) armed: Option<Instant>,
     /// Pages that programs have lent.
     pub(crate) lent_pages: LentPages,
     /// Traffic so far.
@@ -118,14 +110,6 @@ pub(crate) struct Data {
     pub(crate) urgent_byte: u8,
     /// The program has closed the connection.
     pub(crate) orphan: Option<Orphan>,
-}
-
-/// What `Connection::data` protects.
-pub(crate) struct DataSlot {
-    /// The newest CDC message that came before the handshake was over. Every message carries the
-    /// whole state, so one is enough (`SMCR-CDC-35`, `SMCR-RDV-27`).
-    pub(crate) early: Option<cdc::Msg>,
-    pub(crate) data: Option<KBox<Data>>,
 }
 
 /// Fills in the writes of a chain as the link takes them; returns those that it has.
@@ -157,7 +141,7 @@ impl Data {
     /// after every input.
     ///
     /// Returns whether a chain was due and there was no slot for the first.
-    pub(crate) fn pump<O: ChainOwner + 'static>(
+    pub(crate) fn post_due<O: ChainOwner + 'static>(
         &mut self,
         owner: &Arc<O>,
         now: Instant,
@@ -227,7 +211,7 @@ impl Data {
         if transmit.source.is_some() {
             counters.tx_zerocopy = counters.tx_zerocopy.wrapping_add(bytes);
         }
-        counters.tx_cdc = counters.tx_cdc.wrapping_add(1);
+        counters.tx_messages = counters.tx_messages.wrapping_add(1);
         counters.tx_bytes = counters.tx_bytes.wrapping_add(bytes);
         let writes = u64::try_from(transmit.writes().len()).unwrap_or(0);
         counters.tx_writes = counters.tx_writes.wrapping_add(writes);
@@ -266,7 +250,7 @@ impl Data {
 
     /// Where received data lies: up to two pieces of the element of at most `max` bytes together,
     /// `skip` bytes behind the first unread one. They may be read.
-    pub(crate) fn received(&self, skip: u32, max: u32) -> [Segment; 2] {
+    pub(crate) fn received_segments(&self, skip: u32, max: u32) -> [Segment; 2] {
         let segments = self.core.recv_segments(skip, max);
         if let Some(binding) = self.binding.as_ref() {
             for segment in segments.iter() {
@@ -280,18 +264,6 @@ impl Data {
         segments
     }
 
-    /// The delay to arm the timer with, if it must fire earlier than it is armed for.
-    pub(crate) fn rearm(&mut self, now: Instant) -> Option<u64> {
-        let at = earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())?;
-        if self.armed.is_some_and(|armed| armed <= at) {
-            return None;
-        }
-        self.armed = Some(at);
-        Some(at.saturating_since(now).as_nanos())
-    }
-}
-
-impl Data {
     /// Whether the connection must move, and nothing of it is in flight.
     pub(crate) fn may_move(&self) -> bool {
         !self.core.is_in_flight()
@@ -300,15 +272,4 @@ impl Data {
                 .as_ref()
                 .is_some_and(|binding| binding.next.is_some())
     }
-}
-
-/// The trigger of an update.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Trigger {
-    /// A call, a message, a completion, a timer.
-    Input,
-    /// The connection's turn to use a send slot.
-    Turn,
-    /// The work item that performs the end of the connection.
-    Closing,
 }

@@ -14,7 +14,6 @@ use crate::{
         llc::Slot, //
     },
     smc::{
-        connection::Connection,
         group::{
             completions::ChainOwner,
             member::Member,
@@ -24,12 +23,17 @@ use crate::{
                 Route, //
             },
         },
+        setup::SmcConnection, //
     },
+    sock::zerocopy::copy, //
 };
 use core::mem::replace;
-use kernel::sync::Arc;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
-impl ChainOwner for Connection {
+impl ChainOwner for SmcConnection {
     fn on_cdc(self: Arc<Self>, msg: &cdc::Msg) {
         self.receive_cdc(msg);
     }
@@ -43,13 +47,13 @@ impl ChainOwner for Connection {
     }
 }
 
-impl Member for Connection {
+impl Member for SmcConnection {
     fn chain_owner(self: Arc<Self>) -> Arc<dyn ChainOwner> {
         self
     }
 
     fn on_group_changed(self: Arc<Self>) {
-        self.kick_handshake();
+        self.kick_setup();
     }
 
     fn on_first_contact(self: Arc<Self>, outcome: LlcOutcome) {
@@ -101,7 +105,7 @@ impl Member for Connection {
 
     fn link_lost(self: Arc<Self>) {
         let _ = self.update(|data, _| data.core.handle_link_lost());
-        self.kick_handshake();
+        self.kick_setup();
     }
 
     fn reset(self: Arc<Self>) {
@@ -121,7 +125,7 @@ impl Member for Connection {
     }
 }
 
-impl Connection {
+impl SmcConnection {
     /// Moves to the route given to [`Member::migrate`], if no chain is in flight.
     /// Context: may sleep.
     pub(crate) fn move_if_idle(self: &Arc<Self>) {
@@ -139,5 +143,27 @@ impl Connection {
         });
         drop(old);
         self.copy_recalled();
+    }
+
+    /// After a move: copies pages lent to the old link into the send buffer, so that the new link
+    /// can send them. Context: may sleep.
+    fn copy_recalled(self: &Arc<Self>) {
+        loop {
+            let found = self.look(|data| {
+                let part = data.core.poll_recall()?;
+                let lent = data.lent_pages.get(part.place)?.clone();
+                Some((part, lent, data.binding.as_ref()?.sendbuf.clone()))
+            });
+            let Some((part, lent, buffer)) = found.flatten() else {
+                return;
+            };
+            if copy(&lent, part.skip, &buffer, &part.to).is_err() {
+                // Cannot be: the part and its place in the ring have the same size.
+                pr_err!("lent memory does not fit its place in the send ring\n");
+                let _ = self.update(|data, now| data.core.abort(now));
+                return;
+            }
+            let _ = self.update(|data, _| data.core.handle_copied(&part));
+        }
     }
 }

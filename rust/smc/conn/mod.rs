@@ -5,4 +5,7 @@
 //! Source: RFC 7609 sections 4.3 to 4.8; the decisions are in `proto::smc::cdc`.
 
 pub(super) mod data;
-pub(super) mod failover;
+pub(super) mod ending;
+mod failover;
+mod messages;
+mod stream;

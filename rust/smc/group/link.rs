@@ -20,6 +20,7 @@ use super::{
     rmb::Rmb, //
 };
 use crate::{
+    fabric::ports::Path,
     kapi::verbs::{
         channel::{
             Channel,
@@ -43,13 +44,13 @@ use crate::{
             },
             wire::{
                 Gid,
+                Mac,
                 Mtu,
                 Psn,
                 Qpn, //
             },
         },
     },
-    smc::device::Path, //
 };
 use kernel::{
     prelude::*,
@@ -221,7 +222,7 @@ impl Link {
     /// The end as LLC announces it.
     pub(crate) fn local(&self) -> LocalLink {
         LocalLink {
-            mac: self.path.mac(),
+            mac: Mac::new(self.path.mac()),
             gid: Gid::new(self.path.gid.gid),
             qpn: self.qpn(),
             uid: self.uid,

@@ -8,8 +8,8 @@
 //! [`Phase::Ready`] when the LLC side says so, and ends [`Phase::Dead`]: out of the registry, its
 //! connections broken, its verbs objects gone. A dead group never comes back.
 //!
-//! Locks, in order: `Connection::handshake`, [`LinkGroup::inner`], `LinkGroups::list`, then the
-//! spinlocks (`Connection::data`, [`LinkGroup::tokens`], [`LinkGroup::ports`], the inbox of a
+//! Locks, in order: `SmcSetup::handshake`, [`LinkGroup::inner`], `LinkGroups::list`, then the
+//! spinlocks (`Connection::stream`, [`LinkGroup::tokens`], [`LinkGroup::ports`], the inbox of a
 //! link), none of which is held while another of them is taken, except that `data` may be held when
 //! the others are.
 
@@ -19,6 +19,7 @@ use super::{
         LinkHandler,
         LinkOwner, //
     },
+    context::GroupContext,
     link::{
         Link,
         LinkConfig, //
@@ -43,6 +44,13 @@ use super::{
     },
 };
 use crate::{
+    fabric::{
+        ports::{
+            DeviceList,
+            Path, //
+        },
+        quota::Payer, //
+    },
     kapi::{
         base::{
             sync::{
@@ -100,23 +108,12 @@ use crate::{
     },
     smc::{
         admin::sysctl::Settings,
-        context::{
-            now,
-            Context, //
-        },
-        device::{
-            DeviceList,
-            Path, //
-        },
-        quota::{
-            Payer,
-            Quotas, //
-        },
-        stats::{
+        net::{
             NetState,
             Nets, //
         },
     },
+    sock::context::now, //
 };
 use kernel::{
     new_mutex,
@@ -210,18 +207,16 @@ struct Port {
 pub(crate) struct LinkGroups {
     #[pin]
     pub(crate) list: Mutex<KVec<Arc<LinkGroup>>>,
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<GroupContext>,
     pub(crate) devices: Arc<DeviceList>,
-    pub(crate) quotas: Arc<Quotas>,
     pub(crate) nets: Arc<Nets>,
 }
 
 impl LinkGroups {
     /// No group yet. Context: may sleep.
     pub(crate) fn make(
-        context: &Arc<Context>,
+        context: &Arc<GroupContext>,
         devices: &Arc<DeviceList>,
-        quotas: &Arc<Quotas>,
         nets: &Arc<Nets>,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
@@ -229,7 +224,6 @@ impl LinkGroups {
                 list <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 context: context.clone(),
                 devices: devices.clone(),
-                quotas: quotas.clone(),
                 nets: nets.clone(),
             }),
             GFP_KERNEL,
@@ -257,7 +251,7 @@ pub(crate) struct LinkGroup {
     conflicts: Atomic<bool>,
     /// The registry that has the group until it is dead.
     pub(crate) groups: Arc<LinkGroups>,
-    pub(crate) context: Arc<Context>,
+    pub(crate) context: Arc<GroupContext>,
     phase: Atomic<u32>,
     #[pin]
     pub(crate) inner: Mutex<Inner>,

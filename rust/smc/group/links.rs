@@ -22,6 +22,10 @@ use super::{
     route::Route, //
 };
 use crate::{
+    fabric::ports::{
+        Path,
+        PortUser, //
+    },
     kapi::verbs::device::Device,
     proto::{
         base::time::Instant,
@@ -38,16 +42,13 @@ use crate::{
                 Role,
                 Slot, //
             },
-            wire::Gid, //
+            wire::{
+                Gid,
+                Mac, //
+            },
         },
     },
-    smc::{
-        context::now,
-        device::{
-            Path,
-            PortUser, //
-        },
-    },
+    sock::context::now, //
 };
 use kernel::{
     prelude::*,
@@ -269,7 +270,7 @@ impl LinkGroup {
             return;
         };
         let port = Port {
-            mac: path.mac(),
+            mac: Mac::new(path.mac()),
             gid: Gid::new(path.gid.gid),
         };
         if let Some(llc) = inner.llc.as_mut() {

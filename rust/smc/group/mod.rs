@@ -7,6 +7,7 @@
 //! A group names no connection type: it knows the trait [`member::Member`].
 
 pub(super) mod completions;
+pub(super) mod context;
 pub(super) mod link;
 pub(super) mod link_group;
 pub(super) mod links;

@@ -16,6 +16,7 @@ use super::{
     member::Member, //
 };
 use crate::{
+    fabric::ports::Path,
     kapi::compat::errno::ENOBUFS,
     proto::{
         base::{
@@ -30,10 +31,7 @@ use crate::{
             llc::Role, //
         },
     },
-    smc::{
-        context::now,
-        device::Path, //
-    },
+    sock::context::now, //
 };
 use kernel::{
     prelude::*,
@@ -141,7 +139,7 @@ impl LinkGroups {
         for group in groups.iter().filter(of_namespace) {
             forming.count(group.hosts.lock().is_of_peer(from));
         }
-        if !forming.allows_another(&self.quotas.caps(&fresh.settings)) {
+        if !forming.allows_another(&fresh.net.accounts.caps()) {
             return Err(ENOBUFS);
         }
         groups.push(fresh.clone(), GFP_KERNEL)?;

@@ -46,7 +46,7 @@ use crate::{
             },
         },
     },
-    smc::context::now, //
+    sock::context::now, //
 };
 use kernel::{
     prelude::*,

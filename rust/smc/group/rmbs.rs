@@ -24,6 +24,7 @@ use super::{
     },
 };
 use crate::{
+    fabric::quota::Payer,
     kapi::base::work::Run,
     proto::{
         base::{
@@ -42,10 +43,7 @@ use crate::{
             wire::BufSize, //
         },
     },
-    smc::{
-        context::now,
-        quota::Payer, //
-    },
+    sock::context::now, //
 };
 use kernel::{
     prelude::*,

@@ -15,10 +15,7 @@
 //! away.
 
 use crate::{
-    kapi::{
-        compat::errno::ECONNRESET,
-        net::socket::Socket, //
-    },
+    kapi::compat::errno::ECONNRESET,
     proto::{
         smc::clc::{
             Assembler,
@@ -29,33 +26,18 @@ use crate::{
             Reason, //
         },
     },
-    smc::connection::Connection, //
+    smc::setup::SmcConnection, //
 };
-use kernel::{
-    prelude::*,
-    sync::atomic::Relaxed, //
-};
+use kernel::prelude::*;
 
 /// Octets to inspect: a Decline has fewer.
 const FIRST_BYTES: usize = 64;
 
-impl Connection {
-    /// The state before the first octet. Context: any.
-    pub(crate) fn doubt_first(&self) {
-        self.doubtful.store(true, Relaxed);
-        self.show_queue();
-    }
-
-    /// Whether the first octets have yet to be looked at. Context: any.
-    pub(crate) fn is_doubtful(&self) -> bool {
-        // Readers that race inspect the same octets: none is consumed before.
-        self.doubtful.load(Relaxed)
-    }
-
+impl SmcConnection {
     /// Looks at the first octets, if there are any. Context: may sleep.
     ///
     /// Fewer of them than a Proposal's eye catcher has are data: a Proposal comes in one segment.
-    pub(crate) fn judge_first(&self) {
+    pub(crate) fn judge_first_octets(&self) {
         let mut first = [0; FIRST_BYTES];
         let mut sk = self.sk.lock();
         if !self.is_doubtful() {
@@ -79,26 +61,6 @@ impl Connection {
             // recvmsg reports the error.
             Err(_) => {}
         }
-        self.doubtful.store(false, Relaxed);
-        self.show_queue();
-    }
-
-    /// Looks at the first octets if that has to be done. Context: may sleep.
-    pub(crate) fn judge_late(&self) {
-        if self.is_doubtful() {
-            self.judge_first();
-        }
-    }
-
-    /// Waits until the first octets may be read. Context: may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EAGAIN` when time is up, that of a signal, like a read.
-    pub(crate) fn await_first(&self, sock: &Socket, timeo: &mut isize) -> Result {
-        sock.wait(timeo, || {
-            self.judge_first();
-            !self.is_doubtful()
-        })
+        self.set_doubtful(false);
     }
 }

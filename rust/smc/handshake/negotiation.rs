@@ -20,10 +20,6 @@ use super::{
 };
 use crate::{
     kapi::{
-        base::{
-            time::jiffies_from_ns,
-            work::Run, //
-        },
         compat::errno::ECONNABORTED,
         net::sock::TcpState, //
     },
@@ -43,23 +39,19 @@ use crate::{
         },
     },
     smc::{
-        connection::{
-            Connection,
-            Mode,
-            HANDSHAKE, //
-        },
-        context::now,
         group::link_group::Phase,
+        setup::SmcConnection, //
+    },
+    sock::{
+        connection::Mode,
+        context::now,
         listen,
         stats::Side, //
     },
 };
 use kernel::{
     prelude::*,
-    sync::{
-        atomic::Relaxed,
-        Arc, //
-    },
+    sync::Arc, //
 };
 
 /// Octets that distinguish the start of a message from an application's data, and some more.
@@ -67,7 +59,7 @@ const START_BYTES: usize = 8;
 
 impl Handshake {
     /// The client's side, to begin when TCP is established. Context: may sleep.
-    fn client(connection: &Arc<Connection>) -> Result<KBox<Self>> {
+    fn client(connection: &Arc<SmcConnection>) -> Result<KBox<Self>> {
         match prepare::proposal(connection) {
             Ok(proposal) => Self::proposing(&proposal),
             Err(reason) => Self::declining(connection, reason),
@@ -75,21 +67,24 @@ impl Handshake {
     }
 
     #[inline(never)]
-    fn declining(connection: &Connection, reason: Reason) -> Result<KBox<Self>> {
-        let peer_id = connection.net.peer_id(None);
+    fn declining(connection: &SmcConnection, reason: Reason) -> Result<KBox<Self>> {
+        let peer_id = connection.protocol.net.peer_id(None);
         let client = Client::declining(now(), Timers::DEFAULT, peer_id, reason);
         Self::new(Machine::Client(client))
     }
 
     /// The server's side. Context: may sleep.
-    fn server(connection: &Arc<Connection>) -> Result<KBox<Self>> {
-        let peer_id = connection.net.peer_id(prepare::path(connection).as_ref());
+    fn server(connection: &Arc<SmcConnection>) -> Result<KBox<Self>> {
+        let peer_id = connection
+            .protocol
+            .net
+            .peer_id(prepare::path(connection).as_ref());
         let machine = Server::new(now(), Timers::DEFAULT, peer_id);
         Self::new(Machine::Server(machine))
     }
 
     /// Sends the pending message as far as TCP takes it. `Err` when the TCP connection is gone.
-    fn flush(&mut self, connection: &Connection) -> Result {
+    fn flush(&mut self, connection: &SmcConnection) -> Result {
         while let Some((bytes, done)) = self.out.as_mut() {
             let rest = bytes.as_slice().get(*done..).unwrap_or_default();
             if rest.is_empty() {
@@ -114,7 +109,7 @@ impl Handshake {
     }
 
     /// Reads no more than the message that is expected. Returns whether something was read.
-    fn read(&mut self, connection: &Connection) -> bool {
+    fn read(&mut self, connection: &SmcConnection) -> bool {
         let now = now();
         if self.machine.awaits_start() {
             match self.look(connection) {
@@ -149,7 +144,7 @@ impl Handshake {
 
     /// Looks at the first octets without consuming them, as they may be the application's. Returns
     /// whether they are a message's; `None` when that is not known yet.
-    fn look(&mut self, connection: &Connection) -> Option<bool> {
+    fn look(&mut self, connection: &SmcConnection) -> Option<bool> {
         let mut first = [0; START_BYTES];
         let peeked = match connection.sk.try_lock() {
             Ok(mut sk) => sk.peek(&mut first),
@@ -172,7 +167,7 @@ impl Handshake {
 
     /// Prepares our end; the request stays when the link group must do something first.
     #[inline(never)]
-    fn prepare(&mut self, connection: &Arc<Connection>) {
+    fn prepare(&mut self, connection: &Arc<SmcConnection>) {
         let Some((request, since)) = self.request.as_ref() else {
             return;
         };
@@ -193,7 +188,7 @@ impl Handshake {
         self.prepared(result);
     }
 
-    fn perform(&mut self, connection: &Arc<Connection>, step: Step) -> Option<Outcome> {
+    fn perform(&mut self, connection: &Arc<SmcConnection>, step: Step) -> Option<Outcome> {
         match step {
             // Done by `flush`.
             Step::Send => {}
@@ -215,7 +210,7 @@ impl Handshake {
     }
 
     /// Goes on as far as possible. Returns how it ended, if it did.
-    fn advance(&mut self, connection: &Arc<Connection>) -> Option<Outcome> {
+    fn advance(&mut self, connection: &Arc<SmcConnection>) -> Option<Outcome> {
         self.missed = false;
         self.prepare(connection);
         loop {
@@ -223,7 +218,7 @@ impl Handshake {
                 self.out = None;
                 self.machine.handle_eof(now());
             }
-            let llc = connection.mail.lock().llc.take();
+            let llc = connection.protocol.mail.lock().llc.take();
             if let Some(outcome) = llc {
                 self.machine.handle_llc(now(), outcome);
             }
@@ -251,7 +246,7 @@ impl Handshake {
     }
 }
 
-impl Connection {
+impl SmcConnection {
     /// TCP may have come up: begins the handshake, or falls back. Returns whether there is a
     /// handshake to go on with. Context: may sleep.
     #[inline(never)]
@@ -267,7 +262,7 @@ impl Connection {
             _ => {}
         }
         if !self.sk.peer_agreed() {
-            self.settle(match self.sk.peer_echoes() {
+            self.settle_for_tcp(match self.sk.peer_echoes() {
                 true => Reason::Local(Local::OptionEchoed),
                 false => Reason::PeerNoSmc,
             });
@@ -275,7 +270,7 @@ impl Connection {
         }
         match Handshake::client(self) {
             Ok(handshake) => {
-                *self.handshake.lock() = Some(handshake);
+                *self.protocol.handshake.lock() = Some(handshake);
                 self.change_mode(Mode::Connecting, Mode::Negotiating)
             }
             // The peer waits for a message and will give up; without memory there is no better way.
@@ -287,18 +282,12 @@ impl Connection {
         }
     }
 
-    /// A client's connection is TCP after all: wakes the call that waits in `connect`.
-    fn settle(&self, reason: Reason) {
-        self.fall_back(reason);
-        self.sk.wake_connected();
-    }
-
     /// Begins the server's side for a child of a listener. Context: may sleep.
-    pub(crate) fn negotiate(self: &Arc<Self>) -> Result {
+    pub(crate) fn begin_server(self: &Arc<Self>) -> Result {
         let handshake = Handshake::server(self)?;
-        *self.handshake.lock() = Some(handshake);
+        *self.protocol.handshake.lock() = Some(handshake);
         self.set_mode(Mode::Negotiating);
-        self.kick_handshake();
+        self.kick_setup();
         Ok(())
     }
 
@@ -306,24 +295,22 @@ impl Connection {
     #[inline(never)]
     fn step(self: &Arc<Self>) {
         let (handshake, outcome) = {
-            let mut guard = self.handshake.lock();
+            let mut guard = self.protocol.handshake.lock();
             let Some(handshake) = (*guard).as_mut() else {
                 return;
             };
             let Some(outcome) = handshake.advance(self) else {
                 let now = now();
                 let retry = match handshake.missed {
-                    true => Some(now.saturating_add(self.handshake_contention.missed())),
+                    true => Some(self.setup_missed()),
                     false => None,
                 };
                 let retry = earliest(retry, handshake.waits_until(now));
                 if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
-                    let delay = at.saturating_since(now).as_nanos();
-                    let queue = &self.engine.context.handshakes;
-                    self.handshake_work.arm(self, queue, jiffies_from_ns(delay));
+                    self.arm_setup(at);
                 }
                 if !handshake.missed {
-                    self.handshake_contention.over();
+                    self.setup_locked();
                 }
                 return;
             };
@@ -350,7 +337,7 @@ impl Connection {
         match (outcome, reservation) {
             (Outcome::Smc, Some(reservation)) => match prepare::activate(reservation, self) {
                 Ok(()) => {
-                    self.net.count_smc(self.side);
+                    self.net.count_established(self.side);
                     self.hand_over();
                 }
                 Err(error) => {
@@ -373,7 +360,7 @@ impl Connection {
             ) => {
                 if !by_peer {
                     // The peer may decline at the same time.
-                    self.doubt_first();
+                    self.set_doubtful(true);
                 }
                 if let Some(reservation) = reservation {
                     let how = match out_of_sync {
@@ -394,7 +381,7 @@ impl Connection {
             }
             (Outcome::NoProposal { silent }, _) => {
                 if silent {
-                    self.doubt_first();
+                    self.set_doubtful(true);
                 }
                 self.fall_back(Reason::PeerNoSmc);
                 self.hand_over();
@@ -427,60 +414,28 @@ impl Connection {
         }
     }
 
-    /// Resets the TCP connection of a client; the mode stays until that is done.
-    ///
-    /// Context: may sleep. It does not wait for the sock lock.
-    fn doom(self: &Arc<Self>, error: Error) {
-        self.doomed.store(error.to_errno(), Relaxed);
-        self.reset_doomed();
-    }
-
-    /// Resets the TCP connection if it is doomed, as soon as the sock lock is free.
-    fn reset_doomed(self: &Arc<Self>) {
-        let Ok(mut sk) = self.sk.try_lock() else {
-            return self.retry_handshake();
-        };
-        self.handshake_contention.over();
-        let errno = self.doomed.xchg(0, Relaxed);
-        // A call that cancels the handshake may have taken over.
-        if errno != 0 {
-            self.set_mode(Mode::Tcp);
-            sk.abort(Error::from_errno(errno));
-        }
-    }
-
-    /// The user closes the socket while the handshake runs, or its listener goes away. Waits for
-    /// the work item of the handshake. Returns whether it broke off a dialogue that the peer goes
-    /// on with, so that TCP cannot be used. Context: may sleep.
-    pub(crate) fn cancel_handshake(self: &Arc<Self>) -> bool {
-        self.set_mode(Mode::Tcp);
-        self.handshake_work.cancel_sync();
-        let handshake = self.handshake.lock().take();
-        let doomed = self.doomed.xchg(0, Relaxed) != 0;
-        let broken_off = handshake.is_some() || doomed;
+    /// Ends the handshake, whose work item does not run. Returns whether it was under way.
+    /// Context: may sleep.
+    pub(crate) fn cancel_handshake(&self) -> bool {
+        let handshake = self.protocol.handshake.lock().take();
+        let was_under_way = handshake.is_some();
         if let Some(reservation) = handshake.and_then(|mut handshake| handshake.reservation.take())
         {
             prepare::release(reservation, self, Release::Broken);
         }
-        broken_off
+        was_under_way
     }
-}
 
-impl Run<HANDSHAKE> for Connection {
-    fn run(this: Arc<Self>) {
-        if this.doomed.load(Relaxed) != 0 {
-            return this.reset_doomed();
+    /// Begins the handshake when TCP is established, and goes on with it. Context: may sleep.
+    pub(crate) fn run_handshake(self: &Arc<Self>) {
+        if self.is_negotiating() || self.tcp_connected() {
+            self.step();
         }
-        match this.mode() {
-            Mode::Connecting => {
-                if this.tcp_connected() {
-                    this.step();
-                }
-            }
-            Mode::Negotiating => this.step(),
-            Mode::Smc => this.watch_tcp(),
-            Mode::Listening => listen::take_children(&this),
-            Mode::Tcp => {}
-        }
+    }
+
+    /// The LLC side of first contact has come to an end. Context: any.
+    pub(crate) fn llc_outcome(self: &Arc<Self>, outcome: LlcOutcome) {
+        self.protocol.mail.lock().llc = Some(outcome);
+        self.kick_setup();
     }
 }

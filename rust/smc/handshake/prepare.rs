@@ -16,6 +16,10 @@ use super::{
     },
 };
 use crate::{
+    fabric::{
+        ports::Path,
+        quota::Payer, //
+    },
     kapi::{
         compat::errno::ECONNABORTED,
         net::netdev::Egress, //
@@ -38,18 +42,13 @@ use crate::{
             llc::Slot,
             wire::{
                 Gid,
+                Mac,
                 Mtu, //
             },
         },
         stream::reason::Reason, //
     },
     smc::{
-        connection::{
-            Connection,
-            Mode, //
-        },
-        context::now,
-        device::Path,
         group::{
             link_group::{
                 Join,
@@ -63,8 +62,12 @@ use crate::{
             rmb::Rmbe,
             rmbs::Taken, //
         },
+        setup::SmcConnection, //
+    },
+    sock::{
+        connection::Mode,
+        context::now,
         policy,
-        quota::Payer,
         stats::Side, //
     },
 };
@@ -73,7 +76,7 @@ use kernel::{
     sync::Arc, //
 };
 
-fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
+fn path_and_egress(connection: &SmcConnection) -> Option<(Path, Egress)> {
     let sk = &connection.sk;
     let egress = sk.egress()?;
     // A device on lo serves all addresses of the host by the one it is sure to have.
@@ -83,19 +86,21 @@ fn path_and_egress(connection: &Connection) -> Option<(Path, Egress)> {
         false => addr.ip_mapped(),
     };
     let path = connection
+        .protocol
         .engine
+        .fabric
         .devices
         .find_path(sk.net_cookie(), &egress, ip)?;
     Some((path, egress))
 }
 
 /// The device that would carry a connection. Context: may sleep.
-pub(crate) fn path(connection: &Connection) -> Option<Path> {
+pub(crate) fn path(connection: &SmcConnection) -> Option<Path> {
     path_and_egress(connection).map(|(path, _)| path)
 }
 
 /// Makes the client's Proposal, or returns the reason for none. Context: may sleep.
-pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
+pub(crate) fn proposal(connection: &SmcConnection) -> Result<Proposal, Reason> {
     let sk = &connection.sk;
     if let Some(reason) = policy::refusal(sk) {
         return Err(reason);
@@ -111,22 +116,28 @@ pub(crate) fn proposal(connection: &Connection) -> Result<Proposal, Reason> {
         return Err(Reason::DifferentPrefix);
     }
     Ok(Proposal {
-        peer: connection.net.peer_id(Some(&path)),
+        peer: connection.protocol.net.peer_id(Some(&path)),
         gid: Gid::new(path.gid.gid),
-        mac: path.mac(),
+        mac: Mac::new(path.mac()),
         v1,
         v2,
     })
 }
 
 /// The size of the receive buffer a connection is to have.
-fn receive_size(connection: &Connection) -> WantedSize {
-    WantedSize::of(connection.sk.rcvbuf_user(), connection.net.settings.rmem())
+fn receive_size(connection: &SmcConnection) -> WantedSize {
+    WantedSize::of(
+        connection.sk.rcvbuf_user(),
+        connection.protocol.net.settings.rmem(),
+    )
 }
 
 /// The size of the send buffer a connection is to have.
-fn send_size(connection: &Connection) -> WantedSize {
-    WantedSize::of(connection.sk.sndbuf_user(), connection.net.settings.wmem())
+fn send_size(connection: &SmcConnection) -> WantedSize {
+    WantedSize::of(
+        connection.sk.sndbuf_user(),
+        connection.protocol.net.settings.wmem(),
+    )
 }
 
 /// A place in a group, before the token and the buffers.
@@ -148,7 +159,7 @@ struct Place {
 /// Prepares our end for what the peer asked for at `since`. `Ok(None)` means that the link group
 /// must do something first, and kicks the handshake when it has. Context: may sleep.
 pub(crate) fn prepare(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     request: &Request,
     since: Instant,
 ) -> Result<Option<Reservation>, Reason> {
@@ -160,7 +171,7 @@ pub(crate) fn prepare(
 }
 
 fn prepare_once(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     request: &Request,
     since: Instant,
 ) -> Result<Option<Reservation>, Reason> {
@@ -190,7 +201,7 @@ fn prepare_once(
 /// # Errors
 ///
 /// `ECONNABORTED` when the listener is gone.
-fn payer_of(connection: &Connection) -> Result<Payer> {
+fn payer_of(connection: &SmcConnection) -> Result<Payer> {
     let cgroup = match connection.side {
         Side::Client => connection.sk.mem_cgroup(),
         Side::Server => {
@@ -199,12 +210,16 @@ fn payer_of(connection: &Connection) -> Result<Payer> {
             listener.sk.mem_cgroup()
         }
     };
-    Payer::new(&connection.engine.quotas, &connection.net, cgroup)
+    Payer::new(
+        &connection.protocol.engine.quotas,
+        &connection.protocol.net.accounts,
+        cgroup,
+    )
 }
 
 #[inline(never)]
 fn server_place(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     payer: &Payer,
     proposal: &Proposal,
     since: Instant,
@@ -229,7 +244,7 @@ fn server_place(
         suggested,
     };
     let member: Arc<dyn Member> = connection.clone();
-    let joined = connection.engine.groups.join(
+    let joined = connection.protocol.engine.groups.join(
         key,
         &path,
         choice.terms,
@@ -245,7 +260,7 @@ fn server_place(
 
 #[inline(never)]
 fn client_place(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     payer: &Payer,
     accept: &Answer,
 ) -> Result<Option<Place>, Reason> {
@@ -266,7 +281,11 @@ fn client_place(
     };
     let end = &accept.endpoint;
     let from = sk.peer_addr().ip_mapped();
-    let known = connection.engine.groups.find_client(&key, end, &from);
+    let known = connection
+        .protocol
+        .engine
+        .groups
+        .find_client(&key, end, &from);
     if accept.first_contact {
         // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
         // say that names the link of another: the link is tested, and only for the host itself.
@@ -274,6 +293,7 @@ fn client_place(
             stale.group.doubt();
         }
         let group = connection
+            .protocol
             .engine
             .groups
             .new_client(key, &path, choice.terms, from);
@@ -298,7 +318,7 @@ fn client_place(
 }
 
 fn first_place(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     payer: &Payer,
     group: Arc<LinkGroup>,
     choice: Choice,
@@ -323,7 +343,7 @@ fn first_place(
 /// A place in a group that is up: on the link the server named, or on any; and whether the group is
 /// known to be with the peer.
 fn next_place(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     payer: &Payer,
     group: Arc<LinkGroup>,
     (slot, proven): (Option<Slot>, bool),
@@ -352,7 +372,7 @@ fn next_place(
 
 #[inline(never)]
 fn reserve(
-    connection: &Arc<Connection>,
+    connection: &Arc<SmcConnection>,
     payer: &Payer,
     place: Place,
     request: &Request,
@@ -385,7 +405,7 @@ fn reserve(
     let path = &local.path;
     let endpoint = Endpoint {
         gid: Gid::new(path.gid.gid),
-        mac: path.mac(),
+        mac: Mac::new(path.mac()),
         qpn: local.qpn,
         rkey: rtoken.rkey,
         rmbe_index: rmbe.index,
@@ -433,19 +453,20 @@ fn reserve(
 }
 
 /// The handshake succeeded: data may flow. Context: may sleep.
-pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -> Result {
+pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>) -> Result {
     let proven = reservation.proven;
-    match reservation.build(&connection.net.settings) {
+    match reservation.build(&connection.protocol.net.settings) {
         Ok(data) => {
             let early = {
-                let mut slot = connection.data.lock();
-                slot.data = Some(data);
-                connection.set_mode(Mode::Smc);
+                let mut slot = connection.stream.lock();
+                slot.stream = Some(data);
+                connection.set_mode(Mode::Stream);
                 slot.early.take()
             };
             match early {
                 Some(msg) => connection.receive_cdc(&msg),
-                None => connection.begin(),
+                // Sends the messages that are due without a call.
+                None => drop(connection.update(|_, _| {})),
             }
             // A later change of the option finds the data.
             if connection.sk.keepalive_ms().is_some() {
@@ -468,7 +489,7 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<Connection>) -
 }
 
 /// Releases the reservation of a failed handshake. Context: may sleep.
-pub(crate) fn release(reservation: Reservation, connection: &Connection, how: Release) {
+pub(crate) fn release(reservation: Reservation, connection: &SmcConnection, how: Release) {
     reservation.release(how);
-    connection.data.lock().early = None;
+    connection.stream.lock().early = None;
 }

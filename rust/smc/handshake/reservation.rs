@@ -6,6 +6,7 @@
 //! Source: RFC 7609 sections 3.5.1.2 to 3.5.2.3 (`SMCR-CLC-122..129`, `SMCR-RDV-20..29`).
 
 use crate::{
+    fabric::quota::Payer,
     kapi::verbs::sendbuf::SendBuffer,
     proto::{
         smc::{
@@ -53,8 +54,9 @@ use crate::{
                 PeerElement, //
             },
         },
+    },
+    sock::{
         lent_pages::LentPages,
-        quota::Payer,
         stats::Traffic, //
     },
 };
@@ -261,7 +263,6 @@ impl Reservation {
             }),
             peer_element,
             keepalive: Keepalive::default(),
-            armed: None,
             lent_pages: LentPages::default(),
             counters: Traffic::default(),
             arrivals: Arrivals::default(),

@@ -26,7 +26,7 @@ use crate::{
         },
         stream::reason::Reason, //
     },
-    smc::context::now, //
+    sock::context::now, //
 };
 use kernel::prelude::*;
 

@@ -6,6 +6,7 @@
 
 use super::networks::networks;
 use crate::{
+    fabric::ports::Path,
     kapi::{
         base::module::with_hostname,
         net::{
@@ -40,15 +41,12 @@ use crate::{
         },
         stream::reason::Reason, //
     },
-    smc::{
-        connection::Connection,
-        device::Path, //
-    },
+    smc::setup::SmcConnection, //
 };
 
 /// This side of a connection. The methods sleep.
 pub(crate) struct LocalSite<'a> {
-    pub(crate) connection: &'a Connection,
+    pub(crate) connection: &'a SmcConnection,
     /// Device, port and GID that the connection would use.
     pub(crate) path: &'a Path,
     /// Where packets to the peer leave; a client that reads an Accept needs none.
@@ -57,12 +55,17 @@ pub(crate) struct LocalSite<'a> {
 
 impl Site for LocalSite<'_> {
     fn limits(&self) -> Limits {
-        self.connection.net.settings.limits()
+        self.connection.protocol.net.settings.limits()
     }
 
     fn offer(&self) -> Option<Extension> {
         let gid = Gid::new(self.path.gid.gid);
-        let eids = self.connection.engine.eids.of(self.connection.net.cookie);
+        let eids = self
+            .connection
+            .protocol
+            .engine
+            .eids
+            .of(self.connection.protocol.net.cookie);
         if eids.is_empty() || !self.path.gid.roce_v2 || !is_routable(gid) {
             return None;
         }

@@ -17,7 +17,6 @@ pub(crate) use self::tcp::{
 };
 use super::{
     events::{
-        Events,
         SendError,
         Violation, //
     },
@@ -60,6 +59,7 @@ use crate::proto::{
         wire::AlertToken, //
     },
     stream::{
+        events::StreamEvents,
         positions::Segment,
         zerocopy::{
             Recalled,
@@ -152,7 +152,7 @@ pub(crate) struct Conn {
     /// A validation message of the peer that waits for earlier messages.
     validation: Option<Validation>,
     /// Changes since [`Self::take_events`].
-    events: Events,
+    events: StreamEvents,
 }
 
 impl Conn {
@@ -174,12 +174,12 @@ impl Conn {
             tcp_done: Tcp::Keep,
             patience: config.timers.validation,
             validation: None,
-            events: Events::default(),
+            events: StreamEvents::default(),
         })
     }
 
     /// Takes what the inputs since the last call have changed. The engine acts on each flag.
-    pub(crate) fn take_events(&mut self) -> Events {
+    pub(crate) fn take_events(&mut self) -> StreamEvents {
         core::mem::take(&mut self.events)
     }
 
@@ -665,7 +665,7 @@ impl Conn {
         self.close.abort(now, Error::Reset);
         self.note_changes(before);
         // Each sleeper must learn that nothing more comes.
-        self.events = Events {
+        self.events = StreamEvents {
             readable: true,
             writable: true,
             closing: true,

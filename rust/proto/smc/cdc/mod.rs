@@ -55,13 +55,10 @@ pub(crate) use self::{
         Transmit, //
     },
     events::{
-        Events,
-        Receive,
         SendError,
         Violation, //
     },
     msg::Msg,
-    recv::Fetch,
     send::{
         Token,
         MAX_WRITES, //
@@ -79,3 +76,9 @@ pub(crate) use crate::proto::stream::positions::Segment;
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use super::close::State;
+#[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+pub(crate) use crate::proto::stream::events::{
+    Fetch,
+    Receive,
+    StreamEvents, //
+};

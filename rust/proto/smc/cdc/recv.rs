@@ -10,9 +10,12 @@ use crate::proto::{
         Ring,
         Wire, //
     },
-    stream::positions::{
-        distance,
-        Segment, //
+    stream::{
+        events::Fetch,
+        positions::{
+            distance,
+            Segment, //
+        },
     },
 };
 
@@ -30,17 +33,6 @@ struct UrgentMark {
     passed: bool,
     /// The engine has got the place of the byte.
     located: bool,
-}
-
-/// What fetching the urgent byte comes to, see `tcp_recv_urg()` of Linux.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fetch {
-    /// There it is.
-    Here,
-    /// It is announced and has not come.
-    NotYet,
-    /// There is none, or it is in the stream.
-    Nothing,
 }
 
 /// The receiving direction of a connection.

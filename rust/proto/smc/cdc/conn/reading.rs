@@ -4,14 +4,12 @@
 
 use super::Conn;
 use crate::proto::{
-    smc::{
-        cdc::{
-            events::Receive,
-            recv::Fetch, //
-        },
-        close::Error, //
-    },
+    smc::close::Error,
     stream::{
+        events::{
+            Fetch,
+            Receive, //
+        },
         poll,
         positions::Segment, //
     },

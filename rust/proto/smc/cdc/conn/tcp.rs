@@ -43,7 +43,7 @@ pub(crate) struct Ending {
 
 impl Conn {
     /// What the engine must do for the end of the connection. It asks after
-    /// [`Events::closing`](crate::proto::smc::cdc::Events::closing) and each timeout.
+    /// [`StreamEvents::closing`](crate::proto::smc::cdc::StreamEvents::closing) and each timeout.
     pub(crate) fn poll_ending(&self) -> Ending {
         let tcp = self.tcp();
         let due = tcp != self.tcp_done;

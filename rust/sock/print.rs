@@ -9,7 +9,7 @@ use crate::kapi::net::{
 use kernel::seq_print;
 
 /// Prints ` name=address:port`.
-pub(super) fn print_addr(m: &SeqFile, name: &str, addr: Addr) {
+pub(crate) fn print_addr(m: &SeqFile, name: &str, addr: Addr) {
     match addr {
         Addr::V4 {
             ip: [a, b, c, d],
@@ -24,7 +24,7 @@ pub(super) fn print_addr(m: &SeqFile, name: &str, addr: Addr) {
 }
 
 /// Prints an IPv6 address or a GID, all of its groups.
-pub(super) fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
+pub(crate) fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
     for (n, pair) in ip.chunks_exact(2).enumerate() {
         if let [high, low] = pair {
             let colon = if n == 0 { "" } else { ":" };
@@ -34,7 +34,7 @@ pub(super) fn print_ip6(m: &SeqFile, ip: &[u8; 16]) {
 }
 
 /// Prints words with something else than a space between them: a space separates fields.
-pub(super) fn print_joined(m: &SeqFile, words: &str, with: &str) {
+pub(crate) fn print_joined(m: &SeqFile, words: &str, with: &str) {
     let mut before = "";
     for word in words.split(' ') {
         seq_print!(m, "{}{}", before, word);

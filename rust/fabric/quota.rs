@@ -6,14 +6,10 @@
 //! no program has accepted yet is the listener's. Of a cgroup they take a part only. Besides, each
 //! counts against the limits of its network namespace and of the host. See decision 011.
 
-use super::{
-    account::{
-        Account,
-        Orphan,
-        Share, //
-    },
-    admin::sysctl::Settings,
-    stats::NetState, //
+use super::account::{
+    Account,
+    Orphan,
+    Share, //
 };
 use crate::{
     kapi::{
@@ -45,11 +41,47 @@ struct CgroupAccount {
     account: Arc<Account>,
 }
 
-/// The counts and limits of buffers of the host.
+/// Where the limits of a network namespace are set. Context: any.
+pub(crate) trait QuotaLimits: Send + Sync {
+    /// The limits now.
+    fn caps(&self) -> Caps;
+}
+
+/// The counts of a network namespace.
+pub(crate) struct NetAccounts {
+    /// Octets of buffers.
+    pub(crate) buffers: Arc<Account>,
+    /// Connections without a file, after their close.
+    pub(crate) orphans: Arc<Account>,
+    /// The limits of both.
+    limits: Arc<dyn QuotaLimits>,
+}
+
+impl NetAccounts {
+    /// Accounts without a charge. Context: may sleep.
+    pub(crate) fn new(limits: Arc<dyn QuotaLimits>) -> Result<Arc<Self>> {
+        let accounts = Self {
+            buffers: Account::new()?,
+            orphans: Account::new()?,
+            limits,
+        };
+        Ok(Arc::new(accounts, GFP_KERNEL)?)
+    }
+
+    /// The limits of the namespace. Context: any.
+    pub(crate) fn caps(&self) -> Caps {
+        self.limits.caps()
+    }
+
+    /// Counts a closed connection that still drains. Context: any.
+    pub(crate) fn count_orphan(&self) -> Orphan {
+        Orphan::new(&self.orphans, self.caps().orphans)
+    }
+}
+
+/// The counts of buffers of the host.
 #[pin_data]
 pub(crate) struct Quotas {
-    /// The values of the initial namespace, which bound those of all.
-    host: Arc<Settings>,
     /// Octets of buffers of all namespaces.
     buffers: Arc<Account>,
     /// Those of each memory cgroup with a limit.
@@ -63,7 +95,7 @@ pub(crate) struct Payer {
     cgroup: MemCgroup,
     /// A share that keeps the account of the cgroup; `None` for the root.
     of_cgroup: Option<Arc<Share>>,
-    net: Arc<NetState>,
+    net: Arc<NetAccounts>,
     quotas: Arc<Quotas>,
 }
 
@@ -71,7 +103,7 @@ impl Payer {
     /// A payer in a memory cgroup and a namespace. Context: may sleep.
     pub(crate) fn new(
         quotas: &Arc<Quotas>,
-        net: &Arc<NetState>,
+        net: &Arc<NetAccounts>,
         cgroup: MemCgroup,
     ) -> Result<Self> {
         let of_cgroup = match cgroup.is_root() {
@@ -94,7 +126,7 @@ impl Payer {
     /// Counts octets against the limits of the cgroup, of the namespace and of the host.
     fn count(&self, bytes: usize) -> Result<OnFree> {
         let bytes = u64::try_from(bytes)?;
-        let caps = self.quotas.caps(&self.net.settings);
+        let caps = self.net.caps();
         let host = self.quotas.buffers.take(bytes, caps.host_bytes);
         let net = self.net.buffers.take(bytes, caps.bytes);
         let (Some(host), Some(net)) = (host, net) else {
@@ -124,13 +156,11 @@ impl Payer {
 }
 
 impl Quotas {
-    /// Accounts without a charge; `host` are the values of the initial namespace.
-    /// Context: may sleep.
-    pub(super) fn new(host: &Arc<Settings>) -> Result<Arc<Self>> {
+    /// Accounts without a charge. Context: may sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let buffers = Account::new()?;
         Arc::pin_init(
             pin_init!(Self {
-                host: host.clone(),
                 buffers,
                 cgroups <- new_mutex!(KVec::new(), "rdma_sock_cgroups"),
             }),
@@ -158,18 +188,5 @@ impl Quotas {
         };
         cgroups.push(new, GFP_KERNEL)?;
         Ok(share)
-    }
-
-    /// What holds for a namespace with these settings. Context: any.
-    pub(crate) fn caps(&self, settings: &Settings) -> Caps {
-        settings.caps(&self.host)
-    }
-}
-
-impl NetState {
-    /// Counts a closed connection that still drains. Context: any.
-    pub(crate) fn count_orphan(&self, quotas: &Quotas) -> Orphan {
-        let most = quotas.caps(&self.settings).orphans;
-        Orphan(self.orphans.take_anyway(1, most))
     }
 }

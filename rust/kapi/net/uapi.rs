@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbers of the socket interface that the engine reads.
+//! Numbers of the socket interface that an engine reads.
 
 /// Urgent data (`MSG_OOB`).
 pub(crate) const MSG_OOB: u32 = 0x1;

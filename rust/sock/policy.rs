@@ -13,7 +13,7 @@ use crate::{
     proto::stream::reason::Reason, //
 };
 
-/// Why this socket is not to use SMC-R whatever the peer says. Asked before the SYN and again when
+/// Why this socket is not to use RDMA whatever the peer says. Asked before the SYN and again when
 /// the connection is established, as its path is known only then. Context: may sleep.
 pub(crate) fn refusal(sk: &Sock) -> Option<Reason> {
     // Policies of the socket, and those of the namespace that apply to its path. Signed segments

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Socket calls. What is not overridden here, or not in an SMC mode, is TCP's.
+//! Socket calls. A call that is not overridden here, or not in a mode of this engine, is TCP's.
 
 use super::{
+    connect::{
+        break_off,
+        connect,
+        context,
+        context_or_new,
+        dissolve,
+        stop_listening,
+        wait_settled, //
+    },
     connection::{
         Connection,
-        Mode, //
+        Mode,
+        Protocol, //
     },
-    engine::engine,
-    flags::*,
     listen,
-    policy,
     rx,
     stats::Side,
+    stream::Stream,
     tx, //
 };
 use crate::{
     kapi::{
-        base::module::{
-            is_exiting,
-            random_u32, //
-        },
+        base::module::is_exiting,
         compat::errno::{
-            EALREADY,
             ECONNRESET,
-            EINPROGRESS,
             ENOPROTOOPT,
-            ENOTCONN,
-            EOPNOTSUPP, //
+            ENOTCONN, //
         },
         net::{
             msg::{
@@ -51,28 +53,25 @@ use crate::{
                 Accepted,
                 Closing,
                 NewSocket,
-                Socket,
-                SocketState, //
+                Socket, //
             },
             sockopt::{
                 put_user_int,
                 GetOpt,
                 SetOpt,
-                SOL_SMC,
                 SOL_SOCKET,
                 SOL_TCP, //
             },
+            uapi::*, //
         },
     },
-    proto::stream::{
-        poll::{
-            self,
-            Mask,
-            State, //
-        },
-        reason::Reason, //
+    proto::stream::poll::{
+        self,
+        Mask,
+        State, //
     },
 };
+use core::marker::PhantomData;
 use kernel::{
     prelude::*,
     sync::{
@@ -81,8 +80,8 @@ use kernel::{
     },
 };
 
-/// The socket operations of SMC sockets.
-pub(crate) struct SmcOps;
+/// The socket operations of a protocol.
+pub(crate) struct StreamOps<P>(PhantomData<fn(P)>);
 
 /// `shutdown` for receiving.
 const SHUT_RD: i32 = 0;
@@ -91,111 +90,8 @@ const SHUT_WR: i32 = 1;
 /// `shutdown` for both.
 const SHUT_RDWR: i32 = 2;
 
-fn context(sock: &Socket) -> Option<Arc<Connection>> {
-    sock.context::<Connection>().map(Arc::from)
-}
-
-/// The context of a socket, made at its first use. `None` leaves the socket to TCP: without memory
-/// or when something else owns the sock.
-fn context_or_new(sock: &Socket, side: Side) -> Option<Arc<Connection>> {
-    if let Some(connection) = context(sock) {
-        return Some(connection);
-    }
-    let connection = Connection::new(&engine()?, sock.sk_ref(), side).ok()?;
-    if sock.attach(connection.clone()).is_err() {
-        connection.finish();
-        return context(sock);
-    }
-    Some(connection)
-}
-
-/// Why a connection is not even offered to the peer.
-fn opt_out(connection: &Connection, name: &Name) -> Option<Reason> {
-    let sk = &connection.sk;
-    if !connection.engine.devices.serve(sk.net_cookie()) {
-        return Some(Reason::NoSmcrDevice);
-    }
-    policy::refusal_to(sk, name)
-}
-
-/// Waits for the end of `connect`. EAGAIN when the time is over.
-fn wait_settled(sock: &Socket, connection: &Connection, timeo: &mut isize) -> Result {
-    if !connection.is_pending() {
-        return Ok(());
-    }
-    if *timeo == 0 {
-        return Err(EAGAIN);
-    }
-    sock.wait(timeo, || !connection.is_pending())
-}
-
-/// Breaks off a handshake that is under way. Returns whether the peer goes on with it, so that TCP
-/// cannot be used. A handshake that has succeeded meanwhile stays: the mode is [`Mode::Smc`] then.
-fn break_off(connection: &Arc<Connection>) -> bool {
-    let broken_off = connection.cancel_handshake();
-    if connection.look(|_| ()).is_some() {
-        connection.set_mode(Mode::Smc);
-    }
-    broken_off
-}
-
-/// TCP has left the listening state: so does the engine.
-fn stop_listening(sock: &Socket, connection: &Arc<Connection>) {
-    if connection.mode() == Mode::Listening && sock.sk().tcp_state() != TcpState::Listen {
-        listen::close(connection);
-    }
-}
-
-/// connect() to no address, which takes a TCP socket back to its beginning.
-fn dissolve(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
-    let Some(connection) = context(sock) else {
-        return sock.inet_connect(name, flags.raw());
-    };
-    if connection.is_pending() {
-        break_off(&connection);
-    }
-    if connection.mode() == Mode::Smc {
-        return Err(EINVAL);
-    }
-    let result = sock.inet_connect(name, flags.raw());
-    stop_listening(sock, &connection);
-    if connection.mode() == Mode::Tcp {
-        sock.disable_option();
-    }
-    result
-}
-
-/// Starts `connect` with the option on the SYN. Returns whether it did; if not, it is TCP's.
-fn begin(
-    sock: &Socket,
-    connection: &Arc<Connection>,
-    name: &Name,
-    flags: ConnectFlags,
-) -> Result<bool> {
-    if let Some(reason) = opt_out(connection, name) {
-        // An attempt that failed has left it on.
-        sock.disable_option();
-        connection.fall_back(reason);
-        return Ok(false);
-    }
-    if !connection.change_mode(Mode::Tcp, Mode::Connecting) {
-        return Err(EALREADY);
-    }
-    sock.enable_option(random_u32());
-    match sock.inet_connect(name, flags.with_nonblock().raw()) {
-        Err(error) if error != EINPROGRESS => {
-            connection.change_mode(Mode::Connecting, Mode::Tcp);
-            sock.disable_option();
-            return Err(error);
-        }
-        _ => {}
-    }
-    // TCP may have been quicker than the mode.
-    connection.kick_handshake();
-    Ok(true)
-}
-
-fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
+/// Closes a socket whose data flows by RDMA.
+fn close_stream<P: Protocol>(sock: Closing<'_>, connection: &Arc<Connection<P>>) -> Result {
     let linger = sock.sk().linger();
     // The detached is in its place before the core may find that all is over.
     let mut detached = connection.detached.lock();
@@ -203,28 +99,19 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
     match sock.detach() {
         Ok(owned) => *detached = Some(owned),
         Err((_, sock)) => {
-            // Without memory the TCP connection cannot wait for the SMC side.
+            // Without memory the TCP connection cannot wait for the stream.
             abort = true;
             sock.inet_release()?;
         }
     }
-    let orphan = connection.net.count_orphan(&connection.engine.quotas);
-    // As TCP does, whose limit is `tcp_max_orphans`.
-    abort |= !orphan.is_within_limit();
-    let _ = connection.update(|data, now| {
-        data.orphan = Some(orphan);
-        if abort {
-            data.core.abort(now);
-        }
-        data.core.close(now);
-    });
+    P::close(connection, abort);
     // As in TCP, a task that exits does not linger: no signal would end the wait.
     let linger = linger.filter(|timeo| *timeo > 0 && !is_exiting());
     if let (Some(mut timeo), Some(sock)) = (linger, detached.as_ref()) {
         // The result does not matter: the time is over, or a signal came, or all is sent.
         let _ = sock.wait(&mut timeo, || {
             connection
-                .look(|data| data.core.is_drained() || data.core.is_closed())
+                .look(|stream| stream.is_drained() || stream.is_closed())
                 .unwrap_or(true)
         });
     }
@@ -233,9 +120,9 @@ fn close_smc(sock: Closing<'_>, connection: &Arc<Connection>) -> Result {
     Ok(())
 }
 
-impl SocketOps for SmcOps {
+impl<P: Protocol> SocketOps for StreamOps<P> {
     fn release(sock: Closing<'_>) -> Result {
-        let Some(connection) = context(&sock) else {
+        let Some(connection) = context::<P>(&sock) else {
             return sock.inet_release();
         };
         match connection.mode() {
@@ -243,10 +130,10 @@ impl SocketOps for SmcOps {
                 break_off(&connection);
             }
             Mode::Listening => listen::close(&connection),
-            Mode::Tcp | Mode::Smc => {}
+            Mode::Tcp | Mode::Stream => {}
         }
         if connection.look(|_| ()).is_some() {
-            return close_smc(sock, &connection);
+            return close_stream(sock, &connection);
         }
         connection.finish();
         sock.inet_release()
@@ -254,52 +141,26 @@ impl SocketOps for SmcOps {
 
     fn connect(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
         if name.family() == Some(AF_UNSPEC) {
-            return dissolve(sock, name, flags);
+            return dissolve::<P>(sock, name, flags);
         }
-        let Some(connection) = context_or_new(sock, Side::Client) else {
-            return sock.inet_connect(name, flags.raw());
-        };
-        let idle =
-            sock.state() == SocketState::Unconnected && sock.sk().tcp_state() == TcpState::Close;
-        if connection.mode() == Mode::Tcp && idle {
-            // Like TCP, which sees the answer only after this call.
-            if begin(sock, &connection, name, flags)? && flags.nonblock() {
-                return Err(EINPROGRESS);
-            }
-        }
-        if connection.is_pending() {
-            let mut timeo = sock.sk().sndtimeo(flags.nonblock());
-            match wait_settled(sock, &connection, &mut timeo) {
-                Ok(()) => {}
-                Err(error) if error == EAGAIN => {
-                    return Err(if flags.nonblock() {
-                        EALREADY
-                    } else {
-                        EINPROGRESS
-                    });
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        // TCP knows how it went, or goes on alone.
-        sock.inet_connect(name, flags.raw())
+        connect::<P>(sock, name, flags)
     }
 
     fn listen(sock: &Socket, backlog: i32) -> Result {
-        let Some(connection) = context_or_new(sock, Side::Server) else {
+        let Some(connection) = context_or_new::<P>(sock, Side::Server) else {
             return sock.inet_listen(backlog);
         };
         let new = connection.change_mode(Mode::Tcp, Mode::Listening);
         if new {
             listen::open(&connection);
-            sock.enable_option(0);
+            P::offer(sock, Side::Server);
         }
         let result = sock.inet_listen(backlog);
         if result.is_err() && new {
             connection.change_mode(Mode::Listening, Mode::Tcp);
-            sock.disable_option();
+            P::withdraw(sock);
         }
-        connection.kick_handshake();
+        connection.kick_setup();
         result
     }
 
@@ -308,7 +169,7 @@ impl SocketOps for SmcOps {
         newsock: NewSocket<'a>,
         arg: &mut AcceptArg,
     ) -> Result<Accepted<'a>> {
-        let listener = match context(sock) {
+        let listener = match context::<P>(sock) {
             Some(connection) if connection.mode() == Mode::Listening => connection,
             _ => return sock.inet_accept(newsock, arg),
         };
@@ -335,7 +196,7 @@ impl SocketOps for SmcOps {
     }
 
     fn getname(sock: &Socket, name: &mut NameBuf, peer: i32) -> Result<usize> {
-        let pending = context(sock).is_some_and(|connection| connection.is_pending());
+        let pending = context::<P>(sock).is_some_and(|connection| connection.is_pending());
         if pending && peer == 1 {
             return Err(ENOTCONN);
         }
@@ -343,7 +204,7 @@ impl SocketOps for SmcOps {
     }
 
     fn poll(sock: &Socket, table: &PollTable) -> Events {
-        let Some(connection) = context(sock) else {
+        let Some(connection) = context::<P>(sock) else {
             return sock.inet_poll(table);
         };
         match connection.mode() {
@@ -352,7 +213,7 @@ impl SocketOps for SmcOps {
                 if !connection.is_doubtful() || !events.intersects(Events::IN) {
                     return events;
                 }
-                connection.judge_first();
+                P::judge_first(&connection);
                 sock.inet_poll(table)
             }
             Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
@@ -371,7 +232,7 @@ impl SocketOps for SmcOps {
                     Self::poll(sock, table)
                 }
             }
-            Mode::Smc => {
+            Mode::Stream => {
                 table.wait(sock);
                 let mut events = events_of(poll_state(sock, &connection));
                 if !events.intersects(Events::OUT) {
@@ -388,25 +249,22 @@ impl SocketOps for SmcOps {
     }
 
     fn ioctl(sock: &Socket, cmd: u32, arg: usize) -> Result<i32> {
-        let connection = match context(sock) {
-            Some(connection) if connection.mode() == Mode::Smc => connection,
+        let connection = match context::<P>(sock) {
+            Some(connection) if connection.mode() == Mode::Stream => connection,
             _ => return sock.inet_ioctl(cmd, arg),
         };
         let answer = match cmd {
             SIOCINQ => {
                 let inline = sock.sk().urgent_inline();
-                connection.look(|data| {
-                    let before = data.core.recv_until_mark(0).filter(|_| !inline);
-                    before.unwrap_or(data.core.recv_available())
+                connection.look(|stream| {
+                    let before = stream.recv_until_mark(0).filter(|_| !inline);
+                    before.unwrap_or(stream.recv_available())
                 })
             }
             // A program that polls SIOCOUTQ until it is 0 depends on a signalled chain.
-            SIOCOUTQ => connection.update(|data, _| {
-                data.core.want_completion();
-                data.core.outstanding()
-            }),
-            SIOCOUTQNSD => connection.look(|data| data.core.unsent()),
-            SIOCATMARK => connection.look(|data| u32::from(data.core.is_at_mark())),
+            SIOCOUTQ => connection.update(|stream, _| stream.outstanding()),
+            SIOCOUTQNSD => connection.look(Stream::unsent),
+            SIOCATMARK => connection.look(|stream| u32::from(stream.is_at_mark())),
             _ => return sock.inet_ioctl(cmd, arg),
         };
         put_user_int(arg, i32::try_from(answer.unwrap_or(0)).unwrap_or(i32::MAX))?;
@@ -417,7 +275,7 @@ impl SocketOps for SmcOps {
         if !(SHUT_RD..=SHUT_RDWR).contains(&how) {
             return Err(EINVAL);
         }
-        let Some(connection) = context(sock) else {
+        let Some(connection) = context::<P>(sock) else {
             return sock.inet_shutdown(how);
         };
         if connection.is_pending() && break_off(&connection) {
@@ -425,19 +283,16 @@ impl SocketOps for SmcOps {
             sock.sk().abort(ECONNRESET);
             return Ok(());
         }
-        if connection.mode() != Mode::Smc {
+        if connection.mode() != Mode::Stream {
             let result = sock.inet_shutdown(how);
             stop_listening(sock, &connection);
             sock.sk().wake_state();
             return result;
         }
-        let open = connection.update(|data, _| {
-            let open = data.core.is_connected();
-            match how {
-                _ if !open => {}
-                SHUT_RD => data.core.shutdown_read(),
-                SHUT_WR => data.core.shutdown_write(),
-                _ => data.core.shutdown_both(),
+        let open = connection.update(|stream, _| {
+            let open = stream.is_connected();
+            if open {
+                stream.shutdown(how != SHUT_WR, how != SHUT_RD);
             }
             open
         });
@@ -450,17 +305,11 @@ impl SocketOps for SmcOps {
 
     fn setsockopt(sock: &Socket, opt: &mut SetOpt) -> Result {
         let (level, name) = (opt.level, opt.name);
-        if level == SOL_SMC {
-            if name != SMC_LIMIT_HS {
-                return Err(EOPNOTSUPP);
-            }
-            let on = opt.read_int()? != 0;
-            let connection = context_or_new(sock, Side::Client).ok_or(ENOMEM)?;
-            listen::limit(&connection, on);
-            return Ok(());
+        if level == P::LEVEL {
+            return P::set_option(sock, opt);
         }
         let result = sock.inet_setsockopt(opt);
-        let connection = context(sock);
+        let connection = context::<P>(sock);
         if let Some(connection) = &connection {
             connection.unlocked();
         }
@@ -474,7 +323,7 @@ impl SocketOps for SmcOps {
             if let Some(connection) = &connection {
                 let sk = sock.sk();
                 // As in TCP, TCP_NODELAY flushes even corked data.
-                if connection.mode() == Mode::Smc && (!sk.corked() || sk.nodelay()) {
+                if connection.mode() == Mode::Stream && (!sk.corked() || sk.nodelay()) {
                     tx::push(connection, sk.corked());
                 }
             }
@@ -484,7 +333,7 @@ impl SocketOps for SmcOps {
 
     fn getsockopt(sock: &Socket, opt: &mut GetOpt) -> Result {
         if opt.level == SOL_TCP && opt.name == TCP_ZEROCOPY_RECEIVE {
-            if let Some(connection) = context(sock) {
+            if let Some(connection) = context::<P>(sock) {
                 connection.judge_late();
                 if !connection.has_plain_queue() {
                     // As of a socket that is no TCP socket.
@@ -492,37 +341,32 @@ impl SocketOps for SmcOps {
                 }
             }
         }
-        if opt.level != SOL_SMC {
-            let result = sock.inet_getsockopt(opt);
-            if let Some(connection) = context(sock) {
-                connection.unlocked();
-            }
-            return result;
+        if opt.level == P::LEVEL {
+            return P::get_option(sock, opt);
         }
-        opt.room()?;
-        if opt.name != SMC_LIMIT_HS {
-            return Err(EOPNOTSUPP);
+        let result = sock.inet_getsockopt(opt);
+        if let Some(connection) = context::<P>(sock) {
+            connection.unlocked();
         }
-        let connection = context_or_new(sock, Side::Client).ok_or(ENOMEM)?;
-        opt.write_int(connection.limits.load(Relaxed).into())
+        result
     }
 
     fn sendmsg(sock: &Socket, msg: &mut SendMsg<'_>) -> Result<usize> {
-        let Some(connection) = context(sock) else {
+        let Some(connection) = context::<P>(sock) else {
             return sock.inet_sendmsg(msg);
         };
         if connection.is_pending() {
             let mut timeo = sock.sk().sndtimeo(msg.nonblock());
             wait_settled(sock, &connection, &mut timeo)?;
         }
-        if connection.mode() == Mode::Smc {
+        if connection.mode() == Mode::Stream {
             let result = tx::send(sock, &connection, msg);
             connection.unlocked();
             return result;
         }
         if connection.mode() == Mode::Tcp && msg.flags() & MSG_FASTOPEN != 0 {
             // TCP connects by this call, after an attempt that failed and has left the option on.
-            sock.disable_option();
+            P::withdraw(sock);
         }
         let sent = sock.inet_sendmsg(msg)?;
         count_tcp(&connection, sent);
@@ -530,7 +374,7 @@ impl SocketOps for SmcOps {
     }
 
     fn recvmsg(sock: &Socket, msg: &mut RecvMsg<'_>) -> Result<usize> {
-        let Some(connection) = context(sock) else {
+        let Some(connection) = context::<P>(sock) else {
             return sock.inet_recvmsg(msg);
         };
         let flags = msg.flags();
@@ -538,14 +382,14 @@ impl SocketOps for SmcOps {
             let mut timeo = sock.sk().rcvtimeo(msg.nonblock());
             wait_settled(sock, &connection, &mut timeo)?;
         }
-        if connection.mode() == Mode::Smc && flags & MSG_ERRQUEUE == 0 {
+        if connection.mode() == Mode::Stream && flags & MSG_ERRQUEUE == 0 {
             let result = rx::recv(sock, &connection, msg);
             connection.unlocked();
             return result;
         }
         if connection.is_doubtful() && flags & MSG_ERRQUEUE == 0 {
             let mut timeo = sock.sk().rcvtimeo(msg.nonblock());
-            connection.await_first(sock, &mut timeo)?;
+            await_first(sock, &connection, &mut timeo)?;
         }
         let received = sock.inet_recvmsg(msg)?;
         if flags & (MSG_PEEK | MSG_ERRQUEUE) == 0 {
@@ -555,7 +399,7 @@ impl SocketOps for SmcOps {
     }
 
     fn splice_read(sock: &Socket, splice: &mut Splice) -> Result<usize> {
-        match context(sock) {
+        match context::<P>(sock) {
             Some(connection) if connection.mode() != Mode::Tcp || connection.is_doubtful() => {
                 splice.copy()
             }
@@ -564,9 +408,9 @@ impl SocketOps for SmcOps {
     }
 
     fn peek_len(sock: &Socket) -> Result<usize> {
-        match context(sock) {
-            Some(connection) if connection.mode() == Mode::Smc => {
-                let available = connection.look(|data| data.core.recv_available());
+        match context::<P>(sock) {
+            Some(connection) if connection.mode() == Mode::Stream => {
+                let available = connection.look(Stream::recv_available);
                 Ok(usize::try_from(available.unwrap_or(0)).unwrap_or(usize::MAX))
             }
             _ => sock.inet_peek_len(),
@@ -574,7 +418,7 @@ impl SocketOps for SmcOps {
     }
 
     fn allows_read_sock(sock: &Socket) -> bool {
-        context(sock).is_none_or(|connection| connection.has_plain_queue())
+        context::<P>(sock).is_none_or(|connection| connection.has_plain_queue())
     }
 
     fn allows_mmap(sock: &Socket) -> bool {
@@ -582,7 +426,24 @@ impl SocketOps for SmcOps {
     }
 }
 
-fn count_tcp(connection: &Connection, bytes: usize) {
+/// Waits until the first octets of TCP may be read. Context: may sleep.
+///
+/// # Errors
+///
+/// `EAGAIN` when time is up, that of a signal, like a read.
+fn await_first<P: Protocol>(
+    sock: &Socket,
+    connection: &Connection<P>,
+    timeo: &mut isize,
+) -> Result {
+    sock.wait(timeo, || {
+        P::judge_first(connection);
+        !connection.is_doubtful()
+    })
+}
+
+/// Counts bytes that went over TCP.
+fn count_tcp<P: Protocol>(connection: &Connection<P>, bytes: usize) {
     let bytes = u64::try_from(bytes).unwrap_or(0);
     let _ = connection.tcp_bytes.fetch_add(bytes, Relaxed);
 }
@@ -602,8 +463,8 @@ fn events_of(state: State) -> Events {
     reported.fold(Events::NONE, |all, (_, events)| all | *events)
 }
 
-/// The state of a connection that uses SMC-R.
-fn poll_state(sock: &Socket, connection: &Connection) -> State {
+/// The state of a connection whose data flows by RDMA.
+fn poll_state<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> State {
     let sk = sock.sk();
     let error = sk.err() != 0;
     if error {
@@ -616,6 +477,6 @@ fn poll_state(sock: &Socket, connection: &Connection) -> State {
         error_queue: sk.has_error_queue(),
         closed: sk.tcp_state() == TcpState::Close,
     };
-    let state = connection.look(|data| data.core.poll_state(&found));
+    let state = connection.look(|stream| stream.poll_state(&found));
     state.unwrap_or(State::Gone)
 }

@@ -16,13 +16,13 @@ use kernel::sync::atomic::{
 };
 
 /// The sock lock as one work item of a connection sees it.
-pub(super) struct Contention {
+pub(crate) struct Contention {
     /// Runs in a row that found the lock taken. A run that gets the lock sets it to 0.
     misses: Atomic<u32>,
 }
 
 impl Contention {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             misses: Atomic::new(0u32),
         }
@@ -31,19 +31,19 @@ impl Contention {
     /// Notes that the lock was taken; returns when to try again.
     ///
     /// Context: any. Only the work item calls it.
-    pub(super) fn missed(&self) -> Duration {
+    pub(crate) fn missed(&self) -> Duration {
         Backoff::LOCK.delay(self.misses.fetch_add(1, Relaxed))
     }
 
     /// Notes that the work item had the lock, or wants it no longer. Context: any.
-    pub(super) fn over(&self) {
+    pub(crate) fn over(&self) {
         if self.is_missed() {
             self.misses.store(0, Relaxed);
         }
     }
 
     /// Whether the last run found the lock taken. Context: any.
-    pub(super) fn is_missed(&self) -> bool {
+    pub(crate) fn is_missed(&self) -> bool {
         self.misses.load(Relaxed) != 0
     }
 }

@@ -5,7 +5,8 @@
 use super::{
     connection::{
         Connection,
-        Mode, //
+        Mode,
+        Protocol, //
     },
     print::{
         print_addr,
@@ -16,6 +17,7 @@ use super::{
         Side,
         Traffic, //
     },
+    stream::Stream, //
 };
 use crate::{
     kapi::net::proc::SeqFile,
@@ -26,17 +28,27 @@ use kernel::{
     sync::atomic::Relaxed, //
 };
 
-impl Listed for Connection {
-    fn counters(&self) -> Traffic {
-        self.look(|data| data.counters).unwrap_or_default()
+/// A name of the mode, for `/proc`.
+const fn name<P: Protocol>(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Tcp => "tcp",
+        Mode::Connecting | Mode::Negotiating => "pending",
+        Mode::Stream => P::NAME,
+        Mode::Listening => "listen",
+    }
+}
+
+impl<P: Protocol> Listed for Connection<P> {
+    fn traffic(&self) -> Traffic {
+        self.look(Stream::traffic).unwrap_or_default()
     }
 
     fn tcp_bytes(&self) -> u64 {
         self.tcp_bytes.load(Relaxed)
     }
 
-    fn is_smc(&self) -> bool {
-        self.mode() == Mode::Smc
+    fn is_stream(&self) -> bool {
+        self.mode() == Mode::Stream
     }
 
     fn print(&self, m: &SeqFile) {
@@ -45,10 +57,9 @@ impl Listed for Connection {
             (Side::Server, _) | (_, Mode::Listening) => "server",
             (Side::Client, _) => "client",
         };
-        let state = self
-            .look(|data| data.core.state().name())
-            .unwrap_or(mode.name());
-        seq_print!(m, "role={} mode={} state={}", role, mode.name(), state);
+        let name = name::<P>(mode);
+        let state = self.look(Stream::state_name).unwrap_or(name);
+        seq_print!(m, "role={} mode={} state={}", role, name, state);
         print_addr(m, "local", self.sk.local_addr());
         print_addr(m, "peer", self.sk.peer_addr());
         let code = self.reason_code();
@@ -57,30 +68,15 @@ impl Listed for Connection {
             seq_print!(m, " reason_name=");
             print_joined(m, Reason::from_stored(code).name(), "-");
         }
-        let counters = self.counters();
+        let traffic = self.traffic();
         let (tx, rx) = match mode {
-            Mode::Smc => (counters.tx_bytes, counters.rx_bytes),
+            Mode::Stream => (traffic.tx_bytes, traffic.rx_bytes),
             _ => (0, 0),
         };
         seq_print!(m, " tx_bytes={} rx_bytes={}", tx, rx);
         seq_print!(m, " tcp_bytes={}", self.tcp_bytes());
         seq_print!(m, " ino={} uid={}", self.sk.ino(), self.sk.uid());
-        let group = self.look(|data| {
-            let binding = data.binding.as_ref();
-            let handler = binding.map(|binding| binding.route.handler().clone());
-            (data.group.clone(), handler)
-        });
-        if let Some((group, handler)) = group {
-            seq_print!(m, " lgr={:#x}", group.id);
-            if let Some(handler) = handler {
-                seq_print!(
-                    m,
-                    " dev={} link={}",
-                    handler.device.name().as_str(),
-                    handler.slot().index()
-                );
-            }
-        }
+        P::print(self, m);
         seq_print!(m, "\n");
     }
 }

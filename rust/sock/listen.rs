@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners: children taken from TCP, their handshakes, and the queue that accept empties.
+//! Listeners: children taken from TCP, their set-up, and the queue that accept empties.
 //!
 //! Source: RFC 7609 section 3.5.1.1 (`SMCR-TCP-19`): a connection reaches the application only
-//! when its handshake is over. A child whose client offered no SMC-R reaches it at once.
+//! when its set-up is over. A child whose client did not agree to the protocol reaches it at once.
 
 use super::{
     accept_queue::AcceptQueue,
     connection::{
         Connection,
-        Mode, //
+        Mode,
+        Protocol, //
     },
-    stats::Side, //
+    context::now,
+    stream::Stream, //
 };
 use crate::{
     kapi::{
-        base::time::jiffies_from_ns,
         compat::errno::{
             ECONNABORTED,
             ECONNRESET,
@@ -36,36 +37,37 @@ use kernel::{
     },
 };
 
-impl AcceptQueue<Connection> {
-    /// The handshake of a child of `listener`, whose queue this is, is over.
-    fn forget(&mut self, listener: &Connection, child: &Arc<Connection>) {
+impl<P: Protocol> AcceptQueue<Connection<P>> {
+    /// The set-up of a child of `listener`, whose queue this is, is over.
+    fn forget(&mut self, listener: &Connection<P>, child: &Arc<Connection<P>>) {
         self.pending.retain(|known| !Arc::ptr_eq(known, child));
         self.adjust_offer(listener);
     }
 
-    /// Lets `listener`, whose queue this is, offer SMC-R or not, now that the queue has changed.
-    fn adjust_offer(&self, listener: &Connection) {
+    /// Sets whether `listener`, whose queue this is, offers the protocol, after a change of the
+    /// queue.
+    fn adjust_offer(&self, listener: &Connection<P>) {
         let limits = listener.limits.load(Relaxed);
         let withholds = accept::withholds_offer(self.pending.len(), backlog(listener), limits);
-        listener.sk.withhold_option(withholds);
+        P::withhold(&listener.sk, withholds);
     }
 }
 
 /// How many connections may wait for accept. Context: any.
-fn backlog(listener: &Connection) -> usize {
+fn backlog<P: Protocol>(listener: &Connection<P>) -> usize {
     usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX)
 }
 
-/// Sets whether a listener limits its handshakes, now or once it listens. Context: may sleep.
-pub(crate) fn limit(listener: &Connection, on: bool) {
+/// Sets whether a listener limits its set-ups, now or once it listens. Context: may sleep.
+pub(crate) fn limit<P: Protocol>(listener: &Connection<P>, on: bool) {
     listener.limits.store(on, Relaxed);
     listener.accepts.lock().adjust_offer(listener);
 }
 
 /// Takes children from TCP's queue as long as accept has not enough of them; the others stay with
-/// TCP and count against its backlog. A child with a handshake under way takes no place of the
+/// TCP and count against its backlog. A child whose set-up is under way takes no place of the
 /// backlog, so peers that stall keep no child from accept. Runs on the workqueue.
-pub(crate) fn take_children(listener: &Arc<Connection>) {
+pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
     loop {
         {
             let queue = listener.accepts.lock();
@@ -75,31 +77,26 @@ pub(crate) fn take_children(listener: &Arc<Connection>) {
         }
         let detached = match listener.sk.accept_child() {
             Ok(detached) => detached,
-            Err(error) if error == EBUSY => return listener.retry_handshake(),
+            Err(error) if error == EBUSY => return listener.retry_setup(),
             Err(error) => {
-                listener.handshake_contention.over();
+                listener.setup_locked();
                 if error != EAGAIN {
                     // There is no event for free memory.
-                    let delay = jiffies_from_ns(accept::MEMORY_RETRY.as_nanos());
-                    listener.handshake_work.arm(
-                        listener,
-                        &listener.engine.context.handshakes,
-                        delay,
-                    );
+                    listener.arm_setup(now().saturating_add(accept::MEMORY_RETRY));
                 }
                 return;
             }
         };
-        listener.handshake_contention.over();
+        listener.setup_locked();
         // A child that cannot be served is closed by dropping its detached.
         let _ = take_child(listener, detached);
     }
 }
 
-fn take_child(listener: &Arc<Connection>, detached: DetachedSocket) -> Result {
+fn take_child<P: Protocol>(listener: &Arc<Connection<P>>, detached: DetachedSocket) -> Result {
     let sk = detached.sk_ref();
-    let agreed = sk.take_syn();
-    let child = Connection::new(&listener.engine, sk, Side::Server)?;
+    let agreed = P::agreed(&sk);
+    let child = P::child(listener, sk)?;
     let attached = detached.attach(child.clone());
     *child.detached.lock() = Some(detached);
     *child.listener.lock() = Some(listener.clone());
@@ -118,7 +115,7 @@ fn take_child(listener: &Arc<Connection>, detached: DetachedSocket) -> Result {
     });
     let result = result.and_then(|()| {
         if agreed {
-            child.negotiate()
+            P::negotiate(&child)
         } else {
             child.fall_back(Reason::PeerNoSmc);
             deliver(&child);
@@ -132,7 +129,7 @@ fn take_child(listener: &Arc<Connection>, detached: DetachedSocket) -> Result {
 }
 
 /// A child is ready for accept. Context: may sleep.
-pub(crate) fn deliver(child: &Arc<Connection>) {
+pub(crate) fn deliver<P: Protocol>(child: &Arc<Connection<P>>) {
     let listener = child.listener.lock().take();
     let queued = listener.as_ref().is_some_and(|listener| {
         let mut queue = listener.accepts.lock();
@@ -145,48 +142,48 @@ pub(crate) fn deliver(child: &Arc<Connection>) {
     }
 }
 
-/// The handshake of a child has failed. Context: may sleep.
-pub(crate) fn discard(child: &Arc<Connection>) {
+/// The set-up of a child has failed. Context: may sleep.
+pub(crate) fn discard<P: Protocol>(child: &Arc<Connection<P>>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {
         listener.accepts.lock().forget(&listener, child);
         // There is room again.
-        listener.kick_handshake();
+        listener.kick_setup();
     }
     drop_child(child);
 }
 
 /// Ends a child that no call will accept: like TCP, with a reset.
-fn drop_child(child: &Arc<Connection>) {
-    let smc = child.update(|data, now| data.core.abort(now)).is_some();
-    let closed = child.update(|data, now| data.core.close(now)).is_some();
+fn drop_child<P: Protocol>(child: &Arc<Connection<P>>) {
+    let aborted = child.update(|stream, now| stream.abort(now)).is_some();
+    let closed = child.update(|stream, now| stream.close(now)).is_some();
     child.sk.abort(ECONNRESET);
-    if !(smc && closed) {
+    if !(aborted && closed) {
         child.finish();
     }
 }
 
 /// Takes the next connection for accept. Context: may sleep.
-pub(crate) fn next(listener: &Arc<Connection>) -> Option<Arc<Connection>> {
+pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<Connection<P>>> {
     let child = listener.accepts.lock().ready.remove(0).ok()?;
     // TCP may have more.
-    listener.kick_handshake();
+    listener.kick_setup();
     Some(child)
 }
 
 /// Whether accept would find something. Context: may sleep.
-pub(crate) fn is_ready(listener: &Connection) -> bool {
+pub(crate) fn is_ready<P: Protocol>(listener: &Connection<P>) -> bool {
     !listener.accepts.lock().ready.is_empty()
 }
 
 /// The socket listens (again).
-pub(crate) fn open(listener: &Connection) {
+pub(crate) fn open<P: Protocol>(listener: &Connection<P>) {
     listener.accepts.lock().closed = false;
 }
 
-/// Ends the listener's handshakes and resets its children. Waits for its work item.
+/// Ends the set-ups of the listener and resets its children. Waits for its work item.
 /// Context: may sleep.
-pub(crate) fn close(listener: &Arc<Connection>) {
+pub(crate) fn close<P: Protocol>(listener: &Arc<Connection<P>>) {
     let (ready, pending) = {
         let mut queue = listener.accepts.lock();
         queue.closed = true;
@@ -196,7 +193,7 @@ pub(crate) fn close(listener: &Arc<Connection>) {
         )
     };
     listener.change_mode(Mode::Listening, Mode::Tcp);
-    listener.handshake_work.cancel_sync();
+    listener.setup_work.cancel_sync();
     for child in ready {
         drop_child(&child);
     }
@@ -204,7 +201,7 @@ pub(crate) fn close(listener: &Arc<Connection>) {
         let listener = child.listener.lock().take();
         // Without its listener here, the child is being delivered or discarded at this moment.
         if listener.is_some() {
-            child.cancel_handshake();
+            child.cancel_setup();
             drop_child(&child);
         }
     }

@@ -1,35 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receiving: user data comes out of our RMBE, where the peer has written it.
+//! Receiving: user data comes out of memory that the peer, or its device, has written.
 //!
-//! Source: RFC 7609 sections 4.3, 4.5.1 (`SMCR-WIN-01..08`). One copy on this side. The position
-//! is checked by the core before a byte is read, and read by copying, never by reference.
+//! One copy on this side. The stream checks a position before a byte is read, and the engine reads by
+//! copying, never by reference.
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Protocol, //
+    },
     copy::copy,
-    flags::{
-        MSG_OOB,
-        MSG_PEEK,
-        MSG_TRUNC,
-        MSG_WAITALL, //
+    stream::{
+        Readable,
+        Received,
+        Stream, //
     },
     tx, //
 };
 use crate::{
-    kapi::{
-        mem::region::PeerMemory,
-        net::{
-            cmsg::Wanted,
-            msg::RecvMsg,
-            sock::SockGuard,
-            socket::Socket, //
+    kapi::net::{
+        cmsg::Wanted,
+        msg::RecvMsg,
+        sock::SockGuard,
+        socket::Socket,
+        uapi::{
+            MSG_OOB,
+            MSG_PEEK,
+            MSG_TRUNC,
+            MSG_WAITALL, //
         },
     },
-    proto::smc::cdc::{
+    proto::stream::events::{
         Fetch,
-        Receive,
-        Segment, //
+        Receive, //
     },
 };
 use core::ops::ControlFlow;
@@ -42,8 +46,9 @@ use kernel::{
 };
 
 /// What a reader finds behind the `skip` bytes it has peeked at.
-enum RecvState {
-    Data(Found),
+enum RecvState<M> {
+    /// Received data, and how much of it.
+    Data(Received<M>, u32),
     /// SO_OOBINLINE has changed.
     Unsettled,
     /// The urgent mark, where a read ends that has something.
@@ -51,16 +56,6 @@ enum RecvState {
     Nothing,
     Eof,
     Failed(Error),
-}
-
-/// Received data: how much of an element of that memory, and where.
-struct Found {
-    memory: Arc<PeerMemory>,
-    element: usize,
-    segments: [Segment; 2],
-    count: u32,
-    /// When the last of it came, if the program wants to know.
-    time: Option<u64>,
 }
 
 /// How a read is done.
@@ -73,62 +68,51 @@ struct ReadFlags {
 }
 
 /// What there is for a read of up to `want` bytes that has nothing yet (`first`) or something.
-fn recv_state(
-    connection: &Connection,
+fn recv_state<P: Protocol>(
+    connection: &Connection<P>,
     skip: u32,
     want: u32,
     first: bool,
     how: ReadFlags,
-) -> RecvState {
-    let mut slot = connection.data.lock();
-    let Some(data) = slot.data.as_mut() else {
+) -> RecvState<<P::Stream as Stream>::Memory> {
+    let mut slot = connection.stream.lock();
+    let Some(stream) = slot.stream.as_mut() else {
         return RecvState::Eof;
     };
-    if data.core.is_inline() != how.inline {
+    if stream.is_inline() != how.inline {
         return RecvState::Unsettled;
     }
-    let mut available = data.core.recv_available().saturating_sub(skip);
-    match data.core.recv_until_mark(skip) {
+    let mut available = stream.recv_available().saturating_sub(skip);
+    match stream.recv_until_mark(skip) {
         Some(0) if !first => return RecvState::Mark,
-        Some(0) if !how.peek => data.core.leave_mark(),
+        Some(0) if !how.peek => stream.leave_mark(),
         Some(0) | None => {}
         Some(before) => available = available.min(before),
     }
-    match available {
-        0 => match data.core.recv_state() {
-            Receive::More => RecvState::Nothing,
-            Receive::Eof => RecvState::Eof,
-            Receive::Failed if !first => RecvState::Eof,
-            Receive::Failed => match connection.sk.take_err() {
-                Err(error) => RecvState::Failed(error),
-                Ok(()) => RecvState::Eof,
-            },
+    if available != 0 {
+        let count = available.min(want);
+        return RecvState::Data(stream.received(skip, count), count);
+    }
+    match stream.recv_state() {
+        Receive::More => RecvState::Nothing,
+        Receive::Eof => RecvState::Eof,
+        Receive::Failed if !first => RecvState::Eof,
+        Receive::Failed => match connection.sk.take_err() {
+            Err(error) => RecvState::Failed(error),
+            Ok(()) => RecvState::Eof,
         },
-        available => {
-            let count = available.min(want);
-            let (next, _) = data.core.recv_positions();
-            let last = u64::from(skip.saturating_add(count)).saturating_sub(1);
-            let time = data.arrivals.time_of(next.saturating_add(last));
-            RecvState::Data(Found {
-                memory: data.memory.clone(),
-                element: data.element,
-                segments: data.received(skip, count),
-                count,
-                time,
-            })
-        }
     }
 }
 
 /// Whether a reader that waits may go on.
-fn may_go_on(connection: &Connection, skip: u32) -> bool {
+fn may_go_on<P: Protocol>(connection: &Connection<P>, skip: u32) -> bool {
     connection
-        .look(|data| data.core.recv_available() > skip || data.core.recv_state() != Receive::More)
+        .look(|stream| stream.recv_available() > skip || stream.recv_state() != Receive::More)
         .unwrap_or(true)
 }
 
 /// Waits without sleeping, if the socket wants that (SO_BUSY_POLL).
-fn busy_wait(sock: &Socket, connection: &Connection) {
+fn busy_wait<P: Protocol>(sock: &Socket, connection: &Connection<P>) {
     let mut seen = None;
     sock.busy_wait(|| {
         // Without news, the loop leaves the lock to the other side.
@@ -147,10 +131,10 @@ struct Report {
     time: Option<u64>,
 }
 
-/// recvmsg in SMC mode. Context: may sleep.
-pub(crate) fn recv(
+/// recvmsg on a stream. Context: may sleep.
+pub(crate) fn recv<P: Protocol>(
     sock: &Socket,
-    connection: &Arc<Connection>,
+    connection: &Arc<Connection<P>>,
     msg: &mut RecvMsg<'_>,
 ) -> Result<usize> {
     let mut report = Report::default();
@@ -165,16 +149,16 @@ pub(crate) fn recv(
         msg.report_time(sock.sk(), time);
     }
     if report.wanted.inq() {
-        let left = connection.look(|data| data.core.recv_hint());
+        let left = connection.look(Stream::recv_hint);
         msg.report_inq(report.wanted, left.unwrap_or(0));
     }
     Ok(received)
 }
 
 /// A recvmsg without MSG_OOB that runs, with the socket locked.
-struct Receiving<'a, 'm> {
+struct Receiving<'a, 'm, P: Protocol> {
     sock: &'a Socket,
-    connection: &'a Arc<Connection>,
+    connection: &'a Arc<Connection<P>>,
     msg: &'a mut RecvMsg<'m>,
     report: &'a mut Report,
     guard: SockGuard<'a>,
@@ -192,11 +176,11 @@ struct Receiving<'a, 'm> {
     copied: usize,
 }
 
-impl<'a, 'm> Receiving<'a, 'm> {
+impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
     /// Locks the socket and reads what the call wants. Context: may sleep.
     fn begin(
         sock: &'a Socket,
-        connection: &'a Arc<Connection>,
+        connection: &'a Arc<Connection<P>>,
         msg: &'a mut RecvMsg<'m>,
         report: &'a mut Report,
     ) -> Self {
@@ -249,8 +233,8 @@ impl<'a, 'm> Receiving<'a, 'm> {
             inline: self.sock.sk().urgent_inline(),
         };
         match recv_state(self.connection, skip, rest, self.copied == 0, how) {
-            RecvState::Data(found) if self.len != 0 => self.take(&found),
-            RecvState::Data(_) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
+            RecvState::Data(found, count) if self.len != 0 => self.take(&found, count),
+            RecvState::Data(..) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
             RecvState::Failed(error) => Err(error),
             RecvState::Unsettled => {
                 settle_inline(self.connection, how.inline);
@@ -261,17 +245,20 @@ impl<'a, 'm> Receiving<'a, 'm> {
     }
 
     /// Gives the program what was found.
-    fn take(&mut self, found: &Found) -> Result<ControlFlow<()>> {
+    fn take(
+        &mut self,
+        found: &Received<<P::Stream as Stream>::Memory>,
+        count: u32,
+    ) -> Result<ControlFlow<()>> {
         if self.report.wanted.time() {
             // As in TCP, that of the last bytes which have one.
             self.report.time = found.time.or(self.report.time);
         }
         let count = if self.msg.flags() & MSG_TRUNC != 0 {
-            found.count
+            count
         } else {
             copy(&found.segments, |offset, len| {
-                let (memory, to) = (&found.memory, self.msg.iter());
-                memory.copy_to_iter(found.element, offset, len, to)
+                found.memory.copy_to_iter(offset, len, self.msg.iter())
             })?
         };
         let octets = usize::try_from(count).unwrap_or(0);
@@ -282,11 +269,9 @@ impl<'a, 'm> Receiving<'a, 'm> {
             return Ok(ControlFlow::Continue(()));
         }
         sk.unpeeked(octets);
-        let left = self.connection.update(|data, _| {
-            let bytes = &mut data.counters.rx_bytes;
-            *bytes = bytes.wrapping_add(u64::from(count));
-            data.core.read(count);
-            data.core.recv_available()
+        let left = self.connection.update(|stream, _| {
+            stream.read(count);
+            stream.recv_available()
         });
         // Without more there is nothing to find but the end, which is for the next call.
         if self.copied >= self.target && left == Some(0) {
@@ -327,15 +312,15 @@ impl<'a, 'm> Receiving<'a, 'm> {
     }
 }
 
-/// Lets the core know of SO_OOBINLINE, which may have changed at any time.
-fn settle_inline(connection: &Arc<Connection>, inline: bool) {
-    let _ = connection.update(|data, _| data.core.set_inline(inline));
+/// Brings SO_OOBINLINE to the stream, which may have changed at any time.
+fn settle_inline<P: Protocol>(connection: &Arc<Connection<P>>, inline: bool) {
+    let _ = connection.update(|stream, _| stream.set_inline(inline));
 }
 
 /// recv(MSG_OOB): the last urgent byte, once (`SMCR-URG-08`). Never waits, as in TCP.
-fn recv_urgent(
+fn recv_urgent<P: Protocol>(
     sock: &Socket,
-    connection: &Arc<Connection>,
+    connection: &Arc<Connection<P>>,
     msg: &mut RecvMsg<'_>,
     wanted: &mut Wanted,
 ) -> Result<usize> {
@@ -344,13 +329,10 @@ fn recv_urgent(
     *wanted = Wanted::of(&guard, msg);
     settle_inline(connection, sock.sk().urgent_inline());
     let (fetch, byte, open) = {
-        let mut slot = connection.data.lock();
-        let data = slot.data.as_mut().ok_or(EINVAL)?;
-        (
-            data.core.fetch_urgent(flags & MSG_PEEK == 0),
-            data.urgent_byte,
-            data.core.recv_state() == Receive::More,
-        )
+        let mut slot = connection.stream.lock();
+        let stream = slot.stream.as_mut().ok_or(EINVAL)?;
+        let (fetch, byte) = stream.fetch_urgent(flags & MSG_PEEK == 0);
+        (fetch, byte, stream.recv_state() == Receive::More)
     };
     drop(guard);
     match fetch {

@@ -2,7 +2,7 @@
 
 //! Copies between a program and the two pieces of a ring.
 
-use crate::proto::smc::cdc::Segment;
+use crate::proto::stream::positions::Segment;
 use kernel::prelude::*;
 
 /// Copies by `piece`, which gets an offset and a length, until a piece is not copied whole. Returns
@@ -11,7 +11,7 @@ use kernel::prelude::*;
 /// # Errors
 ///
 /// That of the first piece, or `EFAULT` without a byte.
-pub(super) fn copy(
+pub(crate) fn copy(
     segments: &[Segment; 2],
     mut piece: impl FnMut(usize, usize) -> Result<usize>,
 ) -> Result<u32> {

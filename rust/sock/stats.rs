@@ -1,44 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a network namespace: the stack's identity, its connections and counts.
-//!
-//! Source: RFC 7609 A.2.1 (`SMCR-CLC-12..15`) for the peer ID. A namespace is a stack of its own.
+//! The connections of a network namespace, and their counts.
 
-use super::{
-    account::Account,
-    admin::sysctl::{
-        Settings,
-        Sysctls, //
-    },
-    device::Path, //
-};
 use crate::{
     kapi::{
-        base::{
-            module::random_u32,
-            sync::{
-                new_spinlock_bh,
-                SpinLockBh, //
-            },
+        base::sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
         },
         net::proc::SeqFile, //
     },
-    proto::{
-        smc::wire::{
-            Mac,
-            PeerId, //
-        },
-        stream::reason::Reason, //
-    },
+    proto::stream::reason::Reason, //
 };
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
-        atomic::{
-            Atomic,
-            Relaxed, //
-        },
         Arc,
         Mutex, //
     },
@@ -47,14 +24,11 @@ use kernel::{
 /// Reasons that are counted one by one; every further one adds to the total only.
 const MAX_REASONS: usize = 32;
 
-/// The same for the handshakes that ended the connection.
+/// The same for the set-ups that ended the connection.
 const MAX_ABORT_REASONS: usize = 16;
 
 /// Rules that are counted one by one; as many as there are names.
 const MAX_VIOLATIONS: usize = 8;
-
-/// Causes of the end of links that are counted one by one; as many as there are names.
-const MAX_LINK_CAUSES: usize = 16;
 
 /// Which end of the TCP connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +42,7 @@ pub(crate) enum Side {
 /// Traffic of a connection by RDMA.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Traffic {
-    /// Bytes written to the peer's element.
+    /// Bytes sent.
     pub(crate) tx_bytes: u64,
     /// Bytes that the program has read.
     pub(crate) rx_bytes: u64,
@@ -76,10 +50,10 @@ pub(crate) struct Traffic {
     pub(crate) tx_zerocopy: u64,
     /// RDMA writes posted.
     pub(crate) tx_writes: u64,
-    /// CDC messages posted.
-    pub(crate) tx_cdc: u64,
-    /// CDC messages received.
-    pub(crate) rx_cdc: u64,
+    /// Messages of the protocol posted.
+    pub(crate) tx_messages: u64,
+    /// Messages of the protocol received.
+    pub(crate) rx_messages: u64,
 }
 
 impl Traffic {
@@ -89,41 +63,29 @@ impl Traffic {
         self.rx_bytes = self.rx_bytes.wrapping_add(other.rx_bytes);
         self.tx_zerocopy = self.tx_zerocopy.wrapping_add(other.tx_zerocopy);
         self.tx_writes = self.tx_writes.wrapping_add(other.tx_writes);
-        self.tx_cdc = self.tx_cdc.wrapping_add(other.tx_cdc);
-        self.rx_cdc = self.rx_cdc.wrapping_add(other.rx_cdc);
+        self.tx_messages = self.tx_messages.wrapping_add(other.tx_messages);
+        self.rx_messages = self.rx_messages.wrapping_add(other.rx_messages);
     }
 }
 
 /// A connection as the list of its namespace sees it. Context of all methods: any.
 pub(crate) trait Listed: Send + Sync {
     /// Its traffic by RDMA.
-    fn counters(&self) -> Traffic;
+    fn traffic(&self) -> Traffic;
 
     /// Bytes of payload that went over TCP.
     fn tcp_bytes(&self) -> u64;
 
     /// Whether data flows by RDMA.
-    fn is_smc(&self) -> bool;
+    fn is_stream(&self) -> bool;
 
     /// Prints its row of `/proc/net/rdma_sock/conns`.
     fn print(&self, m: &SeqFile);
 }
 
-/// The engine's side of a network namespace.
+/// The connections of a protocol in a network namespace, and what they have counted.
 #[pin_data]
-pub(crate) struct NetState {
-    /// Cookie of the namespace.
-    pub(crate) cookie: u64,
-    /// Settings of the administrator.
-    pub(crate) settings: Arc<Settings>,
-    /// Octets of buffers.
-    pub(crate) buffers: Arc<Account>,
-    /// Connections without a file, after their close.
-    pub(crate) orphans: Arc<Account>,
-    /// Instance number in the peer ID.
-    instance: u16,
-    /// MAC address in the peer ID; 0 until the first handshake sets it.
-    mac: Atomic<u64>,
+pub(crate) struct NetStats {
     /// Connections of the namespace.
     #[pin]
     connections: Mutex<KVec<Arc<dyn Listed>>>,
@@ -132,37 +94,25 @@ pub(crate) struct NetState {
     totals: SpinLockBh<Totals>,
 }
 
-/// The namespaces that have had a socket.
-#[pin_data]
-pub(crate) struct Nets {
-    sysctls: Arc<Sysctls>,
-    #[pin]
-    list: Mutex<KVec<Arc<NetState>>>,
-}
-
-/// Counts of ended connections and groups, and of events.
+/// Counts of ended connections, and of events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Totals {
-    /// Handshakes that ended in SMC-R: as client, as server.
-    pub(crate) smc: [u64; 2],
+    /// Set-ups that ended well: as client, as server.
+    pub(crate) established: [u64; 2],
     /// Connections that fell back.
     pub(crate) fallback: [u64; 2],
-    /// Handshakes that ended the connection.
+    /// Set-ups that ended the connection.
     pub(crate) aborted: [u64; 2],
     /// By RDMA, of connections that are over.
-    pub(crate) data: Traffic,
+    pub(crate) traffic: Traffic,
     /// Payload over TCP, of connections that are over.
     pub(crate) tcp_bytes: u64,
     /// Fallback reasons with their counts.
     pub(crate) reasons: [(u32, u64); MAX_REASONS],
-    /// Reasons of the handshakes that ended the connection, with their counts.
+    /// Reasons of the set-ups that ended the connection, with their counts.
     pub(crate) abort_reasons: [(u32, u64); MAX_ABORT_REASONS],
     /// Rules that peers broke on connections, with their counts.
     pub(crate) violations: [(&'static str, u64); MAX_VIOLATIONS],
-    /// Why links went down, with their counts.
-    pub(crate) links_down: [(&'static str, u64); MAX_LINK_CAUSES],
-    /// Link groups that ended.
-    pub(crate) groups_ended: u64,
 }
 
 impl Totals {
@@ -186,7 +136,7 @@ fn bump(counts: &mut [u64; 2], side: Side) {
 }
 
 /// Counts something by its name, which gets a row at its first time while there are any.
-fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
+pub(crate) fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
     let row = rows
         .iter_mut()
         .find(|(known, count)| *known == name || *count == 0);
@@ -195,74 +145,19 @@ fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
     }
 }
 
-impl Nets {
-    /// No namespace has had a socket yet. Context: may sleep.
-    pub(super) fn new(sysctls: &Arc<Sysctls>) -> Result<Arc<Self>> {
-        let sysctls = sysctls.clone();
-        let list = new_mutex!(KVec::new(), "rdma_sock_nets");
-        Arc::pin_init(pin_init!(Self { sysctls, list <- list }), GFP_KERNEL)
-    }
-
-    /// The state of a namespace, made at its first socket. Context: may sleep.
-    pub(crate) fn state(&self, cookie: u64) -> Result<Arc<NetState>> {
-        let settings = self.sysctls.of(cookie)?;
-        let mut nets = self.list.lock();
-        if let Some(net) = nets.iter().find(|net| net.cookie == cookie) {
-            return Ok(net.clone());
-        }
-        let [low, high, ..] = random_u32().to_ne_bytes();
-        let (buffers, orphans) = (Account::new()?, Account::new()?);
-        let net = Arc::pin_init(
-            pin_init!(NetState {
-                cookie,
-                settings,
-                buffers,
-                orphans,
-                instance: u16::from_ne_bytes([low, high]),
-                mac: Atomic::new(0u64),
+impl NetStats {
+    /// No connection yet. Context: may sleep.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
                 connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),
                 totals <- new_spinlock_bh!(Totals::default(), "rdma_sock_net_totals"),
             }),
             GFP_KERNEL,
-        )?;
-        nets.push(net.clone(), GFP_KERNEL)?;
-        Ok(net)
+        )
     }
 
-    /// The state of a namespace that has had a socket of ours. Context: may sleep.
-    pub(crate) fn find(&self, cookie: u64) -> Option<Arc<NetState>> {
-        let nets = self.list.lock();
-        nets.iter().find(|net| net.cookie == cookie).cloned()
-    }
-
-    /// A namespace is gone. Context: may sleep.
-    pub(crate) fn forget(&self, cookie: u64) {
-        self.list.lock().retain(|net| net.cookie != cookie);
-    }
-}
-
-impl NetState {
-    /// The identity of this stack: an instance number and the MAC of the first RNIC it used, which
-    /// stays when others are used later (`SMCR-CLC-14`). Context: any.
-    pub(crate) fn peer_id(&self, path: Option<&Path>) -> PeerId {
-        let known = self.mac.load(Relaxed);
-        let mac = match path {
-            Some(path) if known == 0 => {
-                let [a, b, c, d, e, f] = path.mac().get();
-                let fresh = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
-                // The first connection decides.
-                match self.mac.cmpxchg(0, fresh, Relaxed) {
-                    Ok(_) => fresh,
-                    Err(other) => other,
-                }
-            }
-            _ => known,
-        };
-        let [_, _, mac @ ..] = mac.to_be_bytes();
-        PeerId::from_parts(self.instance, Mac::new(mac))
-    }
-
-    /// Enters a connection in the namespace's list. Context: may sleep.
+    /// Enters a connection in the list. Context: may sleep.
     pub(crate) fn enter(&self, connection: Arc<dyn Listed>) -> Result {
         self.connections.lock().push(connection, GFP_KERNEL)?;
         Ok(())
@@ -290,19 +185,19 @@ impl NetState {
         }
     }
 
-    /// Counts a handshake that ended in SMC-R.
-    pub(crate) fn count_smc(&self, side: Side) {
-        bump(&mut self.totals.lock().smc, side);
+    /// Counts a set-up that ended well. Context: any.
+    pub(crate) fn count_established(&self, side: Side) {
+        bump(&mut self.totals.lock().established, side);
     }
 
-    /// Counts a connection that fell back.
+    /// Counts a connection that fell back. Context: any.
     pub(crate) fn count_fallback(&self, side: Side, reason: Reason) {
         let mut totals = self.totals.lock();
         bump(&mut totals.fallback, side);
         bump_named(&mut totals.reasons, reason.code());
     }
 
-    /// Counts a handshake that ended the connection.
+    /// Counts a set-up that ended the connection. Context: any.
     pub(crate) fn count_abort(&self, side: Side, reason: Reason) {
         let mut totals = self.totals.lock();
         bump(&mut totals.aborted, side);
@@ -314,28 +209,18 @@ impl NetState {
         bump_named(&mut self.totals.lock().violations, rule);
     }
 
-    /// Counts a link that went down. Context: any.
-    pub(crate) fn count_link_down(&self, cause: &'static str) {
-        bump_named(&mut self.totals.lock().links_down, cause);
-    }
-
-    /// Counts a link group that ended. Context: any.
-    pub(crate) fn count_group_ended(&self) {
-        let mut totals = self.totals.lock();
-        totals.groups_ended = totals.groups_ended.wrapping_add(1);
-    }
-
-    /// Takes the data of a connection that is over by `take`, and adds its traffic to the totals.
+    /// Takes the stream of a connection that is over by `take`, and adds its traffic to the totals.
     /// Context: may sleep.
     pub(crate) fn end<D>(&self, take: impl FnOnce() -> Option<(D, Traffic)>) -> Option<D> {
         // The list lock keeps `totals` from counting the connection twice or not at all.
         let _list = self.connections.lock();
-        let (data, counters) = take()?;
-        self.totals.lock().data.add(&counters);
-        Some(data)
+        let (stream, traffic) = take()?;
+        self.totals.lock().traffic.add(&traffic);
+        Some(stream)
     }
 
-    /// Everything counted, with the connections that live. Context: may sleep.
+    /// Everything counted, with the connections that live, and the number of those that use RDMA.
+    /// Context: may sleep.
     pub(crate) fn totals(&self) -> Result<(KBox<Totals>, usize)> {
         let mut totals = Totals::none()?;
         // The list lock keeps a connection from being counted twice or not at all.
@@ -343,9 +228,9 @@ impl NetState {
         *totals = *self.totals.lock();
         let mut active = 0usize;
         for connection in connections.iter() {
-            totals.data.add(&connection.counters());
+            totals.traffic.add(&connection.traffic());
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
-            if connection.is_smc() {
+            if connection.is_stream() {
                 active = active.saturating_add(1);
             }
         }

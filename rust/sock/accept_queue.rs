@@ -10,11 +10,11 @@ use kernel::{
 /// Children of a listener between TCP and accept; `C` is a connection.
 pub(crate) struct AcceptQueue<C> {
     /// Ready, in order.
-    pub(super) ready: KVec<Arc<C>>,
-    /// With a handshake under way.
-    pub(super) pending: KVec<Arc<C>>,
+    pub(crate) ready: KVec<Arc<C>>,
+    /// With a set-up under way.
+    pub(crate) pending: KVec<Arc<C>>,
     /// The listener is gone.
-    pub(super) closed: bool,
+    pub(crate) closed: bool,
 }
 
 impl<C> AcceptQueue<C> {

@@ -7,10 +7,7 @@
 
 use crate::{
     kapi::verbs::user_pages::LentMemory,
-    proto::{
-        smc::cdc::Conn,
-        stream::zerocopy::MAX_LENT, //
-    },
+    proto::stream::zerocopy::MAX_LENT, //
 };
 use kernel::sync::Arc;
 
@@ -23,30 +20,30 @@ pub(crate) struct LentPages {
 }
 
 /// Parts that are finished. The caller drops them without locks, which notifies their owners.
-pub(super) type Finished = [Option<Arc<LentMemory>>; MAX_LENT];
+pub(crate) type Finished = [Option<Arc<LentMemory>>; MAX_LENT];
 
 impl LentPages {
     /// The part at a place.
-    pub(super) fn get(&self, place: usize) -> Option<&Arc<LentMemory>> {
+    pub(crate) fn get(&self, place: usize) -> Option<&Arc<LentMemory>> {
         self.places.get(place)?.as_ref()
     }
 
     /// Holds a part at a place.
-    pub(super) fn put(&mut self, place: usize, lent: Arc<LentMemory>) {
+    pub(crate) fn put(&mut self, place: usize, lent: Arc<LentMemory>) {
         if let Some(slot) = self.places.get_mut(place) {
             *slot = Some(lent);
             self.count = self.count.saturating_add(1);
         }
     }
 
-    /// Takes out the parts that the core has finished with.
-    pub(super) fn take_finished(&mut self, core: &Conn) -> Option<Finished> {
+    /// Takes out the parts that are finished: at places that are not `lent`.
+    pub(crate) fn take_finished(&mut self, lent: impl Fn(usize) -> bool) -> Option<Finished> {
         if self.count == 0 {
             return None;
         }
         let mut finished = Finished::default();
         for (place, (part, finished)) in self.places.iter_mut().zip(&mut finished).enumerate() {
-            if !core.is_lent(place) {
+            if !lent(place) {
                 *finished = part.take();
             }
         }

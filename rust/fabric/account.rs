@@ -19,7 +19,7 @@ pub(crate) struct Account(Atomic<u64>);
 
 impl Account {
     /// An account without any share. Context: may sleep.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         Ok(Arc::new(Self(Atomic::new(0u64)), GFP_KERNEL)?)
     }
 
@@ -29,13 +29,13 @@ impl Account {
     }
 
     /// Adds `more`; `None` if that would exceed `most`.
-    pub(super) fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
+    pub(crate) fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
         let share = self.take_anyway(more, most);
         share.is_within.then_some(share)
     }
 
     /// Adds `more`, and returns whether that exceeds `most`.
-    pub(super) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
+    pub(crate) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
         let before = self.0.fetch_add(more, Relaxed);
         Share {
             account: self.clone(),
@@ -47,7 +47,7 @@ impl Account {
 
 /// A part of an [`Account`], given back on drop. Context: any.
 pub(crate) struct Share {
-    pub(super) account: Arc<Account>,
+    pub(crate) account: Arc<Account>,
     amount: u64,
     is_within: bool,
 }
@@ -59,9 +59,14 @@ impl Drop for Share {
 }
 
 /// A closed connection that still drains, as the namespace counts it.
-pub(crate) struct Orphan(pub(super) Share);
+pub(crate) struct Orphan(Share);
 
 impl Orphan {
+    /// Counts one connection, which may exceed `most`. Context: any.
+    pub(crate) fn new(account: &Arc<Account>, most: u64) -> Self {
+        Self(account.take_anyway(1, most))
+    }
+
     /// Whether there are no more of them than the namespace may have.
     pub(crate) fn is_within_limit(&self) -> bool {
         self.0.is_within

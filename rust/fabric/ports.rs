@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices that SMC-R may use, and which of them serves a connection.
-//!
-//! Source: RFC 7609 section 3.5.1.2; which devices qualify is local policy.
+//! RDMA devices of the host, and which of their ports serves a connection.
 
-use crate::{
-    kapi::{
-        net::netdev::Egress,
-        verbs::device::{
-            Device,
-            GidWant,
-            LocalGid, //
-        },
+use crate::kapi::{
+    net::netdev::Egress,
+    verbs::device::{
+        Device,
+        GidWant,
+        LocalGid, //
     },
-    proto::smc::wire::Mac, //
 };
 use kernel::{
     new_mutex,
@@ -44,8 +39,8 @@ impl Path {
     }
 
     /// The MAC address of the path.
-    pub(crate) fn mac(&self) -> Mac {
-        Mac::new(self.gid.mac)
+    pub(crate) fn mac(&self) -> [u8; 6] {
+        self.gid.mac
     }
 }
 
@@ -65,18 +60,18 @@ pub(crate) struct DeviceList {
 
 impl DeviceList {
     /// No device yet. Context: may sleep.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(crate) fn new() -> Result<Arc<Self>> {
         let list = new_mutex!(KVec::new(), "rdma_sock_devices");
         Arc::pin_init(pin_init!(Self { list <- list }), GFP_KERNEL)
     }
 
     /// Enters a device. Context: may sleep.
-    pub(super) fn add(&self, device: &Arc<Device>) -> Result {
+    pub(crate) fn add(&self, device: &Arc<Device>) -> Result {
         Ok(self.list.lock().push(device.clone(), GFP_KERNEL)?)
     }
 
     /// Takes a device out. Context: may sleep.
-    pub(super) fn remove(&self, device: &Arc<Device>) {
+    pub(crate) fn remove(&self, device: &Arc<Device>) {
         self.list.lock().retain(|known| !Arc::ptr_eq(known, device));
     }
 
@@ -89,7 +84,7 @@ impl DeviceList {
         Ok(known)
     }
 
-    /// Whether any device could carry SMC-R for this network namespace. Context: may sleep.
+    /// Whether any device serves this network namespace. Context: may sleep.
     pub(crate) fn serve(&self, net_cookie: u64) -> bool {
         self.known().is_ok_and(|devices| {
             devices.iter().any(|device| {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending: user data goes into the send ring, and from there by RDMA write.
+//! Sending: user data goes into the send ring, and from there by RDMA.
 //!
-//! Source: RFC 7609 sections 4.5.2, 4.7 (`SMCR-WIN-09..13`). One copy on this side.
+//! One copy on this side.
 
 use super::{
-    connection::Connection,
+    connection::{
+        Connection,
+        Protocol, //
+    },
     copy::copy,
-    flags::{
-        MSG_MORE,
-        MSG_OOB,
-        MSG_SPLICE_PAGES, //
+    stream::{
+        SendFlags,
+        SendState,
+        Stream, //
     },
-    zerocopy::{
-        lend,
-        SendFlags, //
-    },
+    zerocopy::lend, //
 };
 use crate::{
     kapi::{
@@ -25,63 +25,51 @@ use crate::{
                 SendMsg, //
             },
             sock::SockGuard,
-            socket::Socket, //
+            socket::Socket,
+            uapi::{
+                MSG_MORE,
+                MSG_OOB,
+                MSG_SPLICE_PAGES, //
+            },
         },
         verbs::sendbuf::SendBuffer, //
     },
-    proto::smc::cdc::{
-        Conn,
-        Segment,
-        SendError, //
-    },
+    proto::stream::positions::Segment, //
 };
 use kernel::{
     prelude::*,
     sync::Arc, //
 };
 
-/// What a writer finds.
-enum SendState {
-    /// Where to copy data to.
-    Room(Arc<SendBuffer>, [Segment; 2]),
+/// What a writer finds, and where it copies to.
+enum Room {
+    Open(Arc<SendBuffer>, [Segment; 2]),
     Full,
     Broken,
 }
 
 /// What there is for a writer that wants to put `want` bytes, at least one.
-fn send_state(connection: &Connection, want: u32) -> SendState {
-    let slot = connection.data.lock();
-    let Some(data) = slot.data.as_ref() else {
-        return SendState::Broken;
-    };
-    match data.core.can_send() {
-        Ok(()) if data.core.send_room() == 0 => SendState::Full,
-        Ok(()) => match data.binding.as_ref() {
-            Some(binding) => {
-                SendState::Room(binding.sendbuf.clone(), data.core.send_segments(want))
-            }
-            None => SendState::Broken,
+fn room<P: Protocol>(connection: &Connection<P>, want: u32) -> Room {
+    let found = connection.look(|stream| match stream.send_state() {
+        SendState::Open => match stream.send_memory(want) {
+            Some((buffer, segments)) => Room::Open(buffer.clone(), segments),
+            None => Room::Broken,
         },
-        Err(SendError::Unreported) => SendState::Full,
-        Err(SendError::Pipe) => SendState::Broken,
-    }
+        SendState::Full => Room::Full,
+        SendState::Broken => Room::Broken,
+    });
+    found.unwrap_or(Room::Broken)
 }
 
 /// Whether a writer that waits may go on.
-fn may_go_on(connection: &Connection) -> bool {
-    connection
-        .look(|data| match data.core.can_send() {
-            Ok(()) => data.core.send_room() != 0,
-            Err(SendError::Pipe) => true,
-            Err(SendError::Unreported) => false,
-        })
-        .unwrap_or(true)
+fn may_go_on<P: Protocol>(connection: &Connection<P>) -> bool {
+    connection.look(Stream::send_state) != Some(SendState::Full)
 }
 
-/// sendmsg in SMC mode. Context: may sleep.
-pub(crate) fn send(
+/// sendmsg on a stream. Context: may sleep.
+pub(crate) fn send<P: Protocol>(
     sock: &Socket,
-    connection: &Arc<Connection>,
+    connection: &Arc<Connection<P>>,
     msg: &mut SendMsg<'_>,
 ) -> Result<usize> {
     let mut sending = Sending::begin(sock, connection, msg)?;
@@ -90,12 +78,12 @@ pub(crate) fn send(
 }
 
 /// A sendmsg that runs, with the socket locked.
-struct Sending<'a, 'm> {
+struct Sending<'a, 'm, P: Protocol> {
     sock: &'a Socket,
-    connection: &'a Arc<Connection>,
+    connection: &'a Arc<Connection<P>>,
     msg: &'a mut SendMsg<'m>,
     guard: SockGuard<'a>,
-    /// How the core is told to send.
+    /// How the message is sent.
     how: SendFlags,
     /// How long the call may wait, in jiffies.
     timeo: isize,
@@ -115,11 +103,11 @@ struct Sending<'a, 'm> {
     notice: Option<Notice>,
 }
 
-impl<'a, 'm> Sending<'a, 'm> {
+impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
     /// Locks the socket and reads what the call wants. Context: may sleep.
     fn begin(
         sock: &'a Socket,
-        connection: &'a Arc<Connection>,
+        connection: &'a Arc<Connection<P>>,
         msg: &'a mut SendMsg<'m>,
     ) -> Result<Self> {
         let sk = sock.sk();
@@ -161,7 +149,7 @@ impl<'a, 'm> Sending<'a, 'm> {
             self.step()?;
         }
         // As in TCP, a write of no bytes fails, too, if there is no way to send.
-        if self.total == 0 && matches!(send_state(self.connection, 1), SendState::Broken) {
+        if self.total == 0 && matches!(room(self.connection, 1), Room::Broken) {
             return Err(EPIPE);
         }
         Ok(())
@@ -170,11 +158,11 @@ impl<'a, 'm> Sending<'a, 'm> {
     /// Sends some of the message, or waits until that is possible. Context: may sleep.
     fn step(&mut self) -> Result {
         let rest = u32::try_from(self.total.saturating_sub(self.sent)).unwrap_or(u32::MAX);
-        let (buffer, segments) = match send_state(self.connection, rest) {
-            SendState::Room(buffer, segments) => (buffer, segments),
-            SendState::Full => return self.wait_for_room(),
+        let (buffer, segments) = match room(self.connection, rest) {
+            Room::Open(buffer, segments) => (buffer, segments),
+            Room::Full => return self.wait_for_room(),
             // The error of the sock, if there is one, comes before this.
-            SendState::Broken => return Err(EPIPE),
+            Room::Broken => return Err(EPIPE),
         };
         if self.lends {
             let notice = self.notice.as_ref();
@@ -193,13 +181,9 @@ impl<'a, 'm> Sending<'a, 'm> {
             .saturating_add(usize::try_from(copied).unwrap_or(0));
         let (how, urgent) = (self.how, self.urgent && self.sent >= self.total);
         self.marked |= urgent;
-        let _ = self.connection.update(|data, now| {
-            how.apply(&mut data.core);
-            if urgent {
-                data.core.write_urgent(now, copied);
-            } else {
-                data.core.write(now, copied);
-            }
+        let _ = self.connection.update(|stream, now| {
+            stream.set_flags(how);
+            stream.write(now, copied, urgent);
         });
         Ok(())
     }
@@ -232,7 +216,7 @@ impl<'a, 'm> Sending<'a, 'm> {
             // What went is urgent, though it is not all.
             let _ = self
                 .connection
-                .update(|data, now| data.core.write_urgent(now, 0));
+                .update(|stream, now| stream.write(now, 0, true));
         }
         match self.notice {
             Some(notice) if self.sent == 0 => notice.abort(),
@@ -247,38 +231,38 @@ impl<'a, 'm> Sending<'a, 'm> {
     }
 }
 
-/// Calls `how` if `condition` is true of the core.
-fn flush_if(
-    connection: &Arc<Connection>,
-    condition: impl Fn(&Conn) -> bool,
-    how: impl Fn(&mut Conn),
+/// Calls `how` if `condition` is true of the stream.
+fn flush_if<P: Protocol>(
+    connection: &Arc<Connection<P>>,
+    condition: impl Fn(&P::Stream) -> bool,
+    how: impl Fn(&mut P::Stream),
 ) {
-    if connection.look(|data| condition(&data.core)) == Some(true) {
-        let _ = connection.update(|data, _| how(&mut data.core));
+    if connection.look(condition) == Some(true) {
+        let _ = connection.update(|stream, _| how(stream));
     }
 }
 
 /// Flushes coalesced data, and data that waits for a completion, before the application sleeps: it
 /// writes nothing until the peer acts. Context: any.
-pub(crate) fn before_sleep(connection: &Arc<Connection>) {
-    flush_if(connection, Conn::holds_back, Conn::flush);
+pub(crate) fn before_sleep<P: Protocol>(connection: &Arc<Connection<P>>) {
+    flush_if(connection, P::Stream::holds_back, P::Stream::flush);
 }
 
 /// Flushes coalesced data, as a rule, after a read that found nothing and does not sleep. The
 /// application may write on, so data that waits for a completion still waits. Context: any.
-pub(crate) fn after_look(connection: &Arc<Connection>) {
+pub(crate) fn after_look<P: Protocol>(connection: &Arc<Connection<P>>) {
     flush_if(
         connection,
-        |core| core.poll_coalesced().is_some(),
-        Conn::on_empty_read,
+        |stream| stream.poll_coalesced().is_some(),
+        P::Stream::on_empty_read,
     );
 }
 
 /// Flushes data that TCP_CORK or MSG_MORE held back, and coalesced data. A socket that is still
 /// `corked` holds back later data. Context: any.
-pub(crate) fn push(connection: &Arc<Connection>, corked: bool) {
-    let _ = connection.update(|data, _| {
-        data.core.set_corked(corked);
-        data.core.flush();
+pub(crate) fn push<P: Protocol>(connection: &Arc<Connection<P>>, corked: bool) {
+    let _ = connection.update(|stream, _| {
+        stream.set_corked(corked);
+        stream.flush();
     });
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! connect(): its beginning, the wait for its end, and what breaks it off.
+
+use super::{
+    connection::{
+        Connection,
+        Mode,
+        Protocol, //
+    },
+    listen,
+    stats::Side, //
+};
+use crate::kapi::{
+    compat::errno::{
+        EALREADY,
+        EINPROGRESS, //
+    },
+    net::{
+        msg::{
+            ConnectFlags,
+            Name, //
+        },
+        sock::TcpState,
+        socket::{
+            Socket,
+            SocketState, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The context of a socket. Context: any.
+pub(crate) fn context<P: Protocol>(sock: &Socket) -> Option<Arc<Connection<P>>> {
+    sock.context::<Connection<P>>().map(Arc::from)
+}
+
+/// The context of a socket, made at its first use. `None` leaves the socket to TCP: without memory
+/// or when something else owns the sock. Context: may sleep.
+pub(crate) fn context_or_new<P: Protocol>(sock: &Socket, side: Side) -> Option<Arc<Connection<P>>> {
+    if let Some(connection) = context(sock) {
+        return Some(connection);
+    }
+    let connection = P::connection(sock.sk_ref(), side).ok()?;
+    if sock.attach(connection.clone()).is_err() {
+        connection.finish();
+        return context(sock);
+    }
+    Some(connection)
+}
+
+/// Waits for the end of `connect`. Context: may sleep.
+///
+/// # Errors
+///
+/// `EAGAIN` when the time is over, or that of a signal.
+pub(crate) fn wait_settled<P: Protocol>(
+    sock: &Socket,
+    connection: &Connection<P>,
+    timeo: &mut isize,
+) -> Result {
+    if !connection.is_pending() {
+        return Ok(());
+    }
+    if *timeo == 0 {
+        return Err(EAGAIN);
+    }
+    sock.wait(timeo, || !connection.is_pending())
+}
+
+/// Breaks off a set-up that is under way. Returns whether the peer goes on with it, so that TCP
+/// cannot be used. A set-up that has succeeded meanwhile stays: the mode is [`Mode::Stream`] then.
+/// Context: may sleep.
+pub(crate) fn break_off<P: Protocol>(connection: &Arc<Connection<P>>) -> bool {
+    let broken_off = connection.cancel_setup();
+    if connection.look(|_| ()).is_some() {
+        connection.set_mode(Mode::Stream);
+    }
+    broken_off
+}
+
+/// TCP has left the listening state: so does the engine. Context: may sleep.
+pub(crate) fn stop_listening<P: Protocol>(sock: &Socket, connection: &Arc<Connection<P>>) {
+    if connection.mode() == Mode::Listening && sock.sk().tcp_state() != TcpState::Listen {
+        listen::close(connection);
+    }
+}
+
+/// connect() to no address, which takes a TCP socket back to its beginning. Context: may sleep.
+pub(crate) fn dissolve<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
+    let Some(connection) = context::<P>(sock) else {
+        return sock.inet_connect(name, flags.raw());
+    };
+    if connection.is_pending() {
+        break_off(&connection);
+    }
+    if connection.mode() == Mode::Stream {
+        return Err(EINVAL);
+    }
+    let result = sock.inet_connect(name, flags.raw());
+    stop_listening(sock, &connection);
+    if connection.mode() == Mode::Tcp {
+        P::withdraw(sock);
+    }
+    result
+}
+
+/// Starts `connect` with the offer of the protocol. Returns whether it did; if not, it is TCP's.
+fn begin<P: Protocol>(
+    sock: &Socket,
+    connection: &Arc<Connection<P>>,
+    name: &Name,
+    flags: ConnectFlags,
+) -> Result<bool> {
+    if let Some(reason) = P::opt_out(connection, name) {
+        // An attempt that failed has left it on.
+        P::withdraw(sock);
+        connection.fall_back(reason);
+        return Ok(false);
+    }
+    if !connection.change_mode(Mode::Tcp, Mode::Connecting) {
+        return Err(EALREADY);
+    }
+    P::offer(sock, Side::Client);
+    match sock.inet_connect(name, flags.with_nonblock().raw()) {
+        Err(error) if error != EINPROGRESS => {
+            connection.change_mode(Mode::Connecting, Mode::Tcp);
+            P::withdraw(sock);
+            return Err(error);
+        }
+        _ => {}
+    }
+    // TCP may have been quicker than the mode.
+    connection.kick_setup();
+    Ok(true)
+}
+
+/// connect() to an address. Context: may sleep.
+pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
+    let Some(connection) = context_or_new::<P>(sock, Side::Client) else {
+        return sock.inet_connect(name, flags.raw());
+    };
+    let idle = sock.state() == SocketState::Unconnected && sock.sk().tcp_state() == TcpState::Close;
+    if connection.mode() == Mode::Tcp && idle {
+        // Like TCP, which sees the answer only after this call.
+        if begin(sock, &connection, name, flags)? && flags.nonblock() {
+            return Err(EINPROGRESS);
+        }
+    }
+    if connection.is_pending() {
+        let mut timeo = sock.sk().sndtimeo(flags.nonblock());
+        match wait_settled(sock, &connection, &mut timeo) {
+            Ok(()) => {}
+            Err(error) if error == EAGAIN => {
+                return Err(if flags.nonblock() {
+                    EALREADY
+                } else {
+                    EINPROGRESS
+                });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    // TCP knows how it went, or goes on alone.
+    sock.inet_connect(name, flags.raw())
+}
