@@ -50,7 +50,7 @@ type Users = [Option<Arc<dyn PortUser>>; MAX_USERS];
 pub(crate) struct Fabric {
     /// RDMA devices that can be used.
     pub(crate) devices: Arc<DeviceList>,
-    /// Whom events of ports concern.
+    /// The users of ports, which get their events.
     #[pin]
     users: Mutex<Users>,
     /// Runs the work items of devices.

@@ -18,7 +18,7 @@
 //! | calls of a program         | `ops`, `connect`, `tx`, `rx`, `zerocopy`                       |
 //! | work item of the set-up    | `work`: the protocol's set-up, `listen`                        |
 //! | work item of the end       | `work`: timers and the end, by the protocol                    |
-//! | softirq, interrupts off    | `connection`: TCP's events only kick work items                |
+//! | wakes of TCP, in softirq   | `connection`: TCP's events only kick work items                |
 //!
 //! | Input                      | Function                                                       |
 //! |----------------------------|----------------------------------------------------------------|
