@@ -20,6 +20,7 @@ REPORT = re.compile(
     | Redzone | Object\ already\ free | page\ allocation\ failure | nobody\ cared
     | \bOut\ of\ memory: | Call\ Trace: | Unknown\ symbol | Unknown\ rela | Bad\ page\ state
     """, re.X)
+ENTRY = re.compile(r"^\s+(\[<|\? |\w[\w.]*\+0x)")
 TIME = re.compile(r"^(<\d+>)?\[[^\]]*\] ?")
 EXCERPT_LINES = 60
 GAP_LINES = 25
@@ -34,15 +35,28 @@ def allowed(path):
     return rules
 
 
+def is_known_trace(lines, at, rules):
+    """Whether an entry of the trace at a line is known. The log loses lines when much is printed, also
+    the first one of a known report."""
+    for line in lines[at + 1:]:
+        if not ENTRY.match(line):
+            return False
+        if any(r.search(line) for r in rules):
+            return True
+    return False
+
+
 def excerpts(lines, rules):
     """The parts of a log that are reports; neighbouring hits make one excerpt. A known line covers the
-    trace behind it."""
+    trace behind it, and the trace that it is in."""
     hits, known = [], -GAP_LINES
     for i, line in enumerate(lines):
         if any(r.search(line) for r in rules):
             known = i
         elif "Call Trace:" in line and i - known < GAP_LINES:
             known = -GAP_LINES
+        elif "Call Trace:" in line and is_known_trace(lines, i, rules):
+            continue
         elif REPORT.search(line):
             hits.append(i)
     parts = []

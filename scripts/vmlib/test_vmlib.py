@@ -203,6 +203,17 @@ class KernelLog(unittest.TestCase):
         self.assertEqual(self.reports("[    1.0] WARNING: known thing\n",
                                       "WARNING: known # it is known\n"), [])
 
+    def test_trace_with_an_allowed_entry_is_allowed_and_a_warning_with_it_is_not(self):
+        trace = "[    1.0] Call Trace:\n[    1.0]  [<6005bca1>] ? f+0x1/0x2\n" \
+            "[    1.0]  [<602f821f>] ? mem_cgroup_oom+0xaf/0xc0\n[    1.0] end\n"
+        allow = "mem_cgroup_oom # a cgroup without memory\n"
+        self.assertEqual(self.reports(trace, allow), [])
+        self.assertEqual(len(self.reports(trace)), 1)
+        self.assertEqual(len(self.reports("[    1.0] WARNING: x\n" + trace, allow)), 1)
+        # The trace ends before the known line.
+        late = trace.replace("[    1.0]  [<602f821f>] ?", "[    1.0] found")
+        self.assertEqual(len(self.reports(late, allow)), 1)
+
     def test_trace_behind_an_allowed_line_is_allowed_and_another_is_not(self):
         text = "[    1.0] known thing\n[    1.0] Call Trace:\n[    1.0]  f+0x1\n"
         self.assertEqual(self.reports(text, "known # it is known\n"), [])
