@@ -24,11 +24,13 @@ static void copy(struct proto *to, const struct proto *from)
 	to->recvmsg = hidden_recvmsg;
 }
 
-/* Before the first socket. */
+/* Before the first socket; later calls find it done. */
 void rdma_sock_helper_hide_init(void)
 {
-	copy(&hidden, &tcp_prot);
+	if (hidden.recvmsg)
+		return;
 	copy(&hidden6, &tcpv6_prot);
+	copy(&hidden, &tcp_prot);
 }
 
 bool rdma_sock_helper_is_hidden(const struct sock *sk)

@@ -54,8 +54,27 @@ const IPPROTO_TCP: u16 = 6;
 /// `INET_PROTOSW_ICSK`.
 const PROTOSW_ICSK: u8 = 4;
 
-/// The registered tables, for `create`. There is one registration at a time.
-static TABLES: AtomicPtr<Tables> = AtomicPtr::new(ptr::null_mut());
+/// Registrations that can exist at a time.
+const PLACES: usize = 4;
+
+/// The registered tables, for [`create`].
+static TABLES: [AtomicPtr<Tables>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
+
+/// The type of a family's `create`.
+type CreateFn =
+    unsafe extern "C" fn(*mut kb::net, *mut kb::socket, ffi::c_int, ffi::c_int) -> ffi::c_int;
+
+/// The `create` of the registration at each place. The kernel does not pass the number of the
+/// family.
+const CREATE: [CreateFn; PLACES] = [create::<0>, create::<1>, create::<2>, create::<3>];
+
+/// The tables at a place; null for none. Context: any.
+fn tables_at(place: usize) -> *mut Tables {
+    TABLES.get(place).map_or(ptr::null_mut(), |tables| {
+        // Pairs with the `AcqRel` in `Registration::new`.
+        tables.load(Ordering::Acquire)
+    })
+}
 
 /// The tables the kernel keeps pointers to. They are never freed: see the drop of [`Registration`].
 struct Tables {
@@ -84,8 +103,10 @@ enum Stage {
 /// # Invariants
 ///
 /// `tables` came from a `KBox` and is never freed; `stage` shows which of them are registered.
+/// `TABLES` has it at `place`, of which no other registration has the same.
 pub(crate) struct Registration<T: SocketOps> {
     tables: *mut Tables,
+    place: usize,
     stage: Stage,
     _engine: PhantomData<T>,
 }
@@ -121,7 +142,7 @@ impl<T: SocketOps> Registration<T> {
                 protosw: [Opaque::zeroed(), Opaque::zeroed()],
                 family: kb::net_proto_family {
                     family: i32::from(family),
-                    create: Some(create),
+                    create: None,
                     // SAFETY: Always safe to call.
                     owner: unsafe { bindings::rdma_sock_helper_this_module() }.cast(),
                 },
@@ -129,15 +150,47 @@ impl<T: SocketOps> Registration<T> {
             },
             GFP_KERNEL,
         )?;
-        // INVARIANT: Nothing is registered yet.
-        let mut this = Self {
-            tables: KBox::into_raw(tables),
-            stage: Stage::Nothing,
-            _engine: PhantomData,
-        };
-        let tables = this.tables;
-        // SAFETY: The tables were just made and do not move. What is registered is in the order of
-        // `Stage`, and undone by `drop`.
+        let mut this = Self::place(tables)?;
+        this.register(ipproto, [tcp, tcpv6])?;
+        Ok(this)
+    }
+
+    /// Enters the tables at a free place. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if there is none.
+    fn place(mut tables: KBox<Tables>) -> Result<Self> {
+        for (place, (entry, create)) in TABLES.iter().zip(CREATE).enumerate() {
+            tables.family.create = Some(create);
+            let raw = KBox::into_raw(tables);
+            let entered =
+                entry.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Relaxed);
+            if entered.is_ok() {
+                // INVARIANT: Nothing is registered yet, and the place was free.
+                return Ok(Self {
+                    tables: raw,
+                    place,
+                    stage: Stage::Nothing,
+                    _engine: PhantomData,
+                });
+            }
+            // SAFETY: It came from `into_raw` above, and the place did not take it.
+            tables = unsafe { KBox::from_raw(raw) };
+        }
+        Err(ENOSPC)
+    }
+
+    /// Registers the tables. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the family is taken, or those of the kernel. Dropping the registration undoes what
+    /// was done.
+    fn register(&mut self, ipproto: u16, [tcp, tcpv6]: [*mut bindings::proto; 2]) -> Result {
+        let tables = self.tables;
+        // SAFETY: The tables do not move. `tcp` and `tcpv6` are TCP's protocols. What is registered
+        // is in the order of `Stage`, and undone by `drop`.
         unsafe {
             let [prot, prot6] = &(*tables).prot;
             bindings::rdma_sock_helper_proto_copy(prot.get(), tcp, Some(init));
@@ -153,11 +206,10 @@ impl<T: SocketOps> Registration<T> {
                 (*sw).flags = PROTOSW_ICSK;
             }
             bindings::rdma_sock_helper_hide_init();
-            TABLES.store(tables, Ordering::Release);
             bindings::inet_register_protosw(sw.get());
-            this.stage = Stage::Inet;
+            self.stage = Stage::Inet;
             to_result(bindings::inet6_register_protosw(sw6.get()))?;
-            this.stage = Stage::Inet6;
+            self.stage = Stage::Inet6;
             to_result(kb::sock_register(&raw const (*tables).family)).map_err(|err| {
                 if err == EEXIST {
                     EBUSY
@@ -165,9 +217,9 @@ impl<T: SocketOps> Registration<T> {
                     err
                 }
             })?;
-            this.stage = Stage::Family;
+            self.stage = Stage::Family;
         }
-        Ok(this)
+        Ok(())
     }
 }
 
@@ -190,7 +242,9 @@ impl<T: SocketOps> Drop for Registration<T> {
             if self.stage >= Stage::Inet {
                 bindings::inet_unregister_protosw(sw.get());
             }
-            TABLES.store(ptr::null_mut(), Ordering::Release);
+            if let Some(entry) = TABLES.get(self.place) {
+                entry.store(ptr::null_mut(), Ordering::Release);
+            }
             bindings::synchronize_net();
             let inet: *const kb::proto_ops = bindings::rdma_sock_helper_inet_ops().cast();
             let inet6: *const kb::proto_ops = bindings::rdma_sock_helper_inet6_ops().cast();
@@ -207,13 +261,11 @@ impl<T: SocketOps> Drop for Registration<T> {
 
 /// Whether the operations of a socket are ours.
 pub(super) fn is_ours(ops: *const kb::proto_ops) -> bool {
-    let tables = TABLES.load(Ordering::Acquire);
-    if tables.is_null() {
-        return false;
-    }
-    // SAFETY: The callers are in an RCU read section or a call of a socket; the tables are freed
-    // after both.
-    unsafe { (*tables).ops.as_ptr_range().contains(&ops) }
+    (0..PLACES).any(|place| {
+        let tables = tables_at(place);
+        // SAFETY: The tables of a registration are never freed.
+        !tables.is_null() && unsafe { (*tables).ops.as_ptr_range().contains(&ops) }
+    })
 }
 
 /// The `init` of our copies of TCP's protocols: makes the sock TCP's.
@@ -237,12 +289,12 @@ unsafe extern "C" fn init(sk: *mut kb::sock) -> ffi::c_int {
     }
 }
 
-/// The `create` of the family: a socket of the internet family lends its sock.
+/// The `create` of the family at a place: a socket of the internet family lends its sock.
 ///
 /// # Safety
 ///
 /// Called by `__sock_create` with a new socket.
-unsafe extern "C" fn create(
+unsafe extern "C" fn create<const PLACE: usize>(
     net: *mut kb::net,
     sock: *mut kb::socket,
     protocol: ffi::c_int,
@@ -258,7 +310,7 @@ unsafe extern "C" fn create(
             1 => AF_INET6,
             _ => return Err(EPROTONOSUPPORT),
         };
-        let tables = TABLES.load(Ordering::Acquire);
+        let tables = tables_at(PLACE);
         if tables.is_null() {
             return Err(EAFNOSUPPORT);
         }
@@ -296,4 +348,78 @@ unsafe extern "C" fn create(
         }
         Ok(0)
     })
+}
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_net_family)]
+mod tests {
+    use super::*;
+
+    /// An engine that leaves all calls to TCP.
+    struct PlainOps;
+
+    impl SocketOps for PlainOps {}
+
+    // Families that no protocol of the kernel has, and protocols beside that of SMC.
+    const FIRST: (u16, u16) = (27, 257);
+    const SECOND: (u16, u16) = (28, 258);
+
+    /// A socket of a family, closed on drop.
+    struct Made(*mut kb::socket);
+
+    impl Made {
+        fn new(family: u16) -> Result<Self> {
+            let mut sock = ptr::null_mut();
+            // SAFETY: The initial namespace always exists; `sock` is a place for the result.
+            to_result(unsafe {
+                kb::__sock_create(
+                    &raw mut kb::init_net,
+                    i32::from(family),
+                    i32::from(SOCK_STREAM),
+                    0,
+                    &mut sock,
+                    1,
+                )
+            })?;
+            Ok(Self(sock))
+        }
+
+        fn ops(&self) -> *const kb::proto_ops {
+            // SAFETY: The socket is this object's.
+            unsafe { (*self.0).ops }
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            // SAFETY: The socket is this object's, and not used any longer.
+            unsafe { kb::sock_release(self.0) };
+        }
+    }
+
+    #[test]
+    fn two_families_at_a_time_have_their_own_operations() -> Result {
+        let first = Registration::<PlainOps>::new(FIRST.0, FIRST.1)?;
+        let second = Registration::<PlainOps>::new(SECOND.0, SECOND.1)?;
+        assert!(first.place != second.place);
+        let sockets = [Made::new(FIRST.0)?, Made::new(SECOND.0)?];
+        assert!(sockets.iter().all(|made| is_ours(made.ops())));
+        assert!(sockets[0].ops() != sockets[1].ops());
+        drop(sockets);
+        drop(first);
+        assert!(Made::new(FIRST.0).is_err());
+        assert!(is_ours(Made::new(SECOND.0)?.ops()));
+        Ok(())
+    }
+
+    #[test]
+    fn refused_registrations_take_no_place() -> Result {
+        let _first = Registration::<PlainOps>::new(FIRST.0, FIRST.1)?;
+        for _ in 0..=PLACES {
+            let again = Registration::<PlainOps>::new(FIRST.0, SECOND.1);
+            assert!(again.is_err_and(|error| error == EBUSY));
+        }
+        drop(Registration::<PlainOps>::new(SECOND.0, SECOND.1)?);
+        Ok(())
+    }
 }
