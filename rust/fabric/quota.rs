@@ -106,9 +106,10 @@ impl Payer {
         net: &Arc<NetAccounts>,
         cgroup: MemCgroup,
     ) -> Result<Self> {
-        let of_cgroup = match cgroup.is_root() {
-            true => None,
-            false => Some(quotas.join_cgroup(&cgroup)?),
+        let of_cgroup = if cgroup.is_root() {
+            None
+        } else {
+            Some(quotas.join_cgroup(&cgroup)?)
         };
         Ok(Self {
             cgroup,

@@ -347,9 +347,10 @@ impl<P: Protocol> Connection<P> {
     /// Keeps TCP's queue from io_uring while it may hold messages of the protocol, or nothing ever.
     /// For the modes that hide, it runs where the sock's own function does.
     fn show_queue(&self) {
-        match self.has_plain_queue() {
-            true => self.sk.show_queue(),
-            false => self.sk.hide_queue(),
+        if self.has_plain_queue() {
+            self.sk.show_queue()
+        } else {
+            self.sk.hide_queue()
         }
     }
 

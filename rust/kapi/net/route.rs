@@ -63,8 +63,9 @@ pub(crate) fn next_hop(net: &NetRef, way: Way) -> Result<NextHop> {
         },
     };
     to_result(ret)?;
-    Ok(match gateway {
-        true => NextHop::Gateway(mac),
-        false => NextHop::Host,
+    Ok(if gateway {
+        NextHop::Gateway(mac)
+    } else {
+        NextHop::Host
     })
 }

@@ -543,9 +543,10 @@ impl<T: ChannelOps> Slot<T> {
     pub(super) fn reserve(channel: &Arc<Channel<T>>, keep: usize) -> Option<Self> {
         let mut queue = channel.send.lock();
         queue.path.as_ref()?;
-        let index = match queue.free.len() > keep {
-            true => queue.free.pop(),
-            false => None,
+        let index = if queue.free.len() > keep {
+            queue.free.pop()
+        } else {
+            None
         };
         if index.is_none() {
             queue.wanted = true;

@@ -285,9 +285,10 @@ impl LentMemory {
     ) -> Option<Arc<Self>> {
         let pages = Pages::take(msg.iter(), most, pieces.min(MAX_PIECES), false).ok()?;
         let len = pages.len;
-        let lent = match len >= least {
-            true => Self::map(dev, pages, notice),
-            false => Err(EINVAL),
+        let lent = if len >= least {
+            Self::map(dev, pages, notice)
+        } else {
+            Err(EINVAL)
         };
         if lent.is_err() {
             // SAFETY: Just taken off it.

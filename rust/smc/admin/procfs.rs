@@ -27,11 +27,10 @@ use crate::{
         },
         group::{
             link::Link,
-            link_group::{
-                LinkGroup,
-                Phase, //
-            },
+            link_group::LinkGroup,
+            phase::Phase, //
         },
+        net::GroupTotals, //
     },
     sock::{
         print::{
@@ -115,28 +114,33 @@ impl SeqShow for Stat {
             .filter(|group| group.phase() == Phase::Forming);
         seq_print!(m, "forming_groups {}\n", forming.count());
         seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
-        for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
-            seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
-        }
-        for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {
-            seq_print!(m, "aborted_reason_{:08x} {}\n", code, count);
-        }
-        for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
-            seq_print!(m, "violation_");
-            print_joined(m, rule, "_");
-            seq_print!(m, " {}\n", count);
-        }
-        seq_print!(m, "groups_ended {}\n", group_totals.groups_ended);
-        for (cause, count) in group_totals
-            .links_down
-            .iter()
-            .filter(|(_, count)| *count != 0)
-        {
-            seq_print!(m, "link_down_");
-            print_joined(m, cause, "_");
-            seq_print!(m, " {}\n", count);
-        }
+        print_causes(m, &totals, &group_totals);
         Ok(())
+    }
+}
+
+/// Prints the counts that have a name each: reasons, rules, causes.
+fn print_causes(m: &SeqFile, totals: &Totals, group_totals: &GroupTotals) {
+    for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
+    }
+    for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "aborted_reason_{:08x} {}\n", code, count);
+    }
+    for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "violation_");
+        print_joined(m, rule, "_");
+        seq_print!(m, " {}\n", count);
+    }
+    seq_print!(m, "groups_ended {}\n", group_totals.groups_ended);
+    for (cause, count) in group_totals
+        .links_down
+        .iter()
+        .filter(|(_, count)| *count != 0)
+    {
+        seq_print!(m, "link_down_");
+        print_joined(m, cause, "_");
+        seq_print!(m, " {}\n", count);
     }
 }
 

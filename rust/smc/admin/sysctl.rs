@@ -258,9 +258,10 @@ impl Sysctls {
 
     /// A namespace comes. Context: may sleep.
     pub(crate) fn add(&self, net: &Net) -> Result {
-        let values = match net.is_initial() {
-            true => self.host.clone(),
-            false => Settings::new()?,
+        let values = if net.is_initial() {
+            self.host.clone()
+        } else {
+            Settings::new()?
         };
         let net = NetSettings {
             cookie: net.cookie(),

@@ -21,7 +21,7 @@ use crate::{
         TcpFound, //
     },
     smc::{
-        group::link_group::Phase,
+        group::phase::Phase,
         setup::SmcConnection, //
     },
 };

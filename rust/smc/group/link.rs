@@ -141,6 +141,29 @@ pub(crate) struct Link {
     unsent: ArrayQueue<(Kind, LlcMessage), 8>,
 }
 
+/// Opens a channel, with fewer slots if the device has not that many; `config` has the number
+/// then. Context: may sleep.
+fn open_channel(
+    pd: &Arc<Pd>,
+    config: &mut ChannelConfig,
+    handler: &Arc<LinkHandler>,
+) -> Result<Arc<Channel<LinkHandler>>> {
+    loop {
+        match Channel::new(pd, config, handler.clone()) {
+            Err(error)
+                if (error == EINVAL || error == ENOMEM)
+                    && config.send_slots.max(config.recv_slots) > LEAST_SLOTS =>
+            {
+                let fewer = |slots: u16| slots.min(LEAST_SLOTS.max(slots / 2));
+                config.send_slots = fewer(config.send_slots);
+                config.recv_slots = fewer(config.recv_slots);
+                config.recv_batch = recv_batch(config.recv_slots);
+            }
+            other => return other,
+        }
+    }
+}
+
 impl Link {
     /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`).
     /// Context: may sleep.
@@ -159,9 +182,10 @@ impl Link {
             recv_batch: recv_batch(wanted.recv_slots),
             send_bytes: SHORT_BYTES,
             recv_bytes: u16::try_from(RECV_BYTES)?,
-            long_bytes: match wanted.has_long_messages {
-                true => LONG_BYTES,
-                false => 0,
+            long_bytes: if wanted.has_long_messages {
+                LONG_BYTES
+            } else {
+                0
             },
             max_writes: u8::try_from(cdc::MAX_WRITES)?,
             max_unsignalled: MAX_UNSIGNALLED,
@@ -171,24 +195,7 @@ impl Link {
         };
         let place = KBox::<Self>::new_uninit(GFP_KERNEL)?;
         let handler = LinkHandler::new(owner, slot, &path.device, wanted.has_long_messages)?;
-        let channel = loop {
-            match Channel::new(&pd, &config, handler.clone()) {
-                // More than the device has.
-                Err(error)
-                    if (error == EINVAL || error == ENOMEM)
-                        && config.send_slots.max(config.recv_slots) > LEAST_SLOTS =>
-                {
-                    config.send_slots = config
-                        .send_slots
-                        .min(LEAST_SLOTS.max(config.send_slots / 2));
-                    config.recv_slots = config
-                        .recv_slots
-                        .min(LEAST_SLOTS.max(config.recv_slots / 2));
-                    config.recv_batch = recv_batch(config.recv_slots);
-                }
-                other => break other?,
-            }
-        };
+        let channel = open_channel(&pd, &mut config, &handler)?;
         Ok(KBox::write(
             place,
             Self {

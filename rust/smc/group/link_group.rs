@@ -99,7 +99,6 @@ use crate::{
                 Gid,
                 Mac,
                 Mtu,
-                PeerId,
                 Psn,
                 Qpn,
                 RToken, //
@@ -108,6 +107,10 @@ use crate::{
     },
     smc::{
         admin::sysctl::Settings,
+        group::phase::{
+            Key,
+            Phase, //
+        },
         net::{
             NetState,
             Nets, //
@@ -122,7 +125,6 @@ use kernel::{
         atomic::{
             Acquire,
             Atomic,
-            Relaxed,
             Release, //
         },
         Arc,
@@ -144,52 +146,7 @@ pub(crate) type LlcGroup = Group<KVec<Entry>>;
 /// Places for [`Port`]s: those of the links, and as many of links that have left.
 const PORTS: usize = 2 * MAX_LINKS;
 
-/// Where a group is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// First contact is under way.
-    Forming,
-    /// Connections may use it.
-    Ready,
-    /// Over.
-    Dead,
-}
-
-impl Phase {
-    const fn code(self) -> u32 {
-        match self {
-            Self::Forming => 0,
-            Self::Ready => 1,
-            Self::Dead => 2,
-        }
-    }
-
-    /// Text for `/proc`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Forming => "forming",
-            Self::Ready => "active",
-            Self::Dead => "dead",
-        }
-    }
-}
-
-/// What makes two connections share a group (`SMCR-LGR-02`, `SMCR-AMB-41`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// Cookie of the network namespace: groups are never shared between namespaces.
-    pub(crate) net: u64,
-    /// The stack at the other end.
-    pub(crate) peer: PeerId,
-    /// VLAN of the IP connections.
-    pub(crate) vlan: Option<u16>,
-    /// Version of SMC-R.
-    pub(crate) version: Version,
-    /// The port the peer suggested to a server, in version 2: its stack may not have a name then.
-    pub(crate) suggested: Option<Gid>,
-}
-
-/// An end that has left its group, with the registrations that peers used by it.
+/// A link that has left its group, with the registrations that peers used by it.
 pub(crate) struct Retired {
     pub(crate) link: KBox<Link>,
     pub(crate) regions: KVec<Arc<Mr>>,
@@ -248,7 +205,7 @@ pub(crate) struct LinkGroup {
     #[pin]
     pub(crate) hosts: SpinLockBh<Hosts>,
     /// Two connections may have been given the same element of the peer.
-    conflicts: Atomic<bool>,
+    pub(crate) conflicts: Atomic<bool>,
     /// The registry that has the group until it is dead.
     pub(crate) groups: Arc<LinkGroups>,
     pub(crate) context: Arc<GroupContext>,
@@ -533,7 +490,12 @@ impl LinkGroup {
     }
 
     /// Makes our side of a link. Context: may sleep.
-    pub(crate) fn open_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot, path: &Path) -> Result {
+    pub(crate) fn open_link(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        slot: Slot,
+        path: &Path,
+    ) -> Result {
         if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
         }
@@ -563,7 +525,7 @@ impl LinkGroup {
 
     /// Frees our side of a link. On return all posted requests have completed, and no object is left
     /// on the device. Context: may sleep.
-    pub(crate) fn close_end(&self, inner: &mut Inner, slot: Slot) {
+    pub(crate) fn close_link(&self, inner: &mut Inner, slot: Slot) {
         let place = inner.links.get_mut(slot.index());
         if let Some(link) = place.and_then(|place| place.take_if(|link| link.slot == slot)) {
             link.close(&inner.rmbs);
@@ -627,7 +589,7 @@ impl LinkGroup {
         if self.phase() != Phase::Forming {
             return Err(ENODEV);
         }
-        self.open_end(&mut inner, Slot::FIRST, &self.path)?;
+        self.open_link(&mut inner, Slot::FIRST, &self.path)?;
         let rmb = inner.add_rmb(
             payer,
             size,
@@ -701,63 +663,18 @@ impl LinkGroup {
         element: &PeerElement,
     ) -> Result<Route> {
         let inner = self.inner.lock();
-        let slot = match inner.is_usable(slot) {
-            true => slot,
-            false => inner.least_used().ok_or(ENODEV)?.slot,
+        let slot = if inner.is_usable(slot) {
+            slot
+        } else {
+            inner.least_used().ok_or(ENODEV)?.slot
         };
         inner.route(slot, buffer, element)
-    }
-
-    /// The connection, other than `but`, that writes to an element of the peer. Context: may sleep.
-    #[inline(never)]
-    pub(crate) fn writer(
-        &self,
-        element: &PeerElement,
-        but: Option<&Arc<dyn Member>>,
-    ) -> Option<Arc<dyn Member>> {
-        self.members().find(|member| {
-            let is_other = but.is_none_or(|but| !is_same(but, member));
-            let known = member.peer_element();
-            is_other
-                && known
-                    .is_some_and(|known| known.rmb == element.rmb && known.index == element.index)
-        })
-    }
-
-    /// Aborts the connection, other than `but`, that still writes to an element of the peer, if
-    /// there is one (`SMCR-RMB-24`). Context: may sleep.
-    pub(crate) fn evict(&self, element: &PeerElement, but: Option<&Arc<dyn Member>>) {
-        if let Some(member) = self.writer(element, but) {
-            member.reset();
-        }
-    }
-
-    /// A host that the group is not known to be with has named an element. Context: any.
-    pub(crate) fn expect_conflicts(&self) {
-        self.conflicts.store(true, Relaxed);
-    }
-
-    /// A connection has become active. If another one has the same element of the peer, one of
-    /// them ends: that whose element was named by a host the group is not known to be with.
-    /// Context: may sleep.
-    pub(crate) fn resolve_conflict(&self, member: &Arc<dyn Member>, proven: bool) {
-        if !self.conflicts.load(Relaxed) {
-            return;
-        }
-        let Some(element) = member.peer_element() else {
-            return;
-        };
-        if proven {
-            self.evict(&element, Some(member));
-        } else if self.writer(&element, Some(member)).is_some() {
-            member.clone().reset();
-        }
     }
 
     /// The peer says that it does not know the group, on a TCP connection that any host may have
     /// made: no more connections join, and a test of the link shows whether it is dead
     /// (`SMCR-AMB-40`). Context: may sleep.
-    pub(crate) fn doubt(self: &Arc<Self>) {
+    pub(crate) fn suspect(self: &Arc<Self>) {
         self.tokens.lock().close();
         self.test_links();
     }
@@ -791,7 +708,7 @@ impl LinkGroup {
         }
         self.members().for_each(|member| member.link_lost());
         for slot in inner.slots() {
-            self.close_end(inner, slot);
+            self.close_link(inner, slot);
         }
         self.close_retired();
         inner.rmbs.clear();

@@ -15,10 +15,10 @@ use super::{
     link_group::{
         Inner,
         LinkGroup,
-        LinkGroups,
-        Phase, //
+        LinkGroups, //
     },
     member::Member,
+    phase::Phase,
     route::Route, //
 };
 use crate::{
@@ -100,7 +100,7 @@ impl LinkGroup {
 
     /// Makes another link, with a key for each RMB; towards `peer`, if that is known.
     /// Context: may sleep.
-    pub(crate) fn add_end(
+    pub(crate) fn add_link(
         self: &Arc<Self>,
         inner: &mut Inner,
         slot: Slot,
@@ -118,10 +118,10 @@ impl LinkGroup {
             let newest = links.max_by_key(|link| link.uid).filter(|_| !only_new)?;
             Some(newest.path.clone())
         })?;
-        self.open_end(inner, slot, &path).ok()?;
-        let offer = inner.prepare_end(slot, peer);
+        self.open_link(inner, slot, &path).ok()?;
+        let offer = inner.prepare_link(slot, peer);
         if offer.is_err() {
-            self.close_end(inner, slot);
+            self.close_link(inner, slot);
         }
         offer.ok()
     }
@@ -206,15 +206,15 @@ impl LinkGroup {
     }
 
     /// A link is gone. Context: may sleep.
-    pub(crate) fn drop_end(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    pub(crate) fn drop_link(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
         let unused = inner
             .link(slot)
             .is_some_and(|link| link.handler.uses() == 0);
-        if unused && self.retire_end(inner, slot) {
+        if unused && self.retire_link(inner, slot) {
             return;
         }
         self.end_link(inner, slot);
-        self.close_end(inner, slot);
+        self.close_link(inner, slot);
     }
 
     /// Connections whose link has ended go on by another, if there is one. Context: may sleep.
@@ -294,7 +294,7 @@ impl LinkGroup {
             if is_there(&inner, slot) {
                 self.lose_link(&mut inner, now(), slot);
                 // Whatever the peer says to that, the device cannot wait for it.
-                self.drop_end(&mut inner, slot);
+                self.drop_link(&mut inner, slot);
             }
         }
         self.close_retired();
@@ -382,7 +382,7 @@ impl PortUser for LinkGroups {
 
 impl Inner {
     /// Maps the RMBs for a new end, tells the core of their keys, and connects it to `peer`.
-    fn prepare_end(&mut self, slot: Slot, peer: Option<&PeerOffer>) -> Result<LinkOffer> {
+    fn prepare_link(&mut self, slot: Slot, peer: Option<&PeerOffer>) -> Result<LinkOffer> {
         let Inner {
             links, rmbs, llc, ..
         } = self;
@@ -404,14 +404,14 @@ impl Inner {
     }
 
     /// Connects a link that was offered, and lets it send (`SMCR-LLF-18`). Context: may sleep.
-    pub(crate) fn connect_end(&mut self, slot: Slot, peer: &PeerOffer) -> Result {
+    pub(crate) fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Result {
         let link = self.link_mut(slot).ok_or(ENODEV)?;
         link.connect(&peer.link, peer.psn, link.mtu.smaller(peer.mtu))?;
-        self.start_end(slot)
+        self.start_link(slot)
     }
 
     /// Lets a link send, and the peer use the RMBs by it. Context: may sleep.
-    pub(crate) fn start_end(&mut self, slot: Slot) -> Result {
+    pub(crate) fn start_link(&mut self, slot: Slot) -> Result {
         self.link_mut(slot).ok_or(ENODEV)?.start_sending()?;
         self.link(slot).ok_or(ENODEV)?.activate(&self.rmbs)
     }

@@ -11,10 +11,10 @@ use super::{
         Inner,
         LinkGroup,
         LlcGroup,
-        Phase,
         LLC, //
     },
     member::Member,
+    phase::Phase,
     rmb::Known, //
 };
 use crate::{
@@ -97,9 +97,10 @@ impl LinkGroup {
             local: first.local(),
             peer: *peer,
             number: FIRST_LINK,
-            max_links: match self.terms.has_limits() {
-                true => self.terms.max_links,
-                false => self.terms.max_links.max(LEAST_LINKS),
+            max_links: if self.terms.has_limits() {
+                self.terms.max_links
+            } else {
+                self.terms.max_links.max(LEAST_LINKS)
             },
             max_conns: match self.terms.version {
                 Version::V1 => 0,
@@ -280,17 +281,17 @@ impl Host for Engine<'_> {
     }
 
     fn move_to_rts(&mut self, slot: Slot) -> Answer<Result<(), Reason>> {
-        let result = self.inner.start_end(slot);
+        let result = self.inner.start_link(slot);
         Some(result.map_err(|_| Reason::Internal))
     }
 
     fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
-        let result = self.inner.connect_end(slot, peer);
+        let result = self.inner.connect_link(slot, peer);
         Some(result.map_err(|_| Reason::Internal))
     }
 
     fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
-        Some(self.group.add_end(self.inner, slot, only_new, None))
+        Some(self.group.add_link(self.inner, slot, only_new, None))
     }
 
     fn accept_link(
@@ -299,7 +300,7 @@ impl Host for Engine<'_> {
         peer: &PeerOffer,
         only_new: bool,
     ) -> Answer<Option<LinkOffer>> {
-        Some(self.group.add_end(self.inner, slot, only_new, Some(peer)))
+        Some(self.group.add_link(self.inner, slot, only_new, Some(peer)))
     }
 
     fn link_up(&mut self, slot: Slot) {
@@ -307,7 +308,7 @@ impl Host for Engine<'_> {
     }
 
     fn drop_link(&mut self, slot: Slot) {
-        self.group.drop_end(self.inner, slot);
+        self.group.drop_link(self.inner, slot);
     }
 
     fn link_down(&mut self, slot: Slot, cause: Cause) {
@@ -319,7 +320,7 @@ impl Host for Engine<'_> {
                 cause.name()
             );
         }
-        self.group.drop_end(self.inner, slot);
+        self.group.drop_link(self.inner, slot);
     }
 
     fn move_connections(&mut self, from: Slot, orderly: bool) {

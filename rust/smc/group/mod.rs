@@ -7,12 +7,14 @@
 //! A group names no connection type: it knows the trait [`member::Member`].
 
 pub(super) mod completions;
+mod conflict;
 pub(super) mod context;
 pub(super) mod link;
 pub(super) mod link_group;
 pub(super) mod links;
 pub(super) mod llc;
 pub(super) mod member;
+pub(super) mod phase;
 pub(super) mod registry;
 pub(super) mod retired;
 pub(super) mod rmb;

@@ -7,13 +7,15 @@
 use super::{
     link_group::{
         Join,
-        Key,
         LinkGroup,
         LinkGroups,
-        NamedLink,
+        NamedLink, //
+    },
+    member::Member,
+    phase::{
+        Key,
         Phase, //
     },
-    member::Member, //
 };
 use crate::{
     fabric::ports::Path,

@@ -13,10 +13,10 @@ use super::{
     link_group::{
         Inner,
         LinkGroup,
-        Phase,
         REGISTER, //
     },
     member::Member,
+    phase::Phase,
     rmb::{
         Known,
         Rmb,

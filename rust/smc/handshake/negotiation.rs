@@ -39,7 +39,7 @@ use crate::{
         },
     },
     smc::{
-        group::link_group::Phase,
+        group::phase::Phase,
         setup::SmcConnection, //
     },
     sock::{
@@ -262,9 +262,10 @@ impl SmcConnection {
             _ => {}
         }
         if !self.sk.peer_agreed() {
-            self.settle_for_tcp(match self.sk.peer_echoes() {
-                true => Reason::Local(Local::OptionEchoed),
-                false => Reason::PeerNoSmc,
+            self.settle_for_tcp(if self.sk.peer_echoes() {
+                Reason::Local(Local::OptionEchoed)
+            } else {
+                Reason::PeerNoSmc
             });
             return false;
         }
@@ -301,9 +302,10 @@ impl SmcConnection {
             };
             let Some(outcome) = handshake.advance(self) else {
                 let now = now();
-                let retry = match handshake.missed {
-                    true => Some(self.setup_missed()),
-                    false => None,
+                let retry = if handshake.missed {
+                    Some(self.setup_missed())
+                } else {
+                    None
                 };
                 let retry = earliest(retry, handshake.waits_until(now));
                 if let Some(at) = earliest(handshake.machine.poll_timeout(), retry) {
@@ -342,9 +344,10 @@ impl SmcConnection {
                 }
                 Err(error) => {
                     // The peer believes that it is on: there is no word left but a reset.
-                    let reason = match error == ENOMEM {
-                        true => Reason::Memory,
-                        false => Reason::NoActiveLink,
+                    let reason = if error == ENOMEM {
+                        Reason::Memory
+                    } else {
+                        Reason::NoActiveLink
                     };
                     self.net.count_abort(self.side, reason);
                     self.fail();
@@ -363,9 +366,10 @@ impl SmcConnection {
                     self.set_doubtful(true);
                 }
                 if let Some(reservation) = reservation {
-                    let how = match out_of_sync {
-                        true => Release::OutOfSync,
-                        false => Release::Declined,
+                    let how = if out_of_sync {
+                        Release::OutOfSync
+                    } else {
+                        Release::Declined
                     };
                     prepare::release(reservation, self, how);
                 }

@@ -41,6 +41,7 @@ use crate::{
             },
             llc::Slot,
             wire::{
+                AlertToken,
                 Gid,
                 Mac,
                 Mtu, //
@@ -52,13 +53,15 @@ use crate::{
         group::{
             link_group::{
                 Join,
-                Key,
                 LinkGroup,
                 Local,
-                NamedLink,
-                Phase, //
+                NamedLink, //
             },
             member::Member,
+            phase::{
+                Key,
+                Phase, //
+            },
             rmb::Rmbe,
             rmbs::Taken, //
         },
@@ -81,9 +84,10 @@ fn path_and_egress(connection: &SmcConnection) -> Option<(Path, Egress)> {
     let egress = sk.egress()?;
     // A device on lo serves all addresses of the host by the one it is sure to have.
     let addr = sk.local_addr();
-    let ip = match egress.loopback {
-        true => addr.loopback(),
-        false => addr.ip_mapped(),
+    let ip = if egress.loopback {
+        addr.loopback()
+    } else {
+        addr.ip_mapped()
     };
     let path = connection
         .protocol
@@ -290,7 +294,7 @@ fn client_place(
         // The server knows nothing of a link we think we have (`SMCR-AMB-08`). So any host may
         // say that names the link of another: the link is tested, and only for the host itself.
         if let Some(stale) = known.filter(|known| known.proven) {
-            stale.group.doubt();
+            stale.group.suspect();
         }
         let group = connection
             .protocol
@@ -370,6 +374,29 @@ fn next_place(
     }
 }
 
+/// This side's end of a connection, as CLC names it. Context: may sleep.
+///
+/// # Errors
+///
+/// The RMB has no key on the link.
+fn endpoint(local: &Local, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint, Reason> {
+    let (path, rmb) = (&local.path, rmbe.rmb());
+    let rtoken = rmb.token(local.link_use.handler().slot());
+    let rtoken = rtoken.ok_or(Reason::NoActiveLink)?;
+    Ok(Endpoint {
+        gid: Gid::new(path.gid.gid),
+        mac: Mac::new(path.mac()),
+        qpn: local.qpn,
+        rkey: rtoken.rkey,
+        rmbe_index: rmbe.index,
+        alert_token: token,
+        buf_size: rmb.size,
+        mtu: Mtu::from_code(path.gid.mtu_code),
+        vaddr: rtoken.vaddr,
+        psn: local.psn,
+    })
+}
+
 #[inline(never)]
 fn reserve(
     connection: &Arc<SmcConnection>,
@@ -395,35 +422,24 @@ fn reserve(
         rmbe.retire();
         return Err(Reason::MaxConnectionsError);
     };
-    let rmb = rmbe.rmb();
-    let rtoken = rmb.token(local.link_use.handler().slot());
-    let Some(rtoken) = rtoken else {
-        drop(group.tokens.lock().remove(token));
-        rmbe.retire();
-        return Err(Reason::NoActiveLink);
+    let prepared = match endpoint(&local, &rmbe, token) {
+        Ok(endpoint) => {
+            let prepared = Prepared {
+                endpoint,
+                first_contact,
+                v2,
+            };
+            KBox::new(prepared, GFP_KERNEL).map_err(|_| Reason::Memory)
+        }
+        Err(reason) => Err(reason),
     };
-    let path = &local.path;
-    let endpoint = Endpoint {
-        gid: Gid::new(path.gid.gid),
-        mac: Mac::new(path.mac()),
-        qpn: local.qpn,
-        rkey: rtoken.rkey,
-        rmbe_index: rmbe.index,
-        alert_token: token,
-        buf_size: rmb.size,
-        mtu: Mtu::from_code(path.gid.mtu_code),
-        vaddr: rtoken.vaddr,
-        psn: local.psn,
-    };
-    let prepared = Prepared {
-        endpoint,
-        first_contact,
-        v2,
-    };
-    let Ok(prepared) = KBox::new(prepared, GFP_KERNEL) else {
-        drop(group.tokens.lock().remove(token));
-        rmbe.retire();
-        return Err(Reason::Memory);
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(reason) => {
+            drop(group.tokens.lock().remove(token));
+            rmbe.retire();
+            return Err(reason);
+        }
     };
     // In first contact a server can decline also after Confirm, and a Proposal costs a peer
     // nothing: the send buffer comes when there is more than a Proposal.

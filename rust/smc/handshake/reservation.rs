@@ -201,6 +201,29 @@ impl Reservation {
         }
     }
 
+    /// The parameters of the core.
+    fn config(
+        &self,
+        peer: &Endpoint,
+        sendbuf: &SendBuffer,
+        eye_catcher: bool,
+        settings: &Settings,
+    ) -> CdcConfig {
+        CdcConfig {
+            token: peer.alert_token,
+            sndbuf: u32::try_from(sendbuf.len()).unwrap_or(0),
+            local_rmbe: self.prepared.endpoint.buf_size.bytes(),
+            peer_rmbe: peer.buf_size.bytes(),
+            origin: if eye_catcher { EYE_CATCHER_BYTES } else { 0 },
+            cork_bytes: settings.autocorking_size(),
+            max_write: CdcConfig::MAX_WRITE,
+            timers: CdcTimers {
+                drain_all: settings.orphan_time(),
+                ..CdcTimers::DEFAULT
+            },
+        }
+    }
+
     /// The data side of the connection, with the core in its first state. Context: may sleep.
     ///
     /// # Errors
@@ -224,22 +247,7 @@ impl Reservation {
                 return Err((self, error));
             }
         }
-        let config = CdcConfig {
-            token: peer.alert_token,
-            sndbuf: u32::try_from(sendbuf.len()).unwrap_or(0),
-            local_rmbe: self.prepared.endpoint.buf_size.bytes(),
-            peer_rmbe: peer.buf_size.bytes(),
-            origin: match eye_catcher {
-                true => EYE_CATCHER_BYTES,
-                false => 0,
-            },
-            cork_bytes: settings.autocorking_size(),
-            max_write: CdcConfig::MAX_WRITE,
-            timers: CdcTimers {
-                drain_all: settings.orphan_time(),
-                ..CdcTimers::DEFAULT
-            },
-        };
+        let config = self.config(&peer, &sendbuf, eye_catcher, settings);
         let Some(core) = Conn::new(&config) else {
             return Err((self, EINVAL));
         };
@@ -288,7 +296,7 @@ impl Reservation {
             return;
         }
         if how == Release::OutOfSync && self.proven {
-            self.group.doubt();
+            self.group.suspect();
         }
         self.group.connection_left();
     }

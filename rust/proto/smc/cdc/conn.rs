@@ -220,9 +220,10 @@ impl Conn {
     /// How many of `want` bytes the application may lend, so that they are not copied; 0 if none.
     pub(crate) fn lendable(&self, want: u32) -> u32 {
         let most = core::cmp::min(want, self.tx.room());
-        match self.tx.can_borrow() && most >= LEAST {
-            true => most,
-            false => 0,
+        if self.tx.can_borrow() && most >= LEAST {
+            most
+        } else {
+            0
         }
     }
 

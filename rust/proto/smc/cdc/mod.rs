@@ -76,9 +76,10 @@ pub(crate) use crate::proto::stream::positions::Segment;
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use super::close::State;
+#[cfg(any(test, fuzzing))]
+pub(crate) use crate::proto::stream::events::StreamEvents;
 #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use crate::proto::stream::events::{
     Fetch,
-    Receive,
-    StreamEvents, //
+    Receive, //
 };

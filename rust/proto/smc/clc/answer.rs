@@ -90,9 +90,10 @@ impl Answer {
             }
             header::VERSION_2 => {
                 let (raw, rest) = Raw::ref_from_prefix(rest).map_err(|_| ProtocolError::Size)?;
-                let first = match header.flag {
-                    true => Some(FirstContact::parse(rest, is_confirm)?),
-                    false => None,
+                let first = if header.flag {
+                    Some(FirstContact::parse(rest, is_confirm)?)
+                } else {
+                    None
                 };
                 Some(Addition {
                     eid: Eid::from_octets(raw.eid),

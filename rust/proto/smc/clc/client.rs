@@ -186,9 +186,10 @@ impl Client {
             }
             Ok(prepared) => {
                 let message = Message::Confirm(self.steps.answer(&prepared));
-                self.state = match self.steps.send(now, &message) {
-                    true => State::Confirming { first_contact },
-                    false => State::Done,
+                self.state = if self.steps.send(now, &message) {
+                    State::Confirming { first_contact }
+                } else {
+                    State::Done
                 };
             }
         }
@@ -331,9 +332,10 @@ impl Client {
 
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
-        self.state = match self.steps.decline(now, reason) {
-            true => State::Declining { reason },
-            false => State::Done,
+        self.state = if self.steps.decline(now, reason) {
+            State::Declining { reason }
+        } else {
+            State::Done
         };
     }
 

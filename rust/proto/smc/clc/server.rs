@@ -215,11 +215,12 @@ impl Server {
             Ok(prepared) => {
                 self.agreed = prepared.v2;
                 let message = Message::Accept(self.steps.answer(&prepared));
-                self.state = match self.steps.send(now, &message) {
-                    true => State::Accepting {
+                self.state = if self.steps.send(now, &message) {
+                    State::Accepting {
                         first_contact: prepared.first_contact,
-                    },
-                    false => State::Done,
+                    }
+                } else {
+                    State::Done
                 };
             }
         }
@@ -388,9 +389,10 @@ impl Server {
 
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
-        self.state = match self.steps.decline(now, reason) {
-            true => State::Declining { reason },
-            false => State::Done,
+        self.state = if self.steps.decline(now, reason) {
+            State::Declining { reason }
+        } else {
+            State::Done
         };
     }
 

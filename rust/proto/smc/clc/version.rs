@@ -135,9 +135,10 @@ impl Choice {
             choice.eid = Some(agreed.eid);
             return Ok(choice);
         };
-        let hop = match first.direct {
-            true => Hop::Host,
-            false => site.hop(accept.endpoint.gid)?,
+        let hop = if first.direct {
+            Hop::Host
+        } else {
+            site.hop(accept.endpoint.gid)?
         };
         if !first.direct && hop == Hop::Host {
             // The server's packets pass a gateway, and this side's would not.
