@@ -40,9 +40,9 @@ struct RdmaSockModule {
 impl kernel::Module for RdmaSockModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let backend = match module_parameters::option_backend.value() {
-            0 => kapi::net::option::Kind::Auto,
-            1 => kapi::net::option::Kind::Kernel,
-            2 => kapi::net::option::Kind::Netfilter,
+            0 => kapi::net::option::BackendKind::Auto,
+            1 => kapi::net::option::BackendKind::Kernel,
+            2 => kapi::net::option::BackendKind::Netfilter,
             _ => return Err(EINVAL),
         };
         let fabric = fabric::client::FabricRegistration::new()?;

@@ -29,15 +29,15 @@ impl Account {
     }
 
     /// Adds `more`; `None` if that would exceed `most`.
-    pub(crate) fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<Share> {
+    pub(crate) fn take(self: &Arc<Self>, more: u64, most: u64) -> Option<AccountShare> {
         let share = self.take_anyway(more, most);
         share.is_within.then_some(share)
     }
 
     /// Adds `more`, and returns whether that exceeds `most`.
-    pub(crate) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> Share {
+    pub(crate) fn take_anyway(self: &Arc<Self>, more: u64, most: u64) -> AccountShare {
         let before = self.0.fetch_add(more, Relaxed);
-        Share {
+        AccountShare {
             account: self.clone(),
             amount: more,
             is_within: fits(before, more, most),
@@ -46,20 +46,20 @@ impl Account {
 }
 
 /// A part of an [`Account`], given back on drop. Context: any.
-pub(crate) struct Share {
+pub(crate) struct AccountShare {
     pub(crate) account: Arc<Account>,
     amount: u64,
     is_within: bool,
 }
 
-impl Drop for Share {
+impl Drop for AccountShare {
     fn drop(&mut self) {
         self.account.0.fetch_sub(self.amount, Relaxed);
     }
 }
 
 /// A closed connection that still drains, as the namespace counts it.
-pub(crate) struct Orphan(Share);
+pub(crate) struct Orphan(AccountShare);
 
 impl Orphan {
     /// Counts one connection, which may exceed `most`. Context: any.

@@ -23,9 +23,9 @@ use crate::kapi::{
     verbs::{
         client::{
             ClientOps,
-            Event,
-            Registration,
-            Slot, //
+            ClientRegistration,
+            ClientSlot,
+            PortEvent, //
         },
         device::Device, //
     },
@@ -77,7 +77,7 @@ impl Fabric {
 /// The registered fabric. Dropping it takes all devices out.
 pub(crate) struct FabricRegistration {
     /// The client of the verbs core.
-    client: Option<Registration<PortClient>>,
+    client: Option<ClientRegistration<PortClient>>,
     /// The fabric.
     pub(crate) fabric: Arc<Fabric>,
 }
@@ -98,7 +98,7 @@ impl FabricRegistration {
             client: None,
             fabric,
         };
-        this.client = Some(Registration::new(c"rdma_sock")?);
+        this.client = Some(ClientRegistration::new(c"rdma_sock")?);
         Ok(this)
     }
 }
@@ -215,8 +215,8 @@ impl Run<0> for PortDevice {
 impl ClientOps for PortClient {
     type Data = PortDevice;
 
-    fn slot() -> &'static Slot {
-        static SLOT: Slot = Slot::new();
+    fn slot() -> &'static ClientSlot {
+        static SLOT: ClientSlot = ClientSlot::new();
         &SLOT
     }
 
@@ -244,15 +244,15 @@ impl ClientOps for PortClient {
             .for_each_user(|user| user.device_removed(&data.device));
     }
 
-    fn event(data: &Arc<PortDevice>, event: Event) {
+    fn event(data: &Arc<PortDevice>, event: PortEvent) {
         {
             let mut news = data.news.lock();
             match event {
-                Event::PortError(port) => news.failed |= bit(port),
-                Event::GidChange(port) => news.changed |= bit(port),
-                Event::DeviceFatal => news.fatal = true,
+                PortEvent::PortError(port) => news.failed |= bit(port),
+                PortEvent::GidChange(port) => news.changed |= bit(port),
+                PortEvent::DeviceFatal => news.fatal = true,
                 // A link may be added, which is tried after any news.
-                Event::PortActive(_) => {}
+                PortEvent::PortActive(_) => {}
             }
         }
         data.work.kick(data, &data.fabric.queue);

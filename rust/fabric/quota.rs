@@ -8,8 +8,8 @@
 
 use super::account::{
     Account,
-    Orphan,
-    Share, //
+    AccountShare,
+    Orphan, //
 };
 use crate::{
     kapi::{
@@ -94,7 +94,7 @@ pub(crate) struct Quotas {
 pub(crate) struct Payer {
     cgroup: MemCgroup,
     /// A share that keeps the account of the cgroup; `None` for the root.
-    of_cgroup: Option<Arc<Share>>,
+    of_cgroup: Option<Arc<AccountShare>>,
     net: Arc<NetAccounts>,
     quotas: Arc<Quotas>,
 }
@@ -171,7 +171,7 @@ impl Quotas {
 
     /// Finds or makes the account of a cgroup, which stays while there is a share of it.
     /// Context: may sleep.
-    fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<Share>> {
+    fn join_cgroup(&self, cgroup: &MemCgroup) -> Result<Arc<AccountShare>> {
         // So small that it does not matter.
         let join = |account: &Arc<Account>| Arc::new(account.take_anyway(1, u64::MAX), GFP_KERNEL);
         let mut cgroups = self.cgroups.lock();

@@ -65,11 +65,11 @@ use crate::{
         UserRegistration, //
     },
     kapi::net::{
-        family::Registration as Family,
+        family::FamilyRegistration as Family,
         netns::NetRegistration,
         option::{
             Backend,
-            Kind, //
+            BackendKind, //
         },
         proc::NetProc, //
     },
@@ -118,7 +118,7 @@ impl Drop for Groups {
 
 impl Smc {
     /// Registers everything. Context: may sleep.
-    pub(crate) fn new(backend: Kind, fabric: &FabricRegistration) -> Result<Self> {
+    pub(crate) fn new(backend: BackendKind, fabric: &FabricRegistration) -> Result<Self> {
         let engine = Engine::new(&fabric.fabric)?;
         let published = Published::new(&engine);
         let user = UserRegistration::new(&fabric.fabric, engine.groups.clone())?;

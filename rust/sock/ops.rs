@@ -68,7 +68,7 @@ use crate::{
     proto::stream::poll::{
         self,
         Mask,
-        State, //
+        PollState, //
     },
 };
 use core::marker::PhantomData;
@@ -219,7 +219,7 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
             Mode::Listening if sock.sk().tcp_state() != TcpState::Listen => sock.inet_poll(table),
             Mode::Listening => {
                 table.wait(sock);
-                events_of(State::Listening {
+                events_of(PollState::Listening {
                     ready: listen::is_ready(&connection),
                 })
             }
@@ -227,7 +227,7 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
                 table.wait(sock);
                 // The mode may have changed before the wait was entered.
                 if connection.is_pending() {
-                    events_of(State::Connecting)
+                    events_of(PollState::Connecting)
                 } else {
                     Self::poll(sock, table)
                 }
@@ -449,7 +449,7 @@ fn count_tcp<P: Protocol>(connection: &Connection<P>, bytes: usize) {
 }
 
 /// The events of poll for the state of a socket.
-fn events_of(state: State) -> Events {
+fn events_of(state: PollState) -> Events {
     let mask = state.mask();
     let names = [
         (Mask::READABLE, Events::IN | Events::RDNORM),
@@ -464,19 +464,19 @@ fn events_of(state: State) -> Events {
 }
 
 /// The state of a connection whose data flows by RDMA.
-fn poll_state<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> State {
+fn poll_state<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> PollState {
     let sk = sock.sk();
     let error = sk.err() != 0;
     if error {
         // A reset sets the error and then the state, as one for callers with the lock.
         drop(sk.lock());
     }
-    let found = poll::Socket {
+    let found = poll::PolledSocket {
         low_water: u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1),
         error,
         error_queue: sk.has_error_queue(),
         closed: sk.tcp_state() == TcpState::Close,
     };
     let state = connection.look(|stream| stream.poll_state(&found));
-    state.unwrap_or(State::Gone)
+    state.unwrap_or(PollState::Gone)
 }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     kapi::net::{
-        cmsg::Wanted,
+        cmsg::WantedCmsgs,
         msg::RecvMsg,
         sock::SockGuard,
         socket::Socket,
@@ -126,7 +126,7 @@ fn busy_wait<P: Protocol>(sock: &Socket, connection: &Connection<P>) {
 #[derive(Default)]
 struct Report {
     /// What the program asked for.
-    wanted: Wanted,
+    wanted: WantedCmsgs,
     /// When the last of the data came.
     time: Option<u64>,
 }
@@ -193,7 +193,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             busy_wait(sock, connection);
         }
         let guard = sk.lock();
-        report.wanted = Wanted::of(&guard, msg);
+        report.wanted = WantedCmsgs::of(&guard, msg);
         Self {
             sock,
             connection,
@@ -322,11 +322,11 @@ fn recv_urgent<P: Protocol>(
     sock: &Socket,
     connection: &Arc<Connection<P>>,
     msg: &mut RecvMsg<'_>,
-    wanted: &mut Wanted,
+    wanted: &mut WantedCmsgs,
 ) -> Result<usize> {
     let flags = msg.flags();
     let guard = sock.sk().lock();
-    *wanted = Wanted::of(&guard, msg);
+    *wanted = WantedCmsgs::of(&guard, msg);
     settle_inline(connection, sock.sk().urgent_inline());
     let (fetch, byte, open) = {
         let mut slot = connection.stream.lock();

@@ -178,7 +178,7 @@ pub(crate) trait Stream: Send + Sized + 'static {
     /// The stream is over.
     fn is_closed(&self) -> bool;
     /// What poll reports for a socket in this state.
-    fn poll_state(&self, socket: &poll::Socket) -> poll::State;
+    fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState;
     /// A name of the state, for `/proc`.
     fn state_name(&self) -> &'static str;
     /// Traffic so far.

@@ -23,7 +23,7 @@ use kernel::{
 
 /// Which extras a receive has to report.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedCmsgs {
     /// The program asked for a control message (`TCP_INQ`).
     inq_cmsg: bool,
     /// io_uring asked for the number itself.
@@ -32,7 +32,7 @@ pub(crate) struct Wanted {
     time: bool,
 }
 
-impl Wanted {
+impl WantedCmsgs {
     /// What the socket, which is locked, and the call ask for.
     ///
     /// Context: any.
@@ -66,7 +66,7 @@ impl RecvMsg<'_> {
     /// Reports how many octets are left to read.
     ///
     /// Context: may sleep.
-    pub(crate) fn report_inq(&mut self, wanted: Wanted, left: u32) {
+    pub(crate) fn report_inq(&mut self, wanted: WantedCmsgs, left: u32) {
         let left = i32::try_from(left).unwrap_or(i32::MAX);
         // SAFETY: The message is valid by its invariants; `put_cmsg` checks the caller's buffer.
         unsafe {

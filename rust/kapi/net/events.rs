@@ -74,25 +74,25 @@ pub(crate) trait TcpEvents: Sized + Send + Sync + 'static {
 
 /// The event a wake stands for.
 #[derive(Clone, Copy)]
-enum Event {
+enum WakeEvent {
     Data,
     State,
     Error,
     Space,
 }
 
-impl Event {
+impl WakeEvent {
     /// Decodes the key of a wake, see `sock_def_readable()` and its neighbours.
     fn from_key(key: *mut c_void) -> Self {
         let events = Events::from_bits(key as usize as u32);
         if events.intersects(Events::ERR) {
-            Event::Error
+            WakeEvent::Error
         } else if events.intersects(Events::IN) {
-            Event::Data
+            WakeEvent::Data
         } else if events.intersects(Events::OUT) {
-            Event::Space
+            WakeEvent::Space
         } else {
-            Event::State
+            WakeEvent::State
         }
     }
 }
@@ -142,7 +142,7 @@ pub(super) struct Attachment {
     rcu: Opaque<kernel::bindings::callback_head>,
     id: TypeId,
     data: *const c_void,
-    call: unsafe fn(*const c_void, Event) -> Wake,
+    call: unsafe fn(*const c_void, WakeEvent) -> Wake,
     free: unsafe fn(*const c_void),
     /// Set while this module itself wakes the queue. Protected by the lock of the queue.
     quiet: core::cell::UnsafeCell<bool>,
@@ -157,14 +157,14 @@ pub(super) struct Attachment {
 /// # Safety
 ///
 /// `data` must come from `Arc::<T>::into_raw`, and its reference must not be dropped meanwhile.
-unsafe fn call<T: TcpEvents>(data: *const c_void, event: Event) -> Wake {
+unsafe fn call<T: TcpEvents>(data: *const c_void, event: WakeEvent) -> Wake {
     // SAFETY: By this function's contract.
     let this = unsafe { ArcBorrow::<T>::from_raw(data.cast()) };
     match event {
-        Event::Data => T::data_ready(this),
-        Event::State => T::state_change(this),
-        Event::Error => T::error_report(this),
-        Event::Space => T::write_space(this),
+        WakeEvent::Data => T::data_ready(this),
+        WakeEvent::State => T::state_change(this),
+        WakeEvent::Error => T::error_report(this),
+        WakeEvent::Space => T::write_space(this),
     }
 }
 
@@ -195,7 +195,7 @@ unsafe extern "C" fn on_wake(
         return 0;
     }
     // SAFETY: By the type invariants, and because the attachment is not removed yet.
-    match unsafe { (this.call)(this.data, Event::from_key(key)) } {
+    match unsafe { (this.call)(this.data, WakeEvent::from_key(key)) } {
         Wake::Default => 0,
         // A negative result ends the walk over the queue, and this entry is the first.
         Wake::Suppress => -1,
@@ -390,7 +390,7 @@ impl Attachment {
                 Self::enqueue(this, to);
                 bindings::rdma_sock_helper_callback_unlock(sk.as_raw());
                 // Report now the events that the move kept back.
-                for event in [Event::Data, Event::State] {
+                for event in [WakeEvent::Data, WakeEvent::State] {
                     let _ = ((*this).call)((*this).data, event);
                 }
             }

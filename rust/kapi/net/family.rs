@@ -71,12 +71,12 @@ const CREATE: [CreateFn; PLACES] = [create::<0>, create::<1>, create::<2>, creat
 /// The tables at a place; null for none. Context: any.
 fn tables_at(place: usize) -> *mut Tables {
     TABLES.get(place).map_or(ptr::null_mut(), |tables| {
-        // Pairs with the `AcqRel` in `Registration::new`.
+        // Pairs with the `AcqRel` in `FamilyRegistration::new`.
         tables.load(Ordering::Acquire)
     })
 }
 
-/// The tables the kernel keeps pointers to. They are never freed: see the drop of [`Registration`].
+/// The tables the kernel keeps pointers to. They are never freed: see the drop of [`FamilyRegistration`].
 struct Tables {
     /// For sockets of IPv4, of IPv6, and of the family of our own.
     ops: [kb::proto_ops; 3],
@@ -88,7 +88,7 @@ struct Tables {
 
 /// How far a registration has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
+enum FamilyStage {
     Nothing,
     Inet,
     Inet6,
@@ -104,19 +104,19 @@ enum Stage {
 ///
 /// `tables` came from a `KBox` and is never freed; `stage` shows which of them are registered.
 /// `TABLES` has it at `place`, of which no other registration has the same.
-pub(crate) struct Registration<T: SocketOps> {
+pub(crate) struct FamilyRegistration<T: SocketOps> {
     tables: *mut Tables,
     place: usize,
-    stage: Stage,
+    stage: FamilyStage,
     _engine: PhantomData<T>,
 }
 
 // SAFETY: Nothing of it depends on the thread.
-unsafe impl<T: SocketOps> Send for Registration<T> {}
+unsafe impl<T: SocketOps> Send for FamilyRegistration<T> {}
 // SAFETY: As above; there are no methods.
-unsafe impl<T: SocketOps> Sync for Registration<T> {}
+unsafe impl<T: SocketOps> Sync for FamilyRegistration<T> {}
 
-impl<T: SocketOps> Registration<T> {
+impl<T: SocketOps> FamilyRegistration<T> {
     /// Registers `socket(family, SOCK_STREAM, 0)` (IPv4) and 1 (IPv6), and
     /// `socket(AF_INET or AF_INET6, SOCK_STREAM, ipproto)`.
     ///
@@ -171,7 +171,7 @@ impl<T: SocketOps> Registration<T> {
                 return Ok(Self {
                     tables: raw,
                     place,
-                    stage: Stage::Nothing,
+                    stage: FamilyStage::Nothing,
                     _engine: PhantomData,
                 });
             }
@@ -190,7 +190,7 @@ impl<T: SocketOps> Registration<T> {
     fn register(&mut self, ipproto: u16, [tcp, tcpv6]: [*mut bindings::proto; 2]) -> Result {
         let tables = self.tables;
         // SAFETY: The tables do not move. `tcp` and `tcpv6` are TCP's protocols. What is registered
-        // is in the order of `Stage`, and undone by `drop`.
+        // is in the order of `FamilyStage`, and undone by `drop`.
         unsafe {
             let [prot, prot6] = &(*tables).prot;
             bindings::rdma_sock_helper_proto_copy(prot.get(), tcp, Some(init));
@@ -207,9 +207,9 @@ impl<T: SocketOps> Registration<T> {
             }
             bindings::rdma_sock_helper_hide_init();
             bindings::inet_register_protosw(sw.get());
-            self.stage = Stage::Inet;
+            self.stage = FamilyStage::Inet;
             to_result(bindings::inet6_register_protosw(sw6.get()))?;
-            self.stage = Stage::Inet6;
+            self.stage = FamilyStage::Inet6;
             to_result(kb::sock_register(&raw const (*tables).family)).map_err(|err| {
                 if err == EEXIST {
                     EBUSY
@@ -217,13 +217,13 @@ impl<T: SocketOps> Registration<T> {
                     err
                 }
             })?;
-            self.stage = Stage::Family;
+            self.stage = FamilyStage::Family;
         }
         Ok(())
     }
 }
 
-impl<T: SocketOps> Drop for Registration<T> {
+impl<T: SocketOps> Drop for FamilyRegistration<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants. The functions wait for the lookup of a socket call that
         // found the tables, but not for what the call does next: `sk_alloc` may sleep before it
@@ -233,13 +233,13 @@ impl<T: SocketOps> Drop for Registration<T> {
         // owner and its use.
         unsafe {
             let [sw, sw6] = &(*self.tables).protosw;
-            if self.stage >= Stage::Family {
+            if self.stage >= FamilyStage::Family {
                 kb::sock_unregister((*self.tables).family.family);
             }
-            if self.stage >= Stage::Inet6 {
+            if self.stage >= FamilyStage::Inet6 {
                 bindings::inet6_unregister_protosw(sw6.get());
             }
-            if self.stage >= Stage::Inet {
+            if self.stage >= FamilyStage::Inet {
                 bindings::inet_unregister_protosw(sw.get());
             }
             if let Some(entry) = TABLES.get(self.place) {
@@ -399,8 +399,8 @@ mod tests {
 
     #[test]
     fn two_families_at_a_time_have_their_own_operations() -> Result {
-        let first = Registration::<PlainOps>::new(FIRST.0, FIRST.1)?;
-        let second = Registration::<PlainOps>::new(SECOND.0, SECOND.1)?;
+        let first = FamilyRegistration::<PlainOps>::new(FIRST.0, FIRST.1)?;
+        let second = FamilyRegistration::<PlainOps>::new(SECOND.0, SECOND.1)?;
         assert!(first.place != second.place);
         let sockets = [Made::new(FIRST.0)?, Made::new(SECOND.0)?];
         assert!(sockets.iter().all(|made| is_ours(made.ops())));
@@ -414,12 +414,12 @@ mod tests {
 
     #[test]
     fn refused_registrations_take_no_place() -> Result {
-        let _first = Registration::<PlainOps>::new(FIRST.0, FIRST.1)?;
+        let _first = FamilyRegistration::<PlainOps>::new(FIRST.0, FIRST.1)?;
         for _ in 0..=PLACES {
-            let again = Registration::<PlainOps>::new(FIRST.0, SECOND.1);
+            let again = FamilyRegistration::<PlainOps>::new(FIRST.0, SECOND.1);
             assert!(again.is_err_and(|error| error == EBUSY));
         }
-        drop(Registration::<PlainOps>::new(SECOND.0, SECOND.1)?);
+        drop(FamilyRegistration::<PlainOps>::new(SECOND.0, SECOND.1)?);
         Ok(())
     }
 }

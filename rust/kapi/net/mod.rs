@@ -9,8 +9,8 @@
 //! | `struct socket`    | [`socket::DetachedSocket`] (owned)        | `Drop`: closes TCP                         |
 //! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
 //! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
-//! | `struct ctl_table` | [`sysctl::Table`]               | `Drop`                                     |
-//! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::Registration`] | `Drop`                |
+//! | `struct ctl_table` | [`sysctl::SysctlTable`]               | `Drop`                                     |
+//! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::FamilyRegistration`] | `Drop`                |
 
 pub(crate) mod addr;
 pub(crate) mod cmsg;

@@ -36,14 +36,14 @@ pub(crate) trait SeqWrite: SeqShow {
 }
 
 type Show = unsafe extern "C" fn(*mut kb::seq_file, *mut ffi::c_void) -> ffi::c_int;
-type Write = unsafe extern "C" fn(*mut kb::file, *mut ffi::c_char, usize) -> ffi::c_int;
+type WriteFn = unsafe extern "C" fn(*mut kb::file, *mut ffi::c_char, usize) -> ffi::c_int;
 
 /// A file of a [`Dir`].
 #[derive(Clone, Copy)]
 pub(crate) struct File {
     name: &'static CStr,
     show: Show,
-    write: Option<Write>,
+    write: Option<WriteFn>,
 }
 
 impl File {

@@ -51,18 +51,18 @@ pub(crate) trait Knobs: Send + Sync + 'static {
 /// # Invariants
 ///
 /// `header` is registered. What it points to is in `entries` and `values`, and neither moves.
-pub(crate) struct Table<K: Knobs> {
+pub(crate) struct SysctlTable<K: Knobs> {
     header: NonNull<kb::ctl_table_header>,
     _entries: KVec<kb::ctl_table>,
     _values: Arc<K>,
 }
 
 // SAFETY: The header is only used by the kernel, under its own lock; the values are `Sync`.
-unsafe impl<K: Knobs> Send for Table<K> {}
+unsafe impl<K: Knobs> Send for SysctlTable<K> {}
 // SAFETY: As above.
-unsafe impl<K: Knobs> Sync for Table<K> {}
+unsafe impl<K: Knobs> Sync for SysctlTable<K> {}
 
-impl<K: Knobs> Table<K> {
+impl<K: Knobs> SysctlTable<K> {
     /// Shows the numbers to a namespace. The caller drops it before the namespace goes.
     /// Context: may sleep.
     ///
@@ -105,7 +105,7 @@ impl<K: Knobs> Table<K> {
     }
 }
 
-impl<K: Knobs> Drop for Table<K> {
+impl<K: Knobs> Drop for SysctlTable<K> {
     fn drop(&mut self) {
         // SAFETY: Registered by the type invariants. Waits for users.
         unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) }

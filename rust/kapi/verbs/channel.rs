@@ -79,9 +79,9 @@ pub(crate) use super::{
     qp::Peer,
     recv::Arriving,
     slot::{
-        Slot,
-        Source,
-        Write, //
+        RdmaWrite,
+        ReservedSlot,
+        WriteSource, //
     },
 };
 
@@ -132,7 +132,7 @@ pub(crate) struct Counters {
 }
 
 /// The running numbers behind [`Counters`].
-pub(super) struct Running {
+pub(super) struct RunningChannel {
     posts: Atomic<u64>,
     wrs: Atomic<u64>,
     cqes: Atomic<u64>,
@@ -140,7 +140,7 @@ pub(super) struct Running {
     write_bytes: Atomic<u64>,
 }
 
-impl Running {
+impl RunningChannel {
     fn new() -> Self {
         Self {
             posts: Atomic::new(0),
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    pub(super) fn on_post(&self, writes: &[Write]) {
+    pub(super) fn on_post(&self, writes: &[RdmaWrite]) {
         let mut wrs = 1;
         let mut bytes = 0;
         for write in writes {
@@ -220,7 +220,7 @@ pub(crate) struct Channel<T: ChannelOps> {
     handlers: UnsafeCell<Option<ForHandlers<T>>>,
     /// The user knows already that it does not work.
     broken: Atomic<bool>,
-    pub(super) counters: Running,
+    pub(super) counters: RunningChannel,
 }
 
 // SAFETY: `handlers` is `Send` and `Sync` and accessed as the type invariants say, slots are only accessed
@@ -281,7 +281,7 @@ impl<T: ChannelOps> Channel<T> {
                 )?,
                 handlers: UnsafeCell::new(None),
                 broken: Atomic::new(false),
-                counters: Running::new(),
+                counters: RunningChannel::new(),
             }),
             GFP_KERNEL,
         )
@@ -513,8 +513,8 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Takes a slot for sending and leaves `keep` slots to others. If there is none for this caller,
     /// [`ChannelOps::on_slot_free`] is called when one comes back. Any context.
-    pub(crate) fn try_reserve(self: &Arc<Self>, keep: usize) -> Option<Slot<T>> {
-        Slot::reserve(self, keep)
+    pub(crate) fn try_reserve(self: &Arc<Self>, keep: usize) -> Option<ReservedSlot<T>> {
+        ReservedSlot::reserve(self, keep)
     }
 
     /// Makes all requests fail, for a channel that is of no use any more. Sleeps.

@@ -31,7 +31,7 @@ use kernel::{
 
 /// Something that happened to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum PortEvent {
     /// A port became usable.
     PortActive(u32),
     /// A port is not usable any more.
@@ -49,7 +49,7 @@ pub(crate) trait ClientOps: 'static {
 
     /// Returns the slot of this implementation, a static of its own: the kernel tells callbacks which
     /// device is meant, but not which client.
-    fn slot() -> &'static Slot;
+    fn slot() -> &'static ClientSlot;
 
     /// A device is there. Sleeps. On error the device is not used.
     fn add(dev: &Arc<Device>) -> Result<Arc<Self::Data>>;
@@ -64,7 +64,7 @@ pub(crate) trait ClientOps: 'static {
     ///
     /// In process context, but the verbs core holds locks that are taken below the routing netlink
     /// lock and others, which whoever asks a device anything may take: only notes what to do.
-    fn event(data: &Arc<Self::Data>, event: Event);
+    fn event(data: &Arc<Self::Data>, event: PortEvent);
 }
 
 /// Where the client of a [`ClientOps`] is found.
@@ -72,9 +72,9 @@ pub(crate) trait ClientOps: 'static {
 /// # Invariants
 ///
 /// Null, or the `ib_client` of the one registration that exists.
-pub(crate) struct Slot(AtomicPtr<bindings::ib_client>);
+pub(crate) struct ClientSlot(AtomicPtr<bindings::ib_client>);
 
-impl Slot {
+impl ClientSlot {
     /// An empty slot.
     pub(crate) const fn new() -> Self {
         // INVARIANT: Null.
@@ -87,17 +87,17 @@ impl Slot {
 /// # Invariants
 ///
 /// `client` is registered, and `T::slot()` points to it.
-pub(crate) struct Registration<T: ClientOps> {
+pub(crate) struct ClientRegistration<T: ClientOps> {
     client: KBox<Opaque<bindings::ib_client>>,
     _ops: PhantomData<fn(T)>,
 }
 
 // SAFETY: A client may be unregistered from any thread.
-unsafe impl<T: ClientOps> Send for Registration<T> {}
+unsafe impl<T: ClientOps> Send for ClientRegistration<T> {}
 // SAFETY: There is nothing that can be done with a shared reference.
-unsafe impl<T: ClientOps> Sync for Registration<T> {}
+unsafe impl<T: ClientOps> Sync for ClientRegistration<T> {}
 
-impl<T: ClientOps> Registration<T> {
+impl<T: ClientOps> ClientRegistration<T> {
     /// Registers the client; [`ClientOps::add`] is called for each device that is there. Sleeps.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl<T: ClientOps> Registration<T> {
     }
 }
 
-impl<T: ClientOps> Drop for Registration<T> {
+impl<T: ClientOps> Drop for ClientRegistration<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the client is registered. On return no callback runs or
         // will run.
@@ -269,10 +269,10 @@ unsafe extern "C" fn event_raw<T: ClientOps>(
     // SAFETY: As above; only used for events of ports, which have a port number.
     let port = || unsafe { *(*event).element.port_num };
     let event = match kind {
-        bindings::ib_event_type_IB_EVENT_PORT_ACTIVE => Event::PortActive(port()),
-        bindings::ib_event_type_IB_EVENT_PORT_ERR => Event::PortError(port()),
-        bindings::ib_event_type_IB_EVENT_GID_CHANGE => Event::GidChange(port()),
-        bindings::ib_event_type_IB_EVENT_DEVICE_FATAL => Event::DeviceFatal,
+        bindings::ib_event_type_IB_EVENT_PORT_ACTIVE => PortEvent::PortActive(port()),
+        bindings::ib_event_type_IB_EVENT_PORT_ERR => PortEvent::PortError(port()),
+        bindings::ib_event_type_IB_EVENT_GID_CHANGE => PortEvent::GidChange(port()),
+        bindings::ib_event_type_IB_EVENT_DEVICE_FATAL => PortEvent::DeviceFatal,
         _ => return,
     };
     // SAFETY: The handler is the field of a `ClientDevice<T>`, because only `add_raw` installs this

@@ -104,7 +104,7 @@ pub(crate) struct LocalGid {
 
 /// What a device offers; does not change.
 #[derive(Clone, Copy)]
-struct Limits {
+struct DeviceLimits {
     ports: u32,
     can_register: bool,
     is_iwarp: bool,
@@ -133,7 +133,7 @@ pub(crate) struct Device {
     unused: Opaque<bindings::completion>,
     #[pin]
     name: SpinLockIrq<DeviceName>,
-    limits: Limits,
+    limits: DeviceLimits,
     pub(super) mtus: Mtus,
 }
 
@@ -456,11 +456,11 @@ impl Drop for Lease {
 /// # Safety
 ///
 /// `raw` is valid.
-unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> Limits {
+unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> DeviceLimits {
     let raw = raw.as_ptr();
     // SAFETY: Valid by this function's contract; all of these read a field.
     unsafe {
-        Limits {
+        DeviceLimits {
             ports: bindings::rdma_sock_helper_ib_phys_ports(raw),
             can_register: bindings::rdma_sock_helper_ib_can_register(raw),
             is_iwarp: bindings::rdma_sock_helper_ib_is_iwarp(raw),

@@ -20,14 +20,14 @@ use super::{
         ChannelOps,
         ConnectionConfig,
         Peer,
-        Source,
-        Write, //
+        RdmaWrite,
+        WriteSource, //
     },
     client::{
         ClientOps,
-        Event,
-        Registration,
-        Slot, //
+        ClientRegistration,
+        ClientSlot,
+        PortEvent, //
     },
     device::{
         Device,
@@ -36,7 +36,7 @@ use super::{
     },
     mr::Mr,
     pd::Pd,
-    recv::Received,
+    recv::ReceivedBuffer,
     sendbuf::{
         SendBuffer,
         SendMapping, //
@@ -94,7 +94,7 @@ struct Seen {
     slot_free: usize,
     broken: KVec<WcStatus>,
     /// Messages that were kept.
-    kept: KVec<Received<Probe>>,
+    kept: KVec<ReceivedBuffer<Probe>>,
 }
 
 /// The user of a channel.
@@ -105,7 +105,7 @@ struct Probe {
     #[pin]
     changed: CondVar,
     /// When it is there, each message that is done is followed by the next.
-    endless: SetOnce<(Arc<Channel<Probe>>, Arc<SendMapping>, Write)>,
+    endless: SetOnce<(Arc<Channel<Probe>>, Arc<SendMapping>, RdmaWrite)>,
     /// Received messages are kept.
     keeps: Atomic<bool>,
 }
@@ -166,7 +166,7 @@ impl ChannelOps for Probe {
             if let Some(slot) = channel.try_reserve(0) {
                 let _ = slot.post(
                     tag,
-                    Some(Source::Buffer(source.clone())),
+                    Some(WriteSource::Buffer(source.clone())),
                     &[*write],
                     &[1; 44],
                     true,
@@ -308,8 +308,8 @@ struct TestClient;
 impl ClientOps for TestClient {
     type Data = Bench;
 
-    fn slot() -> &'static Slot {
-        static SLOT: Slot = Slot::new();
+    fn slot() -> &'static ClientSlot {
+        static SLOT: ClientSlot = ClientSlot::new();
         &SLOT
     }
 
@@ -328,7 +328,7 @@ impl ClientOps for TestClient {
         bench.close();
     }
 
-    fn event(_bench: &Arc<Bench>, _event: Event) {}
+    fn event(_bench: &Arc<Bench>, _event: PortEvent) {}
 }
 
 /// Runs `f` on the first device that is called [`DOOMED`], or not. Skips the test if there is none.
@@ -338,7 +338,7 @@ fn with_bench<R>(doomed: bool, f: impl FnOnce(&Bench) -> Result<R>) -> Option<Re
         unsafe { BENCHES.init() };
     }
     *BENCHES.lock() = Some(KVec::new());
-    let registration = match Registration::<TestClient>::new(c"rdma_sock_test") {
+    let registration = match ClientRegistration::<TestClient>::new(c"rdma_sock_test") {
         Ok(registration) => registration,
         Err(err) => return Some(Err(err)),
     };
@@ -458,8 +458,8 @@ mod tests {
             }
             buffer.write(0, &pattern)?;
 
-            let write = |offset, len, element, at: u64| -> Result<Write> {
-                Ok(Write {
+            let write = |offset, len, element, at: u64| -> Result<RdmaWrite> {
+                Ok(RdmaWrite {
                     offset,
                     len,
                     rkey: mr.rkey(),
@@ -474,7 +474,7 @@ mod tests {
             let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(
                 77,
-                Some(Source::Buffer(source.clone())),
+                Some(WriteSource::Buffer(source.clone())),
                 &writes,
                 &[0x5a; 44],
                 true,
@@ -617,13 +617,13 @@ mod tests {
     fn writes_outside_of_their_source_are_refused() -> Result {
         let refused = unless_skipped!(with_loop(|bench, _, channel, _| {
             let source = SendBuffer::new(PAGE_SIZE)?.map(&bench.device)?;
-            let write = |offset, len| Write {
+            let write = |offset, len| RdmaWrite {
                 offset,
                 len,
                 rkey: 0,
                 raddr: 0,
             };
-            let bad: [&[Write]; 4] = [
+            let bad: [&[RdmaWrite]; 4] = [
                 &[write(1, 4096)],
                 &[write(u32::MAX, 1)],
                 &[write(0, 1), write(0, 1), write(0, 1), write(0, 1)],
@@ -634,7 +634,7 @@ mod tests {
                 let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 let result = slot.post(
                     5,
-                    Some(Source::Buffer(source.clone())),
+                    Some(WriteSource::Buffer(source.clone())),
                     writes,
                     &[0; 44],
                     true,
@@ -655,7 +655,7 @@ mod tests {
         let (tag, broken) = unless_skipped!(with_loop(|bench, pd, channel, probe| {
             let mr = Mr::new(pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
             let source = SendBuffer::new(PAGE_SIZE)?.map(&bench.device)?;
-            let write = Write {
+            let write = RdmaWrite {
                 offset: 0,
                 len: 64,
                 // Allocated, but not active.
@@ -665,7 +665,7 @@ mod tests {
             let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(
                 9,
-                Some(Source::Buffer(source.clone())),
+                Some(WriteSource::Buffer(source.clone())),
                 &[write],
                 &[0; 44],
                 true,
@@ -804,7 +804,7 @@ mod tests {
             let mr = Mr::new(&pd, PeerMemory::new(1, 4 * PAGE_SIZE)?)?;
             channel.activate(&mr)?;
             let source = SendBuffer::new(4 * PAGE_SIZE)?.map(&bench.device)?;
-            let write = Write {
+            let write = RdmaWrite {
                 offset: 0,
                 len: 4 * 4096,
                 rkey: mr.rkey(),
@@ -817,7 +817,7 @@ mod tests {
                 let slot = channel.try_reserve(0).ok_or(EBUSY)?;
                 slot.post(
                     tag,
-                    Some(Source::Buffer(source.clone())),
+                    Some(WriteSource::Buffer(source.clone())),
                     &[write],
                     &[0; 44],
                     true,

@@ -4,7 +4,7 @@
 //!
 //! | C object        | Rust type                   | Freed by                                        |
 //! |-----------------|-----------------------------|-------------------------------------------------|
-//! | `ib_client`     | [`client::Registration`]    | its `Drop`; removes every device first          |
+//! | `ib_client`     | [`client::ClientRegistration`]    | its `Drop`; removes every device first          |
 //! | `ib_device`     | [`device::Device`]          | last `Arc`; usable while a [`device::Lease`] is |
 //! | `ib_pd`         | [`pd::Pd`]                  | last `Arc`; holds a lease                       |
 //! | `ib_cq`         | `cq::Cq`                    | last `Arc`, held by its queue pair              |

@@ -26,12 +26,12 @@ use kernel::{
 
 /// An active MTU, and the MTU of the network device when the driver told it.
 #[derive(Clone, Copy)]
-struct Mtu {
+struct PortMtu {
     netdev: u32,
     code: u8,
 }
 
-impl Mtu {
+impl PortMtu {
     /// In one word; 0 stands for none, as there is no code 0.
     fn to_word(self) -> u64 {
         u64::from(self.netdev) << 8 | u64::from(self.code)
@@ -46,7 +46,7 @@ impl Mtu {
     }
 }
 
-/// The MTUs of the ports of a device, as [`Mtu::to_word`].
+/// The MTUs of the ports of a device, as [`PortMtu::to_word`].
 pub(super) struct Mtus(KVec<Atomic<u64>>);
 
 impl Mtus {
@@ -90,7 +90,7 @@ impl Device {
         let word = self.mtus.of(port)?;
         let netdev = self.netdev_mtu(port)?;
         // One word that depends on nothing else.
-        match Mtu::from_word(word.load(Relaxed)) {
+        match PortMtu::from_word(word.load(Relaxed)) {
             Some(mtu) if mtu.netdev == netdev => return Ok(mtu.code),
             _ => {}
         }
@@ -98,7 +98,7 @@ impl Device {
         // SAFETY: Sleeps, and nothing that is taken inside of that lock is held: to ask a driver may
         // take it, too.
         unsafe { bindings::rdma_sock_helper_rtnl_barrier() };
-        let mtu = Mtu {
+        let mtu = PortMtu {
             netdev: self.netdev_mtu(port)?,
             code: self.query_mtu(port)?,
         };
@@ -169,9 +169,9 @@ mod tests {
     #[test]
     fn mtu_survives_its_word() {
         for (netdev, code) in [(1500, 3), (0, 1), (u32::MAX, 5), (68, u8::MAX)] {
-            let mtu = Mtu::from_word(Mtu { netdev, code }.to_word());
+            let mtu = PortMtu::from_word(PortMtu { netdev, code }.to_word());
             assert_eq!(mtu.map(|mtu| (mtu.netdev, mtu.code)), Some((netdev, code)));
         }
-        assert!(Mtu::from_word(0).is_none());
+        assert!(PortMtu::from_word(0).is_none());
     }
 }

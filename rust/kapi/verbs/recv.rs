@@ -3,14 +3,14 @@
 //! The receive requests of a channel, and the messages that complete them.
 //!
 //! A receive slot is a buffer for one message. It has one owner at a time: the queue of idle slots, the
-//! device, or a [`Received`].
+//! device, or a [`ReceivedBuffer`].
 //!
 //! # Why a received message does not change
 //!
 //! The buffers are mapped for the device under the local key of the protection domain, which no peer
 //! can name: a peer writes a buffer only by a message that consumes its receive request. Once the
 //! request has completed the device is done with the buffer, and it is posted again only when its
-//! [`Received`] is dropped. All the same no reference into a buffer exists, only copies out of it, so
+//! [`ReceivedBuffer`] is dropped. All the same no reference into a buffer exists, only copies out of it, so
 //! that a device that breaks these rules changes octets but breaks no rule of the language.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
@@ -155,7 +155,7 @@ impl<T: ChannelOps> RecvSlot<T> {
 ///
 /// This object owns the receive slot `index`, whose request has completed with `len` octets, at most
 /// as many as its buffer and the room for a long message hold.
-pub(crate) struct Received<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Channel<T>>> {
+pub(crate) struct ReceivedBuffer<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Channel<T>>> {
     channel: C,
     index: u16,
     len: usize,
@@ -163,9 +163,9 @@ pub(crate) struct Received<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Ch
 }
 
 /// A message in the hands of the completion handler.
-pub(crate) type Arriving<'a, T> = Received<T, ArcBorrow<'a, Channel<T>>>;
+pub(crate) type Arriving<'a, T> = ReceivedBuffer<T, ArcBorrow<'a, Channel<T>>>;
 
-impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Received<T, C> {
+impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
     /// Octets of the message.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -227,10 +227,10 @@ impl<T: ChannelOps> Arriving<'_, T> {
         not(CONFIG_RDMA_SOCK_KUNIT_TEST),
         expect(dead_code, reason = "for SDP; used by KUnit tests")
     )]
-    pub(crate) fn keep(self) -> Received<T> {
+    pub(crate) fn keep(self) -> ReceivedBuffer<T> {
         let this = ManuallyDrop::new(self);
         // INVARIANT: The slot is taken over, as `this` is not dropped.
-        Received {
+        ReceivedBuffer {
             channel: this.channel.into(),
             index: this.index,
             len: this.len,
@@ -239,7 +239,7 @@ impl<T: ChannelOps> Arriving<'_, T> {
     }
 }
 
-impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Drop for Received<T, C> {
+impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Drop for ReceivedBuffer<T, C> {
     fn drop(&mut self) {
         // INVARIANT: By the type invariants the slot is ours; it is given back here.
         if self.channel.repost(self.index, self.len).is_err() {
@@ -344,7 +344,7 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
         return channel.on_failed(ops, WcStatus::GENERAL);
     }
     // INVARIANT: The request of the slot has completed, and its length was checked.
-    let received = Received {
+    let received = ReceivedBuffer {
         channel,
         index,
         len,

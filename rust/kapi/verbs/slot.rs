@@ -6,7 +6,7 @@
 //! done, all are. For the same reason not every message is: a completion stands for all slots that
 //! were posted before, which come back in that order.
 //!
-//! A slot has one owner at a time: the free list of the channel, a [`Slot`] handle, or the device.
+//! A slot has one owner at a time: the free list of the channel, a [`ReservedSlot`] handle, or the device.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
@@ -51,14 +51,14 @@ const TOLD_AT_ONCE: usize = 8;
 
 /// What the writes of a slot are read from.
 #[derive(Clone)]
-pub(crate) enum Source {
+pub(crate) enum WriteSource {
     /// A send buffer.
     Buffer(Arc<SendMapping>),
     /// What a program has lent.
     Lent(Arc<LentMemory>),
 }
 
-impl Source {
+impl WriteSource {
     /// Calls `f` with the addresses and sizes of the pieces that hold the `len` octets at `off`, and
     /// hands them to the device.
     fn for_device(
@@ -79,19 +79,19 @@ impl Source {
 /// What a slot keeps until its requests are complete.
 pub(super) enum Kept {
     /// What writes are read from.
-    Source(#[expect(dead_code, reason = "kept for the device")] Source),
+    Source(#[expect(dead_code, reason = "kept for the device")] WriteSource),
     /// What a read is written to.
     Sink(#[expect(dead_code, reason = "kept for the device")] Arc<ReadBuffer>),
 }
 
 /// The message of a chain.
 #[derive(Clone, Copy)]
-pub(crate) struct Message<'a> {
+pub(crate) struct SlotMessage<'a> {
     octets: &'a [u8],
     invalidate: Option<u32>,
 }
 
-impl<'a> Message<'a> {
+impl<'a> SlotMessage<'a> {
     /// A message that invalidates a key of the peer, which sees that in [`Received::invalidated`].
     ///
     /// [`Received::invalidated`]: super::recv::Received::invalidated
@@ -107,7 +107,7 @@ impl<'a> Message<'a> {
     }
 }
 
-impl<'a> From<&'a [u8]> for Message<'a> {
+impl<'a> From<&'a [u8]> for SlotMessage<'a> {
     fn from(octets: &'a [u8]) -> Self {
         Self {
             octets,
@@ -116,15 +116,15 @@ impl<'a> From<&'a [u8]> for Message<'a> {
     }
 }
 
-impl<'a, const N: usize> From<&'a [u8; N]> for Message<'a> {
+impl<'a, const N: usize> From<&'a [u8; N]> for SlotMessage<'a> {
     fn from(octets: &'a [u8; N]) -> Self {
         octets.as_slice().into()
     }
 }
 
-/// An RDMA write from a [`Source`] into the memory of the peer.
+/// An RDMA write from a [`WriteSource`] into the memory of the peer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
+pub(crate) struct RdmaWrite {
     /// Where it starts in the source.
     pub(crate) offset: u32,
     /// Octets.
@@ -364,8 +364,8 @@ impl<T: ChannelOps> SendSlot<T> {
     unsafe fn chain(
         this: *mut Self,
         device: &Arc<Device>,
-        source: Option<&Source>,
-        writes: &[Write],
+        source: Option<&WriteSource>,
+        writes: &[RdmaWrite],
     ) -> Result<*const bindings::ib_send_wr> {
         // SAFETY: `this` is valid and ours by this function's contract.
         let (mut next, room) = unsafe { (&raw mut (*this).send, (*this).writes) };
@@ -529,7 +529,7 @@ impl<T: ChannelOps> Channel<T> {
 ///
 /// Dropping it, or a failing [`Self::post`], calls [`ChannelOps::on_slot_unused`] if somebody waits for a
 /// slot and no other slot is on its way of which the device will tell.
-pub(crate) struct Slot<T: ChannelOps> {
+pub(crate) struct ReservedSlot<T: ChannelOps> {
     channel: Arc<Channel<T>>,
     index: u16,
     /// Owned by this handle and not by the device.
@@ -538,7 +538,7 @@ pub(crate) struct Slot<T: ChannelOps> {
     last: bool,
 }
 
-impl<T: ChannelOps> Slot<T> {
+impl<T: ChannelOps> ReservedSlot<T> {
     /// Takes a free slot, or leaves word that one is wanted.
     pub(super) fn reserve(channel: &Arc<Channel<T>>, keep: usize) -> Option<Self> {
         let mut queue = channel.send.lock();
@@ -576,9 +576,9 @@ impl<T: ChannelOps> Slot<T> {
     pub(crate) fn post<'a>(
         mut self,
         tag: T::Tag,
-        source: Option<Source>,
-        writes: &[Write],
-        msg: impl Into<Message<'a>>,
+        source: Option<WriteSource>,
+        writes: &[RdmaWrite],
+        msg: impl Into<SlotMessage<'a>>,
         signal: bool,
     ) -> Result<(), (Error, T::Tag)> {
         let Some(slot) = self.channel.send_slot(self.index) else {
@@ -640,7 +640,7 @@ impl<T: ChannelOps> Slot<T> {
     }
 }
 
-impl<T: ChannelOps> Drop for Slot<T> {
+impl<T: ChannelOps> Drop for ReservedSlot<T> {
     fn drop(&mut self) {
         if self.owned {
             self.channel.while_open(|ops, queue| {

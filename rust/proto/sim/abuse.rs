@@ -17,13 +17,13 @@ use crate::proto::{
     smc::{
         cdc::{
             msg::Flags,
-            Config,
+            CloseState,
+            CloseTimers,
             Conn,
+            ConnConfig,
             Msg,
             Segment,
-            State,
             TcpFound,
-            Timers,
             Token, //
         },
         cursor::Wire,
@@ -34,8 +34,8 @@ use crate::proto::{
 const ORIGIN: u32 = 4;
 const SIZES: [u32; 3] = [40, 57, 90];
 
-fn config(rng: &mut Rng) -> Config {
-    Config {
+fn config(rng: &mut Rng) -> ConnConfig {
+    ConnConfig {
         token: AlertToken::new(1),
         sndbuf: rng.pick(&SIZES),
         local_rmbe: rng.pick(&SIZES),
@@ -43,7 +43,7 @@ fn config(rng: &mut Rng) -> Config {
         origin: ORIGIN,
         cork_bytes: rng.pick(&[0, 10, 1_000]),
         max_write: rng.pick(&[0, 3]),
-        timers: Timers::DEFAULT,
+        timers: CloseTimers::DEFAULT,
     }
 }
 
@@ -105,7 +105,7 @@ fn nothing_a_peer_sends_names_a_place_outside() {
                     let size = std::cmp::max(config.local_rmbe, config.peer_rmbe);
                     let message = message(&mut rng, &mut seq, size);
                     if conn.handle_cdc(now, &message).is_err() {
-                        assert!(conn.state() != State::Active);
+                        assert!(conn.state() != CloseState::Active);
                         assert_eq!(conn.recv_available(), 0);
                     }
                 }

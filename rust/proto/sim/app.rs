@@ -9,8 +9,8 @@ use super::Rng;
 use crate::proto::{
     base::time::Instant,
     smc::cdc::{
+        CloseError,
         Conn,
-        Error,
         Receive,
         SendError,
         StreamEvents, //
@@ -80,9 +80,9 @@ pub(crate) struct App {
     /// It has read the end of the peer's stream.
     pub(crate) saw_eof: bool,
     /// The error of its socket, which no call has returned.
-    socket_error: Option<Error>,
+    socket_error: Option<CloseError>,
     /// The error that a call has returned.
-    pub(crate) error: Option<Error>,
+    pub(crate) error: Option<CloseError>,
     /// It has closed the socket.
     pub(crate) closed: bool,
     /// It sleeps until data comes.

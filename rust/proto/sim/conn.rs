@@ -29,13 +29,13 @@ use crate::proto::{
     },
     smc::{
         cdc::{
-            Config,
+            CloseError,
+            CloseTimers,
             Conn,
-            Error,
+            ConnConfig,
             Msg,
             Tcp,
             TcpFound,
-            Timers,
             Token,
             Violation,
             WriteSeg, //
@@ -267,15 +267,15 @@ impl World {
         let elements = [size(origin + 1), size(origin + 1)];
         let rings = [size(1), size(1)];
         let side = |rng: &mut Rng, me: usize| {
-            let config = Config {
+            let config = ConnConfig {
                 token: AlertToken::new(me as u32),
                 sndbuf: rings[me],
                 local_rmbe: elements[me],
                 peer_rmbe: elements[1 - me],
                 origin,
-                cork_bytes: rng.pick(&[0, 1, 100, 5_000, Config::CORK_BYTES]),
-                max_write: rng.pick(&[0, 0, 1, 500, Config::MAX_WRITE]),
-                timers: Timers::DEFAULT,
+                cork_bytes: rng.pick(&[0, 1, 100, 5_000, ConnConfig::CORK_BYTES]),
+                max_write: rng.pick(&[0, 0, 1, 500, ConnConfig::MAX_WRITE]),
+                timers: CloseTimers::DEFAULT,
             };
             Side {
                 conn: Conn::new(&config).unwrap(),
@@ -411,7 +411,7 @@ impl World {
                 self.sides[0].conn, self.sides[1].conn, self.sides[0].app, self.sides[1].app
             );
         };
-        if deadline > self.now.saturating_add(Timers::DEFAULT.cork) {
+        if deadline > self.now.saturating_add(CloseTimers::DEFAULT.cork) {
             self.waited = true;
         }
         self.now = std::cmp::max(self.now, deadline);

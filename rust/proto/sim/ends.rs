@@ -12,8 +12,8 @@ use super::{
     Rng, //
 };
 use crate::proto::smc::cdc::{
-    Error,
-    State,
+    CloseError,
+    CloseState,
     Tcp, //
 };
 
@@ -22,7 +22,7 @@ pub(super) fn run(seed: u64, ends: [End; 2], trouble: Trouble) -> World {
     let mut world = World::new(seed, ends, trouble);
     world.run();
     for side in &world.sides {
-        assert_eq!(side.conn.state(), State::Closed);
+        assert_eq!(side.conn.state(), CloseState::Closed);
     }
     world
 }
@@ -117,7 +117,7 @@ fn a_reset_of_tcp_ends_both_sides() {
         for side in &world.sides {
             assert!(matches!(
                 side.app.error,
-                None | Some(Error::Reset | Error::Pipe)
+                None | Some(CloseError::Reset | CloseError::Pipe)
             ));
         }
         assert!(!world.waited, "waited for a deadline: {}", world.log());

@@ -15,7 +15,7 @@ use super::{
     Rng, //
 };
 use crate::proto::smc::cdc::{
-    Error,
+    CloseError,
     Tcp, //
 };
 use std::sync::atomic::{
@@ -74,7 +74,7 @@ fn a_link_that_swallowed_data_is_found_out() {
         for side in [a, b] {
             assert!(matches!(
                 side.app.error,
-                None | Some(Error::Reset | Error::Pipe | Error::Aborted)
+                None | Some(CloseError::Reset | CloseError::Pipe | CloseError::Aborted)
             ));
         }
         let whole = a.app.read == b.app.to_write && b.app.read == a.app.to_write;

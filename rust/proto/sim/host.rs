@@ -14,22 +14,22 @@ use crate::proto::{
         },
         clc::{
             Assembler,
+            ClcOutcome,
             Endpoint,
             LlcOutcome,
-            Machine,
-            Outcome, //
+            Machine, //
         },
         llc::{
             self,
             rtoken::Entry,
             Group,
-            Kind,
             Layout,
+            LinkSlot,
+            LlcKind,
             LocalLink,
             PeerLink,
             RmbId,
-            Role,
-            Slot, //
+            Role, //
         },
         wire::{
             AlertToken,
@@ -77,7 +77,7 @@ pub(super) enum Packet {
 
 /// Whose completion it is.
 pub(super) enum Done {
-    Llc(Kind),
+    Llc(LlcKind),
     Cdc(usize, Token),
 }
 
@@ -100,7 +100,7 @@ pub(super) struct Half {
     /// The peer's end, once known.
     pub(super) peer: Option<Endpoint>,
     /// How the handshake ended.
-    pub(super) outcome: Option<Outcome>,
+    pub(super) outcome: Option<ClcOutcome>,
     /// A CDC message that came before the end of the handshake.
     pub(super) early: Option<Msg>,
     /// The data core, once the handshake has succeeded.
@@ -185,7 +185,7 @@ impl Host {
     /// Makes the link group of a first contact.
     pub(super) fn make_group(&mut self, side: usize, peer: &Endpoint) {
         let server = side != CLIENT;
-        let config = llc::Config {
+        let config = llc::GroupConfig {
             role: if server { Role::Server } else { Role::Client },
             local: LocalLink {
                 mac: mac(side),
@@ -203,7 +203,7 @@ impl Host {
             max_conns: 0,
             direct: true,
             layout: Layout::Linux,
-            timers: llc::Timers::default(),
+            timers: llc::GroupTimers::default(),
         };
         let rows = || vec![Entry::EMPTY; 255];
         self.group = Some(Group::new(&config, rows(), rows()));
@@ -214,7 +214,7 @@ impl Host {
     /// Tells the link group, once there is one, of the buffer that Accept or Confirm announces.
     pub(super) fn tell_first_rmb(&mut self) {
         if let (Some(group), Some(rmb)) = (self.group.as_mut(), self.rmbs.first()) {
-            assert!(group.own_rmb(RmbId(0), Slot::FIRST, rmb.token).is_ok());
+            assert!(group.own_rmb(RmbId(0), LinkSlot::FIRST, rmb.token).is_ok());
         }
     }
 

@@ -38,32 +38,32 @@ use crate::proto::{
     },
     smc::{
         cdc::{
-            Config,
+            CloseTimers,
             Conn,
+            ConnConfig,
             Msg,
-            TcpFound,
-            Timers, //
+            TcpFound, //
         },
         clc::{
             self,
             client::Client,
             server::Server,
             Assembler,
+            ClcMessage,
+            ClcOutcome,
+            ClcRequest,
             LlcOutcome,
             Machine,
-            Message,
             Networks,
-            Outcome,
             Prefix4,
             Prepared,
-            Proposal,
-            Request, //
+            Proposal, //
         },
         llc::{
             driver,
             DeleteReason,
-            RmbId,
-            Slot, //
+            LinkSlot,
+            RmbId, //
         },
         wire::{
             Mtu,
@@ -136,9 +136,9 @@ impl World {
         let now = self.now;
         for side in [0, 1] {
             let machine = if side == CLIENT {
-                Machine::Client(Client::new(now, clc::Timers::DEFAULT, proposal))
+                Machine::Client(Client::new(now, clc::ClcTimers::DEFAULT, proposal))
             } else {
-                Machine::Server(Server::new(now, clc::Timers::DEFAULT, peer_id(side)))
+                Machine::Server(Server::new(now, clc::ClcTimers::DEFAULT, peer_id(side)))
             };
             let app = App::new(&mut self.rng, side, End::HalfClose, 4_096);
             let sndbuf = self.rng.pick(&[100, 5_000, 16_384]);
@@ -282,7 +282,7 @@ impl World {
         self.link_down = true;
         for side in [0, 1] {
             if let Some(group) = self.hosts[side].group.as_mut() {
-                group.handle_link_down(self.now, Slot::FIRST);
+                group.handle_link_down(self.now, LinkSlot::FIRST);
             }
         }
     }
@@ -325,7 +325,7 @@ impl World {
             Step::Rts => {
                 self.hosts[side].rts = false;
                 if let Some(group) = self.hosts[side].group.as_mut() {
-                    group.handle_rts(now, Slot::FIRST, Ok(()));
+                    group.handle_rts(now, LinkSlot::FIRST, Ok(()));
                 }
             }
             Step::Carry => self.carry(side),
@@ -333,9 +333,9 @@ impl World {
                 Done::Llc(kind) => {
                     if let Some(group) = self.hosts[side].group.as_mut() {
                         if self.link_down {
-                            group.handle_send_failed(now, Slot::FIRST, kind);
+                            group.handle_send_failed(now, LinkSlot::FIRST, kind);
                         } else {
-                            group.handle_sent(now, Slot::FIRST, kind);
+                            group.handle_sent(now, LinkSlot::FIRST, kind);
                         }
                     }
                 }
@@ -364,7 +364,7 @@ impl World {
             *to = from;
         }
         let message = end.assembler.filled(count).expect("a good message");
-        if let Some(Message::Accept(answer) | Message::Confirm(answer)) = &message {
+        if let Some(ClcMessage::Accept(answer) | ClcMessage::Confirm(answer)) = &message {
             end.peer = Some(answer.endpoint);
         }
         end.machine.handle_octets(now, Ok(message));
@@ -381,14 +381,14 @@ impl World {
             return;
         };
         match action {
-            clc::Action::Send(bytes) => {
+            clc::ClcAction::Send(bytes) => {
                 peer.ends[c].stream.extend(bytes.as_slice());
                 end.machine.handle_sent(now);
             }
-            clc::Action::Prepare(_) if refuse || self.link_down => {
+            clc::ClcAction::Prepare(_) if refuse || self.link_down => {
                 end.machine.handle_prepared(now, Err(Reason::Memory));
             }
-            clc::Action::Prepare(Request::Accept(accept)) => {
+            clc::ClcAction::Prepare(ClcRequest::Accept(accept)) => {
                 if accept.first_contact {
                     host.make_group(side, &accept.endpoint);
                     host.group.as_mut().unwrap().start(now);
@@ -398,23 +398,23 @@ impl World {
                 }
                 self.prepare(side, c, accept.first_contact);
             }
-            clc::Action::Prepare(Request::Proposal(_)) => {
+            clc::ClcAction::Prepare(ClcRequest::Proposal(_)) => {
                 let first_contact = host.group.is_none();
                 self.prepare(side, c, first_contact);
             }
-            clc::Action::Connect(confirm) => {
+            clc::ClcAction::Connect(confirm) => {
                 if end.first_contact {
                     host.make_group(side, &confirm.endpoint);
                 }
                 host.ends[c].machine.handle_connected(now, Ok(()));
             }
-            clc::Action::StartLlc => {
+            clc::ClcAction::StartLlc => {
                 end.links = true;
                 if side != CLIENT {
                     host.group.as_mut().unwrap().start(now);
                 }
             }
-            clc::Action::Done(outcome) => self.done(side, c, outcome),
+            clc::ClcAction::Done(outcome) => self.done(side, c, outcome),
         }
     }
 
@@ -433,7 +433,7 @@ impl World {
         } else if !host.rmbs[rmb].usable {
             host.ends[c].awaits_rmb = Some(rmb);
             if element == 0 {
-                let tokens = [(Slot::FIRST, host.rmbs[rmb].token)];
+                let tokens = [(LinkSlot::FIRST, host.rmbs[rmb].token)];
                 let group = host.group.as_mut().unwrap();
                 assert!(group.confirm_rkey(now, RmbId(rmb as u16), &tokens).is_ok());
             }
@@ -458,12 +458,12 @@ impl World {
     }
 
     /// A handshake is over.
-    fn done(&mut self, side: usize, c: usize, outcome: Outcome) {
+    fn done(&mut self, side: usize, c: usize, outcome: ClcOutcome) {
         let now = self.now;
         let host = &mut self.hosts[side];
         assert!(host.ends[c].outcome.is_none());
         host.ends[c].outcome = Some(outcome);
-        if outcome != Outcome::Smc {
+        if outcome != ClcOutcome::Smc {
             if host.ends[c].first_contact {
                 // What was made for it goes with it (FBK-19).
                 *host = Host {
@@ -473,7 +473,7 @@ impl World {
                 host.ends[c].element = None;
             }
             host.release(side, c);
-            if matches!(outcome, Outcome::Abort(_)) {
+            if matches!(outcome, ClcOutcome::Abort(_)) {
                 let peer = &mut self.hosts[1 - side].ends[c];
                 if peer.outcome.is_none() {
                     peer.machine.handle_eof(now);
@@ -492,19 +492,19 @@ impl World {
             rkey: peer.rkey,
             vaddr: peer.vaddr,
         };
-        let config = Config {
+        let config = ConnConfig {
             token: peer.alert_token,
             sndbuf: end.ring.len() as u32,
             local_rmbe: SIZE.bytes(),
             peer_rmbe: peer.buf_size.bytes(),
             origin: 0,
-            cork_bytes: Config::CORK_BYTES,
-            max_write: Config::MAX_WRITE,
-            timers: Timers::DEFAULT,
+            cork_bytes: ConnConfig::CORK_BYTES,
+            max_write: ConnConfig::MAX_WRITE,
+            timers: CloseTimers::DEFAULT,
         };
         let group = host.group.as_mut().unwrap();
-        let known = group.peer_rmb(Slot::FIRST, token).unwrap();
-        assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
+        let known = group.peer_rmb(LinkSlot::FIRST, token).unwrap();
+        assert_eq!(group.peer_token(known, LinkSlot::FIRST), Some(token));
         let mut conn = Conn::new(&config).unwrap();
         if let Some(early) = host.ends[c].early.take() {
             conn.handle_cdc(now, &early).unwrap();
@@ -625,7 +625,7 @@ impl World {
         let octets = host.inbox.pop_front().unwrap();
         let Ok(message) = Msg::parse(&octets) else {
             let group = host.group.as_mut().unwrap();
-            group.handle_message(now, Slot::FIRST, &octets);
+            group.handle_message(now, LinkSlot::FIRST, &octets);
             return;
         };
         // A stale token touches nothing (CDC-36).
@@ -656,13 +656,13 @@ fn handshake_data_and_end_fit_together() {
         let mut carried = 0;
         for (one, two) in a.ends.iter().zip(&b.ends) {
             match (one.outcome, two.outcome) {
-                (Some(Outcome::Smc), Some(Outcome::Smc)) => {
+                (Some(ClcOutcome::Smc), Some(ClcOutcome::Smc)) => {
                     carried += 1;
                     assert_eq!(one.app.read, two.app.to_write);
                     assert_eq!(two.app.read, one.app.to_write);
                     assert!(one.app.error.is_none() && two.app.error.is_none());
                 }
-                (Some(Outcome::Fallback { .. }), Some(Outcome::Fallback { .. })) => {
+                (Some(ClcOutcome::Fallback { .. }), Some(ClcOutcome::Fallback { .. })) => {
                     assert!(world.refusals < 1_000_000);
                 }
                 other => panic!("the sides disagree: {other:?}"),

@@ -13,7 +13,7 @@ use super::wire::BufSize;
 const RMB_BYTES: u32 = 1 << 20;
 
 /// One row of the buffer sizing table.
-struct Step {
+struct SizingStep {
     /// The row is for fewer other connections than this.
     before: usize,
     /// The default size is halved this number of times.
@@ -22,18 +22,18 @@ struct Step {
     elements: u32,
 }
 
-const STEPS: [Step; 3] = [
-    Step {
+const STEPS: [SizingStep; 3] = [
+    SizingStep {
         before: 4,
         halvings: 0,
         elements: 4,
     },
-    Step {
+    SizingStep {
         before: 16,
         halvings: 1,
         elements: 12,
     },
-    Step {
+    SizingStep {
         before: 64,
         halvings: 2,
         elements: 24,
@@ -41,14 +41,14 @@ const STEPS: [Step; 3] = [
 ];
 
 /// The row for all further connections.
-const REST: Step = Step {
+const REST: SizingStep = SizingStep {
     before: usize::MAX,
     halvings: 3,
     elements: 48,
 };
 
 /// The row for a connection that has `others` beside it in its link group.
-fn step(others: usize) -> &'static Step {
+fn step(others: usize) -> &'static SizingStep {
     let found = STEPS.iter().find(|step| others < step.before);
     found.unwrap_or(&REST)
 }

@@ -36,7 +36,7 @@ use crate::proto::base::time::{
 
 /// State of a connection; names as in the RFC (figures 22 and 23).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum CloseState {
     /// Neither side has announced an end.
     Active,
     /// We announced first: D or C is out.
@@ -59,7 +59,7 @@ pub(crate) enum State {
     Closed,
 }
 
-impl State {
+impl CloseState {
     /// A name for people.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl State {
 
 /// What went wrong, as an application sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Error {
+pub(crate) enum CloseError {
     /// The peer aborted, or a rule of the protocol was broken: `ECONNRESET`.
     Reset,
     /// The peer had ended its side before it aborted: `EPIPE`.
@@ -92,7 +92,7 @@ pub(crate) enum Error {
 
 /// An announcement to put into a CDC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
+pub(crate) enum CloseNotice {
     /// D: we write no more (CDC-17).
     Done,
     /// C: we are closed (CDC-18).
@@ -125,7 +125,7 @@ pub(crate) enum Tcp {
 
 /// How long a connection waits. None has a value in the RFC (AMB-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timers {
+pub(crate) struct CloseTimers {
     /// For the peer's C after ours (CLS-30); as long as an orphan of TCP stays in FIN_WAIT2.
     pub(crate) close: Duration,
     /// For the peer's A after ours, and for ours to leave (ABT-05).
@@ -143,7 +143,7 @@ pub(crate) struct Timers {
     pub(crate) validation: Duration,
 }
 
-impl Timers {
+impl CloseTimers {
     /// The timers in use unless the engine changes them.
     pub(crate) const DEFAULT: Self = Self {
         close: Duration::from_secs(60),
@@ -158,7 +158,7 @@ impl Timers {
 
 /// What the application wants the peer to know about our side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Wanted {
+enum WantedEnd {
     Nothing,
     Done,
     Closed,
@@ -168,9 +168,9 @@ enum Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Close {
     /// State of RFC 7609, 4.8.
-    state: State,
+    state: CloseState,
     /// The end that the application asked for; it only gets stronger.
-    wanted: Wanted,
+    wanted: WantedEnd,
     /// Notices announced to the peer.
     sent: Notices,
     /// Notices of the peer.
@@ -185,7 +185,7 @@ pub(crate) struct Close {
     /// The application has released the socket.
     released: bool,
     /// The first error, which stays.
-    error: Option<Error>,
+    error: Option<CloseError>,
     /// The socket has the error.
     reported: bool,
     /// The TCP connection must be reset.
@@ -201,20 +201,20 @@ pub(crate) struct Close {
     /// What C or D must beat after a FIN.
     fin_guard: Option<Instant>,
     /// Lengths of the waits.
-    timers: Timers,
+    timers: CloseTimers,
 }
 
 impl Close {
     /// A connection whose rendezvous is over (CLS-51).
-    pub(crate) const fn new(timers: Timers) -> Self {
+    pub(crate) const fn new(timers: CloseTimers) -> Self {
         const NONE: Notices = Notices {
             done: false,
             closed: false,
             abort: false,
         };
         Self {
-            state: State::Active,
-            wanted: Wanted::Nothing,
+            state: CloseState::Active,
+            wanted: WantedEnd::Nothing,
             sent: NONE,
             received: NONE,
             ended: false,
@@ -234,7 +234,7 @@ impl Close {
     }
 
     /// The state.
-    pub(crate) const fn state(&self) -> State {
+    pub(crate) const fn state(&self) -> CloseState {
         self.state
     }
 
@@ -247,18 +247,18 @@ impl Close {
     pub(crate) const fn is_alive(&self) -> bool {
         !matches!(
             self.state,
-            State::PeerAbortWait | State::ProcessAbort | State::Closed
+            CloseState::PeerAbortWait | CloseState::ProcessAbort | CloseState::Closed
         )
     }
 
     /// Whether we may send no further message (CDC-41).
     pub(crate) const fn is_silent(&self) -> bool {
-        self.lost || self.sent.closed || self.sent.abort || matches!(self.state, State::Closed)
+        self.lost || self.sent.closed || self.sent.abort || matches!(self.state, CloseState::Closed)
     }
 
     /// Whether the application may write.
     pub(crate) fn is_open_for_sending(&self) -> bool {
-        self.is_alive() && self.wanted == Wanted::Nothing
+        self.is_alive() && self.wanted == WantedEnd::Nothing
     }
 
     /// Whether the peer, by its word, will send no more data.
@@ -285,7 +285,7 @@ impl Close {
     /// Whether data that arrives now has no reader and calls for a reset, as in TCP: both
     /// directions were shut by the application.
     pub(crate) fn refuses_data(&self) -> bool {
-        self.read_shut && self.wanted != Wanted::Nothing
+        self.read_shut && self.wanted != WantedEnd::Nothing
     }
 
     /// Whether the application has released the socket.
@@ -304,17 +304,17 @@ impl Close {
     }
 
     /// The error that ended the connection.
-    pub(crate) const fn error(&self) -> Option<Error> {
+    pub(crate) const fn error(&self) -> Option<CloseError> {
         self.error
     }
 
     /// The error, until [`Self::report_error`].
-    pub(crate) fn unreported_error(&self) -> Option<Error> {
+    pub(crate) fn unreported_error(&self) -> Option<CloseError> {
         self.error.filter(|_| !self.reported)
     }
 
     /// Notes that the socket has the error. Returns the error the first time.
-    pub(crate) fn report_error(&mut self) -> Option<Error> {
+    pub(crate) fn report_error(&mut self) -> Option<CloseError> {
         let error = self.unreported_error();
         self.reported |= error.is_some();
         error
@@ -331,35 +331,35 @@ impl Close {
             return Tcp::Reset;
         }
         match self.state {
-            State::Closed => Tcp::Fin,
+            CloseState::Closed => Tcp::Fin,
             // The side that closes first also starts the end of TCP, so that TIME_WAIT is kept
             // where programs expect it (DEP-11).
-            State::PeerCloseWait1 | State::PeerCloseWait2 if self.sent.closed => Tcp::Fin,
+            CloseState::PeerCloseWait1 | CloseState::PeerCloseWait2 if self.sent.closed => Tcp::Fin,
             _ => Tcp::Keep,
         }
     }
 
     /// The announcement that is due; `drained` says whether all data has been handed to the link
     /// (CLS-03, CLS-04, CLS-55).
-    pub(crate) fn due(&self, drained: bool) -> Option<Notice> {
+    pub(crate) fn due(&self, drained: bool) -> Option<CloseNotice> {
         if self.is_silent() {
             None
         } else if self.abort_due {
-            Some(Notice::Abort)
+            Some(CloseNotice::Abort)
         } else if !drained || !self.is_alive() {
             None
         } else {
             match self.wanted {
-                Wanted::Closed => Some(Notice::Closed),
-                Wanted::Done if !self.sent.done => Some(Notice::Done),
-                Wanted::Done | Wanted::Nothing => None,
+                WantedEnd::Closed => Some(CloseNotice::Closed),
+                WantedEnd::Done if !self.sent.done => Some(CloseNotice::Done),
+                WantedEnd::Done | WantedEnd::Nothing => None,
             }
         }
     }
 
     /// The application writes no more (CLS-53, CLS-61).
     pub(crate) fn shutdown_write(&mut self) {
-        self.want(Wanted::Done);
+        self.want(WantedEnd::Done);
     }
 
     /// The application reads no more; no message announces that (CLS-01).
@@ -370,7 +370,11 @@ impl Close {
     /// Both at once: a close, except with `unread` data, which stays readable.
     pub(crate) fn shutdown_both(&mut self, unread: bool) {
         self.read_shut = true;
-        self.want(if unread { Wanted::Done } else { Wanted::Closed });
+        self.want(if unread {
+            WantedEnd::Done
+        } else {
+            WantedEnd::Closed
+        });
     }
 
     /// The application has released the socket (CLS-02, CLS-08, CLS-12, CLS-16).
@@ -385,16 +389,16 @@ impl Close {
         }
         if unread {
             // CLS-02, CLS-17, CLS-54.
-            self.abort(now, Error::Aborted);
+            self.abort(now, CloseError::Aborted);
         } else {
-            self.want(Wanted::Closed);
+            self.want(WantedEnd::Closed);
             self.drained_by = Some(now.saturating_add(self.timers.drain_all));
             self.allow_drain(now);
         }
     }
 
     /// Some data of a released connection was delivered: the rest may take more time, up to the
-    /// limit of [`Timers::drain_all`], so that a slow peer cannot hold the connection.
+    /// limit of [`CloseTimers::drain_all`], so that a slow peer cannot hold the connection.
     pub(crate) fn progress(&mut self, now: Instant) {
         if self.released && self.is_alive() && !self.sent.closed {
             self.allow_drain(now);
@@ -408,7 +412,7 @@ impl Close {
 
     /// This side aborts (CLS-67). After C only a reset of the TCP connection reaches the peer
     /// (ABT-09). Its C or A is still awaited then, because it may write until that reset.
-    pub(crate) fn abort(&mut self, now: Instant, error: Error) {
+    pub(crate) fn abort(&mut self, now: Instant, error: CloseError) {
         if !self.is_alive() {
             return;
         }
@@ -421,7 +425,7 @@ impl Close {
         }
         self.guard = Some(deadline);
         self.abort_due = true;
-        self.state = State::PeerAbortWait;
+        self.state = CloseState::PeerAbortWait;
     }
 
     /// The TCP connection was reset (CLS-72, TCR-06).
@@ -442,7 +446,7 @@ impl Close {
     pub(crate) fn handle_link_lost(&mut self) {
         self.lost = true;
         self.abort_due = false;
-        if self.state == State::Closed {
+        if self.state == CloseState::Closed {
             return;
         }
         if self.is_alive() {
@@ -474,21 +478,23 @@ impl Close {
         let closed = self.received.closed;
         match self.state {
             // CLS-56.
-            State::Active if self.peer_is_done() => self.state = State::AppCloseWait1,
+            CloseState::Active if self.peer_is_done() => self.state = CloseState::AppCloseWait1,
             // CLS-58, CLS-59.
-            State::PeerCloseWait1 | State::PeerCloseWait2 if closed => {
+            CloseState::PeerCloseWait1 | CloseState::PeerCloseWait2 if closed => {
                 if self.sent.closed {
                     self.finish();
                 } else {
-                    self.state = State::AppFinCloseWait;
+                    self.state = CloseState::AppFinCloseWait;
                 }
             }
             // CLS-57.
-            State::PeerCloseWait1 if self.received.done => self.state = State::PeerCloseWait2,
+            CloseState::PeerCloseWait1 if self.received.done => {
+                self.state = CloseState::PeerCloseWait2
+            }
             // CLS-64.
-            State::PeerFinCloseWait if closed => self.finish(),
+            CloseState::PeerFinCloseWait if closed => self.finish(),
             // CLS-74, and the C that crossed our A.
-            State::PeerAbortWait if closed && self.sent.abort => self.finish(),
+            CloseState::PeerAbortWait if closed && self.sent.abort => self.finish(),
             _ => {}
         }
         if unsent {
@@ -500,7 +506,7 @@ impl Close {
     /// delivered (CLS-05, CLS-65).
     pub(crate) fn handle_unsent(&mut self, now: Instant) {
         if self.received.closed && self.is_alive() && !self.sent.closed {
-            self.abort(now, Error::Pipe);
+            self.abort(now, CloseError::Pipe);
         }
     }
 
@@ -508,11 +514,11 @@ impl Close {
     fn handle_abort(&mut self, now: Instant) {
         let error = self.reset_error();
         match self.state {
-            State::Closed | State::ProcessAbort => {}
+            CloseState::Closed | CloseState::ProcessAbort => {}
             // CLS-68; our own A is out.
-            State::PeerAbortWait if self.sent.abort => self.finish(),
+            CloseState::PeerAbortWait if self.sent.abort => self.finish(),
             // Both abort, but ours has not left: it is the peer's answer now.
-            State::PeerAbortWait => self.state = State::ProcessAbort,
+            CloseState::PeerAbortWait => self.state = CloseState::ProcessAbort,
             _ => {
                 self.fail(error);
                 self.reset = true;
@@ -523,50 +529,50 @@ impl Close {
                     // CLS-70.
                     self.abort_due = true;
                     self.guard = Some(now.saturating_add(self.timers.abort));
-                    self.state = State::ProcessAbort;
+                    self.state = CloseState::ProcessAbort;
                 }
             }
         }
     }
 
     /// `notice` was put into a posted message.
-    pub(crate) fn handle_announced(&mut self, now: Instant, notice: Notice) {
+    pub(crate) fn handle_announced(&mut self, now: Instant, notice: CloseNotice) {
         match notice {
-            Notice::Done => {
+            CloseNotice::Done => {
                 self.sent.done = true;
                 match self.state {
                     // CLS-53.
-                    State::Active => self.state = State::PeerCloseWait1,
+                    CloseState::Active => self.state = CloseState::PeerCloseWait1,
                     // CLS-61.
-                    State::AppCloseWait1 => self.state = State::AppCloseWait2,
+                    CloseState::AppCloseWait1 => self.state = CloseState::AppCloseWait2,
                     _ => {}
                 }
             }
-            Notice::Closed => {
+            CloseNotice::Closed => {
                 self.sent.closed = true;
                 self.guard = Some(now.saturating_add(self.timers.close));
                 match self.state {
                     // CLS-52.
-                    State::Active => self.state = State::PeerCloseWait1,
+                    CloseState::Active => self.state = CloseState::PeerCloseWait1,
                     // CLS-62, CLS-63.
-                    State::AppCloseWait1 | State::AppCloseWait2 => {
+                    CloseState::AppCloseWait1 | CloseState::AppCloseWait2 => {
                         if self.received.closed {
                             self.finish();
                         } else {
-                            self.state = State::PeerFinCloseWait;
+                            self.state = CloseState::PeerFinCloseWait;
                         }
                     }
                     // CLS-60.
-                    State::AppFinCloseWait => self.finish(),
+                    CloseState::AppFinCloseWait => self.finish(),
                     // CLS-16.
                     _ => {}
                 }
             }
-            Notice::Abort => {
+            CloseNotice::Abort => {
                 self.sent.abort = true;
                 self.abort_due = false;
                 // CLS-74.
-                if self.state == State::PeerAbortWait && self.received.closed {
+                if self.state == CloseState::PeerAbortWait && self.received.closed {
                     self.finish();
                 }
             }
@@ -575,7 +581,7 @@ impl Close {
 
     /// The message with our A was delivered (CLS-71).
     pub(crate) fn handle_abort_sent(&mut self) {
-        if self.state == State::ProcessAbort {
+        if self.state == CloseState::ProcessAbort {
             self.finish();
         }
     }
@@ -595,7 +601,7 @@ impl Close {
                 self.fin_guard = Some(now.saturating_add(self.timers.fin));
             } else {
                 // TCR-09.
-                self.abort(now, Error::Reset);
+                self.abort(now, CloseError::Reset);
                 changed = true;
             }
         }
@@ -603,9 +609,9 @@ impl Close {
             self.guard = None;
             changed = true;
             match self.state {
-                State::Closed => {}
+                CloseState::Closed => {}
                 // CLS-69; and a ProcessAbort that could not send its A.
-                State::PeerAbortWait | State::ProcessAbort => {
+                CloseState::PeerAbortWait | CloseState::ProcessAbort => {
                     self.abort_due = false;
                     self.forced = true;
                     self.finish();
@@ -617,30 +623,30 @@ impl Close {
                     self.finish();
                 }
                 // The data of a released connection does not move.
-                _ => self.abort(now, Error::TimedOut),
+                _ => self.abort(now, CloseError::TimedOut),
             }
         }
         changed
     }
 
     /// Notes what the application wants, which only ever grows.
-    fn want(&mut self, wanted: Wanted) {
+    fn want(&mut self, wanted: WantedEnd) {
         if self.is_alive() {
             self.wanted = core::cmp::max(self.wanted, wanted);
         }
     }
 
     /// The error of a reset: EPIPE after the peer's FIN, as in TCP's CLOSE_WAIT.
-    const fn reset_error(&self) -> Error {
+    const fn reset_error(&self) -> CloseError {
         if self.ended {
-            Error::Pipe
+            CloseError::Pipe
         } else {
-            Error::Reset
+            CloseError::Reset
         }
     }
 
     /// Keeps the first error.
-    fn fail(&mut self, error: Error) {
+    fn fail(&mut self, error: CloseError) {
         if self.error.is_none() {
             self.error = Some(error);
         }
@@ -648,7 +654,7 @@ impl Close {
 
     /// Enters `Closed`.
     fn finish(&mut self) {
-        self.state = State::Closed;
+        self.state = CloseState::Closed;
         self.guard = None;
         self.fin_guard = None;
     }

@@ -12,7 +12,7 @@
 
 use super::wire::EYE_CATCHER;
 use crate::proto::stream::reason::{
-    Local,
+    LocalReason,
     Reason, //
 };
 
@@ -184,14 +184,14 @@ impl OptionBytes {
 
 /// What to do with an outgoing segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum OptionVerdict {
     /// Leave it as it is: this connection will be plain TCP.
     Leave,
     /// Append these octets to its options.
     Add(OptionBytes),
 }
 
-impl Verdict {
+impl OptionVerdict {
     /// The octets to append, if any.
     pub(crate) const fn octets(self) -> Option<OptionBytes> {
         match self {
@@ -215,13 +215,13 @@ fn fits(own: &[u8], found: &Options, add: &OptionBytes) -> bool {
 ///
 /// Signed segments must not change and data on the SYN cannot go together with the CLC exchange
 /// (AMB-37), so both are left alone; so is a SYN without room.
-pub(crate) fn decide_syn_out(own: &[u8], nonce: Nonce) -> Verdict {
+pub(crate) fn decide_syn_out(own: &[u8], nonce: Nonce) -> OptionVerdict {
     let found = scan(own);
     let add = OptionBytes::syn(nonce);
     if found.smc || found.fast_open || found.auth || found.malformed || !fits(own, &found, &add) {
-        return Verdict::Leave;
+        return OptionVerdict::Leave;
     }
-    Verdict::Add(add)
+    OptionVerdict::Add(add)
 }
 
 /// Whether a received SYN with these options may be answered with the SMC option (TCP-12).
@@ -237,7 +237,7 @@ pub(crate) fn syn_allows_smc(syn: &[u8]) -> bool {
 ///
 /// A function of the two only, so that each SYN-ACK to the same SYN is the same, and a segment that
 /// is shown twice keeps what it got.
-pub(crate) fn decide_synack_out(syn: &[u8], own: &[u8]) -> Verdict {
+pub(crate) fn decide_synack_out(syn: &[u8], own: &[u8]) -> OptionVerdict {
     let found = scan(own);
     let add = OptionBytes::synack();
     if !syn_allows_smc(syn)
@@ -246,16 +246,16 @@ pub(crate) fn decide_synack_out(syn: &[u8], own: &[u8]) -> Verdict {
         || found.malformed
         || !fits(own, &found, &add)
     {
-        return Verdict::Leave;
+        return OptionVerdict::Leave;
     }
-    Verdict::Add(add)
+    OptionVerdict::Add(add)
 }
 
 /// Judges a received SYN-ACK: whether the server agreed to SMC, or why not (TCP-16, TCP-18).
 pub(crate) fn judge_synack(options: &[u8], nonce: Nonce) -> Result<(), Reason> {
     let found = scan(options);
     if found.decoy == Some(nonce.get()) {
-        Err(Reason::Local(Local::OptionEchoed))
+        Err(Reason::Local(LocalReason::OptionEchoed))
     } else if found.smc && !found.malformed {
         Ok(())
     } else {
@@ -409,7 +409,7 @@ mod tests {
             &[1, 1, 1, 0],
             &with_smc[..8],
         ] {
-            assert_eq!(decide_syn_out(own, NONCE), Verdict::Leave);
+            assert_eq!(decide_syn_out(own, NONCE), OptionVerdict::Leave);
         }
     }
 
@@ -417,7 +417,10 @@ mod tests {
     #[test]
     fn synack_answers_the_option_only() -> Result<(), &'static str> {
         let (syn, len) = join(&LINUX_SYN, &[254, 6, 0x72, 0x5a, 0, 1]);
-        assert_eq!(decide_synack_out(&syn[..len], &LINUX_SYN), Verdict::Leave);
+        assert_eq!(
+            decide_synack_out(&syn[..len], &LINUX_SYN),
+            OptionVerdict::Leave
+        );
         let (syn, len) = join(&syn[..len], &SMC);
         let add = decide_synack_out(&syn[..len], &LINUX_SYN);
         let add = add.octets().ok_or("nothing added")?;
@@ -440,7 +443,7 @@ mod tests {
             let (syn, len) = join(&SMC, bad);
             assert!(scan(&syn[..len]).smc);
             assert!(!syn_allows_smc(&syn[..len]));
-            assert_eq!(decide_synack_out(&syn[..len], &[]), Verdict::Leave);
+            assert_eq!(decide_synack_out(&syn[..len], &[]), OptionVerdict::Leave);
         }
         assert!(!syn_allows_smc(&[]));
     }
@@ -452,13 +455,13 @@ mod tests {
         let add = add.octets().ok_or("nothing added")?;
         let (syn, len) = join(&LINUX_SYN, add.as_slice());
         let syn = &syn[..len];
-        assert_eq!(decide_syn_out(syn, NONCE), Verdict::Leave);
+        assert_eq!(decide_syn_out(syn, NONCE), OptionVerdict::Leave);
         for own in [&[][..], &LINUX_SYN] {
             let add = decide_synack_out(syn, own);
             let add = add.octets().ok_or("nothing added")?;
             let (synack, len) = join(own, add.as_slice());
             let synack = &synack[..len];
-            assert_eq!(decide_synack_out(syn, synack), Verdict::Leave);
+            assert_eq!(decide_synack_out(syn, synack), OptionVerdict::Leave);
             assert!(synack_agrees(synack, NONCE));
         }
         Ok(())
@@ -481,7 +484,10 @@ mod tests {
             let verdict = decide_synack_out(&SMC, &nops[..len]);
             assert_eq!(verdict.octets().is_some(), fits);
         }
-        assert_eq!(decide_synack_out(&SMC, &[29, 4, 1, 2]), Verdict::Leave);
+        assert_eq!(
+            decide_synack_out(&SMC, &[29, 4, 1, 2]),
+            OptionVerdict::Leave
+        );
     }
 
     #[test]
@@ -489,7 +495,7 @@ mod tests {
         let echoed = OptionBytes::syn(NONCE);
         assert_eq!(
             judge_synack(echoed.as_slice(), NONCE),
-            Err(Reason::Local(Local::OptionEchoed))
+            Err(Reason::Local(LocalReason::OptionEchoed))
         );
         assert!(!synack_agrees(echoed.as_slice(), NONCE));
     }

@@ -182,8 +182,8 @@ mod tests {
     use super::*;
     use crate::proto::{
         smc::cdc::{
-            Config,
             Conn,
+            ConnConfig,
             Msg,
             Token,
             Transmit, //
@@ -219,7 +219,7 @@ mod tests {
     /// Writes of `size` bytes, `gap` microseconds after each other, over a link that takes `lag`;
     /// returns how many chains there were, and the longest time that something waited.
     fn stream(size: u32, gap: u64, lag: u64, set: impl Fn(&mut Conn)) -> (u32, u64) {
-        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
         let (mut chains, mut longest, mut since) = (0, 0, None);
         let mut done = VecDeque::new();
         for now in 0..gap * WRITES {
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn corked_data_is_not_coalesced_by_time() {
-        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
         a.set_corked(true);
         for n in 0..100 {
             a.write(at(n), 64);
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn answer_ends_the_burst() {
-        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
         for n in 0..100 {
             let now = at(n * 40);
             for _ in 0..2 {
@@ -319,7 +319,7 @@ mod tests {
     /// Bursts of `sizes` writes, `gap` microseconds apart, over a link that takes 20 us; the peer
     /// answers each. Returns the chains of the last burst, and its longest hold time in us.
     fn rows(sizes: &[u64], gap: u64) -> (u64, u64) {
-        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
         let (mut now, mut chains, mut longest) = (0, 0, 0);
         let mut done = VecDeque::new();
         for size in sizes {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     fn gathering() -> (Conn, Instant) {
-        let (mut a, mut b) = (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES));
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
         for n in 1..=3 {
             assert!(a.poll_coalesced().is_none());
             a.write(at(n), 64);

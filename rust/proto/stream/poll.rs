@@ -49,7 +49,7 @@ impl BitOr for Mask {
 
 /// The part of a connected socket that no stream knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Socket {
+pub(crate) struct PolledSocket {
     /// Bytes that the application wants at least (SO_RCVLOWAT).
     pub(crate) low_water: u32,
     /// A pending error (SO_ERROR).
@@ -62,7 +62,7 @@ pub(crate) struct Socket {
 
 /// A connected stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stream {
+pub(crate) struct PollStream {
     /// As many bytes as the application wants can be read.
     pub(crate) data: bool,
     /// The send buffer has enough free space for a writer to wake.
@@ -79,7 +79,7 @@ pub(crate) struct Stream {
     pub(crate) error_queue: bool,
 }
 
-impl Stream {
+impl PollStream {
     fn mask(self) -> Mask {
         Mask::READABLE.when(self.data || self.read_ended)
             | Mask::URGENT.when(self.urgent)
@@ -92,7 +92,7 @@ impl Stream {
 
 /// A socket as poll finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum PollState {
     /// A listener. It is `ready` with a connection for accept.
     Listening {
         /// Accept returns a connection.
@@ -101,14 +101,14 @@ pub(crate) enum State {
     /// A connect that has neither succeeded nor failed.
     Connecting,
     /// A connection.
-    Connected(Stream),
+    Connected(PollStream),
     /// A connection whose failure is not complete. TCP has no such state, so there is no report.
     Failing,
     /// A connection of which nothing is left.
     Gone,
 }
 
-impl State {
+impl PollState {
     /// The reports of poll.
     pub(crate) fn mask(self) -> Mask {
         match self {
@@ -133,7 +133,7 @@ mod tests {
     const RDHUP: Mask = Mask::READ_HANGUP;
 
     /// Established, with an empty send buffer and nothing to read.
-    const IDLE: Stream = Stream {
+    const IDLE: PollStream = PollStream {
         data: false,
         room: true,
         urgent: false,
@@ -142,7 +142,7 @@ mod tests {
         error: false,
         error_queue: false,
     };
-    const FULL: Stream = Stream {
+    const FULL: PollStream = PollStream {
         room: false,
         ..IDLE
     };
@@ -152,11 +152,11 @@ mod tests {
         let rows = [
             (IDLE, OUT),
             (FULL, Mask::NONE),
-            (Stream { data: true, ..IDLE }, IN | OUT),
-            (Stream { data: true, ..FULL }, IN),
+            (PollStream { data: true, ..IDLE }, IN | OUT),
+            (PollStream { data: true, ..FULL }, IN),
             // An urgent byte that is not part of the stream.
             (
-                Stream {
+                PollStream {
                     urgent: true,
                     ..IDLE
                 },
@@ -164,21 +164,21 @@ mod tests {
             ),
             // The FIN of the peer, or SHUT_RD.
             (
-                Stream {
+                PollStream {
                     read_ended: true,
                     ..IDLE
                 },
                 IN | OUT | RDHUP,
             ),
             (
-                Stream {
+                PollStream {
                     read_ended: true,
                     ..FULL
                 },
                 IN | RDHUP,
             ),
             (
-                Stream {
+                PollStream {
                     data: true,
                     read_ended: true,
                     ..FULL
@@ -187,14 +187,14 @@ mod tests {
             ),
             // SHUT_WR: a write fails at once, so there is no wait for room.
             (
-                Stream {
+                PollStream {
                     write_ended: true,
                     ..IDLE
                 },
                 OUT,
             ),
             (
-                Stream {
+                PollStream {
                     write_ended: true,
                     ..FULL
                 },
@@ -202,14 +202,14 @@ mod tests {
             ),
             // A message of MSG_ZEROCOPY or of time stamps.
             (
-                Stream {
+                PollStream {
                     error_queue: true,
                     ..IDLE
                 },
                 OUT | ERR,
             ),
             (
-                Stream {
+                PollStream {
                     error_queue: true,
                     ..FULL
                 },
@@ -217,7 +217,7 @@ mod tests {
             ),
             // Both FINs, or SHUT_RDWR.
             (
-                Stream {
+                PollStream {
                     read_ended: true,
                     write_ended: true,
                     ..FULL
@@ -226,7 +226,7 @@ mod tests {
             ),
             // A reset, before and after a call has taken the error.
             (
-                Stream {
+                PollStream {
                     read_ended: true,
                     write_ended: true,
                     error: true,
@@ -235,7 +235,7 @@ mod tests {
                 IN | OUT | ERR | HUP | RDHUP,
             ),
             (
-                Stream {
+                PollStream {
                     read_ended: true,
                     write_ended: true,
                     ..IDLE
@@ -244,7 +244,7 @@ mod tests {
             ),
         ];
         for (stream, expected) in rows {
-            assert_eq!(State::Connected(stream).mask(), expected);
+            assert_eq!(PollState::Connected(stream).mask(), expected);
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
     fn each_report_of_a_connection_has_one_cause() {
         for bits in 0..1u8 << 7 {
             let bit = |n: u8| bits & (1 << n) != 0;
-            let stream = Stream {
+            let stream = PollStream {
                 data: bit(0),
                 room: bit(1),
                 urgent: bit(2),
@@ -261,7 +261,7 @@ mod tests {
                 error: bit(5),
                 error_queue: bit(6),
             };
-            let mask = State::Connected(stream).mask();
+            let mask = PollState::Connected(stream).mask();
             let [read_ended, write_ended] = [bit(3), bit(4)];
             assert_eq!(mask.contains(IN), bit(0) || read_ended);
             assert_eq!(mask.contains(OUT), bit(1) || write_ended);
@@ -275,12 +275,12 @@ mod tests {
     #[test]
     fn socket_without_a_connection_reports_what_tcp_does() {
         let rows = [
-            (State::Listening { ready: false }, Mask::NONE),
-            (State::Listening { ready: true }, IN),
+            (PollState::Listening { ready: false }, Mask::NONE),
+            (PollState::Listening { ready: true }, IN),
             // SYN-SENT.
-            (State::Connecting, Mask::NONE),
-            (State::Failing, Mask::NONE),
-            (State::Gone, ERR | HUP),
+            (PollState::Connecting, Mask::NONE),
+            (PollState::Failing, Mask::NONE),
+            (PollState::Gone, ERR | HUP),
         ];
         for (state, expected) in rows {
             assert_eq!(state.mask(), expected);

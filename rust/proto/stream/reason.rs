@@ -4,7 +4,7 @@
 //!
 //! RFC 7609 leaves the diagnosis of an SMC Decline to the implementation (CLC-403, DEP-9). The
 //! codes are those Linux has sent for years, so that existing tools can name them. Reasons that
-//! only this side can know are kept apart in [`Local`] and never travel: a Decline carries
+//! only this side can know are kept apart in [`LocalReason`] and never travel: a Decline carries
 //! [`Reason::Configuration`] in their place.
 
 /// Defines [`Reason`] from one table, so that codes, names and variants cannot disagree.
@@ -15,7 +15,7 @@ macro_rules! reasons {
         pub(crate) enum Reason {
             $($(#[$doc])* $variant,)*
             /// A reason that never travels.
-            Local(Local),
+            Local(LocalReason),
             /// A code of the peer that is not in the table.
             Unknown(u32),
         }
@@ -131,7 +131,7 @@ reasons! {
 
 /// Reasons that never leave this side; their codes are outside of those any peer uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Local {
+pub(crate) enum LocalReason {
     /// The peer or a middlebox echoes TCP options it does not know, so its option means nothing.
     OptionEchoed,
     /// The TCP header had no room for the option.
@@ -148,7 +148,7 @@ pub(crate) enum Local {
     Policy,
 }
 
-impl Local {
+impl LocalReason {
     /// Every local reason.
     pub(crate) const ALL: &'static [Self] = &[
         Self::OptionEchoed,
@@ -190,7 +190,7 @@ impl Local {
 impl Reason {
     /// Reads a code this side stored by [`Self::code`]. Unlike one a peer sent, it may be local.
     pub(crate) fn from_stored(code: u32) -> Self {
-        Local::ALL
+        LocalReason::ALL
             .iter()
             .find(|local| local.code() == code)
             .map_or(Self::from_code(code), |local| Self::Local(*local))
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn local_reasons_never_travel() {
-        for local in Local::ALL {
+        for local in LocalReason::ALL {
             let reason = Reason::Local(*local);
             assert_eq!(reason.wire(), 0x0300_0000);
             assert_eq!(
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn stored_codes_read_back() {
-        for local in Local::ALL {
+        for local in LocalReason::ALL {
             let reason = Reason::Local(*local);
             assert_eq!(Reason::from_stored(reason.code()), reason);
         }

@@ -132,10 +132,10 @@ pub(crate) mod tests {
         },
         smc::{
             cdc::{
-                Config,
+                CloseTimers,
                 Conn,
+                ConnConfig,
                 Msg,
-                Timers,
                 Transmit, //
             },
             wire::AlertToken, //
@@ -146,21 +146,21 @@ pub(crate) mod tests {
     const RING: u32 = 64 << 10;
 
     pub(crate) fn conn(cork_bytes: u32) -> Conn {
-        let config = Config {
+        let config = ConnConfig {
             token: AlertToken::new(1),
             sndbuf: RING,
             local_rmbe: RING,
             peer_rmbe: RING,
             origin: 0,
             cork_bytes,
-            max_write: Config::MAX_WRITE,
-            timers: Timers::DEFAULT,
+            max_write: ConnConfig::MAX_WRITE,
+            timers: CloseTimers::DEFAULT,
         };
         Conn::new(&config).unwrap()
     }
 
     fn pair() -> (Conn, Conn) {
-        (conn(Config::CORK_BYTES), conn(Config::CORK_BYTES))
+        (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES))
     }
 
     fn send(from: &mut Conn, to: &mut Conn, count: u32) -> Transmit {

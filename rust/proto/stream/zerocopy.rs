@@ -41,7 +41,7 @@ pub(crate) struct LentParts {
 
 /// Which part a chain is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Source {
+pub(crate) struct LentSource {
     /// The number of the part, less than [`MAX_LENT`].
     pub(crate) place: usize,
     /// Bytes of the part in front of the chain's.
@@ -90,10 +90,10 @@ impl LentParts {
     }
 
     /// The part that the byte at `position` is of.
-    pub(crate) fn source(&self, position: u64) -> Option<Source> {
+    pub(crate) fn source(&self, position: u64) -> Option<LentSource> {
         self.parts.iter().enumerate().find_map(|(place, part)| {
             let part = part.filter(|part| part.start <= position && position < part.end)?;
-            Some(Source {
+            Some(LentSource {
                 place,
                 skip: distance(part.start, position),
             })
@@ -176,8 +176,8 @@ mod tests {
     use crate::proto::{
         base::time::Instant,
         smc::cdc::{
-            Config,
             Conn,
+            ConnConfig,
             Transmit, //
         },
         stream::signals::tests::conn, //
@@ -299,10 +299,10 @@ mod tests {
     fn lent_parts_are_freed_when_the_connection_ends() {
         let lost = |a: &mut Conn, _| a.handle_link_lost();
         for end in [lost, Conn::abort, Conn::handle_tcp_reset] {
-            let mut a = conn(Config::CORK_BYTES);
-            let sent = lend(&mut a, Config::CORK_BYTES / 2);
+            let mut a = conn(ConnConfig::CORK_BYTES);
+            let sent = lend(&mut a, ConnConfig::CORK_BYTES / 2);
             let (_, count, transmit) = next(&mut a);
-            assert_eq!(count, Config::CORK_BYTES / 2);
+            assert_eq!(count, ConnConfig::CORK_BYTES / 2);
             a.set_corked(true);
             let kept = lend(&mut a, 9_000);
             end(&mut a, NOW);

@@ -8,7 +8,7 @@ use crate::{
             Net,
             NetOps, //
         },
-        sysctl::Table, //
+        sysctl::SysctlTable, //
     },
     proto::smc::clc::EidList,
     smc::engine::engine, //
@@ -44,7 +44,7 @@ impl NetOps for Files {
     fn init(net: &Net) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         let cookie = net.cookie();
-        let table = Table::new(net, engine.sysctls.of(cookie)?)?;
+        let table = SysctlTable::new(net, engine.sysctls.of(cookie)?)?;
         engine.sysctls.set_table(cookie, Some(table));
         Ok(())
     }

@@ -28,7 +28,7 @@ use crate::{
         group::{
             link::Link,
             link_group::LinkGroup,
-            phase::Phase, //
+            phase::GroupPhase, //
         },
         net::GroupTotals, //
     },
@@ -55,7 +55,7 @@ impl Dir for ProcDir {
         File::of::<Stat>(),
         File::of::<Connections>(),
         File::of::<Devices>(),
-        File::of::<Links>(),
+        File::of::<LinksFile>(),
         File::of_writable::<Ueids>(),
     ];
 }
@@ -111,7 +111,7 @@ impl SeqShow for Stat {
         seq_print!(m, "active_conns {}\nlink_groups {}\n", active, groups.len());
         let forming = groups
             .iter()
-            .filter(|group| group.phase() == Phase::Forming);
+            .filter(|group| group.phase() == GroupPhase::Forming);
         seq_print!(m, "forming_groups {}\n", forming.count());
         seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
         print_causes(m, &totals, &group_totals);
@@ -191,9 +191,9 @@ impl SeqShow for Devices {
     }
 }
 
-struct Links;
+struct LinksFile;
 
-impl SeqShow for Links {
+impl SeqShow for LinksFile {
     const NAME: &'static CStr = c"links";
 
     fn show(net: u64, m: &SeqFile) -> Result {
@@ -212,7 +212,7 @@ impl SeqShow for Links {
                 seq_print!(m, "lgr={:#x} role={} version={}", group.id, role, version);
                 print_link(m, link);
                 let state = match group.phase() {
-                    Phase::Ready if !inner.is_usable(link.slot) => "inactive",
+                    GroupPhase::Ready if !inner.is_usable(link.slot) => "inactive",
                     phase => phase.name(),
                 };
                 seq_print!(m, " state={}", state);

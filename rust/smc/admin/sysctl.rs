@@ -13,7 +13,7 @@ use crate::{
             sysctl::{
                 Knob,
                 Knobs,
-                Table, //
+                SysctlTable, //
             },
         },
     },
@@ -28,7 +28,7 @@ use crate::{
             time::Duration, //
         },
         smc::{
-            clc::Limits,
+            clc::GroupLimits,
             wire::BufSize, //
         },
     },
@@ -166,9 +166,9 @@ impl Settings {
     }
 
     /// What this side wants of a new link group.
-    pub(crate) fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> GroupLimits {
         let number = |value: &Atomic<i32>| u8::try_from(value.load(Relaxed)).unwrap_or(1);
-        Limits {
+        GroupLimits {
             max_conns: number(&self.max_conns),
             max_links: number(&self.max_links),
         }
@@ -224,7 +224,7 @@ pub(crate) struct NetSettings {
     cookie: u64,
     values: Arc<Settings>,
     /// The files, once sockets can be made.
-    table: Option<Table<Settings>>,
+    table: Option<SysctlTable<Settings>>,
 }
 
 /// The values of all namespaces.
@@ -278,7 +278,7 @@ impl Sysctls {
     }
 
     /// Puts the files of a namespace in place of those it has. Context: may sleep.
-    pub(crate) fn set_table(&self, net_cookie: u64, table: Option<Table<Settings>>) {
+    pub(crate) fn set_table(&self, net_cookie: u64, table: Option<SysctlTable<Settings>>) {
         let old = {
             let mut nets = self.nets.lock();
             let found = nets.iter_mut().find(|net| net.cookie == net_cookie);

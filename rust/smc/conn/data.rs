@@ -13,9 +13,9 @@ use crate::{
         mem::region::PeerMemory,
         verbs::{
             channel::{
-                Slot,
-                Source,
-                Write, //
+                RdmaWrite,
+                ReservedSlot,
+                WriteSource, //
             },
             sendbuf::SendBuffer, //
         },
@@ -63,7 +63,7 @@ use kernel::{
 };
 
 /// A place for a write that is not used.
-const NO_WRITE: Write = Write {
+const NO_WRITE: RdmaWrite = RdmaWrite {
     offset: 0,
     len: 0,
     rkey: 0,
@@ -114,17 +114,17 @@ pub(crate) struct Data {
 
 /// Fills in the writes of a chain as the link takes them; returns those that it has.
 fn fill_in<'a>(
-    places: &'a mut [Write; cdc::MAX_WRITES],
+    places: &'a mut [RdmaWrite; cdc::MAX_WRITES],
     route: &Route,
     transmit: &Transmit,
-) -> &'a [Write] {
+) -> &'a [RdmaWrite] {
     let mut count = 0usize;
     // A part that is lent is read from its start to its end.
     let mut skip = transmit.source.map(|source| source.skip);
     for (write, segment) in places.iter_mut().zip(transmit.writes()) {
         let offset = skip.unwrap_or(segment.src_off);
         skip = skip.map(|skip| skip.saturating_add(segment.len));
-        *write = Write {
+        *write = RdmaWrite {
             offset,
             len: segment.len,
             rkey: route.rkey,
@@ -186,7 +186,7 @@ impl Data {
     fn post<O: ChainOwner + 'static>(
         &mut self,
         owner: &Arc<O>,
-        slot: Slot<LinkHandler>,
+        slot: ReservedSlot<LinkHandler>,
         transmit: &Transmit,
     ) -> Result {
         let route = &self.binding.as_ref().ok_or(ENOTCONN)?.route;
@@ -195,8 +195,12 @@ impl Data {
         let tag = Tag::Cdc(owner.clone(), transmit.token);
         let source = match transmit.source {
             _ if writes.is_empty() => None,
-            None => Some(Source::Buffer(route.source.clone())),
-            Some(source) => self.lent_pages.get(source.place).cloned().map(Source::Lent),
+            None => Some(WriteSource::Buffer(route.source.clone())),
+            Some(source) => self
+                .lent_pages
+                .get(source.place)
+                .cloned()
+                .map(WriteSource::Lent),
         };
         let result = slot.post(tag, source, writes, &transmit.cdc, transmit.signal);
         if let Err((error, _)) = result {

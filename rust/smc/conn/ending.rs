@@ -15,13 +15,13 @@ use crate::{
         net::sock::TcpState, //
     },
     proto::smc::cdc::{
+        CloseError as CoreError,
         Ending,
-        Error as CoreError,
         Tcp,
         TcpFound, //
     },
     smc::{
-        group::phase::Phase,
+        group::phase::GroupPhase,
         setup::SmcConnection, //
     },
 };
@@ -53,7 +53,7 @@ impl SmcConnection {
             let mut slot = self.stream.lock();
             slot.stream
                 .as_mut()
-                .filter(|data| data.group.phase() == Phase::Dead)
+                .filter(|data| data.group.phase() == GroupPhase::Dead)
                 .and_then(|data| data.binding.take())
         };
         drop(binding);

@@ -11,7 +11,7 @@ use crate::{
     proto::smc::{
         cdc,
         clc::LlcOutcome,
-        llc::Slot, //
+        llc::LinkSlot, //
     },
     smc::{
         group::{
@@ -60,7 +60,7 @@ impl Member for SmcConnection {
         self.llc_outcome(outcome);
     }
 
-    fn link_down(self: Arc<Self>, slot: Slot) {
+    fn link_down(self: Arc<Self>, slot: LinkSlot) {
         let dropped = self.update(|data, _| {
             let binding = data.binding.as_mut()?;
             if binding.route.slot() == slot {
@@ -112,7 +112,7 @@ impl Member for SmcConnection {
         let _ = self.update(|data, now| data.core.handle_tcp_reset(now));
     }
 
-    fn slot(&self) -> Option<Slot> {
+    fn slot(&self) -> Option<LinkSlot> {
         self.look(|data| data.binding.as_ref().map(|binding| binding.route.slot()))?
     }
 

@@ -258,7 +258,7 @@ impl Stream for Data {
         self.core.is_closed()
     }
 
-    fn poll_state(&self, socket: &poll::Socket) -> poll::State {
+    fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState {
         self.core.poll_state(socket)
     }
 

@@ -34,8 +34,8 @@ use crate::{
         smc::{
             cdc,
             llc::{
-                Kind,
-                Slot, //
+                LinkSlot,
+                LlcKind, //
             },
             wire::AlertToken, //
         },
@@ -84,7 +84,7 @@ pub(crate) trait LinkOwner: Send + Sync {
     fn chain_owner(&self, token: AlertToken) -> Option<Arc<dyn ChainOwner>>;
 
     /// The next connection, in turn, that waits for a send slot of a link.
-    fn next_waiting(&self, slot: Slot) -> Option<Arc<dyn ChainOwner>>;
+    fn next_waiting(&self, slot: LinkSlot) -> Option<Arc<dyn ChainOwner>>;
 
     /// The connection that [`Self::next_waiting`] returned last has found no slot: it stays the
     /// next.
@@ -99,7 +99,7 @@ pub(crate) enum Tag {
     /// Data and a CDC message of a connection.
     Cdc(Arc<dyn ChainOwner>, cdc::Token),
     /// An LLC message.
-    Llc(Kind),
+    Llc(LlcKind),
 }
 
 /// An LLC message. Those of version 1 have 44 octets, and most of version 2.
@@ -123,7 +123,7 @@ pub(crate) struct Inbox {
     /// LLC messages in order of arrival.
     pub(crate) received: ArrayQueue<LlcMessage, 32>,
     /// LLC sends that completed, and whether well.
-    pub(crate) sent: ArrayQueue<(Kind, bool), 32>,
+    pub(crate) sent: ArrayQueue<(LlcKind, bool), 32>,
     /// The link is dead.
     pub(crate) broken: bool,
     /// A test of the link was requested.
@@ -147,7 +147,7 @@ pub(crate) struct LinkHandler {
     /// The link group.
     owner: Arc<dyn LinkOwner>,
     /// Slot of the link in the group.
-    place: Slot,
+    place: LinkSlot,
     /// LLC messages may be longer than 44 octets.
     has_long_messages: bool,
     /// Our device.
@@ -167,7 +167,7 @@ impl LinkHandler {
     /// A link of the group `owner`. Context: may sleep.
     pub(crate) fn new(
         owner: Arc<dyn LinkOwner>,
-        place: Slot,
+        place: LinkSlot,
         device: &Arc<Device>,
         has_long_messages: bool,
     ) -> Result<Arc<Self>> {
@@ -187,7 +187,7 @@ impl LinkHandler {
     }
 
     /// Its place in the group.
-    pub(crate) fn slot(&self) -> Slot {
+    pub(crate) fn slot(&self) -> LinkSlot {
         self.place
     }
 

@@ -37,10 +37,10 @@ use crate::{
             cdc,
             llc::{
                 self,
-                Kind,
+                LinkSlot,
+                LlcKind,
                 LocalLink,
-                PeerLink,
-                Slot, //
+                PeerLink, //
             },
             wire::{
                 Gid,
@@ -109,7 +109,7 @@ fn recv_batch(slots: u16) -> u16 {
 /// Our side of a link.
 pub(crate) struct Link {
     /// Its place in the group.
-    pub(crate) slot: Slot,
+    pub(crate) slot: LinkSlot,
     /// Our name for the link, unlike that of any other (`SMCR-LNK-03`).
     pub(crate) uid: u32,
     /// Device, port and address.
@@ -138,7 +138,7 @@ pub(crate) struct Link {
     /// The queue pair has ended, and all that was posted has come back.
     pub(crate) closed: bool,
     /// LLC messages that found no send slot.
-    unsent: ArrayQueue<(Kind, LlcMessage), 8>,
+    unsent: ArrayQueue<(LlcKind, LlcMessage), 8>,
 }
 
 /// Opens a channel, with fewer slots if the device has not that many; `config` has the number
@@ -169,7 +169,7 @@ impl Link {
     /// Context: may sleep.
     pub(crate) fn new(
         owner: Arc<dyn LinkOwner>,
-        slot: Slot,
+        slot: LinkSlot,
         path: &Path,
         wanted: &LinkConfig,
     ) -> Result<KBox<Self>> {
@@ -282,12 +282,12 @@ impl Link {
     }
 
     /// Queues an LLC message behind those that wait for a send slot. `false` if there are too many.
-    pub(crate) fn queue(&mut self, kind: Kind, msg: LlcMessage) -> bool {
+    pub(crate) fn queue(&mut self, kind: LlcKind, msg: LlcMessage) -> bool {
         self.unsent.push((kind, msg)).is_ok()
     }
 
     /// Posts what waits for a send slot, in order. Returns what could not be sent.
-    pub(crate) fn post_unsent(&mut self) -> Option<Kind> {
+    pub(crate) fn post_unsent(&mut self) -> Option<LlcKind> {
         // Set before the search, so that a slot that comes back meanwhile is noticed.
         let waits = &self.handler.llc_waits;
         waits.store(!self.unsent.is_empty(), Relaxed);

@@ -4,8 +4,8 @@
 //!
 //! Source: RFC 7609 sections 2.2, 3.5 (`SMCR-LGR-01..26`).
 //!
-//! Life: a group is made [`Phase::Forming`] by the handshake of its first connection, becomes
-//! [`Phase::Ready`] when the LLC side says so, and ends [`Phase::Dead`]: out of the registry, its
+//! Life: a group is made [`GroupPhase::Forming`] by the handshake of its first connection, becomes
+//! [`GroupPhase::Ready`] when the LLC side says so, and ends [`GroupPhase::Dead`]: out of the registry, its
 //! connections broken, its verbs objects gone. A dead group never comes back.
 //!
 //! Locks, in order: `SmcSetup::handshake`, [`LinkGroup::inner`], `LinkGroups::list`, then the
@@ -40,7 +40,7 @@ use super::{
     },
     tokens::{
         new_table,
-        Tokens, //
+        GroupTokens, //
     },
 };
 use crate::{
@@ -88,10 +88,10 @@ use crate::{
                 rmb_pool::RmbPool,
                 rtoken::Entry,
                 Group,
+                LinkSlot,
                 PeerLink,
                 PeerRmbId,
-                Role,
-                Slot, //
+                Role, //
             },
             wire::{
                 AlertToken,
@@ -108,8 +108,8 @@ use crate::{
     smc::{
         admin::sysctl::Settings,
         group::phase::{
-            Key,
-            Phase, //
+            GroupPhase,
+            Key, //
         },
         net::{
             NetState,
@@ -143,7 +143,7 @@ pub(crate) const CLOSE: u64 = 2;
 /// The LLC core with its table of the peer's RMBs.
 pub(crate) type LlcGroup = Group<KVec<Entry>>;
 
-/// Places for [`Port`]s: those of the links, and as many of links that have left.
+/// Places for [`UsedPort`]s: those of the links, and as many of links that have left.
 const PORTS: usize = 2 * MAX_LINKS;
 
 /// A link that has left its group, with the registrations that peers used by it.
@@ -153,8 +153,8 @@ pub(crate) struct Retired {
 }
 
 /// A port that a link of a group uses, or one that has left.
-struct Port {
-    slot: Slot,
+struct UsedPort {
+    slot: LinkSlot,
     device: Arc<Device>,
     number: u32,
 }
@@ -215,12 +215,12 @@ pub(crate) struct LinkGroup {
     /// Where the links are. An entry is made before anything is made on the device, and goes when
     /// all of it is gone, so that the removal of a device finds every user.
     #[pin]
-    ports: SpinLockBh<[Option<Port>; PORTS]>,
+    ports: SpinLockBh<[Option<UsedPort>; PORTS]>,
     /// Ends that have left, but not their devices. A leaf lock.
     #[pin]
     pub(crate) retired: Mutex<KVec<Retired>>,
     #[pin]
-    pub(crate) tokens: SpinLockBh<Tokens>,
+    pub(crate) tokens: SpinLockBh<GroupTokens>,
     #[pin]
     pub(crate) work: Deferred<LinkGroup, LLC>,
     #[pin]
@@ -267,7 +267,7 @@ impl Inner {
     }
 
     /// A link.
-    pub(crate) fn link(&self, slot: Slot) -> Option<&Link> {
+    pub(crate) fn link(&self, slot: LinkSlot) -> Option<&Link> {
         self.links
             .get(slot.index())?
             .as_deref()
@@ -275,7 +275,7 @@ impl Inner {
     }
 
     /// A link, to change it.
-    pub(crate) fn link_mut(&mut self, slot: Slot) -> Option<&mut Link> {
+    pub(crate) fn link_mut(&mut self, slot: LinkSlot) -> Option<&mut Link> {
         self.links
             .get_mut(slot.index())?
             .as_deref_mut()
@@ -285,7 +285,7 @@ impl Inner {
     /// The way to an element of the peer over a link (`SMCR-FOV-22`). Context: may sleep.
     pub(crate) fn route(
         &self,
-        slot: Slot,
+        slot: LinkSlot,
         buffer: &Arc<SendBuffer>,
         element: &PeerElement,
     ) -> Result<Route> {
@@ -303,8 +303,8 @@ impl Inner {
     }
 
     /// The slots of all links.
-    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
-        let mut slots = ArrayQueue::<Slot, MAX_LINKS>::new();
+    pub(crate) fn slots(&self) -> impl Iterator<Item = LinkSlot> {
+        let mut slots = ArrayQueue::<LinkSlot, MAX_LINKS>::new();
         for link in self.links.iter().flatten() {
             let _ = slots.push(link.slot);
         }
@@ -321,7 +321,7 @@ impl Inner {
     }
 
     /// Whether connections may write by a link.
-    pub(crate) fn is_usable(&self, slot: Slot) -> bool {
+    pub(crate) fn is_usable(&self, slot: LinkSlot) -> bool {
         let llc = self.llc.as_ref();
         self.link(slot).is_some_and(|link| !link.failed)
             && llc.is_some_and(|llc| llc.is_active(slot))
@@ -342,7 +342,7 @@ impl Inner {
 }
 
 /// This side's end of a link, for a CLC message.
-pub(crate) struct Local {
+pub(crate) struct LocalEnd {
     /// The place of a connection on the link.
     pub(crate) link_use: LinkUse,
     /// Device, port and address.
@@ -351,7 +351,7 @@ pub(crate) struct Local {
     pub(crate) psn: Psn,
 }
 
-impl Local {
+impl LocalEnd {
     pub(crate) fn of(link: &Link) -> Self {
         Self {
             link_use: LinkUse::new(&link.handler),
@@ -365,7 +365,7 @@ impl Local {
 /// A link that a server named in its Accept.
 pub(crate) struct NamedLink {
     pub(crate) group: Arc<LinkGroup>,
-    pub(crate) slot: Slot,
+    pub(crate) slot: LinkSlot,
     /// The group is known to be with the host that named it.
     pub(crate) proven: bool,
 }
@@ -381,7 +381,7 @@ pub(crate) enum Join {
 }
 
 impl LinkGroup {
-    /// Makes an empty group in [`Phase::Forming`]. Context: may sleep.
+    /// Makes an empty group in [`GroupPhase::Forming`]. Context: may sleep.
     #[inline(never)]
     pub(crate) fn new(
         groups: &Arc<LinkGroups>,
@@ -404,7 +404,7 @@ impl LinkGroup {
                 conflicts: Atomic::new(false),
                 groups: groups.clone(),
                 context: groups.context.clone(),
-                phase: Atomic::new(Phase::Forming.code()),
+                phase: Atomic::new(GroupPhase::Forming.code()),
                 inner <- new_mutex!(Inner {
                     links: [const { None }; MAX_LINKS],
                     llc: None,
@@ -432,16 +432,16 @@ impl LinkGroup {
     }
 
     /// Where the group is in its life. Context: any.
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> GroupPhase {
         // Pairs with the `Release` in `set_phase`.
         match self.phase.load(Acquire) {
-            0 => Phase::Forming,
-            1 => Phase::Ready,
-            _ => Phase::Dead,
+            0 => GroupPhase::Forming,
+            1 => GroupPhase::Ready,
+            _ => GroupPhase::Dead,
         }
     }
 
-    pub(crate) fn set_phase(&self, phase: Phase) {
+    pub(crate) fn set_phase(&self, phase: GroupPhase) {
         self.phase.store(phase.code(), Release);
     }
 
@@ -469,14 +469,14 @@ impl LinkGroup {
     }
 
     /// Enters where a link is, or that it is gone. `false` if there is no place left.
-    pub(crate) fn set_port(&self, slot: Slot, path: Option<&Path>) -> bool {
-        let port = path.map(|path| Port {
+    pub(crate) fn set_port(&self, slot: LinkSlot, path: Option<&Path>) -> bool {
+        let port = path.map(|path| UsedPort {
             slot,
             device: path.device.clone(),
             number: path.port,
         });
         let mut ports = self.ports.lock();
-        let wanted = |known: &&mut Option<Port>| match (&port, known) {
+        let wanted = |known: &&mut Option<UsedPort>| match (&port, known) {
             (Some(_), known) => known.is_none(),
             (None, known) => known.as_ref().is_some_and(|known| known.slot == slot),
         };
@@ -493,7 +493,7 @@ impl LinkGroup {
     pub(crate) fn open_link(
         self: &Arc<Self>,
         inner: &mut Inner,
-        slot: Slot,
+        slot: LinkSlot,
         path: &Path,
     ) -> Result {
         if !self.set_port(slot, Some(path)) {
@@ -525,7 +525,7 @@ impl LinkGroup {
 
     /// Frees our side of a link. On return all posted requests have completed, and no object is left
     /// on the device. Context: may sleep.
-    pub(crate) fn close_link(&self, inner: &mut Inner, slot: Slot) {
+    pub(crate) fn close_link(&self, inner: &mut Inner, slot: LinkSlot) {
         let place = inner.links.get_mut(slot.index());
         if let Some(link) = place.and_then(|place| place.take_if(|link| link.slot == slot)) {
             link.close(&inner.rmbs);
@@ -553,7 +553,7 @@ impl LinkGroup {
     ///
     /// In version 2 its GID is enough: the address of the link is that of a gateway, if there is
     /// one.
-    pub(crate) fn link_of_peer(&self, gid: Gid, mac: Mac, qpn: Qpn) -> Option<Slot> {
+    pub(crate) fn link_of_peer(&self, gid: Gid, mac: Mac, qpn: Qpn) -> Option<LinkSlot> {
         let any_mac = self.terms.version == Version::V2;
         let inner = self.inner.lock();
         let mut links = inner.links.iter().flatten();
@@ -567,7 +567,7 @@ impl LinkGroup {
     }
 
     /// Whether connections may write by a link. Context: may sleep.
-    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+    pub(crate) fn is_active(&self, slot: LinkSlot) -> bool {
         self.inner.lock().is_usable(slot)
     }
 
@@ -584,12 +584,12 @@ impl LinkGroup {
         self: &Arc<Self>,
         payer: &Payer,
         size: BufSize,
-    ) -> Result<(Rmbe, Local)> {
+    ) -> Result<(Rmbe, LocalEnd)> {
         let mut inner = self.inner.lock();
-        if self.phase() != Phase::Forming {
+        if self.phase() != GroupPhase::Forming {
             return Err(ENODEV);
         }
-        self.open_link(&mut inner, Slot::FIRST, &self.path)?;
+        self.open_link(&mut inner, LinkSlot::FIRST, &self.path)?;
         let rmb = inner.add_rmb(
             payer,
             size,
@@ -597,7 +597,10 @@ impl LinkGroup {
             Known::Confirmed,
         )?;
         let rmbe = rmb.take().ok_or(ENOMEM)?;
-        let local = inner.link(Slot::FIRST).map(Local::of).ok_or(ENODEV)?;
+        let local = inner
+            .link(LinkSlot::FIRST)
+            .map(LocalEnd::of)
+            .ok_or(ENODEV)?;
         Ok((rmbe, local))
     }
 
@@ -606,7 +609,7 @@ impl LinkGroup {
     #[inline(never)]
     pub(crate) fn connect(&self, peer: &PeerLink, peer_psn: Psn, mtu: Mtu) -> Result {
         let mut inner = self.inner.lock();
-        let link = inner.link_mut(Slot::FIRST).ok_or(ENODEV)?;
+        let link = inner.link_mut(LinkSlot::FIRST).ok_or(ENODEV)?;
         link.connect(peer, peer_psn, mtu)?;
         self.hosts.lock().set_gid(peer.gid);
         if self.role == Role::Server {
@@ -619,11 +622,12 @@ impl LinkGroup {
     /// [`Self::connect`], as it is large and a device's driver wants the stack.
     #[inline(never)]
     fn begin_llc(&self, inner: &mut Inner, peer: &PeerLink) -> Result {
-        let link = inner.link(Slot::FIRST).ok_or(ENODEV)?;
+        let link = inner.link(LinkSlot::FIRST).ok_or(ENODEV)?;
         let mut llc = self.new_llc(link, peer)?;
         for rmb in inner.rmbs.iter() {
-            let token = rmb.token(Slot::FIRST).ok_or(ENODEV)?;
-            llc.own_rmb(rmb.id, Slot::FIRST, token).map_err(|_| EBUSY)?;
+            let token = rmb.token(LinkSlot::FIRST).ok_or(ENODEV)?;
+            llc.own_rmb(rmb.id, LinkSlot::FIRST, token)
+                .map_err(|_| EBUSY)?;
         }
         inner.llc = Some(llc);
         Ok(())
@@ -631,34 +635,34 @@ impl LinkGroup {
 
     /// The peer's RMB behind a token of its Accept or Confirm, which names a link; `None` when it
     /// has too many. Context: may sleep.
-    pub(crate) fn peer_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
+    pub(crate) fn peer_rmb(&self, slot: LinkSlot, token: RToken) -> Option<PeerRmbId> {
         let mut inner = self.inner.lock();
         inner.llc.as_mut()?.peer_rmb(slot, token).ok()
     }
 
     /// The same, of an RMB that the peer has announced on the link, exactly there.
     /// Context: may sleep.
-    pub(crate) fn known_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
+    pub(crate) fn known_rmb(&self, slot: LinkSlot, token: RToken) -> Option<PeerRmbId> {
         let inner = self.inner.lock();
         inner.llc.as_ref()?.known_rmb(slot, token)
     }
 
     /// Our side of the link a new connection shall use, or of any if it is not `wanted`.
     /// Context: may sleep.
-    pub(crate) fn local(&self, wanted: Option<Slot>) -> Option<Local> {
+    pub(crate) fn local(&self, wanted: Option<LinkSlot>) -> Option<LocalEnd> {
         let inner = self.inner.lock();
         let link = match wanted {
             Some(slot) => inner.link(slot),
             None => inner.least_used(),
         };
-        link.map(Local::of)
+        link.map(LocalEnd::of)
     }
 
     /// The way to an element of the peer over a link, or over another if that has died.
     /// Context: may sleep.
     pub(crate) fn route(
         &self,
-        slot: Slot,
+        slot: LinkSlot,
         buffer: &Arc<SendBuffer>,
         element: &PeerElement,
     ) -> Result<Route> {
@@ -688,10 +692,10 @@ impl LinkGroup {
 
     /// Ends the group: connections break, verbs objects go. Sleeps until that is done.
     pub(crate) fn dismantle(self: &Arc<Self>, inner: &mut Inner) {
-        if self.phase() == Phase::Dead {
+        if self.phase() == GroupPhase::Dead {
             return;
         }
-        self.set_phase(Phase::Dead);
+        self.set_phase(GroupPhase::Dead);
         self.groups
             .list
             .lock()
@@ -726,7 +730,7 @@ impl LinkGroup {
     /// if first contact is over: then others may use it. Context: may sleep.
     pub(crate) fn abandon(self: &Arc<Self>) -> bool {
         let mut inner = self.inner.lock();
-        if self.phase() == Phase::Ready {
+        if self.phase() == GroupPhase::Ready {
             return false;
         }
         inner.founder = None;
@@ -752,7 +756,7 @@ impl LinkOwner for LinkGroup {
         member.map(Member::chain_owner)
     }
 
-    fn next_waiting(&self, slot: Slot) -> Option<Arc<dyn ChainOwner>> {
+    fn next_waiting(&self, slot: LinkSlot) -> Option<Arc<dyn ChainOwner>> {
         let member = self.tokens.lock().next_waiting(slot);
         member.map(Member::chain_owner)
     }

@@ -18,7 +18,7 @@ use super::{
         LinkGroups, //
     },
     member::Member,
-    phase::Phase,
+    phase::GroupPhase,
     route::Route, //
 };
 use crate::{
@@ -33,14 +33,14 @@ use crate::{
             llc::{
                 balance::{
                     LinkSet,
-                    Share, //
+                    LinkShare, //
                 },
                 tokens::MAX_CONNECTIONS,
                 LinkOffer,
+                LinkSlot,
                 PeerOffer,
                 Port,
-                Role,
-                Slot, //
+                Role, //
             },
             wire::{
                 Gid,
@@ -60,7 +60,7 @@ use kernel::{
 
 impl Inner {
     /// The best way for a connection, other than by the link `avoid`. Context: may sleep.
-    fn best_route(&self, member: &dyn Member, avoid: Option<Slot>) -> Option<Route> {
+    fn best_route(&self, member: &dyn Member, avoid: Option<LinkSlot>) -> Option<Route> {
         let (element, buffer) = (member.peer_element()?, member.send_buffer()?);
         // The least used link; another only if the peer's buffer cannot be reached by it.
         let mut refused = LinkSet::default();
@@ -103,7 +103,7 @@ impl LinkGroup {
     pub(crate) fn add_link(
         self: &Arc<Self>,
         inner: &mut Inner,
-        slot: Slot,
+        slot: LinkSlot,
         only_new: bool,
         peer: Option<&PeerOffer>,
     ) -> Option<LinkOffer> {
@@ -128,7 +128,7 @@ impl LinkGroup {
 
     /// An added link is proven: it takes its share of the connections (`SMCR-FOV-03`).
     /// Context: may sleep.
-    pub(crate) fn link_up(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    pub(crate) fn link_up(self: &Arc<Self>, inner: &mut Inner, slot: LinkSlot) {
         let Some(handler) = inner.link(slot).map(|link| link.handler.clone()) else {
             return;
         };
@@ -143,7 +143,7 @@ impl LinkGroup {
         // Those whose link died while there was no other.
         self.rehome(inner);
         let usable = inner.slots().filter(|slot| inner.is_usable(*slot)).count();
-        let share = Share::new(self.tokens.lock().live(), usable);
+        let share = LinkShare::new(self.tokens.lock().live(), usable);
         self.members().for_each(|member| {
             let from = member.slot().filter(|from| *from != slot);
             let Some(from) = from.and_then(|from| inner.link(from)) else {
@@ -169,7 +169,7 @@ impl LinkGroup {
 
     /// Moves all connections from a link to others (`SMCR-LLF-49`, `SMCR-FOV-04`).
     /// Context: may sleep.
-    pub(crate) fn move_connections(&self, inner: &mut Inner, from: Slot, orderly: bool) {
+    pub(crate) fn move_connections(&self, inner: &mut Inner, from: LinkSlot, orderly: bool) {
         if !orderly {
             self.end_link(inner, from);
             return;
@@ -186,12 +186,12 @@ impl LinkGroup {
     }
 
     /// Stops the connections of a link that cannot send. Context: may sleep.
-    pub(crate) fn stop_connections(&self, slot: Slot) {
+    pub(crate) fn stop_connections(&self, slot: LinkSlot) {
         self.members().for_each(|member| member.link_down(slot));
     }
 
     /// Ends the queue pair of a link, and lets its connections go on by others. Context: may sleep.
-    fn end_link(&self, inner: &mut Inner, slot: Slot) {
+    fn end_link(&self, inner: &mut Inner, slot: LinkSlot) {
         if let Some(link) = inner.link_mut(slot) {
             link.failed = true;
             link.registers = false;
@@ -206,7 +206,7 @@ impl LinkGroup {
     }
 
     /// A link is gone. Context: may sleep.
-    pub(crate) fn drop_link(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    pub(crate) fn drop_link(self: &Arc<Self>, inner: &mut Inner, slot: LinkSlot) {
         let unused = inner
             .link(slot)
             .is_some_and(|link| link.handler.uses() == 0);
@@ -246,7 +246,7 @@ impl LinkGroup {
     /// Context: may sleep.
     pub(crate) fn settle(&self, member: &Arc<dyn Member>) {
         let inner = self.inner.lock();
-        if self.phase() == Phase::Dead {
+        if self.phase() == GroupPhase::Dead {
             member.clone().link_lost();
             return;
         }
@@ -263,7 +263,7 @@ impl LinkGroup {
     /// Tells the core of a port that could carry another link (`SMCR-LLF-24`, `SMCR-TMR-30`).
     /// Context: may sleep.
     pub(crate) fn suggest_link(&self, inner: &mut Inner, now: Instant) {
-        if self.phase() != Phase::Ready {
+        if self.phase() != GroupPhase::Ready {
             return;
         }
         let Some(path) = self.unused_port(inner) else {
@@ -307,7 +307,7 @@ impl PortUser for LinkGroups {
     /// A port may have become usable: groups look whether it is good for another link.
     /// Context: may sleep.
     fn ports_added(&self) {
-        for group in self.matching(|group| group.phase() == Phase::Ready) {
+        for group in self.matching(|group| group.phase() == GroupPhase::Ready) {
             group.suggested.store(true, Relaxed);
             group.kick();
         }
@@ -382,7 +382,7 @@ impl PortUser for LinkGroups {
 
 impl Inner {
     /// Maps the RMBs for a new end, tells the core of their keys, and connects it to `peer`.
-    fn prepare_link(&mut self, slot: Slot, peer: Option<&PeerOffer>) -> Result<LinkOffer> {
+    fn prepare_link(&mut self, slot: LinkSlot, peer: Option<&PeerOffer>) -> Result<LinkOffer> {
         let Inner {
             links, rmbs, llc, ..
         } = self;
@@ -404,14 +404,14 @@ impl Inner {
     }
 
     /// Connects a link that was offered, and lets it send (`SMCR-LLF-18`). Context: may sleep.
-    pub(crate) fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Result {
+    pub(crate) fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> Result {
         let link = self.link_mut(slot).ok_or(ENODEV)?;
         link.connect(&peer.link, peer.psn, link.mtu.smaller(peer.mtu))?;
         self.start_link(slot)
     }
 
     /// Lets a link send, and the peer use the RMBs by it. Context: may sleep.
-    pub(crate) fn start_link(&mut self, slot: Slot) -> Result {
+    pub(crate) fn start_link(&mut self, slot: LinkSlot) -> Result {
         self.link_mut(slot).ok_or(ENODEV)?.start_sending()?;
         self.link(slot).ok_or(ENODEV)?.activate(&self.rmbs)
     }

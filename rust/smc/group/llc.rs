@@ -14,7 +14,7 @@ use super::{
         LLC, //
     },
     member::Member,
-    phase::Phase,
+    phase::GroupPhase,
     rmb::Known, //
 };
 use crate::{
@@ -37,27 +37,27 @@ use crate::{
                 action::Cause,
                 driver::{
                     self,
-                    Answer,
-                    Host, //
+                    Host,
+                    HostAnswer, //
                 },
                 msg::Octets,
                 rtoken::{
                     Entry,
                     MAX_RMBS, //
                 },
-                Config,
                 DeleteReason,
                 Fail,
                 Group,
-                Kind,
+                GroupConfig,
+                GroupTimers,
                 Layout,
                 LinkOffer,
+                LinkSlot,
+                LlcKind,
                 PeerLink,
                 PeerOffer,
                 RmbId,
                 Role,
-                Slot,
-                Timers,
                 LONG_BYTES, //
             },
             wire::LinkNum, //
@@ -92,7 +92,7 @@ fn write_long(llc: &mut LlcGroup) -> Result<Option<KVec<u8>>> {
 impl LinkGroup {
     /// Makes the LLC core for a link whose other end is known. Context: may sleep.
     pub(crate) fn new_llc(&self, first: &Link, peer: &PeerLink) -> Result<KBox<LlcGroup>> {
-        let config = Config {
+        let config = GroupConfig {
             role: self.role,
             local: first.local(),
             peer: *peer,
@@ -111,9 +111,9 @@ impl LinkGroup {
                 Version::V2 => Layout::V2,
             },
             direct: self.terms.direct,
-            timers: Timers {
+            timers: GroupTimers {
                 idle_test: self.settings.testlink_time(),
-                ..Timers::default()
+                ..GroupTimers::default()
             },
         };
         let rows = || KVec::from_elem(Entry::EMPTY, MAX_RMBS, GFP_KERNEL);
@@ -127,11 +127,11 @@ impl LinkGroup {
     /// Context: may sleep.
     pub(crate) fn start_llc(self: &Arc<Self>, founder: Arc<dyn Member>) -> Result {
         let mut inner = self.inner.lock();
-        if self.phase() != Phase::Forming {
+        if self.phase() != GroupPhase::Forming {
             return Err(ENODEV);
         }
         if self.role == Role::Server {
-            let first = inner.link(Slot::FIRST).ok_or(ENODEV)?;
+            let first = inner.link(LinkSlot::FIRST).ok_or(ENODEV)?;
             first.activate(&inner.rmbs)?;
         }
         self.hosts.lock().set_confirmed();
@@ -159,11 +159,11 @@ impl LinkGroup {
         if inner.llc.as_ref().is_some_and(|llc| llc.is_ending()) {
             self.tokens.lock().close();
         }
-        driver::drive(&mut Engine { group: self, inner });
+        driver::drive(&mut GroupHost { group: self, inner });
     }
 
     /// Posts what waits for a send slot of a link.
-    fn post_unsent(self: &Arc<Self>, inner: &mut Inner, slot: Slot) {
+    fn post_unsent(self: &Arc<Self>, inner: &mut Inner, slot: LinkSlot) {
         while let Some(kind) = inner.link_mut(slot).and_then(Link::post_unsent) {
             if let Some(llc) = inner.llc.as_mut() {
                 llc.handle_send_failed(now(), slot, kind);
@@ -205,7 +205,7 @@ impl LinkGroup {
 
     /// Asks the core to end a group that has been without connections for too long.
     fn check_idle(&self, inner: &mut Inner, now: Instant) {
-        if self.phase() != Phase::Ready {
+        if self.phase() != GroupPhase::Ready {
             return;
         }
         {
@@ -235,14 +235,14 @@ impl LinkGroup {
 }
 
 /// The engine of a group's LLC core, under the group's mutex.
-struct Engine<'a> {
+struct GroupHost<'a> {
     group: &'a Arc<LinkGroup>,
     inner: &'a mut Inner,
 }
 
-impl Engine<'_> {
+impl GroupHost<'_> {
     /// Queues a message on a link. `false` if the link is gone or has no room.
-    fn queue(&mut self, slot: Slot, kind: Kind, msg: LlcMessage) -> bool {
+    fn queue(&mut self, slot: LinkSlot, kind: LlcKind, msg: LlcMessage) -> bool {
         self.inner
             .link_mut(slot)
             .is_some_and(|link| link.queue(kind, msg))
@@ -256,7 +256,7 @@ impl Engine<'_> {
     }
 }
 
-impl Host for Engine<'_> {
+impl Host for GroupHost<'_> {
     type Rows = KVec<Entry>;
 
     fn group(&mut self) -> Option<&mut LlcGroup> {
@@ -267,11 +267,11 @@ impl Host for Engine<'_> {
         now()
     }
 
-    fn send(&mut self, slot: Slot, kind: Kind, msg: &Octets) -> bool {
+    fn send(&mut self, slot: LinkSlot, kind: LlcKind, msg: &Octets) -> bool {
         self.queue(slot, kind, LlcMessage::Short(*msg))
     }
 
-    fn send_long(&mut self, slot: Slot, kind: Kind) -> bool {
+    fn send_long(&mut self, slot: LinkSlot, kind: LlcKind) -> bool {
         match self.inner.llc.as_mut().map(|llc| write_long(llc)) {
             Some(Ok(Some(msg))) => self.queue(slot, kind, LlcMessage::Long(msg)),
             // The core has withdrawn the message.
@@ -280,38 +280,38 @@ impl Host for Engine<'_> {
         }
     }
 
-    fn move_to_rts(&mut self, slot: Slot) -> Answer<Result<(), Reason>> {
+    fn move_to_rts(&mut self, slot: LinkSlot) -> HostAnswer<Result<(), Reason>> {
         let result = self.inner.start_link(slot);
         Some(result.map_err(|_| Reason::Internal))
     }
 
-    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+    fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
         let result = self.inner.connect_link(slot, peer);
         Some(result.map_err(|_| Reason::Internal))
     }
 
-    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+    fn offer_link(&mut self, slot: LinkSlot, only_new: bool) -> HostAnswer<Option<LinkOffer>> {
         Some(self.group.add_link(self.inner, slot, only_new, None))
     }
 
     fn accept_link(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         peer: &PeerOffer,
         only_new: bool,
-    ) -> Answer<Option<LinkOffer>> {
+    ) -> HostAnswer<Option<LinkOffer>> {
         Some(self.group.add_link(self.inner, slot, only_new, Some(peer)))
     }
 
-    fn link_up(&mut self, slot: Slot) {
+    fn link_up(&mut self, slot: LinkSlot) {
         self.group.link_up(self.inner, slot);
     }
 
-    fn drop_link(&mut self, slot: Slot) {
+    fn drop_link(&mut self, slot: LinkSlot) {
         self.group.drop_link(self.inner, slot);
     }
 
-    fn link_down(&mut self, slot: Slot, cause: Cause) {
+    fn link_down(&mut self, slot: LinkSlot, cause: Cause) {
         self.group.net.count_link_down(cause.name());
         if self.group.context.may_log() {
             pr_warn!(
@@ -323,7 +323,7 @@ impl Host for Engine<'_> {
         self.group.drop_link(self.inner, slot);
     }
 
-    fn move_connections(&mut self, from: Slot, orderly: bool) {
+    fn move_connections(&mut self, from: LinkSlot, orderly: bool) {
         self.group.move_connections(self.inner, from, orderly);
     }
 
@@ -332,7 +332,7 @@ impl Host for Engine<'_> {
     }
 
     fn ready(&mut self) {
-        self.group.set_phase(Phase::Ready);
+        self.group.set_phase(GroupPhase::Ready);
         self.inner.lifetime.on_ready();
         self.tell_founder(LlcOutcome::Ready);
         LinkGroup::wake_waiters(self.inner);
@@ -374,7 +374,7 @@ impl Host for Engine<'_> {
 impl Run<LLC> for LinkGroup {
     fn run(this: Arc<Self>) {
         let mut inner = this.inner.lock();
-        if this.phase() == Phase::Dead {
+        if this.phase() == GroupPhase::Dead {
             return;
         }
         let now = now();
@@ -391,7 +391,7 @@ impl Run<LLC> for LinkGroup {
             }
         }
         this.check_idle(&mut inner, now);
-        if this.phase() == Phase::Ready {
+        if this.phase() == GroupPhase::Ready {
             inner.return_unused(now);
         }
         this.drive(&mut inner);
@@ -407,7 +407,7 @@ impl Run<LLC> for LinkGroup {
 
 impl LinkGroup {
     /// Passes on what softirq left on a link.
-    fn hear(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
+    fn hear(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: LinkSlot) {
         let Some(handler) = inner.link(slot).map(|link| link.handler.clone()) else {
             return;
         };
@@ -461,7 +461,11 @@ impl LinkGroup {
     /// Tests a link if nothing has arrived on it for `idle`; `None` if it is gone. A link on which
     /// something has arrived is seen to work, whichever connection that was for (`SMCR-KAL-02`,
     /// `SMCR-KAL-03`). Context: may sleep.
-    pub(crate) fn test_if_idle(self: &Arc<Self>, slot: Slot, idle: Duration) -> Option<Instant> {
+    pub(crate) fn test_if_idle(
+        self: &Arc<Self>,
+        slot: LinkSlot,
+        idle: Duration,
+    ) -> Option<Instant> {
         let mut inner = self.inner.lock();
         let seen = inner.link(slot)?.handler.seen();
         let llc = inner.llc.as_mut()?;
@@ -474,7 +478,7 @@ impl LinkGroup {
 
     /// A link is dead, whatever showed it: stops its connections and tells the core, once.
     /// Context: may sleep.
-    pub(crate) fn lose_link(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: Slot) {
+    pub(crate) fn lose_link(self: &Arc<Self>, inner: &mut Inner, now: Instant, slot: LinkSlot) {
         let Some(link) = inner.link_mut(slot) else {
             return;
         };

@@ -15,7 +15,7 @@ use crate::{
     kapi::verbs::sendbuf::SendBuffer,
     proto::smc::{
         clc::LlcOutcome,
-        llc::Slot, //
+        llc::LinkSlot, //
     },
 };
 use kernel::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) trait Member: ChainOwner {
 
     /// A link has failed or is about to go. A connection that sends on it posts nothing more; for
     /// its user this is a pause. Context: may sleep.
-    fn link_down(self: Arc<Self>, slot: Slot);
+    fn link_down(self: Arc<Self>, slot: LinkSlot);
 
     /// The connection goes on over `route` (`SMCR-FOV-04`): the old link has given back all that
     /// was posted on it. Context: may sleep.
@@ -53,7 +53,7 @@ pub(crate) trait Member: ChainOwner {
     fn reset(self: Arc<Self>);
 
     /// The link that the connection writes by. Context: any.
-    fn slot(&self) -> Option<Slot>;
+    fn slot(&self) -> Option<LinkSlot>;
 
     /// The element of the peer that it writes to. Context: any.
     fn peer_element(&self) -> Option<PeerElement>;

@@ -12,7 +12,7 @@ use crate::proto::smc::{
 
 /// Where a group is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum GroupPhase {
     /// First contact is under way.
     Forming,
     /// Connections may use it.
@@ -21,7 +21,7 @@ pub(crate) enum Phase {
     Dead,
 }
 
-impl Phase {
+impl GroupPhase {
     pub(crate) const fn code(self) -> u32 {
         match self {
             Self::Forming => 0,

@@ -13,8 +13,8 @@ use super::{
     },
     member::Member,
     phase::{
-        Key,
-        Phase, //
+        GroupPhase,
+        Key, //
     },
 };
 use crate::{
@@ -61,9 +61,11 @@ impl LinkGroups {
                 let mut groups = self.list.lock();
                 let mut fitting = groups.iter().filter(|group| {
                     let joins = match group.phase() {
-                        Phase::Ready => group.is_with(&from),
-                        Phase::Forming => group.hosts.lock().is_waited_for(&from, since, now()),
-                        Phase::Dead => false,
+                        GroupPhase::Ready => group.is_with(&from),
+                        GroupPhase::Forming => {
+                            group.hosts.lock().is_waited_for(&from, since, now())
+                        }
+                        GroupPhase::Dead => false,
                     };
                     joins
                         && group.role == Role::Server
@@ -95,16 +97,16 @@ impl LinkGroups {
             };
             let mut inner = found.inner.lock();
             match found.phase() {
-                Phase::Ready => {
+                GroupPhase::Ready => {
                     drop(inner);
                     return Ok(Join::Ready(found));
                 }
-                Phase::Forming => {
+                GroupPhase::Forming => {
                     inner.add_waiter(waiter.clone())?;
                     return Ok(Join::Wait);
                 }
                 // The group died meanwhile: search again.
-                Phase::Dead => continue,
+                GroupPhase::Dead => continue,
             }
         }
     }
@@ -136,7 +138,7 @@ impl LinkGroups {
     ) -> Result {
         let mut forming = Forming::default();
         let of_namespace = |group: &&Arc<LinkGroup>| {
-            group.key.net == fresh.key.net && group.phase() == Phase::Forming
+            group.key.net == fresh.key.net && group.phase() == GroupPhase::Forming
         };
         for group in groups.iter().filter(of_namespace) {
             forming.count(group.hosts.lock().is_of_peer(from));
@@ -160,7 +162,10 @@ impl LinkGroups {
             let groups = self.list.lock();
             let mut candidates = KVec::new();
             for group in groups.iter() {
-                if group.role == Role::Client && group.key == *key && group.phase() != Phase::Dead {
+                if group.role == Role::Client
+                    && group.key == *key
+                    && group.phase() != GroupPhase::Dead
+                {
                     candidates.push(group.clone(), GFP_KERNEL).ok()?;
                 }
             }

@@ -14,7 +14,7 @@ use super::link_group::{
 };
 use crate::{
     kapi::base::work::Run,
-    proto::smc::llc::Slot, //
+    proto::smc::llc::LinkSlot, //
 };
 use kernel::{
     prelude::*,
@@ -33,7 +33,7 @@ impl Retired {
 impl LinkGroup {
     /// Lets a link leave the group that no connection writes by. `false` if there is no memory for
     /// that, or no such end. Context: may sleep.
-    pub(crate) fn retire_link(self: &Arc<Self>, inner: &mut Inner, slot: Slot) -> bool {
+    pub(crate) fn retire_link(self: &Arc<Self>, inner: &mut Inner, slot: LinkSlot) -> bool {
         let regions = KVec::with_capacity(inner.rmbs.len(), GFP_KERNEL);
         let mut retired = self.retired.lock();
         let (Ok(mut regions), Ok(())) = (regions, retired.reserve(1, GFP_KERNEL)) else {

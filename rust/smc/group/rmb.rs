@@ -35,8 +35,8 @@ use crate::{
             },
             llc::{
                 link::MAX_LINKS,
-                RmbId,
-                Slot, //
+                LinkSlot,
+                RmbId, //
             },
             wire::{
                 BufSize,
@@ -122,7 +122,7 @@ impl Rmb {
 
     /// Maps the RMB for a link and gets its key there, which peers may use after
     /// [`Self::activate`]. Context: may sleep.
-    pub(crate) fn map(&self, slot: Slot, pd: &Arc<Pd>) -> Result {
+    pub(crate) fn map(&self, slot: LinkSlot, pd: &Arc<Pd>) -> Result {
         let region = Arc::new(Mr::new(pd, self.memory.clone())?, GFP_KERNEL)?;
         let old = match self.regions.lock().get_mut(slot.index()) {
             Some(place) => place.replace(region),
@@ -134,28 +134,28 @@ impl Rmb {
 
     /// Withdraws the registration for a link; on return no peer can write by it.
     /// Context: may sleep.
-    pub(crate) fn unmap(&self, slot: Slot) {
+    pub(crate) fn unmap(&self, slot: LinkSlot) {
         drop(self.take_region(slot));
     }
 
     /// As above, but the caller drops the registration, in process context.
-    pub(crate) fn take_region(&self, slot: Slot) -> Option<Arc<Mr>> {
+    pub(crate) fn take_region(&self, slot: LinkSlot) -> Option<Arc<Mr>> {
         let mut regions = self.regions.lock();
         regions.get_mut(slot.index()).and_then(Option::take)
     }
 
     /// The registration for a link. The caller drops it in process context.
-    fn region(&self, slot: Slot) -> Option<Arc<Mr>> {
+    fn region(&self, slot: LinkSlot) -> Option<Arc<Mr>> {
         self.regions.lock().get(slot.index())?.clone()
     }
 
     /// Whether the peer could use the RMB on a link. Context: may sleep.
-    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+    pub(crate) fn is_active(&self, slot: LinkSlot) -> bool {
         self.region(slot).is_some_and(|region| region.is_active())
     }
 
     /// Where the peer writes on a link: key and address of the first element. Context: may sleep.
-    pub(crate) fn token(&self, slot: Slot) -> Option<RToken> {
+    pub(crate) fn token(&self, slot: LinkSlot) -> Option<RToken> {
         let region = self.region(slot)?;
         Some(RToken {
             rkey: RKey::new(region.rkey()),
@@ -234,7 +234,7 @@ impl Rmb {
 
     /// Makes the key of a link valid at its device. Waits behind what the channel has to send.
     /// Context: may sleep.
-    pub(crate) fn activate(&self, slot: Slot, channel: &Channel<LinkHandler>) -> Result {
+    pub(crate) fn activate(&self, slot: LinkSlot, channel: &Channel<LinkHandler>) -> Result {
         channel.activate(&*self.region(slot).ok_or(ENOENT)?)
     }
 }

@@ -16,7 +16,7 @@ use super::{
         REGISTER, //
     },
     member::Member,
-    phase::Phase,
+    phase::GroupPhase,
     rmb::{
         Known,
         Rmb,
@@ -158,7 +158,7 @@ impl LinkGroup {
         now: Instant,
     ) -> Result<Taken> {
         let mut inner = self.inner.lock();
-        if self.phase() != Phase::Ready {
+        if self.phase() != GroupPhase::Ready {
             return Err(ENODEV);
         }
         let size = self.buffer_size(wanted);
@@ -219,7 +219,7 @@ impl LinkGroup {
     fn register_next(&self) -> bool {
         let (rmb, channel, handler) = {
             let mut inner = self.inner.lock();
-            if self.phase() != Phase::Ready {
+            if self.phase() != GroupPhase::Ready {
                 return false;
             }
             let Some((rmb, link)) = inner.unregistered() else {

@@ -13,8 +13,8 @@ use crate::{
     },
     proto::smc::{
         llc::{
-            PeerRmbId,
-            Slot, //
+            LinkSlot,
+            PeerRmbId, //
         },
         wire::{
             BufSize,
@@ -81,7 +81,7 @@ impl Route {
     }
 
     /// The place of the link in its group.
-    pub(crate) fn slot(&self) -> Slot {
+    pub(crate) fn slot(&self) -> LinkSlot {
         self.handler().slot()
     }
 }
@@ -96,7 +96,7 @@ pub(crate) enum Next {
 
 impl Next {
     /// Whether that is the link `slot`.
-    pub(crate) fn is_on(&self, slot: Slot) -> bool {
+    pub(crate) fn is_on(&self, slot: LinkSlot) -> bool {
         matches!(self, Self::Route(route) if route.slot() == slot)
     }
 }

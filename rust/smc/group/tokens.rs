@@ -17,13 +17,13 @@ use kernel::{
 };
 
 /// The connections of a link group.
-pub(crate) type Tokens = tokens::Tokens<KVec<Row<Arc<dyn Member>>>>;
+pub(crate) type GroupTokens = tokens::Tokens<KVec<Row<Arc<dyn Member>>>>;
 
 /// An empty table. Nothing allocates afterwards. Context: may sleep.
-pub(crate) fn new_table() -> Result<Tokens> {
+pub(crate) fn new_table() -> Result<GroupTokens> {
     let mut rows = KVec::with_capacity(MAX_CONNECTIONS, GFP_KERNEL)?;
     for _ in 0..MAX_CONNECTIONS {
         rows.push(Row::new(random_u32()), GFP_KERNEL)?;
     }
-    Ok(Tokens::new(rows))
+    Ok(GroupTokens::new(rows))
 }

@@ -22,7 +22,7 @@ use crate::{
             Start, //
         },
         stream::reason::{
-            Local,
+            LocalReason,
             Reason, //
         },
     },
@@ -53,7 +53,7 @@ impl SmcConnection {
                     let decline = first.get_mut(..len).unwrap_or_default();
                     let _ = sk.recv(decline);
                 } else if Assembler::judge(octets) == Start::Message {
-                    let reason = Reason::Local(Local::ClcTimeout);
+                    let reason = Reason::Local(LocalReason::ClcTimeout);
                     self.net.count_abort(self.side, reason);
                     sk.abort(ECONNRESET);
                 }

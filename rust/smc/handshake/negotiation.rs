@@ -15,7 +15,7 @@ use super::{
     },
     state::{
         Handshake,
-        Step, //
+        HandshakeStep, //
     },
 };
 use crate::{
@@ -28,18 +28,18 @@ use crate::{
         smc::clc::{
             client::Client,
             server::Server,
+            ClcOutcome,
+            ClcTimers,
             LlcOutcome,
-            Machine,
-            Outcome,
-            Timers, //
+            Machine, //
         },
         stream::reason::{
-            Local,
+            LocalReason,
             Reason, //
         },
     },
     smc::{
-        group::phase::Phase,
+        group::phase::GroupPhase,
         setup::SmcConnection, //
     },
     sock::{
@@ -69,7 +69,7 @@ impl Handshake {
     #[inline(never)]
     fn declining(connection: &SmcConnection, reason: Reason) -> Result<KBox<Self>> {
         let peer_id = connection.protocol.net.peer_id(None);
-        let client = Client::declining(now(), Timers::DEFAULT, peer_id, reason);
+        let client = Client::declining(now(), ClcTimers::DEFAULT, peer_id, reason);
         Self::new(Machine::Client(client))
     }
 
@@ -79,7 +79,7 @@ impl Handshake {
             .protocol
             .net
             .peer_id(prepare::path(connection).as_ref());
-        let machine = Server::new(now(), Timers::DEFAULT, peer_id);
+        let machine = Server::new(now(), ClcTimers::DEFAULT, peer_id);
         Self::new(Machine::Server(machine))
     }
 
@@ -173,7 +173,7 @@ impl Handshake {
         };
         let result = match prepare::prepare(connection, request, *since) {
             // No answer was sent yet, so a Decline is allowed (`SMCR-FBK-05`, `SMCR-FBK-06`).
-            Ok(Some(reservation)) if reservation.group.phase() == Phase::Dead => {
+            Ok(Some(reservation)) if reservation.group.phase() == GroupPhase::Dead => {
                 prepare::release(reservation, connection, Release::Declined);
                 Err(Reason::NoActiveLink)
             }
@@ -188,13 +188,17 @@ impl Handshake {
         self.prepared(result);
     }
 
-    fn perform(&mut self, connection: &Arc<SmcConnection>, step: Step) -> Option<Outcome> {
+    fn perform(
+        &mut self,
+        connection: &Arc<SmcConnection>,
+        step: HandshakeStep,
+    ) -> Option<ClcOutcome> {
         match step {
             // Done by `flush`.
-            Step::Send => {}
-            Step::Prepare => self.prepare(connection),
-            Step::Connect(peer) => self.connect(&peer),
-            Step::StartLlc => {
+            HandshakeStep::Send => {}
+            HandshakeStep::Prepare => self.prepare(connection),
+            HandshakeStep::Connect(peer) => self.connect(&peer),
+            HandshakeStep::StartLlc => {
                 let started = match self.reservation.as_ref() {
                     Some(reservation) => reservation.group.start_llc(connection.clone()),
                     None => Err(EINVAL),
@@ -204,13 +208,13 @@ impl Handshake {
                     self.machine.handle_llc(now(), outcome);
                 }
             }
-            Step::Done(outcome) => return Some(outcome),
+            HandshakeStep::Done(outcome) => return Some(outcome),
         }
         None
     }
 
     /// Goes on as far as possible. Returns how it ended, if it did.
-    fn advance(&mut self, connection: &Arc<SmcConnection>) -> Option<Outcome> {
+    fn advance(&mut self, connection: &Arc<SmcConnection>) -> Option<ClcOutcome> {
         self.missed = false;
         self.prepare(connection);
         loop {
@@ -225,10 +229,10 @@ impl Handshake {
             // The link of an established group died under the handshake; that of a first contact
             // is reported by `mail`.
             let lost = self.reservation.as_ref().is_some_and(|reservation| {
-                !reservation.is_first_contact() && reservation.group.phase() == Phase::Dead
+                !reservation.is_first_contact() && reservation.group.phase() == GroupPhase::Dead
             });
             if lost {
-                return Some(Outcome::Abort(Reason::NoActiveLink));
+                return Some(ClcOutcome::Abort(Reason::NoActiveLink));
             }
             if self.machine.poll_timeout().is_some_and(|at| at <= now()) {
                 self.machine.handle_timeout(now());
@@ -263,7 +267,7 @@ impl SmcConnection {
         }
         if !self.sk.peer_agreed() {
             self.settle_for_tcp(if self.sk.peer_echoes() {
-                Reason::Local(Local::OptionEchoed)
+                Reason::Local(LocalReason::OptionEchoed)
             } else {
                 Reason::PeerNoSmc
             });
@@ -323,10 +327,11 @@ impl SmcConnection {
         };
         let reservation = handshake.reservation.take();
         // Part of a crossing message has been consumed: the stream cannot be handed to the user.
-        let torn = handshake.assembler.is_started() && matches!(outcome, Outcome::Fallback { .. });
+        let torn =
+            handshake.assembler.is_started() && matches!(outcome, ClcOutcome::Fallback { .. });
         drop(handshake);
         let outcome = if torn {
-            Outcome::Abort(Reason::Local(Local::ClcProtocol))
+            ClcOutcome::Abort(Reason::Local(LocalReason::ClcProtocol))
         } else {
             outcome
         };
@@ -335,9 +340,9 @@ impl SmcConnection {
 
     /// The handshake is over.
     #[inline(never)]
-    fn conclude(self: &Arc<Self>, reservation: Option<Reservation>, outcome: Outcome) {
+    fn conclude(self: &Arc<Self>, reservation: Option<Reservation>, outcome: ClcOutcome) {
         match (outcome, reservation) {
-            (Outcome::Smc, Some(reservation)) => match prepare::activate(reservation, self) {
+            (ClcOutcome::Smc, Some(reservation)) => match prepare::activate(reservation, self) {
                 Ok(()) => {
                     self.net.count_established(self.side);
                     self.hand_over();
@@ -354,7 +359,7 @@ impl SmcConnection {
                 }
             },
             (
-                Outcome::Fallback {
+                ClcOutcome::Fallback {
                     reason,
                     out_of_sync,
                     by_peer,
@@ -376,23 +381,23 @@ impl SmcConnection {
                 self.fall_back(reason);
                 self.hand_over();
             }
-            (Outcome::Abort(reason), reservation) => {
+            (ClcOutcome::Abort(reason), reservation) => {
                 if let Some(reservation) = reservation {
                     prepare::release(reservation, self, Release::Broken);
                 }
                 self.net.count_abort(self.side, reason);
                 self.fail();
             }
-            (Outcome::NoProposal { silent }, _) => {
+            (ClcOutcome::NoProposal { silent }, _) => {
                 if silent {
                     self.set_doubtful(true);
                 }
                 self.fall_back(Reason::PeerNoSmc);
                 self.hand_over();
             }
-            (Outcome::Smc, None) => {
+            (ClcOutcome::Smc, None) => {
                 self.net
-                    .count_abort(self.side, Reason::Local(Local::ClcProtocol));
+                    .count_abort(self.side, Reason::Local(LocalReason::ClcProtocol));
                 self.fail();
             }
         }

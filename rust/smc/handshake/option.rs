@@ -6,9 +6,9 @@
 
 use crate::{
     kapi::net::option::{
-        Answer,
+        HookVerdict,
         OptionPolicy,
-        Verdict, //
+        SynAckAnswer, //
     },
     proto::{
         smc::tcpopt::{
@@ -16,7 +16,7 @@ use crate::{
             Nonce, //
         },
         stream::reason::{
-            Local,
+            LocalReason,
             Reason, //
         },
     },
@@ -25,38 +25,38 @@ use crate::{
 /// The policy of SMC-R.
 pub(crate) struct SmcPolicy;
 
-fn translate(verdict: tcpopt::Verdict) -> Verdict {
+fn translate(verdict: tcpopt::OptionVerdict) -> HookVerdict {
     let Some(octets) = verdict.octets() else {
-        return Verdict::Leave;
+        return HookVerdict::Leave;
     };
     let octets = octets.as_slice();
     let mut bytes = [0; 16];
     match bytes.get_mut(..octets.len()) {
         Some(place) => {
             place.copy_from_slice(octets);
-            Verdict::Add {
+            HookVerdict::Add {
                 bytes,
                 len: octets.len(),
             }
         }
-        None => Verdict::Leave,
+        None => HookVerdict::Leave,
     }
 }
 
 impl OptionPolicy for SmcPolicy {
-    fn syn_out(nonce: u32, options: &[u8]) -> Verdict {
+    fn syn_out(nonce: u32, options: &[u8]) -> HookVerdict {
         translate(tcpopt::decide_syn_out(options, Nonce::new(nonce)))
     }
 
-    fn synack_out(syn_options: &[u8], options: &[u8]) -> Verdict {
+    fn synack_out(syn_options: &[u8], options: &[u8]) -> HookVerdict {
         translate(tcpopt::decide_synack_out(syn_options, options))
     }
 
-    fn synack_in(nonce: u32, options: &[u8]) -> Answer {
+    fn synack_in(nonce: u32, options: &[u8]) -> SynAckAnswer {
         match tcpopt::judge_synack(options, Nonce::new(nonce)) {
-            Ok(()) => Answer::Agreed,
-            Err(Reason::Local(Local::OptionEchoed)) => Answer::Echo,
-            Err(_) => Answer::Silent,
+            Ok(()) => SynAckAnswer::Agreed,
+            Err(Reason::Local(LocalReason::OptionEchoed)) => SynAckAnswer::Echo,
+            Err(_) => SynAckAnswer::Silent,
         }
     }
 

@@ -34,12 +34,12 @@ use crate::{
                     Site, //
                 },
                 Answer,
+                ClcRequest,
                 Endpoint,
                 Prepared,
-                Proposal,
-                Request, //
+                Proposal, //
             },
-            llc::Slot,
+            llc::LinkSlot,
             wire::{
                 AlertToken,
                 Gid,
@@ -54,13 +54,13 @@ use crate::{
             link_group::{
                 Join,
                 LinkGroup,
-                Local,
+                LocalEnd,
                 NamedLink, //
             },
             member::Member,
             phase::{
-                Key,
-                Phase, //
+                GroupPhase,
+                Key, //
             },
             rmb::Rmbe,
             rmbs::Taken, //
@@ -145,7 +145,7 @@ fn send_size(connection: &SmcConnection) -> WantedSize {
 }
 
 /// A place in a group, before the token and the buffers.
-struct Place {
+struct GroupPlace {
     /// The link group.
     group: Arc<LinkGroup>,
     /// The reserved receive buffer.
@@ -155,7 +155,7 @@ struct Place {
     /// As in [`Reservation::proven`].
     proven: bool,
     /// Our end of the link, as CLC names it.
-    local: Local,
+    local: LocalEnd,
     /// The version of SMC-R and its terms.
     choice: Choice,
 }
@@ -164,7 +164,7 @@ struct Place {
 /// must do something first, and kicks the handshake when it has. Context: may sleep.
 pub(crate) fn prepare(
     connection: &Arc<SmcConnection>,
-    request: &Request,
+    request: &ClcRequest,
     since: Instant,
 ) -> Result<Option<Reservation>, Reason> {
     match prepare_once(connection, request, since) {
@@ -176,13 +176,13 @@ pub(crate) fn prepare(
 
 fn prepare_once(
     connection: &Arc<SmcConnection>,
-    request: &Request,
+    request: &ClcRequest,
     since: Instant,
 ) -> Result<Option<Reservation>, Reason> {
     let payer = payer_of(connection).map_err(|_| Reason::Memory)?;
     let place = match request {
-        Request::Proposal(proposal) => server_place(connection, &payer, proposal, since),
-        Request::Accept(accept) => client_place(connection, &payer, accept),
+        ClcRequest::Proposal(proposal) => server_place(connection, &payer, proposal, since),
+        ClcRequest::Accept(accept) => client_place(connection, &payer, accept),
     }?;
     let Some(place) = place else { return Ok(None) };
     let group = place.group.clone();
@@ -227,7 +227,7 @@ fn server_place(
     payer: &Payer,
     proposal: &Proposal,
     since: Instant,
-) -> Result<Option<Place>, Reason> {
+) -> Result<Option<GroupPlace>, Reason> {
     let sk = &connection.sk;
     if let Some(reason) = policy::refusal(sk) {
         return Err(reason);
@@ -267,7 +267,7 @@ fn client_place(
     connection: &Arc<SmcConnection>,
     payer: &Payer,
     accept: &Answer,
-) -> Result<Option<Place>, Reason> {
+) -> Result<Option<GroupPlace>, Reason> {
     let sk = &connection.sk;
     let (path, _) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
     let site = LocalSite {
@@ -311,7 +311,7 @@ fn client_place(
         proven,
     } = known.ok_or(Reason::OutOfSync)?;
     let closed = group.tokens.lock().is_closed();
-    if !proven && (closed || group.phase() != Phase::Ready) {
+    if !proven && (closed || group.phase() != GroupPhase::Ready) {
         // Not the word that would make the host behind the link doubt it.
         return Err(Reason::NoActiveLink);
     }
@@ -326,10 +326,10 @@ fn first_place(
     payer: &Payer,
     group: Arc<LinkGroup>,
     choice: Choice,
-) -> Result<Place, Reason> {
+) -> Result<GroupPlace, Reason> {
     let size = group.buffer_size(receive_size(connection));
     match group.bring_up(payer, size) {
-        Ok((rmbe, local)) => Ok(Place {
+        Ok((rmbe, local)) => Ok(GroupPlace {
             group,
             rmbe,
             first_contact: true,
@@ -350,9 +350,9 @@ fn next_place(
     connection: &Arc<SmcConnection>,
     payer: &Payer,
     group: Arc<LinkGroup>,
-    (slot, proven): (Option<Slot>, bool),
+    (slot, proven): (Option<LinkSlot>, bool),
     choice: Choice,
-) -> Result<Option<Place>, Reason> {
+) -> Result<Option<GroupPlace>, Reason> {
     let wanted = receive_size(connection);
     let taken = group.take_rmbe(payer, wanted, connection.clone(), now());
     match taken.map_err(|_| Reason::Memory)? {
@@ -361,7 +361,7 @@ fn next_place(
                 rmbe.retire();
                 return Err(Reason::NoActiveLink);
             };
-            Ok(Some(Place {
+            Ok(Some(GroupPlace {
                 group,
                 rmbe,
                 first_contact: false,
@@ -379,7 +379,7 @@ fn next_place(
 /// # Errors
 ///
 /// The RMB has no key on the link.
-fn endpoint(local: &Local, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint, Reason> {
+fn endpoint(local: &LocalEnd, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint, Reason> {
     let (path, rmb) = (&local.path, rmbe.rmb());
     let rtoken = rmb.token(local.link_use.handler().slot());
     let rtoken = rtoken.ok_or(Reason::NoActiveLink)?;
@@ -401,10 +401,10 @@ fn endpoint(local: &Local, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint, R
 fn reserve(
     connection: &Arc<SmcConnection>,
     payer: &Payer,
-    place: Place,
-    request: &Request,
+    place: GroupPlace,
+    request: &ClcRequest,
 ) -> Result<Reservation, Reason> {
-    let Place {
+    let GroupPlace {
         group,
         rmbe,
         first_contact,
@@ -443,7 +443,7 @@ fn reserve(
     };
     // In first contact a server can decline also after Confirm, and a Proposal costs a peer
     // nothing: the send buffer comes when there is more than a Proposal.
-    let later = first_contact && matches!(request, Request::Proposal(_));
+    let later = first_contact && matches!(request, ClcRequest::Proposal(_));
     let mut reservation = Reservation {
         group,
         prepared,
@@ -457,9 +457,9 @@ fn reserve(
         peer: None,
     };
     let result = match request {
-        Request::Proposal(_) if later => Ok(()),
-        Request::Proposal(_) => reservation.make_sendbuf(),
-        Request::Accept(accept) => reservation.connect(&accept.endpoint),
+        ClcRequest::Proposal(_) if later => Ok(()),
+        ClcRequest::Proposal(_) => reservation.make_sendbuf(),
+        ClcRequest::Accept(accept) => reservation.connect(&accept.endpoint),
     };
     if let Err(reason) = result {
         release(reservation, connection, Release::Declined);

@@ -13,9 +13,9 @@ use crate::{
             buffer_sizing::WantedSize,
             cdc::{
                 Arrivals,
-                Config as CdcConfig,
+                CloseTimers as CdcTimers,
                 Conn,
-                Timers as CdcTimers, //
+                ConnConfig as CdcConfig, //
             },
             clc::{
                 version::Hop,

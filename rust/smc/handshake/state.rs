@@ -11,16 +11,16 @@ use crate::{
         smc::{
             clc::{
                 client::Client,
-                Action,
                 Assembler,
                 Bytes,
+                ClcAction,
+                ClcOutcome,
+                ClcRequest,
+                ClcTimers,
                 Endpoint,
                 LlcOutcome,
                 Machine,
-                Outcome,
-                Proposal,
-                Request,
-                Timers, //
+                Proposal, //
             },
             hosts, //
         },
@@ -53,19 +53,19 @@ pub(crate) struct Handshake {
     /// Our end, reserved for the peer.
     pub(crate) reservation: Option<Reservation>,
     /// What to prepare for and since when, while that is not done: it may wait for the link group.
-    pub(crate) request: Option<(Request, Instant)>,
+    pub(crate) request: Option<(ClcRequest, Instant)>,
     /// A program had the sock lock when this run wanted it.
     pub(crate) missed: bool,
 }
 
-/// An [`Action`] whose bulk the [`Handshake`] holds: the kernel's stack is small, and TCP, the
+/// An [`ClcAction`] whose bulk the [`Handshake`] holds: the kernel's stack is small, and TCP, the
 /// routing tables and a device's driver are called from here.
-pub(crate) enum Step {
+pub(crate) enum HandshakeStep {
     Send,
     Prepare,
     Connect(Endpoint),
     StartLlc,
-    Done(Outcome),
+    Done(ClcOutcome),
 }
 
 impl Handshake {
@@ -85,7 +85,7 @@ impl Handshake {
 
     #[inline(never)]
     pub(crate) fn proposing(proposal: &Proposal) -> Result<KBox<Self>> {
-        let client = Client::new(now(), Timers::DEFAULT, *proposal);
+        let client = Client::new(now(), ClcTimers::DEFAULT, *proposal);
         Self::new(Machine::Client(client))
     }
 
@@ -124,19 +124,19 @@ impl Handshake {
 
     /// What to do next.
     #[inline(never)]
-    pub(crate) fn next(&mut self) -> Option<Step> {
+    pub(crate) fn next(&mut self) -> Option<HandshakeStep> {
         Some(match self.machine.poll_action()? {
-            Action::Send(bytes) => {
+            ClcAction::Send(bytes) => {
                 self.out = Some((bytes, 0));
-                Step::Send
+                HandshakeStep::Send
             }
-            Action::Prepare(request) => {
+            ClcAction::Prepare(request) => {
                 self.request = Some((request, now()));
-                Step::Prepare
+                HandshakeStep::Prepare
             }
-            Action::Connect(confirm) => Step::Connect(confirm.endpoint),
-            Action::StartLlc => Step::StartLlc,
-            Action::Done(outcome) => Step::Done(outcome),
+            ClcAction::Connect(confirm) => HandshakeStep::Connect(confirm.endpoint),
+            ClcAction::StartLlc => HandshakeStep::StartLlc,
+            ClcAction::Done(outcome) => HandshakeStep::Done(outcome),
         })
     }
 }

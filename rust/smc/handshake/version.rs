@@ -30,7 +30,7 @@ use crate::{
                 },
                 Addition,
                 Extension,
-                Limits,
+                GroupLimits,
                 Networks,
                 RELEASE, //
             },
@@ -54,7 +54,7 @@ pub(crate) struct LocalSite<'a> {
 }
 
 impl Site for LocalSite<'_> {
-    fn limits(&self) -> Limits {
+    fn limits(&self) -> GroupLimits {
         self.connection.protocol.net.settings.limits()
     }
 

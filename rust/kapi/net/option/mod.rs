@@ -55,7 +55,7 @@ const SAVE_SYN_OURS: u8 = 3;
 
 /// What to do with a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum HookVerdict {
     /// Leave it as it is.
     Leave,
     /// Append octets to its TCP options.
@@ -69,7 +69,7 @@ pub(crate) enum Verdict {
 
 /// What a SYN-ACK says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum SynAckAnswer {
     /// Yes.
     Agreed,
     /// Nothing.
@@ -83,29 +83,29 @@ pub(crate) enum Answer {
 /// All functions run in softirq and only compute.
 pub(crate) trait OptionPolicy: Send + Sync + 'static {
     /// A SYN of a client whose connection has this nonce is sent, with the given options so far.
-    fn syn_out(nonce: u32, options: &[u8]) -> Verdict;
+    fn syn_out(nonce: u32, options: &[u8]) -> HookVerdict;
 
     /// A SYN-ACK with the given options answers a SYN.
-    fn synack_out(syn_options: &[u8], options: &[u8]) -> Verdict;
+    fn synack_out(syn_options: &[u8], options: &[u8]) -> HookVerdict;
 
     /// What the options of a SYN-ACK say to the SYN of that nonce.
-    fn synack_in(nonce: u32, options: &[u8]) -> Answer;
+    fn synack_in(nonce: u32, options: &[u8]) -> SynAckAnswer;
 
     /// Whether a SYN asks for agreement, so that [`Self::synack_out`] adds the option if it fits.
     fn syn_agrees(syn_options: &[u8]) -> bool;
 }
 
 /// The functions of an [`OptionPolicy`].
-struct Policy {
-    syn_out: fn(u32, &[u8]) -> Verdict,
-    synack_out: fn(&[u8], &[u8]) -> Verdict,
-    synack_in: fn(u32, &[u8]) -> Answer,
+struct PolicyTable {
+    syn_out: fn(u32, &[u8]) -> HookVerdict,
+    synack_out: fn(&[u8], &[u8]) -> HookVerdict,
+    synack_in: fn(u32, &[u8]) -> SynAckAnswer,
     syn_agrees: fn(&[u8]) -> bool,
 }
 
 /// Which way the option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BackendKind {
     /// The kernel's if it has one, otherwise netfilter.
     Auto,
     /// The one built into kernels with CONFIG_SMC.
@@ -115,9 +115,9 @@ pub(crate) enum Kind {
 }
 
 /// The policy in use; null unless the netfilter back end is registered.
-static POLICY: AtomicPtr<Policy> = AtomicPtr::new(ptr::null_mut());
+static POLICY: AtomicPtr<PolicyTable> = AtomicPtr::new(ptr::null_mut());
 
-fn policy() -> Option<&'static Policy> {
+fn policy() -> Option<&'static PolicyTable> {
     let policy = POLICY.load(Ordering::Acquire);
     // SAFETY: The policy is freed by the drop of the back end, after the hooks are gone and no
     // socket is left: only hooks and sockets call this.
@@ -131,7 +131,7 @@ fn policy() -> Option<&'static Policy> {
 /// `policy` is null, or came from a `KBox` and is owned by this object.
 pub(crate) struct Backend<P: OptionPolicy> {
     hooks: Option<netfilter::Hooks>,
-    policy: *mut Policy,
+    policy: *mut PolicyTable,
     _policy: PhantomData<P>,
 }
 
@@ -143,13 +143,13 @@ unsafe impl<P: OptionPolicy> Sync for Backend<P> {}
 impl<P: OptionPolicy> Backend<P> {
     /// Registers a back end: `EOPNOTSUPP` if the kernel's is asked for and there is none.
     /// Context: may sleep.
-    pub(crate) fn register(kind: Kind) -> Result<Self> {
+    pub(crate) fn register(kind: BackendKind) -> Result<Self> {
         // SAFETY: Always safe to call.
         let built_in = unsafe { bindings::rdma_sock_helper_has_syn_smc() };
-        if kind == Kind::Kernel && !built_in {
+        if kind == BackendKind::Kernel && !built_in {
             return Err(EOPNOTSUPP);
         }
-        if built_in && kind != Kind::Netfilter {
+        if built_in && kind != BackendKind::Netfilter {
             // SAFETY: The static key exists in such a kernel.
             unsafe { bindings::rdma_sock_helper_have_smc(true) };
             return Ok(Self {
@@ -159,7 +159,7 @@ impl<P: OptionPolicy> Backend<P> {
             });
         }
         let policy = KBox::new(
-            Policy {
+            PolicyTable {
                 syn_out: P::syn_out,
                 synack_out: P::synack_out,
                 synack_in: P::synack_in,
@@ -380,11 +380,11 @@ unsafe extern "C" fn withholds(sk: *const bindings::sock) -> bool {
 }
 
 /// Stores the answer of the peer's SYN-ACK.
-fn set_answer(option: &AtomicU32, answer: Answer) {
+fn set_answer(option: &AtomicU32, answer: SynAckAnswer) {
     let word = match answer {
-        Answer::Agreed => AGREED,
-        Answer::Silent => 0,
-        Answer::Echo => ECHOED,
+        SynAckAnswer::Agreed => AGREED,
+        SynAckAnswer::Silent => 0,
+        SynAckAnswer::Echo => ECHOED,
     };
     let rest = option.load(Ordering::Relaxed) & !(AGREED | ECHOED);
     // `Release` pairs with the loads in `peer_agreed` and `peer_echoes`. This is the only writer of

@@ -37,8 +37,8 @@ use super::{
     is_enabled,
     policy,
     set_answer,
-    Policy,
-    Verdict, //
+    HookVerdict,
+    PolicyTable, //
 };
 use crate::bindings;
 use core::{
@@ -92,12 +92,12 @@ impl Hooks {
 
 /// The descriptions of the hooks, which are the same in all namespaces.
 #[repr(transparent)]
-struct Table(Opaque<[bindings::nf_hook_ops; 4]>);
+struct HookTable(Opaque<[bindings::nf_hook_ops; 4]>);
 
 // SAFETY: The kernel only reads the descriptions.
-unsafe impl Sync for Table {}
+unsafe impl Sync for HookTable {}
 
-static TABLE: Table = Table(Opaque::new([
+static TABLE: HookTable = HookTable(Opaque::new([
     hook(IPV4, LOCAL_OUT, i32::MIN, on_local_out),
     hook(IPV6, LOCAL_OUT, i32::MIN, on_local_out),
     hook(IPV4, LOCAL_IN, i32::MAX, on_local_in),
@@ -194,7 +194,7 @@ unsafe extern "C" fn on_local_out(
 ///
 /// As for [`on_local_out`]; `sk` must be in `TCP_SYN_SENT`.
 unsafe fn syn_out(
-    policy: &Policy,
+    policy: &PolicyTable,
     sk: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
     pf: u8,
@@ -207,8 +207,8 @@ unsafe fn syn_out(
         let nonce = (*att).nonce.load(core::sync::atomic::Ordering::Relaxed);
         let options = header.get(HEADER..).unwrap_or(&[]);
         match (policy.syn_out)(nonce, options) {
-            Verdict::Leave => ACCEPT,
-            Verdict::Add { bytes, len } => append(skb, pf, bytes.get(..len).unwrap_or(&[])),
+            HookVerdict::Leave => ACCEPT,
+            HookVerdict::Add { bytes, len } => append(skb, pf, bytes.get(..len).unwrap_or(&[])),
         }
     }
 }
@@ -217,7 +217,7 @@ unsafe fn syn_out(
 ///
 /// As for [`on_local_out`]; `sk` must be in `TCP_NEW_SYN_RECV`.
 unsafe fn synack_out(
-    policy: &Policy,
+    policy: &PolicyTable,
     sk: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
     pf: u8,
@@ -240,8 +240,8 @@ unsafe fn synack_out(
         };
         let options = header.get(HEADER..).unwrap_or(&[]);
         match (policy.synack_out)(syn_options, options) {
-            Verdict::Leave => ACCEPT,
-            Verdict::Add { bytes, len } => append(skb, pf, bytes.get(..len).unwrap_or(&[])),
+            HookVerdict::Leave => ACCEPT,
+            HookVerdict::Add { bytes, len } => append(skb, pf, bytes.get(..len).unwrap_or(&[])),
         }
     }
 }
@@ -341,7 +341,7 @@ unsafe extern "C" fn on_local_in(
 /// As for [`on_local_in`]; `sk` must be in `TCP_SYN_SENT`, and the TCP header with its options be
 /// linear, at `offset`.
 unsafe fn synack_in(
-    policy: &Policy,
+    policy: &PolicyTable,
     sk: *mut bindings::sock,
     skb: *mut bindings::sk_buff,
     offset: u32,

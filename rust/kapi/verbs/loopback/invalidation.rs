@@ -26,7 +26,7 @@ use crate::kapi::{
         read::ReadBuffer,
         slot::{
             single::Read,
-            Message, //
+            SlotMessage, //
         },
     },
 };
@@ -77,8 +77,14 @@ fn post_read(
 /// Posts a message that invalidates `rkey`.
 fn post_message(channel: &Arc<Channel<Probe>>, tag: u32, rkey: u32) -> Result {
     let slot = channel.try_reserve(0).ok_or(EBUSY)?;
-    slot.post(tag, None, &[], Message::invalidating(&[3; 20], rkey), true)
-        .map_err(|(error, _)| error)
+    slot.post(
+        tag,
+        None,
+        &[],
+        SlotMessage::invalidating(&[3; 20], rkey),
+        true,
+    )
+    .map_err(|(error, _)| error)
 }
 
 #[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_invalidation)]

@@ -11,7 +11,7 @@ use crate::{
     bindings,
     kapi::verbs::{
         channel::Channel,
-        recv::Received, //
+        recv::ReceivedBuffer, //
     },
 };
 use core::mem::MaybeUninit;
@@ -36,13 +36,13 @@ fn send(channel: &Arc<Channel<Probe>>, octet: u8) -> Result {
 }
 
 /// Takes the kept messages out.
-fn take_kept(probe: &Probe) -> Result<KVec<Received<Probe>>> {
+fn take_kept(probe: &Probe) -> Result<KVec<ReceivedBuffer<Probe>>> {
     let fresh = KVec::with_capacity(super::HISTORY, GFP_KERNEL)?;
     Ok(core::mem::replace(&mut probe.seen.lock().kept, fresh))
 }
 
 /// Whether the message consists of `octet` only.
-fn consists_of(message: &Received<Probe>, octet: u8) -> Result<bool> {
+fn consists_of(message: &ReceivedBuffer<Probe>, octet: u8) -> Result<bool> {
     let mut there = KVec::from_elem(!octet, BYTES, GFP_KERNEL)?;
     message.read(0, &mut there)?;
     Ok(message.len() == BYTES && there.iter().all(|other| *other == octet))

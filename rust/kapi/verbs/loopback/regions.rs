@@ -11,8 +11,8 @@ use crate::kapi::{
     mem::region::PeerMemory,
     verbs::{
         channel::{
-            Source,
-            Write, //
+            RdmaWrite,
+            WriteSource, //
         },
         mr::Mr,
         sendbuf::SendBuffer, //
@@ -49,7 +49,7 @@ mod tests {
                 let last = region.memory().elements() - 1;
                 bases |= region.iova(0)?;
                 buffer.write(usize::from(n) * 16, &[n + 1; 16])?;
-                let write = Write {
+                let write = RdmaWrite {
                     offset: u32::from(n) * 16,
                     len: 16,
                     rkey: region.rkey(),
@@ -57,7 +57,7 @@ mod tests {
                 };
                 writes.push(write, GFP_KERNEL)?;
             }
-            let source = Source::Buffer(buffer.map(&bench.device)?);
+            let source = WriteSource::Buffer(buffer.map(&bench.device)?);
             let slot = channel.try_reserve(0).ok_or(EBUSY)?;
             slot.post(1, Some(source), &writes, &[0; 44], true)
                 .map_err(|(error, _)| error)?;

@@ -19,8 +19,8 @@ use crate::{
             channel::{
                 Channel,
                 ChannelConfig,
-                Source,
-                Write, //
+                RdmaWrite,
+                WriteSource, //
             },
             mr::Access,
             pd::Pd,
@@ -112,14 +112,14 @@ fn read_end(
 fn write_start(bench: &Bench, channel: &Arc<Channel<Probe>>, region: &UserRegion) -> Result {
     let source = SendBuffer::new(PAGE_SIZE)?;
     source.write(0, &[8; 300])?;
-    let write = Write {
+    let write = RdmaWrite {
         offset: 0,
         len: 300,
         rkey: region.rkey(),
         raddr: region.addr() + 10,
     };
     let slot = channel.try_reserve(0).ok_or(EBUSY)?;
-    let source = Source::Buffer(source.map(&bench.device)?);
+    let source = WriteSource::Buffer(source.map(&bench.device)?);
     slot.post(1, Some(source), &[write], &[0; 44], true)
         .map_err(|(error, _)| error)
 }

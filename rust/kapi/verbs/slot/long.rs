@@ -11,8 +11,8 @@
 
 use super::{
     ChannelOps,
-    SendSlot,
-    Slot, //
+    ReservedSlot,
+    SendSlot, //
 };
 use crate::{
     bindings,
@@ -54,7 +54,7 @@ impl<T: ChannelOps> SendSlot<T> {
     }
 }
 
-impl<T: ChannelOps> Slot<T> {
+impl<T: ChannelOps> ReservedSlot<T> {
     /// Posts a message that may be as long as the channel was made for. Otherwise as
     /// [`Self::post`].
     ///

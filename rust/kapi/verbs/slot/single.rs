@@ -11,8 +11,8 @@ use super::{
     ChannelOps,
     Kept,
     ReadBuffer,
-    SendSlot,
-    Slot, //
+    ReservedSlot,
+    SendSlot, //
 };
 use crate::{
     bindings,
@@ -37,7 +37,7 @@ pub(crate) struct Read {
     pub(crate) raddr: u64,
 }
 
-impl<T: ChannelOps> Slot<T> {
+impl<T: ChannelOps> ReservedSlot<T> {
     /// Posts an RDMA read into `buffer`, which is kept until `tag` comes back through
     /// [`ChannelOps::on_sent`]. If that reports success, the octets are there. Context: any.
     ///

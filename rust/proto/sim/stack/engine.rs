@@ -19,18 +19,18 @@ use crate::proto::{
             action::{
                 Cause,
                 Fail,
-                Kind, //
+                LlcKind, //
             },
             driver::{
-                Answer,
-                Host, //
+                Host,
+                HostAnswer, //
             },
             rtoken::Entry,
             Group,
             LinkOffer,
+            LinkSlot,
             PeerOffer,
-            RmbId,
-            Slot, //
+            RmbId, //
         },
     },
     stream::reason::Reason, //
@@ -59,45 +59,50 @@ impl Host for Engine<'_> {
         self.world.now
     }
 
-    fn send(&mut self, _: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+    fn send(&mut self, _: LinkSlot, kind: LlcKind, msg: &[u8; 44]) -> bool {
         let packet = Packet::Send(*msg, Done::Llc(kind));
         self.stack().out.push_back(packet);
         true
     }
 
-    fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+    fn send_long(&mut self, _: LinkSlot, _: LlcKind) -> bool {
         unreachable!("there is one link")
     }
 
-    fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+    fn move_to_rts(&mut self, _: LinkSlot) -> HostAnswer<Result<(), Reason>> {
         self.stack().rts = true;
         None
     }
 
-    fn connect_link(&mut self, _: Slot, _: &PeerOffer) -> Answer<Result<(), Reason>> {
+    fn connect_link(&mut self, _: LinkSlot, _: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
         unreachable!("there is one link")
     }
 
     // One port on each side: there is no other link.
-    fn offer_link(&mut self, _: Slot, _: bool) -> Answer<Option<LinkOffer>> {
+    fn offer_link(&mut self, _: LinkSlot, _: bool) -> HostAnswer<Option<LinkOffer>> {
         Some(None)
     }
 
-    fn accept_link(&mut self, _: Slot, _: &PeerOffer, _: bool) -> Answer<Option<LinkOffer>> {
+    fn accept_link(
+        &mut self,
+        _: LinkSlot,
+        _: &PeerOffer,
+        _: bool,
+    ) -> HostAnswer<Option<LinkOffer>> {
         Some(None)
     }
 
-    fn link_up(&mut self, _: Slot) {
+    fn link_up(&mut self, _: LinkSlot) {
         unreachable!("there is one link")
     }
 
-    fn drop_link(&mut self, _: Slot) {
+    fn drop_link(&mut self, _: LinkSlot) {
         unreachable!("there is one link")
     }
 
-    fn link_down(&mut self, _: Slot, _: Cause) {}
+    fn link_down(&mut self, _: LinkSlot, _: Cause) {}
 
-    fn move_connections(&mut self, _: Slot, _: bool) {
+    fn move_connections(&mut self, _: LinkSlot, _: bool) {
         unreachable!("there is one link")
     }
 

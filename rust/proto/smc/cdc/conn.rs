@@ -31,7 +31,7 @@ use super::{
         Receiver, //
     },
     send::{
-        Policy,
+        SendPolicy,
         Sender,
         Token,
         WriteSeg,
@@ -48,12 +48,12 @@ use crate::proto::{
     smc::{
         close::{
             Close,
-            Error,
-            Notice,
+            CloseError,
+            CloseNotice,
+            CloseState,
+            CloseTimers,
             Notices,
-            State,
-            Tcp,
-            Timers, //
+            Tcp, //
         },
         cursor::Ring,
         wire::AlertToken, //
@@ -62,8 +62,8 @@ use crate::proto::{
         events::StreamEvents,
         positions::Segment,
         zerocopy::{
+            LentSource,
             Recalled,
-            Source,
             LEAST, //
         },
     },
@@ -71,7 +71,7 @@ use crate::proto::{
 
 /// What a connection starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct ConnConfig {
     /// The token the peer chose, which our messages carry (CDC-04, AMB-07).
     pub(crate) token: AlertToken,
     /// Bytes of the send ring.
@@ -87,10 +87,10 @@ pub(crate) struct Config {
     /// The most bytes of one [`Transmit`]; 0 means no limit.
     pub(crate) max_write: u32,
     /// The timers.
-    pub(crate) timers: Timers,
+    pub(crate) timers: CloseTimers,
 }
 
-impl Config {
+impl ConnConfig {
     /// A good value for [`Self::cork_bytes`].
     #[cfg(test)]
     pub(crate) const CORK_BYTES: u32 = 64 << 10;
@@ -114,7 +114,7 @@ pub(crate) struct Transmit {
     /// stands for this one.
     pub(crate) signal: bool,
     /// The lent part that the writes read, one behind the other; `None` for the send ring.
-    pub(crate) source: Option<Source>,
+    pub(crate) source: Option<LentSource>,
 }
 
 impl Transmit {
@@ -131,7 +131,7 @@ enum Plan {
     /// The replay of all chains that may not have been delivered.
     Replay,
     /// This number of bytes, and perhaps an announcement.
-    Chain(u32, Option<Notice>),
+    Chain(u32, Option<CloseNotice>),
 }
 
 /// A connection.
@@ -157,8 +157,8 @@ pub(crate) struct Conn {
 
 impl Conn {
     /// A connection whose rendezvous is over; `None` if a buffer has no room for data.
-    pub(crate) fn new(config: &Config) -> Option<Self> {
-        let policy = Policy {
+    pub(crate) fn new(config: &ConnConfig) -> Option<Self> {
+        let policy = SendPolicy {
             cork_bytes: config.cork_bytes,
             max_write: config.max_write,
             cork_time: config.timers.cork,
@@ -601,7 +601,7 @@ impl Conn {
     fn take_in(&mut self, now: Instant, message: &Msg) -> Result<(), Violation> {
         let before = self.observable();
         let flags = message.flags;
-        if self.close.state() == State::Closed || self.rx.order(message.seq) == Order::Old {
+        if self.close.state() == CloseState::Closed || self.rx.order(message.seq) == Order::Old {
             return Ok(());
         }
         let notices = Notices {
@@ -641,7 +641,7 @@ impl Conn {
         if count > 0 {
             self.tx.note_answer();
             if self.close.refuses_data() {
-                self.close.abort(now, Error::Reset);
+                self.close.abort(now, CloseError::Reset);
             }
         }
         let was_done = self.close.peer_is_done();
@@ -663,7 +663,7 @@ impl Conn {
         }
         self.rx.spoil();
         self.validation = None;
-        self.close.abort(now, Error::Reset);
+        self.close.abort(now, CloseError::Reset);
         self.note_changes(before);
         // Each sleeper must learn that nothing more comes.
         self.events = StreamEvents {

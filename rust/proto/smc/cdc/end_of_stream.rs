@@ -7,8 +7,8 @@ use super::{
         connection,
         T0, //
     },
+    CloseError,
     Conn,
-    Error,
     Msg,
     Receive,
     Violation, //
@@ -84,7 +84,7 @@ fn end_in_the_message_of_an_abort_is_an_error() {
     let (_, mut end) = rest(&mut a);
     end.flags.abort = true;
     let _ = b.handle_cdc(T0, &end);
-    assert_eq!(b.error(), Some(Error::Reset));
+    assert_eq!(b.error(), Some(CloseError::Reset));
     finds_the_error(b);
 }
 

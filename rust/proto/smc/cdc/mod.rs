@@ -48,8 +48,8 @@ mod traces;
 pub(crate) use self::{
     arrivals::Arrivals,
     conn::{
-        Config,
         Conn,
+        ConnConfig,
         Ending,
         TcpFound,
         Transmit, //
@@ -65,9 +65,9 @@ pub(crate) use self::{
     },
 };
 pub(crate) use super::close::{
-    Error,
-    Tcp,
-    Timers, //
+    CloseError,
+    CloseTimers,
+    Tcp, //
 };
 pub(crate) use crate::proto::stream::positions::Segment;
 
@@ -75,7 +75,7 @@ pub(crate) use crate::proto::stream::positions::Segment;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::send::WriteSeg;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-pub(crate) use super::close::State;
+pub(crate) use super::close::CloseState;
 #[cfg(any(test, fuzzing))]
 pub(crate) use crate::proto::stream::events::StreamEvents;
 #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]

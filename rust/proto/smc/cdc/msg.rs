@@ -146,7 +146,7 @@ pub(crate) struct Msg {
 
 /// Why octets are no CDC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParseError {
+pub(crate) enum CdcParseError {
     /// There are not 44 of them, or the message says so (CDC-02).
     Length,
     /// The first octet is not that of a CDC message (CDC-01).
@@ -155,13 +155,13 @@ pub(crate) enum ParseError {
 
 impl Msg {
     /// Reads a message of exactly 44 octets. Cursors are checked by the connection they belong to.
-    pub(crate) fn parse(octets: &[u8]) -> Result<Self, ParseError> {
-        let raw = Raw::ref_from_bytes(octets).map_err(|_| ParseError::Length)?;
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, CdcParseError> {
+        let raw = Raw::ref_from_bytes(octets).map_err(|_| CdcParseError::Length)?;
         if raw.kind != TYPE {
-            return Err(ParseError::Type);
+            return Err(CdcParseError::Type);
         }
         if raw.length != LENGTH {
-            return Err(ParseError::Length);
+            return Err(CdcParseError::Length);
         }
         Ok(Self {
             seq: raw.seq.get(),
@@ -382,10 +382,10 @@ mod tests {
         for len in 0..LEN {
             assert_eq!(
                 good.get(..len).map(Msg::parse),
-                Some(Err(ParseError::Length))
+                Some(Err(CdcParseError::Length))
             );
         }
-        assert_eq!(Msg::parse(&[0xfe; 45]), Err(ParseError::Length));
+        assert_eq!(Msg::parse(&[0xfe; 45]), Err(CdcParseError::Length));
         for value in 0..=u8::MAX {
             let mut bad = good;
             if let Some(kind) = bad.first_mut() {

@@ -7,8 +7,8 @@ use super::{
         connection,
         T0, //
     },
+    CloseError,
     Ending,
-    Error,
     Receive,
     SendError,
     Tcp,
@@ -20,7 +20,7 @@ use crate::proto::stream::poll::{
 };
 
 /// A socket whose TCP connection was reset.
-const RESET: poll::Socket = poll::Socket {
+const RESET: poll::PolledSocket = poll::PolledSocket {
     low_water: 1,
     error: true,
     error_queue: false,
@@ -31,24 +31,24 @@ const RESET: poll::Socket = poll::Socket {
 fn calls_before_the_report_wait() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
-    assert_eq!(conn.unreported_error(), Some(Error::Reset));
+    assert_eq!(conn.unreported_error(), Some(CloseError::Reset));
     assert_eq!(conn.recv_state(), Receive::More);
     assert_eq!(conn.can_send(), Err(SendError::Unreported));
-    assert_eq!(conn.poll_state(&RESET), poll::State::Failing);
+    assert_eq!(conn.poll_state(&RESET), poll::PollState::Failing);
 }
 
 #[test]
 fn calls_after_the_report_fail() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
-    assert_eq!(conn.report_error(true), Some(Error::Reset));
+    assert_eq!(conn.report_error(true), Some(CloseError::Reset));
     assert_eq!(conn.unreported_error(), None);
     assert_eq!(conn.recv_state(), Receive::Failed);
     assert_eq!(conn.can_send(), Err(SendError::Pipe));
     let all = Mask::READABLE | Mask::WRITABLE | Mask::HANGUP | Mask::READ_HANGUP;
     assert_eq!(conn.poll_state(&RESET).mask(), all | Mask::ERROR);
     // A call has taken the error.
-    let socket = poll::Socket {
+    let socket = poll::PolledSocket {
         error: false,
         ..RESET
     };
@@ -60,14 +60,14 @@ fn report_without_an_error_does_nothing() {
     let mut conn = connection();
     assert_eq!(conn.report_error(true), None);
     conn.abort(T0);
-    assert_eq!(conn.report_error(true), Some(Error::Aborted));
+    assert_eq!(conn.report_error(true), Some(CloseError::Aborted));
 }
 
 #[test]
 fn later_failure_after_the_report_is_not_reported() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
-    assert_eq!(conn.report_error(true), Some(Error::Reset));
+    assert_eq!(conn.report_error(true), Some(CloseError::Reset));
     conn.handle_link_lost();
     assert_eq!(conn.unreported_error(), None);
     assert_eq!(conn.recv_state(), Receive::Failed);
@@ -98,13 +98,13 @@ fn writer_that_was_shut_waits_for_the_report() {
 fn poll_of_a_reset_that_the_core_has_not_seen_reports_nothing() {
     let conn = connection();
     assert_eq!(conn.poll_mask(1), Mask::WRITABLE);
-    assert_eq!(conn.poll_state(&RESET), poll::State::Failing);
+    assert_eq!(conn.poll_state(&RESET), poll::PollState::Failing);
 }
 
 #[test]
 fn poll_of_a_pending_error_without_a_reset_reports_it() {
     let conn = connection();
-    let socket = poll::Socket {
+    let socket = poll::PolledSocket {
         closed: false,
         ..RESET
     };
@@ -115,7 +115,7 @@ fn poll_of_a_pending_error_without_a_reset_reports_it() {
 #[test]
 fn poll_of_a_closed_tcp_connection_without_an_error_reports_the_stream() {
     let conn = connection();
-    let socket = poll::Socket {
+    let socket = poll::PolledSocket {
         error: false,
         ..RESET
     };
@@ -127,11 +127,11 @@ fn error_before_the_end_of_tcp_is_not_reported() {
     let mut conn = connection();
     conn.handle_tcp_reset(T0);
     assert_eq!(conn.report_error(false), None);
-    assert_eq!(conn.unreported_error(), Some(Error::Reset));
+    assert_eq!(conn.unreported_error(), Some(CloseError::Reset));
     conn.handle_tcp_done(Tcp::Fin);
     assert_eq!(conn.report_error(false), None);
     conn.handle_tcp_done(Tcp::Reset);
-    assert_eq!(conn.report_error(false), Some(Error::Reset));
+    assert_eq!(conn.report_error(false), Some(CloseError::Reset));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn engine_that_has_reset_tcp_has_nothing_to_do() {
     conn.handle_link_lost();
     let ending = Ending {
         tcp: Some(Tcp::Reset),
-        error: Some(Error::Reset),
+        error: Some(CloseError::Reset),
         silent: true,
         released: false,
     };
@@ -163,15 +163,15 @@ fn tcp_connection_that_ends_is_judged_by_what_was_done_to_it() {
     let [quiet, payload] = [false, true].map(|payload| TcpFound::Open { payload });
     let rows = [
         (Tcp::Keep, quiet, None),
-        (Tcp::Keep, payload, Some(Error::Aborted)),
+        (Tcp::Keep, payload, Some(CloseError::Aborted)),
         (Tcp::Keep, TcpFound::Fin, None),
-        (Tcp::Keep, closed(false), Some(Error::Reset)),
-        (Tcp::Keep, closed(true), Some(Error::Reset)),
+        (Tcp::Keep, closed(false), Some(CloseError::Reset)),
+        (Tcp::Keep, closed(true), Some(CloseError::Reset)),
         (Tcp::Fin, quiet, None),
-        (Tcp::Fin, payload, Some(Error::Aborted)),
+        (Tcp::Fin, payload, Some(CloseError::Aborted)),
         (Tcp::Fin, TcpFound::Fin, None),
         (Tcp::Fin, closed(false), None),
-        (Tcp::Fin, closed(true), Some(Error::Reset)),
+        (Tcp::Fin, closed(true), Some(CloseError::Reset)),
         (Tcp::Reset, quiet, None),
         (Tcp::Reset, payload, None),
         (Tcp::Reset, TcpFound::Fin, None),

@@ -5,12 +5,12 @@
 
 use super::{
     conn::{
-        Config,
         Conn,
+        ConnConfig,
         Transmit, //
     },
-    Msg,
-    Timers, //
+    CloseTimers,
+    Msg, //
 };
 use crate::proto::{
     base::time::Instant,
@@ -22,7 +22,7 @@ const ELEMENT: u32 = 16 << 10;
 const ROOM: u32 = ELEMENT - 4;
 
 fn connection() -> Conn {
-    let config = Config {
+    let config = ConnConfig {
         token: AlertToken::new(7),
         sndbuf: 100_000,
         local_rmbe: ELEMENT,
@@ -30,7 +30,7 @@ fn connection() -> Conn {
         origin: 4,
         cork_bytes: 0,
         max_write: 0,
-        timers: Timers::DEFAULT,
+        timers: CloseTimers::DEFAULT,
     };
     Conn::new(&config).expect("the buffers have room")
 }

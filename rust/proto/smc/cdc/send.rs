@@ -42,8 +42,8 @@ use crate::proto::{
         signals::Signals,
         zerocopy::{
             LentParts,
-            Recalled,
-            Source, //
+            LentSource,
+            Recalled, //
         },
     },
 };
@@ -64,7 +64,7 @@ pub(crate) const MAX_WRITES: usize = 3;
 
 /// How eagerly data is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Policy {
+pub(crate) struct SendPolicy {
     /// Less than this waits while earlier data is in flight (WIN-10, with the completion in the
     /// part of the timer). 0 turns it off.
     pub(crate) cork_bytes: u32,
@@ -208,11 +208,11 @@ pub(super) struct Sender {
     /// Urgent data that stops further data.
     barrier: Option<Barrier>,
     /// Limits of chains, and of delays.
-    policy: Policy,
+    policy: SendPolicy,
 }
 
 impl Sender {
-    pub(super) const fn new(ring: Ring, peer: Ring, policy: Policy) -> Self {
+    pub(super) const fn new(ring: Ring, peer: Ring, policy: SendPolicy) -> Self {
         Self {
             ring,
             peer,
@@ -425,7 +425,7 @@ impl Sender {
     }
 
     /// The part that the next `count` bytes are of, if they are lent.
-    pub(super) fn source(&self, count: u32) -> Option<Source> {
+    pub(super) fn source(&self, count: u32) -> Option<LentSource> {
         let source = self.lent.source(self.taken.position());
         source.filter(|_| count > 0)
     }

@@ -3,9 +3,9 @@
 //! A connection for the tests of this folder.
 
 use super::{
-    Config,
+    CloseTimers,
     Conn,
-    Timers, //
+    ConnConfig, //
 };
 use crate::proto::{
     base::time::Instant,
@@ -17,7 +17,7 @@ pub(super) const T0: Instant = Instant::from_nanos(1_000);
 
 /// A connection with buffers of 64 KiB, before its first message.
 pub(super) fn connection() -> Conn {
-    let config = Config {
+    let config = ConnConfig {
         token: AlertToken::new(7),
         sndbuf: 65_536,
         local_rmbe: 65_536,
@@ -25,7 +25,7 @@ pub(super) fn connection() -> Conn {
         origin: 0,
         cork_bytes: 0,
         max_write: 0,
-        timers: Timers::DEFAULT,
+        timers: CloseTimers::DEFAULT,
     };
     Conn::new(&config).unwrap()
 }

@@ -14,16 +14,16 @@ mod tests {
         },
         smc::{
             cdc::{
-                Config,
+                CloseError,
+                CloseState,
+                CloseTimers,
                 Conn,
-                Error,
+                ConnConfig,
                 Fetch,
                 Msg,
                 Receive,
                 SendError,
-                State,
                 Tcp,
-                Timers,
                 Transmit,
                 Violation, //
             },
@@ -41,8 +41,8 @@ mod tests {
 
     const T0: Instant = Instant::from_nanos(1_000);
 
-    fn config(element: u32, origin: u32) -> Config {
-        Config {
+    fn config(element: u32, origin: u32) -> ConnConfig {
+        ConnConfig {
             token: AlertToken::new(7),
             sndbuf: 100_000,
             local_rmbe: element,
@@ -50,7 +50,7 @@ mod tests {
             origin,
             cork_bytes: 0,
             max_write: 0,
-            timers: Timers::DEFAULT,
+            timers: CloseTimers::DEFAULT,
         }
     }
 
@@ -476,7 +476,7 @@ mod tests {
         a.read(9_000);
         carry(&mut a, &mut b)?;
         assert_eq!(b.recv_available(), 10);
-        assert_eq!(b.state(), State::AppCloseWait1);
+        assert_eq!(b.state(), CloseState::AppCloseWait1);
         Ok(())
     }
 
@@ -505,12 +505,12 @@ mod tests {
                 ..good
             };
             assert_eq!(b.handle_cdc(T0, &message), Err(violation));
-            assert_eq!(b.state(), State::PeerAbortWait);
+            assert_eq!(b.state(), CloseState::PeerAbortWait);
             assert_eq!(b.recv_available(), 0);
             let transmit = b.poll_transmit(T0).ok_or(Missing)?;
             let answer = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
             assert!(answer.flags.abort);
-            assert_eq!(b.report_error(true), Some(Error::Reset));
+            assert_eq!(b.report_error(true), Some(CloseError::Reset));
         }
         Ok(())
     }
@@ -531,7 +531,7 @@ mod tests {
         assert_eq!(b.handle_cdc(T0, &message), Ok(()));
         let deadline = b.poll_timeout().ok_or(Missing)?;
         assert_eq!(b.handle_timeout(deadline), Err(Violation::FailoverLoss));
-        assert_eq!(b.report_error(true), Some(Error::Reset));
+        assert_eq!(b.report_error(true), Some(CloseError::Reset));
         Ok(())
     }
 
@@ -557,7 +557,7 @@ mod tests {
         }
         assert_eq!(read, 30_000);
         assert_eq!((b.recv_state(), b.recv_hint()), (Receive::Eof, 1));
-        assert_eq!(a.state(), State::PeerCloseWait1);
+        assert_eq!(a.state(), CloseState::PeerCloseWait1);
         // The other direction still works.
         assert_eq!(b.can_send(), Ok(()));
         b.write(T0, 5);
@@ -578,14 +578,17 @@ mod tests {
         // Not before the A has arrived.
         assert_eq!(b.tcp(), Tcp::Keep);
         settle(&mut a, &mut b);
-        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        assert_eq!(
+            (a.state(), b.state()),
+            (CloseState::Closed, CloseState::Closed)
+        );
         assert_eq!((a.tcp(), b.tcp()), (Tcp::Reset, Tcp::Reset));
         // What had arrived before stays readable, then comes the error, once.
         assert_eq!(a.recv_available(), 6);
         a.read(6);
         assert_eq!(a.recv_state(), Receive::More);
         assert_eq!(a.can_send(), Err(SendError::Unreported));
-        assert_eq!(a.report_error(true), Some(Error::Reset));
+        assert_eq!(a.report_error(true), Some(CloseError::Reset));
         assert_eq!(a.report_error(true), None);
         assert_eq!(a.recv_state(), Receive::Failed);
         assert_eq!(a.can_send(), Err(SendError::Pipe));
@@ -607,10 +610,13 @@ mod tests {
         assert_eq!(a.can_send(), Ok(()));
         a.write(T0, 10);
         settle(&mut a, &mut b);
-        assert_eq!(a.report_error(true), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(CloseError::Pipe));
         assert_eq!(a.can_send(), Err(SendError::Pipe));
         assert_eq!(a.recv_state(), Receive::Eof);
-        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        assert_eq!(
+            (a.state(), b.state()),
+            (CloseState::Closed, CloseState::Closed)
+        );
         assert_eq!((a.tcp(), b.tcp()), (Tcp::Reset, Tcp::Reset));
         Ok(())
     }
@@ -623,10 +629,10 @@ mod tests {
         b.write(T0, 20_000);
         settle(&mut a, &mut b);
         b.close(T0);
-        assert_eq!(b.state(), State::Active);
+        assert_eq!(b.state(), CloseState::Active);
         a.write(T0, 1);
         settle(&mut a, &mut b);
-        assert_eq!(a.report_error(true), Some(Error::Reset));
+        assert_eq!(a.report_error(true), Some(CloseError::Reset));
         assert!(b.is_released());
         // Data that crosses our C can only be answered by TCP.
         let (mut a, mut b) = pair()?;
@@ -641,7 +647,7 @@ mod tests {
         a.handle_tcp_reset(T0);
         settle(&mut a, &mut b);
         assert_eq!(a.recv_state(), Receive::Eof);
-        assert_eq!(a.report_error(true), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(CloseError::Pipe));
         assert!(b.is_released());
         Ok(())
     }
@@ -675,11 +681,11 @@ mod tests {
         b.shutdown_both();
         settle(&mut a, &mut b);
         // So far only D went, so that the release can still say that data was dropped.
-        assert_eq!(b.state(), State::PeerCloseWait1);
+        assert_eq!(b.state(), CloseState::PeerCloseWait1);
         b.close(T0);
         settle(&mut a, &mut b);
         assert_eq!(a.recv_state(), Receive::Eof);
-        assert_eq!(a.report_error(true), Some(Error::Pipe));
+        assert_eq!(a.report_error(true), Some(CloseError::Pipe));
         assert!(b.is_released() && b.tcp() == Tcp::Reset && !b.is_forced());
         Ok(())
     }
@@ -697,8 +703,11 @@ mod tests {
         a.handle_sent(T0, transmit.token);
         settle(&mut a, &mut b);
         assert!(a.is_drained());
-        assert_eq!(a.report_error(true), Some(Error::Aborted));
-        assert_eq!((a.state(), b.state()), (State::Closed, State::Closed));
+        assert_eq!(a.report_error(true), Some(CloseError::Aborted));
+        assert_eq!(
+            (a.state(), b.state()),
+            (CloseState::Closed, CloseState::Closed)
+        );
         Ok(())
     }
 
@@ -710,8 +719,8 @@ mod tests {
         let transmit = a.poll_transmit(T0).ok_or(Missing)?;
         a.handle_sent(T0, transmit.token);
         assert!(a.is_drained());
-        assert_eq!(a.state(), State::PeerCloseWait1);
-        let deadline = T0.saturating_add(Timers::DEFAULT.close);
+        assert_eq!(a.state(), CloseState::PeerCloseWait1);
+        let deadline = T0.saturating_add(CloseTimers::DEFAULT.close);
         assert_eq!(a.poll_timeout(), Some(deadline));
         a.take_events();
         assert!(a.handle_timeout(T0).is_ok() && !a.take_events().closing);
@@ -729,8 +738,8 @@ mod tests {
         assert_eq!(a.recv_state(), Receive::More);
         let deadline = a.poll_timeout().ok_or(Missing)?;
         assert!(a.handle_timeout(deadline).is_ok());
-        assert_eq!(a.report_error(true), Some(Error::Reset));
-        assert_eq!(a.state(), State::PeerAbortWait);
+        assert_eq!(a.report_error(true), Some(CloseError::Reset));
+        assert_eq!(a.state(), CloseState::PeerAbortWait);
         Ok(())
     }
 

@@ -13,15 +13,15 @@ use super::{
     },
     endpoint::Endpoint,
     error::{
-        Error,
+        ClcError,
         ProtocolError,
         Reserved, //
     },
     first_contact::FirstContact,
     header::{
         self,
-        Header,
-        Kind,
+        ClcHeader,
+        ClcKind,
         Transport, //
     },
     terms::Version, //
@@ -72,8 +72,8 @@ pub(crate) struct Answer {
 
 impl Answer {
     /// Reads the message from its parts.
-    pub(super) fn parse(header: &Header, body: &[u8]) -> Result<Self, Error> {
-        let is_confirm = header.kind == Kind::Confirm;
+    pub(super) fn parse(header: &ClcHeader, body: &[u8]) -> Result<Self, ClcError> {
+        let is_confirm = header.kind == ClcKind::Confirm;
         let (end, rest) = body
             .split_at_checked(Endpoint::LEN)
             .ok_or(ProtocolError::Size)?;
@@ -112,8 +112,8 @@ impl Answer {
 
     /// Writes the message as Accept or Confirm; gives its length, or `None` if `buf` is too short
     /// or what it says on first contact does not fit together.
-    pub(super) fn emit(&self, buf: &mut [u8], kind: Kind) -> Option<usize> {
-        let is_confirm = kind == Kind::Confirm;
+    pub(super) fn emit(&self, buf: &mut [u8], kind: ClcKind) -> Option<usize> {
+        let is_confirm = kind == ClcKind::Confirm;
         let (version, more, flag) = match &self.v2 {
             None => (Version::V1, 0, self.first_contact && !is_confirm),
             Some(Addition { first: None, .. }) if self.first_contact => return None,
@@ -160,7 +160,7 @@ mod tests {
     use crate::proto::smc::{
         clc::{
             first_contact::GidList,
-            Message, //
+            ClcMessage, //
         },
         wire::{
             AlertToken,
@@ -217,8 +217,8 @@ mod tests {
     // VEC-04, CLC-201..215, TST-029.
     #[test]
     fn accept_is_read_and_written() -> Result<(), &'static str> {
-        let message = Message::Accept(accept().ok_or("value")?);
-        assert_eq!(Message::parse(&ACCEPT), Ok(message));
+        let message = ClcMessage::Accept(accept().ok_or("value")?);
+        assert_eq!(ClcMessage::parse(&ACCEPT), Ok(message));
         let mut buf = [0; 68];
         assert_eq!(message.emit(&mut buf), Some(68));
         assert_eq!(buf, ACCEPT);
@@ -233,7 +233,7 @@ mod tests {
         octets[7] |= 0x07;
         octets[51] = 0xff;
         octets[60] = 0xff;
-        assert_eq!(Message::parse(&octets), Message::parse(&ACCEPT));
+        assert_eq!(ClcMessage::parse(&octets), ClcMessage::parse(&ACCEPT));
     }
 
     // CLC-202, CLC-34.
@@ -243,7 +243,7 @@ mod tests {
         octets[7] = 0x10;
         let mut accept = accept().ok_or("value")?;
         accept.first_contact = false;
-        assert_eq!(Message::parse(&octets), Ok(Message::Accept(accept)));
+        assert_eq!(ClcMessage::parse(&octets), Ok(ClcMessage::Accept(accept)));
         Ok(())
     }
 
@@ -255,8 +255,8 @@ mod tests {
             octets[50] = (code << 4) | 3;
             let error = Err(Reserved::BufSize(code).into());
             match code {
-                0..=5 => assert!(Message::parse(&octets).is_ok()),
-                _ => assert_eq!(Message::parse(&octets), error),
+                0..=5 => assert!(ClcMessage::parse(&octets).is_ok()),
+                _ => assert_eq!(ClcMessage::parse(&octets), error),
             }
         }
     }
@@ -267,12 +267,12 @@ mod tests {
         for code in 0..=15 {
             let mut octets = ACCEPT;
             octets[50] = 0x20 | code;
-            let mtu = match Message::parse(&octets) {
-                Ok(Message::Accept(accept)) => accept.endpoint.mtu,
+            let mtu = match ClcMessage::parse(&octets) {
+                Ok(ClcMessage::Accept(accept)) => accept.endpoint.mtu,
                 _ => None,
             };
             assert_eq!(mtu, Mtu::from_code(code));
-            assert!(Message::parse(&octets).is_ok());
+            assert!(ClcMessage::parse(&octets).is_ok());
         }
     }
 
@@ -282,16 +282,16 @@ mod tests {
         let mut octets = ACCEPT;
         octets[45] = 0;
         let error = Err(ProtocolError::ElementIndex.into());
-        assert_eq!(Message::parse(&octets), error);
+        assert_eq!(ClcMessage::parse(&octets), error);
     }
 
     #[test]
     fn later_version_is_declined() {
         let mut octets = ACCEPT;
         octets[7] = 0x38;
-        assert_eq!(Message::parse(&octets), Err(Reserved::Version(3).into()));
+        assert_eq!(ClcMessage::parse(&octets), Err(Reserved::Version(3).into()));
         octets[4] = 3;
-        assert_eq!(Message::parse(&octets), Err(Reserved::Version(3).into()));
+        assert_eq!(ClcMessage::parse(&octets), Err(Reserved::Version(3).into()));
     }
 
     // CLC-220, LNK-09, TST-111.
@@ -323,7 +323,7 @@ mod tests {
     // VEC-05, CLC-301..314, TST-029.
     #[test]
     fn confirm_is_read_and_written() -> Result<(), &'static str> {
-        let message = Message::Confirm(Answer {
+        let message = ClcMessage::Confirm(Answer {
             peer: PeerId::new([0x12, 0x34, 2, 0, 0, 0, 11, 1]),
             first_contact: false,
             v2: None,
@@ -342,7 +342,7 @@ mod tests {
                 psn: Psn::new(0x12_3456),
             },
         });
-        assert_eq!(Message::parse(&CONFIRM), Ok(message));
+        assert_eq!(ClcMessage::parse(&CONFIRM), Ok(message));
         let mut buf = [0; 68];
         assert_eq!(message.emit(&mut buf), Some(68));
         assert_eq!(buf, CONFIRM);
@@ -354,7 +354,7 @@ mod tests {
     fn flag_of_accept_is_reserved_here() {
         let mut octets = CONFIRM;
         octets[7] |= 0x0f;
-        assert_eq!(Message::parse(&octets), Message::parse(&CONFIRM));
+        assert_eq!(ClcMessage::parse(&octets), ClcMessage::parse(&CONFIRM));
     }
 
     /// An Accept or Confirm of version 2 as Linux writes it: 108 octets, of first contact 52 more
@@ -396,8 +396,8 @@ mod tests {
             for kind in [2, 3] {
                 let (mut octets, len) = version_2(kind, false, [0; 3], 0);
                 octets[50] = (code << 4) | 3;
-                let size = match Message::parse(&octets[..len]) {
-                    Ok(Message::Accept(answer) | Message::Confirm(answer)) => {
+                let size = match ClcMessage::parse(&octets[..len]) {
+                    Ok(ClcMessage::Accept(answer) | ClcMessage::Confirm(answer)) => {
                         Some(answer.endpoint.buf_size.bytes())
                     }
                     _ => None,
@@ -449,10 +449,10 @@ mod tests {
             let (octets, len) = version_2(kind, first, fields, gids);
             let answer = meant(first, fields, gids).ok_or("value")?;
             let message = match kind {
-                2 => Message::Accept(answer),
-                _ => Message::Confirm(answer),
+                2 => ClcMessage::Accept(answer),
+                _ => ClcMessage::Confirm(answer),
             };
-            assert_eq!(Message::parse(&octets[..len]), Ok(message));
+            assert_eq!(ClcMessage::parse(&octets[..len]), Ok(message));
             let mut buf = [0xff; 232];
             assert_eq!(message.emit(&mut buf), Some(len));
             assert_eq!(buf[..len], octets[..len]);
@@ -471,8 +471,8 @@ mod tests {
             short[140..216].copy_from_slice(&octets[156..]);
             short[6] -= 16;
             let answer = meant(true, [0, 0, 0], gids).ok_or("value")?;
-            let message = Message::Confirm(answer);
-            assert_eq!(Message::parse(&short[..len - 16]), Ok(message));
+            let message = ClcMessage::Confirm(answer);
+            assert_eq!(ClcMessage::parse(&short[..len - 16]), Ok(message));
         }
         let (octets, _) = version_2(2, true, [0, 0, 0], 0);
         let mut short = [0; 144];
@@ -480,10 +480,10 @@ mod tests {
         short[140..].copy_from_slice(&octets[156..160]);
         short[6] = 144;
         let answer = meant(true, [0, 0, 0], 0).ok_or("value")?;
-        assert_eq!(Message::parse(&short), Ok(Message::Accept(answer)));
+        assert_eq!(ClcMessage::parse(&short), Ok(ClcMessage::Accept(answer)));
         // From release 1 on they must be there.
         short[105] = 0x21;
-        assert_eq!(Message::parse(&short), Err(ProtocolError::Size.into()));
+        assert_eq!(ClcMessage::parse(&short), Err(ProtocolError::Size.into()));
         Ok(())
     }
 
@@ -492,9 +492,9 @@ mod tests {
         let (mut octets, len) = version_2(3, true, [1, 16, 1], 4);
         octets[156] = 5;
         let error = Err(ProtocolError::Size.into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
         octets[156] = 255;
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
     }
 
     #[test]
@@ -502,7 +502,7 @@ mod tests {
         let (mut octets, len) = version_2(2, false, [0, 0, 0], 0);
         octets[7] |= 0x08;
         let error = Err(ProtocolError::Size.into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
     }
 
     #[test]
@@ -511,7 +511,7 @@ mod tests {
             let (mut octets, len) = version_2(2, false, [0, 0, 0], 0);
             octets[7] |= transport;
             let error = Err(Reserved::Transport(transport).into());
-            assert_eq!(Message::parse(&octets[..len]), error);
+            assert_eq!(ClcMessage::parse(&octets[..len]), error);
         }
     }
 }

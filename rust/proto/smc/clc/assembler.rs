@@ -3,13 +3,13 @@
 //! Cuts CLC messages out of the TCP stream, RFC 7609, appendix C.6.
 
 use super::{
-    error::Error,
+    error::ClcError,
     header::{
         announced_len,
         LEAD_LEN,
         MAX_LEN, //
     },
-    message::Message, //
+    message::ClcMessage, //
 };
 use crate::proto::smc::wire::EYE_CATCHER;
 
@@ -68,8 +68,8 @@ impl Assembler {
     /// The length of the Decline that `octets` begin with, if they do and it is complete.
     pub(crate) fn leading_decline(octets: &[u8]) -> Option<usize> {
         let len = announced_len(octets.get(..LEAD_LEN)?).ok()??;
-        match Message::parse(octets.get(..len)?) {
-            Ok(Message::Decline(_)) => Some(len),
+        match ClcMessage::parse(octets.get(..len)?) {
+            Ok(ClcMessage::Decline(_)) => Some(len),
             _ => None,
         }
     }
@@ -89,9 +89,9 @@ impl Assembler {
     /// Takes note that the first `count` octets of [`Self::room`] were filled.
     ///
     /// Gives the message when it is complete, and is then ready for the next one. After an error
-    /// the position in the stream is lost, except after [`Error::Reserved`], which consumed exactly
+    /// the position in the stream is lost, except after [`ClcError::Reserved`], which consumed exactly
     /// one message.
-    pub(crate) fn filled(&mut self, count: usize) -> Result<Option<Message>, Error> {
+    pub(crate) fn filled(&mut self, count: usize) -> Result<Option<ClcMessage>, ClcError> {
         self.filled = self.filled.saturating_add(count).min(self.wanted);
         let octets = self.buf.get(..self.filled).unwrap_or_default();
         let Some(len) = announced_len(octets)? else {
@@ -101,7 +101,7 @@ impl Assembler {
             self.wanted = len;
             return Ok(None);
         }
-        let message = Message::parse(octets);
+        let message = ClcMessage::parse(octets);
         // INVARIANT: As in `new()`.
         self.filled = 0;
         self.wanted = LEAD_LEN;
@@ -126,7 +126,7 @@ mod tests {
         assembler: &mut Assembler,
         mut stream: &'static [u8],
         step: usize,
-    ) -> Result<(Option<Message>, &'static [u8]), Error> {
+    ) -> Result<(Option<ClcMessage>, &'static [u8]), ClcError> {
         while !stream.is_empty() {
             let room = assembler.room();
             let count = room.len().min(step).min(stream.len());
@@ -141,11 +141,11 @@ mod tests {
 
     // CLC-01, CLC-04.
     #[test]
-    fn message_is_cut_out_whatever_the_pieces() -> Result<(), Error> {
+    fn message_is_cut_out_whatever_the_pieces() -> Result<(), ClcError> {
         let mut assembler = Assembler::new();
         for step in 1..=40 {
             let (message, rest) = feed(&mut assembler, STREAM, step)?;
-            assert_eq!(message, Message::parse(&STREAM[..28]).ok());
+            assert_eq!(message, ClcMessage::parse(&STREAM[..28]).ok());
             assert!(message.is_some());
             assert_eq!(rest, b"GET /");
             assert!(!assembler.is_started());
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_message_waits() -> Result<(), Error> {
+    fn incomplete_message_waits() -> Result<(), ClcError> {
         let mut assembler = Assembler::new();
         let (message, _) = feed(&mut assembler, &STREAM[..27], 8)?;
         assert!(message.is_none());

@@ -16,21 +16,21 @@
 use super::{
     answer::Answer,
     error::{
-        Error,
+        ClcError,
         Reserved, //
     },
     handshake::{
         reserved_reason,
-        LlcOutcome,
-        Outcome,
-        Timers, //
+        ClcOutcome,
+        ClcTimers,
+        LlcOutcome, //
     },
-    message::Message,
+    message::ClcMessage,
     proposal::Proposal,
     steps::{
-        Action,
+        ClcAction,
+        ClcRequest,
         Prepared,
-        Request,
         Steps, //
     },
     terms::Version, //
@@ -39,14 +39,14 @@ use crate::proto::{
     base::time::Instant,
     smc::wire::PeerId,
     stream::reason::{
-        Local,
+        LocalReason,
         Reason, //
     },
 };
 
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ClientState {
     /// The engine hands the Proposal to TCP.
     Proposing,
     /// The server has to answer the Proposal.
@@ -72,30 +72,35 @@ enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     steps: Steps,
-    state: State,
+    state: ClientState,
     /// What was offered; nothing before a Decline in place of the Proposal.
     proposal: Option<Proposal>,
 }
 
 impl Client {
     /// Starts with a Proposal (CLC-122).
-    pub(crate) fn new(now: Instant, timers: Timers, proposal: Proposal) -> Self {
+    pub(crate) fn new(now: Instant, timers: ClcTimers, proposal: Proposal) -> Self {
         let mut client = Self {
             steps: Steps::new(now, timers, proposal.peer, timers.clc),
-            state: State::Proposing,
+            state: ClientState::Proposing,
             proposal: Some(proposal),
         };
-        if !client.steps.send(now, &Message::Proposal(proposal)) {
-            client.state = State::Done;
+        if !client.steps.send(now, &ClcMessage::Proposal(proposal)) {
+            client.state = ClientState::Done;
         }
         client
     }
 
     /// Starts with a Decline in place of the Proposal (FBK-04), for the stack `peer_id`.
-    pub(crate) fn declining(now: Instant, timers: Timers, peer_id: PeerId, reason: Reason) -> Self {
+    pub(crate) fn declining(
+        now: Instant,
+        timers: ClcTimers,
+        peer_id: PeerId,
+        reason: Reason,
+    ) -> Self {
         let mut client = Self {
             steps: Steps::new(now, timers, peer_id, timers.clc),
-            state: State::Done,
+            state: ClientState::Done,
             proposal: None,
         };
         client.decline(now, reason);
@@ -103,71 +108,73 @@ impl Client {
     }
 
     /// A message of the server has arrived.
-    pub(crate) fn handle_message(&mut self, now: Instant, message: &Message) {
+    pub(crate) fn handle_message(&mut self, now: Instant, message: &ClcMessage) {
         match (self.state, message) {
-            (State::Done, _) => {}
-            (State::AwaitingAccept, Message::Accept(accept)) => {
+            (ClientState::Done, _) => {}
+            (ClientState::AwaitingAccept, ClcMessage::Accept(accept)) => {
                 self.handle_accept(now, accept);
             }
             // The answer may overtake the report that TCP took the Proposal.
-            (State::Proposing, Message::Accept(accept)) if self.steps.action.is_none() => {
+            (ClientState::Proposing, ClcMessage::Accept(accept)) if self.steps.action.is_none() => {
                 self.handle_accept(now, accept);
             }
             (
-                State::Proposing
-                | State::AwaitingAccept
-                | State::Confirming {
+                ClientState::Proposing
+                | ClientState::AwaitingAccept
+                | ClientState::Confirming {
                     first_contact: true,
                 }
-                | State::Linking,
-                Message::Decline(decline),
-            ) => self.finish(Outcome::declined_by_peer(decline)),
+                | ClientState::Linking,
+                ClcMessage::Decline(decline),
+            ) => self.finish(ClcOutcome::declined_by_peer(decline)),
             // Both declined, so ours is not needed. If TCP has taken it already, the server reads
             // it as application data: only a reset prevents that.
-            (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
-                self.finish(Outcome::declined_by_peer(decline));
+            (ClientState::Declining { .. }, ClcMessage::Decline(decline))
+                if self.steps.action.is_some() =>
+            {
+                self.finish(ClcOutcome::declined_by_peer(decline));
             }
             // Unexpected (CLC-06), or a chase (CLC-410).
-            _ => self.abort(Local::ClcProtocol),
+            _ => self.abort(LocalReason::ClcProtocol),
         }
     }
 
     /// The octets that arrived are no message this side understands.
-    pub(crate) fn handle_error(&mut self, now: Instant, error: Error) {
+    pub(crate) fn handle_error(&mut self, now: Instant, error: ClcError) {
         let reason = match error {
-            Error::Reserved(Reserved::Extension) | Error::Protocol(_) => None,
+            ClcError::Reserved(Reserved::Extension) | ClcError::Protocol(_) => None,
             // What a Proposal may hold.
-            Error::Reserved(Reserved::Transport(bits)) if bits & !0x03 != 0 => None,
-            Error::Reserved(value) => Some(reserved_reason(value)),
+            ClcError::Reserved(Reserved::Transport(bits)) if bits & !0x03 != 0 => None,
+            ClcError::Reserved(value) => Some(reserved_reason(value)),
         };
         if matches!(
             error,
-            Error::Reserved(Reserved::Transport(_) | Reserved::Version(_))
+            ClcError::Reserved(Reserved::Transport(_) | Reserved::Version(_))
         ) {
             // These occur from version 2 on.
             self.steps.version = Version::V2;
         }
         match (self.state, reason) {
-            (State::Done, _) => {}
-            (State::AwaitingAccept, Some(reason)) => self.decline(now, reason),
-            (State::Proposing, Some(reason)) if self.steps.action.is_none() => {
+            (ClientState::Done, _) => {}
+            (ClientState::AwaitingAccept, Some(reason)) => self.decline(now, reason),
+            (ClientState::Proposing, Some(reason)) if self.steps.action.is_none() => {
                 self.decline(now, reason);
             }
-            _ => self.abort(Local::ClcProtocol),
+            _ => self.abort(LocalReason::ClcProtocol),
         }
     }
 
     /// The TCP connection ended or failed.
     pub(crate) fn handle_eof(&mut self, _now: Instant) {
-        if self.state != State::Done {
-            self.abort(Local::TcpClosed);
+        if self.state != ClientState::Done {
+            self.abort(LocalReason::TcpClosed);
         }
     }
 
-    /// Answers [`Action::Prepare`]. A reason to decline is, above all, [`Reason::OutOfSync`] when
+    /// Answers [`ClcAction::Prepare`]. A reason to decline is, above all, [`Reason::OutOfSync`] when
     /// the server reuses a link this side does not have (CLC-225).
     pub(crate) fn handle_prepared(&mut self, now: Instant, result: Result<Prepared, Reason>) {
-        let State::Preparing { first_contact } = self.state else {
+        let ClientState::Preparing { first_contact } = self.state else {
             // Too late: the outcome was known before.
             return;
         };
@@ -185,39 +192,42 @@ impl Client {
                 self.decline(now, Reason::Internal);
             }
             Ok(prepared) => {
-                let message = Message::Confirm(self.steps.answer(&prepared));
+                let message = ClcMessage::Confirm(self.steps.answer(&prepared));
                 self.state = if self.steps.send(now, &message) {
-                    State::Confirming { first_contact }
+                    ClientState::Confirming { first_contact }
                 } else {
-                    State::Done
+                    ClientState::Done
                 };
             }
         }
     }
 
-    /// TCP has taken the octets of [`Action::Send`].
+    /// TCP has taken the octets of [`ClcAction::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
         if self.steps.action.is_some() {
             // What is waiting has not been sent; this is about something older.
             return;
         }
         match self.state {
-            State::Proposing => {
-                self.state = State::AwaitingAccept;
+            ClientState::Proposing => {
+                self.state = ClientState::AwaitingAccept;
                 self.steps.wait(now, self.steps.timers.clc);
             }
-            State::Confirming {
+            ClientState::Confirming {
                 first_contact: true,
             } => {
-                self.state = State::Linking;
+                self.state = ClientState::Linking;
                 self.steps.start_llc(now);
             }
             // The point of no return of subsequent contact (FBK-13).
-            State::Confirming {
+            ClientState::Confirming {
                 first_contact: false,
-            } => self.finish(Outcome::Smc),
-            State::Declining { reason } => self.finish(Outcome::declined(reason)),
-            State::AwaitingAccept | State::Preparing { .. } | State::Linking | State::Done => {}
+            } => self.finish(ClcOutcome::Smc),
+            ClientState::Declining { reason } => self.finish(ClcOutcome::declined(reason)),
+            ClientState::AwaitingAccept
+            | ClientState::Preparing { .. }
+            | ClientState::Linking
+            | ClientState::Done => {}
         }
     }
 
@@ -225,17 +235,17 @@ impl Client {
     pub(crate) fn handle_llc(&mut self, now: Instant, outcome: LlcOutcome) {
         match self.state {
             // It may be over before TCP reports that it took the Confirm.
-            State::Linking
-            | State::Confirming {
+            ClientState::Linking
+            | ClientState::Confirming {
                 first_contact: true,
             } => match outcome {
                 // Cannot be: the server does not even know this end yet.
                 LlcOutcome::Ready if self.steps.action.is_some() => {
-                    self.finish(Outcome::Abort(Reason::Internal));
+                    self.finish(ClcOutcome::Abort(Reason::Internal));
                 }
-                LlcOutcome::Ready => self.finish(Outcome::Smc),
+                LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
                 LlcOutcome::Decline(reason) => self.decline(now, reason),
-                LlcOutcome::Abort(reason) => self.finish(Outcome::Abort(reason)),
+                LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
             },
             _ => {}
         }
@@ -248,10 +258,12 @@ impl Client {
         }
         match self.state {
             // The server is not to blame and still waits for an answer.
-            State::Preparing { .. } => self.decline(now, Reason::Local(Local::ClcTimeout)),
-            State::Linking => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
+            ClientState::Preparing { .. } => {
+                self.decline(now, Reason::Local(LocalReason::ClcTimeout))
+            }
+            ClientState::Linking => self.finish(ClcOutcome::Abort(Reason::TimeoutConfirmLink)),
             // No fallback: TCP would not work either (CLC-11).
-            _ => self.abort(Local::ClcTimeout),
+            _ => self.abort(LocalReason::ClcTimeout),
         }
     }
 
@@ -263,7 +275,7 @@ impl Client {
 
     /// What to do next.
     #[must_use]
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    pub(crate) fn poll_action(&mut self) -> Option<ClcAction> {
         self.steps.action.take()
     }
 
@@ -272,12 +284,12 @@ impl Client {
     pub(crate) fn expects_message(&self) -> bool {
         matches!(
             self.state,
-            State::Proposing
-                | State::AwaitingAccept
-                | State::Confirming {
+            ClientState::Proposing
+                | ClientState::AwaitingAccept
+                | ClientState::Confirming {
                     first_contact: true,
                 }
-                | State::Linking
+                | ClientState::Linking
         )
     }
 
@@ -285,13 +297,13 @@ impl Client {
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) const fn state_name(&self) -> &'static str {
         match self.state {
-            State::Proposing => "proposing",
-            State::AwaitingAccept => "awaiting accept",
-            State::Preparing { .. } => "preparing",
-            State::Confirming { .. } => "confirming",
-            State::Linking => "linking",
-            State::Declining { .. } => "declining",
-            State::Done => "done",
+            ClientState::Proposing => "proposing",
+            ClientState::AwaitingAccept => "awaiting accept",
+            ClientState::Preparing { .. } => "preparing",
+            ClientState::Confirming { .. } => "confirming",
+            ClientState::Linking => "linking",
+            ClientState::Declining { .. } => "declining",
+            ClientState::Done => "done",
         }
     }
 
@@ -301,10 +313,10 @@ impl Client {
         if let Err(reason) = self.judge(accept) {
             return self.decline(now, reason);
         }
-        self.state = State::Preparing {
+        self.state = ClientState::Preparing {
             first_contact: accept.first_contact,
         };
-        self.steps.prepare(now, Request::Accept(*accept));
+        self.steps.prepare(now, ClcRequest::Accept(*accept));
     }
 
     /// Whether the Accept is an answer to what was offered.
@@ -333,21 +345,21 @@ impl Client {
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
         self.state = if self.steps.decline(now, reason) {
-            State::Declining { reason }
+            ClientState::Declining { reason }
         } else {
-            State::Done
+            ClientState::Done
         };
     }
 
     /// Ends with a reset for a local reason.
-    fn abort(&mut self, reason: Local) {
-        self.state = State::Done;
+    fn abort(&mut self, reason: LocalReason) {
+        self.state = ClientState::Done;
         self.steps.abort(reason);
     }
 
     /// Ends.
-    fn finish(&mut self, outcome: Outcome) {
-        self.state = State::Done;
+    fn finish(&mut self, outcome: ClcOutcome) {
+        self.state = ClientState::Done;
         self.steps.finish(outcome);
     }
 }
@@ -369,7 +381,7 @@ mod tests {
     };
 
     const START: Instant = Instant::from_nanos(1_000_000_000);
-    const TIMERS: Timers = Timers::DEFAULT;
+    const TIMERS: ClcTimers = ClcTimers::DEFAULT;
 
     /// Every state of interest, and whether an action of it was not yet taken.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,7 +444,7 @@ mod tests {
         /// The link must be confirmed.
         Link,
         /// The handshake ends.
-        End(Outcome),
+        End(ClcOutcome),
     }
 
     use At::*;
@@ -441,39 +453,39 @@ mod tests {
         Same, //
     };
 
-    const SMC: Want = Want::End(Outcome::Smc);
-    const PROTOCOL: Want = abort(Local::ClcProtocol);
-    const CLOSED: Want = abort(Local::TcpClosed);
-    const LATE: Want = abort(Local::ClcTimeout);
+    const SMC: Want = Want::End(ClcOutcome::Smc);
+    const PROTOCOL: Want = abort(LocalReason::ClcProtocol);
+    const CLOSED: Want = abort(LocalReason::TcpClosed);
+    const LATE: Want = abort(LocalReason::ClcTimeout);
     /// The peer declined with the reason of `decline()`.
-    const PEER: Want = Want::End(Outcome::Fallback {
+    const PEER: Want = Want::End(ClcOutcome::Fallback {
         reason: Reason::Memory,
         by_peer: true,
         out_of_sync: false,
     });
     /// This side declined with the reason of `Event::NotPrepared`.
-    const OURS: Want = Want::End(Outcome::Fallback {
+    const OURS: Want = Want::End(ClcOutcome::Fallback {
         reason: Reason::Memory,
         by_peer: false,
         out_of_sync: false,
     });
-    const LLC: Want = Want::End(Outcome::Abort(Reason::TimeoutAddLink));
-    const NO_LINK: Want = Want::End(Outcome::Abort(Reason::TimeoutConfirmLink));
-    const FAULTY: Want = Want::End(Outcome::Abort(Reason::Internal));
+    const LLC: Want = Want::End(ClcOutcome::Abort(Reason::TimeoutAddLink));
+    const NO_LINK: Want = Want::End(ClcOutcome::Abort(Reason::TimeoutConfirmLink));
+    const FAULTY: Want = Want::End(ClcOutcome::Abort(Reason::Internal));
     const DECLINE: Want = Want::Decline(Reason::Memory);
     const BAD: Want = Want::Decline(Reason::Configuration);
     const MODE: Want = Want::Decline(Reason::ModeUnsupported);
     const UNSYNC: Want = Want::Decline(Reason::OutOfSync);
     const FAULT: Want = Want::Decline(Reason::Internal);
-    const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
+    const SLOW: Want = Want::Decline(Reason::Local(LocalReason::ClcTimeout));
     const WAITING: Want = Want::Go(AwaitingAccept);
     const NEW: Want = Want::Prepare(PreparingNew);
     const OLD: Want = Want::Prepare(PreparingOld);
     const CONF_N: Want = Want::Confirm(ConfirmingNew);
     const CONF_O: Want = Want::Confirm(ConfirmingOld);
 
-    const fn abort(reason: Local) -> Want {
-        Want::End(Outcome::Abort(Reason::Local(reason)))
+    const fn abort(reason: LocalReason) -> Want {
+        Want::End(ClcOutcome::Abort(Reason::Local(reason)))
     }
 
     /// The states of the columns of `TABLE`.
@@ -552,17 +564,19 @@ mod tests {
     fn apply(client: &mut Client, event: Event) {
         let now = START;
         match event {
-            Event::Proposal => client.handle_message(now, &Message::Proposal(proposal())),
-            Event::AcceptNew => client.handle_message(now, &Message::Accept(accept(true, true))),
-            Event::AcceptOld => client.handle_message(now, &Message::Accept(accept(false, true))),
+            Event::Proposal => client.handle_message(now, &ClcMessage::Proposal(proposal())),
+            Event::AcceptNew => client.handle_message(now, &ClcMessage::Accept(accept(true, true))),
+            Event::AcceptOld => {
+                client.handle_message(now, &ClcMessage::Accept(accept(false, true)))
+            }
             Event::AcceptNewBadMtu => {
-                client.handle_message(now, &Message::Accept(accept(true, false)));
+                client.handle_message(now, &ClcMessage::Accept(accept(true, false)));
             }
             Event::AcceptOldBadMtu => {
-                client.handle_message(now, &Message::Accept(accept(false, false)));
+                client.handle_message(now, &ClcMessage::Accept(accept(false, false)));
             }
-            Event::Confirm => client.handle_message(now, &Message::Confirm(confirm(true))),
-            Event::Decline => client.handle_message(now, &Message::Decline(decline())),
+            Event::Confirm => client.handle_message(now, &ClcMessage::Confirm(confirm(true))),
+            Event::Decline => client.handle_message(now, &ClcMessage::Decline(decline())),
             Event::NoMessage => client.handle_error(now, ProtocolError::EyeCatcher.into()),
             Event::BadBufSize => client.handle_error(now, Reserved::BufSize(6).into()),
             Event::BadTransport => client.handle_error(now, Reserved::Transport(2).into()),
@@ -594,26 +608,26 @@ mod tests {
     /// Compares without the deadline.
     fn is_at(client: &Client, at: At) -> bool {
         match at {
-            ProposalQueued | Proposing => matches!(client.state, State::Proposing),
-            AwaitingAccept => matches!(client.state, State::AwaitingAccept),
+            ProposalQueued | Proposing => matches!(client.state, ClientState::Proposing),
+            AwaitingAccept => matches!(client.state, ClientState::AwaitingAccept),
             PreparingNew | PreparingOld => {
-                matches!(client.state, State::Preparing { first_contact }
+                matches!(client.state, ClientState::Preparing { first_contact }
                     if first_contact == (at == PreparingNew))
             }
             ConfirmQueued | ConfirmingNew | ConfirmingOld => {
-                matches!(client.state, State::Confirming { first_contact }
+                matches!(client.state, ClientState::Confirming { first_contact }
                     if first_contact == (at != ConfirmingOld))
             }
-            Linking => matches!(client.state, State::Linking),
-            DeclineQueued | Declining => matches!(client.state, State::Declining { .. }),
-            Done => client.state == State::Done,
+            Linking => matches!(client.state, ClientState::Linking),
+            DeclineQueued | Declining => matches!(client.state, ClientState::Declining { .. }),
+            Done => client.state == ClientState::Done,
         }
     }
 
     /// Reads back what is sent.
-    fn sent(action: Option<Action>) -> Option<Message> {
+    fn sent(action: Option<ClcAction>) -> Option<ClcMessage> {
         match action {
-            Some(Action::Send(bytes)) => Message::parse(bytes.as_slice()).ok(),
+            Some(ClcAction::Send(bytes)) => ClcMessage::parse(bytes.as_slice()).ok(),
             _ => None,
         }
     }
@@ -631,22 +645,22 @@ mod tests {
                 is_at(after, at)
                     && matches!(
                         after.poll_action(),
-                        Some(Action::Prepare(Request::Accept(_)))
+                        Some(ClcAction::Prepare(ClcRequest::Accept(_)))
                     )
             }
             Want::Confirm(at) => {
                 is_at(after, at)
-                    && sent(after.poll_action()) == Some(Message::Confirm(confirm(true)))
+                    && sent(after.poll_action()) == Some(ClcMessage::Confirm(confirm(true)))
             }
             Want::Decline(reason) => {
                 let diagnosis = Reason::from_code(reason.wire());
                 is_at(after, Declining)
-                    && matches!(sent(after.poll_action()), Some(Message::Decline(decline))
+                    && matches!(sent(after.poll_action()), Some(ClcMessage::Decline(decline))
                         if decline.peer == CLIENT && decline.reason == diagnosis)
             }
-            Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
+            Want::Link => is_at(after, Linking) && after.poll_action() == Some(ClcAction::StartLlc),
             Want::End(outcome) => {
-                is_at(after, Done) && after.poll_action() == Some(Action::Done(outcome))
+                is_at(after, Done) && after.poll_action() == Some(ClcAction::Done(outcome))
             }
         }
     }
@@ -695,7 +709,7 @@ mod tests {
     #[test]
     fn proposal_comes_first() {
         let mut client = Client::new(START, TIMERS, proposal());
-        let message = Message::Proposal(proposal());
+        let message = ClcMessage::Proposal(proposal());
         assert_eq!(sent(client.poll_action()), Some(message));
         assert!(client.poll_action().is_none());
     }
@@ -706,10 +720,13 @@ mod tests {
         let mut client = Client::declining(START, TIMERS, CLIENT, Reason::NoSmcrDevice);
         assert!(!client.expects_message());
         let decline = Decline::new(CLIENT, Reason::NoSmcrDevice, Version::V1);
-        assert_eq!(sent(client.poll_action()), Some(Message::Decline(decline)));
+        assert_eq!(
+            sent(client.poll_action()),
+            Some(ClcMessage::Decline(decline))
+        );
         client.handle_sent(START);
-        let outcome = Outcome::declined(Reason::NoSmcrDevice);
-        assert_eq!(client.poll_action(), Some(Action::Done(outcome)));
+        let outcome = ClcOutcome::declined(Reason::NoSmcrDevice);
+        assert_eq!(client.poll_action(), Some(ClcAction::Done(outcome)));
     }
 
     // CLC-402, CLC-416, TST-107.
@@ -717,13 +734,13 @@ mod tests {
     fn out_of_sync_of_the_server_is_passed_on() {
         let mut client = client(AwaitingAccept);
         let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
-        client.handle_message(START, &Message::Decline(decline));
-        let outcome = Outcome::Fallback {
+        client.handle_message(START, &ClcMessage::Decline(decline));
+        let outcome = ClcOutcome::Fallback {
             reason: Reason::OutOfSync,
             by_peer: true,
             out_of_sync: true,
         };
-        assert_eq!(client.poll_action(), Some(Action::Done(outcome)));
+        assert_eq!(client.poll_action(), Some(ClcAction::Done(outcome)));
     }
 
     #[test]
@@ -733,12 +750,12 @@ mod tests {
         client.handle_sent(later);
         assert_eq!(
             client.poll_timeout(),
-            Some(later.saturating_add(Timers::DEFAULT.clc))
+            Some(later.saturating_add(ClcTimers::DEFAULT.clc))
         );
-        client.handle_message(later, &Message::Accept(accept(true, true)));
+        client.handle_message(later, &ClcMessage::Accept(accept(true, true)));
         assert_eq!(
             client.poll_timeout(),
-            Some(later.saturating_add(Timers::DEFAULT.prepare))
+            Some(later.saturating_add(ClcTimers::DEFAULT.prepare))
         );
     }
 }

@@ -4,13 +4,13 @@
 
 use super::{
     error::{
-        Error,
+        ClcError,
         ProtocolError, //
     },
     header::{
         self,
-        Header,
-        Kind, //
+        ClcHeader,
+        ClcKind, //
     },
     terms::Version, //
 };
@@ -72,7 +72,7 @@ impl Decline {
     }
 
     /// Reads the message from its parts.
-    pub(super) fn parse(header: &Header, body: &[u8]) -> Result<Self, Error> {
+    pub(super) fn parse(header: &ClcHeader, body: &[u8]) -> Result<Self, ClcError> {
         let (raw, _) = Raw::ref_from_prefix(body).map_err(|_| ProtocolError::Size)?;
         Ok(Self {
             peer: header.peer,
@@ -93,7 +93,7 @@ impl Decline {
             Version::V2 => (MORE_BYTES, OS_LINUX << 4),
         };
         let body_len = size_of::<Raw>().checked_add(more)?;
-        let (body, len) = header::seal(buf, Kind::Decline, flags, self.peer, body_len)?;
+        let (body, len) = header::seal(buf, ClcKind::Decline, flags, self.peer, body_len)?;
         let raw = Raw {
             diagnosis: self.reason.wire().into(),
             os,
@@ -110,8 +110,8 @@ impl Decline {
 mod tests {
     use super::*;
     use crate::proto::{
-        smc::clc::Message,
-        stream::reason::Local, //
+        smc::clc::ClcMessage,
+        stream::reason::LocalReason, //
     };
 
     /// SMCR-VEC-06.
@@ -126,8 +126,8 @@ mod tests {
     fn vector_is_read_and_written() {
         let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
         assert!(decline.out_of_sync);
-        let message = Message::Decline(decline);
-        assert_eq!(Message::parse(&DECLINE), Ok(message));
+        let message = ClcMessage::Decline(decline);
+        assert_eq!(ClcMessage::parse(&DECLINE), Ok(message));
         let mut buf = [0; 28];
         assert_eq!(message.emit(&mut buf), Some(28));
         assert_eq!(buf, DECLINE);
@@ -146,13 +146,13 @@ mod tests {
         octets[16] = 0xab;
         let mut decline = Decline::new(CLIENT, Reason::Unknown(0xab00_0000), Version::V1);
         decline.out_of_sync = true;
-        let message = Message::Decline(decline);
-        assert_eq!(Message::parse(&octets), Ok(message));
+        let message = ClcMessage::Decline(decline);
+        assert_eq!(ClcMessage::parse(&octets), Ok(message));
     }
 
     #[test]
     fn local_reason_is_sent_as_configuration() {
-        let reason = Reason::Local(Local::Policy);
+        let reason = Reason::Local(LocalReason::Policy);
         let mut buf = [0; 28];
         let decline = Decline::new(CLIENT, reason, Version::V1);
         assert_eq!(decline.emit(&mut buf), Some(28));
@@ -168,12 +168,12 @@ mod tests {
         octets[20] = 0x20;
         octets[40..].copy_from_slice(&DECLINE[24..]);
         let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V2);
-        assert_eq!(Message::parse(&octets), Ok(Message::Decline(decline)));
+        assert_eq!(ClcMessage::parse(&octets), Ok(ClcMessage::Decline(decline)));
         let mut buf = [0xff; 44];
         assert_eq!(decline.emit(&mut buf), Some(44));
         assert_eq!(buf, octets);
         // Further diagnoses are ignored, as is the length that versions to come may have.
         octets[24..40].fill(0x77);
-        assert_eq!(Message::parse(&octets), Ok(Message::Decline(decline)));
+        assert_eq!(ClcMessage::parse(&octets), Ok(ClcMessage::Decline(decline)));
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{
     error::{
-        Error,
+        ClcError,
         ProtocolError,
         Reserved, //
     },
@@ -99,7 +99,7 @@ impl Endpoint {
 
     /// Reads the octets between header and trailer. RFC 7609 knows elements of up to 512 KiB; where
     /// Linux goes beyond that in version 2, it is followed.
-    pub(super) fn parse(body: &[u8], version: Version) -> Result<Self, Error> {
+    pub(super) fn parse(body: &[u8], version: Version) -> Result<Self, ClcError> {
         let raw = Raw::ref_from_bytes(body).map_err(|_| ProtocolError::Size)?;
         let size = raw.size_mtu >> 4;
         let known = match version {

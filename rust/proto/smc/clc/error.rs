@@ -4,7 +4,7 @@
 
 /// Why octets are not a CLC message this side can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Error {
+pub(crate) enum ClcError {
     /// They are no CLC message, or not the expected one: the TCP connection ends (CLC-06, CLC-07).
     Protocol(ProtocolError),
     /// They use a value that is reserved: the answer is a Decline (CLC-08).
@@ -52,13 +52,13 @@ pub(crate) enum Reserved {
     BufSize(u8),
 }
 
-impl From<ProtocolError> for Error {
+impl From<ProtocolError> for ClcError {
     fn from(error: ProtocolError) -> Self {
         Self::Protocol(error)
     }
 }
 
-impl From<Reserved> for Error {
+impl From<Reserved> for ClcError {
     fn from(value: Reserved) -> Self {
         Self::Reserved(value)
     }

@@ -5,7 +5,7 @@
 use super::{
     decline::Decline,
     error::Reserved,
-    message::Message, //
+    message::ClcMessage, //
 };
 use crate::proto::{
     base::time::Duration,
@@ -15,7 +15,7 @@ use crate::proto::{
 /// How long the handshake waits. The RFC names no values (AMB-36); the defaults fit deployed peers
 /// (DEP-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timers {
+pub(crate) struct ClcTimers {
     /// For the peer's next message, and for TCP to take one of ours (CLC-10).
     pub(crate) clc: Duration,
     /// For this side to prepare its end. Shorter than the peer's wait, so that it still gets an
@@ -26,7 +26,7 @@ pub(crate) struct Timers {
     pub(crate) llc: Duration,
 }
 
-impl Timers {
+impl ClcTimers {
     /// The default values.
     pub(crate) const DEFAULT: Self = Self {
         clc: Duration::from_secs(6),
@@ -37,7 +37,7 @@ impl Timers {
 
 /// How a handshake ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ClcOutcome {
     /// The connection is carried by SMC-R; from now on no data may arrive on TCP.
     Smc,
     /// The connection is carried by TCP, from the octet behind the last CLC message on.
@@ -59,7 +59,7 @@ pub(crate) enum Outcome {
     Abort(Reason),
 }
 
-impl Outcome {
+impl ClcOutcome {
     /// This side declined.
     pub(super) const fn declined(reason: Reason) -> Self {
         Self::Fallback {
@@ -102,7 +102,7 @@ pub(crate) struct Bytes {
 
 impl Bytes {
     /// Writes a message. `None` cannot happen: there is room for all of them.
-    pub(super) fn of(message: &Message) -> Option<Self> {
+    pub(super) fn of(message: &ClcMessage) -> Option<Self> {
         let mut buf = [0; MESSAGE_BYTES];
         let len = message.emit(&mut buf)?;
         Some(Self { buf, len })

@@ -5,7 +5,7 @@
 
 use super::{
     error::{
-        Error,
+        ClcError,
         ProtocolError, //
     },
     terms::Version, //
@@ -72,7 +72,7 @@ pub(super) struct RawLead {
 
 /// Which message it is (CLC-05).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ClcKind {
     /// Type 1.
     Proposal,
     /// Type 2.
@@ -83,7 +83,7 @@ pub(super) enum Kind {
     Decline,
 }
 
-impl Kind {
+impl ClcKind {
     /// Reads the type octet.
     const fn from_code(code: u8) -> Option<Self> {
         match code {
@@ -122,9 +122,9 @@ impl Kind {
 
 /// The meaning of the octets in front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct ClcHeader {
     /// Which message it is.
-    pub(super) kind: Kind,
+    pub(super) kind: ClcKind,
     /// Version, not 0.
     pub(super) version: u8,
     /// First contact or out of sync, according to the type.
@@ -180,11 +180,11 @@ impl Transport {
 
 impl RawLead {
     /// Validates the octets; gives type, version and length of the whole message.
-    fn check(&self) -> Result<(Kind, u8, usize), ProtocolError> {
+    fn check(&self) -> Result<(ClcKind, u8, usize), ProtocolError> {
         if self.eye_catcher != EYE_CATCHER {
             return Err(ProtocolError::EyeCatcher);
         }
-        let kind = Kind::from_code(self.kind).ok_or(ProtocolError::Type(self.kind))?;
+        let kind = ClcKind::from_code(self.kind).ok_or(ProtocolError::Type(self.kind))?;
         let version = self.version_flags >> 4;
         if version == 0 {
             return Err(ProtocolError::Version);
@@ -211,7 +211,7 @@ pub(super) fn announced_len(lead: &[u8]) -> Result<Option<usize>, ProtocolError>
 }
 
 /// Takes a whole message apart into its header and the octets between header and trailer.
-pub(super) fn open(message: &[u8]) -> Result<(Header, &[u8]), Error> {
+pub(super) fn open(message: &[u8]) -> Result<(ClcHeader, &[u8]), ClcError> {
     let (raw, rest) = Raw::ref_from_prefix(message).map_err(|_| ProtocolError::Size)?;
     let (kind, version, len) = raw.lead.check()?;
     if len != message.len() {
@@ -220,7 +220,7 @@ pub(super) fn open(message: &[u8]) -> Result<(Header, &[u8]), Error> {
     let body = rest
         .strip_suffix(&EYE_CATCHER)
         .ok_or(ProtocolError::Trailer)?;
-    let header = Header {
+    let header = ClcHeader {
         kind,
         version,
         flag: raw.lead.version_flags & FLAG != 0,
@@ -252,7 +252,7 @@ pub(super) const fn proposal_flags(v1: bool) -> u8 {
 /// Gives the place of those octets and the length of the message; `None` if `buf` is too short.
 pub(super) fn seal(
     buf: &mut [u8],
-    kind: Kind,
+    kind: ClcKind,
     version_flags: u8,
     peer: PeerId,
     body_len: usize,
@@ -298,9 +298,9 @@ mod tests {
 
     // CLC-30..36.
     #[test]
-    fn fields_are_read() -> Result<(), Error> {
+    fn fields_are_read() -> Result<(), ClcError> {
         let (header, body) = open(&DECLINE)?;
-        assert_eq!(header.kind, Kind::Decline);
+        assert_eq!(header.kind, ClcKind::Decline);
         assert_eq!(header.version, 1);
         assert!(header.flag);
         assert_eq!(header.peer.get(), [0x12, 0x34, 2, 0, 0, 0, 11, 1]);
@@ -359,7 +359,7 @@ mod tests {
 
     // CLC-33, GEN-11, AMB-03.
     #[test]
-    fn version_zero_is_rejected_and_later_ones_kept() -> Result<(), Error> {
+    fn version_zero_is_rejected_and_later_ones_kept() -> Result<(), ClcError> {
         assert_eq!(open(&with(7, 0x08)), Err(ProtocolError::Version.into()));
         for version in 1..=15 {
             let message = with(7, version << 4);
@@ -407,9 +407,9 @@ mod tests {
         let peer = PeerId::new([1; 8]);
         for len in 0..28 {
             let short = buf.get_mut(..len).unwrap_or(&mut []);
-            assert!(seal(short, Kind::Decline, 0x10, peer, 8).is_none());
+            assert!(seal(short, ClcKind::Decline, 0x10, peer, 8).is_none());
         }
-        assert!(seal(&mut buf, Kind::Decline, 0x10, peer, 8).is_some());
-        assert!(seal(&mut buf, Kind::Decline, 0x10, peer, usize::MAX).is_none());
+        assert!(seal(&mut buf, ClcKind::Decline, 0x10, peer, 8).is_some());
+        assert!(seal(&mut buf, ClcKind::Decline, 0x10, peer, usize::MAX).is_none());
     }
 }

@@ -8,12 +8,12 @@ use super::{
         Start, //
     },
     client::Client,
-    error::Error,
+    error::ClcError,
     handshake::LlcOutcome,
-    message::Message,
+    message::ClcMessage,
     server::Server,
     steps::{
-        Action,
+        ClcAction,
         Prepared, //
     },
 };
@@ -47,7 +47,7 @@ macro_rules! pass {
 impl Machine {
     /// What to do next.
     #[must_use]
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    pub(crate) fn poll_action(&mut self) -> Option<ClcAction> {
         pass!(self, machine => machine.poll_action())
     }
 
@@ -90,7 +90,11 @@ impl Machine {
     }
 
     /// What the assembler made of the octets that have arrived.
-    pub(crate) fn handle_octets(&mut self, now: Instant, made: Result<Option<Message>, Error>) {
+    pub(crate) fn handle_octets(
+        &mut self,
+        now: Instant,
+        made: Result<Option<ClcMessage>, ClcError>,
+    ) {
         match made {
             Ok(None) => {}
             Ok(Some(message)) => pass!(self, machine => machine.handle_message(now, &message)),
@@ -103,17 +107,17 @@ impl Machine {
         pass!(self, machine => machine.handle_eof(now));
     }
 
-    /// TCP has taken the octets of [`Action::Send`].
+    /// TCP has taken the octets of [`ClcAction::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
         pass!(self, machine => machine.handle_sent(now));
     }
 
-    /// Answers [`Action::Prepare`].
+    /// Answers [`ClcAction::Prepare`].
     pub(crate) fn handle_prepared(&mut self, now: Instant, result: Result<Prepared, Reason>) {
         pass!(self, machine => machine.handle_prepared(now, result));
     }
 
-    /// Answers [`Action::Connect`], which only a server hands out.
+    /// Answers [`ClcAction::Connect`], which only a server hands out.
     pub(crate) fn handle_connected(&mut self, now: Instant, result: Result<(), Reason>) {
         if let Self::Server(machine) = self {
             machine.handle_connected(now, result);

@@ -5,17 +5,17 @@
 use super::{
     answer::Answer,
     decline::Decline,
-    error::Error,
+    error::ClcError,
     header::{
         self,
-        Kind, //
+        ClcKind, //
     },
-    proposal::Proposal,
+    proposal::Proposal, //
 };
 
 /// One CLC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum ClcMessage {
     /// From the client, first.
     Proposal(Proposal),
     /// From the server.
@@ -26,20 +26,20 @@ pub(crate) enum Message {
     Decline(Decline),
 }
 
-impl Message {
+impl ClcMessage {
     /// Reads a whole message; `octets` must have exactly the announced length.
     ///
     /// # Errors
     ///
-    /// [`Error::Protocol`] when this is no CLC message, [`Error::Reserved`] when it is one that
+    /// [`ClcError::Protocol`] when this is no CLC message, [`ClcError::Reserved`] when it is one that
     /// uses what this implementation does not know.
-    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, ClcError> {
         let (header, body) = header::open(octets)?;
         match header.kind {
-            Kind::Proposal => Proposal::parse(&header, body).map(Self::Proposal),
-            Kind::Accept => Answer::parse(&header, body).map(Self::Accept),
-            Kind::Confirm => Answer::parse(&header, body).map(Self::Confirm),
-            Kind::Decline => Decline::parse(&header, body).map(Self::Decline),
+            ClcKind::Proposal => Proposal::parse(&header, body).map(Self::Proposal),
+            ClcKind::Accept => Answer::parse(&header, body).map(Self::Accept),
+            ClcKind::Confirm => Answer::parse(&header, body).map(Self::Confirm),
+            ClcKind::Decline => Decline::parse(&header, body).map(Self::Decline),
         }
     }
 
@@ -47,8 +47,8 @@ impl Message {
     pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
         match self {
             Self::Proposal(proposal) => proposal.emit(buf),
-            Self::Accept(answer) => answer.emit(buf, Kind::Accept),
-            Self::Confirm(answer) => answer.emit(buf, Kind::Confirm),
+            Self::Accept(answer) => answer.emit(buf, ClcKind::Accept),
+            Self::Confirm(answer) => answer.emit(buf, ClcKind::Confirm),
             Self::Decline(decline) => decline.emit(buf),
         }
     }

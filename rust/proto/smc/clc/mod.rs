@@ -64,9 +64,9 @@ pub(crate) use self::{
     extension::Extension,
     handshake::{
         Bytes,
-        LlcOutcome,
-        Outcome,
-        Timers, //
+        ClcOutcome,
+        ClcTimers,
+        LlcOutcome, //
     },
     machine::Machine,
     networks::{
@@ -77,12 +77,12 @@ pub(crate) use self::{
     },
     proposal::Proposal,
     steps::{
-        Action,
-        Prepared,
-        Request, //
+        ClcAction,
+        ClcRequest,
+        Prepared, //
     },
     terms::{
-        Limits,
+        GroupLimits,
         Terms,
         Version,
         RELEASE, //
@@ -91,7 +91,7 @@ pub(crate) use self::{
 
 // For tests, which build and judge messages themselves.
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::error::Error;
+pub(crate) use self::error::ClcError;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::error::ProtocolError;
 #[cfg(test)]
@@ -104,5 +104,5 @@ pub(crate) use self::first_contact::{
 #[cfg(any(test, fuzzing, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(crate) use self::{
     decline::Decline,
-    message::Message, //
+    message::ClcMessage, //
 };

@@ -17,15 +17,15 @@
 
 use super::{
     error::{
-        Error,
+        ClcError,
         ProtocolError,
         Reserved, //
     },
     extension::Extension,
     header::{
         self,
-        Header,
-        Kind, //
+        ClcHeader,
+        ClcKind, //
     },
     networks::Networks,
     terms::Version, //
@@ -90,7 +90,7 @@ impl Proposal {
     /// Reads the message from its parts.
     ///
     /// Proposals of versions beyond the second are read as if they were of that (AMB-03).
-    pub(super) fn parse(header: &Header, body: &[u8]) -> Result<Self, Error> {
+    pub(super) fn parse(header: &ClcHeader, body: &[u8]) -> Result<Self, ClcError> {
         let (raw, rest) = Raw::ref_from_prefix(body).map_err(|_| ProtocolError::Size)?;
         let is_first = header.version == header::VERSION;
         let v1 = if is_first || header.transport.has_r() {
@@ -167,7 +167,7 @@ impl Proposal {
                 (header::proposal_flags(v1.is_some()), offset, len)
             }
         };
-        let (body, len) = header::seal(buf, Kind::Proposal, flags, self.peer, body_len)?;
+        let (body, len) = header::seal(buf, ClcKind::Proposal, flags, self.peer, body_len)?;
         let raw = Raw {
             gid: self.gid.get(),
             mac: self.mac.get(),
@@ -202,9 +202,9 @@ impl Proposal {
 mod tests {
     use super::*;
     use crate::proto::smc::clc::{
+        ClcMessage,
         Eid,
         EidList,
-        Message,
         Prefix4,
         Prefix6,
         Prefix6List, //
@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn ipv4_vector_is_read_and_written() -> Result<(), &'static str> {
         let prefix = Prefix4::new([192, 168, 7, 1], 24).ok_or("prefix")?;
-        let message = Message::Proposal(proposal(Networks::V4(prefix)));
-        assert_eq!(Message::parse(&IPV4), Ok(message));
+        let message = ClcMessage::Proposal(proposal(Networks::V4(prefix)));
+        assert_eq!(ClcMessage::parse(&IPV4), Ok(message));
         let mut buf = [0; 52];
         assert_eq!(message.emit(&mut buf), Some(52));
         assert_eq!(buf, IPV4);
@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn ipv6_vector_is_read_and_written() -> Result<(), &'static str> {
         let list = Prefix6List::new(prefix6(7).ok_or("prefix")?);
-        let message = Message::Proposal(proposal(Networks::V6(list)));
-        assert_eq!(Message::parse(&IPV6), Ok(message));
+        let message = ClcMessage::Proposal(proposal(Networks::V6(list)));
+        assert_eq!(ClcMessage::parse(&IPV6), Ok(message));
         let mut buf = [0; 69];
         assert_eq!(message.emit(&mut buf), Some(69));
         assert_eq!(buf, IPV6);
@@ -287,11 +287,11 @@ mod tests {
     fn one_to_eight_prefixes_survive() -> Result<(), &'static str> {
         let mut list = Prefix6List::new(prefix6(1).ok_or("prefix")?);
         for n in 2..=9 {
-            let message = Message::Proposal(proposal(Networks::V6(list)));
+            let message = ClcMessage::Proposal(proposal(Networks::V6(list)));
             let mut buf = [0; 188];
             let len = message.emit(&mut buf).ok_or("no room")?;
             assert_eq!(len, 52 + 17 * (usize::from(n) - 1));
-            assert_eq!(Message::parse(&buf[..len]), Ok(message));
+            assert_eq!(ClcMessage::parse(&buf[..len]), Ok(message));
             assert!(message.emit(&mut buf[..len - 1]).is_none());
             let next = prefix6(n).ok_or("prefix")?;
             assert_eq!(list.push(next).is_ok(), n <= 8);
@@ -306,7 +306,7 @@ mod tests {
         let mut octets = IPV6;
         octets[47] = 9;
         let error = Err(ProtocolError::PrefixCount(9).into());
-        assert_eq!(Message::parse(&octets), error);
+        assert_eq!(ClcMessage::parse(&octets), error);
     }
 
     // CLC-120, CLC-06, CLC-32.
@@ -314,9 +314,9 @@ mod tests {
     fn prefix_count_must_match_the_length() {
         let mut octets = IPV6;
         octets[47] = 2;
-        assert_eq!(Message::parse(&octets), Err(ProtocolError::Size.into()));
+        assert_eq!(ClcMessage::parse(&octets), Err(ProtocolError::Size.into()));
         octets[47] = 0;
-        assert_eq!(Message::parse(&octets), Err(ProtocolError::Size.into()));
+        assert_eq!(ClcMessage::parse(&octets), Err(ProtocolError::Size.into()));
     }
 
     // CLC-107, CLC-113, CLC-06.
@@ -325,11 +325,11 @@ mod tests {
         let mut octets = IPV4;
         octets[44] = 33;
         let error = Err(ProtocolError::PrefixLength(33).into());
-        assert_eq!(Message::parse(&octets), error);
+        assert_eq!(ClcMessage::parse(&octets), error);
         let mut octets = IPV6;
         octets[64] = 129;
         let error = Err(ProtocolError::PrefixLength(129).into());
-        assert_eq!(Message::parse(&octets), error);
+        assert_eq!(ClcMessage::parse(&octets), error);
     }
 
     // CLC-104, CLC-105, CLC-121, TST-030.
@@ -337,7 +337,7 @@ mod tests {
     fn networks_are_found_by_the_offset() {
         for skip in 0..=40 {
             let (buf, len) = extended(0x10, skip, 0);
-            assert_eq!(Message::parse(&buf[..len]), Message::parse(&IPV4));
+            assert_eq!(ClcMessage::parse(&buf[..len]), ClcMessage::parse(&IPV4));
         }
     }
 
@@ -348,12 +348,12 @@ mod tests {
             let mut octets = IPV4;
             octets[39] = offset;
             let error = Err(ProtocolError::Offset(u16::from(offset)).into());
-            assert_eq!(Message::parse(&octets), error);
+            assert_eq!(ClcMessage::parse(&octets), error);
         }
         let mut octets = IPV4;
         octets[38] = 0xff;
         let error = Err(ProtocolError::Offset(0xff00).into());
-        assert_eq!(Message::parse(&octets), error);
+        assert_eq!(ClcMessage::parse(&octets), error);
     }
 
     // GEN-11, CLC-33, AMB-03.
@@ -361,11 +361,14 @@ mod tests {
     fn later_versions_are_read_as_the_first() {
         for flags in [0x24, 0x27, 0x28, 0x2b, 0xf8] {
             let (buf, len) = extended(flags, 40, 30);
-            assert_eq!(Message::parse(&buf[..len]), Message::parse(&IPV4));
+            assert_eq!(ClcMessage::parse(&buf[..len]), ClcMessage::parse(&IPV4));
         }
         // Nothing may follow in version 1.
         let (buf, len) = extended(0x10, 40, 30);
-        assert_eq!(Message::parse(&buf[..len]), Err(ProtocolError::Size.into()));
+        assert_eq!(
+            ClcMessage::parse(&buf[..len]),
+            Err(ProtocolError::Size.into())
+        );
     }
 
     #[test]
@@ -373,7 +376,7 @@ mod tests {
         for (flags, transport) in [(0x25, 5), (0x26, 6), (0x2a, 10), (0x39, 9)] {
             let (buf, len) = extended(flags, 40, 30);
             let error = Err(Reserved::Transport(transport).into());
-            assert_eq!(Message::parse(&buf[..len]), error);
+            assert_eq!(ClcMessage::parse(&buf[..len]), error);
         }
     }
 
@@ -384,7 +387,7 @@ mod tests {
         octets[7] |= 0x0f;
         octets[45] = 0xff;
         octets[46] = 0xff;
-        assert_eq!(Message::parse(&octets), Message::parse(&IPV4));
+        assert_eq!(ClcMessage::parse(&octets), ClcMessage::parse(&IPV4));
     }
 
     /// A Proposal of version 2 as Linux writes it without SMC-D: of version 2 only, or of both.
@@ -446,8 +449,8 @@ mod tests {
     fn version_2_is_read_and_written() -> Result<(), &'static str> {
         for (v1, eids) in [(false, 0), (false, 1), (true, 1), (true, 8), (false, 8)] {
             let (octets, len) = version_2(v1, eids);
-            let message = Message::Proposal(meant(v1, eids).ok_or("value")?);
-            assert_eq!(Message::parse(&octets[..len]), Ok(message));
+            let message = ClcMessage::Proposal(meant(v1, eids).ok_or("value")?);
+            assert_eq!(ClcMessage::parse(&octets[..len]), Ok(message));
             let mut buf = [0xff; 400];
             assert_eq!(message.emit(&mut buf), Some(len));
             assert_eq!(buf[..len], octets[..len]);
@@ -470,8 +473,8 @@ mod tests {
         let [.., high, low] = (len + 58).to_be_bytes();
         octets[5] = high;
         octets[6] = low;
-        let message = Message::Proposal(meant(true, 2).ok_or("value")?);
-        assert_eq!(Message::parse(&octets[..len + 58]), Ok(message));
+        let message = ClcMessage::Proposal(meant(true, 2).ok_or("value")?);
+        assert_eq!(ClcMessage::parse(&octets[..len + 58]), Ok(message));
         Ok(())
     }
 
@@ -480,12 +483,12 @@ mod tests {
         let (mut octets, len) = version_2(false, 1);
         octets[50] = 0xff;
         let error = Err(ProtocolError::Offset(0xff1c).into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
         // The last octets of the message are no extension.
         octets[50] = 0;
         octets[51] = 72;
         let error = Err(ProtocolError::Size.into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
     }
 
     #[test]
@@ -493,7 +496,7 @@ mod tests {
         let (mut octets, len) = version_2(false, 1);
         octets[51] = 0;
         let error = Err(Reserved::Extension.into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
     }
 
     #[test]
@@ -502,8 +505,8 @@ mod tests {
         octets[51] = 0;
         let mut proposal = meant(true, 1).ok_or("value")?;
         proposal.v2 = None;
-        let message = Ok(Message::Proposal(proposal));
-        assert_eq!(Message::parse(&octets[..len]), message);
+        let message = Ok(ClcMessage::Proposal(proposal));
+        assert_eq!(ClcMessage::parse(&octets[..len]), message);
         Ok(())
     }
 
@@ -512,7 +515,7 @@ mod tests {
         let (mut octets, len) = version_2(false, 8);
         octets[80] = 9;
         let error = Err(ProtocolError::Size.into());
-        assert_eq!(Message::parse(&octets[..len]), error);
+        assert_eq!(ClcMessage::parse(&octets[..len]), error);
         // Room for it does not help.
         let mut long = [0; 432];
         long[..len - 4].copy_from_slice(&octets[..len - 4]);
@@ -521,6 +524,6 @@ mod tests {
         long[5] = high;
         long[6] = low;
         let error = Err(ProtocolError::EidCount(9).into());
-        assert_eq!(Message::parse(&long[..len + 32]), error);
+        assert_eq!(ClcMessage::parse(&long[..len + 32]), error);
     }
 }

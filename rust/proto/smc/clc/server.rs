@@ -28,21 +28,21 @@ use super::{
         Answer, //
     },
     error::{
-        Error,
+        ClcError,
         Reserved, //
     },
     handshake::{
         reserved_reason,
-        LlcOutcome,
-        Outcome,
-        Timers, //
+        ClcOutcome,
+        ClcTimers,
+        LlcOutcome, //
     },
-    message::Message,
+    message::ClcMessage,
     proposal::Proposal,
     steps::{
-        Action,
+        ClcAction,
+        ClcRequest,
         Prepared,
-        Request,
         Steps, //
     },
     terms::Version, //
@@ -51,14 +51,14 @@ use crate::proto::{
     base::time::Instant,
     smc::wire::PeerId,
     stream::reason::{
-        Local,
+        LocalReason,
         Reason, //
     },
 };
 
 /// Where the handshake stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ServerState {
     /// The client has to begin. It has if `begun` is set: the start of a message has come.
     AwaitingProposal { begun: bool },
     /// The engine prepares this end. The client waits for us and may not send (CLC-411).
@@ -86,30 +86,30 @@ enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     steps: Steps,
-    state: State,
+    state: ServerState,
     /// What the Accept said, if it was of version 2.
     agreed: Option<Addition>,
 }
 
 impl Server {
     /// Waits for the client to begin; `peer_id` names this side's stack.
-    pub(crate) fn new(now: Instant, timers: Timers, peer_id: PeerId) -> Self {
+    pub(crate) fn new(now: Instant, timers: ClcTimers, peer_id: PeerId) -> Self {
         Self {
             steps: Steps::new(now, timers, peer_id, timers.clc),
-            state: State::AwaitingProposal { begun: false },
+            state: ServerState::AwaitingProposal { begun: false },
             agreed: None,
         }
     }
 
     /// Whether the client has yet to begin: until then the octets of TCP may not be consumed.
     pub(crate) fn awaits_start(&self) -> bool {
-        self.state == State::AwaitingProposal { begun: false }
+        self.state == ServerState::AwaitingProposal { begun: false }
     }
 
     /// The first octets are the start of a message: from here on they may be consumed.
     pub(crate) fn handle_start(&mut self) {
         if self.awaits_start() {
-            self.state = State::AwaitingProposal { begun: true };
+            self.state = ServerState::AwaitingProposal { begun: true };
         }
     }
 
@@ -117,55 +117,59 @@ impl Server {
     /// would speak SMC-R.
     pub(crate) fn handle_foreign(&mut self) {
         if self.awaits_start() {
-            self.finish(Outcome::NoProposal { silent: false });
+            self.finish(ClcOutcome::NoProposal { silent: false });
         }
     }
 
     /// A message of the client has arrived.
-    pub(crate) fn handle_message(&mut self, now: Instant, message: &Message) {
+    pub(crate) fn handle_message(&mut self, now: Instant, message: &ClcMessage) {
         match (self.state, message) {
-            (State::Done, _) => {}
-            (State::AwaitingProposal { .. }, Message::Proposal(proposal)) => {
+            (ServerState::Done, _) => {}
+            (ServerState::AwaitingProposal { .. }, ClcMessage::Proposal(proposal)) => {
                 self.handle_proposal(now, proposal);
             }
-            (State::AwaitingConfirm { first_contact }, Message::Confirm(confirm)) => {
+            (ServerState::AwaitingConfirm { first_contact }, ClcMessage::Confirm(confirm)) => {
                 self.handle_confirm(now, first_contact, confirm);
             }
             // The answer may overtake the report that TCP took the Accept.
-            (State::Accepting { first_contact }, Message::Confirm(confirm))
+            (ServerState::Accepting { first_contact }, ClcMessage::Confirm(confirm))
                 if self.steps.action.is_none() =>
             {
                 self.handle_confirm(now, first_contact, confirm);
             }
             (
-                State::AwaitingProposal { .. }
-                | State::AwaitingConfirm { .. }
-                | State::Connecting {
+                ServerState::AwaitingProposal { .. }
+                | ServerState::AwaitingConfirm { .. }
+                | ServerState::Connecting {
                     first_contact: true,
                 }
-                | State::Linking,
-                Message::Decline(decline),
-            ) => self.finish(Outcome::declined_by_peer(decline)),
-            (State::Accepting { .. }, Message::Decline(decline)) if self.steps.action.is_none() => {
-                self.finish(Outcome::declined_by_peer(decline));
+                | ServerState::Linking,
+                ClcMessage::Decline(decline),
+            ) => self.finish(ClcOutcome::declined_by_peer(decline)),
+            (ServerState::Accepting { .. }, ClcMessage::Decline(decline))
+                if self.steps.action.is_none() =>
+            {
+                self.finish(ClcOutcome::declined_by_peer(decline));
             }
             // Both declined, so ours is not needed. If TCP has taken it already, the client reads
             // it as application data: only a reset prevents that.
-            (State::Declining { .. }, Message::Decline(decline)) if self.steps.action.is_some() => {
-                self.finish(Outcome::declined_by_peer(decline));
+            (ServerState::Declining { .. }, ClcMessage::Decline(decline))
+                if self.steps.action.is_some() =>
+            {
+                self.finish(ClcOutcome::declined_by_peer(decline));
             }
             // Unexpected (CLC-06), or a chase (CLC-410, CLC-412).
-            _ => self.abort(Local::ClcProtocol),
+            _ => self.abort(LocalReason::ClcProtocol),
         }
     }
 
     /// The octets that arrived are no message this side understands.
-    pub(crate) fn handle_error(&mut self, now: Instant, error: Error) {
+    pub(crate) fn handle_error(&mut self, now: Instant, error: ClcError) {
         // What only an Accept or Confirm may hold has nothing to do with a Proposal, and the other
         // way round.
         let (in_proposal, reason) = match error {
-            Error::Protocol(_) => (false, None),
-            Error::Reserved(value) => {
+            ClcError::Protocol(_) => (false, None),
+            ClcError::Reserved(value) => {
                 let in_proposal = match value {
                     Reserved::Extension => true,
                     Reserved::Transport(bits) => bits & !0x03 != 0,
@@ -175,38 +179,38 @@ impl Server {
             }
         };
         match (self.state, reason) {
-            (State::Done, _) => {}
-            (State::AwaitingProposal { .. }, Some(reason)) if in_proposal => {
+            (ServerState::Done, _) => {}
+            (ServerState::AwaitingProposal { .. }, Some(reason)) if in_proposal => {
                 // These occur in version 2 only.
                 self.steps.version = Version::V2;
                 self.decline(now, reason);
             }
-            (State::AwaitingConfirm { first_contact }, Some(reason)) if !in_proposal => {
+            (ServerState::AwaitingConfirm { first_contact }, Some(reason)) if !in_proposal => {
                 self.refuse(now, first_contact, reason);
             }
-            (State::Accepting { first_contact }, Some(reason))
+            (ServerState::Accepting { first_contact }, Some(reason))
                 if !in_proposal && self.steps.action.is_none() =>
             {
                 self.refuse(now, first_contact, reason);
             }
-            _ => self.abort(Local::ClcProtocol),
+            _ => self.abort(LocalReason::ClcProtocol),
         }
     }
 
     /// The TCP connection ended or failed.
     pub(crate) fn handle_eof(&mut self, _now: Instant) {
         match self.state {
-            State::Done => {}
-            State::AwaitingProposal { begun: false } => {
-                self.finish(Outcome::NoProposal { silent: false });
+            ServerState::Done => {}
+            ServerState::AwaitingProposal { begun: false } => {
+                self.finish(ClcOutcome::NoProposal { silent: false });
             }
-            _ => self.abort(Local::TcpClosed),
+            _ => self.abort(LocalReason::TcpClosed),
         }
     }
 
-    /// Answers [`Action::Prepare`].
+    /// Answers [`ClcAction::Prepare`].
     pub(crate) fn handle_prepared(&mut self, now: Instant, result: Result<Prepared, Reason>) {
-        let State::Preparing = self.state else {
+        let ServerState::Preparing = self.state else {
             // Too late: the outcome was known before.
             return;
         };
@@ -214,63 +218,63 @@ impl Server {
             Err(reason) => self.decline(now, reason),
             Ok(prepared) => {
                 self.agreed = prepared.v2;
-                let message = Message::Accept(self.steps.answer(&prepared));
+                let message = ClcMessage::Accept(self.steps.answer(&prepared));
                 self.state = if self.steps.send(now, &message) {
-                    State::Accepting {
+                    ServerState::Accepting {
                         first_contact: prepared.first_contact,
                     }
                 } else {
-                    State::Done
+                    ServerState::Done
                 };
             }
         }
     }
 
-    /// Answers [`Action::Connect`].
+    /// Answers [`ClcAction::Connect`].
     pub(crate) fn handle_connected(&mut self, now: Instant, result: Result<(), Reason>) {
-        let State::Connecting { first_contact } = self.state else {
+        let ServerState::Connecting { first_contact } = self.state else {
             return;
         };
         match result {
             Err(reason) => self.refuse(now, first_contact, reason),
             Ok(()) if first_contact => {
-                self.state = State::Linking;
+                self.state = ServerState::Linking;
                 self.steps.start_llc(now);
             }
-            Ok(()) => self.finish(Outcome::Smc),
+            Ok(()) => self.finish(ClcOutcome::Smc),
         }
     }
 
-    /// TCP has taken the octets of [`Action::Send`].
+    /// TCP has taken the octets of [`ClcAction::Send`].
     pub(crate) fn handle_sent(&mut self, now: Instant) {
         if self.steps.action.is_some() {
             // What is waiting has not been sent; this is about something older.
             return;
         }
         match self.state {
-            State::Accepting { first_contact } => {
-                self.state = State::AwaitingConfirm { first_contact };
+            ServerState::Accepting { first_contact } => {
+                self.state = ServerState::AwaitingConfirm { first_contact };
                 self.steps.wait(now, self.steps.timers.clc);
             }
-            State::Declining { reason } => self.finish(Outcome::declined(reason)),
-            State::AwaitingProposal { .. }
-            | State::Preparing
-            | State::AwaitingConfirm { .. }
-            | State::Connecting { .. }
-            | State::Linking
-            | State::Done => {}
+            ServerState::Declining { reason } => self.finish(ClcOutcome::declined(reason)),
+            ServerState::AwaitingProposal { .. }
+            | ServerState::Preparing
+            | ServerState::AwaitingConfirm { .. }
+            | ServerState::Connecting { .. }
+            | ServerState::Linking
+            | ServerState::Done => {}
         }
     }
 
     /// The LLC exchange of a first contact is over.
     pub(crate) fn handle_llc(&mut self, now: Instant, outcome: LlcOutcome) {
-        let State::Linking = self.state else {
+        let ServerState::Linking = self.state else {
             return;
         };
         match outcome {
-            LlcOutcome::Ready => self.finish(Outcome::Smc),
+            LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
             LlcOutcome::Decline(reason) => self.decline(now, reason),
-            LlcOutcome::Abort(reason) => self.finish(Outcome::Abort(reason)),
+            LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
         }
     }
 
@@ -279,17 +283,17 @@ impl Server {
         if !self.steps.is_late(now) {
             return;
         }
-        let slow = Reason::Local(Local::ClcTimeout);
+        let slow = Reason::Local(LocalReason::ClcTimeout);
         match self.state {
-            State::AwaitingProposal { begun: false } => {
-                self.finish(Outcome::NoProposal { silent: true });
+            ServerState::AwaitingProposal { begun: false } => {
+                self.finish(ClcOutcome::NoProposal { silent: true });
             }
             // The client is not to blame and still waits for an answer.
-            State::Preparing => self.decline(now, slow),
-            State::Connecting { first_contact } => self.refuse(now, first_contact, slow),
-            State::Linking => self.finish(Outcome::Abort(Reason::TimeoutConfirmLink)),
+            ServerState::Preparing => self.decline(now, slow),
+            ServerState::Connecting { first_contact } => self.refuse(now, first_contact, slow),
+            ServerState::Linking => self.finish(ClcOutcome::Abort(Reason::TimeoutConfirmLink)),
             // No fallback: TCP would not work either (CLC-11).
-            _ => self.abort(Local::ClcTimeout),
+            _ => self.abort(LocalReason::ClcTimeout),
         }
     }
 
@@ -301,7 +305,7 @@ impl Server {
 
     /// What to do next.
     #[must_use]
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    pub(crate) fn poll_action(&mut self) -> Option<ClcAction> {
         self.steps.action.take()
     }
 
@@ -310,13 +314,13 @@ impl Server {
     pub(crate) fn expects_message(&self) -> bool {
         matches!(
             self.state,
-            State::AwaitingProposal { .. }
-                | State::Accepting { .. }
-                | State::AwaitingConfirm { .. }
-                | State::Connecting {
+            ServerState::AwaitingProposal { .. }
+                | ServerState::Accepting { .. }
+                | ServerState::AwaitingConfirm { .. }
+                | ServerState::Connecting {
                     first_contact: true,
                 }
-                | State::Linking
+                | ServerState::Linking
         )
     }
 
@@ -324,14 +328,14 @@ impl Server {
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) const fn state_name(&self) -> &'static str {
         match self.state {
-            State::AwaitingProposal { .. } => "awaiting proposal",
-            State::Preparing => "preparing",
-            State::Accepting { .. } => "accepting",
-            State::AwaitingConfirm { .. } => "awaiting confirm",
-            State::Connecting { .. } => "connecting",
-            State::Linking => "linking",
-            State::Declining { .. } => "declining",
-            State::Done => "done",
+            ServerState::AwaitingProposal { .. } => "awaiting proposal",
+            ServerState::Preparing => "preparing",
+            ServerState::Accepting { .. } => "accepting",
+            ServerState::AwaitingConfirm { .. } => "awaiting confirm",
+            ServerState::Connecting { .. } => "connecting",
+            ServerState::Linking => "linking",
+            ServerState::Declining { .. } => "declining",
+            ServerState::Done => "done",
         }
     }
 
@@ -340,17 +344,17 @@ impl Server {
         if proposal.v2.is_some() {
             self.steps.version = Version::V2;
         }
-        self.state = State::Preparing;
-        self.steps.prepare(now, Request::Proposal(*proposal));
+        self.state = ServerState::Preparing;
+        self.steps.prepare(now, ClcRequest::Proposal(*proposal));
     }
 
     /// The client agreed.
     fn handle_confirm(&mut self, now: Instant, first_contact: bool, confirm: &Answer) {
         match self.judge(first_contact, confirm) {
             Ok(()) => {
-                self.state = State::Connecting { first_contact };
+                self.state = ServerState::Connecting { first_contact };
                 self.steps.wait(now, self.steps.timers.prepare);
-                self.steps.action = Some(Action::Connect(*confirm));
+                self.steps.action = Some(ClcAction::Connect(*confirm));
             }
             Err(reason) => self.refuse(now, first_contact, reason),
         }
@@ -383,28 +387,28 @@ impl Server {
         if first_contact {
             self.decline(now, reason);
         } else {
-            self.finish(Outcome::Abort(reason));
+            self.finish(ClcOutcome::Abort(reason));
         }
     }
 
     /// Sends a Decline in place of the next message.
     fn decline(&mut self, now: Instant, reason: Reason) {
         self.state = if self.steps.decline(now, reason) {
-            State::Declining { reason }
+            ServerState::Declining { reason }
         } else {
-            State::Done
+            ServerState::Done
         };
     }
 
     /// Ends with a reset for a local reason.
-    fn abort(&mut self, reason: Local) {
-        self.state = State::Done;
+    fn abort(&mut self, reason: LocalReason) {
+        self.state = ServerState::Done;
         self.steps.abort(reason);
     }
 
     /// Ends.
-    fn finish(&mut self, outcome: Outcome) {
-        self.state = State::Done;
+    fn finish(&mut self, outcome: ClcOutcome) {
+        self.state = ServerState::Done;
         self.steps.finish(outcome);
     }
 }
@@ -431,7 +435,7 @@ mod tests {
     };
 
     const START: Instant = Instant::from_nanos(1_000_000_000);
-    const TIMERS: Timers = Timers::DEFAULT;
+    const TIMERS: ClcTimers = ClcTimers::DEFAULT;
 
     /// Every state of interest, and whether an action of it was not yet taken.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -496,7 +500,7 @@ mod tests {
         /// The link must be confirmed.
         Link,
         /// The handshake ends.
-        End(Outcome),
+        End(ClcOutcome),
     }
 
     use At::*;
@@ -505,22 +509,22 @@ mod tests {
         Same, //
     };
 
-    const SMC: Want = Want::End(Outcome::Smc);
-    const PROTO: Want = abort(Reason::Local(Local::ClcProtocol));
-    const CLOSED: Want = abort(Reason::Local(Local::TcpClosed));
-    const LATE: Want = abort(Reason::Local(Local::ClcTimeout));
+    const SMC: Want = Want::End(ClcOutcome::Smc);
+    const PROTO: Want = abort(Reason::Local(LocalReason::ClcProtocol));
+    const CLOSED: Want = abort(Reason::Local(LocalReason::TcpClosed));
+    const LATE: Want = abort(Reason::Local(LocalReason::ClcTimeout));
     const NO_LNK: Want = abort(Reason::TimeoutConfirmLink);
     const LLC: Want = abort(Reason::TimeoutAddLink);
     const VERS_A: Want = abort(Reason::Configuration);
     const BROKEN: Want = abort(Reason::ReadyLink);
     /// The peer declined with the reason of `decline()`.
-    const PEER: Want = Want::End(Outcome::Fallback {
+    const PEER: Want = Want::End(ClcOutcome::Fallback {
         reason: Reason::Memory,
         by_peer: true,
         out_of_sync: false,
     });
     /// This side declined with the reason of `Event::NotPrepared`.
-    const OURS: Want = Want::End(Outcome::Fallback {
+    const OURS: Want = Want::End(ClcOutcome::Fallback {
         reason: Reason::Memory,
         by_peer: false,
         out_of_sync: false,
@@ -529,7 +533,7 @@ mod tests {
     const BAD: Want = Want::Decline(Reason::Configuration);
     const MODE: Want = Want::Decline(Reason::ModeUnsupported);
     const READY: Want = Want::Decline(Reason::ReadyLink);
-    const SLOW: Want = Want::Decline(Reason::Local(Local::ClcTimeout));
+    const SLOW: Want = Want::Decline(Reason::Local(LocalReason::ClcTimeout));
     const ACC_N: Want = Want::Accept(AcceptingNew);
     const ACC_O: Want = Want::Accept(AcceptingOld);
     const CON_N: Want = Want::Connect(ConnectingNew);
@@ -539,7 +543,7 @@ mod tests {
     const GO_O: Want = Want::Go(AwaitingConfirmOld);
 
     const fn abort(reason: Reason) -> Want {
-        Want::End(Outcome::Abort(reason))
+        Want::End(ClcOutcome::Abort(reason))
     }
 
     /// The states of the columns of `TABLE`.
@@ -629,11 +633,13 @@ mod tests {
     fn apply(server: &mut Server, event: Event) {
         let now = START;
         match event {
-            Event::Proposal => server.handle_message(now, &Message::Proposal(proposal())),
-            Event::Accept => server.handle_message(now, &Message::Accept(accept(true, true))),
-            Event::Confirm => server.handle_message(now, &Message::Confirm(confirm(true))),
-            Event::ConfirmBadMtu => server.handle_message(now, &Message::Confirm(confirm(false))),
-            Event::Decline => server.handle_message(now, &Message::Decline(decline())),
+            Event::Proposal => server.handle_message(now, &ClcMessage::Proposal(proposal())),
+            Event::Accept => server.handle_message(now, &ClcMessage::Accept(accept(true, true))),
+            Event::Confirm => server.handle_message(now, &ClcMessage::Confirm(confirm(true))),
+            Event::ConfirmBadMtu => {
+                server.handle_message(now, &ClcMessage::Confirm(confirm(false)))
+            }
+            Event::Decline => server.handle_message(now, &ClcMessage::Decline(decline())),
             Event::NoMessage => server.handle_error(now, ProtocolError::EyeCatcher.into()),
             Event::BadBufSize => server.handle_error(now, Reserved::BufSize(6).into()),
             Event::BadTransport => server.handle_error(now, Reserved::Transport(0b1010).into()),
@@ -667,25 +673,25 @@ mod tests {
     /// Compares without the deadline.
     fn is_at(server: &Server, at: At) -> bool {
         match (server.state, at) {
-            (State::AwaitingProposal { .. }, AwaitingProposal)
-            | (State::Preparing, Preparing)
-            | (State::Linking, Linking)
-            | (State::Declining { .. }, DeclineQueued | Declining)
-            | (State::Done, Done) => true,
-            (State::Accepting { first_contact }, AcceptQueued | AcceptingNew)
-            | (State::AwaitingConfirm { first_contact }, AwaitingConfirmNew)
-            | (State::Connecting { first_contact }, ConnectingNew) => first_contact,
-            (State::Accepting { first_contact }, AcceptingOld)
-            | (State::AwaitingConfirm { first_contact }, AwaitingConfirmOld)
-            | (State::Connecting { first_contact }, ConnectingOld) => !first_contact,
+            (ServerState::AwaitingProposal { .. }, AwaitingProposal)
+            | (ServerState::Preparing, Preparing)
+            | (ServerState::Linking, Linking)
+            | (ServerState::Declining { .. }, DeclineQueued | Declining)
+            | (ServerState::Done, Done) => true,
+            (ServerState::Accepting { first_contact }, AcceptQueued | AcceptingNew)
+            | (ServerState::AwaitingConfirm { first_contact }, AwaitingConfirmNew)
+            | (ServerState::Connecting { first_contact }, ConnectingNew) => first_contact,
+            (ServerState::Accepting { first_contact }, AcceptingOld)
+            | (ServerState::AwaitingConfirm { first_contact }, AwaitingConfirmOld)
+            | (ServerState::Connecting { first_contact }, ConnectingOld) => !first_contact,
             _ => false,
         }
     }
 
     /// Reads back what is sent.
-    fn sent(action: Option<Action>) -> Option<Message> {
+    fn sent(action: Option<ClcAction>) -> Option<ClcMessage> {
         match action {
-            Some(Action::Send(bytes)) => Message::parse(bytes.as_slice()).ok(),
+            Some(ClcAction::Send(bytes)) => ClcMessage::parse(bytes.as_slice()).ok(),
             _ => None,
         }
     }
@@ -701,24 +707,25 @@ mod tests {
             Want::Go(at) => is_at(after, at) && after.poll_action().is_none(),
             Want::Prepare => {
                 is_at(after, Preparing)
-                    && after.poll_action() == Some(Action::Prepare(Request::Proposal(proposal())))
+                    && after.poll_action()
+                        == Some(ClcAction::Prepare(ClcRequest::Proposal(proposal())))
             }
             Want::Accept(at) => {
-                let message = Message::Accept(accept(at == AcceptingNew, true));
+                let message = ClcMessage::Accept(accept(at == AcceptingNew, true));
                 is_at(after, at) && sent(after.poll_action()) == Some(message)
             }
             Want::Connect(at) => {
-                is_at(after, at) && matches!(after.poll_action(), Some(Action::Connect(_)))
+                is_at(after, at) && matches!(after.poll_action(), Some(ClcAction::Connect(_)))
             }
             Want::Decline(reason) => {
                 let diagnosis = Reason::from_code(reason.wire());
                 is_at(after, Declining)
-                    && matches!(sent(after.poll_action()), Some(Message::Decline(decline))
+                    && matches!(sent(after.poll_action()), Some(ClcMessage::Decline(decline))
                         if decline.peer == SERVER && decline.reason == diagnosis)
             }
-            Want::Link => is_at(after, Linking) && after.poll_action() == Some(Action::StartLlc),
+            Want::Link => is_at(after, Linking) && after.poll_action() == Some(ClcAction::StartLlc),
             Want::End(outcome) => {
-                is_at(after, Done) && after.poll_action() == Some(Action::Done(outcome))
+                is_at(after, Done) && after.poll_action() == Some(ClcAction::Done(outcome))
             }
         }
     }
@@ -777,8 +784,8 @@ mod tests {
         let mut server = Server::new(START, TIMERS, SERVER);
         assert!(server.awaits_start() && server.expects_message());
         server.handle_timeout(START.saturating_add(TIMERS.clc));
-        let outcome = Outcome::NoProposal { silent: true };
-        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+        let outcome = ClcOutcome::NoProposal { silent: true };
+        assert_eq!(server.poll_action(), Some(ClcAction::Done(outcome)));
         assert!(!server.awaits_start() && !server.expects_message());
     }
 
@@ -786,8 +793,8 @@ mod tests {
     fn client_that_sends_data_gets_tcp() {
         let mut server = Server::new(START, TIMERS, SERVER);
         server.handle_foreign();
-        let outcome = Outcome::NoProposal { silent: false };
-        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+        let outcome = ClcOutcome::NoProposal { silent: false };
+        assert_eq!(server.poll_action(), Some(ClcAction::Done(outcome)));
     }
 
     #[test]
@@ -798,21 +805,21 @@ mod tests {
         server.handle_foreign();
         assert!(server.poll_action().is_none());
         server.handle_timeout(START.saturating_add(TIMERS.clc));
-        let outcome = Outcome::Abort(Reason::Local(Local::ClcTimeout));
-        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+        let outcome = ClcOutcome::Abort(Reason::Local(LocalReason::ClcTimeout));
+        assert_eq!(server.poll_action(), Some(ClcAction::Done(outcome)));
     }
 
     #[test]
     fn out_of_sync_of_the_client_is_passed_on() {
         let mut server = server(AwaitingConfirmOld);
         let decline = Decline::new(CLIENT, Reason::OutOfSync, Version::V1);
-        server.handle_message(START, &Message::Decline(decline));
-        let outcome = Outcome::Fallback {
+        server.handle_message(START, &ClcMessage::Decline(decline));
+        let outcome = ClcOutcome::Fallback {
             reason: Reason::OutOfSync,
             by_peer: true,
             out_of_sync: true,
         };
-        assert_eq!(server.poll_action(), Some(Action::Done(outcome)));
+        assert_eq!(server.poll_action(), Some(ClcAction::Done(outcome)));
     }
 
     #[test]
@@ -824,7 +831,7 @@ mod tests {
             server.poll_timeout(),
             Some(later.saturating_add(TIMERS.clc))
         );
-        server.handle_message(later, &Message::Confirm(confirm(true)));
+        server.handle_message(later, &ClcMessage::Confirm(confirm(true)));
         assert_eq!(
             server.poll_timeout(),
             Some(later.saturating_add(TIMERS.prepare))

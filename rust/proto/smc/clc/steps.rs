@@ -12,10 +12,10 @@ use super::{
     endpoint::Endpoint,
     handshake::{
         Bytes,
-        Outcome,
-        Timers, //
+        ClcOutcome,
+        ClcTimers, //
     },
-    message::Message,
+    message::ClcMessage,
     proposal::Proposal,
     terms::Version, //
 };
@@ -26,14 +26,14 @@ use crate::proto::{
     },
     smc::wire::PeerId,
     stream::reason::{
-        Local,
+        LocalReason,
         Reason, //
     },
 };
 
 /// A peer's message for which the engine must prepare this side's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum ClcRequest {
     /// At the server: find a link to the client's stack, or make one, and reserve memory that is
     /// ready to be written (CLC-222).
     Proposal(Proposal),
@@ -44,11 +44,11 @@ pub(crate) enum Request {
 
 /// What the engine has to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ClcAction {
     /// Send these octets on the TCP connection, then call `handle_sent`.
     Send(Bytes),
     /// Prepare this side's end, then call `handle_prepared`.
-    Prepare(Request),
+    Prepare(ClcRequest),
     /// At the server. First contact: connect the queue pair to the client's. Otherwise: check that
     /// the client named an active link of the group (CLC-320). Then call `handle_connected`.
     Connect(Answer),
@@ -56,8 +56,8 @@ pub(crate) enum Action {
     /// call `handle_llc`.
     StartLlc,
     /// The handshake is over. Everything reserved must be released unless this is
-    /// [`Outcome::Smc`].
-    Done(Outcome),
+    /// [`ClcOutcome::Smc`].
+    Done(ClcOutcome),
 }
 
 /// This side's end, ready for use.
@@ -76,19 +76,19 @@ pub(crate) struct Prepared {
 /// What the two machines have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Steps {
-    pub(super) timers: Timers,
+    pub(super) timers: ClcTimers,
     /// This side's stack.
     peer_id: PeerId,
     /// The version of Declines: the latest one the peer has shown to know.
     pub(super) version: Version,
     /// When the current step ends at the latest; `None` at the end only.
     pub(super) deadline: Option<Instant>,
-    pub(super) action: Option<Action>,
+    pub(super) action: Option<ClcAction>,
 }
 
 impl Steps {
     /// Starts with a step that may take `time`.
-    pub(super) fn new(now: Instant, timers: Timers, peer_id: PeerId, time: Duration) -> Self {
+    pub(super) fn new(now: Instant, timers: ClcTimers, peer_id: PeerId, time: Duration) -> Self {
         Self {
             timers,
             peer_id,
@@ -110,15 +110,15 @@ impl Steps {
 
     /// Hands out a message that TCP has to take in time. Ends if there is no such message, which
     /// would be a fault of this side.
-    pub(super) fn send(&mut self, now: Instant, message: &Message) -> bool {
+    pub(super) fn send(&mut self, now: Instant, message: &ClcMessage) -> bool {
         match Bytes::of(message) {
             Some(bytes) => {
                 self.wait(now, self.timers.clc);
-                self.action = Some(Action::Send(bytes));
+                self.action = Some(ClcAction::Send(bytes));
                 true
             }
             None => {
-                self.finish(Outcome::Abort(Reason::Internal));
+                self.finish(ClcOutcome::Abort(Reason::Internal));
                 false
             }
         }
@@ -127,7 +127,7 @@ impl Steps {
     /// Hands out a Decline in place of the next message.
     pub(super) fn decline(&mut self, now: Instant, reason: Reason) -> bool {
         let decline = Decline::new(self.peer_id, reason, self.version);
-        self.send(now, &Message::Decline(decline))
+        self.send(now, &ClcMessage::Decline(decline))
     }
 
     /// The message by which this side agrees.
@@ -142,25 +142,25 @@ impl Steps {
 
     /// Has the engine prepare this side's end. The peer waits meanwhile and may not send (CLC-410,
     /// CLC-411).
-    pub(super) fn prepare(&mut self, now: Instant, request: Request) {
+    pub(super) fn prepare(&mut self, now: Instant, request: ClcRequest) {
         self.wait(now, self.timers.prepare);
-        self.action = Some(Action::Prepare(request));
+        self.action = Some(ClcAction::Prepare(request));
     }
 
     /// Has the link confirmed.
     pub(super) fn start_llc(&mut self, now: Instant) {
         self.wait(now, self.timers.llc);
-        self.action = Some(Action::StartLlc);
+        self.action = Some(ClcAction::StartLlc);
     }
 
     /// Ends with a reset for a local reason.
-    pub(super) fn abort(&mut self, reason: Local) {
-        self.finish(Outcome::Abort(Reason::Local(reason)));
+    pub(super) fn abort(&mut self, reason: LocalReason) {
+        self.finish(ClcOutcome::Abort(Reason::Local(reason)));
     }
 
     /// Ends. Whatever was not yet handed out is void.
-    pub(super) fn finish(&mut self, outcome: Outcome) {
+    pub(super) fn finish(&mut self, outcome: ClcOutcome) {
         self.deadline = None;
-        self.action = Some(Action::Done(outcome));
+        self.action = Some(ClcAction::Done(outcome));
     }
 }

@@ -33,7 +33,7 @@ const MIN_CONNS: u8 = 16;
 
 /// What this side wants of a link group of version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct GroupLimits {
     /// Most connections, at least 16.
     pub(crate) max_conns: u8,
     /// Most links, at least 1.
@@ -57,7 +57,7 @@ pub(crate) struct Terms {
 
 impl Terms {
     /// What version 1 leaves to both sides; here, for a side that wants `limits`.
-    pub(crate) const fn v1(limits: Limits) -> Self {
+    pub(crate) const fn v1(limits: GroupLimits) -> Self {
         Self {
             version: Version::V1,
             release: 0,
@@ -77,7 +77,11 @@ impl Terms {
     /// # Errors
     ///
     /// The reason for the Decline.
-    pub(crate) fn of_offer(offer: &Extension, own: Limits, direct: bool) -> Result<Self, Reason> {
+    pub(crate) fn of_offer(
+        offer: &Extension,
+        own: GroupLimits,
+        direct: bool,
+    ) -> Result<Self, Reason> {
         let release = offer.release.min(RELEASE);
         let mut terms = Self {
             version: Version::V2,
@@ -97,7 +101,7 @@ impl Terms {
     /// # Errors
     ///
     /// The reason for the Decline.
-    pub(crate) fn of_accept(first: &FirstContact, own: Limits) -> Result<Self, Reason> {
+    pub(crate) fn of_accept(first: &FirstContact, own: GroupLimits) -> Result<Self, Reason> {
         if first.release > RELEASE {
             return Err(Reason::ReleaseError);
         }
@@ -142,7 +146,7 @@ mod tests {
         wire::Gid, //
     };
 
-    const OWN: Limits = Limits {
+    const OWN: GroupLimits = GroupLimits {
         max_conns: 200,
         max_links: 4,
     };

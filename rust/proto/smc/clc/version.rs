@@ -20,7 +20,7 @@ use super::{
     networks::Networks,
     proposal::Proposal,
     terms::{
-        Limits,
+        GroupLimits,
         Terms,
         Version, //
     },
@@ -45,7 +45,7 @@ pub(crate) enum Hop {
 /// What the choice needs to know of this side; the engine looks it up when it is asked.
 pub(crate) trait Site {
     /// Limits of a link group that the administrator has set.
-    fn limits(&self) -> Limits;
+    fn limits(&self) -> GroupLimits;
 
     /// This side's offer of version 2; `None` if it has no identifier or no GID for it.
     fn offer(&self) -> Option<Extension>;
@@ -74,7 +74,7 @@ pub(crate) struct Choice {
 
 impl Choice {
     /// Version 1.
-    fn first(limits: Limits) -> Self {
+    fn first(limits: GroupLimits) -> Self {
         Self {
             terms: Terms::v1(limits),
             eid: None,
@@ -194,7 +194,7 @@ mod tests {
         RELEASE, //
     };
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: GroupLimits = GroupLimits {
         max_conns: 200,
         max_links: 2,
     };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     impl Site for Here {
-        fn limits(&self) -> Limits {
+        fn limits(&self) -> GroupLimits {
             LIMITS
         }
 

@@ -73,7 +73,7 @@ mod tests {
             Event::ShutdownRead => c.shutdown_read(),
             Event::ShutdownBoth { unread } => c.shutdown_both(unread),
             Event::Close { unread } => c.close(NOW, unread),
-            Event::Abort => c.abort(NOW, Error::Aborted),
+            Event::Abort => c.abort(NOW, CloseError::Aborted),
             Event::TcpReset => c.handle_tcp_reset(NOW),
             Event::TcpFin => c.handle_tcp_fin(NOW),
             Event::LinkLost => c.handle_link_lost(),
@@ -103,7 +103,7 @@ mod tests {
 
     /// All states that can be reached, with all steps between them.
     fn explore() -> (Vec<Close>, Vec<(Close, Event, Close)>) {
-        let start = Close::new(Timers::DEFAULT);
+        let start = Close::new(CloseTimers::DEFAULT);
         let mut seen = HashSet::from([format!("{start:?}")]);
         let mut queue = VecDeque::from([start]);
         let (mut states, mut steps) = (Vec::new(), Vec::new());
@@ -130,7 +130,7 @@ mod tests {
             Event::Announce { .. } if to.sent.closed != from.sent.closed => "C sent",
             Event::Announce { .. } => "D sent",
             Event::Notices(n, _) if n.abort && !from.received.abort => "A",
-            Event::Notices(..) if to.state == State::PeerAbortWait => "unsent",
+            Event::Notices(..) if to.state == CloseState::PeerAbortWait => "unsent",
             Event::Notices(..) if from.received.closed || to.received.closed => "C",
             Event::Notices(..) => "D",
             Event::Unsent => "unsent",
@@ -152,7 +152,7 @@ mod tests {
 
     /// All transitions that may be taken, and must be possible.
     fn table() -> BTreeSet<(&'static str, &'static str, &'static str)> {
-        use State as S;
+        use CloseState as S;
         let mut table = BTreeSet::new();
         let mut row = |from: &[S], event: &'static str, to: S| {
             for from in from {
@@ -243,25 +243,25 @@ mod tests {
             let (sent, received) = (c.sent, c.received);
             let peer = received.done || received.closed;
             let ok = match c.state {
-                State::Active => !sent.done && !sent.closed && !peer,
-                State::PeerCloseWait1 => (sent.done || sent.closed) && !peer,
-                State::PeerCloseWait2 => {
+                CloseState::Active => !sent.done && !sent.closed && !peer,
+                CloseState::PeerCloseWait1 => (sent.done || sent.closed) && !peer,
+                CloseState::PeerCloseWait2 => {
                     (sent.done || sent.closed) && received.done && !received.closed
                 }
-                State::AppFinCloseWait => sent.done && !sent.closed && received.closed,
-                State::AppCloseWait1 => !sent.done && !sent.closed && peer,
-                State::AppCloseWait2 => sent.done && !sent.closed && peer,
-                State::PeerFinCloseWait => sent.closed && received.done && !received.closed,
-                State::PeerAbortWait => !sent.closed && (sent.abort != c.abort_due),
-                State::ProcessAbort => {
+                CloseState::AppFinCloseWait => sent.done && !sent.closed && received.closed,
+                CloseState::AppCloseWait1 => !sent.done && !sent.closed && peer,
+                CloseState::AppCloseWait2 => sent.done && !sent.closed && peer,
+                CloseState::PeerFinCloseWait => sent.closed && received.done && !received.closed,
+                CloseState::PeerAbortWait => !sent.closed && (sent.abort != c.abort_due),
+                CloseState::ProcessAbort => {
                     received.abort && !sent.closed && (sent.abort != c.abort_due)
                 }
-                State::Closed => c.guard.is_none() && c.fin_guard.is_none(),
+                CloseState::Closed => c.guard.is_none() && c.fin_guard.is_none(),
             };
             assert!(ok, "{c:?}");
             assert!(!(sent.closed && sent.abort), "{c:?}");
             assert!(!c.is_alive() || !received.abort, "{c:?}");
-            assert!(c.state == State::Closed || !c.lost, "{c:?}");
+            assert!(c.state == CloseState::Closed || !c.lost, "{c:?}");
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
                 && (!from.read_shut || to.read_shut)
                 && (from.error.is_none() || to.error == from.error)
                 && (!from.reported || to.reported)
-                && (from.state != State::Closed || to.state == State::Closed)
+                && (from.state != CloseState::Closed || to.state == CloseState::Closed)
                 && (from.is_alive() || !to.is_alive());
             assert!(grows, "{from:?} {event:?} {to:?}");
             // CDC-41: C and A are the last word.
@@ -306,7 +306,10 @@ mod tests {
         for mut c in explore().0 {
             if !c.released {
                 // Neither does an abort depend on the application.
-                let aborts = matches!(c.state, State::PeerAbortWait | State::ProcessAbort);
+                let aborts = matches!(
+                    c.state,
+                    CloseState::PeerAbortWait | CloseState::ProcessAbort
+                );
                 if !aborts {
                     continue;
                 }
@@ -317,7 +320,7 @@ mod tests {
                     c.handle_timeout(at, false);
                 }
             }
-            assert_eq!(c.state, State::Closed, "{first:?}");
+            assert_eq!(c.state, CloseState::Closed, "{first:?}");
         }
     }
 
@@ -344,7 +347,7 @@ mod tests {
                 };
                 c.handle_notices(NOW, answer, false);
             }
-            assert_eq!(c.state, State::Closed, "{first:?}");
+            assert_eq!(c.state, CloseState::Closed, "{first:?}");
             assert_eq!(c.forced, first.forced, "{first:?}");
         }
     }
@@ -365,9 +368,9 @@ mod tests {
             // The peer's FIN makes a reset an EPIPE, as in TCP.
             if event == Event::TcpReset && from.is_alive() && from.error.is_none() {
                 let expected = if from.peer_is_done() {
-                    Error::Pipe
+                    CloseError::Pipe
                 } else {
-                    Error::Reset
+                    CloseError::Reset
                 };
                 assert_eq!(to.error, Some(expected));
             }

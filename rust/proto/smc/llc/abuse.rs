@@ -7,21 +7,21 @@ use proptest::prelude::*;
 
 use super::{
     action::{
-        Action,
-        Kind,
+        LlcAction,
+        LlcKind,
         RmbId,
         Role, //
     },
     delete_link::DeleteReason,
     group::Group,
     link::{
+        LinkSlot,
         LocalLink,
-        Slot,
         MAX_LINKS, //
     },
     msg::{
         Layout,
-        Message, //
+        LlcBody, //
     },
     rtoken::Entry,
     testing::{
@@ -54,8 +54,8 @@ enum Step {
     Echo(u8, u8, u8),
     /// Arbitrary octets.
     Octets(u8, Vec<u8>),
-    Sent(u8, Kind),
-    SendFailed(u8, Kind),
+    Sent(u8, LlcKind),
+    SendFailed(u8, LlcKind),
     LinkDown(u8),
     Rts(u8, bool),
     /// An end for another link, on one of some ports.
@@ -72,19 +72,19 @@ enum Step {
     Drain(u8),
 }
 
-fn kinds() -> impl Strategy<Value = Kind> {
+fn kinds() -> impl Strategy<Value = LlcKind> {
     prop_oneof![
-        Just(Kind::ConfirmLink),
-        Just(Kind::ConfirmLinkReply),
-        Just(Kind::AddLink),
-        Just(Kind::AddLinkCont),
-        Just(Kind::Notice),
-        Just(Kind::DeleteLink),
-        Just(Kind::DeleteLinkReply),
-        Just(Kind::DeleteGroup),
-        Just(Kind::Rkey),
-        Just(Kind::TestLink),
-        Just(Kind::Reply),
+        Just(LlcKind::ConfirmLink),
+        Just(LlcKind::ConfirmLinkReply),
+        Just(LlcKind::AddLink),
+        Just(LlcKind::AddLinkCont),
+        Just(LlcKind::Notice),
+        Just(LlcKind::DeleteLink),
+        Just(LlcKind::DeleteLinkReply),
+        Just(LlcKind::DeleteGroup),
+        Just(LlcKind::Rkey),
+        Just(LlcKind::TestLink),
+        Just(LlcKind::Reply),
     ]
 }
 
@@ -126,67 +126,69 @@ struct Engine {
     ready: bool,
     last: bool,
     /// All links there ever were, the latest first.
-    links: Vec<Slot>,
+    links: Vec<LinkSlot>,
     /// Those that have an end.
-    held: Vec<Slot>,
+    held: Vec<LinkSlot>,
     /// The link an end is wanted for.
-    asked: Option<Slot>,
+    asked: Option<LinkSlot>,
     /// What was sent last.
     sent: Vec<u8>,
 }
 
 impl Engine {
     /// Takes an action away and checks that it may come.
-    fn take(&mut self, role: Role) -> Option<Action> {
+    fn take(&mut self, role: Role) -> Option<LlcAction> {
         let action = self.group.poll_action()?;
         assert!(!self.last, "{action:?} behind the last action");
         match action {
-            Action::Send { msg, .. } => {
+            LlcAction::Send { msg, .. } => {
                 // What a group sends can be read.
-                assert!(Message::parse(&msg, self.group.layout).is_ok());
+                assert!(LlcBody::parse(&msg, self.group.layout).is_ok());
                 self.sent = msg.to_vec();
             }
-            Action::SendLong { .. } => {
+            LlcAction::SendLong { .. } => {
                 let mut buf = vec![0; super::LONG_BYTES];
                 if let Some(len) = self.group.write_long(&mut buf) {
                     buf.truncate(len);
-                    assert!(Message::parse(&buf, self.group.layout).is_ok());
+                    assert!(LlcBody::parse(&buf, self.group.layout).is_ok());
                     self.sent = buf;
                 }
             }
-            Action::MoveToRts { .. } | Action::SuggestLink => assert_eq!(role, Role::Client),
-            Action::ConnectLink { .. } => assert_eq!(role, Role::Server),
-            Action::OfferLink { slot, .. } | Action::AcceptLink { slot, .. } => {
-                let offers = matches!(action, Action::OfferLink { .. });
+            LlcAction::MoveToRts { .. } | LlcAction::SuggestLink => assert_eq!(role, Role::Client),
+            LlcAction::ConnectLink { .. } => assert_eq!(role, Role::Server),
+            LlcAction::OfferLink { slot, .. } | LlcAction::AcceptLink { slot, .. } => {
+                let offers = matches!(action, LlcAction::OfferLink { .. });
                 assert_eq!(offers, role == Role::Server);
                 assert!(!self.links.contains(&slot), "{slot:?} is used again");
                 self.links.insert(0, slot);
                 self.asked = Some(slot);
             }
-            Action::Ready => {
+            LlcAction::Ready => {
                 assert!(!self.ready);
                 self.ready = true;
             }
-            Action::FirstContactFailed(_) => {
+            LlcAction::FirstContactFailed(_) => {
                 assert!(!self.ready);
                 self.last = true;
             }
-            Action::Terminate { .. } => {
+            LlcAction::Terminate { .. } => {
                 assert!(self.ready);
                 self.last = true;
             }
-            Action::LinkDown { slot, .. } => {
+            LlcAction::LinkDown { slot, .. } => {
                 assert!(self.ready);
                 let at = self.held.iter().position(|held| *held == slot);
                 self.held.remove(at.expect("what goes was there"));
             }
-            Action::DropLink { slot } => {
+            LlcAction::DropLink { slot } => {
                 let at = self.held.iter().position(|held| *held == slot);
                 self.held.remove(at.expect("what goes was there"));
             }
-            Action::LinkUp { slot } => assert!(self.held.contains(&slot)),
-            Action::MoveConnections { from, .. } => assert!(self.held.contains(&from)),
-            Action::RkeyConfirmed(_) | Action::RkeyRejected(_) | Action::RkeyDeleted(_) => {
+            LlcAction::LinkUp { slot } => assert!(self.held.contains(&slot)),
+            LlcAction::MoveConnections { from, .. } => assert!(self.held.contains(&from)),
+            LlcAction::RkeyConfirmed(_)
+            | LlcAction::RkeyRejected(_)
+            | LlcAction::RkeyDeleted(_) => {
                 assert!(self.ready);
             }
         }
@@ -195,19 +197,19 @@ impl Engine {
     }
 
     /// One of the links there ever were.
-    fn link(&self, at: u8) -> Slot {
+    fn link(&self, at: u8) -> LinkSlot {
         let last = self.links.len().saturating_sub(1);
         self.links[usize::from(at).min(last)]
     }
 
     fn step(&mut self, role: Role, step: &Step) {
-        let (now, slot) = (self.now, Slot::FIRST);
+        let (now, slot) = (self.now, LinkSlot::FIRST);
         let of = |at: &u8| self.link(*at);
         let (mut sent, v2) = (self.sent.clone(), self.group.layout.is_v2());
         match step {
             Step::Start => self.group.start(now),
             Step::Confirm => {
-                let message = Message::ConfirmLink(confirm_link(other(role)));
+                let message = LlcBody::ConfirmLink(confirm_link(other(role)));
                 if let Some(octets) = message.emit(self.group.layout) {
                     self.group.handle_message(now, slot, &octets);
                 }
@@ -340,8 +342,8 @@ proptest! {
             now: START,
             ready: false,
             last: false,
-            links: vec![Slot::FIRST],
-            held: vec![Slot::FIRST],
+            links: vec![LinkSlot::FIRST],
+            held: vec![LinkSlot::FIRST],
             asked: None,
             sent: Vec::new(),
         };

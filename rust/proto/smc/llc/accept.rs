@@ -6,26 +6,26 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
     add::{
         refusal,
+        AddStage,
         Adding,
         LinkOffer,
-        PeerOffer,
-        Stage, //
+        PeerOffer, //
     },
     add_link::AddLink,
     group::Group,
     link::{
-        Port,
-        Slot, //
+        LinkSlot,
+        Port, //
     },
-    msg::Message,
-    phase::Phase,
+    msg::LlcBody,
+    phase::LinkPhase,
     request_add_link::{
         RequestAddLink,
         MAX_GIDS, //
@@ -44,7 +44,7 @@ use crate::proto::{
 
 /// Ports without a link, which the client must announce to the server.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Notice {
+pub(super) struct AcceptNotice {
     ports: [Option<Port>; MAX_GIDS],
 }
 
@@ -56,7 +56,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             Role::Server => self.want_add |= !ports.is_empty(),
             Role::Client if ports.is_empty() => {}
             Role::Client => {
-                let mut notice = Notice {
+                let mut notice = AcceptNotice {
                     ports: [None; MAX_GIDS],
                 };
                 for (place, port) in notice.ports.iter_mut().zip(ports) {
@@ -82,7 +82,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let mut ports = notice.ports.iter().flatten();
         if self.layout.is_v2() {
             let request = RequestAddLink::request(ports.map(|port| port.gid));
-            return self.send_long(carrier, Message::RequestAddLink(request), Kind::Notice);
+            return self.send_long(carrier, LlcBody::RequestAddLink(request), LlcKind::Notice);
         }
         let Some(port) = ports.next() else {
             return;
@@ -98,14 +98,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             mtu: None,
             psn: Psn::new(0),
         };
-        self.send(carrier, &Message::AddLink(request), Kind::Notice);
+        self.send(carrier, &LlcBody::AddLink(request), LlcKind::Notice);
     }
 
     /// ADD LINK arrived.
     pub(super) fn on_add_link(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &AddLink,
         octets: &[u8],
     ) {
@@ -121,7 +121,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     fn on_add_link_request(
         &mut self,
         now: Instant,
-        carrier: Slot,
+        carrier: LinkSlot,
         message: &AddLink,
         octets: &[u8],
     ) {
@@ -129,8 +129,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             // The server knows that the attempt before is over.
             self.give_up(now);
         }
-        if matches!(self.phase, Phase::AwaitAdd { .. }) {
-            self.phase = Phase::Second;
+        if matches!(self.phase, LinkPhase::AwaitAdd { .. }) {
+            self.phase = LinkPhase::Second;
         }
         // COL-32: it goes ahead of what this side has asked for.
         self.retry_at = None;
@@ -140,7 +140,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let (Some(wanted), Some(slot)) = (wanted, self.free_slot()) else {
             return self.refuse(carrier, message);
         };
-        let deadline = now.saturating_add(self.stage_time(Stage::Keys));
+        let deadline = now.saturating_add(self.stage_time(AddStage::Keys));
         self.set_adding(slot, carrier, deadline);
         if let Some(adding) = &mut self.adding {
             adding.number = message.number;
@@ -158,7 +158,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             Shape::None | Shape::Single | Shape::AsymmetricPeer => !new_there,
             _ => true,
         };
-        self.act(Action::AcceptLink {
+        self.act(LlcAction::AcceptLink {
             slot,
             peer: wanted,
             only_new,
@@ -166,29 +166,34 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Refuses a link (LLF-16). FBK-12: in first contact the connection stays with RDMA.
-    fn refuse(&mut self, carrier: Slot, message: &AddLink) {
+    fn refuse(&mut self, carrier: LinkSlot, message: &AddLink) {
         if let Some(link) = self.link(carrier) {
-            let reply = Message::AddLink(refusal(message, &link.local));
-            self.send(carrier, &reply, Kind::Reply);
+            let reply = LlcBody::AddLink(refusal(message, &link.local));
+            self.send(carrier, &reply, LlcKind::Reply);
         }
-        if self.phase == Phase::Second {
+        if self.phase == LinkPhase::Second {
             self.become_ready();
         }
     }
 
     /// Takes in what the engine has made for the link the server wants, if anything (LLF-15).
-    pub(crate) fn accept_link(&mut self, now: Instant, slot: Slot, offer: Option<LinkOffer>) {
-        if self.adding_at(slot, Stage::Asking).is_some() && self.role == Role::Client {
+    pub(crate) fn accept_link(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
+        if self.adding_at(slot, AddStage::Asking).is_some() && self.role == Role::Client {
             self.accept_link_with(now, slot, offer);
         } else if offer.is_some() {
             // Too late.
-            self.act(Action::DropLink { slot });
+            self.act(LlcAction::DropLink { slot });
         }
         self.advance(now);
     }
 
     /// Answers ADD LINK with what the engine has made.
-    pub(super) fn accept_link_with(&mut self, now: Instant, slot: Slot, offer: Option<LinkOffer>) {
+    pub(super) fn accept_link_with(
+        &mut self,
+        now: Instant,
+        slot: LinkSlot,
+        offer: Option<LinkOffer>,
+    ) {
         let Some(Adding {
             carrier,
             number,
@@ -202,7 +207,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             self.fits(slot, &offer.local, &wanted.link) && self.enter_link(slot, offer, wanted.link)
         });
         if offer.is_some() && accepted.is_none() {
-            self.act(Action::DropLink { slot });
+            self.act(LlcAction::DropLink { slot });
         }
         let Some(offer) = accepted else {
             self.rtokens.forget_link(slot);
@@ -235,11 +240,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             mtu: Some(offer.mtu),
             psn: offer.psn,
         };
-        self.send_add_link(carrier, reply, Kind::Reply);
+        self.send_add_link(carrier, reply, LlcKind::Reply);
         if self.layout.is_v2() {
             self.confirm_added(now);
         } else {
-            self.set_stage(now, Stage::Keys);
+            self.set_stage(now, AddStage::Keys);
         }
     }
 }

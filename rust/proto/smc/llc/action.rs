@@ -5,14 +5,14 @@
 use super::{
     add::PeerOffer,
     delete_link::DeleteReason,
-    link::Slot,
+    link::LinkSlot,
     msg::{
-        Octets,
-        ParseError, //
+        LlcParseError,
+        Octets, //
     },
 };
 use crate::proto::stream::reason::{
-    Local,
+    LocalReason,
     Reason, //
 };
 
@@ -32,7 +32,7 @@ pub(crate) struct RmbId(pub(crate) u16);
 /// What a message that was sent is. The engine keeps it with the send and gives it back when the
 /// send completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum LlcKind {
     /// CONFIRM LINK of the server.
     ConfirmLink,
     /// Its reply.
@@ -61,9 +61,9 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The peer did not answer this in time (TMR-01).
-    NoReply(Kind),
+    NoReply(LlcKind),
     /// This could not be sent (TMR-03).
-    SendFailed(Kind),
+    SendFailed(LlcKind),
     /// The server's CONFIRM LINK did not come (TMR-04).
     NoConfirmLink,
     /// The server's ADD LINK did not come (TMR-13).
@@ -71,7 +71,7 @@ pub(crate) enum Cause {
     /// The engine saw the link fail.
     LinkFailed,
     /// What the peer sent is no LLC message (ERR-40, ERR-41).
-    Malformed(ParseError),
+    Malformed(LlcParseError),
     /// The peer sent this at a time it must not (ERR-41).
     Unexpected(&'static str),
     /// A message of the peer contradicts what is known (ERR-30, ERR-39).
@@ -112,14 +112,14 @@ impl Cause {
     pub(crate) const fn reason(self) -> Reason {
         match self {
             Self::NoConfirmLink
-            | Self::NoReply(Kind::ConfirmLink)
-            | Self::SendFailed(Kind::ConfirmLink | Kind::ConfirmLinkReply) => {
+            | Self::NoReply(LlcKind::ConfirmLink)
+            | Self::SendFailed(LlcKind::ConfirmLink | LlcKind::ConfirmLinkReply) => {
                 Reason::TimeoutConfirmLink
             }
             Self::NoAddLink | Self::NoReply(_) | Self::SendFailed(_) => Reason::TimeoutAddLink,
             Self::LinkFailed | Self::PeerDeleted(_) | Self::Ended(_) => Reason::NoActiveLink,
             Self::Malformed(_) | Self::Unexpected(_) | Self::Mismatch(_) | Self::KeyMissing => {
-                Reason::Local(Local::LinkProtocol)
+                Reason::Local(LocalReason::LinkProtocol)
             }
             Self::NotReady(reason) => reason,
             Self::Overflow => Reason::Internal,
@@ -138,35 +138,35 @@ pub(crate) enum Fail {
 
 /// What the engine has to do, in the order it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum LlcAction {
     /// Send this message on this link, and tell when the send has completed.
     Send {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
         /// The message.
         msg: Octets,
         /// To be given back at completion.
-        kind: Kind,
+        kind: LlcKind,
     },
     /// Move the queue pair of the link to the state in which it can send; answer by `handle_rts`
     /// (LNK-08). Only to a client.
     MoveToRts {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
     },
     /// As `Send`, of a message that is longer: `write_long` gives it, before anything else happens
     /// to the group. Only in SMC-Rv2.
     SendLong {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
         /// To be given back at completion.
-        kind: Kind,
+        kind: LlcKind,
     },
     /// Make an end for another link, with all buffers on it, and answer by `offer_link` (LLF-11).
     /// Only to a server.
     OfferLink {
         /// The link to be.
-        slot: Slot,
+        slot: LinkSlot,
         /// Only a port that no link of the group uses is good for it.
         only_new: bool,
     },
@@ -174,7 +174,7 @@ pub(crate) enum Action {
     /// `accept_link` (LLF-15). Only to a client.
     AcceptLink {
         /// The link to be.
-        slot: Slot,
+        slot: LinkSlot,
         /// The other end.
         peer: PeerOffer,
         /// Only a port that no link of the group uses is good for it.
@@ -184,25 +184,25 @@ pub(crate) enum Action {
     /// `handle_rts` (LLF-18). Only to a server.
     ConnectLink {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
         /// The other end.
         peer: PeerOffer,
     },
     /// An added link is proven, connections may use it.
     LinkUp {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
     },
     /// An added link will never be proven: free its end.
     DropLink {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
     },
     /// No connection may use the link; at least one other is active (FOV-04, LLF-49). Its
     /// end stays until `LinkDown`.
     MoveConnections {
         /// The link.
-        from: Slot,
+        from: LinkSlot,
         /// What was sent on it still completes.
         orderly: bool,
     },
@@ -222,7 +222,7 @@ pub(crate) enum Action {
     /// The link is gone on both sides, as far as can be known: free its end (LLF-43).
     LinkDown {
         /// The link.
-        slot: Slot,
+        slot: LinkSlot,
         /// Why.
         cause: Cause,
     },

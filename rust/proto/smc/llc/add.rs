@@ -19,7 +19,7 @@
 //! ```
 //!
 //! In SMC-Rv2 the keys are in ADD LINK and its reply. If something fails behind the reply, the side
-//! that notices sends DELETE LINK for the new link on an old one ([`Stage::Dropping`]), and that is
+//! that notices sends DELETE LINK for the new link on an old one ([`AddStage::Dropping`]), and that is
 //! all that comes of it. In first contact the same is done for the second link, and nothing else
 //! flows before it is over (RDV-09).
 
@@ -27,10 +27,10 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
         Fail,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
     add_link::AddLink,
@@ -41,24 +41,24 @@ use super::{
     },
     group::Group,
     link::{
-        Link,
+        LinkRecord,
+        LinkSlot,
         LocalLink,
         PeerLink,
-        Slot,
         MAX_LINKS, //
     },
     msg::{
         Layout,
-        Message, //
+        LlcBody, //
     },
-    phase::Phase,
+    phase::LinkPhase,
     request_add_link::RequestAddLink,
     rtoken::Entry,
     shape::{
         Ends,
         Links,
         Shape,
-        Verdict, //
+        ShapeVerdict, //
     },
 };
 use crate::proto::{
@@ -114,7 +114,7 @@ impl PeerOffer {
 
 /// How far a link that is being added is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum AddStage {
     /// The engine has to make this side's end.
     Asking,
     /// Server: ADD LINK was sent, its reply is awaited.
@@ -134,14 +134,14 @@ pub(super) enum Stage {
 /// A link that is being added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Adding {
-    /// The link to be. There is no [`Link`] before the engine has made an end.
-    pub(super) slot: Slot,
+    /// The link to be. There is no [`LinkRecord`] before the engine has made an end.
+    pub(super) slot: LinkSlot,
     /// The link that carries the messages.
-    pub(super) carrier: Slot,
+    pub(super) carrier: LinkSlot,
     /// Its number.
     pub(super) number: LinkNum,
     /// How far it is.
-    pub(super) stage: Stage,
+    pub(super) stage: AddStage,
     /// When waiting ends.
     pub(super) deadline: Instant,
     /// How many of the own keys were told.
@@ -204,21 +204,21 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// A free place for a link. The serial number is used up only by a link that is made.
-    pub(super) fn free_slot(&self) -> Option<Slot> {
+    pub(super) fn free_slot(&self) -> Option<LinkSlot> {
         (0_u8..)
             .zip(self.links.iter())
             .find(|(_, link)| link.is_none())
-            .and_then(|(index, _)| Slot::new(index, self.next_serial))
+            .and_then(|(index, _)| LinkSlot::new(index, self.next_serial))
     }
 
     /// Begins with a link that is asked for of the engine.
-    pub(super) fn set_adding(&mut self, slot: Slot, carrier: Slot, deadline: Instant) {
+    pub(super) fn set_adding(&mut self, slot: LinkSlot, carrier: LinkSlot, deadline: Instant) {
         self.next_serial = self.next_serial.wrapping_add(1);
         self.adding = Some(Adding {
             slot,
             carrier,
             number: LinkNum::new(0),
-            stage: Stage::Asking,
+            stage: AddStage::Asking,
             deadline,
             told: 0,
             left: 0,
@@ -229,13 +229,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The link that is being added, if it is this one and that far.
-    pub(super) fn adding_at(&self, slot: Slot, stage: Stage) -> Option<Adding> {
+    pub(super) fn adding_at(&self, slot: LinkSlot, stage: AddStage) -> Option<Adding> {
         self.adding
             .filter(|adding| adding.slot == slot && adding.stage == stage)
     }
 
     /// Goes on to another stage.
-    pub(super) fn set_stage(&mut self, now: Instant, stage: Stage) {
+    pub(super) fn set_stage(&mut self, now: Instant, stage: AddStage) {
         let wait = self.stage_time(stage);
         if let Some(adding) = &mut self.adding {
             adding.stage = stage;
@@ -244,10 +244,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// How long to wait in a stage.
-    pub(super) const fn stage_time(&self, stage: Stage) -> Duration {
+    pub(super) const fn stage_time(&self, stage: AddStage) -> Duration {
         match stage {
             // Established link groups: shorter times will do (TMR-02).
-            Stage::Requested | Stage::Keys | Stage::Dropping if !self.phase.is_first_contact() => {
+            AddStage::Requested | AddStage::Keys | AddStage::Dropping
+                if !self.phase.is_first_contact() =>
+            {
                 self.timers.reply
             }
             _ => self.timers.first_contact,
@@ -256,14 +258,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Enters the end the engine has made. `false` if it is not fit for a link, or the group has
     /// no room.
-    pub(super) fn enter_link(&mut self, slot: Slot, offer: &LinkOffer, peer: PeerLink) -> bool {
+    pub(super) fn enter_link(&mut self, slot: LinkSlot, offer: &LinkOffer, peer: PeerLink) -> bool {
         let number = self.adding.map_or(LinkNum::new(0), |adding| adding.number);
         if !self.own.all_on(slot) {
             return false;
         }
         match self.links.get_mut(slot.index()) {
             Some(place) if place.is_none() => {
-                *place = Some(Link::new(slot, offer.local, peer, number));
+                *place = Some(LinkRecord::new(slot, offer.local, peer, number));
                 true
             }
             _ => false,
@@ -271,9 +273,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Whether a link between these ends may be beside the others (LGR-05, LGR-14).
-    pub(super) fn fits(&self, slot: Slot, local: &LocalLink, peer: &PeerLink) -> bool {
+    pub(super) fn fits(&self, slot: LinkSlot, local: &LocalLink, peer: &PeerLink) -> bool {
         let mut links = self.active_links();
-        links.push(slot, self.ends(local, peer)) && links.verdict() != Verdict::Unfit
+        links.push(slot, self.ends(local, peer)) && links.verdict() != ShapeVerdict::Unfit
     }
 
     /// Server: begins to add a link (LLF-10, LLF-20).
@@ -286,22 +288,22 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.set_adding(slot, slot, deadline);
         // The client may have got a further port, so that an own port may carry another link.
         let only_new = !matches!(self.kind(), Shape::Single | Shape::AsymmetricPeer);
-        self.act(Action::OfferLink { slot, only_new });
+        self.act(LlcAction::OfferLink { slot, only_new });
     }
 
     /// Takes in what the engine has made for another link, if anything (LLF-11).
-    pub(crate) fn offer_link(&mut self, now: Instant, slot: Slot, offer: Option<LinkOffer>) {
-        if self.adding_at(slot, Stage::Asking).is_some() && self.role == Role::Server {
+    pub(crate) fn offer_link(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
+        if self.adding_at(slot, AddStage::Asking).is_some() && self.role == Role::Server {
             self.request_link_with(now, slot, offer);
         } else if offer.is_some() {
             // Too late.
-            self.act(Action::DropLink { slot });
+            self.act(LlcAction::DropLink { slot });
         }
         self.advance(now);
     }
 
     /// Server: sends ADD LINK with what the engine has made.
-    fn request_link_with(&mut self, now: Instant, slot: Slot, offer: Option<LinkOffer>) {
+    fn request_link_with(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
         let number = self.next_number();
         let Some(carrier) = self.active_slot() else {
             return self.give_up(now);
@@ -312,7 +314,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         let entered = offer.filter(|offer| self.enter_link(slot, offer, PeerLink::UNKNOWN));
         if offer.is_some() && entered.is_none() {
-            self.act(Action::DropLink { slot });
+            self.act(LlcAction::DropLink { slot });
         }
         let request = match (entered, self.link(carrier)) {
             (Some(offer), _) => AddLink {
@@ -326,7 +328,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 psn: offer.psn,
             },
             // The client of a first contact waits for an attempt: one it has to refuse (ERR-31).
-            (None, Some(link)) if self.phase == Phase::Second => AddLink {
+            (None, Some(link)) if self.phase == LinkPhase::Second => AddLink {
                 reply: false,
                 refusal: None,
                 mac: link.local.mac,
@@ -347,16 +349,16 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if let Some(adding) = &mut self.adding {
             adding.left = listed;
         }
-        self.set_stage(now, Stage::Requested);
-        self.send_add_link(carrier, request, Kind::AddLink);
+        self.set_stage(now, AddStage::Requested);
+        self.send_add_link(carrier, request, LlcKind::AddLink);
     }
 
     /// Sends ADD LINK or its reply, in SMC-Rv2 with the keys.
-    pub(super) fn send_add_link(&mut self, carrier: Slot, message: AddLink, kind: Kind) {
+    pub(super) fn send_add_link(&mut self, carrier: LinkSlot, message: AddLink, kind: LlcKind) {
         if self.layout.is_v2() && message.refusal.is_none() && message.mtu.is_some() {
-            self.send_long(carrier, Message::AddLink(message), kind);
+            self.send_long(carrier, LlcBody::AddLink(message), kind);
         } else {
-            self.send(carrier, &Message::AddLink(message), kind);
+            self.send(carrier, &LlcBody::AddLink(message), kind);
         }
     }
 
@@ -364,7 +366,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_add_link_reply(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &AddLink,
         octets: &[u8],
     ) {
@@ -374,10 +376,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let refused = message.refusal.is_some();
         match adding.map(|adding| adding.stage) {
             // LLF-17. A client may also refuse what it had accepted, when it fails later.
-            Some(stage) if refused && stage != Stage::Asking => self.give_up(now),
-            Some(Stage::Requested) => self.on_accepted(now, message, octets),
+            Some(stage) if refused && stage != AddStage::Asking => self.give_up(now),
+            Some(AddStage::Requested) => self.on_accepted(now, message, octets),
             // It has crossed the end of the attempt.
-            Some(Stage::Dropping) => {}
+            Some(AddStage::Dropping) => {}
             None if refused || message.number == self.last_number => {}
             _ => self.fail(now, slot, Cause::Unexpected("ADD LINK")),
         }
@@ -402,27 +404,32 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.layout.is_v2() {
             self.learn_pairs(carrier, slot, octets);
         }
-        self.set_stage(now, Stage::Connecting);
-        self.act(Action::ConnectLink { slot, peer });
+        self.set_stage(now, AddStage::Connecting);
+        self.act(LlcAction::ConnectLink { slot, peer });
     }
 
     /// Takes the keys out of an ADD LINK of SMC-Rv2.
-    pub(super) fn learn_pairs(&mut self, carrier: Slot, slot: Slot, octets: &[u8]) {
+    pub(super) fn learn_pairs(&mut self, carrier: LinkSlot, slot: LinkSlot, octets: &[u8]) {
         for pair in add_link_ext::pairs(octets, self.layout.shown_by(octets)) {
             self.learn_pair(carrier, slot, &pair);
         }
     }
 
     /// The engine has connected a link that is being added, or has not (LLF-18).
-    pub(super) fn on_added_rts(&mut self, now: Instant, slot: Slot, result: Result<(), Reason>) {
+    pub(super) fn on_added_rts(
+        &mut self,
+        now: Instant,
+        slot: LinkSlot,
+        result: Result<(), Reason>,
+    ) {
         match (self.adding.map(|adding| adding.stage), result) {
-            (Some(Stage::Connecting), Ok(())) if self.layout.is_v2() => self.confirm_added(now),
-            (Some(Stage::Connecting), Ok(())) => self.send_keys(now),
-            (Some(Stage::AwaitRts), Ok(())) => {
-                self.send_confirm_link(slot, Kind::ConfirmLinkReply);
+            (Some(AddStage::Connecting), Ok(())) if self.layout.is_v2() => self.confirm_added(now),
+            (Some(AddStage::Connecting), Ok(())) => self.send_keys(now),
+            (Some(AddStage::AwaitRts), Ok(())) => {
+                self.send_confirm_link(slot, LlcKind::ConfirmLinkReply);
                 self.link_is_up(now);
             }
-            (Some(Stage::Connecting | Stage::AwaitRts), Err(_)) => self.drop_added(now),
+            (Some(AddStage::Connecting | AddStage::AwaitRts), Err(_)) => self.drop_added(now),
             _ => {}
         }
     }
@@ -435,9 +442,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if broken {
             return self.drop_added(now);
         }
-        self.set_stage(now, Stage::Confirming);
+        self.set_stage(now, AddStage::Confirming);
         if self.role == Role::Server {
-            self.send_confirm_link(slot, Kind::ConfirmLink);
+            self.send_confirm_link(slot, LlcKind::ConfirmLink);
         }
     }
 
@@ -451,11 +458,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.touch(now, slot);
         self.retries = 0;
         self.retry_at = None;
-        self.act(Action::LinkUp { slot });
+        self.act(LlcAction::LinkUp { slot });
         self.move_connections(now);
         self.end_of_attempt();
         if self.role == Role::Server {
-            if let Verdict::Spare(spare) = self.active_links().verdict() {
+            if let ShapeVerdict::Spare(spare) = self.active_links().verdict() {
                 // LLF-52, LGR-08.
                 let reason = DeleteReason::NoAsymmetric;
                 self.leave(now, spare, Cause::Ended(reason), reason, true);
@@ -470,7 +477,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         self.late = Some(number);
         if self.free_place(slot) {
-            self.act(Action::DropLink { slot });
+            self.act(LlcAction::DropLink { slot });
         }
         // TMR-30, and for a client TMR-17, TMR-18.
         self.arm_retry(now);
@@ -484,7 +491,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let Some(Adding { number, stage, .. }) = self.adding else {
             return;
         };
-        if stage == Stage::Dropping {
+        if stage == AddStage::Dropping {
             return;
         }
         let Some(carrier) = self.active_slot() else {
@@ -493,7 +500,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if let Some(adding) = &mut self.adding {
             adding.carrier = carrier;
         }
-        self.set_stage(now, Stage::Dropping);
+        self.set_stage(now, AddStage::Dropping);
         let request = DeleteLink {
             reply: false,
             all: false,
@@ -501,13 +508,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             number,
             reason: DeleteReason::LostPath,
         };
-        self.send(carrier, &Message::DeleteLink(request), Kind::DeleteLink);
+        self.send(carrier, &LlcBody::DeleteLink(request), LlcKind::DeleteLink);
     }
 
     /// An attempt is over, one way or another. First contact is over with it (RDV-09).
     fn end_of_attempt(&mut self) {
         self.rkeys.resume();
-        if self.phase == Phase::Second {
+        if self.phase == LinkPhase::Second {
             self.become_ready();
         }
     }
@@ -532,7 +539,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.kind() == Shape::Single {
             match self.role {
                 Role::Server => self.want_add = true,
-                Role::Client => self.act(Action::SuggestLink),
+                Role::Client => self.act(LlcAction::SuggestLink),
             }
         }
     }
@@ -542,24 +549,28 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let Some(adding) = self.adding.filter(|adding| adding.deadline <= now) else {
             return;
         };
-        let first = self.phase == Phase::Second;
+        let first = self.phase == LinkPhase::Second;
         let cause = Cause::NoReply(match adding.stage {
-            Stage::Dropping => Kind::DeleteLink,
-            Stage::Keys => Kind::AddLinkCont,
-            _ => Kind::AddLink,
+            AddStage::Dropping => LlcKind::DeleteLink,
+            AddStage::Keys => LlcKind::AddLinkCont,
+            _ => LlcKind::AddLink,
         });
         match (self.role, adding.stage) {
             // The engine is too slow.
-            (Role::Server, Stage::Asking) => self.request_link_with(now, adding.slot, None),
-            (Role::Client, Stage::Asking) => self.accept_link_with(now, adding.slot, None),
+            (Role::Server, AddStage::Asking) => self.request_link_with(now, adding.slot, None),
+            (Role::Client, AddStage::Asking) => self.accept_link_with(now, adding.slot, None),
             // TMR-11, TMR-12, TMR-17, TMR-18.
-            (_, Stage::Connecting | Stage::Confirming | Stage::AwaitRts) => self.drop_added(now),
+            (_, AddStage::Connecting | AddStage::Confirming | AddStage::AwaitRts) => {
+                self.drop_added(now)
+            }
             // TMR-14, TMR-19, TMR-20, TMR-22.
-            (Role::Server, Stage::Requested | Stage::Keys) if first => self.abort(cause),
-            (_, Stage::Keys | Stage::Dropping) if first && !self.is_lenient() => self.abort(cause),
+            (Role::Server, AddStage::Requested | AddStage::Keys) if first => self.abort(cause),
+            (_, AddStage::Keys | AddStage::Dropping) if first && !self.is_lenient() => {
+                self.abort(cause)
+            }
             // TMR-15, TMR-16, TMR-19, TMR-21, TMR-25. A Linux server may end an attempt without a
             // word, and a Linux client may not answer.
-            (_, Stage::Requested | Stage::Keys | Stage::Dropping) => {
+            (_, AddStage::Requested | AddStage::Keys | AddStage::Dropping) => {
                 let until = self.more_time(now, adding.carrier);
                 match (until.filter(|_| !self.is_lenient()), &mut self.adding) {
                     (Some(until), Some(adding)) => adding.deadline = until,
@@ -574,12 +585,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// First contact cannot go on.
     fn abort(&mut self, cause: Cause) {
-        self.finish(Action::FirstContactFailed(Fail::Abort(cause.reason())));
+        self.finish(LlcAction::FirstContactFailed(Fail::Abort(cause.reason())));
     }
 
     /// A peer that gives no answer on a link cannot be reached by it. Linux has reasons not to
     /// answer, so a TEST LINK decides.
-    pub(super) fn suspect(&mut self, now: Instant, slot: Slot, cause: Cause) {
+    pub(super) fn suspect(&mut self, now: Instant, slot: LinkSlot, cause: Cause) {
         if self.is_lenient() {
             self.test_link(now, slot, [0x55; 16]);
         } else {
@@ -588,23 +599,23 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// A link failed that is being added, or that carries the messages about one.
-    pub(super) fn on_add_link_lost(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn on_add_link_lost(&mut self, now: Instant, slot: LinkSlot) {
         let Some(adding) = &mut self.adding else {
             return;
         };
         let stage = adding.stage;
         if adding.slot == slot {
             match stage {
-                Stage::Dropping | Stage::Asking => {}
+                AddStage::Dropping | AddStage::Asking => {}
                 // The server counts on the answers to the keys (TMR-19).
-                Stage::Keys if self.role == Role::Client => adding.broken = true,
+                AddStage::Keys if self.role == Role::Client => adding.broken = true,
                 _ => self.drop_added(now),
             }
         } else if adding.carrier == slot {
             match stage {
                 // What is left to do does not need it.
-                Stage::Confirming | Stage::AwaitRts => {}
-                Stage::Asking if self.role == Role::Server => {}
+                AddStage::Confirming | AddStage::AwaitRts => {}
+                AddStage::Asking if self.role == Role::Server => {}
                 _ => self.give_up(now),
             }
         }
@@ -613,19 +624,22 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Whether the new link may still become the one to go on with.
     pub(super) fn is_hopeful(&self) -> bool {
         self.adding.is_some_and(|adding| {
-            matches!(adding.stage, Stage::Confirming | Stage::AwaitRts)
+            matches!(adding.stage, AddStage::Confirming | AddStage::AwaitRts)
                 && self.link(adding.slot).is_some()
         })
     }
 
     /// The client asks for another link: by ADD LINK, or in SMC-Rv2 by REQUEST ADD LINK (LLF-25).
-    pub(super) fn on_link_request(&mut self, slot: Slot, v2: bool) {
-        use super::flow::{Request, Verdict as Admit};
+    pub(super) fn on_link_request(&mut self, slot: LinkSlot, v2: bool) {
+        use super::flow::{
+            FlowVerdict as Admit,
+            LlcRequest, //
+        };
         if v2 {
             self.refuse_request();
             self.asked = Some(slot);
         }
-        match self.admit(Request::AddLink) {
+        match self.admit(LlcRequest::AddLink) {
             Admit::Process | Admit::Queue if self.may_add() => self.want_add = true,
             // COL-11, and when there is no room for another one.
             _ => self.refuse_request(),
@@ -635,9 +649,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Server: a client of SMC-Rv2 that has asked for a link waits for a word.
     pub(super) fn refuse_request(&mut self) {
         if let Some(slot) = self.asked.take() {
-            if self.link(slot).is_some_and(Link::is_active) {
-                let reply = Message::RequestAddLink(RequestAddLink::REPLY);
-                self.send(slot, &reply, Kind::Reply);
+            if self.link(slot).is_some_and(LinkRecord::is_active) {
+                let reply = LlcBody::RequestAddLink(RequestAddLink::REPLY);
+                self.send(slot, &reply, LlcKind::Reply);
             }
         }
     }

@@ -6,8 +6,8 @@ use zerocopy::transmute;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::msg::{
-    Header,
     Layout,
+    LlcHeader,
     Octets, //
 };
 use crate::proto::smc::wire::{
@@ -28,7 +28,7 @@ const LOW_HALF: u8 = 0x0f;
 /// What describes the sender's end of the new link.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct End {
+struct LinkEnd {
     gid: [u8; 16],
     qpn: [u8; 3],
     number: u8,
@@ -40,9 +40,9 @@ struct End {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawRfc {
-    header: Header,
+    header: LlcHeader,
     mac: [u8; 6],
-    end: End,
+    end: LinkEnd,
     reserved: [u8; 10],
 }
 
@@ -50,10 +50,10 @@ struct RawRfc {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct RawLinux {
-    header: Header,
+    header: LlcHeader,
     mac: [u8; 6],
     gap: [u8; 2],
-    end: End,
+    end: LinkEnd,
     reserved: [u8; 8],
 }
 
@@ -146,13 +146,13 @@ impl AddLink {
 
     /// Writes it.
     pub(super) fn emit(&self, layout: Layout) -> Octets {
-        let mut header = Header::new(Self::OPCODE, self.reply, 0);
+        let mut header = LlcHeader::new(Self::OPCODE, self.reply, 0);
         if let Some(refusal) = self.refusal {
             header.flags |= REJECTED;
             header.code = refusal.code();
         }
         let mac = self.mac.get();
-        let end = End {
+        let end = LinkEnd {
             gid: self.gid.get(),
             qpn: self.qpn.octets(),
             number: self.number.get(),

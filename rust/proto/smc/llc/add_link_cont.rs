@@ -9,7 +9,7 @@ use zerocopy::{
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::msg::{
-    Header,
+    LlcHeader,
     Octets, //
 };
 use crate::proto::smc::wire::{
@@ -31,7 +31,7 @@ struct RawPair {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     number: u8,
     left: u8,
     reserved1: [u8; 2],
@@ -41,7 +41,7 @@ struct Raw {
 
 /// Token of one buffer on the new link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct RTokenPair {
     /// The buffer's key on the link that carries the message (LLC-311).
     pub(crate) reference: RKey,
     /// The buffer on the new link (LLC-312, LLC-313).
@@ -58,7 +58,7 @@ pub(crate) struct AddLinkCont {
     /// Number of buffers that the sender has yet to announce, with those in here (LLC-306).
     pub(crate) left: u8,
     /// The first two of them; zero where `left` is smaller (LLC-308, LLC-309).
-    pub(crate) pairs: [Pair; 2],
+    pub(crate) pairs: [RTokenPair; 2],
 }
 
 impl AddLinkCont {
@@ -72,7 +72,7 @@ impl AddLinkCont {
             reply: raw.header.reply(),
             number: LinkNum::new(raw.number),
             left: raw.left,
-            pairs: raw.pairs.map(|pair| Pair {
+            pairs: raw.pairs.map(|pair| RTokenPair {
                 reference: RKey::new(pair.reference.get()),
                 token: RToken {
                     rkey: RKey::new(pair.rkey.get()),
@@ -85,7 +85,7 @@ impl AddLinkCont {
     /// Writes it.
     pub(super) fn emit(&self) -> Octets {
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, 0),
+            header: LlcHeader::new(Self::OPCODE, self.reply, 0),
             number: self.number.get(),
             left: self.left,
             reserved1: [0; 2],

@@ -3,7 +3,7 @@
 //! What follows ADD LINK in SMC-Rv2: the keys that version 1 sends in ADD LINK CONTINUATION.
 
 use super::{
-    add_link_cont::Pair,
+    add_link_cont::RTokenPair,
     msg::{
         Layout,
         MESSAGE_BYTES, //
@@ -34,11 +34,11 @@ pub(crate) const MAX_BYTES: usize = 4152;
 const DIRECT: u8 = 0x80;
 
 /// Reads a pair.
-fn pair(octets: &[u8]) -> Option<Pair> {
+fn pair(octets: &[u8]) -> Option<RTokenPair> {
     let (reference, rest) = octets.split_first_chunk::<4>()?;
     let (rkey, rest) = rest.split_first_chunk::<4>()?;
     let vaddr = rest.first_chunk::<8>()?;
-    Some(Pair {
+    Some(RTokenPair {
         reference: RKey::new(u32::from_be_bytes(*reference)),
         token: RToken {
             rkey: RKey::new(u32::from_be_bytes(*rkey)),
@@ -49,7 +49,7 @@ fn pair(octets: &[u8]) -> Option<Pair> {
 
 /// The pairs in a whole ADD LINK. Linux states more than there are when buffers are not in use
 /// (DEP-8): what is there counts.
-pub(super) fn pairs(octets: &[u8], layout: Layout) -> impl Iterator<Item = Pair> + '_ {
+pub(super) fn pairs(octets: &[u8], layout: Layout) -> impl Iterator<Item = RTokenPair> + '_ {
     let behind = octets.get(MESSAGE_BYTES..).unwrap_or_default();
     let stated = behind
         .get(COUNT_AT..)
@@ -67,7 +67,7 @@ pub(super) fn pairs(octets: &[u8], layout: Layout) -> impl Iterator<Item = Pair>
 pub(super) fn emit(
     direct: bool,
     gid: Gid,
-    pairs: impl Iterator<Item = Pair>,
+    pairs: impl Iterator<Item = RTokenPair>,
     layout: Layout,
     buf: &mut [u8],
 ) -> Option<usize> {
@@ -99,8 +99,8 @@ mod tests {
     use super::*;
 
     /// A pair.
-    fn sample(number: u32) -> Pair {
-        Pair {
+    fn sample(number: u32) -> RTokenPair {
+        RTokenPair {
             reference: RKey::new(number),
             token: RToken {
                 rkey: RKey::new(number | 0x1000_0000),

@@ -6,7 +6,7 @@ use zerocopy::{byteorder::network_endian::U32, transmute};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::msg::{
-    Header,
+    LlcHeader,
     Octets, //
 };
 use crate::proto::smc::wire::{
@@ -23,7 +23,7 @@ const NO_EYE_CATCHER: u8 = 0x03;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     mac: [u8; 6],
     gid: [u8; 16],
     qpn: [u8; 3],
@@ -85,7 +85,7 @@ impl ConfirmLink {
             0
         };
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, flags),
+            header: LlcHeader::new(Self::OPCODE, self.reply, flags),
             mac: self.mac.get(),
             gid: self.gid.get(),
             qpn: self.qpn.octets(),

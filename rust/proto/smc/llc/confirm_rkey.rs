@@ -9,9 +9,9 @@ use zerocopy::{
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::msg::{
-    Header,
-    Octets,
-    ParseError, //
+    LlcHeader,
+    LlcParseError,
+    Octets, //
 };
 use crate::proto::smc::wire::{
     LinkNum,
@@ -102,7 +102,7 @@ impl Other {
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     count: u8,
     token: RawToken,
     others: [RawOther; 2],
@@ -135,11 +135,11 @@ impl ConfirmRkey {
     ///
     /// # Errors
     ///
-    /// `ParseError::Count` when there are more other links than a link group can have.
-    pub(super) fn parse(octets: &Octets) -> Result<Self, ParseError> {
+    /// `LlcParseError::Count` when there are more other links than a link group can have.
+    pub(super) fn parse(octets: &Octets) -> Result<Self, LlcParseError> {
         let raw: Raw = transmute!(*octets);
         if raw.count > MAX_OTHERS {
-            return Err(ParseError::Count);
+            return Err(LlcParseError::Count);
         }
         Ok(Self {
             reply: raw.header.reply(),
@@ -156,7 +156,7 @@ impl ConfirmRkey {
         let negative = if self.negative { NEGATIVE } else { 0 };
         let retry = if self.retry { RETRY } else { 0 };
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, negative | retry),
+            header: LlcHeader::new(Self::OPCODE, self.reply, negative | retry),
             count: self.count,
             token: RawToken::new(self.token),
             others: self.others.map(Other::raw),

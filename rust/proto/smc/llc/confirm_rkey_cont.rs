@@ -7,8 +7,15 @@ use zerocopy::transmute;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    confirm_rkey::{Other, RawOther, NEGATIVE},
-    msg::{Header, Octets}, //
+    confirm_rkey::{
+        Other,
+        RawOther,
+        NEGATIVE, //
+    },
+    msg::{
+        LlcHeader,
+        Octets, //
+    },
 };
 
 /// A CONFIRM RKEY CONTINUATION as sent. The figure in the RFC draws the first token an octet
@@ -16,7 +23,7 @@ use super::{
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     left: u8,
     others: [RawOther; 3],
 }
@@ -53,7 +60,7 @@ impl ConfirmRkeyCont {
     pub(super) fn emit(&self) -> Octets {
         let negative = if self.negative { NEGATIVE } else { 0 };
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, negative),
+            header: LlcHeader::new(Self::OPCODE, self.reply, negative),
             left: self.left,
             others: self.others.map(Other::raw),
         })

@@ -6,7 +6,7 @@ use zerocopy::{byteorder::network_endian::U32, transmute};
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::msg::{
-    Header,
+    LlcHeader,
     Octets, //
 };
 use crate::proto::smc::wire::LinkNum;
@@ -21,7 +21,7 @@ const ORDERLY: u8 = 0x20;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     number: u8,
     reason: U32,
     reserved: [u8; 35],
@@ -110,7 +110,7 @@ impl DeleteLink {
         let all = if self.all { ALL } else { 0 };
         let orderly = if self.orderly { ORDERLY } else { 0 };
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, all | orderly),
+            header: LlcHeader::new(Self::OPCODE, self.reply, all | orderly),
             number: self.number.get(),
             reason: U32::new(self.reason.code()),
             reserved: [0; 35],

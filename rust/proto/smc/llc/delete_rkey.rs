@@ -11,10 +11,10 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{
     confirm_rkey::NEGATIVE,
     msg::{
-        Header,
         Layout,
+        LlcHeader,
+        LlcParseError,
         Octets,
-        ParseError,
         MESSAGE_BYTES, //
     },
 };
@@ -36,7 +36,7 @@ const KEY_BYTES: usize = 4;
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     count: u8,
     error_mask: u8,
     reserved1: [u8; 2],
@@ -128,11 +128,11 @@ impl DeleteRkey {
     ///
     /// # Errors
     ///
-    /// `ParseError::Count` for no key, or for more than the message holds.
-    pub(super) fn parse(octets: &Octets) -> Result<Self, ParseError> {
+    /// `LlcParseError::Count` for no key, or for more than the message holds.
+    pub(super) fn parse(octets: &Octets) -> Result<Self, LlcParseError> {
         let mut message = Self::read(octets);
         if !(1..=MAX_KEYS).contains(&message.count) {
-            return Err(ParseError::Count);
+            return Err(LlcParseError::Count);
         }
         if let Some(reserved) = message.keys.last_mut() {
             *reserved = RKey::new(0);
@@ -144,16 +144,16 @@ impl DeleteRkey {
     ///
     /// # Errors
     ///
-    /// `ParseError::Count` for a request without keys, or with more than there are octets for. A
+    /// `LlcParseError::Count` for a request without keys, or with more than there are octets for. A
     /// reply does not repeat the keys.
-    pub(super) fn parse_v2(octets: &Octets, length: usize) -> Result<Self, ParseError> {
+    pub(super) fn parse_v2(octets: &Octets, length: usize) -> Result<Self, LlcParseError> {
         let message = Self::read(octets);
         let room = length.saturating_sub(HEAD_BYTES) / KEY_BYTES;
         let fits = message.count != 0 && usize::from(message.count) <= room;
         if message.reply || fits {
             Ok(message)
         } else {
-            Err(ParseError::Count)
+            Err(LlcParseError::Count)
         }
     }
 
@@ -177,7 +177,7 @@ impl DeleteRkey {
             *reserved = U32::new(0);
         }
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, negative),
+            header: LlcHeader::new(Self::OPCODE, self.reply, negative),
             count: self.count,
             error_mask: self.error_mask,
             reserved1: [0; 2],

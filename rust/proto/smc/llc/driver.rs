@@ -9,10 +9,10 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
         Fail,
-        Kind,
+        LlcAction,
+        LlcKind,
         RmbId, //
     },
     add::{
@@ -20,7 +20,7 @@ use super::{
         PeerOffer, //
     },
     group::Group,
-    link::Slot,
+    link::LinkSlot,
     msg::Octets,
     rtoken::Entry, //
 };
@@ -30,7 +30,7 @@ use crate::proto::{
 };
 
 /// The result of a request, or `None` if the engine calls the input of the group later.
-pub(crate) type Answer<T> = Option<T>;
+pub(crate) type HostAnswer<T> = Option<T>;
 
 /// The engine of a link group: it performs what the group asks for.
 pub(crate) trait Host {
@@ -44,47 +44,47 @@ pub(crate) trait Host {
     fn now(&self) -> Instant;
 
     /// Sees each action before it is performed.
-    fn observe(&mut self, _action: &Action) {}
+    fn observe(&mut self, _action: &LlcAction) {}
 
     /// Posts a message, or queues it on the link, and reports its completion by `handle_sent` or
     /// `handle_send_failed` with `kind`. `false` if neither is possible.
-    fn send(&mut self, slot: Slot, kind: Kind, msg: &Octets) -> bool;
+    fn send(&mut self, slot: LinkSlot, kind: LlcKind, msg: &Octets) -> bool;
 
     /// As [`Self::send`], of the message that [`Group::write_long`] gives. SMC-Rv2 only.
-    fn send_long(&mut self, slot: Slot, kind: Kind) -> bool;
+    fn send_long(&mut self, slot: LinkSlot, kind: LlcKind) -> bool;
 
     /// Moves the queue pair of the link to RTS; late answers by `handle_rts`. Client only.
-    fn move_to_rts(&mut self, slot: Slot) -> Answer<Result<(), Reason>>;
+    fn move_to_rts(&mut self, slot: LinkSlot) -> HostAnswer<Result<(), Reason>>;
 
     /// Connects the queue pair that was offered and moves it to RTS; late answers by `handle_rts`.
     /// Server only.
-    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>>;
+    fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> HostAnswer<Result<(), Reason>>;
 
     /// Creates a queue pair for another link, with keys of all RMBs; `Some(None)` if no port is good
     /// for it; late answers by `offer_link`. With `only_new`, only a port without a link is. Server
     /// only.
-    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>>;
+    fn offer_link(&mut self, slot: LinkSlot, only_new: bool) -> HostAnswer<Option<LinkOffer>>;
 
     /// As [`Self::offer_link`], of a queue pair that can receive from `peer`; late answers by
     /// `accept_link`. Client only.
     fn accept_link(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         peer: &PeerOffer,
         only_new: bool,
-    ) -> Answer<Option<LinkOffer>>;
+    ) -> HostAnswer<Option<LinkOffer>>;
 
     /// Lets connections use the link.
-    fn link_up(&mut self, slot: Slot);
+    fn link_up(&mut self, slot: LinkSlot);
 
     /// Frees the queue pair of a link that was never proven.
-    fn drop_link(&mut self, slot: Slot);
+    fn drop_link(&mut self, slot: LinkSlot);
 
     /// Frees the queue pair of a link that is down.
-    fn link_down(&mut self, slot: Slot, cause: Cause);
+    fn link_down(&mut self, slot: LinkSlot, cause: Cause);
 
     /// Moves all connections from the link to others. If `orderly`, what was posted still completes.
-    fn move_connections(&mut self, from: Slot, orderly: bool);
+    fn move_connections(&mut self, from: LinkSlot, orderly: bool);
 
     /// Calls `request_link` with the ports that have no link. Client only.
     fn suggest_link(&mut self);
@@ -123,30 +123,30 @@ pub(crate) fn step<H: Host>(host: &mut H) -> bool {
     true
 }
 
-fn perform<H: Host>(host: &mut H, action: Action) {
+fn perform<H: Host>(host: &mut H, action: LlcAction) {
     match action {
-        Action::Send { slot, msg, kind } => {
+        LlcAction::Send { slot, msg, kind } => {
             let sent = host.send(slot, kind, &msg);
             check_sent(host, slot, kind, sent);
         }
-        Action::SendLong { slot, kind } => {
+        LlcAction::SendLong { slot, kind } => {
             let sent = host.send_long(slot, kind);
             check_sent(host, slot, kind, sent);
         }
-        Action::MoveToRts { slot } => {
+        LlcAction::MoveToRts { slot } => {
             let answer = host.move_to_rts(slot);
             answer_rts(host, slot, answer);
         }
-        Action::ConnectLink { slot, peer } => {
+        LlcAction::ConnectLink { slot, peer } => {
             let answer = host.connect_link(slot, &peer);
             answer_rts(host, slot, answer);
         }
-        Action::OfferLink { slot, only_new } => {
+        LlcAction::OfferLink { slot, only_new } => {
             if let Some(offer) = host.offer_link(slot, only_new) {
                 feed(host, |group, now| group.offer_link(now, slot, offer));
             }
         }
-        Action::AcceptLink {
+        LlcAction::AcceptLink {
             slot,
             peer,
             only_new,
@@ -155,17 +155,17 @@ fn perform<H: Host>(host: &mut H, action: Action) {
                 feed(host, |group, now| group.accept_link(now, slot, offer));
             }
         }
-        Action::LinkUp { slot } => host.link_up(slot),
-        Action::DropLink { slot } => host.drop_link(slot),
-        Action::LinkDown { slot, cause } => host.link_down(slot, cause),
-        Action::MoveConnections { from, orderly } => host.move_connections(from, orderly),
-        Action::SuggestLink => host.suggest_link(),
-        Action::Ready => host.ready(),
-        Action::FirstContactFailed(fail) => host.first_contact_failed(fail),
-        Action::RkeyConfirmed(id) => host.rkey_confirmed(id),
-        Action::RkeyRejected(id) => host.rkey_rejected(id),
-        Action::RkeyDeleted(id) => host.rkey_deleted(id),
-        Action::Terminate { cause } => host.terminate(cause),
+        LlcAction::LinkUp { slot } => host.link_up(slot),
+        LlcAction::DropLink { slot } => host.drop_link(slot),
+        LlcAction::LinkDown { slot, cause } => host.link_down(slot, cause),
+        LlcAction::MoveConnections { from, orderly } => host.move_connections(from, orderly),
+        LlcAction::SuggestLink => host.suggest_link(),
+        LlcAction::Ready => host.ready(),
+        LlcAction::FirstContactFailed(fail) => host.first_contact_failed(fail),
+        LlcAction::RkeyConfirmed(id) => host.rkey_confirmed(id),
+        LlcAction::RkeyRejected(id) => host.rkey_rejected(id),
+        LlcAction::RkeyDeleted(id) => host.rkey_deleted(id),
+        LlcAction::Terminate { cause } => host.terminate(cause),
     }
 }
 
@@ -177,13 +177,13 @@ fn feed<H: Host>(host: &mut H, input: impl FnOnce(&mut Group<H::Rows>, Instant))
     }
 }
 
-fn check_sent<H: Host>(host: &mut H, slot: Slot, kind: Kind, sent: bool) {
+fn check_sent<H: Host>(host: &mut H, slot: LinkSlot, kind: LlcKind, sent: bool) {
     if !sent {
         feed(host, |group, now| group.handle_send_failed(now, slot, kind));
     }
 }
 
-fn answer_rts<H: Host>(host: &mut H, slot: Slot, answer: Answer<Result<(), Reason>>) {
+fn answer_rts<H: Host>(host: &mut H, slot: LinkSlot, answer: HostAnswer<Result<(), Reason>>) {
     if let Some(result) = answer {
         feed(host, |group, now| group.handle_rts(now, slot, result));
     }
@@ -201,8 +201,8 @@ mod tests {
     struct Mute<'a> {
         group: Option<Group<&'a mut [Entry]>>,
         /// Drops the group at this action.
-        drops_at: fn(&Action) -> bool,
-        done: Vec<Action>,
+        drops_at: fn(&LlcAction) -> bool,
+        done: Vec<LlcAction>,
     }
 
     impl<'a> Host for Mute<'a> {
@@ -216,41 +216,46 @@ mod tests {
             START
         }
 
-        fn observe(&mut self, action: &Action) {
+        fn observe(&mut self, action: &LlcAction) {
             self.done.push(*action);
             if (self.drops_at)(action) {
                 self.group = None;
             }
         }
 
-        fn send(&mut self, _: Slot, _: Kind, _: &Octets) -> bool {
+        fn send(&mut self, _: LinkSlot, _: LlcKind, _: &Octets) -> bool {
             false
         }
 
-        fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+        fn send_long(&mut self, _: LinkSlot, _: LlcKind) -> bool {
             false
         }
 
-        fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+        fn move_to_rts(&mut self, _: LinkSlot) -> HostAnswer<Result<(), Reason>> {
             Some(Err(Reason::Internal))
         }
 
-        fn connect_link(&mut self, _: Slot, _: &PeerOffer) -> Answer<Result<(), Reason>> {
+        fn connect_link(&mut self, _: LinkSlot, _: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
             Some(Err(Reason::Internal))
         }
 
-        fn offer_link(&mut self, _: Slot, _: bool) -> Answer<Option<LinkOffer>> {
+        fn offer_link(&mut self, _: LinkSlot, _: bool) -> HostAnswer<Option<LinkOffer>> {
             Some(None)
         }
 
-        fn accept_link(&mut self, _: Slot, _: &PeerOffer, _: bool) -> Answer<Option<LinkOffer>> {
+        fn accept_link(
+            &mut self,
+            _: LinkSlot,
+            _: &PeerOffer,
+            _: bool,
+        ) -> HostAnswer<Option<LinkOffer>> {
             Some(None)
         }
 
-        fn link_up(&mut self, _: Slot) {}
-        fn drop_link(&mut self, _: Slot) {}
-        fn link_down(&mut self, _: Slot, _: Cause) {}
-        fn move_connections(&mut self, _: Slot, _: bool) {}
+        fn link_up(&mut self, _: LinkSlot) {}
+        fn drop_link(&mut self, _: LinkSlot) {}
+        fn link_down(&mut self, _: LinkSlot, _: Cause) {}
+        fn move_connections(&mut self, _: LinkSlot, _: bool) {}
         fn suggest_link(&mut self) {}
         fn ready(&mut self) {}
         fn first_contact_failed(&mut self, _: Fail) {}
@@ -260,7 +265,7 @@ mod tests {
         fn terminate(&mut self, _: Cause) {}
     }
 
-    fn run(role: Role, drops_at: fn(&Action) -> bool) -> Vec<Action> {
+    fn run(role: Role, drops_at: fn(&LlcAction) -> bool) -> Vec<LlcAction> {
         let mut rows = [Entry::EMPTY; 8];
         let mut group = new(role, &mut rows);
         group.start(START);
@@ -269,7 +274,7 @@ mod tests {
             deliver(
                 &mut group,
                 START,
-                &super::super::msg::Message::ConfirmLink(confirm),
+                &super::super::msg::LlcBody::ConfirmLink(confirm),
             );
         }
         let mut host = Mute {
@@ -287,8 +292,8 @@ mod tests {
         assert!(matches!(
             done[..],
             [
-                Action::Send { .. },
-                Action::FirstContactFailed(Fail::Decline(Reason::TimeoutConfirmLink))
+                LlcAction::Send { .. },
+                LlcAction::FirstContactFailed(Fail::Decline(Reason::TimeoutConfirmLink))
             ]
         ));
     }
@@ -299,15 +304,17 @@ mod tests {
         assert!(matches!(
             done[..],
             [
-                Action::MoveToRts { .. },
-                Action::FirstContactFailed(Fail::Decline(Reason::Internal))
+                LlcAction::MoveToRts { .. },
+                LlcAction::FirstContactFailed(Fail::Decline(Reason::Internal))
             ]
         ));
     }
 
     #[test]
     fn dropped_group_gets_no_answer() {
-        let done = run(Role::Server, |action| matches!(action, Action::Send { .. }));
+        let done = run(Role::Server, |action| {
+            matches!(action, LlcAction::Send { .. })
+        });
         assert_eq!(done.len(), 1);
     }
 }

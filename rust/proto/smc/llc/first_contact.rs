@@ -20,20 +20,20 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
-    add::Stage,
+    add::AddStage,
     confirm_link::ConfirmLink,
     group::Group,
     link::{
-        Slot,
-        State, //
+        LinkSlot,
+        RecordState, //
     },
-    msg::Message,
-    phase::Phase,
+    msg::LlcBody,
+    phase::LinkPhase,
     rtoken::Entry, //
 };
 use crate::proto::{
@@ -45,41 +45,41 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Begins first contact. A server's queue pair is able to send by now (LLF-02), a client's to
     /// receive (LNK-06).
     pub(crate) fn start(&mut self, now: Instant) {
-        if self.phase != Phase::Idle {
+        if self.phase != LinkPhase::Idle {
             // CONFIRM LINK was faster.
             return;
         }
         match self.role {
             Role::Client => {
-                self.phase = Phase::AwaitConfirm {
+                self.phase = LinkPhase::AwaitConfirm {
                     deadline: now.saturating_add(self.timers.client_confirm),
                 };
             }
             Role::Server => {
-                self.phase = Phase::Confirming {
+                self.phase = LinkPhase::Confirming {
                     deadline: now.saturating_add(self.timers.first_contact),
                     delivered: false,
                     repeat_at: Some(now.saturating_add(self.timers.repeat_confirm)),
                 };
-                self.send_confirm_link(Slot::FIRST, Kind::ConfirmLink);
+                self.send_confirm_link(LinkSlot::FIRST, LlcKind::ConfirmLink);
             }
         }
-        self.touch(now, Slot::FIRST);
+        self.touch(now, LinkSlot::FIRST);
     }
 
     /// Takes in how moving the queue pair of a link went (LNK-08, LLF-18).
-    pub(crate) fn handle_rts(&mut self, now: Instant, slot: Slot, result: Result<(), Reason>) {
+    pub(crate) fn handle_rts(&mut self, now: Instant, slot: LinkSlot, result: Result<(), Reason>) {
         if self.adding.is_some_and(|adding| adding.slot == slot) {
             self.on_added_rts(now, slot, result);
-        } else if matches!(self.phase, Phase::AwaitRts { .. }) {
+        } else if matches!(self.phase, LinkPhase::AwaitRts { .. }) {
             match result {
                 Ok(()) => {
                     self.activate(now, slot);
-                    self.phase = Phase::AwaitAdd {
+                    self.phase = LinkPhase::AwaitAdd {
                         deadline: now.saturating_add(self.timers.first_contact),
                         delivered: false,
                     };
-                    self.send_confirm_link(slot, Kind::ConfirmLinkReply);
+                    self.send_confirm_link(slot, LlcKind::ConfirmLinkReply);
                 }
                 Err(reason) => self.fail(now, slot, Cause::NotReady(reason)),
             }
@@ -88,20 +88,20 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The link is proven, or will be by the reply that is about to be sent (LLF-01).
-    pub(super) fn activate(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn activate(&mut self, now: Instant, slot: LinkSlot) {
         if let Some(link) = self.link_mut(slot) {
-            link.state = State::Active;
+            link.state = RecordState::Active;
             link.since = now;
         }
     }
 
     /// Sends CONFIRM LINK or its reply.
-    pub(super) fn send_confirm_link(&mut self, slot: Slot, kind: Kind) {
+    pub(super) fn send_confirm_link(&mut self, slot: LinkSlot, kind: LlcKind) {
         let Some(link) = self.link(slot) else {
             return;
         };
         let message = ConfirmLink {
-            reply: kind == Kind::ConfirmLinkReply,
+            reply: kind == LlcKind::ConfirmLinkReply,
             no_eye_catcher: !self.eye_catchers,
             mac: link.local.mac,
             gid: link.local.gid,
@@ -111,21 +111,21 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             max_links: self.max_links,
             max_conns: self.max_conns,
         };
-        self.send(slot, &Message::ConfirmLink(message), kind);
+        self.send(slot, &LlcBody::ConfirmLink(message), kind);
     }
 
     /// CONFIRM LINK arrived.
-    pub(super) fn on_confirm_link(&mut self, now: Instant, slot: Slot, message: &ConfirmLink) {
-        if self.adding_at(slot, Stage::Confirming).is_some() {
+    pub(super) fn on_confirm_link(&mut self, now: Instant, slot: LinkSlot, message: &ConfirmLink) {
+        if self.adding_at(slot, AddStage::Confirming).is_some() {
             return self.on_confirm_added(now, slot, message);
         }
         if self.is_repeated(slot, message) {
             return;
         }
         let expected = match self.phase {
-            Phase::Confirming { .. } => message.reply,
-            Phase::Idle => self.role == Role::Client && !message.reply,
-            Phase::AwaitConfirm { .. } => !message.reply,
+            LinkPhase::Confirming { .. } => message.reply,
+            LinkPhase::Idle => self.role == Role::Client && !message.reply,
+            LinkPhase::AwaitConfirm { .. } => !message.reply,
             _ => false,
         };
         if !expected {
@@ -145,23 +145,26 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         let deadline = now.saturating_add(self.timers.first_contact);
         if !server {
-            self.phase = Phase::AwaitRts { deadline };
-            return self.act(Action::MoveToRts { slot });
+            self.phase = LinkPhase::AwaitRts { deadline };
+            return self.act(LlcAction::MoveToRts { slot });
         }
         self.activate(now, slot);
         if self.max_links < 2 {
             // LLF-23, AMB-10: the client wants no second link.
             self.become_ready();
         } else {
-            self.phase = Phase::Second;
+            self.phase = LinkPhase::Second;
             self.begin_add(now);
         }
     }
 
     /// Whether this repeats the CONFIRM LINK that a client is answering, or has answered: the server
     /// did not wait for the reply.
-    fn is_repeated(&self, slot: Slot, message: &ConfirmLink) -> bool {
-        let answered = matches!(self.phase, Phase::AwaitRts { .. } | Phase::AwaitAdd { .. });
+    fn is_repeated(&self, slot: LinkSlot, message: &ConfirmLink) -> bool {
+        let answered = matches!(
+            self.phase,
+            LinkPhase::AwaitRts { .. } | LinkPhase::AwaitAdd { .. }
+        );
         answered
             && !message.reply
             && self.link(slot).is_some_and(|link| {
@@ -173,7 +176,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Whether a CONFIRM LINK is about this link (LLF-04, ERR-30, FBK-10). Notes the peer's name
     /// of the link.
-    fn check_confirm_link(&mut self, slot: Slot, message: &ConfirmLink) -> Result<(), Cause> {
+    fn check_confirm_link(&mut self, slot: LinkSlot, message: &ConfirmLink) -> Result<(), Cause> {
         // The client of a first contact does not know the number yet; else it has to be the same.
         let learns = self.role == Role::Client && self.adding.is_none();
         let v2 = self.layout.is_v2();
@@ -195,7 +198,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// CONFIRM LINK arrived on a link that is being added (LLF-05).
-    fn on_confirm_added(&mut self, now: Instant, slot: Slot, message: &ConfirmLink) {
+    fn on_confirm_added(&mut self, now: Instant, slot: LinkSlot, message: &ConfirmLink) {
         let expected = message.reply == (self.role == Role::Server);
         if !expected || self.check_confirm_link(slot, message).is_err() {
             // ERR-30.
@@ -204,8 +207,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         match self.role {
             Role::Server => self.link_is_up(now),
             Role::Client => {
-                self.set_stage(now, Stage::AwaitRts);
-                self.act(Action::MoveToRts { slot });
+                self.set_stage(now, AddStage::AwaitRts);
+                self.act(LlcAction::MoveToRts { slot });
             }
         }
     }
@@ -213,7 +216,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// This side's CONFIRM LINK, or its reply to one, has arrived: it can no longer decline.
     pub(super) fn on_confirm_link_sent(&mut self) {
         match &mut self.phase {
-            Phase::Confirming { delivered, .. } | Phase::AwaitAdd { delivered, .. } => {
+            LinkPhase::Confirming { delivered, .. } | LinkPhase::AwaitAdd { delivered, .. } => {
                 *delivered = true;
             }
             _ => return,
@@ -227,8 +230,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// First contact is over.
     pub(super) fn become_ready(&mut self) {
         if self.phase.is_first_contact() {
-            self.phase = Phase::Ready;
-            self.act(Action::Ready);
+            self.phase = LinkPhase::Ready;
+            self.act(LlcAction::Ready);
         }
     }
 
@@ -239,7 +242,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             _ => return self.on_repeat_timeout(now),
         }
         if let Some(fail) = self.phase.timeout_verdict() {
-            self.finish(Action::FirstContactFailed(fail));
+            self.finish(LlcAction::FirstContactFailed(fail));
         } else {
             self.on_end_timeout(now);
         }
@@ -248,12 +251,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// No reply has come to a server's CONFIRM LINK. Linux drops one that arrives between its Confirm
     /// and the moment it begins to wait.
     fn on_repeat_timeout(&mut self, now: Instant) {
-        let Phase::Confirming { repeat_at, .. } = &mut self.phase else {
+        let LinkPhase::Confirming { repeat_at, .. } = &mut self.phase else {
             return;
         };
         if repeat_at.is_some_and(|at| at <= now) {
             *repeat_at = None;
-            self.send_confirm_link(Slot::FIRST, Kind::ConfirmLink);
+            self.send_confirm_link(LinkSlot::FIRST, LlcKind::ConfirmLink);
         }
     }
 }
@@ -293,7 +296,7 @@ mod tests {
                 Qpn, //
             },
         },
-        stream::reason::Local, //
+        stream::reason::LocalReason, //
     };
 
     /// What can go wrong.
@@ -307,7 +310,7 @@ mod tests {
     }
 
     /// What a server is asked for after the first link.
-    const OFFER: Action = Action::OfferLink {
+    const OFFER: LlcAction = LlcAction::OfferLink {
         slot: SECOND,
         only_new: false,
     };
@@ -326,18 +329,22 @@ mod tests {
         group.start(START);
         for step in 1..=steps {
             match (role, step) {
-                (Role::Server, 1) => group.handle_sent(START, Slot::FIRST, Kind::ConfirmLink),
+                (Role::Server, 1) => {
+                    group.handle_sent(START, LinkSlot::FIRST, LlcKind::ConfirmLink)
+                }
                 (Role::Server, 2) => {
                     let reply = confirm_link(Role::Client);
-                    deliver(&mut group, START, &Message::ConfirmLink(reply));
+                    deliver(&mut group, START, &LlcBody::ConfirmLink(reply));
                 }
                 (Role::Server, _) => group.offer_link(START, SECOND, Some(offer())),
                 (Role::Client, 1) => {
                     let request = confirm_link(Role::Server);
-                    deliver(&mut group, START, &Message::ConfirmLink(request));
+                    deliver(&mut group, START, &LlcBody::ConfirmLink(request));
                 }
-                (Role::Client, 2) => group.handle_rts(START, Slot::FIRST, Ok(())),
-                (Role::Client, _) => group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply),
+                (Role::Client, 2) => group.handle_rts(START, LinkSlot::FIRST, Ok(())),
+                (Role::Client, _) => {
+                    group.handle_sent(START, LinkSlot::FIRST, LlcKind::ConfirmLinkReply)
+                }
             }
         }
         while group.poll_action().is_some() {}
@@ -345,16 +352,16 @@ mod tests {
     }
 
     /// Lets an event happen and gives what became of first contact.
-    fn strike(group: &mut TestGroup<'_>, event: Event, kind: Kind) -> Option<Fail> {
+    fn strike(group: &mut TestGroup<'_>, event: Event, kind: LlcKind) -> Option<Fail> {
         match event {
-            Event::LinkDown => group.handle_link_down(START, Slot::FIRST),
+            Event::LinkDown => group.handle_link_down(START, LinkSlot::FIRST),
             // An engine that does not answer is not the end: the client refuses the attempt.
             Event::Timeout => {
                 group.handle_timeout(after(100));
                 group.handle_timeout(after(200));
             }
-            Event::SendFailed => group.handle_send_failed(START, Slot::FIRST, kind),
-            Event::Garbage => group.handle_message(START, Slot::FIRST, &[0x3f; 44]),
+            Event::SendFailed => group.handle_send_failed(START, LinkSlot::FIRST, kind),
+            Event::Garbage => group.handle_message(START, LinkSlot::FIRST, &[0x3f; 44]),
             Event::DeleteGroup => {
                 let request = DeleteLink {
                     reply: false,
@@ -363,18 +370,18 @@ mod tests {
                     number: LinkNum::new(0),
                     reason: DeleteReason::LostPath,
                 };
-                deliver(group, START, &Message::DeleteLink(request));
+                deliver(group, START, &LlcBody::DeleteLink(request));
             }
         }
         let mut action = group.poll_action();
-        while matches!(action, Some(Action::Send { .. })) {
+        while matches!(action, Some(LlcAction::Send { .. })) {
             action = group.poll_action();
         }
         assert!(group.is_over());
         assert_eq!(group.poll_action(), None);
         assert_eq!(group.poll_timeout(), None);
         match action {
-            Some(Action::FirstContactFailed(fail)) => Some(fail),
+            Some(LlcAction::FirstContactFailed(fail)) => Some(fail),
             _ => None,
         }
     }
@@ -388,23 +395,26 @@ mod tests {
         assert_eq!(group.poll_timeout(), None);
         group.start(START);
         let confirm = confirm_link(Role::Server);
-        let expected = (Kind::ConfirmLink, Message::ConfirmLink(confirm));
+        let expected = (LlcKind::ConfirmLink, LlcBody::ConfirmLink(confirm));
         assert_eq!(sent(&mut group), Some(expected));
         assert_eq!(group.poll_timeout(), Some(after(2)));
 
-        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        let reply = LlcBody::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
         assert_eq!(group.poll_action(), Some(OFFER));
-        assert_eq!(group.peer_uid(Slot::FIRST), Some(0x202));
+        assert_eq!(group.peer_uid(LinkSlot::FIRST), Some(0x202));
         group.offer_link(START, SECOND, Some(offer()));
-        let expected = (Kind::AddLink, Message::AddLink(add_link(Role::Server)));
+        let expected = (LlcKind::AddLink, LlcBody::AddLink(add_link(Role::Server)));
         assert_eq!(sent(&mut group), Some(expected));
         assert!(!group.is_ready());
 
-        let refusal = Message::AddLink(add_link(Role::Client));
+        let refusal = LlcBody::AddLink(add_link(Role::Client));
         deliver(&mut group, START, &refusal);
-        assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
-        assert_eq!(group.poll_action(), Some(Action::Ready));
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::DropLink { slot: SECOND })
+        );
+        assert_eq!(group.poll_action(), Some(LlcAction::Ready));
         assert_eq!(group.poll_action(), None);
         assert!(group.is_ready());
     }
@@ -419,32 +429,32 @@ mod tests {
         assert_eq!(group.poll_action(), None);
         assert_eq!(group.poll_timeout(), Some(after(10)));
 
-        let request = Message::ConfirmLink(confirm_link(Role::Server));
+        let request = LlcBody::ConfirmLink(confirm_link(Role::Server));
         deliver(&mut group, START, &request);
-        let slot = Slot::FIRST;
-        assert_eq!(group.poll_action(), Some(Action::MoveToRts { slot }));
+        let slot = LinkSlot::FIRST;
+        assert_eq!(group.poll_action(), Some(LlcAction::MoveToRts { slot }));
         assert_eq!(group.poll_action(), None);
         group.handle_rts(START, slot, Ok(()));
-        let reply = Message::ConfirmLink(confirm_link(Role::Client));
-        assert_eq!(sent(&mut group), Some((Kind::ConfirmLinkReply, reply)));
+        let reply = LlcBody::ConfirmLink(confirm_link(Role::Client));
+        assert_eq!(sent(&mut group), Some((LlcKind::ConfirmLinkReply, reply)));
         assert_eq!(group.number(slot), Some(LinkNum::new(1)));
 
-        let request = Message::AddLink(add_link(Role::Server));
+        let request = LlcBody::AddLink(add_link(Role::Server));
         deliver(&mut group, START, &request);
         // The same port: the link would be parallel to the first one.
         let asked = group.poll_action();
         assert!(matches!(
             asked,
-            Some(Action::AcceptLink {
+            Some(LlcAction::AcceptLink {
                 slot: SECOND,
                 only_new: true,
                 ..
             })
         ));
         group.accept_link(START, SECOND, None);
-        let refusal = Message::AddLink(add_link(Role::Client));
-        assert_eq!(sent(&mut group), Some((Kind::Reply, refusal)));
-        assert_eq!(group.poll_action(), Some(Action::Ready));
+        let refusal = LlcBody::AddLink(add_link(Role::Client));
+        assert_eq!(sent(&mut group), Some((LlcKind::Reply, refusal)));
+        assert_eq!(group.poll_action(), Some(LlcAction::Ready));
     }
 
     /// A client whose engine was not ready may have dropped it: once, and not at the end of the time.
@@ -455,15 +465,15 @@ mod tests {
         group.handle_timeout(after(1));
         assert_eq!(group.poll_action(), None);
         group.handle_timeout(after(2));
-        let confirm = Message::ConfirmLink(confirm_link(Role::Server));
-        assert_eq!(sent(&mut group), Some((Kind::ConfirmLink, confirm)));
+        let confirm = LlcBody::ConfirmLink(confirm_link(Role::Server));
+        assert_eq!(sent(&mut group), Some((LlcKind::ConfirmLink, confirm)));
         assert_eq!(group.poll_timeout(), Some(after(5)));
         group.handle_timeout(after(4));
         assert_eq!(group.poll_action(), None);
         deliver(
             &mut group,
             after(4),
-            &Message::ConfirmLink(confirm_link(Role::Client)),
+            &LlcBody::ConfirmLink(confirm_link(Role::Client)),
         );
         assert_eq!(group.poll_action(), Some(OFFER));
     }
@@ -473,7 +483,7 @@ mod tests {
     fn late_timer_is_the_end_and_no_repetition() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Server, 1, &mut places);
-        let fail = strike(&mut group, Event::Timeout, Kind::ConfirmLink);
+        let fail = strike(&mut group, Event::Timeout, LlcKind::ConfirmLink);
         assert_eq!(fail, Some(Fail::Abort(Reason::TimeoutConfirmLink)));
     }
 
@@ -484,16 +494,16 @@ mod tests {
         for steps in 1..=3 {
             let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Client, steps, &mut places);
-            deliver(&mut group, START, &Message::ConfirmLink(good));
+            deliver(&mut group, START, &LlcBody::ConfirmLink(good));
             assert_eq!(group.poll_action(), None);
             let other = ConfirmLink {
                 uid: good.uid.wrapping_add(1),
                 ..good
             };
-            deliver(&mut group, START, &Message::ConfirmLink(other));
+            deliver(&mut group, START, &LlcBody::ConfirmLink(other));
             assert!(matches!(
                 group.poll_action(),
-                Some(Action::FirstContactFailed(_))
+                Some(LlcAction::FirstContactFailed(_))
             ));
         }
     }
@@ -503,11 +513,11 @@ mod tests {
     fn confirm_link_may_precede_the_start() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
-        let request = Message::ConfirmLink(confirm_link(Role::Server));
+        let request = LlcBody::ConfirmLink(confirm_link(Role::Server));
         deliver(&mut group, START, &request);
         group.start(START);
-        let slot = Slot::FIRST;
-        assert_eq!(group.poll_action(), Some(Action::MoveToRts { slot }));
+        let slot = LinkSlot::FIRST;
+        assert_eq!(group.poll_action(), Some(LlcAction::MoveToRts { slot }));
     }
 
     /// CLC-413, TMR-03 to TMR-06, TMR-10, TMR-13, TMR-14, FBK-07 to FBK-09, FBK-14, FBK-16: every
@@ -517,14 +527,14 @@ mod tests {
     fn failures_decline_until_the_own_confirm_link_has_arrived() {
         let phases = [
             // Role, steps, message under way, whether a Decline is possible.
-            (Role::Server, 0, Kind::ConfirmLink, true),
-            (Role::Server, 1, Kind::ConfirmLink, false),
-            (Role::Server, 2, Kind::TestLink, false),
-            (Role::Server, 3, Kind::AddLink, false),
-            (Role::Client, 0, Kind::Reply, true),
-            (Role::Client, 1, Kind::Reply, true),
-            (Role::Client, 2, Kind::ConfirmLinkReply, true),
-            (Role::Client, 3, Kind::Reply, false),
+            (Role::Server, 0, LlcKind::ConfirmLink, true),
+            (Role::Server, 1, LlcKind::ConfirmLink, false),
+            (Role::Server, 2, LlcKind::TestLink, false),
+            (Role::Server, 3, LlcKind::AddLink, false),
+            (Role::Client, 0, LlcKind::Reply, true),
+            (Role::Client, 1, LlcKind::Reply, true),
+            (Role::Client, 2, LlcKind::ConfirmLinkReply, true),
+            (Role::Client, 3, LlcKind::Reply, false),
         ];
         for (role, steps, kind, may_decline) in phases {
             for event in EVENTS {
@@ -563,15 +573,15 @@ mod tests {
                 Role::Client,
                 3,
                 Event::Garbage,
-                Reason::Local(Local::LinkProtocol),
+                Reason::Local(LocalReason::LinkProtocol),
             ),
         ];
         for (role, steps, event, expected) in rows {
             let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(role, steps, &mut places);
             let kind = match role {
-                Role::Server => Kind::ConfirmLink,
-                Role::Client => Kind::ConfirmLinkReply,
+                Role::Server => LlcKind::ConfirmLink,
+                Role::Client => LlcKind::ConfirmLinkReply,
             };
             let reason = strike(&mut group, event, kind).map(|fail| match fail {
                 Fail::Decline(reason) | Fail::Abort(reason) => reason,
@@ -605,9 +615,9 @@ mod tests {
         for message in bad {
             let mut places = [Entry::EMPTY; 2];
             let mut group = advanced(Role::Client, 0, &mut places);
-            deliver(&mut group, START, &Message::ConfirmLink(message));
-            let reason = Reason::Local(Local::LinkProtocol);
-            let fail = Action::FirstContactFailed(Fail::Decline(reason));
+            deliver(&mut group, START, &LlcBody::ConfirmLink(message));
+            let reason = Reason::Local(LocalReason::LinkProtocol);
+            let fail = LlcAction::FirstContactFailed(Fail::Decline(reason));
             assert_eq!(group.poll_action(), Some(fail));
         }
     }
@@ -629,7 +639,7 @@ mod tests {
                 no_eye_catcher: plain,
                 ..confirm_link(other)
             };
-            deliver(&mut group, START, &Message::ConfirmLink(message));
+            deliver(&mut group, START, &LlcBody::ConfirmLink(message));
             assert_eq!(group.has_eye_catchers(), !plain);
         }
     }
@@ -643,9 +653,9 @@ mod tests {
             number: LinkNum::new(9),
             ..confirm_link(Role::Client)
         };
-        deliver(&mut group, START, &Message::ConfirmLink(reply));
-        let reason = Reason::Local(Local::LinkProtocol);
-        let fail = Action::FirstContactFailed(Fail::Abort(reason));
+        deliver(&mut group, START, &LlcBody::ConfirmLink(reply));
+        let reason = Reason::Local(LocalReason::LinkProtocol);
+        let fail = LlcAction::FirstContactFailed(Fail::Abort(reason));
         assert_eq!(group.poll_action(), Some(fail));
     }
 
@@ -660,8 +670,8 @@ mod tests {
                 max_links: client,
                 ..confirm_link(Role::Client)
             };
-            deliver(&mut group, START, &Message::ConfirmLink(reply));
-            let first = if tries { OFFER } else { Action::Ready };
+            deliver(&mut group, START, &LlcBody::ConfirmLink(reply));
+            let first = if tries { OFFER } else { LlcAction::Ready };
             assert_eq!(group.poll_action(), Some(first));
             assert_eq!(group.max_links, if tries { 2 } else { 1 });
         }
@@ -676,11 +686,11 @@ mod tests {
             max_links: 1,
             ..confirm_link(Role::Server)
         };
-        deliver(&mut group, START, &Message::ConfirmLink(request));
-        group.handle_rts(START, Slot::FIRST, Ok(()));
+        deliver(&mut group, START, &LlcBody::ConfirmLink(request));
+        group.handle_rts(START, LinkSlot::FIRST, Ok(()));
         while group.poll_action().is_some() {}
-        group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply);
-        assert_eq!(group.poll_action(), Some(Action::Ready));
+        group.handle_sent(START, LinkSlot::FIRST, LlcKind::ConfirmLinkReply);
+        assert_eq!(group.poll_action(), Some(LlcAction::Ready));
     }
 
     /// ERR-31.
@@ -692,12 +702,12 @@ mod tests {
             mtu: None,
             ..add_link(Role::Server)
         };
-        deliver(&mut group, START, &Message::AddLink(request));
+        deliver(&mut group, START, &LlcBody::AddLink(request));
         let refusal = AddLink {
             refusal: Some(Refusal::InvalidMtu),
             ..add_link(Role::Client)
         };
-        let expected = (Kind::Reply, Message::AddLink(refusal));
+        let expected = (LlcKind::Reply, LlcBody::AddLink(refusal));
         assert_eq!(sent(&mut group), Some(expected));
     }
 
@@ -712,7 +722,7 @@ mod tests {
                 refusal: None,
                 ..add_link(Role::Client)
             };
-            deliver(&mut group, START, &Message::AddLink(accepted));
+            deliver(&mut group, START, &LlcBody::AddLink(accepted));
             let request = DeleteLink {
                 reply: false,
                 all: false,
@@ -720,15 +730,15 @@ mod tests {
                 number: LinkNum::new(2),
                 reason: DeleteReason::LostPath,
             };
-            let expected = (Kind::DeleteLink, Message::DeleteLink(request));
+            let expected = (LlcKind::DeleteLink, LlcBody::DeleteLink(request));
             assert_eq!(sent(&mut group), Some(expected));
             assert_eq!(group.poll_action(), None);
             let answer = DeleteLink {
                 reply: true,
                 ..request
             };
-            let refusal = Message::AddLink(add_link(Role::Client));
-            let answers = [Message::DeleteLink(answer), refusal];
+            let refusal = LlcBody::AddLink(add_link(Role::Client));
+            let answers = [LlcBody::DeleteLink(answer), refusal];
             // Linux refuses late, others answer DELETE LINK, and one may do both.
             let [first, second] = answers;
             let order = if by_refusal {
@@ -739,8 +749,11 @@ mod tests {
             for answer in &order {
                 deliver(&mut group, START, answer);
             }
-            assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
-            assert_eq!(group.poll_action(), Some(Action::Ready));
+            assert_eq!(
+                group.poll_action(),
+                Some(LlcAction::DropLink { slot: SECOND })
+            );
+            assert_eq!(group.poll_action(), Some(LlcAction::Ready));
             assert_eq!(group.poll_action(), None);
         }
     }
@@ -763,8 +776,8 @@ mod tests {
     fn queue_pair_that_cannot_send_is_declined() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = advanced(Role::Client, 1, &mut places);
-        group.handle_rts(START, Slot::FIRST, Err(Reason::ReadyLink));
-        let fail = Action::FirstContactFailed(Fail::Decline(Reason::ReadyLink));
+        group.handle_rts(START, LinkSlot::FIRST, Err(Reason::ReadyLink));
+        let fail = LlcAction::FirstContactFailed(Fail::Decline(Reason::ReadyLink));
         assert_eq!(group.poll_action(), Some(fail));
     }
 }

@@ -10,7 +10,7 @@ use super::action::Role;
 
 /// The exchange that is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Running {
+pub(super) enum RunningFlow {
     /// None.
     Nothing,
     /// ADD LINK up to its end, which in first contact begins with CONFIRM LINK.
@@ -23,7 +23,7 @@ pub(super) enum Running {
 
 /// A request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum LlcRequest {
     /// TEST LINK. Never waits, so that only the table's tests ask.
     #[cfg_attr(
         not(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST)),
@@ -46,7 +46,7 @@ pub(super) enum Request {
 
 /// What to do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum FlowVerdict {
     /// Do as it says.
     Process,
     /// Do as it says when the running exchange is over.
@@ -61,37 +61,41 @@ pub(super) enum Verdict {
 /// a peer that behaves as Linux does.
 pub(super) const fn admit(
     role: Role,
-    running: Running,
-    request: Request,
+    running: RunningFlow,
+    request: LlcRequest,
     lenient: bool,
-) -> Verdict {
+) -> FlowVerdict {
     match (running, request) {
         // COL-10, COL-20, COL-30, LLF-81: always at once; COL-13, COL-23, COL-35, COL-04 as well.
-        (_, Request::TestLink | Request::DeleteGroup) => Verdict::Process,
-        (Running::Nothing, _) => Verdict::Process,
+        (_, LlcRequest::TestLink | LlcRequest::DeleteGroup) => FlowVerdict::Process,
+        (RunningFlow::Nothing, _) => FlowVerdict::Process,
         // Linux gives up what is refused, and takes keys in at any time itself: what a new link
         // misses of them is announced behind the exchange (DEP-6).
-        (Running::AddLink | Running::DeleteLink, Request::Rkey) if lenient => Verdict::Process,
+        (RunningFlow::AddLink | RunningFlow::DeleteLink, LlcRequest::Rkey) if lenient => {
+            FlowVerdict::Process
+        }
         // COL-14, COL-24, COL-03; DELETE RKEY is of the same class (AMB-16).
-        (Running::AddLink | Running::DeleteLink, Request::Rkey) => Verdict::Refuse,
+        (RunningFlow::AddLink | RunningFlow::DeleteLink, LlcRequest::Rkey) => FlowVerdict::Refuse,
         // COL-02, AMB-15: both sides may announce buffers at the same time.
-        (Running::Rkey, Request::Rkey) => Verdict::Process,
-        (Running::AddLink, Request::AddLink) => match role {
+        (RunningFlow::Rkey, LlcRequest::Rkey) => FlowVerdict::Process,
+        (RunningFlow::AddLink, LlcRequest::AddLink) => match role {
             // COL-11.
-            Role::Server => Verdict::Ignore,
+            Role::Server => FlowVerdict::Ignore,
             // What the client is waiting for.
-            Role::Client => Verdict::Process,
+            Role::Client => FlowVerdict::Process,
         },
         // COL-31, COL-32, COL-21: the client yields to the server.
-        (Running::DeleteLink | Running::Rkey, Request::AddLink) => match role {
-            Role::Server => Verdict::Queue,
-            Role::Client => Verdict::Process,
+        (RunningFlow::DeleteLink | RunningFlow::Rkey, LlcRequest::AddLink) => match role {
+            Role::Server => FlowVerdict::Queue,
+            Role::Client => FlowVerdict::Process,
         },
         // COL-12, COL-22, COL-33, COL-34: likewise.
-        (Running::AddLink | Running::DeleteLink | Running::Rkey, Request::DeleteLink) => match role
-        {
-            Role::Server => Verdict::Queue,
-            Role::Client => Verdict::Process,
+        (
+            RunningFlow::AddLink | RunningFlow::DeleteLink | RunningFlow::Rkey,
+            LlcRequest::DeleteLink,
+        ) => match role {
+            Role::Server => FlowVerdict::Queue,
+            Role::Client => FlowVerdict::Process,
         },
     }
 }
@@ -102,10 +106,10 @@ mod tests {
     use super::*;
 
     /// Checks a row of the catalogue.
-    fn row(role: Role, running: Running, request: Request, verdict: Verdict) {
+    fn row(role: Role, running: RunningFlow, request: LlcRequest, verdict: FlowVerdict) {
         assert_eq!(admit(role, running, request, false), verdict);
         let lenient = match verdict {
-            Verdict::Refuse => Verdict::Process,
+            FlowVerdict::Refuse => FlowVerdict::Process,
             other => other,
         };
         assert_eq!(admit(role, running, request, true), lenient);
@@ -115,32 +119,52 @@ mod tests {
     // TST-122, COL-04.
     #[test]
     fn collisions_with_add_link() {
-        let (server, running) = (Role::Server, Running::AddLink);
-        row(server, running, Request::TestLink, Verdict::Process); // COL-10
-        row(server, running, Request::AddLink, Verdict::Ignore); // COL-11
-        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-12
-        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-13
-        row(server, running, Request::Rkey, Verdict::Refuse); // COL-14
-        row(Role::Client, running, Request::AddLink, Verdict::Process); // LLF-10
-        row(Role::Client, running, Request::Rkey, Verdict::Refuse); // COL-03
+        let (server, running) = (Role::Server, RunningFlow::AddLink);
+        row(server, running, LlcRequest::TestLink, FlowVerdict::Process); // COL-10
+        row(server, running, LlcRequest::AddLink, FlowVerdict::Ignore); // COL-11
+        row(server, running, LlcRequest::DeleteLink, FlowVerdict::Queue); // COL-12
+        row(
+            server,
+            running,
+            LlcRequest::DeleteGroup,
+            FlowVerdict::Process,
+        ); // COL-13
+        row(server, running, LlcRequest::Rkey, FlowVerdict::Refuse); // COL-14
+        row(
+            Role::Client,
+            running,
+            LlcRequest::AddLink,
+            FlowVerdict::Process,
+        ); // LLF-10
+        row(Role::Client, running, LlcRequest::Rkey, FlowVerdict::Refuse); // COL-03
     }
 
     /// RFC 7609, section 3.5.5.3.2.
     // TST-122.
     #[test]
     fn collisions_with_delete_link() {
-        let (server, running) = (Role::Server, Running::DeleteLink);
-        row(server, running, Request::TestLink, Verdict::Process); // COL-20
-        row(server, running, Request::AddLink, Verdict::Queue); // COL-21
-        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-22
-        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-23
-        row(server, running, Request::Rkey, Verdict::Refuse); // COL-24
-        row(Role::Client, running, Request::TestLink, Verdict::Process); // COL-20
+        let (server, running) = (Role::Server, RunningFlow::DeleteLink);
+        row(server, running, LlcRequest::TestLink, FlowVerdict::Process); // COL-20
+        row(server, running, LlcRequest::AddLink, FlowVerdict::Queue); // COL-21
+        row(server, running, LlcRequest::DeleteLink, FlowVerdict::Queue); // COL-22
+        row(
+            server,
+            running,
+            LlcRequest::DeleteGroup,
+            FlowVerdict::Process,
+        ); // COL-23
+        row(server, running, LlcRequest::Rkey, FlowVerdict::Refuse); // COL-24
         row(
             Role::Client,
             running,
-            Request::DeleteGroup,
-            Verdict::Process,
+            LlcRequest::TestLink,
+            FlowVerdict::Process,
+        ); // COL-20
+        row(
+            Role::Client,
+            running,
+            LlcRequest::DeleteGroup,
+            FlowVerdict::Process,
         ); // COL-23
     }
 
@@ -148,16 +172,31 @@ mod tests {
     // TST-122.
     #[test]
     fn collisions_with_confirm_rkey() {
-        let (server, client, running) = (Role::Server, Role::Client, Running::Rkey);
-        row(server, running, Request::TestLink, Verdict::Process); // COL-30
-        row(server, running, Request::AddLink, Verdict::Queue); // COL-31
-        row(client, running, Request::AddLink, Verdict::Process); // COL-32
-        row(server, running, Request::DeleteLink, Verdict::Queue); // COL-33
-        row(client, running, Request::DeleteLink, Verdict::Process); // COL-34
-        row(server, running, Request::DeleteGroup, Verdict::Process); // COL-35
-        row(client, running, Request::DeleteGroup, Verdict::Process); // COL-35
-        row(server, running, Request::Rkey, Verdict::Process); // COL-02, COL-36
-        row(client, running, Request::Rkey, Verdict::Process); // COL-02
+        let (server, client, running) = (Role::Server, Role::Client, RunningFlow::Rkey);
+        row(server, running, LlcRequest::TestLink, FlowVerdict::Process); // COL-30
+        row(server, running, LlcRequest::AddLink, FlowVerdict::Queue); // COL-31
+        row(client, running, LlcRequest::AddLink, FlowVerdict::Process); // COL-32
+        row(server, running, LlcRequest::DeleteLink, FlowVerdict::Queue); // COL-33
+        row(
+            client,
+            running,
+            LlcRequest::DeleteLink,
+            FlowVerdict::Process,
+        ); // COL-34
+        row(
+            server,
+            running,
+            LlcRequest::DeleteGroup,
+            FlowVerdict::Process,
+        ); // COL-35
+        row(
+            client,
+            running,
+            LlcRequest::DeleteGroup,
+            FlowVerdict::Process,
+        ); // COL-35
+        row(server, running, LlcRequest::Rkey, FlowVerdict::Process); // COL-02, COL-36
+        row(client, running, LlcRequest::Rkey, FlowVerdict::Process); // COL-02
     }
 
     /// Whatever runs, a client never makes the server wait, so that they cannot wait for each
@@ -165,21 +204,21 @@ mod tests {
     #[test]
     fn client_never_queues() {
         for running in [
-            Running::Nothing,
-            Running::AddLink,
-            Running::DeleteLink,
-            Running::Rkey,
+            RunningFlow::Nothing,
+            RunningFlow::AddLink,
+            RunningFlow::DeleteLink,
+            RunningFlow::Rkey,
         ] {
             for request in [
-                Request::TestLink,
-                Request::AddLink,
-                Request::DeleteLink,
-                Request::DeleteGroup,
-                Request::Rkey,
+                LlcRequest::TestLink,
+                LlcRequest::AddLink,
+                LlcRequest::DeleteLink,
+                LlcRequest::DeleteGroup,
+                LlcRequest::Rkey,
             ] {
-                assert!(admit(Role::Client, running, request, false) != Verdict::Queue);
-                if running == Running::Nothing {
-                    row(Role::Server, running, request, Verdict::Process);
+                assert!(admit(Role::Client, running, request, false) != FlowVerdict::Queue);
+                if running == RunningFlow::Nothing {
+                    row(Role::Server, running, request, FlowVerdict::Process);
                 }
             }
         }

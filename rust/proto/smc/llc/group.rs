@@ -4,17 +4,17 @@
 //! sections 3.3 and C.7.
 //!
 //! The engine feeds in what happened (`handle_*`) and what it wants (the other methods), after each
-//! takes out [`Action`]s until there are none, and arms a timer for `poll_timeout`.
+//! takes out [`LlcAction`]s until there are none, and arms a timer for `poll_timeout`.
 
 use core::ops::DerefMut;
 
 use super::{
-    accept::Notice,
+    accept::AcceptNotice,
     action::{
-        Action,
         Cause,
         Fail,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
     add::Adding,
@@ -24,31 +24,31 @@ use super::{
     },
     flow::{
         admit,
-        Request,
-        Running,
-        Verdict, //
+        FlowVerdict,
+        LlcRequest,
+        RunningFlow, //
     },
     link::{
         Leave,
-        Link,
+        LinkRecord,
+        LinkSlot,
         LocalLink,
         PeerLink,
-        Slot,
-        State,
+        RecordState,
         MAX_LINKS, //
     },
     local_rmbs::LocalRmbs,
     msg::{
         Layout,
-        Message, //
+        LlcBody, //
     },
-    phase::Phase,
+    phase::LinkPhase,
     rkey::Exchange,
     rkey_recv::Continued,
     rtoken::{
         Entry,
         PeerRmbId,
-        Table,
+        RTokenTable,
         TableFull, //
     },
 };
@@ -76,7 +76,7 @@ const DELAYED: usize = 2;
 
 /// How long to wait (C.7, AMB-36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timers {
+pub(crate) struct GroupTimers {
     /// For each answer of the peer in first contact (TMR-02).
     pub(crate) first_contact: Duration,
     /// After this time without a reply a server repeats CONFIRM LINK: a client whose own
@@ -99,7 +99,7 @@ pub(crate) struct Timers {
     pub(crate) add_retry: Duration,
 }
 
-impl Default for Timers {
+impl Default for GroupTimers {
     /// What Linux uses, where it has the same timer (DEP-12).
     fn default() -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Default for Timers {
 
 /// What a link group is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Config {
+pub(crate) struct GroupConfig {
     /// This side's role, the same for the life of the group (LGR-02).
     pub(crate) role: Role,
     /// This side's end of the first link.
@@ -136,7 +136,7 @@ pub(crate) struct Config {
     /// How messages are laid out, and how to take what the peer does.
     pub(crate) layout: Layout,
     /// How long to wait.
-    pub(crate) timers: Timers,
+    pub(crate) timers: GroupTimers,
 }
 
 /// The LLC side of a link group. `S` is the storage for what is known of the buffers of a side.
@@ -144,17 +144,17 @@ pub(crate) struct Group<S> {
     pub(super) role: Role,
     pub(super) layout: Layout,
     direct: bool,
-    pub(super) timers: Timers,
+    pub(super) timers: GroupTimers,
     /// How many links the group may have: first what this side supports, then what both do
     /// (LGR-11).
     pub(super) max_links: u8,
     pub(super) max_conns: u8,
     /// The peer's CONFIRM LINK did not say that there are none (DEP-1).
     pub(super) eye_catchers: bool,
-    pub(super) phase: Phase,
+    pub(super) phase: LinkPhase,
     /// The number of the link that was assigned last (LNK-02).
     pub(super) last_number: LinkNum,
-    pub(super) links: [Option<Link>; MAX_LINKS],
+    pub(super) links: [Option<LinkRecord>; MAX_LINKS],
     /// Tells the next link from others in its place.
     pub(super) next_serial: u16,
     /// The link that is being added.
@@ -164,36 +164,41 @@ pub(crate) struct Group<S> {
     /// Server: another link is wanted.
     pub(super) want_add: bool,
     /// Server: where a client of SMC-Rv2 has asked for a link and waits for a word.
-    pub(super) asked: Option<Slot>,
+    pub(super) asked: Option<LinkSlot>,
     /// Client: the ports to announce to the server.
-    pub(super) notice: Option<Notice>,
+    pub(super) notice: Option<AcceptNotice>,
     /// When another link is tried again (TMR-30).
     pub(super) retry_at: Option<Instant>,
     /// How often that was.
     pub(super) retries: u8,
     pub(super) rkeys: Exchange,
     pub(super) own: LocalRmbs<S>,
-    pub(super) rtokens: Table<S>,
+    pub(super) rtokens: RTokenTable<S>,
     /// The buffer whose CONFIRM RKEY will be continued (LLF-62).
     pub(super) continued: Option<Continued>,
-    delayed: ArrayQueue<(Slot, DeleteLink), DELAYED>,
+    delayed: ArrayQueue<(LinkSlot, DeleteLink), DELAYED>,
     /// How many idle links were tested.
     pub(super) tests: u64,
-    actions: ArrayQueue<Action, ACTIONS>,
+    actions: ArrayQueue<LlcAction, ACTIONS>,
     /// The long message that waits for the engine.
-    long: Option<Message>,
+    long: Option<LlcBody>,
     /// The action behind which there is none.
-    last: Option<Action>,
+    last: Option<LlcAction>,
 }
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Makes a link group with its first link, and with room for the peer's buffers in `peer` and
     /// for those of this side in `own`. Nothing happens before [`Self::start`].
-    pub(crate) fn new(config: &Config, peer: S, own: S) -> Self {
+    pub(crate) fn new(config: &GroupConfig, peer: S, own: S) -> Self {
         let mut links = [const { None }; MAX_LINKS];
         if let Some(first) = links.first_mut() {
-            let slot = Slot::FIRST;
-            *first = Some(Link::new(slot, config.local, config.peer, config.number));
+            let slot = LinkSlot::FIRST;
+            *first = Some(LinkRecord::new(
+                slot,
+                config.local,
+                config.peer,
+                config.number,
+            ));
         }
         Self {
             role: config.role,
@@ -203,7 +208,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             max_links: config.max_links,
             max_conns: config.max_conns,
             eye_catchers: false,
-            phase: Phase::Idle,
+            phase: LinkPhase::Idle,
             last_number: config.number,
             links,
             next_serial: 1,
@@ -216,7 +221,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             retries: 0,
             rkeys: Exchange::new(),
             own: LocalRmbs::new(own),
-            rtokens: Table::new(peer),
+            rtokens: RTokenTable::new(peer),
             continued: None,
             delayed: ArrayQueue::new(),
             tests: 0,
@@ -227,12 +232,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Takes in a message that arrived on a link: any SEND that is not CDC.
-    pub(crate) fn handle_message(&mut self, now: Instant, slot: Slot, octets: &[u8]) {
+    pub(crate) fn handle_message(&mut self, now: Instant, slot: LinkSlot, octets: &[u8]) {
         if self.is_over() || self.link(slot).is_none() {
             return;
         }
         self.touch(now, slot);
-        match Message::parse(octets, self.layout) {
+        match LlcBody::parse(octets, self.layout) {
             Ok(message) => {
                 self.layout = self.layout.shown_by(octets);
                 if !message.is_request() {
@@ -248,7 +253,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Passes a message on to the exchange it belongs to. In SMC-Rv2 some go on in `octets`.
-    fn dispatch(&mut self, now: Instant, slot: Slot, message: &Message, octets: &[u8]) {
+    fn dispatch(&mut self, now: Instant, slot: LinkSlot, message: &LlcBody, octets: &[u8]) {
         let Some(link) = self.link(slot) else {
             return;
         };
@@ -256,56 +261,56 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let given_up = self.role == Role::Client && link.is_given_up() && message.is_request();
         match message {
             // LLC-06.
-            Message::Optional(_) => {}
-            Message::ConfirmLink(confirm) => self.on_confirm_link(now, slot, confirm),
+            LlcBody::Optional(_) => {}
+            LlcBody::ConfirmLink(confirm) => self.on_confirm_link(now, slot, confirm),
             // LLF-01: nothing else flows on a link that is not proven.
             _ if pending => self.fail(now, slot, Cause::Unexpected(message.name())),
-            Message::DeleteLink(delete) => self.on_delete_link(now, slot, delete),
+            LlcBody::DeleteLink(delete) => self.on_delete_link(now, slot, delete),
             // ERR-33: the server will learn, or has learnt, that the link goes.
             _ if !works || given_up => {}
-            Message::TestLink(test) => self.on_test_link(now, slot, test),
+            LlcBody::TestLink(test) => self.on_test_link(now, slot, test),
             // The group is about to end, and the peer knows or will know.
             _ if self.is_ending() => {}
-            Message::AddLink(add) => self.on_add_link(now, slot, add, octets),
-            Message::AddLinkCont(keys) => self.on_add_link_cont(now, slot, keys),
-            Message::ConfirmRkey(rkey) => self.on_confirm_rkey(now, slot, rkey),
-            Message::ConfirmRkeyCont(rkey) => self.on_confirm_rkey_cont(now, slot, rkey),
-            Message::DeleteRkey(rkey) => self.on_delete_rkey(now, slot, rkey, octets),
+            LlcBody::AddLink(add) => self.on_add_link(now, slot, add, octets),
+            LlcBody::AddLinkCont(keys) => self.on_add_link_cont(now, slot, keys),
+            LlcBody::ConfirmRkey(rkey) => self.on_confirm_rkey(now, slot, rkey),
+            LlcBody::ConfirmRkeyCont(rkey) => self.on_confirm_rkey_cont(now, slot, rkey),
+            LlcBody::DeleteRkey(rkey) => self.on_delete_rkey(now, slot, rkey, octets),
             // That there will be no link is no news.
-            Message::RequestAddLink(request) if request.reply => {}
-            Message::RequestAddLink(_) if self.role == Role::Server => {
+            LlcBody::RequestAddLink(request) if request.reply => {}
+            LlcBody::RequestAddLink(_) if self.role == Role::Server => {
                 self.on_link_request(slot, true);
             }
-            Message::RequestAddLink(_) => {
+            LlcBody::RequestAddLink(_) => {
                 self.fail(now, slot, Cause::Unexpected(message.name()));
             }
         }
     }
 
     /// Takes in that a message was sent and that the peer's device has it.
-    pub(crate) fn handle_sent(&mut self, now: Instant, slot: Slot, kind: Kind) {
+    pub(crate) fn handle_sent(&mut self, now: Instant, slot: LinkSlot, kind: LlcKind) {
         if self.link(slot).is_none() || self.is_over() {
             return;
         }
         match kind {
-            Kind::ConfirmLink | Kind::ConfirmLinkReply => self.on_confirm_link_sent(),
-            Kind::DeleteLinkReply => self.on_delete_reply_delivered(now, slot),
-            Kind::DeleteGroup => self.on_delete_group_sent(),
+            LlcKind::ConfirmLink | LlcKind::ConfirmLinkReply => self.on_confirm_link_sent(),
+            LlcKind::DeleteLinkReply => self.on_delete_reply_delivered(now, slot),
+            LlcKind::DeleteGroup => self.on_delete_group_sent(),
             // These wait for a reply, or for nothing.
-            Kind::AddLink
-            | Kind::AddLinkCont
-            | Kind::Notice
-            | Kind::DeleteLink
-            | Kind::Rkey
-            | Kind::TestLink
-            | Kind::Reply => {}
+            LlcKind::AddLink
+            | LlcKind::AddLinkCont
+            | LlcKind::Notice
+            | LlcKind::DeleteLink
+            | LlcKind::Rkey
+            | LlcKind::TestLink
+            | LlcKind::Reply => {}
         }
         self.advance(now);
     }
 
     /// Takes in that a message could not be sent (TMR-03).
-    pub(crate) fn handle_send_failed(&mut self, now: Instant, slot: Slot, kind: Kind) {
-        if kind == Kind::DeleteLinkReply && self.link(slot).is_some() {
+    pub(crate) fn handle_send_failed(&mut self, now: Instant, slot: LinkSlot, kind: LlcKind) {
+        if kind == LlcKind::DeleteLinkReply && self.link(slot).is_some() {
             self.on_delete_reply_delivered(now, slot);
         }
         self.fail(now, slot, Cause::SendFailed(kind));
@@ -313,7 +318,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Takes in that a link has failed, whatever showed it.
-    pub(crate) fn handle_link_down(&mut self, now: Instant, slot: Slot) {
+    pub(crate) fn handle_link_down(&mut self, now: Instant, slot: LinkSlot) {
         self.fail(now, slot, Cause::LinkFailed);
         self.advance(now);
     }
@@ -356,7 +361,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The next thing to do.
     #[must_use]
-    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+    pub(crate) fn poll_action(&mut self) -> Option<LlcAction> {
         self.actions.pop().or_else(|| self.last.take())
     }
 
@@ -366,12 +371,16 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// # Errors
     ///
     /// `TableFull` when the peer has too many (RMB-03, FBK-17).
-    pub(crate) fn peer_rmb(&mut self, slot: Slot, token: RToken) -> Result<PeerRmbId, TableFull> {
+    pub(crate) fn peer_rmb(
+        &mut self,
+        slot: LinkSlot,
+        token: RToken,
+    ) -> Result<PeerRmbId, TableFull> {
         self.rtokens.insert(slot, token)
     }
 
     /// The buffer of the peer that lies exactly there on a link, if the peer has announced it.
-    pub(crate) fn known_rmb(&self, slot: Slot, token: RToken) -> Option<PeerRmbId> {
+    pub(crate) fn known_rmb(&self, slot: LinkSlot, token: RToken) -> Option<PeerRmbId> {
         let id = self.rtokens.find(slot, token.rkey)?;
         self.peer_token(id, slot)
             .filter(|known| *known == token)
@@ -379,18 +388,18 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Where a buffer of the peer lies on a link (FOV-22).
-    pub(crate) fn peer_token(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
+    pub(crate) fn peer_token(&self, id: PeerRmbId, slot: LinkSlot) -> Option<RToken> {
         self.rtokens.get(id, slot)
     }
 
     /// Whether first contact is over and the group is not.
     pub(crate) const fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready)
+        matches!(self.phase, LinkPhase::Ready)
     }
 
     /// Whether the group is dead.
     pub(crate) const fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over)
+        matches!(self.phase, LinkPhase::Over)
     }
 
     /// Whether elements of either side begin with an eye catcher, and cursors behind it (RMB-12,
@@ -400,12 +409,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Whether connections may use a link.
-    pub(crate) fn is_active(&self, slot: Slot) -> bool {
+    pub(crate) fn is_active(&self, slot: LinkSlot) -> bool {
         self.active().any(|active| active == slot)
     }
 
     /// The links that connections may use.
-    pub(crate) fn active(&self) -> impl Iterator<Item = Slot> + '_ {
+    pub(crate) fn active(&self) -> impl Iterator<Item = LinkSlot> + '_ {
         let alive = !self.is_over();
         let active = self
             .slots()
@@ -414,47 +423,47 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The number of a link on the wire.
-    pub(crate) fn number(&self, slot: Slot) -> Option<LinkNum> {
+    pub(crate) fn number(&self, slot: LinkSlot) -> Option<LinkNum> {
         self.link(slot).map(|link| link.number)
     }
 
     /// The peer's name of a link, for people.
-    pub(crate) fn peer_uid(&self, slot: Slot) -> Option<u32> {
+    pub(crate) fn peer_uid(&self, slot: LinkSlot) -> Option<u32> {
         self.link(slot)?.peer_uid
     }
 
     /// Whether the end of the whole group is under way: no other connection may join (LLF-44,
     /// LLF-45).
     pub(crate) const fn is_ending(&self) -> bool {
-        matches!(self.phase, Phase::Ending { .. })
+        matches!(self.phase, LinkPhase::Ending { .. })
     }
 
     /// A link.
-    pub(super) fn link(&self, slot: Slot) -> Option<&Link> {
+    pub(super) fn link(&self, slot: LinkSlot) -> Option<&LinkRecord> {
         let link = self.links.get(slot.index())?.as_ref();
         link.filter(|link| link.slot == slot)
     }
 
     /// A link, to change it.
-    pub(super) fn link_mut(&mut self, slot: Slot) -> Option<&mut Link> {
+    pub(super) fn link_mut(&mut self, slot: LinkSlot) -> Option<&mut LinkRecord> {
         let link = self.links.get_mut(slot.index())?.as_mut();
         link.filter(|link| link.slot == slot)
     }
 
     /// All links with their slots.
-    pub(super) fn slots(&self) -> impl Iterator<Item = (Slot, &Link)> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = (LinkSlot, &LinkRecord)> {
         self.links.iter().flatten().map(|link| (link.slot, link))
     }
 
     /// The link with a number.
-    pub(super) fn slot_of(&self, number: LinkNum) -> Option<Slot> {
+    pub(super) fn slot_of(&self, number: LinkNum) -> Option<LinkSlot> {
         self.slots()
             .find(|(_, link)| link.number == number)
             .map(|(slot, _)| slot)
     }
 
     /// A link on which requests may be sent (LLC-04).
-    pub(super) fn active_slot(&self) -> Option<Slot> {
+    pub(super) fn active_slot(&self) -> Option<LinkSlot> {
         self.slots()
             .find(|(_, link)| link.is_active())
             .map(|(slot, _)| slot)
@@ -462,34 +471,34 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The exchange that is running (COL-01). A client that has asked for the end of a link does
     /// not run one by that (LLF-40).
-    fn running(&self) -> Running {
-        let deletes = |link: &Link| match (self.role, link.state) {
-            (Role::Server, State::Leaving { stage, .. }) => {
+    fn running(&self) -> RunningFlow {
+        let deletes = |link: &LinkRecord| match (self.role, link.state) {
+            (Role::Server, RecordState::Leaving { stage, .. }) => {
                 matches!(stage, Leave::Asked { .. })
             }
-            (Role::Client, State::Leaving { stage, .. }) => {
+            (Role::Client, RecordState::Leaving { stage, .. }) => {
                 matches!(stage, Leave::Replied { .. })
             }
             _ => false,
         };
         if self.phase.is_first_contact() || self.adding.is_some() {
-            Running::AddLink
+            RunningFlow::AddLink
         } else if self.slots().any(|(_, link)| deletes(link)) {
-            Running::DeleteLink
+            RunningFlow::DeleteLink
         } else if self.rkeys.is_waiting() {
-            Running::Rkey
+            RunningFlow::Rkey
         } else {
-            Running::Nothing
+            RunningFlow::Nothing
         }
     }
 
     /// What to do with a request of the peer.
-    pub(super) fn admit(&self, request: Request) -> Verdict {
+    pub(super) fn admit(&self, request: LlcRequest) -> FlowVerdict {
         admit(self.role, self.running(), request, self.is_lenient())
     }
 
     /// Keeps a request until the running exchange is over.
-    pub(super) fn delay(&mut self, slot: Slot, delete: DeleteLink) {
+    pub(super) fn delay(&mut self, slot: LinkSlot, delete: DeleteLink) {
         // Lost when there is no room, as notices may be.
         let _ = self.delayed.push((slot, delete));
     }
@@ -501,7 +510,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             while self.start_delete(now) {}
             self.send_notice();
         }
-        while self.is_ready() && self.running() == Running::Nothing {
+        while self.is_ready() && self.running() == RunningFlow::Nothing {
             let went_on = self.start_delete(now)
                 || self.start_delayed(now)
                 || (self.want_add && self.start_add(now));
@@ -509,7 +518,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 break;
             }
         }
-        if self.is_ready() && self.running() == Running::Nothing {
+        if self.is_ready() && self.running() == RunningFlow::Nothing {
             self.start_rkey(now);
         }
     }
@@ -521,7 +530,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return false;
         };
         let answer = self.active_slot().unwrap_or(slot);
-        if self.link(slot).is_some_and(Link::works) {
+        if self.link(slot).is_some_and(LinkRecord::works) {
             self.on_delete_one(now, slot, &delete);
         } else {
             self.on_delete_one(now, answer, &delete);
@@ -541,54 +550,54 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Adds something to do.
-    pub(super) fn act(&mut self, action: Action) {
+    pub(super) fn act(&mut self, action: LlcAction) {
         if self.is_over() {
             return;
         }
         if self.actions.push(action).is_err() {
             let cause = Cause::Overflow;
             self.finish(if self.phase.is_first_contact() {
-                Action::FirstContactFailed(Fail::Abort(cause.reason()))
+                LlcAction::FirstContactFailed(Fail::Abort(cause.reason()))
             } else {
-                Action::Terminate { cause }
+                LlcAction::Terminate { cause }
             });
         }
     }
 
     /// Sends a message.
-    pub(super) fn send(&mut self, slot: Slot, message: &Message, kind: Kind) {
+    pub(super) fn send(&mut self, slot: LinkSlot, message: &LlcBody, kind: LlcKind) {
         if let Some(msg) = message.emit(self.layout) {
-            self.act(Action::Send { slot, msg, kind });
+            self.act(LlcAction::Send { slot, msg, kind });
         }
     }
 
     /// Ends everything with the last action.
-    pub(super) fn finish(&mut self, last: Action) {
+    pub(super) fn finish(&mut self, last: LlcAction) {
         if !self.is_over() {
-            self.phase = Phase::Over;
+            self.phase = LinkPhase::Over;
             self.last = Some(last);
         }
     }
 
     /// Sends a message that may be longer than others.
-    pub(super) fn send_long(&mut self, slot: Slot, message: Message, kind: Kind) {
+    pub(super) fn send_long(&mut self, slot: LinkSlot, message: LlcBody, kind: LlcKind) {
         self.long = Some(message);
-        self.act(Action::SendLong { slot, kind });
+        self.act(LlcAction::SendLong { slot, kind });
     }
 
-    /// Writes the message of [`Action::SendLong`] and gives its length. `None` if the group has
+    /// Writes the message of [`LlcAction::SendLong`] and gives its length. `None` if the group has
     /// withdrawn it, or there is no room: it is at most [`LONG_BYTES`](super::LONG_BYTES) long.
     pub(crate) fn write_long(&mut self, buf: &mut [u8]) -> Option<usize> {
         let message = self.long.take()?;
         message.emit_long(self.layout, self.direct, self.own_pairs(), buf)
     }
 
-    /// Ends the group: tells the peer if possible, then [`Action::Terminate`] (LGR-23). Before
+    /// Ends the group: tells the peer if possible, then [`LlcAction::Terminate`] (LGR-23). Before
     /// first contact is over that fails instead.
     pub(crate) fn terminate(&mut self, now: Instant, reason: DeleteReason, orderly: bool) {
         let cause = Cause::Ended(reason);
         if self.phase.is_first_contact() {
-            self.finish(Action::FirstContactFailed(self.phase.verdict(cause)));
+            self.finish(LlcAction::FirstContactFailed(self.phase.verdict(cause)));
         } else if self.is_ready() {
             self.end_group(now, reason, orderly, cause);
         }
@@ -624,12 +633,12 @@ mod tests {
     fn group_dies_with_its_only_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        group.handle_link_down(START, Slot::FIRST);
+        group.handle_link_down(START, LinkSlot::FIRST);
         ended(&mut group, Cause::LinkFailed);
         // What comes later is of no interest.
-        group.handle_link_down(START, Slot::FIRST);
+        group.handle_link_down(START, LinkSlot::FIRST);
         deliver(&mut group, START, &test(false, DATA));
-        group.test_link(START, Slot::FIRST, DATA);
+        group.test_link(START, LinkSlot::FIRST, DATA);
         group.handle_timeout(after(1000));
         assert_eq!(group.poll_action(), None);
     }
@@ -639,8 +648,8 @@ mod tests {
     fn failed_send_is_the_end_of_the_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        group.handle_send_failed(START, Slot::FIRST, Kind::Reply);
-        ended(&mut group, Cause::SendFailed(Kind::Reply));
+        group.handle_send_failed(START, LinkSlot::FIRST, LlcKind::Reply);
+        ended(&mut group, Cause::SendFailed(LlcKind::Reply));
     }
 
     /// ERR-40, ERR-41.
@@ -648,8 +657,8 @@ mod tests {
     fn unknown_message_is_the_end_of_the_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        group.handle_message(START, Slot::FIRST, &[5; 44]);
-        let error = super::super::msg::ParseError::UnknownOpcode(5);
+        group.handle_message(START, LinkSlot::FIRST, &[5; 44]);
+        let error = super::super::msg::LlcParseError::UnknownOpcode(5);
         ended(&mut group, Cause::Malformed(error));
     }
 
@@ -658,7 +667,7 @@ mod tests {
     fn optional_messages_are_passed_over() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        group.handle_message(START, Slot::FIRST, &[0xa0; 44]);
+        group.handle_message(START, LinkSlot::FIRST, &[0xa0; 44]);
         assert_eq!(group.poll_action(), None);
         assert!(group.is_ready());
     }
@@ -670,7 +679,7 @@ mod tests {
         for role in [Role::Client, Role::Server] {
             let mut group = ready(role, &mut places);
             let confirm = confirm_link(super::super::testing::other(role));
-            deliver(&mut group, START, &Message::ConfirmLink(confirm));
+            deliver(&mut group, START, &LlcBody::ConfirmLink(confirm));
             ended(&mut group, Cause::Unexpected("CONFIRM LINK"));
         }
     }
@@ -680,7 +689,7 @@ mod tests {
     fn client_gets_no_reply_to_add_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        deliver(&mut group, START, &Message::AddLink(add_link(Role::Client)));
+        deliver(&mut group, START, &LlcBody::AddLink(add_link(Role::Client)));
         ended(&mut group, Cause::Unexpected("ADD LINK"));
     }
 
@@ -696,7 +705,7 @@ mod tests {
             assert!(sent(&mut group).is_some());
         }
         let cause = Cause::Overflow;
-        assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+        assert_eq!(group.poll_action(), Some(LlcAction::Terminate { cause }));
         assert_eq!(group.poll_action(), None);
     }
 }

@@ -12,20 +12,20 @@ use core::ops::DerefMut;
 use super::{
     action::{
         Cause,
-        Kind,
+        LlcKind,
         Role, //
     },
     add::{
-        Adding,
-        Stage, //
+        AddStage,
+        Adding, //
     },
     add_link_cont::{
         AddLinkCont,
-        Pair, //
+        RTokenPair, //
     },
     group::Group,
-    link::Slot,
-    msg::Message,
+    link::LinkSlot,
+    msg::LlcBody,
     rtoken::Entry, //
 };
 use crate::proto::{
@@ -40,7 +40,7 @@ use crate::proto::{
 const PAIRS: u8 = 2;
 
 /// Fills a place that is not used.
-const NONE: Pair = Pair {
+const NONE: RTokenPair = RTokenPair {
     reference: RKey::new(0),
     token: RToken {
         rkey: RKey::new(0),
@@ -50,11 +50,11 @@ const NONE: Pair = Pair {
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Where the chosen buffers lie on the new link, each by its key on the old one (LLF-31).
-    pub(super) fn own_pairs(&self) -> impl Iterator<Item = Pair> + '_ {
+    pub(super) fn own_pairs(&self) -> impl Iterator<Item = RTokenPair> + '_ {
         let links = self.adding.map(|adding| (adding.carrier, adding.slot));
         self.own.listed().filter_map(move |entry| {
             let (carrier, slot) = links?;
-            Some(Pair {
+            Some(RTokenPair {
                 reference: entry.token(carrier)?.rkey,
                 token: entry.token(slot)?,
             })
@@ -62,7 +62,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Enters where a buffer of the peer lies on a new link. A buffer that is not known has no use.
-    pub(super) fn learn_pair(&mut self, carrier: Slot, slot: Slot, pair: &Pair) {
+    pub(super) fn learn_pair(&mut self, carrier: LinkSlot, slot: LinkSlot, pair: &RTokenPair) {
         if let Some(id) = self.rtokens.find(carrier, pair.reference) {
             self.rtokens.set(id, slot, pair.token);
         }
@@ -95,15 +95,15 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             adding.left = left.saturating_sub(PAIRS);
         }
         let kind = match self.role {
-            Role::Server => Kind::AddLinkCont,
-            Role::Client => Kind::Reply,
+            Role::Server => LlcKind::AddLinkCont,
+            Role::Client => LlcKind::Reply,
         };
-        self.set_stage(now, Stage::Keys);
-        self.send(carrier, &Message::AddLinkCont(message), kind);
+        self.set_stage(now, AddStage::Keys);
+        self.send(carrier, &LlcBody::AddLinkCont(message), kind);
     }
 
     /// ADD LINK CONTINUATION arrived.
-    pub(super) fn on_add_link_cont(&mut self, now: Instant, slot: Slot, message: &AddLinkCont) {
+    pub(super) fn on_add_link_cont(&mut self, now: Instant, slot: LinkSlot, message: &AddLinkCont) {
         let unexpected = Cause::Unexpected("ADD LINK CONTINUATION");
         if message.reply != (self.role == Role::Server) {
             return self.fail(now, slot, unexpected);
@@ -119,8 +119,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return;
         };
         match adding.stage {
-            Stage::Keys => {}
-            Stage::Dropping => return,
+            AddStage::Keys => {}
+            AddStage::Dropping => return,
             _ => return self.fail(now, slot, unexpected),
         }
         // ERR-34. Linux drops buffers that are not in use from its count (DEP-8).

@@ -22,7 +22,7 @@ const LINGER_TIME: Duration = Duration::from_millis(10);
 const IDLE_TIME: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum LifetimeState {
     /// The core runs. The time is that at which the server saw the last connection leave.
     Running { idle_since: Option<Instant> },
     /// The core was asked to end the group, and waits for the peer.
@@ -35,7 +35,7 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Lifetime {
     role: Role,
-    state: State,
+    state: LifetimeState,
 }
 
 impl Lifetime {
@@ -43,13 +43,13 @@ impl Lifetime {
     pub(crate) const fn new(role: Role) -> Self {
         Self {
             role,
-            state: State::Running { idle_since: None },
+            state: LifetimeState::Running { idle_since: None },
         }
     }
 
     /// First contact is complete: a group without connections becomes idle from now on.
     pub(crate) fn on_ready(&mut self) {
-        if let State::Running { idle_since } = &mut self.state {
+        if let LifetimeState::Running { idle_since } = &mut self.state {
             *idle_since = None;
         }
     }
@@ -57,7 +57,8 @@ impl Lifetime {
     /// Notes the number of connections. Returns `true` once, when a server must ask the core to end
     /// the group, as it had none for ten minutes (LGR-22). A client leaves that to the server.
     pub(crate) fn is_idle_too_long(&mut self, now: Instant, connections: usize) -> bool {
-        let (State::Running { idle_since }, Role::Server) = (&mut self.state, self.role) else {
+        let (LifetimeState::Running { idle_since }, Role::Server) = (&mut self.state, self.role)
+        else {
             return false;
         };
         if connections != 0 {
@@ -67,7 +68,7 @@ impl Lifetime {
         let since = *idle_since.get_or_insert(now);
         let is_over = now.saturating_since(since) >= IDLE_TIME;
         if is_over {
-            self.state = State::Ending;
+            self.state = LifetimeState::Ending;
         }
         is_over
     }
@@ -75,13 +76,13 @@ impl Lifetime {
     /// First contact failed, or the first link broke before the core ran: the group ends at once.
     pub(crate) fn fail(&mut self) {
         if self.is_running() {
-            self.state = State::Over { until: None };
+            self.state = LifetimeState::Over { until: None };
         }
     }
 
     /// The core has terminated the group.
     pub(crate) fn terminate(&mut self, now: Instant) {
-        self.state = State::Over {
+        self.state = LifetimeState::Over {
             until: match self.role {
                 Role::Client => Some(now.saturating_add(LINGER_TIME)),
                 Role::Server => None,
@@ -91,23 +92,25 @@ impl Lifetime {
 
     /// Whether the core runs.
     pub(crate) const fn is_running(&self) -> bool {
-        !matches!(self.state, State::Over { .. })
+        !matches!(self.state, LifetimeState::Over { .. })
     }
 
     /// Whether the engine must free the group now.
     pub(crate) fn is_expired(&self, now: Instant) -> bool {
         match self.state {
-            State::Running { .. } | State::Ending => false,
-            State::Over { until } => until.is_none_or(|until| until <= now),
+            LifetimeState::Running { .. } | LifetimeState::Ending => false,
+            LifetimeState::Over { until } => until.is_none_or(|until| until <= now),
         }
     }
 
     /// When to ask [`Self::is_idle_too_long`] or [`Self::is_expired`] again.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Running { idle_since } => idle_since.map(|at| at.saturating_add(IDLE_TIME)),
-            State::Ending => None,
-            State::Over { until } => until,
+            LifetimeState::Running { idle_since } => {
+                idle_since.map(|at| at.saturating_add(IDLE_TIME))
+            }
+            LifetimeState::Ending => None,
+            LifetimeState::Over { until } => until,
         }
     }
 }

@@ -34,12 +34,12 @@ const SLOTS: u8 = 8;
 /// It is a place in the group and tells apart the links that have it one after the other, so that
 /// what was said of an earlier one is not taken for the later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot {
+pub(crate) struct LinkSlot {
     index: u8,
     serial: u16,
 }
 
-impl Slot {
+impl LinkSlot {
     /// The link that first contact makes.
     pub(crate) const FIRST: Self = Self {
         index: 0,
@@ -140,14 +140,14 @@ pub(super) enum Leave {
     /// waits for the server's DELETE LINK.
     Asked {
         /// The link that carries the message.
-        carrier: Slot,
+        carrier: LinkSlot,
         /// TMR-22, TMR-25.
         deadline: Instant,
     },
     /// Client: the reply to DELETE LINK was sent (LLF-43).
     Replied {
         /// The link that carries the message.
-        carrier: Slot,
+        carrier: LinkSlot,
         /// When it counts as delivered.
         deadline: Instant,
     },
@@ -157,7 +157,7 @@ pub(super) enum Leave {
 
 /// How far a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum RecordState {
     /// Not proven yet by CONFIRM LINK (LLF-01).
     Pending,
     /// In use.
@@ -186,9 +186,9 @@ pub(super) struct Test {
 
 /// A link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct LinkRecord {
     /// Tells it from others in the same place.
-    pub(super) slot: Slot,
+    pub(super) slot: LinkSlot,
     /// This side's end.
     pub(super) local: LocalLink,
     /// The peer's end.
@@ -198,7 +198,7 @@ pub(super) struct Link {
     /// The peer's name of the link, once it is confirmed.
     pub(super) peer_uid: Option<u32>,
     /// How far it is.
-    pub(super) state: State,
+    pub(super) state: RecordState,
     /// When it was proven.
     pub(super) since: Instant,
     /// When the link was last seen to work (KAL-01).
@@ -213,16 +213,21 @@ pub(super) struct Link {
     pub(super) notices: u8,
 }
 
-impl Link {
+impl LinkRecord {
     /// Makes a link that is not proven yet.
-    pub(super) const fn new(slot: Slot, local: LocalLink, peer: PeerLink, number: LinkNum) -> Self {
+    pub(super) const fn new(
+        slot: LinkSlot,
+        local: LocalLink,
+        peer: PeerLink,
+        number: LinkNum,
+    ) -> Self {
         Self {
             slot,
             local,
             peer,
             number,
             peer_uid: None,
-            state: State::Pending,
+            state: RecordState::Pending,
             since: Instant::from_nanos(0),
             last_seen: Instant::from_nanos(0),
             test: None,
@@ -234,24 +239,24 @@ impl Link {
 
     /// Whether requests may be sent on it.
     pub(super) const fn is_active(&self) -> bool {
-        matches!(self.state, State::Active)
+        matches!(self.state, RecordState::Active)
     }
 
     /// Whether it is not proven yet.
     pub(super) const fn is_pending(&self) -> bool {
-        matches!(self.state, State::Pending)
+        matches!(self.state, RecordState::Pending)
     }
 
     /// Whether the group is ending the link.
     pub(super) const fn is_leaving(&self) -> bool {
-        matches!(self.state, State::Leaving { .. })
+        matches!(self.state, RecordState::Leaving { .. })
     }
 
     /// Whether its end was asked for, and not by the peer.
     pub(super) const fn is_given_up(&self) -> bool {
         matches!(
             self.state,
-            State::Leaving {
+            RecordState::Leaving {
                 stage: Leave::Asked { .. },
                 ..
             }
@@ -261,9 +266,9 @@ impl Link {
     /// Whether messages still get through.
     pub(super) const fn works(&self) -> bool {
         match self.state {
-            State::Active => true,
-            State::Leaving { stage, orderly, .. } => orderly && !matches!(stage, Leave::Gone),
-            State::Pending => false,
+            RecordState::Active => true,
+            RecordState::Leaving { stage, orderly, .. } => orderly && !matches!(stage, Leave::Gone),
+            RecordState::Pending => false,
         }
     }
 
@@ -276,12 +281,12 @@ impl Link {
     /// When something has to happen on this link.
     pub(super) fn deadline(&self, idle: Duration) -> Option<Instant> {
         match self.state {
-            State::Leaving {
+            RecordState::Leaving {
                 stage: Leave::Asked { deadline, .. } | Leave::Replied { deadline, .. },
                 ..
             } => Some(deadline),
-            State::Leaving { .. } => None,
-            State::Pending | State::Active => {
+            RecordState::Leaving { .. } => None,
+            RecordState::Pending | RecordState::Active => {
                 let test = self.test.map(|test| test.deadline);
                 earliest(test, self.idle_deadline(idle))
             }
@@ -297,14 +302,14 @@ mod tests {
     #[test]
     fn slots_are_the_indices_of_links() {
         for index in 0..=u8::MAX {
-            let slot = Slot::new(index, 0);
+            let slot = LinkSlot::new(index, 0);
             assert_eq!(slot.is_some(), usize::from(index) < MAX_LINKS);
             if let Some(slot) = slot {
                 assert_eq!(slot.index(), usize::from(index));
                 assert_eq!(slot.bit().count_ones(), 1);
             }
         }
-        assert_eq!(Slot::new(0, 0), Some(Slot::FIRST));
-        assert!(Slot::new(0, 1) != Some(Slot::FIRST));
+        assert_eq!(LinkSlot::new(0, 0), Some(LinkSlot::FIRST));
+        assert!(LinkSlot::new(0, 1) != Some(LinkSlot::FIRST));
     }
 }

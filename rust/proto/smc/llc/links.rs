@@ -10,13 +10,28 @@
 use core::ops::DerefMut;
 
 use super::{
-    action::{Action, Cause, Kind, Role},
-    delete_link::{DeleteLink, DeleteReason},
-    flow::{Request, Verdict},
+    action::{
+        Cause,
+        LlcAction,
+        LlcKind,
+        Role, //
+    },
+    delete_link::{
+        DeleteLink,
+        DeleteReason, //
+    },
+    flow::{
+        FlowVerdict,
+        LlcRequest, //
+    },
     group::Group,
-    link::{Leave, Slot, State},
-    msg::Message,
-    rtoken::Entry,
+    link::{
+        Leave,
+        LinkSlot,
+        RecordState, //
+    },
+    msg::LlcBody,
+    rtoken::Entry, //
 };
 use crate::proto::base::time::Instant;
 
@@ -35,7 +50,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(crate) fn delete_link(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         reason: DeleteReason,
         orderly: bool,
     ) {
@@ -53,7 +68,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// A link has become unusable. Before first contact is over that ends it all, unless it is
     /// the second link.
-    pub(super) fn fail(&mut self, now: Instant, slot: Slot, cause: Cause) {
+    pub(super) fn fail(&mut self, now: Instant, slot: LinkSlot, cause: Cause) {
         let Some(state) = self.link(slot).map(|link| link.state) else {
             return;
         };
@@ -64,10 +79,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return self.on_add_link_lost(now, slot);
         }
         if self.phase.is_first_contact() {
-            return self.finish(Action::FirstContactFailed(self.phase.verdict(cause)));
+            return self.finish(LlcAction::FirstContactFailed(self.phase.verdict(cause)));
         }
         match state {
-            State::Pending | State::Active => {
+            RecordState::Pending | RecordState::Active => {
                 let reason = match cause {
                     Cause::Malformed(_)
                     | Cause::Unexpected(_)
@@ -78,14 +93,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 };
                 self.leave(now, slot, cause, reason, false);
             }
-            State::Leaving {
+            RecordState::Leaving {
                 orderly: true,
                 stage,
                 cause,
                 reason,
             } => {
                 if let Some(link) = self.link_mut(slot) {
-                    link.state = State::Leaving {
+                    link.state = RecordState::Leaving {
                         orderly: false,
                         stage,
                         cause,
@@ -95,7 +110,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 self.on_carrier_lost(now, slot);
                 self.check_alive(cause);
             }
-            State::Leaving { orderly: false, .. } => {}
+            RecordState::Leaving { orderly: false, .. } => {}
         }
     }
 
@@ -103,7 +118,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn leave(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         cause: Cause,
         reason: DeleteReason,
         orderly: bool,
@@ -112,7 +127,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return;
         };
         link.test = None;
-        link.state = State::Leaving {
+        link.state = RecordState::Leaving {
             stage: Leave::Queued,
             cause,
             reason,
@@ -129,12 +144,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// What was sent on a link that failed does not count (LLC-10).
-    fn on_carrier_lost(&mut self, now: Instant, slot: Slot) {
+    fn on_carrier_lost(&mut self, now: Instant, slot: LinkSlot) {
         self.on_rkey_link_lost(slot);
         self.on_add_link_lost(now, slot);
         let mut gone = [None; 8];
         for (place, link) in gone.iter_mut().zip(self.links.iter_mut().flatten()) {
-            if let State::Leaving { stage, .. } = &mut link.state {
+            if let RecordState::Leaving { stage, .. } = &mut link.state {
                 match *stage {
                     // TMR-22, TMR-25: the message is repeated on another link.
                     Leave::Asked { carrier, .. } if carrier == slot => *stage = Leave::Queued,
@@ -158,10 +173,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             let Some(Some(link)) = self.links.get_mut(index) else {
                 continue;
             };
-            if let (false, State::Leaving { stage, orderly, .. }) = (link.moved, link.state) {
+            if let (false, RecordState::Leaving { stage, orderly, .. }) = (link.moved, link.state) {
                 link.moved = true;
                 let from = link.slot;
-                self.act(Action::MoveConnections { from, orderly });
+                self.act(LlcAction::MoveConnections { from, orderly });
                 if stage == Leave::Gone {
                     self.drop_link(now, from);
                 }
@@ -170,7 +185,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Frees the place of a link. Says whether there was one.
-    pub(super) fn free_place(&mut self, slot: Slot) -> bool {
+    pub(super) fn free_place(&mut self, slot: LinkSlot) -> bool {
         let place = self.links.get_mut(slot.index());
         let found = place
             .filter(|place| place.is_some_and(|link| link.slot == slot))
@@ -185,11 +200,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// A link is gone. It keeps its place until its connections have moved.
-    pub(super) fn drop_link(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn drop_link(&mut self, now: Instant, slot: LinkSlot) {
         let Some(link) = self.link_mut(slot) else {
             return;
         };
-        let State::Leaving { stage, cause, .. } = &mut link.state else {
+        let RecordState::Leaving { stage, cause, .. } = &mut link.state else {
             return;
         };
         let cause = *cause;
@@ -199,7 +214,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return self.check_alive(cause);
         }
         self.free_place(slot);
-        self.act(Action::LinkDown { slot, cause });
+        self.act(LlcAction::LinkDown { slot, cause });
         // What it carried will not be answered.
         self.on_carrier_lost(now, slot);
         self.rkeys.resume();
@@ -219,14 +234,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return;
         }
         let last = self.slots().find_map(|(slot, link)| match link.state {
-            State::Leaving { cause, .. } => Some((slot, cause)),
+            RecordState::Leaving { cause, .. } => Some((slot, cause)),
             _ => None,
         });
         if let Some((slot, cause)) = last {
-            self.act(Action::LinkDown { slot, cause });
+            self.act(LlcAction::LinkDown { slot, cause });
         }
         let cause = self.phase.end_cause().unwrap_or(cause);
-        self.finish(Action::Terminate { cause });
+        self.finish(LlcAction::Terminate { cause });
     }
 
     /// Speaks of the next link that has to go, if it is its turn. Says whether there was one.
@@ -234,7 +249,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         // LLF-51; the link itself if there is no other and it still works.
         let active = self.active_slot();
         let queued = self.slots().find_map(|(slot, link)| match link.state {
-            State::Leaving {
+            RecordState::Leaving {
                 stage: Leave::Queued,
                 reason,
                 orderly,
@@ -260,7 +275,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             number,
             reason,
         };
-        self.send(carrier, &Message::DeleteLink(request), Kind::DeleteLink);
+        self.send(carrier, &LlcBody::DeleteLink(request), LlcKind::DeleteLink);
         true
     }
 
@@ -269,7 +284,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// for a link that is over, and means nothing.
     pub(super) fn on_delete_reply(&mut self, now: Instant, message: &DeleteLink) {
         let dropped = self.adding.filter(|adding| {
-            adding.number == message.number && adding.stage == super::add::Stage::Dropping
+            adding.number == message.number && adding.stage == super::add::AddStage::Dropping
         });
         if dropped.is_some() {
             return self.give_up(now);
@@ -277,7 +292,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let asked = self.slots().find(|(_, link)| {
             let asked = matches!(
                 link.state,
-                State::Leaving {
+                RecordState::Leaving {
                     stage: Leave::Asked { .. },
                     ..
                 }
@@ -290,19 +305,19 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The peer ends one link, or, as a client, wants it to end.
-    pub(super) fn on_delete_one(&mut self, now: Instant, slot: Slot, message: &DeleteLink) {
+    pub(super) fn on_delete_one(&mut self, now: Instant, slot: LinkSlot, message: &DeleteLink) {
         if let Some(adding) = self.adding.filter(|adding| adding.number == message.number) {
             return self.on_delete_added(now, slot, message, adding.stage);
         }
-        match self.admit(Request::DeleteLink) {
-            Verdict::Process => {}
+        match self.admit(LlcRequest::DeleteLink) {
+            FlowVerdict::Process => {}
             // COL-12, COL-22, COL-33; a failure of the link will show by itself.
-            Verdict::Queue => return self.delay(slot, *message),
-            Verdict::Refuse | Verdict::Ignore => return,
+            FlowVerdict::Queue => return self.delay(slot, *message),
+            FlowVerdict::Refuse | FlowVerdict::Ignore => return,
         }
         let Some(target) = self.slot_of(message.number) else {
             // ERR-35, ERR-36.
-            return self.answer_delete(slot, message, DeleteReason::UnknownLink, Kind::Reply);
+            return self.answer_delete(slot, message, DeleteReason::UnknownLink, LlcKind::Reply);
         };
         let cause = Cause::PeerDeleted(message.reason);
         if self.phase.is_first_contact() {
@@ -319,7 +334,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             Role::Client => {
                 // LLF-42: always positive. The link goes when the reply is delivered (LLF-43).
                 let answer = DeleteReason::Other(0);
-                self.answer_delete(slot, message, answer, Kind::DeleteLinkReply);
+                self.answer_delete(slot, message, answer, LlcKind::DeleteLinkReply);
                 if active {
                     self.leave(now, target, cause, message.reason, message.orderly);
                 }
@@ -334,17 +349,17 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     fn on_delete_added(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &DeleteLink,
-        stage: super::add::Stage,
+        stage: super::add::AddStage,
     ) {
         match self.role {
             Role::Client => {
-                self.answer_delete(slot, message, DeleteReason::Other(0), Kind::Reply);
+                self.answer_delete(slot, message, DeleteReason::Other(0), LlcKind::Reply);
                 self.give_up(now);
             }
             // The number is not known to the client yet.
-            Role::Server if stage == super::add::Stage::Asking => {}
+            Role::Server if stage == super::add::AddStage::Asking => {}
             Role::Server => self.drop_added(now),
         }
     }
@@ -352,25 +367,25 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Sends the reply to DELETE LINK.
     fn answer_delete(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         message: &DeleteLink,
         reason: DeleteReason,
-        kind: Kind,
+        kind: LlcKind,
     ) {
         let reply = DeleteLink {
             reply: true,
             reason,
             ..*message
         };
-        self.send(slot, &Message::DeleteLink(reply), kind);
+        self.send(slot, &LlcBody::DeleteLink(reply), kind);
     }
 
     /// The reply to DELETE LINK has left or never will (LLF-43).
-    pub(super) fn on_delete_reply_delivered(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn on_delete_reply_delivered(&mut self, now: Instant, slot: LinkSlot) {
         let replied = self.slots().find(|(_, link)| {
             matches!(
                 link.state,
-                State::Leaving {
+                RecordState::Leaving {
                     stage: Leave::Replied { carrier, .. },
                     ..
                 } if carrier == slot
@@ -382,20 +397,21 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// An ending link goes on to another stage.
-    fn set_leave(&mut self, slot: Slot, next: Leave) {
-        if let Some(State::Leaving { stage, .. }) = self.link_mut(slot).map(|link| &mut link.state)
+    fn set_leave(&mut self, slot: LinkSlot, next: Leave) {
+        if let Some(RecordState::Leaving { stage, .. }) =
+            self.link_mut(slot).map(|link| &mut link.state)
         {
             *stage = next;
         }
     }
 
     /// The timer of an ending link.
-    pub(super) fn on_leave_timeout(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn on_leave_timeout(&mut self, now: Instant, slot: LinkSlot) {
         let Some(link) = self.link(slot) else {
             return;
         };
         let (notices, lenient) = (link.notices, self.is_lenient());
-        let State::Leaving { stage, .. } = link.state else {
+        let RecordState::Leaving { stage, .. } = link.state else {
             return;
         };
         match stage {
@@ -414,7 +430,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                     self.set_leave(slot, Leave::Queued);
                 }
                 if carrier != slot {
-                    self.suspect(now, carrier, Cause::NoReply(Kind::DeleteLink));
+                    self.suspect(now, carrier, Cause::NoReply(LlcKind::DeleteLink));
                 }
             }
             Leave::Replied { deadline, .. } if deadline <= now => self.drop_link(now, slot),

@@ -9,26 +9,35 @@
 use core::ops::DerefMut;
 
 use super::{
-    action::{Cause, Kind},
+    action::{
+        Cause,
+        LlcKind, //
+    },
     group::Group,
-    link::{Slot, Test},
-    msg::Message,
-    phase::Phase,
+    link::{
+        LinkSlot,
+        Test, //
+    },
+    msg::LlcBody,
+    phase::LinkPhase,
     rtoken::Entry,
-    test_link::{TestLink, UserData},
+    test_link::{
+        TestLink,
+        UserData, //
+    },
 };
 use crate::proto::base::time::{Duration, Instant};
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Notes that something arrived on a link. It may be called late: what counts is `now`.
-    pub(crate) fn touch(&mut self, now: Instant, slot: Slot) {
+    pub(crate) fn touch(&mut self, now: Instant, slot: LinkSlot) {
         if let Some(link) = self.link_mut(slot) {
             link.last_seen = core::cmp::max(link.last_seen, now);
         }
     }
 
     /// Tests a link, unless a test is running (LLF-80, KAL-02).
-    pub(crate) fn test_link(&mut self, now: Instant, slot: Slot, user_data: UserData) {
+    pub(crate) fn test_link(&mut self, now: Instant, slot: LinkSlot, user_data: UserData) {
         let deadline = now.saturating_add(self.timers.reply);
         match self.link_mut(slot) {
             Some(link) if link.is_active() && link.test.is_none() => {
@@ -40,7 +49,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                     reply: false,
                     user_data,
                 };
-                self.send(slot, &Message::TestLink(request), Kind::TestLink);
+                self.send(slot, &LlcBody::TestLink(request), LlcKind::TestLink);
             }
             _ => {}
         }
@@ -51,7 +60,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(crate) fn test_if_idle(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         idle: Duration,
     ) -> Option<Instant> {
         let seen = self.link(slot)?.last_seen;
@@ -64,19 +73,19 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// After which time without traffic links are tested.
     pub(super) const fn idle_test(&self) -> Duration {
         match self.phase {
-            Phase::Ready => self.timers.idle_test,
+            LinkPhase::Ready => self.timers.idle_test,
             _ => Duration::ZERO,
         }
     }
 
     /// TEST LINK: a request is answered whatever is going on (LLF-81).
-    pub(super) fn on_test_link(&mut self, now: Instant, slot: Slot, test: &TestLink) {
+    pub(super) fn on_test_link(&mut self, now: Instant, slot: LinkSlot, test: &TestLink) {
         if !test.reply {
             let reply = TestLink {
                 reply: true,
                 ..*test
             };
-            return self.send(slot, &Message::TestLink(reply), Kind::Reply);
+            return self.send(slot, &LlcBody::TestLink(reply), LlcKind::Reply);
         }
         match self.link_mut(slot).and_then(|link| link.test.take()) {
             Some(running) if running.user_data == test.user_data => {}
@@ -87,7 +96,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// Timers of one link.
-    pub(super) fn on_link_timeout(&mut self, now: Instant, slot: Slot) {
+    pub(super) fn on_link_timeout(&mut self, now: Instant, slot: LinkSlot) {
         let idle = self.idle_test();
         let Some(link) = self.link(slot) else {
             return;
@@ -99,7 +108,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             let test = self.link_mut(slot).and_then(|link| link.test.as_mut());
             match (until, test) {
                 (Some(until), Some(test)) => test.deadline = until,
-                _ => self.fail(now, slot, Cause::NoReply(Kind::TestLink)),
+                _ => self.fail(now, slot, Cause::NoReply(LlcKind::TestLink)),
             }
         } else if link.idle_deadline(idle).is_some_and(|due| due <= now) {
             self.tests = self.tests.wrapping_add(1);
@@ -112,7 +121,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// The reply to what was sent on a link is late: until when to wait on. A link on which other
     /// things arrive has not failed, its peer is busy; that is believed for a while. `None` if it is
     /// time to draw the consequences (TMR-15..28).
-    pub(super) fn more_time(&mut self, now: Instant, slot: Slot) -> Option<Instant> {
+    pub(super) fn more_time(&mut self, now: Instant, slot: LinkSlot) -> Option<Instant> {
         let (reply, patience) = (self.timers.reply, self.timers.patience);
         let link = self.link_mut(slot)?;
         let since = *link.late.get_or_insert(now);
@@ -149,7 +158,7 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         deliver(&mut group, START, &test(false, DATA));
-        assert_eq!(sent(&mut group), Some((Kind::Reply, test(true, DATA))));
+        assert_eq!(sent(&mut group), Some((LlcKind::Reply, test(true, DATA))));
     }
 
     /// COL-10.
@@ -158,11 +167,11 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         group.start(START);
-        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        let reply = LlcBody::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
         while group.poll_action().is_some() {}
         deliver(&mut group, START, &test(false, DATA));
-        assert_eq!(sent(&mut group), Some((Kind::Reply, test(true, DATA))));
+        assert_eq!(sent(&mut group), Some((LlcKind::Reply, test(true, DATA))));
     }
 
     /// KAL-02, KAL-03: a link is tested when nothing has arrived for a while.
@@ -171,7 +180,7 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         assert_eq!(group.poll_timeout(), Some(after(30)));
-        group.touch(after(20), Slot::FIRST);
+        group.touch(after(20), LinkSlot::FIRST);
         assert_eq!(group.poll_timeout(), Some(after(50)));
         group.handle_timeout(after(30));
         assert_eq!(group.poll_action(), None);
@@ -179,8 +188,8 @@ mod tests {
         let request = sent(&mut group);
         assert!(request.is_some());
         assert_eq!(group.poll_timeout(), Some(after(52)));
-        if let Some((kind, Message::TestLink(request))) = request {
-            assert_eq!(kind, Kind::TestLink);
+        if let Some((kind, LlcBody::TestLink(request))) = request {
+            assert_eq!(kind, LlcKind::TestLink);
             deliver(&mut group, after(51), &test(true, request.user_data));
         }
         assert_eq!(group.poll_action(), None);
@@ -193,16 +202,16 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         let idle = Duration::from_secs(5);
-        group.touch(after(3), Slot::FIRST);
+        group.touch(after(3), LinkSlot::FIRST);
         for (now, tested) in [(4, false), (7, false), (8, true), (9, false)] {
-            let seen = group.test_if_idle(after(now), Slot::FIRST, idle);
+            let seen = group.test_if_idle(after(now), LinkSlot::FIRST, idle);
             assert_eq!(seen, Some(after(3)));
             assert_eq!(sent(&mut group).is_some(), tested);
         }
         // The reply is a sign of life.
         deliver(&mut group, after(9), &test(true, [0; 16]));
         assert_eq!(group.poll_action(), None);
-        let seen = group.test_if_idle(after(13), Slot::FIRST, idle);
+        let seen = group.test_if_idle(after(13), LinkSlot::FIRST, idle);
         assert_eq!(seen, Some(after(9)));
         assert_eq!(group.poll_action(), None);
         // A link that is not there has nothing to tell.
@@ -215,13 +224,16 @@ mod tests {
     fn unanswered_test_is_the_end_of_the_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
-        group.test_link(START, Slot::FIRST, DATA);
-        assert_eq!(sent(&mut group), Some((Kind::TestLink, test(false, DATA))));
+        group.test_link(START, LinkSlot::FIRST, DATA);
+        assert_eq!(
+            sent(&mut group),
+            Some((LlcKind::TestLink, test(false, DATA)))
+        );
         // One at a time.
-        group.test_link(START, Slot::FIRST, [0; 16]);
+        group.test_link(START, LinkSlot::FIRST, [0; 16]);
         assert_eq!(group.poll_action(), None);
         group.handle_timeout(after(2));
-        ended(&mut group, Cause::NoReply(Kind::TestLink));
+        ended(&mut group, Cause::NoReply(LlcKind::TestLink));
     }
 
     /// KAL-03: a peer whose data arrives is there, however late it answers; the patience has a limit.
@@ -230,10 +242,10 @@ mod tests {
         for answers in [false, true] {
             let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
-            group.test_link(START, Slot::FIRST, DATA);
+            group.test_link(START, LinkSlot::FIRST, DATA);
             assert!(sent(&mut group).is_some());
             for second in 1..=31 {
-                group.touch(after(second), Slot::FIRST);
+                group.touch(after(second), LinkSlot::FIRST);
                 group.handle_timeout(after(second));
                 assert_eq!(group.poll_action(), None);
                 assert!(group.poll_timeout() > Some(after(second)));
@@ -243,17 +255,17 @@ mod tests {
                 group.handle_timeout(after(32));
                 assert_eq!(group.poll_action(), None);
                 // The next one starts from the beginning.
-                group.test_link(after(40), Slot::FIRST, DATA);
+                group.test_link(after(40), LinkSlot::FIRST, DATA);
                 assert!(sent(&mut group).is_some());
-                group.touch(after(41), Slot::FIRST);
+                group.touch(after(41), LinkSlot::FIRST);
                 group.handle_timeout(after(42));
                 assert_eq!(group.poll_action(), None);
                 group.handle_timeout(after(43));
             } else {
-                group.touch(after(32), Slot::FIRST);
+                group.touch(after(32), LinkSlot::FIRST);
                 group.handle_timeout(after(32));
             }
-            ended(&mut group, Cause::NoReply(Kind::TestLink));
+            ended(&mut group, Cause::NoReply(LlcKind::TestLink));
         }
     }
 
@@ -262,7 +274,7 @@ mod tests {
     fn wrong_answer_to_a_test_is_the_end_of_the_link() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
-        group.test_link(START, Slot::FIRST, DATA);
+        group.test_link(START, LinkSlot::FIRST, DATA);
         assert!(sent(&mut group).is_some());
         deliver(&mut group, START, &test(true, [0; 16]));
         ended(&mut group, Cause::Mismatch("TEST LINK"));

@@ -11,7 +11,7 @@ use core::ops::DerefMut;
 
 use super::{
     action::RmbId,
-    link::Slot,
+    link::LinkSlot,
     rtoken::{
         Entry,
         MAX_RMBS, //
@@ -77,7 +77,7 @@ impl RmbMark {
 
 /// A place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u8);
+pub(super) struct RmbPlace(u8);
 
 /// All buffers of this side in one link group.
 pub(super) struct LocalRmbs<S> {
@@ -93,37 +93,37 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// The places in use.
-    fn used(&self) -> impl Iterator<Item = (Place, &Entry)> {
+    fn used(&self) -> impl Iterator<Item = (RmbPlace, &Entry)> {
         (0..=u8::MAX)
-            .map(Place)
+            .map(RmbPlace)
             .zip(self.entries.iter())
             .filter(|(_, entry)| entry.mark.state != RmbState::Unused)
     }
 
     /// The buffer in a place.
-    pub(super) fn get(&self, place: Place) -> Option<&Entry> {
+    pub(super) fn get(&self, place: RmbPlace) -> Option<&Entry> {
         self.entries.get(usize::from(place.0))
     }
 
     /// The buffer in a place, to change it.
-    fn get_mut(&mut self, place: Place) -> Option<&mut Entry> {
+    fn get_mut(&mut self, place: RmbPlace) -> Option<&mut Entry> {
         self.entries.get_mut(usize::from(place.0))
     }
 
     /// The place of a buffer.
-    fn find(&self, id: RmbId) -> Option<Place> {
+    fn find(&self, id: RmbId) -> Option<RmbPlace> {
         self.used()
             .find(|(_, entry)| entry.mark.id == id)
             .map(|(place, _)| place)
     }
 
     /// The engine's name of the buffer in a place.
-    pub(super) fn id(&self, place: Place) -> Option<RmbId> {
+    pub(super) fn id(&self, place: RmbPlace) -> Option<RmbId> {
         self.get(place).map(|entry| entry.mark.id)
     }
 
     /// How far the peer knows the buffer in a place.
-    pub(super) fn state(&self, place: Place) -> RmbState {
+    pub(super) fn state(&self, place: RmbPlace) -> RmbState {
         self.get(place)
             .map_or(RmbState::Unused, |entry| entry.mark.state)
     }
@@ -143,8 +143,8 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     pub(super) fn add(
         &mut self,
         id: RmbId,
-        tokens: &[(Slot, RToken)],
-        known: Option<Slot>,
+        tokens: &[(LinkSlot, RToken)],
+        known: Option<LinkSlot>,
     ) -> Result<(), Busy> {
         if self.find(id).is_some() {
             return Err(Busy);
@@ -163,7 +163,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
                 Some(_) => RmbState::Confirmed,
                 None => RmbState::New,
             },
-            told: known.map_or(0, Slot::bit),
+            told: known.map_or(0, LinkSlot::bit),
             order,
             ..RmbMark::UNUSED
         };
@@ -171,7 +171,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// Enters where a buffer lies on a further link.
-    pub(super) fn set(&mut self, id: RmbId, slot: Slot, token: RToken) {
+    pub(super) fn set(&mut self, id: RmbId, slot: LinkSlot, token: RToken) {
         let place = self.find(id);
         if let Some(entry) = place.and_then(|place| self.get_mut(place)) {
             entry.set(slot, token);
@@ -194,7 +194,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// Drops a buffer.
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(super) fn remove(&mut self, place: RmbPlace) {
         if let Some(entry) = self.get_mut(place) {
             *entry = Entry::EMPTY;
         }
@@ -202,7 +202,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
 
     /// The earliest buffer with a pending announcement: it is new, or withdrawn, or not known on
     /// all of the links `active` on which it lies.
-    pub(super) fn next_work(&self, active: u8) -> Option<Place> {
+    pub(super) fn next_work(&self, active: u8) -> Option<RmbPlace> {
         self.used()
             .filter(|(_, entry)| match entry.mark.state {
                 RmbState::New | RmbState::Withdrawn => true,
@@ -214,14 +214,14 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// Whether the peer knows the buffer on a link.
-    pub(super) fn is_told(&self, place: Place, slot: Slot) -> bool {
+    pub(super) fn is_told(&self, place: RmbPlace, slot: LinkSlot) -> bool {
         self.get(place)
             .is_some_and(|entry| entry.mark.told & slot.bit() != 0)
     }
 
     /// The peer has learnt where a buffer lies on these links. Says whether it is the first time
     /// it hears of it.
-    pub(super) fn set_told(&mut self, place: Place, links: u8) -> bool {
+    pub(super) fn set_told(&mut self, place: RmbPlace, links: u8) -> bool {
         let Some(entry) = self.get_mut(place) else {
             return false;
         };
@@ -236,7 +236,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// The peer has refused again. Returns the number of refusals.
-    pub(super) fn count_refusal(&mut self, place: Place) -> u8 {
+    pub(super) fn count_refusal(&mut self, place: RmbPlace) -> u8 {
         self.get_mut(place).map_or(0, |entry| {
             entry.mark.tries = entry.mark.tries.saturating_add(1);
             entry.mark.tries
@@ -244,7 +244,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// Whether all buffers lie on a link, so that it can be offered (LLF-11, LLF-15).
-    pub(super) fn all_on(&self, slot: Slot) -> bool {
+    pub(super) fn all_on(&self, slot: LinkSlot) -> bool {
         self.used().all(|(_, entry)| {
             entry.mark.state == RmbState::Withdrawn || entry.known() & slot.bit() != 0
         })
@@ -252,7 +252,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
 
     /// Chooses the buffers for ADD LINK: those that the peer knows on the link `carrier`.
     /// Gives their number.
-    pub(super) fn list(&mut self, carrier: Slot, slot: Slot) -> u8 {
+    pub(super) fn list(&mut self, carrier: LinkSlot, slot: LinkSlot) -> u8 {
         let mut count = 0_u8;
         for entry in self.entries.iter_mut() {
             let on_both = carrier.bit() | slot.bit();
@@ -274,7 +274,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// The new link is up, and the peer knows what was chosen on it.
-    pub(super) fn listed_told(&mut self, slot: Slot) {
+    pub(super) fn listed_told(&mut self, slot: LinkSlot) {
         for entry in self.entries.iter_mut() {
             if core::mem::take(&mut entry.mark.listed) {
                 entry.mark.told |= slot.bit();
@@ -283,7 +283,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
     }
 
     /// Drops all that is known of a link that is gone.
-    pub(super) fn forget_link(&mut self, slot: Slot) {
+    pub(super) fn forget_link(&mut self, slot: LinkSlot) {
         for entry in self.entries.iter_mut() {
             entry.forget(slot);
             entry.mark.told &= !slot.bit();
@@ -297,12 +297,12 @@ mod tests {
     use super::*;
     use crate::proto::smc::wire::RKey;
 
-    const A: Slot = Slot::FIRST;
+    const A: LinkSlot = LinkSlot::FIRST;
 
     /// The link that is not the first.
-    const B: Slot = match Slot::new(1, 1) {
+    const B: LinkSlot = match LinkSlot::new(1, 1) {
         Some(slot) => slot,
-        None => Slot::FIRST,
+        None => LinkSlot::FIRST,
     };
 
     /// A token.

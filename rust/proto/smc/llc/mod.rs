@@ -66,11 +66,11 @@ mod testing;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod vectors;
 
-pub(crate) use action::{Fail, Kind, RmbId, Role};
-pub(crate) use add::{LinkOffer, PeerOffer};
-pub(crate) use add_link_ext::MAX_BYTES as LONG_BYTES;
-pub(crate) use delete_link::DeleteReason;
-pub(crate) use group::{Config, Group, Timers};
-pub(crate) use link::{LocalLink, PeerLink, Port, Slot};
-pub(crate) use msg::Layout;
-pub(crate) use rtoken::PeerRmbId;
+pub(crate) use self::action::{Fail, LlcKind, RmbId, Role};
+pub(crate) use self::add::{LinkOffer, PeerOffer};
+pub(crate) use self::add_link_ext::MAX_BYTES as LONG_BYTES;
+pub(crate) use self::delete_link::DeleteReason;
+pub(crate) use self::group::{Group, GroupConfig, GroupTimers};
+pub(crate) use self::link::{LinkSlot, LocalLink, PeerLink, Port};
+pub(crate) use self::msg::Layout;
+pub(crate) use self::rtoken::PeerRmbId;

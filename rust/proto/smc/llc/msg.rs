@@ -14,7 +14,10 @@ use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
     add_link::AddLink,
-    add_link_cont::{AddLinkCont, Pair},
+    add_link_cont::{
+        AddLinkCont,
+        RTokenPair, //
+    },
     add_link_ext,
     confirm_link::ConfirmLink,
     confirm_rkey::ConfirmRkey,
@@ -111,7 +114,7 @@ impl Layout {
 
 /// Why octets are no LLC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ParseError {
+pub(crate) enum LlcParseError {
     /// The payload, or the length it states, is not what it has to be.
     Length,
     /// The opcode is neither known nor optional (LLC-07).
@@ -122,7 +125,7 @@ pub(crate) enum ParseError {
 
 /// An LLC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Message {
+pub(crate) enum LlcBody {
     /// Proves that a link works (A.3.1).
     ConfirmLink(ConfirmLink),
     /// Starts a further link (A.3.2).
@@ -145,21 +148,21 @@ pub(crate) enum Message {
     Optional(u8),
 }
 
-impl Message {
+impl LlcBody {
     /// Reads the message that is all of `octets`.
     ///
     /// # Errors
     ///
     /// After any error the link counts as down (LLC-07, ERR-40, ERR-41).
-    pub(crate) fn parse(octets: &[u8], layout: Layout) -> Result<Self, ParseError> {
-        let opcode = *octets.first().ok_or(ParseError::Length)?;
+    pub(crate) fn parse(octets: &[u8], layout: Layout) -> Result<Self, LlcParseError> {
+        let opcode = *octets.first().ok_or(LlcParseError::Length)?;
         if opcode & CLASS_MASK == CLASS_OPTIONAL {
             return Ok(Self::Optional(opcode));
         }
         if layout.is_v2() {
             return Self::parse_v2(octets, opcode);
         }
-        let octets = Octets::read_from_bytes(octets).map_err(|_| ParseError::Length)?;
+        let octets = Octets::read_from_bytes(octets).map_err(|_| LlcParseError::Length)?;
         let [_, length, ..] = octets;
         let message = match opcode {
             ConfirmLink::OPCODE => Self::ConfirmLink(ConfirmLink::parse(&octets)),
@@ -170,17 +173,17 @@ impl Message {
             TestLink::OPCODE => Self::TestLink(TestLink::parse(&octets)),
             ConfirmRkeyCont::OPCODE => Self::ConfirmRkeyCont(ConfirmRkeyCont::parse(&octets)),
             DeleteRkey::OPCODE => Self::DeleteRkey(DeleteRkey::parse(&octets)?),
-            unknown => return Err(ParseError::UnknownOpcode(unknown)),
+            unknown => return Err(LlcParseError::UnknownOpcode(unknown)),
         };
         if length != LENGTH {
-            return Err(ParseError::Length);
+            return Err(LlcParseError::Length);
         }
         Ok(message)
     }
 
     /// Reads a message of SMC-Rv2, whose length may be in either order of octets.
-    fn parse_v2(octets: &[u8], opcode: u8) -> Result<Self, ParseError> {
-        let (head, _) = Octets::read_from_prefix(octets).map_err(|_| ParseError::Length)?;
+    fn parse_v2(octets: &[u8], opcode: u8) -> Result<Self, LlcParseError> {
+        let (head, _) = Octets::read_from_prefix(octets).map_err(|_| LlcParseError::Length)?;
         let [_, a, b, flags, ..] = head;
         let fits = |stated: u16| usize::from(stated) == octets.len();
         // Linux refuses with the first octets of the request: their length is that of all of it, and
@@ -189,7 +192,7 @@ impl Message {
             && AddLink::is_refusal(flags)
             && octets.len() == MESSAGE_BYTES;
         if !fits(u16::from_be_bytes([a, b])) && !fits(u16::from_le_bytes([a, b])) && !refuses {
-            return Err(ParseError::Length);
+            return Err(LlcParseError::Length);
         }
         // The reason of a refused ADD LINK has no place beside the length.
         let mut plain = head;
@@ -207,7 +210,7 @@ impl Message {
                 let [_, _, _, flags, ..] = head;
                 RequestAddLink::parse(octets, flags & REPLY != 0).map(Self::RequestAddLink)
             }
-            _ => Err(ParseError::UnknownOpcode(opcode)),
+            _ => Err(LlcParseError::UnknownOpcode(opcode)),
         }
     }
 
@@ -242,7 +245,7 @@ impl Message {
         &self,
         layout: Layout,
         direct: bool,
-        pairs: impl Iterator<Item = Pair>,
+        pairs: impl Iterator<Item = RTokenPair>,
         buf: &mut [u8],
     ) -> Option<usize> {
         let mut len = MESSAGE_BYTES;
@@ -305,7 +308,7 @@ fn mark_v2(octets: &mut [u8], length: u16, layout: Layout) {
 /// First four octets of every message (LLC-01).
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct Header {
+pub(super) struct LlcHeader {
     /// Which message this is.
     opcode: u8,
     /// 44.
@@ -316,7 +319,7 @@ pub(super) struct Header {
     pub(super) flags: u8,
 }
 
-impl Header {
+impl LlcHeader {
     /// Makes the header of a message whose own flags are `flags`.
     pub(super) const fn new(opcode: u8, reply: bool, flags: u8) -> Self {
         Self {
@@ -373,9 +376,9 @@ mod properties {
                     mark_v2(&mut octets, LENGTH_V2, layout);
                 }
             }
-            if let Ok(message) = Message::parse(&octets, layout) {
+            if let Ok(message) = LlcBody::parse(&octets, layout) {
                 if let Some(sent) = message.emit(layout) {
-                    prop_assert_eq!(Message::parse(&sent, layout), Ok(message));
+                    prop_assert_eq!(LlcBody::parse(&sent, layout), Ok(message));
                     prop_assert_eq!(sent[3] & REPLY, octets[3] & REPLY);
                 }
             }

@@ -7,10 +7,10 @@ use super::{
     action::{
         Cause,
         Fail,
-        Kind, //
+        LlcKind, //
     },
     delete_link::DeleteLink,
-    link::Slot, //
+    link::LinkSlot, //
 };
 use crate::proto::{
     base::time::Instant,
@@ -19,7 +19,7 @@ use crate::proto::{
 
 /// How far a link group is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum LinkPhase {
     /// Made, not started.
     Idle,
     /// Server: CONFIRM LINK was sent, its reply is awaited (LLF-02).
@@ -61,13 +61,13 @@ pub(super) enum Phase {
         /// The message.
         request: DeleteLink,
         /// The link that carries it.
-        carrier: Slot,
+        carrier: LinkSlot,
     },
     /// Dead.
     Over,
 }
 
-impl Phase {
+impl LinkPhase {
     /// Whether first contact is not over, one way or another.
     pub(super) const fn is_first_contact(self) -> bool {
         !matches!(self, Self::Ready | Self::Ending { .. } | Self::Over)
@@ -122,7 +122,7 @@ impl Phase {
     pub(super) const fn timeout_verdict(self) -> Option<Fail> {
         let cause = match self {
             // Not delivered means that it could not be sent (TMR-05); else TMR-10.
-            Self::Confirming { .. } => Cause::NoReply(Kind::ConfirmLink),
+            Self::Confirming { .. } => Cause::NoReply(LlcKind::ConfirmLink),
             // The server may be about to decline, but did not do so in time (TMR-04).
             Self::AwaitConfirm { .. } => {
                 return Some(Fail::Abort(Cause::NoConfirmLink.reason()));
@@ -131,7 +131,7 @@ impl Phase {
             // TMR-06.
             Self::AwaitAdd {
                 delivered: false, ..
-            } => Cause::SendFailed(Kind::ConfirmLinkReply),
+            } => Cause::SendFailed(LlcKind::ConfirmLinkReply),
             // TMR-13.
             Self::AwaitAdd { .. } => Cause::NoAddLink,
             // The attempt has its own timers.

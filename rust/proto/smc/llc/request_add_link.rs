@@ -6,9 +6,9 @@
 //! when it makes no attempt.
 
 use super::msg::{
-    Header,
     Layout,
-    ParseError,
+    LlcHeader,
+    LlcParseError,
     MESSAGE_BYTES, //
 };
 use crate::proto::smc::wire::Gid;
@@ -64,15 +64,15 @@ impl RequestAddLink {
     ///
     /// # Errors
     ///
-    /// `ParseError::Count` for more GIDs than there are octets for.
-    pub(super) fn parse(octets: &[u8], reply: bool) -> Result<Self, ParseError> {
-        let count = *octets.get(COUNT_AT).ok_or(ParseError::Length)?;
-        let behind = octets.get(HEAD_BYTES..).ok_or(ParseError::Length)?;
+    /// `LlcParseError::Count` for more GIDs than there are octets for.
+    pub(super) fn parse(octets: &[u8], reply: bool) -> Result<Self, LlcParseError> {
+        let count = *octets.get(COUNT_AT).ok_or(LlcParseError::Length)?;
+        let behind = octets.get(HEAD_BYTES..).ok_or(LlcParseError::Length)?;
         if reply {
             return Ok(Self::REPLY);
         }
         if behind.len() / GID_BYTES < usize::from(count) {
-            return Err(ParseError::Count);
+            return Err(LlcParseError::Count);
         }
         let gids = behind
             .chunks_exact(GID_BYTES)
@@ -88,7 +88,7 @@ impl RequestAddLink {
         let len = bytes.checked_add(HEAD_BYTES)?.max(MESSAGE_BYTES);
         let buf = buf.get_mut(..len)?;
         buf.fill(0);
-        Header::new(Self::OPCODE, self.reply, 0).write_v2(layout, buf)?;
+        LlcHeader::new(Self::OPCODE, self.reply, 0).write_v2(layout, buf)?;
         *buf.get_mut(COUNT_AT)? = self.count;
         let places = buf.get_mut(HEAD_BYTES..)?.chunks_exact_mut(GID_BYTES);
         for (place, gid) in places.zip(gids) {
@@ -101,7 +101,10 @@ impl RequestAddLink {
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_request_add_link))]
 mod tests {
-    use super::{super::msg::Message, *};
+    use super::{
+        super::msg::LlcBody,
+        *, //
+    };
 
     #[test]
     fn request_names_ports() {
@@ -114,11 +117,11 @@ mod tests {
                 let expected = core::cmp::max(28 + 16 * usize::from(count.min(8)), 44);
                 assert_eq!(len, Some(expected));
                 let octets = &buf[..expected];
-                let parsed = Message::parse(octets, layout);
-                assert_eq!(parsed, Ok(Message::RequestAddLink(request)));
+                let parsed = LlcBody::parse(octets, layout);
+                assert_eq!(parsed, Ok(LlcBody::RequestAddLink(request)));
                 assert_eq!(Layout::V2.shown_by(octets), layout);
                 // As a short message only what is whole then.
-                let short = Message::RequestAddLink(request).emit(layout);
+                let short = LlcBody::RequestAddLink(request).emit(layout);
                 assert_eq!(short.is_some(), expected == MESSAGE_BYTES);
             }
         }
@@ -133,12 +136,12 @@ mod tests {
         for count in 0..=u8::MAX {
             octets[24] = count;
             octets[3] = 0;
-            let parsed = Message::parse(&octets, Layout::V2);
+            let parsed = LlcBody::parse(&octets, Layout::V2);
             assert_eq!(parsed.is_ok(), count < 2);
             // A reply repeats what it likes.
             octets[3] = 0x80;
-            let parsed = Message::parse(&octets, Layout::V2);
-            let reply = Message::RequestAddLink(RequestAddLink::REPLY);
+            let parsed = LlcBody::parse(&octets, Layout::V2);
+            let reply = LlcBody::RequestAddLink(RequestAddLink::REPLY);
             assert_eq!(parsed, Ok(reply));
         }
     }

@@ -7,9 +7,9 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
-        Kind,
+        LlcAction,
+        LlcKind,
         RmbId, //
     },
     confirm_rkey::{
@@ -20,15 +20,15 @@ use super::{
     delete_rkey::DeleteRkey,
     group::Group,
     link::{
-        Slot,
+        LinkSlot,
         MAX_LINKS, //
     },
     local_rmbs::{
         Busy,
-        Place,
+        RmbPlace,
         RmbState, //
     },
-    msg::Message,
+    msg::LlcBody,
     rtoken::Entry, //
 };
 use crate::proto::{
@@ -55,15 +55,15 @@ const MAX_OTHERS: usize = MAX_LINKS - 1;
 
 /// How far the running exchange is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RkeyState {
     /// There is none.
     Idle,
     /// A message was sent, its reply is awaited.
     Waiting {
         /// The buffer.
-        place: Place,
+        place: RmbPlace,
         /// The link that carries the exchange.
-        slot: Slot,
+        slot: LinkSlot,
         /// The buffer on it.
         token: RToken,
         /// Whether the peer is to forget the buffer.
@@ -81,7 +81,7 @@ enum State {
 /// The exchange of this side about one of its buffers (COL-01).
 #[derive(Debug)]
 pub(super) struct Exchange {
-    state: State,
+    state: RkeyState,
     /// Where the buffer lies on the other links, as it was when the exchange began.
     others: [Other; MAX_OTHERS],
     /// How many of them there are.
@@ -96,7 +96,7 @@ impl Exchange {
     /// Makes one that does not run.
     pub(super) const fn new() -> Self {
         Self {
-            state: State::Idle,
+            state: RkeyState::Idle,
             others: [Other::NONE; MAX_OTHERS],
             count: 0,
             told: 0,
@@ -106,22 +106,22 @@ impl Exchange {
 
     /// Whether a reply is awaited.
     pub(super) const fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Waiting { .. })
+        matches!(self.state, RkeyState::Waiting { .. })
     }
 
     /// When something has to happen.
     pub(super) const fn deadline(&self) -> Option<Instant> {
         match self.state {
-            State::Idle => None,
-            State::Waiting { deadline, .. } => Some(deadline),
-            State::Pausing { until } => Some(until),
+            RkeyState::Idle => None,
+            RkeyState::Waiting { deadline, .. } => Some(deadline),
+            RkeyState::Pausing { until } => Some(until),
         }
     }
 
     /// A pause is over: what it waited for has come.
     pub(super) fn resume(&mut self) {
-        if matches!(self.state, State::Pausing { .. }) {
-            self.state = State::Idle;
+        if matches!(self.state, RkeyState::Pausing { .. }) {
+            self.state = RkeyState::Idle;
         }
     }
 
@@ -139,9 +139,9 @@ impl Exchange {
     }
 
     /// The buffer of the exchange, if its reply may arrive on this link now.
-    fn answered(&self, slot: Slot, deletes: bool) -> Option<(Place, RToken)> {
+    fn answered(&self, slot: LinkSlot, deletes: bool) -> Option<(RmbPlace, RToken)> {
         match self.state {
-            State::Waiting {
+            RkeyState::Waiting {
                 place,
                 slot: link,
                 token,
@@ -159,19 +159,19 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// # Errors
     ///
     /// `Busy` when there is no room (RMB-03).
-    pub(crate) fn own_rmb(&mut self, id: RmbId, slot: Slot, token: RToken) -> Result<(), Busy> {
+    pub(crate) fn own_rmb(&mut self, id: RmbId, slot: LinkSlot, token: RToken) -> Result<(), Busy> {
         self.own.add(id, &[(slot, token)], Some(slot))
     }
 
     /// Enters where a buffer of this side lies on a link that is being added (LLF-11, LLF-15).
-    pub(crate) fn set_token(&mut self, id: RmbId, slot: Slot, token: RToken) {
+    pub(crate) fn set_token(&mut self, id: RmbId, slot: LinkSlot, token: RToken) {
         if self.adding.is_some_and(|adding| adding.slot == slot) {
             self.own.set(id, slot, token);
         }
     }
 
     /// Announces a new buffer of this side on all links (LLF-60). Ends in
-    /// [`Action::RkeyConfirmed`], in [`Action::RkeyRejected`] or with the group.
+    /// [`LlcAction::RkeyConfirmed`], in [`LlcAction::RkeyRejected`] or with the group.
     ///
     /// # Errors
     ///
@@ -180,14 +180,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         &mut self,
         now: Instant,
         id: RmbId,
-        tokens: &[(Slot, RToken)],
+        tokens: &[(LinkSlot, RToken)],
     ) -> Result<(), Busy> {
         self.own.add(id, tokens, None)?;
         self.advance(now);
         Ok(())
     }
 
-    /// Withdraws a buffer of this side (LLF-67). Ends in [`Action::RkeyDeleted`] or with the group.
+    /// Withdraws a buffer of this side (LLF-67). Ends in [`LlcAction::RkeyDeleted`] or with the group.
     /// Says whether there is one of that name.
     pub(crate) fn delete_rkey(&mut self, now: Instant, id: RmbId) -> bool {
         let found = self.own.withdraw(id);
@@ -203,7 +203,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Begins the next exchange if it is time to.
     pub(super) fn start_rkey(&mut self, now: Instant) {
-        while self.rkeys.state == State::Idle && self.is_ready() {
+        while self.rkeys.state == RkeyState::Idle && self.is_ready() {
             let active = self.active_bits();
             let Some(place) = self.own.next_work(active).filter(|_| active != 0) else {
                 return;
@@ -214,7 +214,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 self.end_rkey(place, delete);
                 continue;
             };
-            self.rkeys.state = State::Waiting {
+            self.rkeys.state = RkeyState::Waiting {
                 place,
                 slot,
                 token,
@@ -222,17 +222,17 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 deadline: now.saturating_add(self.timers.reply),
             };
             let message = if delete {
-                Message::DeleteRkey(DeleteRkey::request(token.rkey))
+                LlcBody::DeleteRkey(DeleteRkey::request(token.rkey))
             } else {
                 self.announcement(place, slot, token)
             };
-            self.send(slot, &message, Kind::Rkey);
+            self.send(slot, &message, LlcKind::Rkey);
         }
     }
 
     /// The link for an exchange about a buffer; LLF-72 allows any. The peer can forget a buffer
     /// only by a key it knows.
-    fn rkey_carrier(&self, place: Place, delete: bool) -> Option<(Slot, RToken)> {
+    fn rkey_carrier(&self, place: RmbPlace, delete: bool) -> Option<(LinkSlot, RToken)> {
         self.slots().find_map(|(slot, link)| {
             let usable = link.is_active() && (!delete || self.own.is_told(place, slot));
             let token = self.own.get(place)?.token(slot);
@@ -241,7 +241,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The CONFIRM RKEY for a buffer (LLC-605).
-    fn announcement(&mut self, place: Place, slot: Slot, token: RToken) -> Message {
+    fn announcement(&mut self, place: RmbPlace, slot: LinkSlot, token: RToken) -> LlcBody {
         let mut others = [Other::NONE; MAX_OTHERS];
         let mut count = 0_u8;
         let mut links = slot.bit();
@@ -269,13 +269,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         self.rkeys.take(&mut message.others);
         self.rkeys.told = FIRST_OTHERS;
-        Message::ConfirmRkey(message)
+        LlcBody::ConfirmRkey(message)
     }
 
     /// An exchange about a buffer has come to nothing: a new one cannot be used, one that was
     /// withdrawn is forgotten, and one that is known stays so where it is.
-    fn end_rkey(&mut self, place: Place, delete: bool) {
-        self.rkeys.state = State::Idle;
+    fn end_rkey(&mut self, place: RmbPlace, delete: bool) {
+        self.rkeys.state = RkeyState::Idle;
         let Some(id) = self.own.id(place) else {
             return;
         };
@@ -288,13 +288,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             }
             RmbState::New => {
                 self.own.remove(place);
-                self.act(Action::RkeyRejected(id));
+                self.act(LlcAction::RkeyRejected(id));
             }
             // It was withdrawn while it was announced: the peer may know of it all the same.
             RmbState::Withdrawn if !delete => {}
             RmbState::Withdrawn => {
                 self.own.remove(place);
-                self.act(Action::RkeyDeleted(id));
+                self.act(LlcAction::RkeyDeleted(id));
             }
         }
     }
@@ -302,24 +302,24 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// The timer of the exchange.
     pub(super) fn on_rkey_timeout(&mut self, now: Instant) {
         match self.rkeys.state {
-            State::Waiting { slot, deadline, .. } if deadline <= now => {
+            RkeyState::Waiting { slot, deadline, .. } if deadline <= now => {
                 let until = self.more_time(now, slot);
                 match (until, &mut self.rkeys.state) {
-                    (Some(until), State::Waiting { deadline, .. }) => *deadline = until,
+                    (Some(until), RkeyState::Waiting { deadline, .. }) => *deadline = until,
                     // TMR-26, TMR-28.
-                    _ => self.fail(now, slot, Cause::NoReply(Kind::Rkey)),
+                    _ => self.fail(now, slot, Cause::NoReply(LlcKind::Rkey)),
                 }
             }
-            State::Pausing { until } if until <= now => self.rkeys.state = State::Idle,
+            RkeyState::Pausing { until } if until <= now => self.rkeys.state = RkeyState::Idle,
             _ => {}
         }
     }
 
     /// A link is gone, and with it what was sent on it (LLC-10). The exchange is begun anew on
     /// another link.
-    pub(super) fn on_rkey_link_lost(&mut self, slot: Slot) {
-        if matches!(self.rkeys.state, State::Waiting { slot: link, .. } if link == slot) {
-            self.rkeys.state = State::Idle;
+    pub(super) fn on_rkey_link_lost(&mut self, slot: LinkSlot) {
+        if matches!(self.rkeys.state, RkeyState::Waiting { slot: link, .. } if link == slot) {
+            self.rkeys.state = RkeyState::Idle;
         }
     }
 
@@ -327,7 +327,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     fn pause_rkey(&mut self, now: Instant, tries: u8) {
         let factor = 1_u64.checked_shl(u32::from(tries.saturating_sub(1)));
         let wait = self.timers.rkey_retry.saturating_mul(factor.unwrap_or(1));
-        self.rkeys.state = State::Pausing {
+        self.rkeys.state = RkeyState::Pausing {
             until: now.saturating_add(wait),
         };
     }
@@ -336,7 +336,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_confirm_rkey_reply(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &ConfirmRkey,
     ) {
         let unexpected = Cause::Unexpected("CONFIRM RKEY");
@@ -354,7 +354,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_confirm_rkey_cont_reply(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &ConfirmRkeyCont,
     ) {
         let further = self.rkeys.told > FIRST_OTHERS;
@@ -369,7 +369,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     }
 
     /// The peer has taken in a part of an announcement, or `refused` it, possibly only for now.
-    fn on_announced(&mut self, now: Instant, slot: Slot, place: Place, refused: Option<bool>) {
+    fn on_announced(
+        &mut self,
+        now: Instant,
+        slot: LinkSlot,
+        place: RmbPlace,
+        refused: Option<bool>,
+    ) {
         if let Some(retry) = refused {
             // LLF-64: it is begun anew, with the links there are then.
             let tries = self.own.count_refusal(place);
@@ -382,15 +388,15 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.rkeys.left() > 0 {
             return self.continue_announcement(now, slot);
         }
-        self.rkeys.state = State::Idle;
+        self.rkeys.state = RkeyState::Idle;
         let links = self.rkeys.links;
         if let (true, Some(id)) = (self.own.set_told(place, links), self.own.id(place)) {
-            self.act(Action::RkeyConfirmed(id));
+            self.act(LlcAction::RkeyConfirmed(id));
         }
     }
 
     /// Announces the buffer on the next links (LLF-62).
-    fn continue_announcement(&mut self, now: Instant, slot: Slot) {
+    fn continue_announcement(&mut self, now: Instant, slot: LinkSlot) {
         let mut message = ConfirmRkeyCont {
             reply: false,
             negative: false,
@@ -399,14 +405,19 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         self.rkeys.take(&mut message.others);
         self.rkeys.told = self.rkeys.told.saturating_add(MORE_OTHERS);
-        if let State::Waiting { deadline, .. } = &mut self.rkeys.state {
+        if let RkeyState::Waiting { deadline, .. } = &mut self.rkeys.state {
             *deadline = now.saturating_add(self.timers.reply);
         }
-        self.send(slot, &Message::ConfirmRkeyCont(message), Kind::Rkey);
+        self.send(slot, &LlcBody::ConfirmRkeyCont(message), LlcKind::Rkey);
     }
 
     /// The peer has answered the withdrawal of a buffer.
-    pub(super) fn on_delete_rkey_reply(&mut self, now: Instant, slot: Slot, message: &DeleteRkey) {
+    pub(super) fn on_delete_rkey_reply(
+        &mut self,
+        now: Instant,
+        slot: LinkSlot,
+        message: &DeleteRkey,
+    ) {
         let Some((place, _)) = self.rkeys.answered(slot, true) else {
             return self.fail(now, slot, Cause::Unexpected("DELETE RKEY"));
         };
@@ -466,14 +477,14 @@ mod tests {
 
     /// Announces a buffer of this side and checks that it is sent.
     fn announce(group: &mut TestGroup<'_>, now: Instant, rkey: u32) {
-        let tokens = [(Slot::FIRST, token(rkey))];
+        let tokens = [(LinkSlot::FIRST, token(rkey))];
         assert_eq!(group.confirm_rkey(now, ID, &tokens), Ok(()));
         expect_announcement(group, rkey);
     }
 
     /// Checks that the announcement of a buffer is sent.
     fn expect_announcement(group: &mut TestGroup<'_>, rkey: u32) {
-        let expected = (Kind::Rkey, Message::ConfirmRkey(announcement(rkey)));
+        let expected = (LlcKind::Rkey, LlcBody::ConfirmRkey(announcement(rkey)));
         assert_eq!(sent(group), Some(expected));
         assert_eq!(group.poll_action(), None);
     }
@@ -490,8 +501,8 @@ mod tests {
                 reply: true,
                 ..announcement(5)
             };
-            deliver(&mut group, START, &Message::ConfirmRkey(reply));
-            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
+            deliver(&mut group, START, &LlcBody::ConfirmRkey(reply));
+            assert_eq!(group.poll_action(), Some(LlcAction::RkeyConfirmed(ID)));
             assert_eq!(group.poll_action(), None);
         }
     }
@@ -503,15 +514,15 @@ mod tests {
         for negative in [false, true] {
             let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Client, &mut places);
-            assert_eq!(group.own_rmb(ID, Slot::FIRST, token(5)), Ok(()));
+            assert_eq!(group.own_rmb(ID, LinkSlot::FIRST, token(5)), Ok(()));
             assert!(group.delete_rkey(START, ID));
             let message = DeleteRkey::request(RKey::new(5));
-            let request = Some((Kind::Rkey, Message::DeleteRkey(message)));
+            let request = Some((LlcKind::Rkey, LlcBody::DeleteRkey(message)));
             assert_eq!(sent(&mut group), request);
             let mut now = START;
             for wait in [50, 100].into_iter().filter(|_| negative) {
                 // The peer may also say so because the links change (AMB-16).
-                deliver(&mut group, now, &Message::DeleteRkey(message.reply(0x80)));
+                deliver(&mut group, now, &LlcBody::DeleteRkey(message.reply(0x80)));
                 assert_eq!(group.poll_action(), None);
                 now = now.saturating_add(Duration::from_millis(wait));
                 assert_eq!(group.poll_timeout(), Some(now));
@@ -519,8 +530,8 @@ mod tests {
                 assert_eq!(sent(&mut group), request);
             }
             let reply = message.reply(if negative { 0x80 } else { 0 });
-            deliver(&mut group, now, &Message::DeleteRkey(reply));
-            assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+            deliver(&mut group, now, &LlcBody::DeleteRkey(reply));
+            assert_eq!(group.poll_action(), Some(LlcAction::RkeyDeleted(ID)));
             assert!(!group.delete_rkey(now, ID));
         }
     }
@@ -532,7 +543,7 @@ mod tests {
         let mut group = ready(Role::Client, &mut places);
         let id = |rkey: u32| RmbId(u16::try_from(10 - rkey).unwrap_or(0));
         for rkey in 1..=4 {
-            let tokens = [(Slot::FIRST, token(rkey))];
+            let tokens = [(LinkSlot::FIRST, token(rkey))];
             let id = id(rkey);
             assert_eq!(group.confirm_rkey(START, id, &tokens), Ok(()));
         }
@@ -543,9 +554,9 @@ mod tests {
                 reply: true,
                 ..announcement(rkey)
             };
-            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            deliver(&mut group, START, &LlcBody::ConfirmRkey(reply));
             let id = id(rkey);
-            assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(id)));
+            assert_eq!(group.poll_action(), Some(LlcAction::RkeyConfirmed(id)));
         }
         assert_eq!(group.poll_action(), None);
     }
@@ -564,14 +575,14 @@ mod tests {
                 negative: refused,
                 ..announcement(1)
             };
-            deliver(&mut group, START, &Message::ConfirmRkey(reply));
+            deliver(&mut group, START, &LlcBody::ConfirmRkey(reply));
             if !refused {
                 let message = DeleteRkey::request(RKey::new(1));
-                let expected = (Kind::Rkey, Message::DeleteRkey(message));
+                let expected = (LlcKind::Rkey, LlcBody::DeleteRkey(message));
                 assert_eq!(sent(&mut group), Some(expected));
-                deliver(&mut group, START, &Message::DeleteRkey(message.reply(0)));
+                deliver(&mut group, START, &LlcBody::DeleteRkey(message.reply(0)));
             }
-            assert_eq!(group.poll_action(), Some(Action::RkeyDeleted(ID)));
+            assert_eq!(group.poll_action(), Some(LlcAction::RkeyDeleted(ID)));
             assert_eq!(group.poll_action(), None);
         }
     }
@@ -582,7 +593,7 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Client, &mut places);
         group.start(START);
-        let tokens = [(Slot::FIRST, token(9))];
+        let tokens = [(LinkSlot::FIRST, token(9))];
         assert_eq!(group.confirm_rkey(START, ID, &tokens), Ok(()));
         assert_eq!(group.poll_action(), None);
     }
@@ -601,15 +612,15 @@ mod tests {
         };
         let mut now = START;
         for tries in 1..TRIES {
-            deliver(&mut group, now, &Message::ConfirmRkey(refusal));
+            deliver(&mut group, now, &LlcBody::ConfirmRkey(refusal));
             assert_eq!(group.poll_action(), None);
             now = now.saturating_add(Duration::from_millis(25 << tries));
             assert_eq!(group.poll_timeout(), Some(now));
             group.handle_timeout(now);
             expect_announcement(&mut group, 5);
         }
-        deliver(&mut group, now, &Message::ConfirmRkey(refusal));
-        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+        deliver(&mut group, now, &LlcBody::ConfirmRkey(refusal));
+        assert_eq!(group.poll_action(), Some(LlcAction::RkeyRejected(ID)));
 
         // Without the flag, not at all.
         announce(&mut group, now, 5);
@@ -617,8 +628,8 @@ mod tests {
             retry: false,
             ..refusal
         };
-        deliver(&mut group, now, &Message::ConfirmRkey(refusal));
-        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+        deliver(&mut group, now, &LlcBody::ConfirmRkey(refusal));
+        assert_eq!(group.poll_action(), Some(LlcAction::RkeyRejected(ID)));
     }
 
     /// TMR-26, TMR-28.
@@ -628,16 +639,19 @@ mod tests {
             let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
             if delete {
-                assert_eq!(group.own_rmb(ID, Slot::FIRST, token(5)), Ok(()));
+                assert_eq!(group.own_rmb(ID, LinkSlot::FIRST, token(5)), Ok(()));
                 assert!(group.delete_rkey(START, ID));
                 assert!(sent(&mut group).is_some());
             } else {
                 announce(&mut group, START, 5);
             }
             group.handle_timeout(after(2));
-            let (slot, cause) = (Slot::FIRST, Cause::NoReply(Kind::Rkey));
-            assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
-            assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+            let (slot, cause) = (LinkSlot::FIRST, Cause::NoReply(LlcKind::Rkey));
+            assert_eq!(
+                group.poll_action(),
+                Some(LlcAction::LinkDown { slot, cause })
+            );
+            assert_eq!(group.poll_action(), Some(LlcAction::Terminate { cause }));
         }
     }
 
@@ -647,7 +661,7 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         announce(&mut group, START, 5);
-        group.touch(after(1), Slot::FIRST);
+        group.touch(after(1), LinkSlot::FIRST);
         group.handle_timeout(after(2));
         assert_eq!(group.poll_action(), None);
         assert_eq!(group.poll_timeout(), Some(after(3)));
@@ -655,8 +669,8 @@ mod tests {
             reply: true,
             ..announcement(5)
         };
-        deliver(&mut group, after(2), &Message::ConfirmRkey(reply));
-        assert_eq!(group.poll_action(), Some(Action::RkeyConfirmed(ID)));
+        deliver(&mut group, after(2), &LlcBody::ConfirmRkey(reply));
+        assert_eq!(group.poll_action(), Some(LlcAction::RkeyConfirmed(ID)));
     }
 
     /// ERR-41: a reply to nothing, and one to something else.
@@ -672,8 +686,11 @@ mod tests {
                 reply: true,
                 ..announcement(6)
             };
-            deliver(&mut group, START, &Message::ConfirmRkey(reply));
-            assert!(matches!(group.poll_action(), Some(Action::LinkDown { .. })));
+            deliver(&mut group, START, &LlcBody::ConfirmRkey(reply));
+            assert!(matches!(
+                group.poll_action(),
+                Some(LlcAction::LinkDown { .. })
+            ));
         }
     }
 
@@ -683,29 +700,29 @@ mod tests {
         let mut places = [Entry::EMPTY; 4];
         let mut group = ready(Role::Server, &mut places);
         for (rkey, negative) in [(1, false), (2, false), (3, true), (1, false)] {
-            deliver(&mut group, START, &Message::ConfirmRkey(announcement(rkey)));
+            deliver(&mut group, START, &LlcBody::ConfirmRkey(announcement(rkey)));
             let reply = ConfirmRkey {
                 reply: true,
                 negative,
                 ..announcement(rkey)
             };
-            let expected = (Kind::Reply, Message::ConfirmRkey(reply));
+            let expected = (LlcKind::Reply, LlcBody::ConfirmRkey(reply));
             assert_eq!(sent(&mut group), Some(expected));
         }
-        let known = group.peer_rmb(Slot::FIRST, token(1));
+        let known = group.peer_rmb(LinkSlot::FIRST, token(1));
         assert_eq!(
-            known.map(|id| group.peer_token(id, Slot::FIRST)),
+            known.map(|id| group.peer_token(id, LinkSlot::FIRST)),
             Ok(Some(token(1)))
         );
-        assert_eq!(group.peer_rmb(Slot::FIRST, token(3)), Err(TableFull));
+        assert_eq!(group.peer_rmb(LinkSlot::FIRST, token(3)), Err(TableFull));
 
         for mask in [0, 0x80] {
             let request = DeleteRkey::request(RKey::new(2));
-            deliver(&mut group, START, &Message::DeleteRkey(request));
-            let expected = (Kind::Reply, Message::DeleteRkey(request.reply(mask)));
+            deliver(&mut group, START, &LlcBody::DeleteRkey(request));
+            let expected = (LlcKind::Reply, LlcBody::DeleteRkey(request.reply(mask)));
             assert_eq!(sent(&mut group), Some(expected));
         }
-        assert!(group.peer_rmb(Slot::FIRST, token(3)).is_ok());
+        assert!(group.peer_rmb(LinkSlot::FIRST, token(3)).is_ok());
     }
 
     /// COL-14, COL-24, AMB-16: while the configuration changes, keys do not.
@@ -715,21 +732,21 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new_strict(Role::Server, &mut places);
         group.start(START);
-        let reply = Message::ConfirmLink(confirm_link(Role::Client));
+        let reply = LlcBody::ConfirmLink(confirm_link(Role::Client));
         deliver(&mut group, START, &reply);
         while group.poll_action().is_some() {}
-        deliver(&mut group, START, &Message::ConfirmRkey(announcement(1)));
+        deliver(&mut group, START, &LlcBody::ConfirmRkey(announcement(1)));
         let reply = ConfirmRkey {
             reply: true,
             negative: true,
             retry: true,
             ..announcement(1)
         };
-        let expected = (Kind::Reply, Message::ConfirmRkey(reply));
+        let expected = (LlcKind::Reply, LlcBody::ConfirmRkey(reply));
         assert_eq!(sent(&mut group), Some(expected));
         let request = DeleteRkey::request(RKey::new(1));
-        deliver(&mut group, START, &Message::DeleteRkey(request));
-        let expected = (Kind::Reply, Message::DeleteRkey(request.reply(0x80)));
+        deliver(&mut group, START, &LlcBody::DeleteRkey(request));
+        let expected = (LlcKind::Reply, LlcBody::DeleteRkey(request.reply(0x80)));
         assert_eq!(sent(&mut group), Some(expected));
     }
 
@@ -754,16 +771,16 @@ mod tests {
                     count: 5,
                     ..announcement(1)
                 };
-                deliver(&mut group, START, &Message::ConfirmRkey(request));
+                deliver(&mut group, START, &LlcBody::ConfirmRkey(request));
                 assert!(sent(&mut group).is_some());
             }
-            deliver(&mut group, START, &Message::ConfirmRkeyCont(more));
+            deliver(&mut group, START, &LlcBody::ConfirmRkeyCont(more));
             let reply = ConfirmRkeyCont {
                 reply: true,
                 negative,
                 ..more
             };
-            let expected = (Kind::Reply, Message::ConfirmRkeyCont(reply));
+            let expected = (LlcKind::Reply, LlcBody::ConfirmRkeyCont(reply));
             assert_eq!(sent(&mut group), Some(expected));
         }
         assert!(group.is_ready());
@@ -775,7 +792,7 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         assert_eq!(group.confirm_rkey(START, ID, &[]), Ok(()));
-        assert_eq!(group.poll_action(), Some(Action::RkeyRejected(ID)));
+        assert_eq!(group.poll_action(), Some(LlcAction::RkeyRejected(ID)));
         assert!(!group.delete_rkey(START, ID));
         assert_eq!(group.poll_action(), None);
     }

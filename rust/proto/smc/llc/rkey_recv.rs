@@ -8,7 +8,7 @@ use core::ops::DerefMut;
 use super::{
     action::{
         Cause,
-        Kind, //
+        LlcKind, //
     },
     confirm_rkey::{
         ConfirmRkey,
@@ -17,15 +17,15 @@ use super::{
     confirm_rkey_cont::ConfirmRkeyCont,
     delete_rkey::DeleteRkey,
     flow::{
-        Request,
-        Verdict, //
+        FlowVerdict,
+        LlcRequest, //
     },
     group::Group,
     link::{
-        Link,
-        Slot, //
+        LinkRecord,
+        LinkSlot, //
     },
-    msg::Message,
+    msg::LlcBody,
     rtoken::{
         Entry,
         PeerRmbId,
@@ -43,7 +43,7 @@ pub(super) struct Continued {
     /// The buffer.
     id: PeerRmbId,
     /// The link that carries the exchange.
-    slot: Slot,
+    slot: LinkSlot,
     /// The buffer on it.
     token: RToken,
     /// How many links have yet to be told (LLC-805).
@@ -52,7 +52,7 @@ pub(super) struct Continued {
 
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// CONFIRM RKEY arrived.
-    pub(super) fn on_confirm_rkey(&mut self, now: Instant, slot: Slot, message: &ConfirmRkey) {
+    pub(super) fn on_confirm_rkey(&mut self, now: Instant, slot: LinkSlot, message: &ConfirmRkey) {
         if message.reply {
             return self.on_confirm_rkey_reply(now, slot, message);
         }
@@ -63,7 +63,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             retry: false,
             ..*message
         };
-        if self.admit(Request::Rkey) == Verdict::Process {
+        if self.admit(LlcRequest::Rkey) == FlowVerdict::Process {
             // LLF-65, AMB-34: no room is not a matter of time.
             reply.negative = self.learn(slot, message).is_err();
         } else {
@@ -71,14 +71,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             reply.negative = true;
             reply.retry = true;
         }
-        self.send(slot, &Message::ConfirmRkey(reply), Kind::Reply);
+        self.send(slot, &LlcBody::ConfirmRkey(reply), LlcKind::Reply);
         if !reply.negative && self.continued.is_none() {
             self.check_keys(now, slot, message.token);
         }
     }
 
     /// Enters a buffer of the peer.
-    fn learn(&mut self, slot: Slot, message: &ConfirmRkey) -> Result<(), TableFull> {
+    fn learn(&mut self, slot: LinkSlot, message: &ConfirmRkey) -> Result<(), TableFull> {
         let id = self.rtokens.insert(slot, message.token)?;
         let here = usize::from(message.count).min(message.others.len());
         self.learn_others(id, message.others.get(..here).unwrap_or_default());
@@ -109,14 +109,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// A link for which the peer has not told the key of its new buffer is of no use (ERR-37),
     /// unless it is so new that the announcement may be older: the peer will come back to it.
-    fn check_keys(&mut self, now: Instant, slot: Slot, token: RToken) {
+    fn check_keys(&mut self, now: Instant, slot: LinkSlot, token: RToken) {
         let Some(id) = self.rtokens.find(slot, token.rkey) else {
             return;
         };
         loop {
             let missing = self.slots().find(|(slot, link)| {
                 let settled = link.since.saturating_add(self.timers.reply) <= now;
-                Link::is_active(link) && settled && self.rtokens.get(id, *slot).is_none()
+                LinkRecord::is_active(link) && settled && self.rtokens.get(id, *slot).is_none()
             });
             match missing {
                 Some((slot, _)) => self.fail(now, slot, Cause::KeyMissing),
@@ -132,13 +132,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_confirm_rkey_cont(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &ConfirmRkeyCont,
     ) {
         if message.reply {
             return self.on_confirm_rkey_cont_reply(now, slot, message);
         }
-        let process = self.admit(Request::Rkey) == Verdict::Process;
+        let process = self.admit(LlcRequest::Rkey) == FlowVerdict::Process;
         let continued = self
             .continued
             .take()
@@ -162,7 +162,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             negative: rest.is_none(),
             ..*message
         };
-        self.send(slot, &Message::ConfirmRkeyCont(reply), Kind::Reply);
+        self.send(slot, &LlcBody::ConfirmRkeyCont(reply), LlcKind::Reply);
         if let (Some(0), Some(continued)) = (rest, fits) {
             self.check_keys(now, slot, continued.token);
         }
@@ -172,14 +172,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     pub(super) fn on_delete_rkey(
         &mut self,
         now: Instant,
-        slot: Slot,
+        slot: LinkSlot,
         message: &DeleteRkey,
         octets: &[u8],
     ) {
         if message.reply {
             return self.on_delete_rkey_reply(now, slot, message);
         }
-        let process = self.admit(Request::Rkey) == Verdict::Process;
+        let process = self.admit(LlcRequest::Rkey) == FlowVerdict::Process;
         // LLF-69, ERR-38; all of them during another exchange (AMB-16).
         let reply = if self.layout.is_v2() {
             let unknown = message
@@ -197,6 +197,6 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 .fold(0, |mask, (_, bit)| mask | bit);
             message.reply(error_mask)
         };
-        self.send(slot, &Message::DeleteRkey(reply), Kind::Reply);
+        self.send(slot, &LlcBody::DeleteRkey(reply), LlcKind::Reply);
     }
 }

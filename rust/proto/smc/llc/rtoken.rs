@@ -10,7 +10,7 @@ use core::ops::DerefMut;
 
 use super::{
     link::{
-        Slot,
+        LinkSlot,
         MAX_LINKS, //
     },
     local_rmbs::RmbMark, //
@@ -58,7 +58,7 @@ impl Entry {
     };
 
     /// The key on a link.
-    fn key(&self, slot: Slot) -> Option<RKey> {
+    fn key(&self, slot: LinkSlot) -> Option<RKey> {
         let known = self.known & slot.bit() != 0;
         self.keys.get(slot.index()).copied().filter(|_| known)
     }
@@ -77,7 +77,7 @@ impl Entry {
     }
 
     /// Where the buffer lies on a link.
-    pub(super) fn token(&self, slot: Slot) -> Option<RToken> {
+    pub(super) fn token(&self, slot: LinkSlot) -> Option<RToken> {
         Some(RToken {
             rkey: self.key(slot)?,
             vaddr: *self.vaddrs.get(slot.index())?,
@@ -85,7 +85,7 @@ impl Entry {
     }
 
     /// Enters where the buffer lies on a link.
-    pub(super) fn set(&mut self, slot: Slot, token: RToken) {
+    pub(super) fn set(&mut self, slot: LinkSlot, token: RToken) {
         if let (Some(vaddr), Some(key)) = (
             self.vaddrs.get_mut(slot.index()),
             self.keys.get_mut(slot.index()),
@@ -102,17 +102,17 @@ impl Entry {
     }
 
     /// Drops where the buffer lies on a link.
-    pub(super) fn forget(&mut self, slot: Slot) {
+    pub(super) fn forget(&mut self, slot: LinkSlot) {
         self.known &= !slot.bit();
     }
 }
 
 /// All buffers of the peer in one link group.
-pub(super) struct Table<S> {
+pub(super) struct RTokenTable<S> {
     entries: S,
 }
 
-impl<S: DerefMut<Target = [Entry]>> Table<S> {
+impl<S: DerefMut<Target = [Entry]>> RTokenTable<S> {
     /// Makes an empty table with a place for each element of `entries`, at most 255.
     pub(super) fn new(mut entries: S) -> Self {
         entries.fill(Entry::EMPTY);
@@ -135,14 +135,14 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     }
 
     /// The buffer that has `rkey` on a link. Keys are unique on a link (AMB-49).
-    pub(super) fn find(&self, slot: Slot, rkey: RKey) -> Option<PeerRmbId> {
+    pub(super) fn find(&self, slot: LinkSlot, rkey: RKey) -> Option<PeerRmbId> {
         self.used()
             .find(|(_, entry)| entry.key(slot) == Some(rkey))
             .map(|(id, _)| id)
     }
 
     /// Where a buffer lies on a link.
-    pub(super) fn get(&self, id: PeerRmbId, slot: Slot) -> Option<RToken> {
+    pub(super) fn get(&self, id: PeerRmbId, slot: LinkSlot) -> Option<RToken> {
         let entry = self.entries.get(usize::from(id.place))?;
         entry.token(slot).filter(|_| entry.peer_id(id.place) == id)
     }
@@ -152,7 +152,7 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     /// # Errors
     ///
     /// `TableFull` if it is unknown and there is no room.
-    pub(super) fn insert(&mut self, slot: Slot, token: RToken) -> Result<PeerRmbId, TableFull> {
+    pub(super) fn insert(&mut self, slot: LinkSlot, token: RToken) -> Result<PeerRmbId, TableFull> {
         if let Some(id) = self.find(slot, token.rkey) {
             self.set(id, slot, token);
             return Ok(id);
@@ -169,7 +169,7 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     }
 
     /// Enters where a buffer lies on a further link.
-    pub(super) fn set(&mut self, id: PeerRmbId, slot: Slot, token: RToken) {
+    pub(super) fn set(&mut self, id: PeerRmbId, slot: LinkSlot, token: RToken) {
         if let Some(entry) = self.entry_mut(id) {
             entry.set(slot, token);
         }
@@ -177,7 +177,7 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
 
     /// Drops the buffer that has `rkey` on a link, on all links (LLF-69). Says whether there was
     /// one.
-    pub(super) fn remove(&mut self, slot: Slot, rkey: RKey) -> bool {
+    pub(super) fn remove(&mut self, slot: LinkSlot, rkey: RKey) -> bool {
         let id = self.find(slot, rkey);
         match id.and_then(|id| self.entry_mut(id)) {
             Some(entry) => {
@@ -189,7 +189,7 @@ impl<S: DerefMut<Target = [Entry]>> Table<S> {
     }
 
     /// Drops all that is known of a link that is gone.
-    pub(super) fn forget_link(&mut self, slot: Slot) {
+    pub(super) fn forget_link(&mut self, slot: LinkSlot) {
         for entry in self.entries.iter_mut() {
             entry.forget(slot);
         }
@@ -210,40 +210,40 @@ mod tests {
     }
 
     /// The link that is not the first.
-    const SECOND: Slot = match Slot::new(1, 1) {
+    const SECOND: LinkSlot = match LinkSlot::new(1, 1) {
         Some(slot) => slot,
-        None => Slot::FIRST,
+        None => LinkSlot::FIRST,
     };
 
     /// LLF-71.
     #[test]
     fn known_buffer_keeps_its_name() {
         let mut places = [Entry::EMPTY; 3];
-        let mut table = Table::new(&mut places[..]);
-        let first = table.insert(Slot::FIRST, token(1, 0x1000));
-        let second = table.insert(Slot::FIRST, token(2, 0x2000));
+        let mut table = RTokenTable::new(&mut places[..]);
+        let first = table.insert(LinkSlot::FIRST, token(1, 0x1000));
+        let second = table.insert(LinkSlot::FIRST, token(2, 0x2000));
         assert!(first.is_ok() && second.is_ok() && first != second);
-        assert_eq!(table.insert(Slot::FIRST, token(1, 0x1000)), first);
-        assert_eq!(table.find(Slot::FIRST, RKey::new(2)), second.ok());
-        assert_eq!(table.find(Slot::FIRST, RKey::new(3)), None);
+        assert_eq!(table.insert(LinkSlot::FIRST, token(1, 0x1000)), first);
+        assert_eq!(table.find(LinkSlot::FIRST, RKey::new(2)), second.ok());
+        assert_eq!(table.find(LinkSlot::FIRST, RKey::new(3)), None);
     }
 
     /// RMB-20: a buffer lies elsewhere on each link.
     #[test]
     fn each_link_has_its_token() {
         let mut places = [Entry::EMPTY; 2];
-        let mut table = Table::new(&mut places[..]);
-        let id = table.insert(Slot::FIRST, token(1, 0x1000));
+        let mut table = RTokenTable::new(&mut places[..]);
+        let id = table.insert(LinkSlot::FIRST, token(1, 0x1000));
         assert!(id.is_ok());
         if let Ok(id) = id {
             assert_eq!(table.get(id, SECOND), None);
             table.set(id, SECOND, token(9, 0x9000));
             assert_eq!(table.get(id, SECOND), Some(token(9, 0x9000)));
-            assert_eq!(table.get(id, Slot::FIRST), Some(token(1, 0x1000)));
+            assert_eq!(table.get(id, LinkSlot::FIRST), Some(token(1, 0x1000)));
             // The key of one link means nothing on the other.
             assert_eq!(table.find(SECOND, RKey::new(1)), None);
-            table.forget_link(Slot::FIRST);
-            assert_eq!(table.get(id, Slot::FIRST), None);
+            table.forget_link(LinkSlot::FIRST);
+            assert_eq!(table.get(id, LinkSlot::FIRST), None);
             assert_eq!(table.find(SECOND, RKey::new(9)), Some(id));
         }
     }
@@ -252,16 +252,16 @@ mod tests {
     #[test]
     fn names_are_not_used_again() {
         let mut places = [Entry::EMPTY; 1];
-        let mut table = Table::new(&mut places[..]);
-        let first = table.insert(Slot::FIRST, token(1, 0x1000));
-        assert!(table.remove(Slot::FIRST, RKey::new(1)));
-        let second = table.insert(Slot::FIRST, token(1, 0x1000));
+        let mut table = RTokenTable::new(&mut places[..]);
+        let first = table.insert(LinkSlot::FIRST, token(1, 0x1000));
+        assert!(table.remove(LinkSlot::FIRST, RKey::new(1)));
+        let second = table.insert(LinkSlot::FIRST, token(1, 0x1000));
         assert!(first.is_ok() && second.is_ok() && first != second);
         if let (Ok(first), Ok(second)) = (first, second) {
             table.set(first, SECOND, token(2, 0));
             assert_eq!(table.get(second, SECOND), None);
-            assert_eq!(table.get(first, Slot::FIRST), None);
-            assert_eq!(table.get(second, Slot::FIRST), Some(token(1, 0x1000)));
+            assert_eq!(table.get(first, LinkSlot::FIRST), None);
+            assert_eq!(table.get(second, LinkSlot::FIRST), Some(token(1, 0x1000)));
         }
     }
 
@@ -269,14 +269,14 @@ mod tests {
     #[test]
     fn full_table_takes_more_after_a_removal() {
         let mut places = [Entry::EMPTY; 2];
-        let mut table = Table::new(&mut places[..]);
-        assert!(table.insert(Slot::FIRST, token(1, 0)).is_ok());
-        assert!(table.insert(Slot::FIRST, token(2, 0)).is_ok());
-        assert_eq!(table.insert(Slot::FIRST, token(3, 0)), Err(TableFull));
-        assert!(table.remove(Slot::FIRST, RKey::new(1)));
-        assert!(!table.remove(Slot::FIRST, RKey::new(1)));
-        assert!(table.insert(Slot::FIRST, token(3, 0)).is_ok());
-        assert!(table.find(Slot::FIRST, RKey::new(1)).is_none());
+        let mut table = RTokenTable::new(&mut places[..]);
+        assert!(table.insert(LinkSlot::FIRST, token(1, 0)).is_ok());
+        assert!(table.insert(LinkSlot::FIRST, token(2, 0)).is_ok());
+        assert_eq!(table.insert(LinkSlot::FIRST, token(3, 0)), Err(TableFull));
+        assert!(table.remove(LinkSlot::FIRST, RKey::new(1)));
+        assert!(!table.remove(LinkSlot::FIRST, RKey::new(1)));
+        assert!(table.insert(LinkSlot::FIRST, token(3, 0)).is_ok());
+        assert!(table.find(LinkSlot::FIRST, RKey::new(1)).is_none());
     }
 }
 
@@ -288,11 +288,11 @@ mod host {
     /// RMB-03: however many places there are.
     #[test]
     fn peer_has_at_most_255_buffers() {
-        let mut table = Table::new(vec![Entry::EMPTY; 300]);
+        let mut table = RTokenTable::new(vec![Entry::EMPTY; 300]);
         for rkey in 0..255 {
-            assert!(table.insert(Slot::FIRST, token(rkey)).is_ok());
+            assert!(table.insert(LinkSlot::FIRST, token(rkey)).is_ok());
         }
-        assert_eq!(table.insert(Slot::FIRST, token(255)), Err(TableFull));
+        assert_eq!(table.insert(LinkSlot::FIRST, token(255)), Err(TableFull));
         assert_eq!(table.used().count(), 255);
     }
 

@@ -21,12 +21,21 @@ use self::pair::{
     SERVER, //
 };
 use super::{
-    action::{Action, Cause, Fail, Kind, RmbId},
+    action::{
+        Cause,
+        Fail,
+        LlcAction,
+        LlcKind,
+        RmbId, //
+    },
     delete_link::DeleteReason,
-    link::Slot,
-    msg::{Layout, Message},
+    link::LinkSlot,
+    msg::{
+        Layout,
+        LlcBody, //
+    },
     shape::Shape,
-    testing::after,
+    testing::after, //
 };
 
 // TST-004, TST-009, LLF-05, LLF-11, LLF-14, LLF-15, LLF-18, LLF-30, LLF-31, LLF-35, LGR-01, LGR-04,
@@ -49,7 +58,7 @@ fn second_link_of_first_contact() {
     assert_eq!(pair.said(0), talk);
     // All but the last two on the first link.
     for (n, seen) in pair.seen.iter().enumerate() {
-        assert_eq!(seen.slot == Slot::FIRST, n < 6);
+        assert_eq!(seen.slot == LinkSlot::FIRST, n < 6);
     }
     // One buffer on each side, named by its key on the first link.
     for (n, side, qpn, new) in [(4, SERVER, 0x11, 0x21), (5, CLIENT, 0x10, 0x20)] {
@@ -61,7 +70,7 @@ fn second_link_of_first_contact() {
     for side in &pair.sides {
         assert_eq!(side.group.kind(), Shape::Symmetric);
         assert_eq!(side.active(), 2);
-        assert_eq!(side.done.last(), Some(&Action::Ready));
+        assert_eq!(side.done.last(), Some(&LlcAction::Ready));
     }
     assert_eq!(pair.layout, Layout::Linux);
     pair.all_known();
@@ -143,7 +152,7 @@ fn continuations_announce_all_buffers() {
             let seen = pair.seen[before..].iter();
             seen.filter(|seen| seen.kind == CONT && seen.from == from)
                 .map(|seen| {
-                    assert_eq!(seen.slot, Slot::FIRST);
+                    assert_eq!(seen.slot, LinkSlot::FIRST);
                     seen.octets[5]
                 })
                 .collect::<Vec<_>>()
@@ -201,22 +210,22 @@ fn server_loses_a_link() {
     let before = pair.seen.len();
     pair.lose_first_ports();
     pair.input(SERVER, |group, now| {
-        group.handle_link_down(now, Slot::FIRST)
+        group.handle_link_down(now, LinkSlot::FIRST)
     });
     // At once the connections go to the other link, and the client is told there. The end stays.
-    let moved = |action: &Action| matches!(action, Action::MoveConnections { from, orderly: false } if *from == Slot::FIRST);
+    let moved = |action: &LlcAction| matches!(action, LlcAction::MoveConnections { from, orderly: false } if *from == LinkSlot::FIRST);
     assert!(pair.sides[SERVER].did(moved));
     let request = pair.seen[before];
     assert_eq!(
         (request.from, request.kind, request.reply),
         (SERVER, DELETE, false)
     );
-    assert_ne!(request.slot, Slot::FIRST);
+    assert_ne!(request.slot, LinkSlot::FIRST);
     assert_eq!(
         request.octets[5..9],
         DeleteReason::LostPath.code().to_be_bytes()
     );
-    assert!(pair.sides[SERVER].end(Slot::FIRST).is_some());
+    assert!(pair.sides[SERVER].end(LinkSlot::FIRST).is_some());
     pair.settle();
     let reply = pair.seen[before + 1];
     assert_eq!(
@@ -229,7 +238,7 @@ fn server_loses_a_link() {
     );
     for side in &pair.sides {
         assert!(side.did(moved));
-        assert!(side.end(Slot::FIRST).is_none());
+        assert!(side.end(LinkSlot::FIRST).is_none());
         assert_eq!((side.group.kind(), side.active()), (Shape::Single, 1));
     }
 }
@@ -243,11 +252,11 @@ fn client_loses_a_link() {
         pair.lose_first_ports();
         if orderly {
             pair.input(CLIENT, |group, now| {
-                group.delete_link(now, Slot::FIRST, DeleteReason::Operator, true);
+                group.delete_link(now, LinkSlot::FIRST, DeleteReason::Operator, true);
             });
         } else {
             pair.input(CLIENT, |group, now| {
-                group.handle_link_down(now, Slot::FIRST)
+                group.handle_link_down(now, LinkSlot::FIRST)
             });
         }
         pair.settle();
@@ -261,7 +270,7 @@ fn client_loses_a_link() {
         assert_eq!(pair.seen[before].octets[3] & 0x20 != 0, orderly);
         for side in &pair.sides {
             assert_eq!(side.active(), 1);
-            assert!(side.end(Slot::FIRST).is_none());
+            assert!(side.end(LinkSlot::FIRST).is_none());
         }
     }
 }
@@ -288,13 +297,13 @@ fn a_message_lost_with_its_link_is_not_sent_again() {
         let slot = if side == CLIENT {
             first.slot
         } else {
-            Slot::FIRST
+            LinkSlot::FIRST
         };
         pair.input(side, |group, now| group.handle_link_down(now, slot));
     }
     pair.pass(10);
     // What is sent when the links have settled is another one, for the links there are.
-    let confirmed = |action: &Action| *action == Action::RkeyConfirmed(RmbId(1));
+    let confirmed = |action: &LlcAction| *action == LlcAction::RkeyConfirmed(RmbId(1));
     assert!(pair.sides[CLIENT].did(confirmed));
     let again = pair.seen[before + 1..]
         .iter()
@@ -350,7 +359,7 @@ fn server_gets_no_confirmation_of_a_later_link() {
     pair.pass(20);
     let said = pair.said(before);
     assert!(said.contains(&(SERVER, DELETE, false)));
-    assert!(pair.sides[SERVER].did(|action| matches!(action, Action::DropLink { .. })));
+    assert!(pair.sides[SERVER].did(|action| matches!(action, LlcAction::DropLink { .. })));
     for side in &pair.sides {
         assert_eq!((side.group.kind(), side.active()), (Shape::Single, 1));
     }
@@ -366,26 +375,26 @@ fn server_gets_no_confirmation_of_a_later_link() {
 #[test]
 fn silence_in_the_middle_of_adding_a_link() {
     // The messages that get no answer, and the side that notices.
-    let cases: [(Filter, usize, Kind); 4] = [
+    let cases: [(Filter, usize, LlcKind); 4] = [
         (
             |from, kind, _| (from, kind) == (CLIENT, ADD),
             SERVER,
-            Kind::AddLink,
+            LlcKind::AddLink,
         ),
         (
             |from, kind, _| (from, kind) == (SERVER, CONT),
             CLIENT,
-            Kind::AddLinkCont,
+            LlcKind::AddLinkCont,
         ),
         (
             |from, kind, _| (from, kind) == (CLIENT, CONT),
             SERVER,
-            Kind::AddLinkCont,
+            LlcKind::AddLinkCont,
         ),
         (
             |from, kind, _| (from, kind) == (SERVER, CONT),
             CLIENT,
-            Kind::AddLinkCont,
+            LlcKind::AddLinkCont,
         ),
     ];
     for (n, (deaf, side, kind)) in cases.into_iter().enumerate() {
@@ -403,9 +412,9 @@ fn silence_in_the_middle_of_adding_a_link() {
         pair.add_port(SERVER);
         // The link that carried it counts as failed, and it was the last one.
         pair.pass(20);
-        let ended = |action: &Action| matches!(action, Action::Terminate { cause: Cause::NoReply(what) } if *what == kind);
+        let ended = |action: &LlcAction| matches!(action, LlcAction::Terminate { cause: Cause::NoReply(what) } if *what == kind);
         assert!(pair.sides[side].did(ended), "{:?}", pair.sides[side].done);
-        assert!(pair.sides[side].did(|action| matches!(action, Action::DropLink { .. })));
+        assert!(pair.sides[side].did(|action| matches!(action, LlcAction::DropLink { .. })));
     }
 }
 
@@ -423,15 +432,15 @@ fn client_waits_in_vain_for_a_later_link() {
             || pair.said(before).contains(&(SERVER, DELETE, false))
     );
     let client = &pair.sides[CLIENT];
-    assert!(client.did(|action| matches!(action, Action::DropLink { .. })));
+    assert!(client.did(|action| matches!(action, LlcAction::DropLink { .. })));
     // The link that carried the messages is not affected.
-    assert!(client.group.is_active(Slot::FIRST) && client.group.is_ready());
-    assert!(!client.did(|action| matches!(action, Action::MoveConnections { .. })));
+    assert!(client.group.is_active(LinkSlot::FIRST) && client.group.is_ready());
+    assert!(!client.did(|action| matches!(action, LlcAction::MoveConnections { .. })));
     // Later it asks for its port.
     pair.deaf = |_, _, _| false;
     pair.pass(120);
     assert!(
-        pair.sides[CLIENT].did(|action| *action == Action::SuggestLink)
+        pair.sides[CLIENT].did(|action| *action == LlcAction::SuggestLink)
             || pair.sides[CLIENT].active() == 2
     );
 }
@@ -454,7 +463,7 @@ fn client_waits_in_vain_for_the_second_link_of_first_contact() {
         pair.settle_one();
         pair.wire.extend(rest);
     }
-    assert!(!pair.sides[CLIENT].did(|action| *action == Action::Ready));
+    assert!(!pair.sides[CLIENT].did(|action| *action == LlcAction::Ready));
     let before = pair.seen.len();
     pair.pass(30);
     let said = pair.said(before);
@@ -462,7 +471,7 @@ fn client_waits_in_vain_for_the_second_link_of_first_contact() {
     // First contact ends well, with one link, after the server has said so.
     for side in &pair.sides {
         assert!(
-            side.did(|action| *action == Action::Ready),
+            side.did(|action| *action == LlcAction::Ready),
             "{:?}",
             side.done
         );
@@ -484,9 +493,9 @@ fn silence_about_the_keys_in_first_contact_is_the_end() {
         pair.pass(30);
         // Behind the point of no return there is no Decline.
         let aborted =
-            |action: &Action| matches!(action, Action::FirstContactFailed(Fail::Abort(_)));
+            |action: &LlcAction| matches!(action, LlcAction::FirstContactFailed(Fail::Abort(_)));
         assert!(pair.sides[side].did(aborted), "{:?}", pair.sides[side].done);
-        assert!(!pair.sides[side].did(|action| *action == Action::Ready));
+        assert!(!pair.sides[side].did(|action| *action == LlcAction::Ready));
     }
 }
 
@@ -502,7 +511,7 @@ fn client_asks_in_vain_for_the_end_of_a_link() {
     pair.deaf = |from, kind, _| (from, kind) == (CLIENT, DELETE);
     let before = pair.seen.len();
     pair.input(CLIENT, |group, now| {
-        group.handle_link_down(now, Slot::FIRST)
+        group.handle_link_down(now, LinkSlot::FIRST)
     });
     pair.pass(30);
     let asked = pair.said(before);
@@ -510,7 +519,7 @@ fn client_asks_in_vain_for_the_end_of_a_link() {
         .iter()
         .filter(|said| **said == (CLIENT, DELETE, false));
     assert!(asked.count() > 1, "it is asked again");
-    assert!(pair.sides[CLIENT].end(Slot::FIRST).is_none());
+    assert!(pair.sides[CLIENT].end(LinkSlot::FIRST).is_none());
 }
 
 // LLC-01.
@@ -518,7 +527,7 @@ fn client_asks_in_vain_for_the_end_of_a_link() {
 fn messages_stay_readable() {
     let pair = Pair::ready([2, 2], [2, 2]);
     for seen in &pair.seen {
-        assert!(Message::parse(&seen.octets, Layout::Linux).is_ok());
+        assert!(LlcBody::parse(&seen.octets, Layout::Linux).is_ok());
         assert_eq!(seen.octets[1], 44);
     }
 }

@@ -9,7 +9,11 @@
 //!              b ──── y              └─ y      b ─┘        (never, LGR-05)
 //! ```
 
-use super::link::{Port, Slot, MAX_LINKS};
+use super::link::{
+    LinkSlot,
+    Port,
+    MAX_LINKS, //
+};
 
 /// The links of a group seen together (LGR-04).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +46,7 @@ impl Shape {
 /// What tells ports apart: the MAC, as one port has several GIDs (AMB-45). In SMC-Rv2 it is the
 /// GID, as the MAC may be that of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum PortKey {
     Mac([u8; 6]),
     Gid([u8; 16]),
 }
@@ -50,8 +54,8 @@ enum Key {
 /// The ports a link connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
-    local: Key,
-    peer: Key,
+    local: PortKey,
+    peer: PortKey,
 }
 
 impl Ends {
@@ -59,13 +63,13 @@ impl Ends {
     pub(super) const fn new(local: Port, peer: Port, v2: bool) -> Self {
         if v2 {
             Self {
-                local: Key::Gid(local.gid.get()),
-                peer: Key::Gid(peer.gid.get()),
+                local: PortKey::Gid(local.gid.get()),
+                peer: PortKey::Gid(peer.gid.get()),
             }
         } else {
             Self {
-                local: Key::Mac(local.mac.get()),
-                peer: Key::Mac(peer.mac.get()),
+                local: PortKey::Mac(local.mac.get()),
+                peer: PortKey::Mac(peer.mac.get()),
             }
         }
     }
@@ -88,11 +92,11 @@ impl Ends {
 
 /// The action for links that share ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ShapeVerdict {
     /// Nothing.
     Fine,
     /// The others are symmetric without this one (LLF-52).
-    Spare(Slot),
+    Spare(LinkSlot),
     /// They must not be beside each other (LGR-05, LGR-14).
     Unfit,
 }
@@ -100,7 +104,7 @@ pub(super) enum Verdict {
 /// Links with their ends, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
-    places: [Option<(Slot, Ends)>; MAX_LINKS],
+    places: [Option<(LinkSlot, Ends)>; MAX_LINKS],
     len: usize,
 }
 
@@ -114,7 +118,7 @@ impl Links {
     }
 
     /// Adds one that is younger than the others. Says whether there was room.
-    pub(super) fn push(&mut self, slot: Slot, ends: Ends) -> bool {
+    pub(super) fn push(&mut self, slot: LinkSlot, ends: Ends) -> bool {
         match self.places.get_mut(self.len) {
             Some(place) => {
                 *place = Some((slot, ends));
@@ -132,7 +136,7 @@ impl Links {
     }
 
     /// All of them.
-    fn iter(&self) -> impl DoubleEndedIterator<Item = (Slot, Ends)> + Clone + '_ {
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (LinkSlot, Ends)> + Clone + '_ {
         self.places.iter().flatten().copied()
     }
 
@@ -179,7 +183,7 @@ impl Links {
     }
 
     /// Whether no two of them share a port, one being left out.
-    fn symmetric_without(&self, out: Slot) -> bool {
+    fn symmetric_without(&self, out: LinkSlot) -> bool {
         let rest = || self.iter().filter(|(slot, _)| *slot != out);
         rest().all(|(slot, one)| {
             rest().all(|(other_slot, other)| slot == other_slot || !one.shares(other))
@@ -187,18 +191,18 @@ impl Links {
     }
 
     /// The action for them.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> ShapeVerdict {
         let parallel = |(one, other): (Ends, Ends)| one == other;
         if self.pairs().any(parallel) {
-            return Verdict::Unfit;
+            return ShapeVerdict::Unfit;
         }
         let mut pairs = self.pairs();
         if self.len < 3 || !pairs.any(|(one, other)| one.shares(other)) {
-            return Verdict::Fine;
+            return ShapeVerdict::Fine;
         }
         // The youngest replaces one of the others: the one in the middle of the others if there is
         // such, else the youngest of them, which was the asymmetric one.
-        let sharers = |(slot, ends): &(Slot, Ends)| {
+        let sharers = |(slot, ends): &(LinkSlot, Ends)| {
             let others = self.iter().filter(|(other, _)| other != slot);
             others.filter(|(_, other)| ends.shares(*other)).count()
         };
@@ -206,7 +210,7 @@ impl Links {
         let youngest = self.iter().last().map(|(slot, _)| slot);
         if youngest.is_some_and(|slot| self.symmetric_without(slot)) {
             // It makes an asymmetric one of them.
-            return Verdict::Unfit;
+            return ShapeVerdict::Unfit;
         }
         let candidates = || {
             self.iter()
@@ -215,8 +219,8 @@ impl Links {
         };
         let middle = candidates().find(|link| sharers(link) > 1);
         match middle.or_else(|| candidates().last()) {
-            Some((slot, _)) => Verdict::Spare(slot),
-            None => Verdict::Unfit,
+            Some((slot, _)) => ShapeVerdict::Spare(slot),
+            None => ShapeVerdict::Unfit,
         }
     }
 }
@@ -242,8 +246,8 @@ mod tests {
     }
 
     /// A slot by its index.
-    fn slot(index: u8) -> Slot {
-        Slot::new(index, 0).unwrap_or(Slot::FIRST)
+    fn slot(index: u8) -> LinkSlot {
+        LinkSlot::new(index, 0).unwrap_or(LinkSlot::FIRST)
     }
 
     /// Links between ports of both sides.
@@ -277,23 +281,23 @@ mod tests {
     // LGR-05, LGR-13, LGR-14, ERR-32.
     #[test]
     fn links_that_may_be_beside_each_other() {
-        let rows: [(Ports, Verdict); 13] = [
-            (&[(1, 1)], Verdict::Fine),
-            (&[(1, 1), (1, 1)], Verdict::Unfit),
-            (&[(1, 1), (1, 2)], Verdict::Fine),
-            (&[(1, 1), (2, 1)], Verdict::Fine),
-            (&[(1, 1), (2, 2)], Verdict::Fine),
-            (&[(1, 1), (2, 2), (3, 3)], Verdict::Fine),
+        let rows: [(Ports, ShapeVerdict); 13] = [
+            (&[(1, 1)], ShapeVerdict::Fine),
+            (&[(1, 1), (1, 1)], ShapeVerdict::Unfit),
+            (&[(1, 1), (1, 2)], ShapeVerdict::Fine),
+            (&[(1, 1), (2, 1)], ShapeVerdict::Fine),
+            (&[(1, 1), (2, 2)], ShapeVerdict::Fine),
+            (&[(1, 1), (2, 2), (3, 3)], ShapeVerdict::Fine),
             // The symmetric link replaces the one in the middle.
-            (&[(1, 1), (1, 2), (2, 2)], Verdict::Spare(slot(1))),
-            (&[(1, 1), (1, 2), (2, 1)], Verdict::Spare(slot(0))),
-            (&[(1, 1), (2, 1), (2, 2)], Verdict::Spare(slot(1))),
+            (&[(1, 1), (1, 2), (2, 2)], ShapeVerdict::Spare(slot(1))),
+            (&[(1, 1), (1, 2), (2, 1)], ShapeVerdict::Spare(slot(0))),
+            (&[(1, 1), (2, 1), (2, 2)], ShapeVerdict::Spare(slot(1))),
             // Or the asymmetric one, if it has nothing to do with the new one.
-            (&[(1, 1), (1, 2), (2, 3)], Verdict::Spare(slot(1))),
+            (&[(1, 1), (1, 2), (2, 3)], ShapeVerdict::Spare(slot(1))),
             // A second asymmetric one never is.
-            (&[(1, 1), (1, 2), (1, 3)], Verdict::Unfit),
-            (&[(1, 1), (2, 2), (2, 3)], Verdict::Unfit),
-            (&[(1, 1), (2, 2), (2, 1)], Verdict::Unfit),
+            (&[(1, 1), (1, 2), (1, 3)], ShapeVerdict::Unfit),
+            (&[(1, 1), (2, 2), (2, 3)], ShapeVerdict::Unfit),
+            (&[(1, 1), (2, 2), (2, 1)], ShapeVerdict::Unfit),
         ];
         for (ends, verdict) in rows {
             assert_eq!(links(ends).verdict(), verdict);
@@ -324,6 +328,6 @@ mod tests {
         ]);
         assert_eq!(all.len(), MAX_LINKS);
         assert!(!all.push(slot(0), Ends::new(port(9), port(9), false)));
-        assert_eq!(all.verdict(), Verdict::Fine);
+        assert_eq!(all.verdict(), ShapeVerdict::Fine);
     }
 }

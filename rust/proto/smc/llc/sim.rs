@@ -29,12 +29,12 @@ use self::{
 };
 use super::{
     action::{
-        Kind,
+        LlcKind,
         Role, //
     },
     delete_link::DeleteReason,
     driver::drive,
-    link::Slot,
+    link::LinkSlot,
     msg::Layout,
     shape::Shape,
     testing::START, //
@@ -115,32 +115,32 @@ enum Fault {
 enum Event {
     Start(usize),
     /// To this side and queue pair, from that queue pair and link.
-    Arrive(usize, u32, u32, Slot, Vec<u8>, u8),
-    Complete(usize, Slot, u8, bool),
-    Rts(usize, Slot, bool),
+    Arrive(usize, u32, u32, LinkSlot, Vec<u8>, u8),
+    Complete(usize, LinkSlot, u8, bool),
+    Rts(usize, LinkSlot, bool),
     /// The engine has an end for a link, or none.
-    Offer(usize, Slot, bool),
+    Offer(usize, LinkSlot, bool),
     Timer(usize),
     Command(usize),
     Break,
-    LinkDown(usize, Slot),
+    LinkDown(usize, LinkSlot),
     PortUp(usize, u8),
 }
 
 /// All kinds, to keep one as a number.
-const KINDS: [Kind; 12] = [
-    Kind::ConfirmLink,
-    Kind::ConfirmLinkReply,
-    Kind::AddLink,
-    Kind::AddLinkCont,
-    Kind::Notice,
-    Kind::DeleteLink,
-    Kind::DeleteLinkReply,
-    Kind::DeleteGroup,
-    Kind::Rkey,
-    Kind::TestLink,
-    Kind::Reply,
-    Kind::Reply,
+const KINDS: [LlcKind; 12] = [
+    LlcKind::ConfirmLink,
+    LlcKind::ConfirmLinkReply,
+    LlcKind::AddLink,
+    LlcKind::AddLinkCont,
+    LlcKind::Notice,
+    LlcKind::DeleteLink,
+    LlcKind::DeleteLinkReply,
+    LlcKind::DeleteGroup,
+    LlcKind::Rkey,
+    LlcKind::TestLink,
+    LlcKind::Reply,
+    LlcKind::Reply,
 ];
 
 /// Index of the client; the server is the other.
@@ -360,8 +360,8 @@ impl World {
         drive(&mut Engine { world: self, side });
         self.peers[side].check();
         // It may have become the spare one of two asymmetric links: nothing is safe then.
-        self.disturbed |=
-            self.peers[side].group.is_ready() && self.peers[side].device.at(Slot::FIRST).is_none();
+        self.disturbed |= self.peers[side].group.is_ready()
+            && self.peers[side].device.at(LinkSlot::FIRST).is_none();
         if let Some(deadline) = self.peers[side].group.poll_timeout() {
             if timer {
                 // Else the engine's timer would never stop.
@@ -377,7 +377,15 @@ impl World {
     }
 
     /// A message comes to a queue pair, or does not.
-    fn arrive(&mut self, side: usize, qpn: u32, from: u32, slot: Slot, octets: &[u8], kind: u8) {
+    fn arrive(
+        &mut self,
+        side: usize,
+        qpn: u32,
+        from: u32,
+        slot: LinkSlot,
+        octets: &[u8],
+        kind: u8,
+    ) {
         let now = self.now;
         let other = 1 - side;
         let sender = self.peers[other]
@@ -402,7 +410,7 @@ impl World {
     }
 
     /// Sends a message.
-    fn post(&mut self, side: usize, slot: Slot, octets: Vec<u8>, kind: Kind) {
+    fn post(&mut self, side: usize, slot: LinkSlot, octets: Vec<u8>, kind: LlcKind) {
         let kind = KINDS.iter().position(|known| *known == kind);
         let kind = kind.expect("all kinds are known") as u8;
         let way = self.random.span(self.latency);
@@ -420,7 +428,7 @@ impl World {
     fn ask(
         &mut self,
         side: usize,
-        slot: Slot,
+        slot: LinkSlot,
         peer: Option<super::add::PeerOffer>,
         only_new: bool,
     ) {
@@ -439,7 +447,7 @@ impl World {
     }
 
     /// The engine answers.
-    fn offer(&mut self, side: usize, slot: Slot, good: bool) {
+    fn offer(&mut self, side: usize, slot: LinkSlot, good: bool) {
         let now = self.now;
         let random = &mut self.random;
         let peer = &mut self.peers[side];
@@ -484,7 +492,7 @@ impl World {
                 let protected = self.fault == Fault::Added;
                 let links = active.len();
                 if let Some(slot) = self.random.pick(&active) {
-                    if links > 1 && !(protected && slot == Slot::FIRST) {
+                    if links > 1 && !(protected && slot == LinkSlot::FIRST) {
                         peer.group
                             .delete_link(now, slot, DeleteReason::Operator, orderly);
                         // Both sides may take the other one away at the same time.
@@ -548,7 +556,7 @@ impl World {
         let side = self.random.below(2) as usize;
         let protected = self.fault == Fault::Added;
         let ends = self.peers[side].device.ends.iter();
-        let ends = ends.filter(|end| !(protected && end.slot == Slot::FIRST));
+        let ends = ends.filter(|end| !(protected && end.slot == LinkSlot::FIRST));
         let qpns: Vec<_> = ends.map(|end| end.qpn).collect();
         if let Some(qpn) = self.random.pick(&qpns) {
             self.note("link broken");

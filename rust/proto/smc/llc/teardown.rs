@@ -6,9 +6,9 @@ use core::ops::DerefMut;
 
 use super::{
     action::{
-        Action,
         Cause,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
     delete_link::{
@@ -16,9 +16,9 @@ use super::{
         DeleteReason, //
     },
     group::Group,
-    link::Slot,
-    msg::Message,
-    phase::Phase,
+    link::LinkSlot,
+    msg::LlcBody,
+    phase::LinkPhase,
     rtoken::Entry, //
 };
 use crate::proto::{
@@ -51,21 +51,21 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let working = || self.slots().find(|(_, link)| link.works());
         let carrier = self.active_slot().or_else(|| Some(working()?.0));
         let Some(carrier) = carrier else {
-            return self.finish(Action::Terminate { cause });
+            return self.finish(LlcAction::Terminate { cause });
         };
-        self.phase = Phase::Ending {
+        self.phase = LinkPhase::Ending {
             deadline: now.saturating_add(self.timers.reply),
             cause,
             request,
             carrier,
         };
-        self.send(carrier, &Message::DeleteLink(request), Kind::DeleteGroup);
+        self.send(carrier, &LlcBody::DeleteLink(request), LlcKind::DeleteGroup);
     }
 
     /// A link has failed while the group ends: if it carried the message, the message is repeated
     /// (TMR-23).
     pub(super) fn resend_end(&mut self, now: Instant) {
-        let Phase::Ending {
+        let LinkPhase::Ending {
             cause,
             request,
             carrier,
@@ -81,7 +81,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The timer of the end.
     pub(super) fn on_end_timeout(&mut self, now: Instant) {
-        let Phase::Ending { cause, carrier, .. } = self.phase else {
+        let LinkPhase::Ending { cause, carrier, .. } = self.phase else {
             return;
         };
         let other = self
@@ -89,34 +89,34 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             .any(|(slot, link)| slot != carrier && link.works());
         if self.role == Role::Client && other {
             // TMR-23.
-            self.fail(now, carrier, Cause::NoReply(Kind::DeleteGroup));
+            self.fail(now, carrier, Cause::NoReply(LlcKind::DeleteGroup));
         } else {
             // TMR-24.
-            self.finish(Action::Terminate { cause });
+            self.finish(LlcAction::Terminate { cause });
         }
     }
 
     /// DELETE LINK for the group has arrived at the peer.
     pub(super) fn on_delete_group_sent(&mut self) {
-        if let (Phase::Ending { cause, .. }, Role::Server) = (self.phase, self.role) {
+        if let (LinkPhase::Ending { cause, .. }, Role::Server) = (self.phase, self.role) {
             // TMR-24.
-            self.finish(Action::Terminate { cause });
+            self.finish(LlcAction::Terminate { cause });
         }
     }
 
     /// DELETE LINK arrived.
-    pub(super) fn on_delete_link(&mut self, now: Instant, slot: Slot, message: &DeleteLink) {
+    pub(super) fn on_delete_link(&mut self, now: Instant, slot: LinkSlot, message: &DeleteLink) {
         if message.reply {
             self.on_delete_reply(now, message);
         } else if message.all {
             self.on_delete_group(now, slot, message);
-        } else if !matches!(self.phase, Phase::Ending { .. }) {
+        } else if !matches!(self.phase, LinkPhase::Ending { .. }) {
             self.on_delete_one(now, slot, message);
         }
     }
 
     /// The peer ends the group, or, as a client, wants it to end.
-    fn on_delete_group(&mut self, now: Instant, slot: Slot, message: &DeleteLink) {
+    fn on_delete_group(&mut self, now: Instant, slot: LinkSlot, message: &DeleteLink) {
         let cause = Cause::PeerDeleted(message.reason);
         if self.phase.is_first_contact() {
             // COL-13.
@@ -124,7 +124,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         match (self.role, self.phase.end_cause()) {
             // LLF-44: at once; or it is what this side asked for.
-            (Role::Client, own) => self.finish(Action::Terminate {
+            (Role::Client, own) => self.finish(LlcAction::Terminate {
                 cause: own.unwrap_or(cause),
             }),
             // LLF-45.
@@ -176,14 +176,17 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         group.terminate(START, DeleteReason::Operator, true);
-        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        let expected = (LlcKind::DeleteGroup, LlcBody::DeleteLink(ALL));
         assert_eq!(sent(&mut group), Some(expected));
         assert_eq!(group.poll_action(), None);
         assert!(group.is_ending());
         group.terminate(START, DeleteReason::Inactivity, true);
         assert_eq!(group.poll_action(), None);
-        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
-        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+        group.handle_sent(START, LinkSlot::FIRST, LlcKind::DeleteGroup);
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::Terminate { cause: OWN })
+        );
         assert!(group.is_over());
     }
 
@@ -193,12 +196,15 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
         group.terminate(START, DeleteReason::Operator, true);
-        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        let expected = (LlcKind::DeleteGroup, LlcBody::DeleteLink(ALL));
         assert_eq!(sent(&mut group), Some(expected));
-        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
+        group.handle_sent(START, LinkSlot::FIRST, LlcKind::DeleteGroup);
         assert_eq!(group.poll_action(), None);
-        deliver(&mut group, START, &Message::DeleteLink(ALL));
-        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+        deliver(&mut group, START, &LlcBody::DeleteLink(ALL));
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::Terminate { cause: OWN })
+        );
     }
 
     /// TMR-23, TMR-24: the end comes without the peer, too.
@@ -213,12 +219,18 @@ mod tests {
                 assert!(sent(&mut group).is_some());
                 assert_eq!(group.poll_timeout(), Some(after(2)));
                 if fails {
-                    group.handle_send_failed(START, Slot::FIRST, Kind::DeleteGroup);
-                    assert!(matches!(group.poll_action(), Some(Action::LinkDown { .. })));
+                    group.handle_send_failed(START, LinkSlot::FIRST, LlcKind::DeleteGroup);
+                    assert!(matches!(
+                        group.poll_action(),
+                        Some(LlcAction::LinkDown { .. })
+                    ));
                 } else {
                     group.handle_timeout(after(2));
                 }
-                assert_eq!(group.poll_action(), Some(Action::Terminate { cause: OWN }));
+                assert_eq!(
+                    group.poll_action(),
+                    Some(LlcAction::Terminate { cause: OWN })
+                );
             }
         }
     }
@@ -228,8 +240,11 @@ mod tests {
     fn client_complies_at_once() {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Client, &mut places);
-        deliver(&mut group, START, &Message::DeleteLink(ALL));
-        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+        deliver(&mut group, START, &LlcBody::DeleteLink(ALL));
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::Terminate { cause: PEER })
+        );
         assert_eq!(group.poll_action(), None);
     }
 
@@ -240,53 +255,59 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = ready(Role::Server, &mut places);
         assert!(!group.is_ending());
-        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        deliver(&mut group, START, &LlcBody::DeleteLink(ALL));
         assert!(group.is_ending());
-        let expected = (Kind::DeleteGroup, Message::DeleteLink(ALL));
+        let expected = (LlcKind::DeleteGroup, LlcBody::DeleteLink(ALL));
         assert_eq!(sent(&mut group), Some(expected));
         // Asking again changes nothing.
-        deliver(&mut group, START, &Message::DeleteLink(ALL));
+        deliver(&mut group, START, &LlcBody::DeleteLink(ALL));
         assert_eq!(group.poll_action(), None);
-        group.handle_sent(START, Slot::FIRST, Kind::DeleteGroup);
-        assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+        group.handle_sent(START, LinkSlot::FIRST, LlcKind::DeleteGroup);
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::Terminate { cause: PEER })
+        );
     }
 
     /// LLF-42, LLF-43: the client's only link.
     #[test]
     fn client_deletes_its_link_when_the_reply_is_delivered() {
-        let slot = Slot::FIRST;
+        let slot = LinkSlot::FIRST;
         for lost in [false, true] {
             let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Client, &mut places);
-            deliver(&mut group, START, &Message::DeleteLink(ONE));
+            deliver(&mut group, START, &LlcBody::DeleteLink(ONE));
             let reply = DeleteLink {
                 reply: true,
                 reason: DeleteReason::Other(0),
                 ..ONE
             };
-            let expected = (Kind::DeleteLinkReply, Message::DeleteLink(reply));
+            let expected = (LlcKind::DeleteLinkReply, LlcBody::DeleteLink(reply));
             assert_eq!(sent(&mut group), Some(expected));
             assert_eq!(group.poll_action(), None);
             if lost {
-                group.handle_send_failed(START, slot, Kind::DeleteLinkReply);
+                group.handle_send_failed(START, slot, LlcKind::DeleteLinkReply);
             } else {
-                group.handle_sent(START, slot, Kind::DeleteLinkReply);
+                group.handle_sent(START, slot, LlcKind::DeleteLinkReply);
             }
-            let down = Action::LinkDown { slot, cause: PEER };
+            let down = LlcAction::LinkDown { slot, cause: PEER };
             assert_eq!(group.poll_action(), Some(down));
-            assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+            assert_eq!(
+                group.poll_action(),
+                Some(LlcAction::Terminate { cause: PEER })
+            );
         }
     }
 
     /// LLF-40, LLF-41, LLF-46, TMR-25: a notice of the client leads to the server's own request.
     #[test]
     fn server_deletes_the_link_the_client_named() {
-        let slot = Slot::FIRST;
+        let slot = LinkSlot::FIRST;
         for silent in [false, true] {
             let mut places = [Entry::EMPTY; 2];
             let mut group = ready(Role::Server, &mut places);
-            deliver(&mut group, START, &Message::DeleteLink(ONE));
-            let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
+            deliver(&mut group, START, &LlcBody::DeleteLink(ONE));
+            let expected = (LlcKind::DeleteLink, LlcBody::DeleteLink(ONE));
             assert_eq!(sent(&mut group), Some(expected));
             assert_eq!(group.poll_action(), None);
             assert_eq!(group.poll_timeout(), Some(after(2)));
@@ -294,11 +315,14 @@ mod tests {
                 group.handle_timeout(after(2));
             } else {
                 let reply = DeleteLink { reply: true, ..ONE };
-                deliver(&mut group, START, &Message::DeleteLink(reply));
+                deliver(&mut group, START, &LlcBody::DeleteLink(reply));
             }
-            let down = Action::LinkDown { slot, cause: PEER };
+            let down = LlcAction::LinkDown { slot, cause: PEER };
             assert_eq!(group.poll_action(), Some(down));
-            assert_eq!(group.poll_action(), Some(Action::Terminate { cause: PEER }));
+            assert_eq!(
+                group.poll_action(),
+                Some(LlcAction::Terminate { cause: PEER })
+            );
         }
     }
 
@@ -312,13 +336,13 @@ mod tests {
                 number: LinkNum::new(9),
                 ..ONE
             };
-            deliver(&mut group, START, &Message::DeleteLink(request));
+            deliver(&mut group, START, &LlcBody::DeleteLink(request));
             let reply = DeleteLink {
                 reply: true,
                 reason: DeleteReason::UnknownLink,
                 ..request
             };
-            let expected = (Kind::Reply, Message::DeleteLink(reply));
+            let expected = (LlcKind::Reply, LlcBody::DeleteLink(reply));
             assert_eq!(sent(&mut group), Some(expected));
             assert!(group.is_ready());
         }
@@ -336,17 +360,20 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         group.start(START);
-        let reply = Message::ConfirmLink(confirm_link(other(Role::Server)));
+        let reply = LlcBody::ConfirmLink(confirm_link(other(Role::Server)));
         deliver(&mut group, START, &reply);
         group.offer_link(START, SECOND, Some(offer()));
         while group.poll_action().is_some() {}
-        deliver(&mut group, START, &Message::DeleteLink(ONE));
+        deliver(&mut group, START, &LlcBody::DeleteLink(ONE));
         assert_eq!(group.poll_action(), None);
-        let refusal = Message::AddLink(add_link(Role::Client));
+        let refusal = LlcBody::AddLink(add_link(Role::Client));
         deliver(&mut group, START, &refusal);
-        assert_eq!(group.poll_action(), Some(Action::DropLink { slot: SECOND }));
-        assert_eq!(group.poll_action(), Some(Action::Ready));
-        let expected = (Kind::DeleteLink, Message::DeleteLink(ONE));
+        assert_eq!(
+            group.poll_action(),
+            Some(LlcAction::DropLink { slot: SECOND })
+        );
+        assert_eq!(group.poll_action(), Some(LlcAction::Ready));
+        let expected = (LlcKind::DeleteLink, LlcBody::DeleteLink(ONE));
         assert_eq!(sent(&mut group), Some(expected));
     }
 
@@ -362,7 +389,7 @@ mod tests {
         group.start(START);
         group.terminate(START, DeleteReason::Operator, true);
         let fail = Fail::Decline(Reason::NoActiveLink);
-        let expected = Action::FirstContactFailed(fail);
+        let expected = LlcAction::FirstContactFailed(fail);
         assert_eq!(group.poll_action(), Some(expected));
     }
 }

@@ -5,7 +5,10 @@
 use zerocopy::transmute;
 use zerocopy_derive::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::msg::{Header, Octets};
+use super::msg::{
+    LlcHeader,
+    Octets, //
+};
 
 /// Octets the sender chooses and the reply repeats (LLC-705).
 pub(crate) type UserData = [u8; 16];
@@ -14,7 +17,7 @@ pub(crate) type UserData = [u8; 16];
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Raw {
-    header: Header,
+    header: LlcHeader,
     user_data: UserData,
     reserved: [u8; 24],
 }
@@ -44,7 +47,7 @@ impl TestLink {
     /// Writes it.
     pub(super) fn emit(&self) -> Octets {
         transmute!(Raw {
-            header: Header::new(Self::OPCODE, self.reply, 0),
+            header: LlcHeader::new(Self::OPCODE, self.reply, 0),
             user_data: self.user_data,
             reserved: [0; 24],
         })

@@ -5,26 +5,26 @@
 
 use super::{
     action::{
-        Action,
         Cause,
-        Kind,
+        LlcAction,
+        LlcKind,
         Role, //
     },
     add::LinkOffer,
     confirm_link::ConfirmLink,
     group::{
-        Config,
         Group,
-        Timers, //
+        GroupConfig,
+        GroupTimers, //
     },
     link::{
+        LinkSlot,
         LocalLink,
-        PeerLink,
-        Slot, //
+        PeerLink, //
     },
     msg::{
         Layout,
-        Message, //
+        LlcBody, //
     },
     rtoken::Entry,
     test_link::{
@@ -53,9 +53,9 @@ use crate::proto::{
 pub(super) type TestGroup<'a> = Group<&'a mut [Entry]>;
 
 /// The place of the second link, if no other was tried before.
-pub(super) const SECOND: Slot = match Slot::new(1, 1) {
+pub(super) const SECOND: LinkSlot = match LinkSlot::new(1, 1) {
     Some(slot) => slot,
-    None => Slot::FIRST,
+    None => LinkSlot::FIRST,
 };
 
 /// When tests begin.
@@ -102,9 +102,9 @@ pub(super) const fn other(role: Role) -> Role {
 }
 
 /// What `role` makes its group of.
-pub(super) fn config(role: Role) -> Config {
+pub(super) fn config(role: Role) -> GroupConfig {
     let peer = end(other(role));
-    Config {
+    GroupConfig {
         role,
         local: end(role),
         peer: PeerLink {
@@ -120,7 +120,7 @@ pub(super) fn config(role: Role) -> Config {
         max_conns: 0,
         direct: true,
         layout: Layout::Linux,
-        timers: Timers::default(),
+        timers: GroupTimers::default(),
     }
 }
 
@@ -153,27 +153,32 @@ pub(super) fn offer() -> LinkOffer {
 }
 
 /// Gives a message of the peer to a group, on the first link.
-pub(super) fn deliver(group: &mut TestGroup<'_>, now: Instant, message: &Message) {
-    deliver_on(group, now, Slot::FIRST, message);
+pub(super) fn deliver(group: &mut TestGroup<'_>, now: Instant, message: &LlcBody) {
+    deliver_on(group, now, LinkSlot::FIRST, message);
 }
 
 /// Gives a message of the peer to a group.
-pub(super) fn deliver_on(group: &mut TestGroup<'_>, now: Instant, slot: Slot, message: &Message) {
+pub(super) fn deliver_on(
+    group: &mut TestGroup<'_>,
+    now: Instant,
+    slot: LinkSlot,
+    message: &LlcBody,
+) {
     if let Some(octets) = message.emit(group.layout) {
         group.handle_message(now, slot, &octets);
     }
 }
 
 /// The next action, if it is to send a message.
-pub(super) fn sent(group: &mut TestGroup<'_>) -> Option<(Kind, Message)> {
+pub(super) fn sent(group: &mut TestGroup<'_>) -> Option<(LlcKind, LlcBody)> {
     sent_on(group).map(|(_, kind, message)| (kind, message))
 }
 
 /// The same with the link.
-pub(super) fn sent_on(group: &mut TestGroup<'_>) -> Option<(Slot, Kind, Message)> {
+pub(super) fn sent_on(group: &mut TestGroup<'_>) -> Option<(LinkSlot, LlcKind, LlcBody)> {
     match group.poll_action() {
-        Some(Action::Send { slot, msg, kind }) => {
-            Some((slot, kind, Message::parse(&msg, group.layout).ok()?))
+        Some(LlcAction::Send { slot, msg, kind }) => {
+            Some((slot, kind, LlcBody::parse(&msg, group.layout).ok()?))
         }
         _ => None,
     }
@@ -196,12 +201,12 @@ pub(super) fn new_strict(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
 pub(super) fn ready(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
     let mut group = new(role, places);
     group.start(START);
-    let confirm = Message::ConfirmLink(confirm_link(other(role)));
+    let confirm = LlcBody::ConfirmLink(confirm_link(other(role)));
     deliver(&mut group, START, &confirm);
-    group.handle_rts(START, Slot::FIRST, Ok(()));
-    group.handle_sent(START, Slot::FIRST, Kind::ConfirmLinkReply);
+    group.handle_rts(START, LinkSlot::FIRST, Ok(()));
+    group.handle_sent(START, LinkSlot::FIRST, LlcKind::ConfirmLinkReply);
     group.offer_link(START, SECOND, Some(offer()));
-    deliver(&mut group, START, &Message::AddLink(add_link(other(role))));
+    deliver(&mut group, START, &LlcBody::AddLink(add_link(other(role))));
     group.accept_link(START, SECOND, None);
     // A client would look for another link in time.
     group.retry_at = None;
@@ -228,15 +233,18 @@ pub(super) fn add_link(role: Role) -> super::add_link::AddLink {
 pub(super) const DATA: UserData = [0xa5; 16];
 
 /// A TEST LINK.
-pub(super) const fn test(reply: bool, user_data: UserData) -> Message {
-    Message::TestLink(TestLink { reply, user_data })
+pub(super) const fn test(reply: bool, user_data: UserData) -> LlcBody {
+    LlcBody::TestLink(TestLink { reply, user_data })
 }
 
 /// Checks that the group is at its end, and why.
 pub(super) fn ended(group: &mut TestGroup<'_>, cause: Cause) {
-    let slot = Slot::FIRST;
-    assert_eq!(group.poll_action(), Some(Action::LinkDown { slot, cause }));
-    assert_eq!(group.poll_action(), Some(Action::Terminate { cause }));
+    let slot = LinkSlot::FIRST;
+    assert_eq!(
+        group.poll_action(),
+        Some(LlcAction::LinkDown { slot, cause })
+    );
+    assert_eq!(group.poll_action(), Some(LlcAction::Terminate { cause }));
     assert_eq!(group.poll_action(), None);
     assert_eq!(group.poll_timeout(), None);
 }

@@ -11,7 +11,7 @@
 use core::ops::DerefMut;
 
 use super::link::{
-    Slot,
+    LinkSlot,
     MAX_LINKS, //
 };
 use crate::proto::smc::wire::AlertToken;
@@ -29,7 +29,7 @@ pub(crate) struct Row<M> {
     generation: u32,
     member: Option<M>,
     /// The link on which the connection waits for a send slot.
-    wants: Option<Slot>,
+    wants: Option<LinkSlot>,
 }
 
 impl<M> Row<M> {
@@ -137,14 +137,14 @@ impl<M: Clone, R: DerefMut<Target = [Row<M>]>> Tokens<R> {
         self.rows.get(n)?.member.clone()
     }
 
-    fn count_down(&mut self, slot: Slot) {
+    fn count_down(&mut self, slot: LinkSlot) {
         if let Some(waiting) = self.waiting.get_mut(slot.index()) {
             *waiting = waiting.saturating_sub(1);
         }
     }
 
     /// Notes that a connection waits for a send slot of this link, and of no other.
-    pub(crate) fn wait_for_slot(&mut self, token: AlertToken, slot: Slot) {
+    pub(crate) fn wait_for_slot(&mut self, token: AlertToken, slot: LinkSlot) {
         let Some(row) = self.row(token) else {
             return;
         };
@@ -163,7 +163,7 @@ impl<M: Clone, R: DerefMut<Target = [Row<M>]>> Tokens<R> {
     }
 
     /// Takes the next connection that waits for a send slot of a link, in turn.
-    pub(crate) fn next_waiting(&mut self, slot: Slot) -> Option<M> {
+    pub(crate) fn next_waiting(&mut self, slot: LinkSlot) -> Option<M> {
         if self.waiting.get(slot.index()).copied().unwrap_or(0) == 0 {
             return None;
         }
@@ -188,8 +188,8 @@ impl<M: Clone, R: DerefMut<Target = [Row<M>]>> Tokens<R> {
 mod tests {
     use super::*;
 
-    const LINK: Slot = Slot::FIRST;
-    const OTHER: Slot = super::super::testing::SECOND;
+    const LINK: LinkSlot = LinkSlot::FIRST;
+    const OTHER: LinkSlot = super::super::testing::SECOND;
 
     fn table(rows: usize) -> Tokens<Vec<Row<u32>>> {
         Tokens::new((0..rows).map(|_| Row::new(0xffff_ff00)).collect())

@@ -14,7 +14,7 @@ mod tests {
             },
             add_link_cont::{
                 AddLinkCont,
-                Pair, //
+                RTokenPair, //
             },
             confirm_link::ConfirmLink,
             confirm_rkey::{
@@ -29,9 +29,9 @@ mod tests {
             delete_rkey::DeleteRkey,
             msg::{
                 Layout,
-                Message,
+                LlcBody,
+                LlcParseError,
                 Octets,
-                ParseError,
                 MESSAGE_BYTES, //
             },
             test_link::TestLink, //
@@ -161,30 +161,30 @@ mod tests {
     }
 
     /// Whether `octets` mean `message`, in both directions.
-    fn is(octets: &Octets, layout: Layout, message: Message) -> bool {
-        Message::parse(octets, layout) == Ok(message) && message.emit(layout) == Some(*octets)
+    fn is(octets: &Octets, layout: Layout, message: LlcBody) -> bool {
+        LlcBody::parse(octets, layout) == Ok(message) && message.emit(layout) == Some(*octets)
     }
 
     /// The message, if it is a CONFIRM LINK.
     fn confirm_link(octets: &Octets) -> Option<ConfirmLink> {
-        match Message::parse(octets, Layout::Linux) {
-            Ok(Message::ConfirmLink(message)) => Some(message),
+        match LlcBody::parse(octets, Layout::Linux) {
+            Ok(LlcBody::ConfirmLink(message)) => Some(message),
             _ => None,
         }
     }
 
     /// The message, if it is an ADD LINK.
     fn add_link(octets: &Octets) -> Option<AddLink> {
-        match Message::parse(octets, Layout::Rfc) {
-            Ok(Message::AddLink(message)) => Some(message),
+        match LlcBody::parse(octets, Layout::Rfc) {
+            Ok(LlcBody::AddLink(message)) => Some(message),
             _ => None,
         }
     }
 
     /// The message, if it is a DELETE RKEY.
     fn delete_rkey(octets: &Octets) -> Option<DeleteRkey> {
-        match Message::parse(octets, Layout::Rfc) {
-            Ok(Message::DeleteRkey(message)) => Some(message),
+        match LlcBody::parse(octets, Layout::Rfc) {
+            Ok(LlcBody::DeleteRkey(message)) => Some(message),
             _ => None,
         }
     }
@@ -204,7 +204,7 @@ mod tests {
             max_links: 2,
             max_conns: 0,
         };
-        assert!(is(&VEC_07, Layout::Rfc, Message::ConfirmLink(request)));
+        assert!(is(&VEC_07, Layout::Rfc, LlcBody::ConfirmLink(request)));
         let reply = ConfirmLink {
             reply: true,
             mac: mac([0x0b, 1]),
@@ -213,7 +213,7 @@ mod tests {
             uid: 0x202,
             ..request
         };
-        assert!(is(&VEC_08, Layout::Rfc, Message::ConfirmLink(reply)));
+        assert!(is(&VEC_08, Layout::Rfc, LlcBody::ConfirmLink(reply)));
     }
 
     /// DEP-1.
@@ -244,7 +244,7 @@ mod tests {
             mtu: Some(Mtu::M1024),
             psn: Psn::new(0x777),
         };
-        assert!(is(&VEC_09, Layout::Rfc, Message::AddLink(request)));
+        assert!(is(&VEC_09, Layout::Rfc, LlcBody::AddLink(request)));
         let refusal = AddLink {
             reply: true,
             refusal: Some(Refusal::NoAlternatePath),
@@ -255,7 +255,7 @@ mod tests {
             psn: Psn::new(0),
             ..request
         };
-        assert!(is(&VEC_10, Layout::Rfc, Message::AddLink(refusal)));
+        assert!(is(&VEC_10, Layout::Rfc, LlcBody::AddLink(refusal)));
     }
 
     /// DEP-2: the same fields, from the GID on two octets further back.
@@ -264,7 +264,7 @@ mod tests {
         let mut shifted = [0; MESSAGE_BYTES];
         shifted[..10].copy_from_slice(&VEC_09[..10]);
         shifted[12..36].copy_from_slice(&VEC_09[10..34]);
-        let message = add_link(&VEC_09).map(Message::AddLink);
+        let message = add_link(&VEC_09).map(LlcBody::AddLink);
         assert!(message.is_some_and(|message| is(&shifted, Layout::Linux, message)));
     }
 
@@ -297,17 +297,17 @@ mod tests {
             number: LinkNum::new(2),
             left: 1,
             pairs: [
-                Pair {
+                RTokenPair {
                     reference: RKey::new(0x1122_3344),
                     token: token(0x99aa_bbcc, 0x7100_0000_0000),
                 },
-                Pair {
+                RTokenPair {
                     reference: RKey::new(0),
                     token: token(0, 0),
                 },
             ],
         };
-        assert!(is(&VEC_11, Layout::Rfc, Message::AddLinkCont(message)));
+        assert!(is(&VEC_11, Layout::Rfc, LlcBody::AddLinkCont(message)));
     }
 
     /// LLC-306 to LLC-313: where both pairs lie.
@@ -320,7 +320,7 @@ mod tests {
             0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36,
             0x37, 0x38, // The second.
         ]);
-        let pair = |reference, rkey, vaddr| Pair {
+        let pair = |reference, rkey, vaddr| RTokenPair {
             reference: RKey::new(reference),
             token: token(rkey, vaddr),
         };
@@ -333,7 +333,7 @@ mod tests {
                 pair(0x2122_2324, 0x2526_2728, 0x3132_3334_3536_3738),
             ],
         };
-        assert!(is(&octets, Layout::Rfc, Message::AddLinkCont(message)));
+        assert!(is(&octets, Layout::Rfc, LlcBody::AddLinkCont(message)));
     }
 
     /// LLC-401 to LLC-407.
@@ -347,7 +347,7 @@ mod tests {
             number: LinkNum::new(1),
             reason: DeleteReason::LostPath,
         };
-        assert!(is(&VEC_12, Layout::Rfc, Message::DeleteLink(one)));
+        assert!(is(&VEC_12, Layout::Rfc, LlcBody::DeleteLink(one)));
         let all = DeleteLink {
             all: true,
             orderly: true,
@@ -355,14 +355,14 @@ mod tests {
             reason: DeleteReason::Operator,
             ..one
         };
-        assert!(is(&VEC_13, Layout::Rfc, Message::DeleteLink(all)));
+        assert!(is(&VEC_13, Layout::Rfc, LlcBody::DeleteLink(all)));
         let unknown = DeleteLink {
             reply: true,
             number: LinkNum::new(9),
             reason: DeleteReason::UnknownLink,
             ..one
         };
-        assert!(is(&VEC_14, Layout::Rfc, Message::DeleteLink(unknown)));
+        assert!(is(&VEC_14, Layout::Rfc, LlcBody::DeleteLink(unknown)));
     }
 
     /// LLC-406, AMB-11.
@@ -387,14 +387,14 @@ mod tests {
             token: token(0xddee_ff00, 0x7200_0000_0000),
             others: [other(2, 0xddee_ff02, 0x7200_0000_0000), Other::NONE],
         };
-        assert!(is(&VEC_15, Layout::Rfc, Message::ConfirmRkey(request)));
+        assert!(is(&VEC_15, Layout::Rfc, LlcBody::ConfirmRkey(request)));
         let negative = ConfirmRkey {
             reply: true,
             negative: true,
             retry: true,
             ..request
         };
-        assert!(is(&VEC_16, Layout::Rfc, Message::ConfirmRkey(negative)));
+        assert!(is(&VEC_16, Layout::Rfc, LlcBody::ConfirmRkey(negative)));
     }
 
     /// LLC-701 to LLC-706.
@@ -405,7 +405,7 @@ mod tests {
             reply: false,
             user_data: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15],
         };
-        assert!(is(&VEC_17, Layout::Rfc, Message::TestLink(message)));
+        assert!(is(&VEC_17, Layout::Rfc, LlcBody::TestLink(message)));
     }
 
     /// LLC-801 to LLC-808, AMB-13.
@@ -422,7 +422,7 @@ mod tests {
                 other(6, 0xddee_ff06, 0x7200_0000_0000),
             ],
         };
-        assert!(is(&VEC_18, Layout::Rfc, Message::ConfirmRkeyCont(message)));
+        assert!(is(&VEC_18, Layout::Rfc, LlcBody::ConfirmRkeyCont(message)));
     }
 
     /// LLC-901 to LLC-909.
@@ -445,8 +445,8 @@ mod tests {
     fn delete_rkey_of_version_2_holds_nine() {
         let mut octets = padded(&[0x29, 0, 44, 0, 9]);
         octets[43] = 7;
-        let keys = |octets: &[u8]| match Message::parse(octets, Layout::V2) {
-            Ok(Message::DeleteRkey(message)) => message
+        let keys = |octets: &[u8]| match LlcBody::parse(octets, Layout::V2) {
+            Ok(LlcBody::DeleteRkey(message)) => message
                 .keys()
                 .last()
                 .map(|(key, _)| (key.get(), message.keys().count())),
@@ -457,26 +457,26 @@ mod tests {
         assert_eq!(keys(&octets), Some((0, 2)));
         // The tenth would be behind the end.
         octets[4] = 10;
-        let parsed = Message::parse(&octets, Layout::V2);
-        assert_eq!(parsed, Err(ParseError::Count));
+        let parsed = LlcBody::parse(&octets, Layout::V2);
+        assert_eq!(parsed, Err(LlcParseError::Count));
     }
 
     /// GEN-08, ERR-41.
     #[test]
     fn other_lengths_are_rejected() {
         for len in 0..MESSAGE_BYTES {
-            let parsed = Message::parse(&VEC_07[..len], Layout::Linux);
-            assert_eq!(parsed, Err(ParseError::Length));
+            let parsed = LlcBody::parse(&VEC_07[..len], Layout::Linux);
+            assert_eq!(parsed, Err(LlcParseError::Length));
         }
         assert_eq!(
-            Message::parse(&[1; MESSAGE_BYTES + 1], Layout::Linux),
-            Err(ParseError::Length)
+            LlcBody::parse(&[1; MESSAGE_BYTES + 1], Layout::Linux),
+            Err(LlcParseError::Length)
         );
         let mut octets = VEC_07;
         for length in (0..=u8::MAX).filter(|length| *length != 44) {
             octets[1] = length;
-            let parsed = Message::parse(&octets, Layout::Linux);
-            assert_eq!(parsed, Err(ParseError::Length));
+            let parsed = LlcBody::parse(&octets, Layout::Linux);
+            assert_eq!(parsed, Err(LlcParseError::Length));
         }
     }
 
@@ -487,19 +487,19 @@ mod tests {
         let mut octets = padded(&[0, 44, 0, 0, 1, 1]);
         for opcode in 0..=u8::MAX {
             octets[0] = opcode;
-            let parsed = Message::parse(&octets, Layout::Linux);
+            let parsed = LlcBody::parse(&octets, Layout::Linux);
             match opcode {
                 1..=4 | 6..=9 => assert!(parsed.is_ok()),
-                0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
-                _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
+                0x80..=0xbf => assert_eq!(parsed, Ok(LlcBody::Optional(opcode))),
+                _ => assert_eq!(parsed, Err(LlcParseError::UnknownOpcode(opcode))),
             }
         }
         // Not even the length of an optional message is checked.
         assert_eq!(
-            Message::parse(&[0x80], Layout::Rfc),
-            Ok(Message::Optional(0x80))
+            LlcBody::parse(&[0x80], Layout::Rfc),
+            Ok(LlcBody::Optional(0x80))
         );
-        assert_eq!(Message::Optional(0x80).emit(Layout::Rfc), None);
+        assert_eq!(LlcBody::Optional(0x80).emit(Layout::Rfc), None);
     }
 
     /// LLC-605, LLC-905.
@@ -508,10 +508,10 @@ mod tests {
         let (mut confirm, mut delete) = (VEC_15, VEC_19);
         for count in 0..=u8::MAX {
             confirm[4] = count;
-            let parsed = Message::parse(&confirm, Layout::Rfc);
+            let parsed = LlcBody::parse(&confirm, Layout::Rfc);
             assert_eq!(parsed.is_ok(), (0..=7).contains(&count));
             delete[4] = count;
-            let parsed = Message::parse(&delete, Layout::Rfc);
+            let parsed = LlcBody::parse(&delete, Layout::Rfc);
             assert_eq!(parsed.is_ok(), (1..=8).contains(&count));
         }
     }
@@ -523,23 +523,26 @@ mod tests {
             for vector in [
                 VEC_07, VEC_08, VEC_12, VEC_13, VEC_14, VEC_15, VEC_16, VEC_17,
             ] {
-                let message = Message::parse(&vector, Layout::Rfc);
+                let message = LlcBody::parse(&vector, Layout::Rfc);
                 let mut octets = vector;
                 octets[0] |= 0x20;
                 octets[1] = a;
                 octets[2] = b;
-                assert_eq!(Message::parse(&octets, Layout::V2), message);
-                assert_eq!(Message::parse(&octets, Layout::V2Little), message);
+                assert_eq!(LlcBody::parse(&octets, Layout::V2), message);
+                assert_eq!(LlcBody::parse(&octets, Layout::V2Little), message);
                 let sent = message.ok().and_then(|message| message.emit(layout));
                 assert_eq!(sent, Some(octets));
                 assert_eq!(Layout::V2.shown_by(&octets), layout);
                 assert_eq!(Layout::V2Little.shown_by(&octets), layout);
                 assert_eq!(Layout::Linux.shown_by(&octets), Layout::Linux);
                 // Each version is foreign to the other.
-                assert!(Message::parse(&octets, Layout::Linux).is_err());
-                assert!(Message::parse(&vector, Layout::V2).is_err());
+                assert!(LlcBody::parse(&octets, Layout::Linux).is_err());
+                assert!(LlcBody::parse(&vector, Layout::V2).is_err());
                 octets[2] ^= 1;
-                assert_eq!(Message::parse(&octets, Layout::V2), Err(ParseError::Length));
+                assert_eq!(
+                    LlcBody::parse(&octets, Layout::V2),
+                    Err(LlcParseError::Length)
+                );
             }
         }
         assert_eq!(Layout::V2.value([1, 2]), 0x0102);
@@ -552,11 +555,11 @@ mod tests {
         let mut octets = padded(&[0, 0, 44, 0, 1, 1]);
         for opcode in 0..=u8::MAX {
             octets[0] = opcode;
-            let parsed = Message::parse(&octets, Layout::V2);
+            let parsed = LlcBody::parse(&octets, Layout::V2);
             match opcode {
                 0x21 | 0x22 | 0x24..=0x29 => assert!(parsed.is_ok()),
-                0x80..=0xbf => assert_eq!(parsed, Ok(Message::Optional(opcode))),
-                _ => assert_eq!(parsed, Err(ParseError::UnknownOpcode(opcode))),
+                0x80..=0xbf => assert_eq!(parsed, Ok(LlcBody::Optional(opcode))),
+                _ => assert_eq!(parsed, Err(LlcParseError::UnknownOpcode(opcode))),
             }
         }
     }
@@ -569,10 +572,10 @@ mod tests {
         let head = [0x22, 0x58, 0x01, 0xc0, 2, 0, 0, 0, 0, 1];
         let refusal = padded(&head);
         for layout in [Layout::V2, Layout::V2Little] {
-            let message = Message::parse(&refusal, layout);
+            let message = LlcBody::parse(&refusal, layout);
             assert!(matches!(
                 message,
-                Ok(Message::AddLink(AddLink {
+                Ok(LlcBody::AddLink(AddLink {
                     reply: true,
                     refusal: Some(_),
                     ..
@@ -586,10 +589,10 @@ mod tests {
                 if let Some(octet) = other.get_mut(at) {
                     *octet = value;
                 }
-                assert_eq!(Message::parse(&other, layout), Err(ParseError::Length));
+                assert_eq!(LlcBody::parse(&other, layout), Err(LlcParseError::Length));
             }
             let longer: [u8; 60] = core::array::from_fn(|at| refusal.get(at).copied().unwrap_or(0));
-            assert_eq!(Message::parse(&longer, layout), Err(ParseError::Length));
+            assert_eq!(LlcBody::parse(&longer, layout), Err(LlcParseError::Length));
         }
     }
 
@@ -598,10 +601,10 @@ mod tests {
     fn refusal_of_version_2_has_no_reason() {
         let mut octets = padded(&[0x22, 0, 44, 0xc0]);
         octets[31] = 2;
-        let message = Message::parse(&octets, Layout::V2);
+        let message = LlcBody::parse(&octets, Layout::V2);
         assert_eq!(message.map(|m| m.emit(Layout::V2)), Ok(Some(octets)));
         let refusal = match message {
-            Ok(Message::AddLink(message)) => message.refusal,
+            Ok(LlcBody::AddLink(message)) => message.refusal,
             _ => None,
         };
         assert_eq!(refusal, Some(Refusal::Other(0)));
@@ -614,7 +617,7 @@ mod tests {
         octets[2] = 0xff;
         octets[3] = 0x7f;
         octets[20..].fill(0xff);
-        let parsed = Message::parse(&octets, Layout::Rfc);
-        assert_eq!(parsed, Message::parse(&VEC_17, Layout::Rfc));
+        let parsed = LlcBody::parse(&octets, Layout::Rfc);
+        assert_eq!(parsed, LlcBody::parse(&VEC_17, Layout::Rfc));
     }
 }

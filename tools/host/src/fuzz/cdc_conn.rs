@@ -11,11 +11,11 @@ use crate::proto::{
     },
     smc::{
         cdc::{
-            Config,
+            CloseTimers,
             Conn,
+            ConnConfig,
             Msg,
             Segment,
-            Timers,
             Transmit, //
         },
         cursor::Wire,
@@ -37,7 +37,7 @@ pub fn cdc_conn(octets: &[u8]) {
     let mut input = Input::new(octets);
     let shape = input.byte();
     let size = |shift: u8| SIZES[usize::from((shape >> shift) & 3)];
-    let config = Config {
+    let config = ConnConfig {
         token: AlertToken::new(1),
         sndbuf: size(0),
         local_rmbe: size(2),
@@ -45,7 +45,7 @@ pub fn cdc_conn(octets: &[u8]) {
         origin: if shape & 0x40 != 0 { 4 } else { 0 },
         cork_bytes: if shape & 0x80 != 0 { 20 } else { 0 },
         max_write: 0,
-        timers: Timers::DEFAULT,
+        timers: CloseTimers::DEFAULT,
     };
     let Some(mut conn) = Conn::new(&config) else {
         return;

@@ -13,14 +13,14 @@ use crate::proto::{
         clc::{
             client::Client,
             server::Server,
-            Action,
             Answer,
+            ClcAction,
+            ClcMessage,
+            ClcOutcome,
+            ClcTimers,
             Endpoint,
             LlcOutcome,
-            Message,
-            Outcome,
             Prepared,
-            Timers,
             Version, //
         },
         wire::{
@@ -58,9 +58,9 @@ fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
     let reason = Reason::from_code(u32::from(kind) << 24);
     let decline = crate::proto::smc::clc::Decline::new(peer, reason, Version::V1);
     let written = match kind % 8 {
-        0..=2 => Message::Accept(accept).emit(&mut octets),
-        3..=4 => Message::Confirm(confirm).emit(&mut octets),
-        5 => Message::Decline(decline).emit(&mut octets),
+        0..=2 => ClcMessage::Accept(accept).emit(&mut octets),
+        3..=4 => ClcMessage::Confirm(confirm).emit(&mut octets),
+        5 => ClcMessage::Decline(decline).emit(&mut octets),
         6 => {
             // The shortest Proposal; its networks are all zero.
             octets[..8].copy_from_slice(&[EYE[0], EYE[1], EYE[2], EYE[3], 1, 0, 52, 0x10]);
@@ -82,9 +82,9 @@ fn message(input: &mut Input<'_>, end: Endpoint) -> [u8; 68] {
 }
 
 /// Reads what [`message`] made.
-fn parse(octets: &[u8]) -> Result<Message, crate::proto::smc::clc::Error> {
+fn parse(octets: &[u8]) -> Result<ClcMessage, crate::proto::smc::clc::ClcError> {
     let len = usize::from(octets[6]).min(octets.len());
-    Message::parse(&octets[..len])
+    ClcMessage::parse(&octets[..len])
 }
 
 /// This side's end of the connection.
@@ -113,9 +113,9 @@ fn llc(choice: u8) -> LlcOutcome {
 }
 
 /// Counts ends; what was agreed must have been possible.
-fn note(ends: &mut u32, outcome: Outcome, confirmed: bool) {
+fn note(ends: &mut u32, outcome: ClcOutcome, confirmed: bool) {
     *ends = ends.saturating_add(1);
-    assert!(outcome != Outcome::Smc || confirmed);
+    assert!(outcome != ClcOutcome::Smc || confirmed);
 }
 
 /// A client and a server, each for itself, with the same events.
@@ -125,11 +125,12 @@ pub fn clc_handshake(octets: &[u8]) {
         return;
     };
     let mut now = Instant::from_nanos(1);
-    let Some(Message::Proposal(proposal)) = parse(&message(&mut Input::new(&[6]), end)).ok() else {
+    let Some(ClcMessage::Proposal(proposal)) = parse(&message(&mut Input::new(&[6]), end)).ok()
+    else {
         return;
     };
-    let mut client = Client::new(now, Timers::DEFAULT, proposal);
-    let mut server = Server::new(now, Timers::DEFAULT, PeerId::new([9; 8]));
+    let mut client = Client::new(now, ClcTimers::DEFAULT, proposal);
+    let mut server = Server::new(now, ClcTimers::DEFAULT, PeerId::new([9; 8]));
     let (mut client_ends, mut server_ends) = (0, 0);
     let (mut confirmed, mut accepted) = (false, false);
 
@@ -148,23 +149,23 @@ pub fn clc_handshake(octets: &[u8]) {
             },
             2 => {
                 match client.poll_action() {
-                    Some(Action::Send(bytes)) => {
-                        let sent = Message::parse(bytes.as_slice());
-                        confirmed |= matches!(sent, Ok(Message::Confirm(_)));
+                    Some(ClcAction::Send(bytes)) => {
+                        let sent = ClcMessage::parse(bytes.as_slice());
+                        confirmed |= matches!(sent, Ok(ClcMessage::Confirm(_)));
                         assert!(sent.is_ok());
                     }
-                    Some(Action::Done(outcome)) => {
+                    Some(ClcAction::Done(outcome)) => {
                         note(&mut client_ends, outcome, confirmed);
                     }
                     _ => {}
                 }
                 match server.poll_action() {
-                    Some(Action::Send(bytes)) => {
-                        let sent = Message::parse(bytes.as_slice());
-                        accepted |= matches!(sent, Ok(Message::Accept(_)));
+                    Some(ClcAction::Send(bytes)) => {
+                        let sent = ClcMessage::parse(bytes.as_slice());
+                        accepted |= matches!(sent, Ok(ClcMessage::Accept(_)));
                         assert!(sent.is_ok());
                     }
-                    Some(Action::Done(outcome)) => {
+                    Some(ClcAction::Done(outcome)) => {
                         note(&mut server_ends, outcome, accepted);
                     }
                     _ => {}
@@ -215,10 +216,10 @@ pub fn clc_handshake(octets: &[u8]) {
         if let Some(deadline) = server.poll_timeout() {
             server.handle_timeout(deadline);
         }
-        if let Some(Action::Done(outcome)) = client.poll_action() {
+        if let Some(ClcAction::Done(outcome)) = client.poll_action() {
             note(&mut client_ends, outcome, true);
         }
-        if let Some(Action::Done(outcome)) = server.poll_action() {
+        if let Some(ClcAction::Done(outcome)) = server.poll_action() {
             note(&mut server_ends, outcome, true);
         }
     }

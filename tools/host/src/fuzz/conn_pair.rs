@@ -12,10 +12,10 @@ use crate::proto::{
     },
     smc::{
         cdc::{
-            Config,
+            CloseTimers,
             Conn,
+            ConnConfig,
             Msg,
-            Timers,
             Token, //
         },
         wire::AlertToken, //
@@ -62,7 +62,7 @@ impl Side {
     fn new(shape: u8, token: u32) -> Option<Self> {
         let size = |shift: u8| SIZES[usize::from((shape >> shift) & 3)];
         let (local, peer) = if token == 1 { (2, 4) } else { (4, 2) };
-        let conn = Conn::new(&Config {
+        let conn = Conn::new(&ConnConfig {
             token: AlertToken::new(token),
             sndbuf: size(0),
             local_rmbe: size(local),
@@ -70,7 +70,7 @@ impl Side {
             origin: if shape & 0x40 != 0 { 4 } else { 0 },
             cork_bytes: if shape & 0x80 != 0 { 20 } else { 0 },
             max_write: 0,
-            timers: Timers::DEFAULT,
+            timers: CloseTimers::DEFAULT,
         })?;
         Some(Self {
             conn,

@@ -11,24 +11,24 @@ use crate::proto::{
     },
     smc::{
         llc::{
-            action::Action,
+            action::LlcAction,
             group::{
-                Config,
                 Group,
-                Timers, //
+                GroupConfig,
+                GroupTimers, //
             },
             link::{
+                LinkSlot,
                 LocalLink,
                 PeerLink,
-                Port,
-                Slot, //
+                Port, //
             },
-            msg::Message,
+            msg::LlcBody,
             rtoken::Entry,
             DeleteReason,
-            Kind,
             Layout,
             LinkOffer,
+            LlcKind,
             RmbId,
             Role, //
         },
@@ -52,9 +52,9 @@ const LAYOUT: Layout = Layout::Linux;
 
 /// The group under test: both ends have the same port, so that a message copied from its own
 /// output has a chance to be right.
-fn config(role: Role) -> Config {
+fn config(role: Role) -> GroupConfig {
     let qpn = Qpn::new(8);
-    Config {
+    GroupConfig {
         role,
         local: LocalLink {
             mac: MAC,
@@ -72,12 +72,12 @@ fn config(role: Role) -> Config {
         max_conns: 0,
         direct: true,
         layout: LAYOUT,
-        timers: Timers::default(),
+        timers: GroupTimers::default(),
     }
 }
 
 /// An end for another link, on one of some ports, or none.
-fn offer<S>(group: &mut Group<S>, slot: Slot, input: &mut Input<'_>) -> Option<LinkOffer>
+fn offer<S>(group: &mut Group<S>, slot: LinkSlot, input: &mut Input<'_>) -> Option<LinkOffer>
 where
     S: core::ops::DerefMut<Target = [Entry]>,
 {
@@ -112,57 +112,67 @@ pub fn llc_group(octets: &[u8]) {
     let (mut theirs, mut own) = ([Entry::EMPTY; 4], [Entry::EMPTY; 4]);
     let mut group = Group::new(&config(role), &mut theirs[..], &mut own[..]);
     // The link that messages come from and go to: the first, or the latest.
-    let mut latest = Slot::FIRST;
+    let mut latest = LinkSlot::FIRST;
     let mut now = Instant::from_nanos(1);
     let mut over = false;
     // What was sent last: the peer may answer it by its echo.
-    let mut last = ([0; 44], Kind::Reply);
+    let mut last = ([0; 44], LlcKind::Reply);
     group.start(now);
 
     while !input.is_empty() {
         match input.byte() % 16 {
             0..=2 => {
                 let octets: [u8; 44] = input.array();
-                let slot = if input.bool() { latest } else { Slot::FIRST };
+                let slot = if input.bool() {
+                    latest
+                } else {
+                    LinkSlot::FIRST
+                };
                 group.handle_message(now, slot, &octets);
             }
             3..=5 => {
                 // The reply to what was sent, or the same as a request.
                 let (mut octets, _) = last;
                 octets[3] ^= input.byte();
-                let slot = if input.bool() { latest } else { Slot::FIRST };
+                let slot = if input.bool() {
+                    latest
+                } else {
+                    LinkSlot::FIRST
+                };
                 group.handle_message(now, slot, &octets);
             }
             6..=9 => {
                 let action = group.poll_action();
                 assert!(!over || action.is_none(), "something follows the end");
                 match action {
-                    Some(Action::Send { msg, kind, .. }) => {
-                        assert!(Message::parse(&msg, LAYOUT).is_ok());
+                    Some(LlcAction::Send { msg, kind, .. }) => {
+                        assert!(LlcBody::parse(&msg, LAYOUT).is_ok());
                         last = (msg, kind);
                     }
-                    Some(Action::MoveToRts { slot } | Action::ConnectLink { slot, .. }) => {
+                    Some(LlcAction::MoveToRts { slot } | LlcAction::ConnectLink { slot, .. }) => {
                         let ok = input.byte() % 4 != 0;
                         let result = ok.then_some(()).ok_or(Reason::ReadyLink);
                         group.handle_rts(now, slot, result);
                     }
-                    Some(Action::OfferLink { slot, .. }) => {
+                    Some(LlcAction::OfferLink { slot, .. }) => {
                         latest = slot;
                         let offer = offer(&mut group, slot, &mut input);
                         group.offer_link(now, slot, offer);
                     }
-                    Some(Action::AcceptLink { slot, .. }) => {
+                    Some(LlcAction::AcceptLink { slot, .. }) => {
                         latest = slot;
                         let offer = offer(&mut group, slot, &mut input);
                         group.accept_link(now, slot, offer);
                     }
-                    Some(Action::FirstContactFailed(_) | Action::Terminate { .. }) => over = true,
+                    Some(LlcAction::FirstContactFailed(_) | LlcAction::Terminate { .. }) => {
+                        over = true
+                    }
                     _ => {}
                 }
             }
             10 => group.handle_sent(now, latest, last.1),
             11 if input.byte() < 8 => group.handle_send_failed(now, latest, last.1),
-            11 if input.byte() < 8 => group.handle_link_down(now, Slot::FIRST),
+            11 if input.byte() < 8 => group.handle_link_down(now, LinkSlot::FIRST),
             12 => {
                 now = now.saturating_add(Duration::from_millis(u64::from(input.short())));
                 group.handle_timeout(now);
@@ -174,12 +184,12 @@ pub fn llc_group(octets: &[u8]) {
                 };
                 let id = RmbId(u16::from(input.byte()));
                 if input.bool() {
-                    let _busy = group.confirm_rkey(now, id, &[(Slot::FIRST, token)]);
+                    let _busy = group.confirm_rkey(now, id, &[(LinkSlot::FIRST, token)]);
                 } else {
                     let _found = group.delete_rkey(now, id);
                 }
-                if let Ok(known) = group.peer_rmb(Slot::FIRST, token) {
-                    assert_eq!(group.peer_token(known, Slot::FIRST), Some(token));
+                if let Ok(known) = group.peer_rmb(LinkSlot::FIRST, token) {
+                    assert_eq!(group.peer_token(known, LinkSlot::FIRST), Some(token));
                 }
             }
             14 if input.bool() => group.test_link(now, latest, input.array()),
@@ -199,7 +209,7 @@ pub fn llc_group(octets: &[u8]) {
             assert!(!over, "something follows the end");
             over = matches!(
                 action,
-                Action::FirstContactFailed(_) | Action::Terminate { .. }
+                LlcAction::FirstContactFailed(_) | LlcAction::Terminate { .. }
             );
         }
         match group.poll_timeout() {

@@ -15,31 +15,31 @@ use crate::proto::{
     smc::{
         llc::{
             action::{
-                Action,
                 Cause,
-                Fail, //
+                Fail,
+                LlcAction, //
             },
             driver::{
                 drive,
-                Answer,
-                Host, //
+                Host,
+                HostAnswer, //
             },
             group::{
-                Config,
                 Group,
-                Timers, //
+                GroupConfig,
+                GroupTimers, //
             },
             link::{
+                LinkSlot,
                 LocalLink,
                 PeerLink,
-                Port,
-                Slot, //
+                Port, //
             },
             rtoken::Entry,
             DeleteReason,
-            Kind,
             Layout,
             LinkOffer,
+            LlcKind,
             PeerOffer,
             RmbId,
             Role, //
@@ -68,7 +68,7 @@ const ROUNDS: usize = 2000;
 /// A queue pair.
 #[derive(Clone, Copy)]
 struct End {
-    slot: Slot,
+    slot: LinkSlot,
     port: u8,
     qpn: u32,
     peer: Option<u32>,
@@ -95,9 +95,9 @@ struct Side {
 struct Post {
     from: usize,
     qpn: u32,
-    slot: Slot,
+    slot: LinkSlot,
     octets: [u8; 44],
-    kind: Kind,
+    kind: LlcKind,
 }
 
 /// Both sides, and what is between them.
@@ -155,7 +155,7 @@ impl Engine<'_> {
         &mut self.world.sides[self.side]
     }
 
-    fn end(&mut self, slot: Slot) -> &mut End {
+    fn end(&mut self, slot: LinkSlot) -> &mut End {
         let end = self.side().ends.iter_mut().find(|end| end.slot == slot);
         end.expect("a link that is there")
     }
@@ -172,11 +172,11 @@ impl Host for Engine<'_> {
         self.world.now
     }
 
-    fn observe(&mut self, action: &Action) {
+    fn observe(&mut self, action: &LlcAction) {
         assert!(!self.side().over, "{action:?} follows the end");
     }
 
-    fn send(&mut self, slot: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+    fn send(&mut self, slot: LinkSlot, kind: LlcKind, msg: &[u8; 44]) -> bool {
         let qpn = self.end(slot).qpn;
         self.world.wire.push_back(Post {
             from: self.side,
@@ -188,45 +188,45 @@ impl Host for Engine<'_> {
         true
     }
 
-    fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+    fn send_long(&mut self, _: LinkSlot, _: LlcKind) -> bool {
         panic!("both sides speak version 1");
     }
 
-    fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+    fn move_to_rts(&mut self, _: LinkSlot) -> HostAnswer<Result<(), Reason>> {
         Some(Ok(()))
     }
 
-    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+    fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
         self.end(slot).peer = Some(peer.link.qpn.get());
         Some(Ok(()))
     }
 
-    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+    fn offer_link(&mut self, slot: LinkSlot, only_new: bool) -> HostAnswer<Option<LinkOffer>> {
         let side = self.side;
         Some(self.side().make(side, slot, None, only_new))
     }
 
     fn accept_link(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         peer: &PeerOffer,
         only_new: bool,
-    ) -> Answer<Option<LinkOffer>> {
+    ) -> HostAnswer<Option<LinkOffer>> {
         let (side, peer) = (self.side, Some(peer.link.qpn.get()));
         Some(self.side().make(side, slot, peer, only_new))
     }
 
-    fn link_up(&mut self, _: Slot) {}
+    fn link_up(&mut self, _: LinkSlot) {}
 
-    fn drop_link(&mut self, slot: Slot) {
+    fn drop_link(&mut self, slot: LinkSlot) {
         self.side().ends.retain(|end| end.slot != slot);
     }
 
-    fn link_down(&mut self, slot: Slot, _: Cause) {
+    fn link_down(&mut self, slot: LinkSlot, _: Cause) {
         self.drop_link(slot);
     }
 
-    fn move_connections(&mut self, _: Slot, _: bool) {}
+    fn move_connections(&mut self, _: LinkSlot, _: bool) {}
     fn suggest_link(&mut self) {}
     fn ready(&mut self) {}
 
@@ -256,7 +256,7 @@ impl World {
             let qpns = [0x10, 0x11];
             let (own, theirs) = (qpns[side], qpns[1 - side]);
             let Port { mac, gid } = port(1 - side, 0);
-            let config = Config {
+            let config = GroupConfig {
                 role: [Role::Client, Role::Server][side],
                 local: local(side, 0, own),
                 peer: PeerLink {
@@ -269,22 +269,22 @@ impl World {
                 max_conns: 0,
                 direct: true,
                 layout: Layout::Linux,
-                timers: Timers {
+                timers: GroupTimers {
                     idle_test: Duration::ZERO,
                     add_retry: Duration::ZERO,
-                    ..Timers::default()
+                    ..GroupTimers::default()
                 },
             };
             let rows = || vec![Entry::EMPTY; 16];
             let mut group = Group::new(&config, rows(), rows());
-            let known = group.own_rmb(RmbId(0), Slot::FIRST, token(side, 0, own));
+            let known = group.own_rmb(RmbId(0), LinkSlot::FIRST, token(side, 0, own));
             assert_eq!(known, Ok(()));
-            let known = group.peer_rmb(Slot::FIRST, token(1 - side, 0, theirs));
+            let known = group.peer_rmb(LinkSlot::FIRST, token(1 - side, 0, theirs));
             assert!(known.is_ok());
             Side {
                 group,
                 ends: vec![End {
-                    slot: Slot::FIRST,
+                    slot: LinkSlot::FIRST,
                     port: 0,
                     qpn: own,
                     peer: Some(theirs),
@@ -494,7 +494,7 @@ impl World {
 
 impl Side {
     /// Where a buffer lies on each link, by the other side's name of the link.
-    fn places(&self, rmb: u16, side: usize, other: &Self) -> Vec<(Slot, RToken)> {
+    fn places(&self, rmb: u16, side: usize, other: &Self) -> Vec<(LinkSlot, RToken)> {
         let ends = self.ends.iter().filter_map(|end| {
             let mut ends = other.ends.iter();
             let there = ends.find(|there| Some(there.qpn) == end.peer)?;
@@ -507,7 +507,7 @@ impl Side {
     fn make(
         &mut self,
         side: usize,
-        slot: Slot,
+        slot: LinkSlot,
         peer: Option<u32>,
         only_new: bool,
     ) -> Option<LinkOffer> {

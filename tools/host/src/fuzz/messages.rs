@@ -6,8 +6,8 @@ use crate::proto::smc::{
     cdc::Msg,
     clc::{
         Assembler,
-        Error,
-        Message, //
+        ClcError,
+        ClcMessage, //
     },
     llc::{
         self,
@@ -20,18 +20,18 @@ use crate::proto::smc::{
         scan,
         syn_allows_smc,
         Nonce,
-        Verdict,
+        OptionVerdict,
         MAX_OPTIONS, //
     },
 };
 
 /// A CLC message, at once and in pieces.
 pub fn clc_message(octets: &[u8]) {
-    let whole = Message::parse(octets);
+    let whole = ClcMessage::parse(octets);
     if let Ok(message) = whole {
         let mut buf = [0; 600];
         let len = message.emit(&mut buf).unwrap_or(0);
-        assert_eq!(Message::parse(buf.get(..len).unwrap_or(&[])), whole);
+        assert_eq!(ClcMessage::parse(buf.get(..len).unwrap_or(&[])), whole);
     }
 
     let mut assembler = Assembler::new();
@@ -52,15 +52,15 @@ pub fn clc_message(octets: &[u8]) {
             // The first message of the octets, and not one octet more.
             Ok(Some(message)) => {
                 let first = octets.get(..taken).unwrap_or(&[]);
-                assert_eq!(Message::parse(first), Ok(message));
+                assert_eq!(ClcMessage::parse(first), Ok(message));
                 return;
             }
-            Err(Error::Reserved(value)) => {
+            Err(ClcError::Reserved(value)) => {
                 let first = octets.get(..taken).unwrap_or(&[]);
-                assert_eq!(Message::parse(first), Err(Error::Reserved(value)));
+                assert_eq!(ClcMessage::parse(first), Err(ClcError::Reserved(value)));
                 return;
             }
-            Err(Error::Protocol(_)) => {
+            Err(ClcError::Protocol(_)) => {
                 assert!(whole.is_err());
                 return;
             }
@@ -72,10 +72,10 @@ pub fn clc_message(octets: &[u8]) {
 /// An LLC message in both layouts.
 pub fn llc_message(octets: &[u8]) {
     for layout in [Layout::Rfc, Layout::Linux, Layout::V2, Layout::V2Little] {
-        let read = llc::msg::Message::parse(octets, layout);
+        let read = llc::msg::LlcBody::parse(octets, layout);
         if let Ok(message) = read {
             if let Some(written) = message.emit(layout) {
-                assert_eq!(llc::msg::Message::parse(&written, layout), read);
+                assert_eq!(llc::msg::LlcBody::parse(&written, layout), read);
             }
         }
     }
@@ -99,7 +99,7 @@ pub fn tcp_option(octets: &[u8]) {
         (decide_syn_out(own, nonce), own),
         (decide_synack_out(other, own), own),
     ] {
-        let Verdict::Add(add) = verdict else {
+        let OptionVerdict::Add(add) = verdict else {
             continue;
         };
         let mut all = [0; MAX_OPTIONS];

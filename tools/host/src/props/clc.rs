@@ -8,15 +8,15 @@ use crate::proto::{
             Addition,
             Answer,
             Assembler,
+            ClcError,
+            ClcMessage,
             Decline,
             Eid,
             EidList,
             Endpoint,
-            Error,
             Extension,
             FirstContact,
             GidList,
-            Message,
             Networks,
             Prefix4,
             Prefix6,
@@ -196,18 +196,18 @@ fn decline() -> impl Strategy<Value = Decline> {
 }
 
 /// Any message.
-pub(super) fn message() -> impl Strategy<Value = Message> {
+pub(super) fn message() -> impl Strategy<Value = ClcMessage> {
     prop_oneof![
-        proposal().prop_map(Message::Proposal),
-        proposal_2().prop_map(Message::Proposal),
-        answer(false).prop_map(Message::Accept),
-        answer(true).prop_map(Message::Confirm),
-        decline().prop_map(Message::Decline),
+        proposal().prop_map(ClcMessage::Proposal),
+        proposal_2().prop_map(ClcMessage::Proposal),
+        answer(false).prop_map(ClcMessage::Accept),
+        answer(true).prop_map(ClcMessage::Confirm),
+        decline().prop_map(ClcMessage::Decline),
     ]
 }
 
 /// The octets of a message.
-pub(super) fn octets(message: &Message) -> Vec<u8> {
+pub(super) fn octets(message: &ClcMessage) -> Vec<u8> {
     let mut buf = [0; 600];
     let len = message.emit(&mut buf).expect("every message fits");
     buf[..len].to_vec()
@@ -217,7 +217,7 @@ proptest! {
     // CLC-02, CLC-03.
     #[test]
     fn messages_survive_the_wire(message in message()) {
-        prop_assert_eq!(Message::parse(&octets(&message)), Ok(message));
+        prop_assert_eq!(ClcMessage::parse(&octets(&message)), Ok(message));
     }
 
     #[test]
@@ -230,7 +230,7 @@ proptest! {
 
     #[test]
     fn no_octets_make_the_parser_panic(octets in vec(any::<u8>(), 0..300)) {
-        let _ = Message::parse(&octets);
+        let _ = ClcMessage::parse(&octets);
     }
 
     // CLC-06, TST-109.
@@ -247,18 +247,18 @@ proptest! {
         for (at, value) in damage {
             octets[4 + at.index(inner)] = value;
         }
-        if let Ok(read) = Message::parse(&octets) {
+        if let Ok(read) = ClcMessage::parse(&octets) {
             // What was understood keeps its meaning. Reserved fields and an area for growth may
             // be lost, so only the value is compared.
             let mut buf = [0; 600];
             let len = read.emit(&mut buf).expect("every message fits");
-            prop_assert_eq!(Message::parse(&buf[..len]), Ok(read));
+            prop_assert_eq!(ClcMessage::parse(&buf[..len]), Ok(read));
         }
         let cut = cut.index(octets.len());
-        prop_assert!(Message::parse(&octets[..cut]).is_err());
+        prop_assert!(ClcMessage::parse(&octets[..cut]).is_err());
         let len = octets.len();
         octets.extend(more);
-        prop_assert!(octets.len() == len || Message::parse(&octets).is_err());
+        prop_assert!(octets.len() == len || ClcMessage::parse(&octets).is_err());
     }
 
     // CLC-04, CLC-01.
@@ -311,11 +311,11 @@ proptest! {
             }
         };
         match found {
-            Some(Ok(message)) => prop_assert_eq!(message, Message::parse(&stream).ok()),
-            Some(Err(Error::Reserved(value))) => {
-                prop_assert_eq!(Message::parse(&stream), Err(Error::Reserved(value)));
+            Some(Ok(message)) => prop_assert_eq!(message, ClcMessage::parse(&stream).ok()),
+            Some(Err(ClcError::Reserved(value))) => {
+                prop_assert_eq!(ClcMessage::parse(&stream), Err(ClcError::Reserved(value)));
             }
-            Some(Err(Error::Protocol(_))) | None => prop_assert!(Message::parse(&stream).is_err()),
+            Some(Err(ClcError::Protocol(_))) | None => prop_assert!(ClcMessage::parse(&stream).is_err()),
         }
     }
 }

@@ -17,20 +17,20 @@ use crate::proto::{
         clc::{
             client::Client,
             server::Server,
-            Action,
             Answer,
             Assembler,
+            ClcAction,
+            ClcError,
+            ClcMessage,
+            ClcOutcome,
+            ClcRequest,
+            ClcTimers,
             Endpoint,
-            Error,
             LlcOutcome,
-            Message,
-            Outcome,
             Prepared,
             Proposal,
             ProtocolError,
-            Request,
-            Reserved,
-            Timers, //
+            Reserved, //
         },
         wire::PeerId, //
     },
@@ -70,7 +70,7 @@ type Stream = VecDeque<u8>;
 /// What both sides have in common.
 struct Side {
     assembler: Box<Assembler>,
-    outcome: Option<Outcome>,
+    outcome: Option<ClcOutcome>,
 }
 
 impl Side {
@@ -82,7 +82,7 @@ impl Side {
     }
 
     /// Reads what the machine may read, at most `step` octets.
-    fn read(&mut self, stream: &mut Stream, step: usize) -> Option<Result<Message, Error>> {
+    fn read(&mut self, stream: &mut Stream, step: usize) -> Option<Result<ClcMessage, ClcError>> {
         let room = self.assembler.room();
         let count = room.len().min(step).min(stream.len());
         for (to, from) in room.iter_mut().zip(stream.drain(..count)) {
@@ -92,11 +92,11 @@ impl Side {
     }
 
     /// Notes how it ended, and lets the application write when it may.
-    fn done(&mut self, outcome: Outcome, stream: &mut Stream) {
+    fn done(&mut self, outcome: ClcOutcome, stream: &mut Stream) {
         assert!(self.outcome.is_none(), "a handshake ends once");
         assert!(!self.assembler.is_started(), "octets were lost");
         self.outcome = Some(outcome);
-        if matches!(outcome, Outcome::Fallback { .. }) {
+        if matches!(outcome, ClcOutcome::Fallback { .. }) {
             stream.extend(DATA);
         }
     }
@@ -109,15 +109,15 @@ fn run(
     server_id: PeerId,
     end: Endpoint,
     choices: &[u8],
-) -> (Outcome, Outcome) {
+) -> (ClcOutcome, ClcOutcome) {
     let now = Instant::from_nanos(1);
     let (mut upstream, mut downstream) = (Stream::new(), Stream::new());
     let mut client = if plan.client_opens {
-        Client::new(now, Timers::DEFAULT, proposal)
+        Client::new(now, ClcTimers::DEFAULT, proposal)
     } else {
-        Client::declining(now, Timers::DEFAULT, proposal.peer, Reason::NoSmcrDevice)
+        Client::declining(now, ClcTimers::DEFAULT, proposal.peer, Reason::NoSmcrDevice)
     };
-    let mut server = Server::new(now, Timers::DEFAULT, server_id);
+    let mut server = Server::new(now, ClcTimers::DEFAULT, server_id);
     let (mut at_client, mut at_server) = (Side::new(), Side::new());
     let (mut client_links, mut server_links) = (false, false);
     let mut choices = choices.iter().copied().cycle();
@@ -136,11 +136,11 @@ fn run(
         let step = usize::from(choice >> 2).max(1);
         match choice % 4 {
             0 => match client.poll_action() {
-                Some(Action::Send(bytes)) => {
+                Some(ClcAction::Send(bytes)) => {
                     upstream.extend(bytes.as_slice());
                     client.handle_sent(now);
                 }
-                Some(Action::Prepare(Request::Accept(Answer { first_contact, .. }))) => {
+                Some(ClcAction::Prepare(ClcRequest::Accept(Answer { first_contact, .. }))) => {
                     let result = match (first_contact, plan.client_has_link) {
                         _ if !plan.client_prepares => Err(Reason::Memory),
                         (false, false) => Err(Reason::OutOfSync),
@@ -152,18 +152,20 @@ fn run(
                     };
                     client.handle_prepared(now, result);
                 }
-                Some(Action::StartLlc) => client_links = true,
-                Some(Action::Done(outcome)) => at_client.done(outcome, &mut upstream),
-                Some(Action::Prepare(_) | Action::Connect(_)) => panic!("that is for servers"),
+                Some(ClcAction::StartLlc) => client_links = true,
+                Some(ClcAction::Done(outcome)) => at_client.done(outcome, &mut upstream),
+                Some(ClcAction::Prepare(_) | ClcAction::Connect(_)) => {
+                    panic!("that is for servers")
+                }
                 None => {}
             },
             1 => match server.poll_action() {
-                Some(Action::Send(bytes)) => {
+                Some(ClcAction::Send(bytes)) => {
                     downstream.extend(bytes.as_slice());
                     server.handle_sent(now);
                 }
-                Some(Action::Prepare(got)) => {
-                    assert_eq!(got, Request::Proposal(proposal));
+                Some(ClcAction::Prepare(got)) => {
+                    assert_eq!(got, ClcRequest::Proposal(proposal));
                     let result = if plan.server_prepares {
                         Ok(Prepared {
                             endpoint: end,
@@ -175,7 +177,7 @@ fn run(
                     };
                     server.handle_prepared(now, result);
                 }
-                Some(Action::Connect(confirm)) => {
+                Some(ClcAction::Connect(confirm)) => {
                     assert_eq!(confirm.endpoint, end);
                     let result = if plan.server_connects {
                         Ok(())
@@ -184,8 +186,8 @@ fn run(
                     };
                     server.handle_connected(now, result);
                 }
-                Some(Action::StartLlc) => server_links = true,
-                Some(Action::Done(outcome)) => at_server.done(outcome, &mut downstream),
+                Some(ClcAction::StartLlc) => server_links = true,
+                Some(ClcAction::Done(outcome)) => at_server.done(outcome, &mut downstream),
                 None => {}
             },
             2 if client.expects_message() => match at_client.read(&mut downstream, step) {
@@ -214,10 +216,10 @@ fn run(
             }
         }
         // A reset reaches the other side.
-        if matches!(at_client.outcome, Some(Outcome::Abort(_))) && at_server.outcome.is_none() {
+        if matches!(at_client.outcome, Some(ClcOutcome::Abort(_))) && at_server.outcome.is_none() {
             server.handle_eof(now);
         }
-        if matches!(at_server.outcome, Some(Outcome::Abort(_))) && at_client.outcome.is_none() {
+        if matches!(at_server.outcome, Some(ClcOutcome::Abort(_))) && at_client.outcome.is_none() {
             client.handle_eof(now);
         }
     }
@@ -229,12 +231,14 @@ fn run(
 }
 
 /// After a fallback, exactly the application's data is on the streams.
-fn check_streams(client: Outcome, server: Outcome, upstream: &[u8], downstream: &[u8]) {
-    if matches!(client, Outcome::Fallback { .. }) && matches!(server, Outcome::Fallback { .. }) {
+fn check_streams(client: ClcOutcome, server: ClcOutcome, upstream: &[u8], downstream: &[u8]) {
+    if matches!(client, ClcOutcome::Fallback { .. })
+        && matches!(server, ClcOutcome::Fallback { .. })
+    {
         assert_eq!(upstream, DATA);
         assert_eq!(downstream, DATA);
     }
-    if client == Outcome::Smc && server == Outcome::Smc {
+    if client == ClcOutcome::Smc && server == ClcOutcome::Smc {
         assert!(upstream.is_empty() && downstream.is_empty());
     }
 }
@@ -246,7 +250,7 @@ fn check_streams(client: Outcome, server: Outcome, upstream: &[u8], downstream: 
     reason = "a handful live at a time, and copies keep the test simple"
 )]
 enum Event {
-    Message(Message),
+    Message(ClcMessage),
     NoMessage,
     Reserved,
     Eof,
@@ -317,27 +321,27 @@ proptest! {
             llc,
         };
         let (client, server) = run(plan, proposal, server_id, end, &choices);
-        let fallback = |outcome| matches!(outcome, Outcome::Fallback { .. });
-        let abort = |outcome| matches!(outcome, Outcome::Abort(_));
+        let fallback = |outcome| matches!(outcome, ClcOutcome::Fallback { .. });
+        let abort = |outcome| matches!(outcome, ClcOutcome::Abort(_));
         if !client_opens || !server_prepares {
             prop_assert!(fallback(client) && fallback(server));
         } else if first_contact && end.mtu.is_none() {
             prop_assert!(fallback(client) && fallback(server));
         } else if !client_prepares || (!first_contact && !client_has_link) {
             prop_assert!(fallback(client) && fallback(server));
-            let out_of_sync = matches!(server, Outcome::Fallback { out_of_sync: true, .. });
+            let out_of_sync = matches!(server, ClcOutcome::Fallback { out_of_sync: true, .. });
             prop_assert_eq!(out_of_sync, client_prepares);
         } else if first_contact {
             match (server_connects, llc) {
-                (true, 0) => prop_assert!(client == Outcome::Smc && server == Outcome::Smc),
+                (true, 0) => prop_assert!(client == ClcOutcome::Smc && server == ClcOutcome::Smc),
                 (true, 3) => prop_assert!(abort(client) && abort(server)),
                 _ => prop_assert!(fallback(client) && fallback(server)),
             }
         } else if server_connects {
-            prop_assert!(client == Outcome::Smc && server == Outcome::Smc);
+            prop_assert!(client == ClcOutcome::Smc && server == ClcOutcome::Smc);
         } else {
             // The client was done with its Confirm; the reset ends its connection later.
-            prop_assert!(client == Outcome::Smc && abort(server));
+            prop_assert!(client == ClcOutcome::Smc && abort(server));
         }
     }
 
@@ -348,7 +352,7 @@ proptest! {
         events in vec(event(), 0..40),
     ) {
         let mut now = Instant::from_nanos(1);
-        let mut client = Client::new(now, Timers::DEFAULT, proposal);
+        let mut client = Client::new(now, ClcTimers::DEFAULT, proposal);
         let mut ends = 0;
         for event in events {
             match event {
@@ -364,7 +368,7 @@ proptest! {
                 Event::Llc(number) => client.handle_llc(now, llc(number)),
                 Event::Sent => client.handle_sent(now),
                 Event::Take => {
-                    ends += u32::from(matches!(client.poll_action(), Some(Action::Done(_))));
+                    ends += u32::from(matches!(client.poll_action(), Some(ClcAction::Done(_))));
                 }
                 Event::Wait(secs) => {
                     now = now.saturating_add(Duration::from_secs(secs));
@@ -377,7 +381,7 @@ proptest! {
             if let Some(deadline) = client.poll_timeout() {
                 client.handle_timeout(deadline);
             }
-            ends += u32::from(matches!(client.poll_action(), Some(Action::Done(_))));
+            ends += u32::from(matches!(client.poll_action(), Some(ClcAction::Done(_))));
         }
         prop_assert_eq!(ends, 1);
         prop_assert_eq!(client.poll_timeout(), None);
@@ -390,7 +394,7 @@ proptest! {
         events in vec(event(), 0..40),
     ) {
         let mut now = Instant::from_nanos(1);
-        let mut server = Server::new(now, Timers::DEFAULT, server_id);
+        let mut server = Server::new(now, ClcTimers::DEFAULT, server_id);
         let mut ends = 0;
         for event in events {
             match event {
@@ -407,7 +411,7 @@ proptest! {
                 Event::Llc(number) => server.handle_llc(now, llc(number)),
                 Event::Sent => server.handle_sent(now),
                 Event::Take => {
-                    ends += u32::from(matches!(server.poll_action(), Some(Action::Done(_))));
+                    ends += u32::from(matches!(server.poll_action(), Some(ClcAction::Done(_))));
                 }
                 Event::Wait(secs) => {
                     now = now.saturating_add(Duration::from_secs(secs));
@@ -420,7 +424,7 @@ proptest! {
             if let Some(deadline) = server.poll_timeout() {
                 server.handle_timeout(deadline);
             }
-            ends += u32::from(matches!(server.poll_action(), Some(Action::Done(_))));
+            ends += u32::from(matches!(server.poll_action(), Some(ClcAction::Done(_))));
         }
         prop_assert_eq!(ends, 1);
         prop_assert_eq!(server.poll_timeout(), None);

@@ -9,7 +9,7 @@ use crate::proto::smc::tcpopt::{
     syn_allows_smc,
     synack_agrees,
     Nonce,
-    Verdict,
+    OptionVerdict,
     MAX_OPTIONS, //
 };
 use proptest::{
@@ -52,12 +52,12 @@ proptest! {
         let nonce = Nonce::new(seed);
         let mut syn = syn;
         let mut synack = synack;
-        if let Verdict::Add(add) = decide_syn_out(&syn, nonce) {
+        if let OptionVerdict::Add(add) = decide_syn_out(&syn, nonce) {
             syn.extend(add.as_slice());
         } else {
             prop_assert!(syn.len() + 12 > MAX_OPTIONS);
         }
-        if let Verdict::Add(add) = decide_synack_out(&syn, &synack) {
+        if let OptionVerdict::Add(add) = decide_synack_out(&syn, &synack) {
             synack.extend(add.as_slice());
             prop_assert!(syn_allows_smc(&syn));
         }
@@ -73,7 +73,7 @@ proptest! {
     fn echo_never_agrees(syn in options(), seed in any::<u32>()) {
         let nonce = Nonce::new(seed);
         let mut syn = syn;
-        if let Verdict::Add(add) = decide_syn_out(&syn, nonce) {
+        if let OptionVerdict::Add(add) = decide_syn_out(&syn, nonce) {
             syn.extend(add.as_slice());
         }
         prop_assert!(!synack_agrees(&syn, nonce));

@@ -7,14 +7,14 @@ use super::Conn;
 use crate::proto::{
     base::time::Instant,
     smc::close::{
-        Error,
-        State,
+        CloseError,
+        CloseState,
         Tcp, //
     },
 };
 
 /// What of the end of a connection the engine can see.
-pub(super) type Observable = (State, Tcp, Option<Error>, [bool; 2]);
+pub(super) type Observable = (CloseState, Tcp, Option<CloseError>, [bool; 2]);
 
 impl Conn {
     /// shutdown(SHUT_WR): D goes after all data (CLS-53, CLS-55, CLS-61).
@@ -52,7 +52,7 @@ impl Conn {
     /// This side gives up the connection: SO_LINGER with time 0, an administrator, module exit.
     pub(crate) fn abort(&mut self, now: Instant) {
         let before = self.observable();
-        self.close.abort(now, Error::Aborted);
+        self.close.abort(now, CloseError::Aborted);
         self.note_changes(before);
     }
 
@@ -81,7 +81,7 @@ impl Conn {
     }
 
     /// The state, for people.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> CloseState {
         self.close.state()
     }
 
@@ -92,7 +92,7 @@ impl Conn {
 
     /// Whether the peer writes to our element no more (CLS-13).
     pub(crate) fn is_closed(&self) -> bool {
-        self.close.state() == State::Closed
+        self.close.state() == CloseState::Closed
     }
 
     /// Whether the buffers and the token can be used again: the connection is closed, released by

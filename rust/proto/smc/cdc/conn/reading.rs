@@ -4,7 +4,7 @@
 
 use super::Conn;
 use crate::proto::{
-    smc::close::Error,
+    smc::close::CloseError,
     stream::{
         events::{
             Fetch,
@@ -97,12 +97,12 @@ impl Conn {
 
     /// The error that ended the connection.
     #[cfg(test)]
-    pub(crate) fn error(&self) -> Option<Error> {
+    pub(crate) fn error(&self) -> Option<CloseError> {
         self.close.error()
     }
 
     /// The error, until [`Self::report_error`].
-    pub(crate) fn unreported_error(&self) -> Option<Error> {
+    pub(crate) fn unreported_error(&self) -> Option<CloseError> {
         self.close.unreported_error()
     }
 
@@ -113,16 +113,16 @@ impl Conn {
 
     /// What poll finds; `socket` is the part that the core does not know. A low-water mark beyond the
     /// capacity of the element counts as that capacity.
-    pub(crate) fn poll_state(&self, socket: &poll::Socket) -> poll::State {
+    pub(crate) fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState {
         // A reset reaches TCP and the core one after the other.
         let failing = match self.close.error() {
             Some(_) => self.close.unreported_error().is_some(),
             None => socket.error && socket.closed && self.close.is_alive(),
         };
         if failing {
-            return poll::State::Failing;
+            return poll::PollState::Failing;
         }
-        poll::State::Connected(poll::Stream {
+        poll::PollState::Connected(poll::PollStream {
             data: self.rx.available() >= self.rx.reachable(socket.low_water),
             room: self.tx.is_roomy(),
             urgent: self.rx.is_urgent(),
@@ -136,9 +136,9 @@ impl Conn {
     /// What poll reports to an application that wants `low_water` bytes, of a socket without errors.
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn poll_mask(&self, low_water: u32) -> poll::Mask {
-        let socket = poll::Socket {
+        let socket = poll::PolledSocket {
             low_water,
-            ..poll::Socket::default()
+            ..poll::PolledSocket::default()
         };
         self.poll_state(&socket).mask()
     }

@@ -6,7 +6,7 @@ use super::Conn;
 use crate::proto::{
     base::time::Instant,
     smc::close::{
-        Error,
+        CloseError,
         Tcp, //
     },
 };
@@ -34,7 +34,7 @@ pub(crate) struct Ending {
     /// The step of the TCP connection that is due. [`Conn::handle_tcp_done`] follows.
     pub(crate) tcp: Option<Tcp>,
     /// The error that the socket must have after a reset. [`Conn::report_error`] follows.
-    pub(crate) error: Option<Error>,
+    pub(crate) error: Option<CloseError>,
     /// The peer has not answered, so its links must be tested.
     pub(crate) silent: bool,
     /// Nothing needs the connection, see [`Conn::is_released`].
@@ -80,7 +80,7 @@ impl Conn {
     ///
     /// Until the report, no call of the application sees the failure: a TCP socket fails and has the
     /// error at the same moment.
-    pub(crate) fn report_error(&mut self, tcp_closed: bool) -> Option<Error> {
+    pub(crate) fn report_error(&mut self, tcp_closed: bool) -> Option<CloseError> {
         if self.tcp_done == Tcp::Reset || tcp_closed {
             self.close.report_error()
         } else {

@@ -13,7 +13,7 @@ use crate::proto::{
         llc::{
             add_link_cont::{
                 AddLinkCont,
-                Pair as Keys, //
+                RTokenPair as Keys, //
             },
             confirm_rkey::{
                 ConfirmRkey,
@@ -32,21 +32,23 @@ use crate::proto::{
 fn causes(pair: &Pair, side: usize) -> Vec<Cause> {
     let done = pair.sides[side].done.iter();
     done.filter_map(|action| match action {
-        Action::LinkDown { cause, .. } => Some(*cause),
+        LlcAction::LinkDown { cause, .. } => Some(*cause),
         _ => None,
     })
     .collect()
 }
 
 /// A second link of both sides.
-fn second(pair: &Pair, side: usize) -> Slot {
+fn second(pair: &Pair, side: usize) -> LinkSlot {
     let ends = pair.sides[side].ends.iter();
-    let mut slots = ends.map(|end| end.slot).filter(|slot| *slot != Slot::FIRST);
+    let mut slots = ends
+        .map(|end| end.slot)
+        .filter(|slot| *slot != LinkSlot::FIRST);
     slots.next().expect("there is a second link")
 }
 
 /// The slot at the other side.
-fn there(pair: &Pair, side: usize, slot: Slot) -> Slot {
+fn there(pair: &Pair, side: usize, slot: LinkSlot) -> LinkSlot {
     let qpn = pair.sides[side].end(slot).and_then(|end| end.peer);
     let ends = pair.sides[1 - side].ends.iter();
     let mut found = ends.filter(|end| Some(end.qpn) == qpn);
@@ -54,7 +56,7 @@ fn there(pair: &Pair, side: usize, slot: Slot) -> Slot {
 }
 
 /// Gives a message to a side as if the other had sent it.
-fn hand(pair: &mut Pair, side: usize, slot: Slot, message: &Message) {
+fn hand(pair: &mut Pair, side: usize, slot: LinkSlot, message: &LlcBody) {
     let octets = message.emit(pair.layout).expect("it can be written");
     pair.input(side, |group, now| group.handle_message(now, slot, &octets));
 }
@@ -110,14 +112,14 @@ fn client_ignores_commands_on_a_link_it_gave_up() {
             reply: false,
             user_data: [7; 16],
         };
-        for message in [Message::ConfirmRkey(key), Message::TestLink(test)] {
+        for message in [LlcBody::ConfirmRkey(key), LlcBody::TestLink(test)] {
             hand(&mut pair, CLIENT, slot, &message);
         }
         assert_eq!(answers(&pair, CLIENT, before), []);
         let group = &mut pair.sides[CLIENT].group;
         assert_eq!(group.rtokens.find(slot, key.token.rkey), None);
         // On the other link it is heard.
-        hand(&mut pair, CLIENT, Slot::FIRST, &Message::TestLink(test));
+        hand(&mut pair, CLIENT, LinkSlot::FIRST, &LlcBody::TestLink(test));
         assert_eq!(answers(&pair, CLIENT, before), [(5 + 2, true)]);
         // The end of the group is heard on any link that still works.
         if orderly {
@@ -128,7 +130,7 @@ fn client_ignores_commands_on_a_link_it_gave_up() {
                 number: LinkNum::new(0),
                 reason: DeleteReason::Operator,
             };
-            hand(&mut pair, CLIENT, slot, &Message::DeleteLink(all));
+            hand(&mut pair, CLIENT, slot, &LlcBody::DeleteLink(all));
             assert!(pair.sides[CLIENT].group.is_over());
         }
     }
@@ -157,7 +159,7 @@ fn more_keys_than_announced_are_an_outage() {
     assert_eq!((asked.from, asked.octets[5]), (SERVER, 5));
     let number = LinkNum::new(asked.octets[4]);
     let said = |left| {
-        Message::AddLinkCont(AddLinkCont {
+        LlcBody::AddLinkCont(AddLinkCont {
             reply: false,
             number,
             left,
@@ -167,10 +169,10 @@ fn more_keys_than_announced_are_an_outage() {
             }; 2],
         })
     };
-    hand(&mut pair, CLIENT, Slot::FIRST, &said(5));
+    hand(&mut pair, CLIENT, LinkSlot::FIRST, &said(5));
     assert_eq!(causes(&pair, CLIENT), []);
     // Three are left; four were never announced.
-    hand(&mut pair, CLIENT, Slot::FIRST, &said(4));
+    hand(&mut pair, CLIENT, LinkSlot::FIRST, &said(4));
     let cause = Cause::Mismatch("ADD LINK CONTINUATION");
     assert_eq!(causes(&pair, CLIENT), [cause]);
     assert!(pair.sides[CLIENT].group.is_over());
@@ -184,20 +186,28 @@ fn fewer_keys_than_announced_are_borne_with() {
     let new = second(&pair, SERVER);
     let qpn = pair.sides[SERVER].end(new).expect("it is there").qpn;
     // The first message as it was, the second without the last key.
-    let first = Message::parse(&asked.octets, pair.layout).expect("our own message");
-    hand(&mut pair, CLIENT, Slot::FIRST, &first);
-    let Message::AddLinkCont(keys) = first else {
+    let first = LlcBody::parse(&asked.octets, pair.layout).expect("our own message");
+    hand(&mut pair, CLIENT, LinkSlot::FIRST, &first);
+    let LlcBody::AddLinkCont(keys) = first else {
         panic!("no keys: {first:?}");
     };
     let rest = AddLinkCont { left: 0, ..keys };
-    hand(&mut pair, CLIENT, Slot::FIRST, &Message::AddLinkCont(rest));
+    hand(
+        &mut pair,
+        CLIENT,
+        LinkSlot::FIRST,
+        &LlcBody::AddLinkCont(rest),
+    );
     assert_eq!(causes(&pair, CLIENT), []);
     let group = &mut pair.sides[CLIENT].group;
     let slot = group.adding.expect("the link is being added").slot;
     let known: Vec<_> = (0..3)
         .map(|rmb| {
             let old = token(SERVER, rmb, 0x11).rkey;
-            let id = group.rtokens.find(Slot::FIRST, old).expect("it is known");
+            let id = group
+                .rtokens
+                .find(LinkSlot::FIRST, old)
+                .expect("it is known");
             group.peer_token(id, slot)
         })
         .collect();
@@ -227,9 +237,9 @@ fn link_without_a_key_has_failed() {
                 token: token(1 - side, 9, qpn),
                 others: [Other::NONE; 2],
             };
-            hand(&mut pair, side, slot, &Message::ConfirmRkey(key));
+            hand(&mut pair, side, slot, &LlcBody::ConfirmRkey(key));
             // It is answered well: on the link that it names the buffer is known.
-            let moved = |action: &Action| matches!(action, Action::MoveConnections { from, orderly: false } if *from == Slot::FIRST);
+            let moved = |action: &LlcAction| matches!(action, LlcAction::MoveConnections { from, orderly: false } if *from == LinkSlot::FIRST);
             assert_eq!(pair.sides[side].did(moved), fails);
             let answer = pair.seen.iter().rfind(|seen| seen.kind == RKEY);
             let answer = answer.expect("the announcement is answered");
@@ -255,13 +265,13 @@ fn a_buffer_is_the_same_on_every_link() {
         for _ in 0..3 {
             pair.add_rmb(1 - side);
         }
-        let first = there(&pair, side, Slot::FIRST);
+        let first = there(&pair, side, LinkSlot::FIRST);
         let qpn = pair.sides[1 - side].end(first).expect("it is there").qpn;
         // A connection learns of its buffer by a token on the first link.
         let writes_to: Vec<_> = (0..4)
             .map(|rmb| {
                 let known = token(1 - side, rmb, qpn);
-                let id = pair.sides[side].group.peer_rmb(Slot::FIRST, known);
+                let id = pair.sides[side].group.peer_rmb(LinkSlot::FIRST, known);
                 id.expect("there is room")
             })
             .collect();
@@ -269,13 +279,15 @@ fn a_buffer_is_the_same_on_every_link() {
         let other = there(&pair, side, slot);
         let qpn = pair.sides[1 - side].end(other).expect("it is there").qpn;
         pair.lose_first_ports();
-        pair.input(side, |group, now| group.handle_link_down(now, Slot::FIRST));
+        pair.input(side, |group, now| {
+            group.handle_link_down(now, LinkSlot::FIRST)
+        });
         pair.settle();
         for (rmb, id) in (0..4).zip(writes_to) {
             let group = &pair.sides[side].group;
             let wanted = token(1 - side, rmb, qpn);
             assert_eq!(group.peer_token(id, slot), Some(wanted));
-            assert_eq!(group.peer_token(id, Slot::FIRST), None);
+            assert_eq!(group.peer_token(id, LinkSlot::FIRST), None);
         }
     }
 }
@@ -338,7 +350,7 @@ fn announcement_crosses_the_end_of_a_link() {
         (SERVER, true, false),
     ];
     assert_eq!(keys.get(..4), Some(&wanted[..]), "{said:?}");
-    let confirmed = |action: &Action| *action == Action::RkeyConfirmed(RmbId(1));
+    let confirmed = |action: &LlcAction| *action == LlcAction::RkeyConfirmed(RmbId(1));
     assert!(pair.sides[CLIENT].did(confirmed));
     pair.all_known();
 }

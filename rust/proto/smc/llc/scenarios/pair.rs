@@ -9,10 +9,10 @@ use crate::proto::{
     smc::{
         llc::{
             action::{
-                Action,
                 Cause,
                 Fail,
-                Kind,
+                LlcAction,
+                LlcKind,
                 RmbId,
                 Role, //
             },
@@ -22,19 +22,19 @@ use crate::proto::{
             },
             driver::{
                 drive,
-                Answer,
-                Host, //
+                Host,
+                HostAnswer, //
             },
             group::{
-                Config,
                 Group,
-                Timers, //
+                GroupConfig,
+                GroupTimers, //
             },
             link::{
+                LinkSlot,
                 LocalLink,
                 PeerLink,
-                Port,
-                Slot, //
+                Port, //
             },
             msg::Layout,
             rtoken::Entry,
@@ -73,7 +73,7 @@ pub(super) const RKEY_CONT: u8 = 8;
 /// A queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
-    pub(super) slot: Slot,
+    pub(super) slot: LinkSlot,
     pub(super) port: u8,
     pub(super) qpn: u32,
     pub(super) peer: Option<u32>,
@@ -89,14 +89,14 @@ pub(super) struct Side {
     pub(super) qpn: u32,
     pub(super) rmbs: Vec<u16>,
     /// What was asked for, besides messages.
-    pub(super) done: Vec<Action>,
+    pub(super) done: Vec<LlcAction>,
 }
 
 /// What a message was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) from: usize,
-    pub(super) slot: Slot,
+    pub(super) slot: LinkSlot,
     pub(super) kind: u8,
     pub(super) reply: bool,
     pub(super) octets: [u8; 44],
@@ -106,7 +106,7 @@ pub(super) struct Seen {
 pub(super) struct Pair {
     pub(super) sides: [Side; 2],
     pub(super) now: Instant,
-    pub(super) wire: VecDeque<(usize, Slot, [u8; 44], Kind)>,
+    pub(super) wire: VecDeque<(usize, LinkSlot, [u8; 44], LlcKind)>,
     pub(super) seen: Vec<Seen>,
     /// Messages that reach the other's device and are not looked at: (from, octet 0, reply).
     pub(super) deaf: Filter,
@@ -136,7 +136,7 @@ pub(super) fn token(side: usize, rmb: u16, qpn: u32) -> RToken {
 }
 
 impl Side {
-    pub(super) fn end(&self, slot: Slot) -> Option<End> {
+    pub(super) fn end(&self, slot: LinkSlot) -> Option<End> {
         self.ends.iter().copied().find(|end| end.slot == slot)
     }
 
@@ -144,7 +144,7 @@ impl Side {
         self.group.active().count()
     }
 
-    pub(super) fn did(&self, wanted: impl Fn(&Action) -> bool) -> bool {
+    pub(super) fn did(&self, wanted: impl Fn(&LlcAction) -> bool) -> bool {
         self.done.iter().any(wanted)
     }
 }
@@ -155,7 +155,7 @@ impl Pair {
         let sides = [CLIENT, SERVER].map(|side| {
             let (here, there) = (port(side, 0), port(1 - side, 0));
             let qpn = 0x10 + side as u32;
-            let config = Config {
+            let config = GroupConfig {
                 role: if side == CLIENT {
                     Role::Client
                 } else {
@@ -177,20 +177,20 @@ impl Pair {
                 max_conns: 0,
                 direct: true,
                 layout,
-                timers: Timers::default(),
+                timers: GroupTimers::default(),
             };
             let rows = || vec![Entry::EMPTY; 16];
             let mut group = Group::new(&config, rows(), rows());
             assert_eq!(
-                group.own_rmb(RmbId(0), Slot::FIRST, token(side, 0, qpn)),
+                group.own_rmb(RmbId(0), LinkSlot::FIRST, token(side, 0, qpn)),
                 Ok(())
             );
             let theirs = token(1 - side, 0, 0x11 - side as u32);
-            assert!(group.peer_rmb(Slot::FIRST, theirs).is_ok());
+            assert!(group.peer_rmb(LinkSlot::FIRST, theirs).is_ok());
             Side {
                 group,
                 ends: vec![End {
-                    slot: Slot::FIRST,
+                    slot: LinkSlot::FIRST,
                     port: 0,
                     qpn,
                     peer: Some(0x11 - side as u32),
@@ -218,7 +218,7 @@ impl Pair {
         pair.start();
         pair.settle();
         for side in &pair.sides {
-            assert!(side.did(|action| *action == Action::Ready));
+            assert!(side.did(|action| *action == LlcAction::Ready));
             assert!(side.group.is_ready());
         }
         pair
@@ -248,7 +248,7 @@ impl Pair {
     fn make(
         &mut self,
         side: usize,
-        slot: Slot,
+        slot: LinkSlot,
         peer: Option<u32>,
         only_new: bool,
     ) -> Option<LinkOffer> {
@@ -379,7 +379,7 @@ impl Pair {
             assert_eq!(group.confirm_rkey(now, RmbId(rmb), &tokens), Ok(()));
         });
         self.settle();
-        let confirmed = |action: &Action| *action == Action::RkeyConfirmed(RmbId(rmb));
+        let confirmed = |action: &LlcAction| *action == LlcAction::RkeyConfirmed(RmbId(rmb));
         assert!(self.sides[side].did(confirmed));
     }
 
@@ -434,13 +434,13 @@ impl Host for Engine<'_> {
         self.pair.now
     }
 
-    fn observe(&mut self, action: &Action) {
-        if !matches!(action, Action::Send { .. }) {
+    fn observe(&mut self, action: &LlcAction) {
+        if !matches!(action, LlcAction::Send { .. }) {
             self.side().done.push(*action);
         }
     }
 
-    fn send(&mut self, slot: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+    fn send(&mut self, slot: LinkSlot, kind: LlcKind, msg: &[u8; 44]) -> bool {
         self.pair.seen.push(Seen {
             from: self.side,
             slot,
@@ -452,46 +452,46 @@ impl Host for Engine<'_> {
         true
     }
 
-    fn send_long(&mut self, _: Slot, _: Kind) -> bool {
+    fn send_long(&mut self, _: LinkSlot, _: LlcKind) -> bool {
         panic!("no scenario is of SMC-Rv2");
     }
 
-    fn move_to_rts(&mut self, _: Slot) -> Answer<Result<(), Reason>> {
+    fn move_to_rts(&mut self, _: LinkSlot) -> HostAnswer<Result<(), Reason>> {
         Some(Ok(()))
     }
 
-    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+    fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
         let ends = self.side().ends.iter_mut();
         ends.filter(|end| end.slot == slot)
             .for_each(|end| end.peer = Some(peer.link.qpn.get()));
         Some(Ok(()))
     }
 
-    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+    fn offer_link(&mut self, slot: LinkSlot, only_new: bool) -> HostAnswer<Option<LinkOffer>> {
         Some(self.pair.make(self.side, slot, None, only_new))
     }
 
     fn accept_link(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         peer: &PeerOffer,
         only_new: bool,
-    ) -> Answer<Option<LinkOffer>> {
+    ) -> HostAnswer<Option<LinkOffer>> {
         let peer = Some(peer.link.qpn.get());
         Some(self.pair.make(self.side, slot, peer, only_new))
     }
 
-    fn link_up(&mut self, _: Slot) {}
+    fn link_up(&mut self, _: LinkSlot) {}
 
-    fn drop_link(&mut self, slot: Slot) {
+    fn drop_link(&mut self, slot: LinkSlot) {
         self.side().ends.retain(|end| end.slot != slot);
     }
 
-    fn link_down(&mut self, slot: Slot, _: Cause) {
+    fn link_down(&mut self, slot: LinkSlot, _: Cause) {
         self.drop_link(slot);
     }
 
-    fn move_connections(&mut self, _: Slot, _: bool) {}
+    fn move_connections(&mut self, _: LinkSlot, _: bool) {}
     fn suggest_link(&mut self) {}
     fn ready(&mut self) {}
     fn first_contact_failed(&mut self, _: Fail) {}

@@ -25,15 +25,15 @@ use crate::proto::{
                 PeerOffer, //
             },
             group::{
-                Config,
                 Group,
-                Timers, //
+                GroupConfig,
+                GroupTimers, //
             },
             link::{
+                LinkSlot,
                 LocalLink,
                 PeerLink,
-                Port,
-                Slot, //
+                Port, //
             },
             msg::Layout,
             rtoken::Entry,
@@ -101,11 +101,11 @@ pub(super) struct Peer {
     /// The own buffers the peer knows, or is about to know.
     pub(super) rmbs: BTreeMap<u16, Known>,
     /// The links that connections use.
-    pub(super) connections: Vec<Slot>,
+    pub(super) connections: Vec<LinkSlot>,
     /// When the last message of a queue pair arrives: they keep their order.
     pub(super) last: BTreeMap<u32, Instant>,
     /// What the group has asked for.
-    pub(super) asked: Option<(Slot, Option<PeerOffer>, bool)>,
+    pub(super) asked: Option<(LinkSlot, Option<PeerOffer>, bool)>,
 }
 
 impl Peer {
@@ -113,7 +113,7 @@ impl Peer {
         let side = usize::from(role == Role::Server);
         let device = Device::new(side, ports);
         let (here, there) = (port(side, 0), port(1 - side, 0));
-        let config = Config {
+        let config = GroupConfig {
             role,
             local: LocalLink {
                 mac: here.mac,
@@ -131,15 +131,15 @@ impl Peer {
             max_conns: 0,
             direct: true,
             layout,
-            timers: Timers::default(),
+            timers: GroupTimers::default(),
         };
         let rows = || vec![Entry::EMPTY; RMBS];
         let mut group = Group::new(&config, rows(), rows());
         // The buffer that CLC has announced.
         let first = token(side, 0, device.ends[0].qpn);
-        assert_eq!(group.own_rmb(RmbId(0), Slot::FIRST, first), Ok(()));
+        assert_eq!(group.own_rmb(RmbId(0), LinkSlot::FIRST, first), Ok(()));
         let theirs = token(1 - side, 0, device.ends[0].peer.unwrap_or(0));
-        assert!(group.peer_rmb(Slot::FIRST, theirs).is_ok());
+        assert!(group.peer_rmb(LinkSlot::FIRST, theirs).is_ok());
         Self {
             group,
             device,
@@ -147,7 +147,7 @@ impl Peer {
             was_ready: false,
             next_rmb: 1,
             rmbs: BTreeMap::from([(0, Known::Confirmed)]),
-            connections: vec![Slot::FIRST],
+            connections: vec![LinkSlot::FIRST],
             last: BTreeMap::new(),
             asked: None,
         }
@@ -164,14 +164,14 @@ impl Peer {
     }
 
     pub(super) fn start(&mut self, now: Instant) {
-        if let (1, Some(end)) = (self.side(), self.device.at(Slot::FIRST)) {
+        if let (1, Some(end)) = (self.side(), self.device.at(LinkSlot::FIRST)) {
             end.stage = QpStage::Sends;
         }
         self.group.start(now);
     }
 
     /// The queue pairs and buffers of the moment.
-    fn tokens(&self, rmb: u16) -> Vec<(Slot, RToken)> {
+    fn tokens(&self, rmb: u16) -> Vec<(LinkSlot, RToken)> {
         let ends = self.device.ends.iter();
         ends.map(|end| (end.slot, token(self.side(), rmb, end.qpn)))
             .collect()
@@ -202,7 +202,7 @@ impl Peer {
     /// Makes an end for a link, if there is a port for it.
     pub(super) fn make_end(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         good: bool,
         random: &mut Random,
     ) -> Option<LinkOffer> {

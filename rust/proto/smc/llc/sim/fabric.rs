@@ -2,7 +2,7 @@
 
 //! Ports, queue pairs and what happens to messages between them.
 
-use crate::proto::smc::llc::link::Slot;
+use crate::proto::smc::llc::link::LinkSlot;
 
 /// How far a queue pair is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +15,7 @@ pub(super) enum QpStage {
 /// A queue pair of one side.
 #[derive(Clone, Debug)]
 pub(super) struct End {
-    pub(super) slot: Slot,
+    pub(super) slot: LinkSlot,
     pub(super) qpn: u32,
     pub(super) port: u8,
     /// The queue pair it is connected to.
@@ -55,7 +55,7 @@ impl Device {
             ends: Vec::new(),
             next_qpn: 0x100 * (side as u32 + 1),
         };
-        let first = device.make(Slot::FIRST, 0);
+        let first = device.make(LinkSlot::FIRST, 0);
         device.ends[0].peer = Some(0x100 * (2 - side as u32) + 1);
         device.ends[0].stage = QpStage::Receives;
         assert_eq!(first, 0x100 * (side as u32 + 1) + 1);
@@ -63,7 +63,7 @@ impl Device {
     }
 
     /// Makes a queue pair.
-    pub(super) fn make(&mut self, slot: Slot, port: u8) -> u32 {
+    pub(super) fn make(&mut self, slot: LinkSlot, port: u8) -> u32 {
         self.next_qpn += 1;
         self.ends.push(End {
             slot,
@@ -80,7 +80,7 @@ impl Device {
     }
 
     /// The queue pair of a link.
-    pub(super) fn at(&mut self, slot: Slot) -> Option<&mut End> {
+    pub(super) fn at(&mut self, slot: LinkSlot) -> Option<&mut End> {
         self.ends.iter_mut().find(|end| end.slot == slot)
     }
 
@@ -90,7 +90,7 @@ impl Device {
     }
 
     /// Takes the queue pair of a link away.
-    pub(super) fn free(&mut self, slot: Slot) -> Option<End> {
+    pub(super) fn free(&mut self, slot: LinkSlot) -> Option<End> {
         let at = self.ends.iter().position(|end| end.slot == slot)?;
         Some(self.ends.remove(at))
     }

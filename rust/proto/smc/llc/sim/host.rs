@@ -20,10 +20,10 @@ use crate::proto::{
     base::time::Instant,
     smc::llc::{
         action::{
-            Action,
             Cause,
             Fail,
-            Kind,
+            LlcAction,
+            LlcKind,
             RmbId, //
         },
         add::{
@@ -31,11 +31,11 @@ use crate::proto::{
             PeerOffer, //
         },
         driver::{
-            Answer,
-            Host, //
+            Host,
+            HostAnswer, //
         },
         group::Group,
-        link::Slot,
+        link::LinkSlot,
         rtoken::Entry,
         shape::Shape,
         LONG_BYTES, //
@@ -54,7 +54,7 @@ impl Engine<'_> {
         &mut self.world.peers[self.side]
     }
 
-    fn end(&mut self, slot: Slot) -> &mut End {
+    fn end(&mut self, slot: LinkSlot) -> &mut End {
         self.peer().device.at(slot).expect("the link is there")
     }
 
@@ -77,7 +77,7 @@ impl Host for Engine<'_> {
         self.world.now
     }
 
-    fn observe(&mut self, action: &Action) {
+    fn observe(&mut self, action: &LlcAction) {
         let side = self.side;
         assert!(
             matches!(self.peer().outcome, Outcome::Open | Outcome::Ready),
@@ -86,12 +86,12 @@ impl Host for Engine<'_> {
         self.world.trace(format_args!("side {side}: {action:?}"));
     }
 
-    fn send(&mut self, slot: Slot, kind: Kind, msg: &[u8; 44]) -> bool {
+    fn send(&mut self, slot: LinkSlot, kind: LlcKind, msg: &[u8; 44]) -> bool {
         self.world.post(self.side, slot, msg.to_vec(), kind);
         true
     }
 
-    fn send_long(&mut self, slot: Slot, kind: Kind) -> bool {
+    fn send_long(&mut self, slot: LinkSlot, kind: LlcKind) -> bool {
         assert!(self.world.layout.is_v2());
         let mut buf = vec![0xff; LONG_BYTES];
         let len = self.peer().group.write_long(&mut buf);
@@ -100,17 +100,17 @@ impl Host for Engine<'_> {
         true
     }
 
-    fn move_to_rts(&mut self, slot: Slot) -> Answer<Result<(), Reason>> {
+    fn move_to_rts(&mut self, slot: LinkSlot) -> HostAnswer<Result<(), Reason>> {
         assert_eq!(self.side, CLIENT);
         let world = &mut *self.world;
         let delay = world.random.span(world.latency);
         let good = !world.random.percent(2);
-        world.disturbed |= !good && slot == Slot::FIRST;
+        world.disturbed |= !good && slot == LinkSlot::FIRST;
         world.at(delay, Event::Rts(self.side, slot, good));
         None
     }
 
-    fn connect_link(&mut self, slot: Slot, peer: &PeerOffer) -> Answer<Result<(), Reason>> {
+    fn connect_link(&mut self, slot: LinkSlot, peer: &PeerOffer) -> HostAnswer<Result<(), Reason>> {
         assert_ne!(self.side, CLIENT);
         let end = self.end(slot);
         end.peer = Some(peer.link.qpn.get());
@@ -122,7 +122,7 @@ impl Host for Engine<'_> {
         None
     }
 
-    fn offer_link(&mut self, slot: Slot, only_new: bool) -> Answer<Option<LinkOffer>> {
+    fn offer_link(&mut self, slot: LinkSlot, only_new: bool) -> HostAnswer<Option<LinkOffer>> {
         assert_ne!(self.side, CLIENT);
         self.world.ask(self.side, slot, None, only_new);
         None
@@ -130,16 +130,16 @@ impl Host for Engine<'_> {
 
     fn accept_link(
         &mut self,
-        slot: Slot,
+        slot: LinkSlot,
         peer: &PeerOffer,
         only_new: bool,
-    ) -> Answer<Option<LinkOffer>> {
+    ) -> HostAnswer<Option<LinkOffer>> {
         assert_eq!(self.side, CLIENT);
         self.world.ask(self.side, slot, Some(*peer), only_new);
         None
     }
 
-    fn link_up(&mut self, slot: Slot) {
+    fn link_up(&mut self, slot: LinkSlot) {
         let kind = self.peer().group.kind();
         if kind != Shape::Symmetric && kind != Shape::Single {
             self.world.note("asymmetric");
@@ -158,12 +158,12 @@ impl Host for Engine<'_> {
         }
     }
 
-    fn drop_link(&mut self, slot: Slot) {
+    fn drop_link(&mut self, slot: LinkSlot) {
         let end = self.peer().device.free(slot);
         assert!(!end.expect("there is something to free").up);
     }
 
-    fn link_down(&mut self, slot: Slot, _: Cause) {
+    fn link_down(&mut self, slot: LinkSlot, _: Cause) {
         let peer = self.peer();
         let end = peer.device.free(slot);
         assert!(end.expect("there is something to free").up);
@@ -173,7 +173,7 @@ impl Host for Engine<'_> {
         );
     }
 
-    fn move_connections(&mut self, from: Slot, orderly: bool) {
+    fn move_connections(&mut self, from: LinkSlot, orderly: bool) {
         self.world
             .note(if orderly { "moved orderly" } else { "moved" });
         let end = self.end(from);
@@ -200,8 +200,8 @@ impl Host for Engine<'_> {
         assert_eq!(peer.outcome, Outcome::Open);
         peer.outcome = Outcome::Ready;
         peer.was_ready = true;
-        peer.connections = vec![Slot::FIRST; 3];
-        if let Some(end) = peer.device.at(Slot::FIRST) {
+        peer.connections = vec![LinkSlot::FIRST; 3];
+        if let Some(end) = peer.device.at(LinkSlot::FIRST) {
             end.up = true;
         }
     }
