@@ -7,6 +7,7 @@
 use crate::bindings;
 use core::{
     marker::PhantomData,
+    ops::Deref,
     ptr::NonNull, //
 };
 use kernel::{
@@ -57,6 +58,16 @@ impl Clone for NetRef {
     }
 }
 
+impl Deref for NetRef {
+    type Target = Net;
+
+    fn deref(&self) -> &Net {
+        // SAFETY: By the type invariants the namespace lives as long as this reference, and `Net` is
+        // transparent.
+        unsafe { &*self.as_raw().cast::<Net>() }
+    }
+}
+
 impl PartialEq for NetRef {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
@@ -90,6 +101,13 @@ pub(crate) trait NetOps: Send + Sync + 'static {
 pub(crate) struct Net(Opaque<kb::net>);
 
 impl Net {
+    /// The namespace that the host began with.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(in crate::kapi) fn initial() -> &'static Self {
+        // SAFETY: This namespace always exists, and `Net` is transparent.
+        unsafe { &*bindings::rdma_sock_helper_init_net().cast::<Self>() }
+    }
+
     /// The pointer for C.
     pub(in crate::kapi) fn as_raw(&self) -> *mut kb::net {
         self.0.get()

@@ -449,8 +449,14 @@ impl<T: ChannelOps> Channel<T> {
         }
     }
 
-    /// Runs `f` with the queue pair, if the channel is open.
-    fn with_qp<R>(&self, f: impl FnOnce(&Arc<Qp>) -> Result<R>) -> Result<R> {
+    /// The parameters.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn config(&self) -> &ChannelConfig {
+        &self.config
+    }
+
+    /// Runs `f` with the queue pair, if the channel is open. Context: may sleep.
+    pub(super) fn with_qp<R>(&self, f: impl FnOnce(&Arc<Qp>) -> Result<R>) -> Result<R> {
         match &*self.verbs.lock() {
             Some(verbs) => f(&verbs.qp),
             None => Err(ESHUTDOWN),

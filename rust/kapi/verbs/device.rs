@@ -384,6 +384,16 @@ impl Device {
         })
     }
 
+    /// An address of `port` that is made of an IPv4 address. Context: may sleep.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn ipv4_gid(&self, port: u32) -> Option<LocalGid> {
+        let mtu_code = self.active_mtu(port).ok()?;
+        (0..self.gid_entries(port))
+            .filter_map(|index| self.gid_entry(port, index))
+            .find(|(gid, _)| is_ipv4(&gid.gid))
+            .map(|(gid, _)| LocalGid { mtu_code, ..gid })
+    }
+
     /// Whether a port still has this address at its place. Sleeps.
     pub(crate) fn has_gid(&self, port: u32, gid: &LocalGid) -> bool {
         let entry = self.gid_entry(port, gid.index);

@@ -5,6 +5,7 @@
 //! They are skipped on a machine without one. A device called `rxe_doomed` is left alone except by
 //! the test that has it removed while it is at work.
 
+mod cm;
 mod faults;
 mod invalidation;
 mod kept;

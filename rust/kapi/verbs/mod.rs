@@ -12,12 +12,19 @@
 //! | `ib_mr`         | [`mr::Mr`]                  | its `Drop`; holds its memory and its `Pd`       |
 //! | `ib_mr` (pages) | `user_region::FastMr`       | its `Drop`; holds its `Pd`                      |
 //! | DMA mapping     | `dma::Mapping`              | its `Drop`; holds a lease                       |
+//! | `ib_cm_id`      | `cm::CmHandle`, `CmListener`| their `Drop`; hold a lease                      |
+//! | `rdma_cm_id`    | `cm::RdmaIdHandle`          | its `Drop`                                      |
 //!
 //! Everything that needs the driver holds a lease of the device, and the removal of a device waits
 //! for the last lease. So nothing here can be used after the driver is gone.
 
 pub(crate) mod channel;
 pub(crate) mod client;
+// Mounted for KUnit tests only, until an engine uses it: `rdma_sock.ko` must not depend on `ib_cm.ko`
+// and `rdma_cm.ko` before. With the tests built, load both first (`modprobe` does), unless the kernel
+// has them built in, as the lab kernels have.
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+pub(crate) mod cm;
 pub(crate) mod config;
 mod cq;
 pub(crate) mod device;

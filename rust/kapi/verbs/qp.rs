@@ -144,7 +144,12 @@ impl Qp {
         unsafe { bindings::rdma_sock_helper_ib_qp_set_usecnt(self.raw.as_ptr(), i32::from(hold)) };
     }
 
-    fn modify(&self, attr: &mut bindings::ib_qp_attr, mask: bindings::ib_qp_attr_mask) -> Result {
+    /// Changes what `mask` names. Context: may sleep.
+    pub(super) fn modify(
+        &self,
+        attr: &mut bindings::ib_qp_attr,
+        mask: bindings::ib_qp_attr_mask,
+    ) -> Result {
         let mask = i32::try_from(mask).map_err(|_| EINVAL)?;
         // SAFETY: Valid by the type invariants; `attr` is valid for what `mask` names.
         to_result(unsafe { bindings::ib_modify_qp(self.raw.as_ptr(), attr, mask) })
