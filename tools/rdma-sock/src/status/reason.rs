@@ -6,12 +6,12 @@
 
 use serde::Serialize;
 
-#[path = "../../../../rust/proto/reason.rs"]
+#[path = "../../../../rust/proto/stream/reason.rs"]
 #[allow(dead_code, reason = "the module uses what this tool does not")]
 mod table;
 
 use table::{
-    Local,
+    LocalReason,
     Reason, //
 };
 
@@ -44,7 +44,7 @@ pub(super) fn describe(code: &str) -> Option<String> {
 }
 
 fn name(code: u32) -> &'static str {
-    match Local::ALL.iter().find(|local| local.code() == code) {
+    match LocalReason::ALL.iter().find(|local| local.code() == code) {
         Some(local) => local.name(),
         None => Reason::from_code(code).name(),
     }
