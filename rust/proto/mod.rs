@@ -12,6 +12,7 @@
 //! | Time, queues and retries of any protocol   | [`base`]   |
 //! | Byte streams of any protocol               | [`stream`] |
 //! | SMC-R, RFC 7609                            | [`smc`]    |
+//! | Transport of the software RNIC             | `roce`     |
 //!
 //! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
 //! layer above. References such as `CLC-101` name rows of the project's requirement list.
@@ -19,6 +20,9 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod base;
+// The device mounts it when there is one.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod roce;
 pub(crate) mod smc;
 pub(crate) mod stream;
 

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The syndrome of an acknowledgement: credits, RNR times and NAK codes (RNIC-FLOW-01).
+
+use crate::proto::base::time::Duration;
+
+/// Waiting times of the RNR codes, in microseconds (RNIC-FLOW-04).
+const RNR_MICROS: [u32; 32] = [
+    655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,
+    5_120, 7_680, 10_240, 15_360, 20_480, 30_720, 40_960, 61_440, 81_920, 122_880, 163_840,
+    245_760, 327_680, 491_520,
+];
+
+/// Receive credits of the codes below 31 (RNIC-FLOW-03).
+const CREDITS: [u16; 31] = [
+    0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536,
+    2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768,
+];
+
+/// The time that a responder asks a requester to wait for a receive buffer: a code of 5 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RnrTimer(u8);
+
+impl RnrTimer {
+    /// Makes one of a code; `None` above 31.
+    pub(crate) const fn new(code: u8) -> Option<Self> {
+        if code < 32 {
+            Some(Self(code))
+        } else {
+            None
+        }
+    }
+
+    /// The code.
+    pub(crate) const fn code(self) -> u8 {
+        self.0
+    }
+
+    /// The time (RNIC-FLOW-04).
+    pub(crate) fn duration(self) -> Duration {
+        let micros = RNR_MICROS.get(usize::from(self.0)).copied();
+        // Cannot be absent: the code is below 32.
+        Duration::from_micros(u64::from(micros.unwrap_or_default()))
+    }
+}
+
+/// The receive credits that a responder reports: a code of 5 bits (RNIC-FLOW-02, RNIC-FLOW-03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Credits(u8);
+
+impl Credits {
+    /// No limit, which this device always reports (RNIC-FLOW-02).
+    pub(crate) const UNLIMITED: Self = Self(31);
+
+    /// The number of messages beyond the MSN, `None` without a limit.
+    pub(crate) fn limit(self) -> Option<u16> {
+        CREDITS.get(usize::from(self.0)).copied()
+    }
+}
+
+/// Why a responder refuses a request (RNIC-FLOW-01).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NakCode {
+    /// A packet is missing.
+    Sequence,
+    /// The request is not one that the queue pair can execute.
+    InvalidRequest,
+    /// Key, rights or range do not permit the request.
+    RemoteAccess,
+    /// The responder cannot complete the request.
+    RemoteOperational,
+}
+
+impl NakCode {
+    /// All codes, in the order of their numbers.
+    const ALL: [Self; 4] = [
+        Self::Sequence,
+        Self::InvalidRequest,
+        Self::RemoteAccess,
+        Self::RemoteOperational,
+    ];
+
+    /// The number in the syndrome.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Sequence => 0,
+            Self::InvalidRequest => 1,
+            Self::RemoteAccess => 2,
+            Self::RemoteOperational => 3,
+        }
+    }
+
+    /// The name, for logs and counters.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Sequence => "PSN sequence error",
+            Self::InvalidRequest => "invalid request",
+            Self::RemoteAccess => "remote access error",
+            Self::RemoteOperational => "remote operational error",
+        }
+    }
+}
+
+/// The syndrome of an AETH (RNIC-FLOW-01).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syndrome {
+    /// Positive acknowledgement.
+    Ack(Credits),
+    /// The receiver has no receive buffer.
+    RnrNak(RnrTimer),
+    /// Negative acknowledgement.
+    Nak(NakCode),
+}
+
+impl Syndrome {
+    /// Positive acknowledgement without a limit of credits.
+    pub(crate) const ACK: Self = Self::Ack(Credits::UNLIMITED);
+
+    /// Decodes the octet; `None` for a reserved value.
+    pub(crate) fn from_octet(octet: u8) -> Option<Self> {
+        let value = octet & 0x1f;
+        match octet >> 5 {
+            0 => Some(Self::Ack(Credits(value))),
+            1 => Some(Self::RnrNak(RnrTimer(value))),
+            3 => NakCode::ALL.get(usize::from(value)).copied().map(Self::Nak),
+            _ => None,
+        }
+    }
+
+    /// The octet.
+    pub(crate) const fn octet(self) -> u8 {
+        match self {
+            Self::Ack(credits) => credits.0,
+            Self::RnrNak(timer) => 0x20 | timer.0,
+            Self::Nak(code) => 0x60 | code.code(),
+        }
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_aeth))]
+mod tests {
+    use super::*;
+
+    /// RNIC-FLOW-01, RNIC-GEN-06.
+    #[test]
+    fn every_syndrome_survives_and_reserved_ones_are_refused() {
+        for octet in 0..=u8::MAX {
+            let defined = matches!(octet, 0x00..=0x3f | 0x60..=0x63);
+            match Syndrome::from_octet(octet) {
+                Some(syndrome) => {
+                    assert!(defined);
+                    assert_eq!(syndrome.octet(), octet);
+                }
+                None => assert!(!defined),
+            }
+        }
+        assert_eq!(Syndrome::ACK.octet(), 0x1f);
+        assert_eq!(Syndrome::Nak(NakCode::Sequence).octet(), 0x60);
+        assert_eq!(Syndrome::Nak(NakCode::RemoteOperational).octet(), 0x63);
+    }
+
+    /// RNIC-FLOW-04.
+    #[test]
+    fn rnr_time_of_code_zero_is_the_longest() {
+        let time = |code| RnrTimer::new(code).map(RnrTimer::duration);
+        assert_eq!(time(0), Some(Duration::from_micros(655_360)));
+        assert_eq!(time(1), Some(Duration::from_micros(10)));
+        assert_eq!(time(14), Some(Duration::from_micros(1_280)));
+        assert_eq!(time(31), Some(Duration::from_micros(491_520)));
+        assert_eq!(time(32), None);
+        for code in 2..32 {
+            assert!(time(code) > time(code - 1));
+        }
+    }
+
+    /// RNIC-FLOW-02, RNIC-FLOW-03.
+    #[test]
+    fn credit_code_31_has_no_limit() {
+        assert_eq!(Credits::UNLIMITED.limit(), None);
+        assert_eq!(Credits(0).limit(), Some(0));
+        assert_eq!(Credits(5).limit(), Some(6));
+        assert_eq!(Credits(30).limit(), Some(32_768));
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The transport of RDMA over converged Ethernet (RoCE), versions 1 and 2, after the InfiniBand
+//! specification, volume 1, and its annexes A16, A17 and A19.
+//!
+//! Everything here takes headers, lengths and the time, and answers with decisions; the device
+//! resolves keys, copies and sends.
+//!
+//! | What                                            | Rows          | File       |
+//! |-------------------------------------------------|---------------|------------|
+//! | Packet sequence numbers                         | RNIC-PSN      | [`psn`]    |
+//! | Opcodes                                         | RNIC-HDR      | [`opcode`] |
+//! | Base and extension headers                      | RNIC-HDR      | [`header`] |
+//! | Syndromes of acknowledgements                   | RNIC-FLOW     | [`aeth`]   |
+//! | Whole packets                                   | RNIC-HDR      | [`packet`] |
+//! | Headers of IPv4, IPv6 with UDP, and the GRH     | RNIC-IP       | [`frame`]  |
+//! | CRC-32, and the invariant CRC of a packet       | RNIC-ICRC     | [`crc32`], [`icrc`] |
+//! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
+//! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
+//! | Literal packets as tests                        | RNIC-HDR      | `vectors`  |
+
+pub(crate) mod aeth;
+pub(crate) mod crc32;
+pub(crate) mod frame;
+pub(crate) mod header;
+pub(crate) mod icrc;
+pub(crate) mod opcode;
+pub(crate) mod packet;
+pub(crate) mod plan;
+pub(crate) mod psn;
+pub(crate) mod work;
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+mod vectors;

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From a message to packets, and from packets to aggregates that one socket buffer carries
+//! (RNIC-PSN-03, RNIC-TX-03).
+
+use super::{
+    header::BTH_LEN,
+    icrc::ICRC_LEN,
+    opcode::{
+        Companion,
+        Opcode,
+        Operation,
+        Position,
+        Service, //
+    },
+    packet::{
+        extension_len,
+        pad_of, //
+    },
+};
+use crate::proto::wire::Mtu;
+
+impl Mtu {
+    /// The binary logarithm of the octets.
+    const fn log2(self) -> u8 {
+        // No overflow: codes are at most 5.
+        self.code().wrapping_add(7)
+    }
+
+    /// Octets of the payload of a full packet.
+    pub(crate) const fn octets(self) -> u32 {
+        1 << self.log2()
+    }
+
+    /// Packets of a message of `len` octets, at least 1 (RNIC-PSN-02).
+    pub(crate) const fn packets(self, len: u32) -> u32 {
+        // No overflow: the quotient is far below the largest number.
+        let rest = if len & self.octets().wrapping_sub(1) == 0 {
+            0
+        } else {
+            1
+        };
+        let packets = (len >> self.log2()).wrapping_add(rest);
+        if packets == 0 {
+            1
+        } else {
+            packets
+        }
+    }
+
+    /// Octets of the payload of `packets` full packets.
+    pub(crate) const fn octets_of(self, packets: u32) -> u32 {
+        packets.saturating_mul(self.octets())
+    }
+}
+
+/// A packet of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlannedPacket {
+    /// Opcode.
+    pub(crate) opcode: Opcode,
+    /// Offset of the payload in the message.
+    pub(crate) offset: u32,
+    /// Octets of the payload.
+    pub(crate) len: u32,
+    /// Octets from the BTH to the ICRC, padding included.
+    pub(crate) wire_len: usize,
+}
+
+/// The packets of a message with payload: SEND, WRITE, READ response or ATOMIC WRITE. All other
+/// operations have one packet without payload, and `len` is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessagePlan {
+    /// Service.
+    pub(crate) service: Service,
+    /// Operation.
+    pub(crate) operation: Operation,
+    /// Companion of the last packet.
+    pub(crate) companion: Companion,
+    /// Octets of the message.
+    pub(crate) len: u32,
+    /// Path MTU.
+    pub(crate) mtu: Mtu,
+}
+
+impl MessagePlan {
+    /// The number of packets, at least 1.
+    pub(crate) const fn packets(&self) -> u32 {
+        self.mtu.packets(self.len)
+    }
+
+    /// Packet `index`; `None` behind the last one, and if the service has no such operation.
+    pub(crate) fn packet(&self, index: u32) -> Option<PlannedPacket> {
+        let last = self.packets().checked_sub(1)?;
+        if index > last {
+            return None;
+        }
+        let position = Position::new(index == 0, index == last);
+        let opcode = Opcode::find(self.service, self.operation, position, self.companion)?;
+        let offset = self.mtu.octets_of(index);
+        let len = self.len.saturating_sub(offset).min(self.mtu.octets());
+        let payload = usize::try_from(len).ok()?;
+        let wire_len = BTH_LEN
+            .saturating_add(extension_len(opcode))
+            .saturating_add(payload)
+            .saturating_add(usize::from(pad_of(payload)))
+            .saturating_add(ICRC_LEN);
+        Some(PlannedPacket {
+            opcode,
+            offset,
+            len,
+            wire_len,
+        })
+    }
+
+    /// The number of packets from `index` on that one socket buffer carries, at most `packets` and
+    /// with at most `octets` octets: all are as long as the first, but the last may be shorter.
+    /// 0 if there is no packet, 1 if the first alone exceeds `octets`.
+    pub(crate) fn aggregate(&self, index: u32, packets: u32, octets: usize) -> u32 {
+        let Some(first) = self.packet(index).filter(|_| packets > 0) else {
+            return 0;
+        };
+        let mut count = 1;
+        let mut sum = first.wire_len;
+        while count < packets {
+            let Some(next) = self.packet(index.saturating_add(count)) else {
+                break;
+            };
+            sum = sum.saturating_add(next.wire_len);
+            let shorter = next.wire_len < first.wire_len;
+            // A shorter packet ends the aggregate, so one that others follow starts its own.
+            let misfit =
+                next.wire_len > first.wire_len || shorter && !next.opcode.position().ends();
+            if misfit || sum > octets {
+                break;
+            }
+            count = count.saturating_add(1);
+        }
+        count
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_plan))]
+mod tests {
+    use super::*;
+
+    /// A message on a reliable connection with packets of 256 octets.
+    fn plan(operation: Operation, companion: Companion, len: u32) -> MessagePlan {
+        MessagePlan {
+            service: Service::Rc,
+            operation,
+            companion,
+            len,
+            mtu: Mtu::M256,
+        }
+    }
+
+    /// RNIC-PSN-02, RNIC-PSN-03.
+    #[test]
+    fn packets_of_every_length_cover_the_message() {
+        for mtu in [Mtu::M256, Mtu::M512, Mtu::M1024, Mtu::M2048, Mtu::M4096] {
+            let full = mtu.octets();
+            assert_eq!(full, 128 << mtu.code());
+            for len in [0, 1, full - 1, full, full + 1, 3 * full, 3 * full + 5] {
+                let plan = MessagePlan {
+                    mtu,
+                    ..plan(Operation::Send, Companion::Nothing, len)
+                };
+                let count = plan.packets();
+                assert_eq!(count, len.div_ceil(full).max(1));
+                let mut offset = 0;
+                for index in 0..count {
+                    let packet = plan.packet(index);
+                    assert_eq!(packet.map(|packet| packet.offset), Some(offset));
+                    let octets = packet.map_or(0, |packet| packet.len);
+                    // FIRST and MIDDLE are full, LAST is not empty.
+                    assert!(index + 1 == count || octets == full);
+                    assert!(count == 1 || octets > 0);
+                    offset += octets;
+                }
+                assert_eq!(offset, len);
+                assert_eq!(plan.packet(count), None);
+            }
+        }
+    }
+
+    /// RNIC-PSN-05.
+    #[test]
+    fn longest_message_is_counted() {
+        assert_eq!(Mtu::M256.packets(1 << 31), 1 << 23);
+        assert_eq!(Mtu::M4096.packets(u32::MAX), 1 << 20);
+    }
+
+    /// RNIC-REQ-13, RNIC-HDR-02.
+    #[test]
+    fn opcodes_of_a_write_are_first_middle_last() {
+        let plan = plan(Operation::Write, Companion::Immediate, 600);
+        let at = |index| plan.packet(index).map(|packet| packet.opcode);
+        assert_eq!(at(0), Some(Opcode::RcWriteFirst));
+        assert_eq!(at(1), Some(Opcode::RcWriteMiddle));
+        assert_eq!(at(2), Some(Opcode::RcWriteLastImm));
+        assert_eq!(at(3), None);
+        let wire = |index| plan.packet(index).map(|packet| packet.wire_len);
+        assert_eq!(wire(0), Some(12 + 16 + 256 + 4));
+        assert_eq!(wire(1), Some(12 + 256 + 4));
+        assert_eq!(wire(2), Some(12 + 4 + 88 + 4));
+    }
+
+    #[test]
+    fn operation_of_another_service_has_no_packet() {
+        let plan = MessagePlan {
+            service: Service::Uc,
+            ..plan(Operation::ReadRequest, Companion::Nothing, 0)
+        };
+        assert_eq!(plan.packet(0), None);
+        assert_eq!(plan.aggregate(0, 9, 65_535), 0);
+    }
+
+    /// The sizes of all aggregates of a message, 0 behind the last one.
+    fn aggregates(plan: MessagePlan, packets: u32, octets: usize) -> [u32; 6] {
+        let mut sizes = [0; 6];
+        let mut index = 0;
+        for size in &mut sizes {
+            *size = plan.aggregate(index, packets, octets);
+            index += *size;
+        }
+        assert_eq!(index, plan.packets());
+        sizes
+    }
+
+    /// RNIC-TX-03.
+    #[test]
+    fn aggregates_have_equal_segments_but_the_last() {
+        use Companion::{
+            Immediate,
+            Nothing, //
+        };
+        let max = (62, 65_507);
+        let sizes =
+            |operation, companion, len| aggregates(plan(operation, companion, len), max.0, max.1);
+        // SEND: all in one.
+        assert_eq!(sizes(Operation::Send, Nothing, 1_000), [4, 0, 0, 0, 0, 0]);
+        // WRITE: the first packet alone.
+        assert_eq!(sizes(Operation::Write, Nothing, 1_000), [1, 3, 0, 0, 0, 0]);
+        assert_eq!(sizes(Operation::Write, Nothing, 500), [2, 0, 0, 0, 0, 0]);
+        // A full last packet with an immediate is longer than the others.
+        assert_eq!(sizes(Operation::Send, Immediate, 1_024), [3, 1, 0, 0, 0, 0]);
+        assert_eq!(sizes(Operation::Send, Immediate, 1_020), [4, 0, 0, 0, 0, 0]);
+        // READ response: the first packet has an AETH, the full last one too.
+        assert_eq!(
+            sizes(Operation::ReadResponse, Nothing, 1_024),
+            [1, 2, 1, 0, 0, 0]
+        );
+        assert_eq!(
+            sizes(Operation::ReadResponse, Nothing, 1_000),
+            [1, 3, 0, 0, 0, 0]
+        );
+    }
+
+    #[test]
+    fn aggregates_keep_both_limits() {
+        let send = plan(Operation::Send, Companion::Nothing, 256 * 5);
+        assert_eq!(aggregates(send, 2, 65_507), [2, 2, 1, 0, 0, 0]);
+        assert_eq!(aggregates(send, 9, 272 * 3), [3, 2, 0, 0, 0, 0]);
+        assert_eq!(aggregates(send, 9, 272 * 3 - 1), [2, 2, 1, 0, 0, 0]);
+        assert_eq!(aggregates(send, 1, 1), [1, 1, 1, 1, 1, 0]);
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests as the core sees them: kind, length, flags, and the status of a completion.
+
+use super::opcode::{
+    Companion,
+    Operation, //
+};
+
+/// Longest message in octets (RNIC-PSN-05).
+pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// The kind of a send work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkKind {
+    /// SEND.
+    Send,
+    /// SEND with immediate data.
+    SendImm,
+    /// SEND that invalidates a key of the receiver.
+    SendInv,
+    /// RDMA WRITE.
+    Write,
+    /// RDMA WRITE with immediate data.
+    WriteImm,
+    /// RDMA READ.
+    Read,
+    /// Compare and swap.
+    CompareSwap,
+    /// Fetch and add.
+    FetchAdd,
+    /// ATOMIC WRITE of eight octets.
+    AtomicWrite,
+    /// FLUSH of a range or region.
+    Flush,
+    /// Registers a memory region; no packet.
+    RegMr,
+    /// Invalidates a local key; no packet.
+    LocalInv,
+    /// Binds a memory window; no packet.
+    BindMw,
+}
+
+impl WorkKind {
+    /// The operation and companion of its packets; `None` if it sends none (RNIC-REQ-11).
+    pub(crate) const fn operation(self) -> Option<(Operation, Companion)> {
+        use Companion::{
+            Immediate,
+            Invalidate,
+            Nothing, //
+        };
+        match self {
+            Self::Send => Some((Operation::Send, Nothing)),
+            Self::SendImm => Some((Operation::Send, Immediate)),
+            Self::SendInv => Some((Operation::Send, Invalidate)),
+            Self::Write => Some((Operation::Write, Nothing)),
+            Self::WriteImm => Some((Operation::Write, Immediate)),
+            Self::Read => Some((Operation::ReadRequest, Nothing)),
+            Self::CompareSwap => Some((Operation::CompareSwap, Nothing)),
+            Self::FetchAdd => Some((Operation::FetchAdd, Nothing)),
+            Self::AtomicWrite => Some((Operation::AtomicWrite, Nothing)),
+            Self::Flush => Some((Operation::Flush, Nothing)),
+            Self::RegMr | Self::LocalInv | Self::BindMw => None,
+        }
+    }
+
+    /// Whether it executes in the send queue, without a packet and a PSN (RNIC-REQ-11).
+    pub(crate) const fn is_local(self) -> bool {
+        self.operation().is_none()
+    }
+
+    /// Whether a response completes it, as no acknowledgement does (RNIC-REQ-03, RNIC-REQ-15).
+    pub(crate) const fn awaits_response(self) -> bool {
+        matches!(
+            self,
+            Self::Read | Self::CompareSwap | Self::FetchAdd | Self::AtomicWrite | Self::Flush
+        )
+    }
+
+    /// Whether it is one of the two operations that return the previous value of a word.
+    pub(crate) const fn is_atomic(self) -> bool {
+        matches!(self, Self::CompareSwap | Self::FetchAdd)
+    }
+
+    /// Whether it starts only after all earlier ones are complete (RNIC-REQ-08).
+    pub(crate) const fn awaits_earlier(self) -> bool {
+        matches!(self, Self::LocalInv | Self::BindMw)
+    }
+}
+
+/// A send work request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Kind.
+    pub(crate) kind: WorkKind,
+    /// Octets of the message; 8 for atomics and ATOMIC WRITE, 0 for local ones. A FLUSH carries its
+    /// length in its header only.
+    pub(crate) len: u32,
+    /// Whether success generates a completion (RNIC-REQ-06).
+    pub(crate) signaled: bool,
+    /// Whether it waits for earlier READs and atomics (RNIC-REQ-08).
+    pub(crate) fence: bool,
+    /// Whether the receiver's completion is solicited (RNIC-HDR-06).
+    pub(crate) solicited: bool,
+}
+
+impl Work {
+    /// A signalled request without further flags.
+    pub(crate) const fn new(kind: WorkKind, len: u32) -> Self {
+        Self {
+            kind,
+            len,
+            signaled: true,
+            fence: false,
+            solicited: false,
+        }
+    }
+}
+
+/// Number of a send work request on its queue pair, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MsgId(pub(super) u64);
+
+impl MsgId {
+    /// The number, from which the engine derives its own slot.
+    pub(crate) const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// The status of a completion (RNIC-ERR-03).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkStatus {
+    /// Success.
+    Success,
+    /// The message is too long (RNIC-PSN-05), or longer than the receive buffer (RNIC-RSP-09).
+    LocLenErr,
+    /// A local key does not permit the access (RNIC-REQ-10, RNIC-RSP-10).
+    LocProtErr,
+    /// The request cannot be executed by this queue pair.
+    LocQpOpErr,
+    /// Binding a memory window failed.
+    MwBindErr,
+    /// The peer's response is malformed (RNIC-RDA-06).
+    BadRespErr,
+    /// The peer refused the request as invalid.
+    RemInvReqErr,
+    /// The peer's key, rights or range do not permit the request.
+    RemAccessErr,
+    /// The peer could not complete the request.
+    RemOpErr,
+    /// No acknowledgement after all retries (RNIC-TMO-02).
+    RetryExcErr,
+    /// No receive buffer after all retries (RNIC-FLOW-05).
+    RnrRetryExcErr,
+    /// The queue pair failed before (RNIC-ERR-01).
+    WrFlushErr,
+}
+
+impl WorkStatus {
+    /// The name, for logs and counters (RNIC-GEN-06).
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::LocLenErr => "local length error",
+            Self::LocProtErr => "local protection error",
+            Self::LocQpOpErr => "local QP operation error",
+            Self::MwBindErr => "memory window bind error",
+            Self::BadRespErr => "bad response error",
+            Self::RemInvReqErr => "remote invalid request error",
+            Self::RemAccessErr => "remote access error",
+            Self::RemOpErr => "remote operation error",
+            Self::RetryExcErr => "transport retry counter exceeded",
+            Self::RnrRetryExcErr => "RNR retry counter exceeded",
+            Self::WrFlushErr => "work request flushed",
+        }
+    }
+}
