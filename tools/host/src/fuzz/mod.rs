@@ -12,6 +12,7 @@ mod llc_pair;
 mod messages;
 #[cfg(test)]
 mod replay;
+mod roce_packet;
 
 pub use self::{
     cdc_conn::cdc_conn,
@@ -25,4 +26,5 @@ pub use self::{
         llc_message,
         tcp_option, //
     },
+    roce_packet::roce_packet,
 };

@@ -118,5 +118,6 @@ replays! {
     llc_group
     llc_message
     llc_pair
+    roce_packet
     tcp_option
 }
