@@ -17,6 +17,7 @@
 //! | CRC-32, and the invariant CRC of a packet       | RNIC-ICRC     | [`crc32`], [`icrc`] |
 //! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
 //! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
+//! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |
 //! | Literal packets as tests                        | RNIC-HDR      | `vectors`  |
 
 pub(crate) mod aeth;
@@ -28,6 +29,7 @@ pub(crate) mod opcode;
 pub(crate) mod packet;
 pub(crate) mod plan;
 pub(crate) mod psn;
+pub(crate) mod requester;
 pub(crate) mod work;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When the requester repeats packets, and when it gives up (RNIC-TMO-01 to RNIC-TMO-05,
+//! RNIC-FLOW-04, RNIC-FLOW-05).
+
+use crate::proto::{
+    base::time::{
+        earliest,
+        Duration,
+        Instant, //
+    },
+    roce::{
+        aeth::RnrTimer,
+        psn::ExtPsn, //
+    },
+};
+
+/// The RNR retry count that means no limit (RNIC-FLOW-05).
+const RNR_ENDLESS: u8 = 7;
+
+/// The local ACK timeout of a code of 5 bits: 4.096 us times 2^code, `None` for code 0, which
+/// means never (RNIC-TMO-01).
+pub(crate) fn ack_timeout(code: u8) -> Option<Duration> {
+    let code = code & 0x1f;
+    (code != 0).then(|| Duration::from_nanos(4_096 << code))
+}
+
+/// Limits of retries, as the application set them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryLimits {
+    /// Time without progress after which packets are repeated; `None` for never.
+    pub(crate) timeout: Option<Duration>,
+    /// Repetitions in a row without progress. 7 means seven (RNIC-TMO-02).
+    pub(crate) retries: u8,
+    /// RNR NAKs in a row for the same request. 7 means no limit (RNIC-FLOW-05).
+    pub(crate) rnr_retries: u8,
+    /// Packets after a time-out until the peer answers (RNIC-TMO-05).
+    pub(crate) probe: u32,
+}
+
+/// The decision on a failed transmission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Retry {
+    /// Repeat from the oldest packet without an acknowledgement.
+    Repeat,
+    /// A repetition from there is under way.
+    Ignore,
+    /// The limit is exceeded.
+    GiveUp,
+}
+
+/// Timers and counters.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RetryState {
+    limits: RetryLimits,
+    /// Expiry of the retransmission timer.
+    deadline: Option<Instant>,
+    /// End of the wait that an RNR NAK asked for.
+    rnr_until: Option<Instant>,
+    /// Repetitions since the last progress.
+    retries: u8,
+    /// RNR NAKs since the last progress.
+    rnr_retries: u8,
+    /// The PSN from which packets were repeated last, until there is progress.
+    repeated: Option<ExtPsn>,
+    /// Packets that may be sent until the peer answers.
+    probe: Option<u32>,
+}
+
+impl RetryState {
+    /// Makes the state of a queue pair without packets in flight.
+    pub(super) const fn new(limits: RetryLimits) -> Self {
+        Self {
+            limits,
+            deadline: None,
+            rnr_until: None,
+            retries: 0,
+            rnr_retries: 0,
+            repeated: None,
+            probe: None,
+        }
+    }
+
+    /// Whether an RNR NAK forbids to send.
+    pub(super) const fn is_waiting(&self) -> bool {
+        self.rnr_until.is_some()
+    }
+
+    /// Packets that may be sent until the peer answers; `None` for no limit.
+    pub(super) const fn probe(&self) -> Option<u32> {
+        self.probe
+    }
+
+    /// The next expiry.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        earliest(self.deadline, self.rnr_until)
+    }
+
+    /// Stops everything.
+    pub(super) fn stop(&mut self) {
+        self.deadline = None;
+        self.rnr_until = None;
+    }
+
+    /// Ends the wait for a receive buffer before its time.
+    pub(super) fn resume(&mut self) {
+        self.rnr_until = None;
+    }
+
+    /// Restarts the timer (RNIC-TMO-01).
+    fn restart(&mut self, now: Instant) {
+        self.deadline = self.limits.timeout.map(|time| now.saturating_add(time));
+    }
+
+    /// Packets were sent.
+    pub(super) fn on_transmit(&mut self, now: Instant, packets: u32) {
+        self.restart(now);
+        if let Some(probe) = &mut self.probe {
+            *probe = probe.saturating_sub(packets);
+        }
+    }
+
+    /// The peer answered something about packets in flight.
+    pub(super) fn on_answer(&mut self) {
+        self.probe = None;
+    }
+
+    /// A new PSN was acknowledged (RNIC-TMO-03); `outstanding` if others were not.
+    pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
+        self.retries = 0;
+        self.rnr_retries = 0;
+        self.repeated = None;
+        self.rnr_until = None;
+        self.probe = None;
+        if outstanding {
+            self.restart(now);
+        } else {
+            self.deadline = None;
+        }
+    }
+
+    /// Counts a repetition from `oldest`.
+    fn count(&mut self, oldest: ExtPsn) -> Retry {
+        if self.retries >= self.limits.retries {
+            return Retry::GiveUp;
+        }
+        self.retries = self.retries.saturating_add(1);
+        self.repeated = Some(oldest);
+        Retry::Repeat
+    }
+
+    /// A sequence NAK, or an answer that shows that a response is missing (RNIC-TMO-04).
+    pub(super) fn on_loss(&mut self, oldest: ExtPsn) -> Retry {
+        if self.rnr_until.is_some() || self.repeated == Some(oldest) {
+            return Retry::Ignore;
+        }
+        self.count(oldest)
+    }
+
+    /// An RNR NAK (RNIC-FLOW-04).
+    pub(super) fn on_rnr(&mut self, now: Instant, timer: RnrTimer) -> Retry {
+        if self.rnr_until.is_some() {
+            return Retry::Ignore;
+        }
+        if self.limits.rnr_retries != RNR_ENDLESS {
+            if self.rnr_retries >= self.limits.rnr_retries {
+                return Retry::GiveUp;
+            }
+            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        }
+        self.deadline = None;
+        self.rnr_until = Some(now.saturating_add(timer.duration()));
+        Retry::Repeat
+    }
+
+    /// Whether the retransmission timer has expired; ends an RNR wait that is over. The expired
+    /// timer is stopped: the repetition starts it again.
+    pub(super) fn handle_timeout(&mut self, now: Instant, oldest: ExtPsn) -> Retry {
+        if self.rnr_until.is_some_and(|until| until <= now) {
+            self.rnr_until = None;
+        }
+        if self.deadline.is_none_or(|deadline| deadline > now) {
+            return Retry::Ignore;
+        }
+        self.deadline = None;
+        let retry = self.count(oldest);
+        self.probe = Some(self.limits.probe.max(1));
+        retry
+    }
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_retry))]
+mod tests {
+    use super::*;
+    use crate::proto::wire::Psn;
+
+    const OLDEST: ExtPsn = ExtPsn::start(Psn::new(5));
+    const LIMITS: RetryLimits = RetryLimits {
+        timeout: Some(Duration::from_millis(1)),
+        retries: 2,
+        rnr_retries: 1,
+        probe: 16,
+    };
+
+    /// A time in microseconds.
+    fn at(micros: u64) -> Instant {
+        Instant::from_nanos(micros * 1_000)
+    }
+
+    /// RNIC-TMO-01.
+    #[test]
+    fn timeout_doubles_with_its_code() {
+        assert_eq!(ack_timeout(0), None);
+        assert_eq!(ack_timeout(1), Some(Duration::from_nanos(8_192)));
+        assert_eq!(ack_timeout(14), Some(Duration::from_nanos(67_108_864)));
+        assert_eq!(ack_timeout(31), Some(Duration::from_nanos(4_096 << 31)));
+        assert_eq!(ack_timeout(32), None);
+    }
+
+    /// RNIC-TMO-02: the count of repetitions is the one that was set, and progress clears it.
+    #[test]
+    fn repetitions_without_progress_are_limited() {
+        let mut retry = RetryState::new(LIMITS);
+        for round in 0..3 {
+            retry.on_transmit(at(round * 1_000), 1);
+            assert_eq!(retry.poll_timeout(), Some(at(round * 1_000 + 1_000)));
+            assert_eq!(
+                retry.handle_timeout(at(round * 1_000 + 999), OLDEST),
+                Retry::Ignore
+            );
+            let expected = if round < 2 {
+                Retry::Repeat
+            } else {
+                Retry::GiveUp
+            };
+            assert_eq!(
+                retry.handle_timeout(at(round * 1_000 + 1_000), OLDEST),
+                expected
+            );
+        }
+        retry.on_progress(at(9_000), true);
+        assert_eq!(retry.poll_timeout(), Some(at(10_000)));
+        assert_eq!(retry.handle_timeout(at(10_000), OLDEST), Retry::Repeat);
+        retry.on_progress(at(11_000), false);
+        assert_eq!(retry.poll_timeout(), None);
+    }
+
+    /// RNIC-TMO-04.
+    #[test]
+    fn second_nak_for_the_same_psn_is_ignored() {
+        let mut retry = RetryState::new(LIMITS);
+        assert_eq!(retry.on_loss(OLDEST), Retry::Repeat);
+        assert_eq!(retry.on_loss(OLDEST), Retry::Ignore);
+        assert_eq!(retry.on_loss(OLDEST.after(1)), Retry::Repeat);
+        assert_eq!(retry.on_loss(OLDEST.after(2)), Retry::GiveUp);
+    }
+
+    /// RNIC-FLOW-04, RNIC-FLOW-05.
+    #[test]
+    fn rnr_naks_without_progress_are_limited() {
+        let mut retry = RetryState::new(LIMITS);
+        let timer = RnrTimer::new(14);
+        let Some(timer) = timer else {
+            return assert!(timer.is_some());
+        };
+        retry.on_transmit(at(0), 1);
+        assert_eq!(retry.on_rnr(at(10), timer), Retry::Repeat);
+        // The retransmission timer rests meanwhile.
+        assert_eq!(retry.poll_timeout(), Some(at(1_290)));
+        assert_eq!(retry.on_rnr(at(20), timer), Retry::Ignore);
+        assert_eq!(retry.handle_timeout(at(1_289), OLDEST), Retry::Ignore);
+        assert!(retry.is_waiting());
+        assert_eq!(retry.handle_timeout(at(1_290), OLDEST), Retry::Ignore);
+        assert!(!retry.is_waiting());
+        assert_eq!(retry.on_rnr(at(1_300), timer), Retry::GiveUp);
+    }
+
+    /// RNIC-FLOW-05.
+    #[test]
+    fn rnr_retry_of_seven_has_no_limit() {
+        let mut retry = RetryState::new(RetryLimits {
+            rnr_retries: 7,
+            ..LIMITS
+        });
+        for _ in 0..100 {
+            let timer = RnrTimer::new(1);
+            assert_eq!(
+                timer.map(|timer| retry.on_rnr(at(0), timer)),
+                Some(Retry::Repeat)
+            );
+            retry.resume();
+        }
+    }
+
+    /// RNIC-TMO-05.
+    #[test]
+    fn probe_after_timeout_ends_with_an_answer() {
+        let mut retry = RetryState::new(LIMITS);
+        retry.on_transmit(at(0), 1);
+        assert_eq!(retry.probe(), None);
+        assert_eq!(retry.handle_timeout(at(1_000), OLDEST), Retry::Repeat);
+        assert_eq!(retry.probe(), Some(16));
+        retry.on_transmit(at(1_000), 10);
+        assert_eq!(retry.probe(), Some(6));
+        retry.on_answer();
+        assert_eq!(retry.probe(), None);
+    }
+
+    /// RNIC-TMO-01.
+    #[test]
+    fn timeout_zero_never_expires() {
+        let mut retry = RetryState::new(RetryLimits {
+            timeout: None,
+            ..LIMITS
+        });
+        retry.on_transmit(at(0), 1);
+        assert_eq!(retry.poll_timeout(), None);
+        assert_eq!(
+            retry.handle_timeout(at(u64::MAX / 1_000), OLDEST),
+            Retry::Ignore
+        );
+    }
+}
