@@ -132,7 +132,7 @@ pub(crate) struct Ipv6 {
 
 /// The protocol in front of the BTH.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Route {
+pub(crate) enum RoceRoute {
     /// RoCE v2 over IPv4, with the source port of UDP.
     V2Ipv4(Ipv4, u16),
     /// RoCE v2 over IPv6, with the source port of UDP.
@@ -141,7 +141,7 @@ pub(crate) enum Route {
     V1(Ipv6),
 }
 
-impl Route {
+impl RoceRoute {
     /// Octets from the BTH to the ICRC that the length fields of the network count with their own.
     const fn overhead(&self) -> u16 {
         match self {
@@ -195,7 +195,7 @@ pub(crate) enum FrameError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Addresses and the like.
-    pub(crate) route: Route,
+    pub(crate) route: RoceRoute,
     /// Total length of IPv4, payload length of IPv6 or GRH.
     len: u16,
 }
@@ -207,7 +207,7 @@ impl Frame {
     /// The length of UDP.
     const fn udp_len(&self) -> u16 {
         match self.route {
-            Route::V2Ipv4(..) => self.len.wrapping_sub(IPV4_LEN),
+            RoceRoute::V2Ipv4(..) => self.len.wrapping_sub(IPV4_LEN),
             _ => self.len,
         }
     }
@@ -257,7 +257,7 @@ impl Frame {
             self.raw_ipv6(&ip, next_header)
         };
         match &self.route {
-            Route::V2Ipv4(ip, port) => {
+            RoceRoute::V2Ipv4(ip, port) => {
                 let raw = RawIpv4 {
                     tos: 0xff,
                     ttl: 0xff,
@@ -267,10 +267,10 @@ impl Frame {
                 crc.update(raw.as_bytes())
                     .update(masked_udp(*port).as_bytes())
             }
-            Route::V2Ipv6(ip, port) => crc
+            RoceRoute::V2Ipv6(ip, port) => crc
                 .update(masked_ipv6(ip, PROTO_UDP).as_bytes())
                 .update(masked_udp(*port).as_bytes()),
-            Route::V1(ip) => crc.update(masked_ipv6(ip, NEXT_BTH).as_bytes()),
+            RoceRoute::V1(ip) => crc.update(masked_ipv6(ip, NEXT_BTH).as_bytes()),
         }
     }
 
@@ -279,17 +279,17 @@ impl Frame {
     pub(crate) fn emit(&self, buf: &mut [u8]) -> Option<usize> {
         let room = buf.len();
         let rest = match &self.route {
-            Route::V2Ipv4(ip, port) => {
+            RoceRoute::V2Ipv4(ip, port) => {
                 let mut raw = self.raw_ipv4(ip);
                 raw.check = ipv4_checksum(raw.as_bytes());
                 let rest = put(&raw, buf)?;
                 put(&RawUdp::new(*port, self.udp_len()), rest)?
             }
-            Route::V2Ipv6(ip, port) => {
+            RoceRoute::V2Ipv6(ip, port) => {
                 let rest = put(&self.raw_ipv6(ip, PROTO_UDP), buf)?;
                 put(&RawUdp::new(*port, self.udp_len()), rest)?
             }
-            Route::V1(ip) => put(&self.raw_ipv6(ip, NEXT_BTH), buf)?,
+            RoceRoute::V1(ip) => put(&self.raw_ipv6(ip, NEXT_BTH), buf)?,
         };
         room.checked_sub(rest.len())
     }
@@ -322,7 +322,7 @@ impl Frame {
             src: raw.src,
             dst: raw.dst,
         };
-        let route = Route::V2Ipv4(ip, port);
+        let route = RoceRoute::V2Ipv4(ip, port);
         Ok((Self { route, len }, transport))
     }
 
@@ -334,7 +334,7 @@ impl Frame {
     pub(crate) fn parse_ipv6(octets: &[u8]) -> Result<(Self, &[u8]), FrameError> {
         let (ip, len, rest) = take_ipv6(octets, PROTO_UDP)?;
         let (port, transport) = parse_udp(rest, len)?;
-        let route = Route::V2Ipv6(ip, port);
+        let route = RoceRoute::V2Ipv6(ip, port);
         Ok((Self { route, len }, transport))
     }
 
@@ -346,7 +346,7 @@ impl Frame {
     pub(crate) fn parse_grh(octets: &[u8]) -> Result<(Self, &[u8]), FrameError> {
         let (ip, len, rest) = take_ipv6(octets, NEXT_BTH)?;
         let transport = rest.get(..usize::from(len)).ok_or(FrameError::Truncated)?;
-        let route = Route::V1(ip);
+        let route = RoceRoute::V1(ip);
         Ok((Self { route, len }, transport))
     }
 }
@@ -417,7 +417,7 @@ fn ipv4_checksum(header: &[u8]) -> [u8; 2] {
 mod tests {
     use super::*;
 
-    const V4: Route = Route::V2Ipv4(
+    const V4: RoceRoute = RoceRoute::V2Ipv4(
         Ipv4 {
             tos: 2,
             ident: 0xffff,
@@ -435,21 +435,21 @@ mod tests {
         src: [1; 16],
         dst: [2; 16],
     };
-    const V6: Route = Route::V2Ipv6(IPV6, 0xc001);
+    const V6: RoceRoute = RoceRoute::V2Ipv6(IPV6, 0xc001);
 
     /// The parser of a route.
-    fn parse(route: Route, octets: &[u8]) -> Result<(Frame, &[u8]), FrameError> {
+    fn parse(route: RoceRoute, octets: &[u8]) -> Result<(Frame, &[u8]), FrameError> {
         match route {
-            Route::V2Ipv4(..) => Frame::parse_ipv4(octets),
-            Route::V2Ipv6(..) => Frame::parse_ipv6(octets),
-            Route::V1(_) => Frame::parse_grh(octets),
+            RoceRoute::V2Ipv4(..) => Frame::parse_ipv4(octets),
+            RoceRoute::V2Ipv6(..) => Frame::parse_ipv6(octets),
+            RoceRoute::V1(_) => Frame::parse_grh(octets),
         }
     }
 
     /// RNIC-HDR-07, RNIC-HDR-08, RNIC-IP-05: 12 octets of transport, an ICRC, and Ethernet padding.
     #[test]
     fn headers_of_every_route_survive() {
-        for (route, len) in [(V4, 28), (V6, 48), (Route::V1(IPV6), 40)] {
+        for (route, len) in [(V4, 28), (V6, 48), (RoceRoute::V1(IPV6), 40)] {
             let mut buf = [0xee; 80];
             let frame = route.frame(12);
             assert_eq!(frame.and_then(|frame| frame.emit(&mut buf)), Some(len));
@@ -467,7 +467,7 @@ mod tests {
     }
 
     /// Parses a frame of a route after a change of one octet.
-    fn changed(route: Route, at: usize, value: u8) -> Option<FrameError> {
+    fn changed(route: RoceRoute, at: usize, value: u8) -> Option<FrameError> {
         let mut buf = [0; 80];
         route.frame(12).and_then(|frame| frame.emit(&mut buf));
         buf[at] = value;
@@ -477,7 +477,7 @@ mod tests {
     /// RNIC-ICRC-08, RNIC-IP-05, RNIC-HDR-07.
     #[test]
     fn header_of_something_else_is_refused() {
-        let v1 = Route::V1(IPV6);
+        let v1 = RoceRoute::V1(IPV6);
         assert_eq!(changed(V4, 0, 0x45), None);
         assert_eq!(changed(V4, 0, 0x46), Some(FrameError::Version));
         assert_eq!(changed(V4, 0, 0x65), Some(FrameError::Version));
@@ -499,7 +499,7 @@ mod tests {
     fn packet_that_ip_cannot_carry_has_no_frame() {
         assert!(V4.frame(65_535 - 32).is_some());
         assert!(V4.frame(65_535 - 31).is_none());
-        assert!(Route::V1(IPV6).frame(usize::MAX).is_none());
+        assert!(RoceRoute::V1(IPV6).frame(usize::MAX).is_none());
     }
 
     /// RNIC-TX-03.
@@ -508,7 +508,7 @@ mod tests {
         for (index, expected) in [(0, 0xffff), (1, 0), (5, 4)] {
             assert!(matches!(
                 V4.segment(index),
-                Route::V2Ipv4(Ipv4 { ident, .. }, _) if ident == expected
+                RoceRoute::V2Ipv4(Ipv4 { ident, .. }, _) if ident == expected
             ));
         }
         assert_eq!(V6.segment(3), V6);

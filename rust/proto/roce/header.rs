@@ -212,7 +212,7 @@ impl Feth {
 }
 
 /// A header with a fixed number of octets.
-pub(crate) trait Extension: Sized {
+pub(crate) trait ExtensionHeader: Sized {
     /// Splits the header off the front of `octets`; `None` if they are too few.
     fn take(octets: &[u8]) -> Option<(Self, &[u8])>;
 
@@ -220,10 +220,10 @@ pub(crate) trait Extension: Sized {
     fn put<'a>(&self, octets: &'a mut [u8]) -> Option<&'a mut [u8]>;
 }
 
-/// Implements [`Extension`] by the octets of a raw struct.
+/// Implements [`ExtensionHeader`] by the octets of a raw struct.
 macro_rules! extension {
     ($name:ty, $raw:ident, |$from:ident| $parse:expr, |$to:ident| $emit:expr) => {
-        impl Extension for $name {
+        impl ExtensionHeader for $name {
             fn take(octets: &[u8]) -> Option<(Self, &[u8])> {
                 let ($from, rest) = $raw::ref_from_prefix(octets).ok()?;
                 Some(($parse, rest))
@@ -441,7 +441,7 @@ mod tests {
     }
 
     /// Emits a header, compares its octets, and parses them with two octets behind.
-    fn check<H: Extension + PartialEq, const N: usize>(header: H, expected: [u8; N]) {
+    fn check<H: ExtensionHeader + PartialEq, const N: usize>(header: H, expected: [u8; N]) {
         let mut room = [0xee; 40];
         assert_eq!(header.put(&mut room).map(|rest| rest.len()), Some(40 - N));
         assert_eq!(room.get(..N), Some(&expected[..]));

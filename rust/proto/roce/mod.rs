@@ -18,10 +18,14 @@
 //! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
 //! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
 //! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |
+//! | The receiving half of a connected queue pair    | RNIC-RSP, RNIC-RDA | [`responder`] |
+//! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
+//! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
 //! | Literal packets as tests                        | RNIC-HDR      | `vectors`  |
 
 pub(crate) mod aeth;
 pub(crate) mod crc32;
+pub(crate) mod datagram;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod icrc;
@@ -30,6 +34,8 @@ pub(crate) mod packet;
 pub(crate) mod plan;
 pub(crate) mod psn;
 pub(crate) mod requester;
+pub(crate) mod responder;
+pub(crate) mod state;
 pub(crate) mod work;
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -9,7 +9,7 @@ use super::{
         AtomicEth,
         Bth,
         Deth,
-        Extension,
+        ExtensionHeader,
         Feth,
         Reth, //
     },
@@ -66,7 +66,7 @@ pub(crate) struct Extensions {
 
 /// The set of extension headers that an opcode has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
+struct HeaderSet {
     deth: bool,
     feth: bool,
     reth: bool,
@@ -77,7 +77,7 @@ struct Layout {
     invalidate: bool,
 }
 
-impl Layout {
+impl HeaderSet {
     /// The headers behind the BTH of `opcode`.
     const fn of(opcode: Opcode) -> Self {
         let starts = opcode.position().starts();
@@ -126,11 +126,11 @@ impl Layout {
 
 /// Octets of the extension headers of `opcode` (RNIC-HDR-07).
 pub(crate) const fn extension_len(opcode: Opcode) -> usize {
-    Layout::of(opcode).len()
+    HeaderSet::of(opcode).len()
 }
 
 /// Takes a header if it is present.
-fn take<H: Extension>(present: bool, octets: &[u8]) -> Option<(Option<H>, &[u8])> {
+fn take<H: ExtensionHeader>(present: bool, octets: &[u8]) -> Option<(Option<H>, &[u8])> {
     if present {
         let (header, rest) = H::take(octets)?;
         Some((Some(header), rest))
@@ -140,7 +140,11 @@ fn take<H: Extension>(present: bool, octets: &[u8]) -> Option<(Option<H>, &[u8])
 }
 
 /// Writes a header if it is present; `None` if it is absent or there is no room.
-fn put<H: Extension>(present: bool, header: Option<H>, octets: &mut [u8]) -> Option<&mut [u8]> {
+fn put<H: ExtensionHeader>(
+    present: bool,
+    header: Option<H>,
+    octets: &mut [u8],
+) -> Option<&mut [u8]> {
     if present {
         header?.put(octets)
     } else {
@@ -151,7 +155,7 @@ fn put<H: Extension>(present: bool, header: Option<H>, octets: &mut [u8]) -> Opt
 impl Extensions {
     /// Splits the headers of `opcode` off the front of `octets`.
     fn parse(opcode: Opcode, octets: &[u8]) -> Option<(Self, &[u8])> {
-        let layout = Layout::of(opcode);
+        let layout = HeaderSet::of(opcode);
         let (deth, rest) = take(layout.deth, octets)?;
         let (feth, rest) = take(layout.feth, rest)?;
         let (reth, rest) = take(layout.reth, rest)?;
@@ -176,7 +180,7 @@ impl Extensions {
     /// Writes the headers of `opcode` and returns the rest of `octets`; `None` if there is no room
     /// or a header is absent that the opcode has.
     fn emit<'a>(&self, opcode: Opcode, octets: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        let layout = Layout::of(opcode);
+        let layout = HeaderSet::of(opcode);
         let rest = put(layout.deth, self.deth, octets)?;
         let rest = put(layout.feth, self.feth, rest)?;
         let rest = put(layout.reth, self.reth, rest)?;
@@ -310,7 +314,7 @@ mod tests {
 
     /// The headers of `FULL` that an opcode has.
     fn headers_of(opcode: Opcode) -> Extensions {
-        let layout = Layout::of(opcode);
+        let layout = HeaderSet::of(opcode);
         Extensions {
             deth: FULL.deth.filter(|_| layout.deth),
             feth: FULL.feth.filter(|_| layout.feth),

@@ -12,7 +12,7 @@ use super::{
         Frame,
         Ipv4,
         Ipv6,
-        Route, //
+        RoceRoute, //
     },
     header::{
         Aeth,
@@ -35,7 +35,7 @@ use crate::proto::wire::{
 };
 
 /// 10.0.0.1 to 10.0.0.2 with identification 0x1234.
-const V4: Route = Route::V2Ipv4(
+const V4: RoceRoute = RoceRoute::V2Ipv4(
     Ipv4 {
         tos: 0,
         ident: 0x1234,
@@ -68,7 +68,7 @@ const fn bth(opcode: Opcode, psn: u32) -> Bth {
 }
 
 /// Writes a packet, compares its octets, and reads it back.
-fn check(route: Route, bth: Bth, ext: Extensions, payload: &[u8], expected: &[u8]) {
+fn check(route: RoceRoute, bth: Bth, ext: Extensions, payload: &[u8], expected: &[u8]) {
     let opcode = Opcode::from_code(bth.code);
     assert!(opcode.is_some());
     let packet = RocePacket {
@@ -95,9 +95,9 @@ fn check(route: Route, bth: Bth, ext: Extensions, payload: &[u8], expected: &[u8
     assert_eq!(octets.get(..end + icrc::ICRC_LEN), Some(expected));
 
     let parsed = match route {
-        Route::V2Ipv4(..) => Frame::parse_ipv4(expected),
-        Route::V2Ipv6(..) => Frame::parse_ipv6(expected),
-        Route::V1(_) => Frame::parse_grh(expected),
+        RoceRoute::V2Ipv4(..) => Frame::parse_ipv4(expected),
+        RoceRoute::V2Ipv6(..) => Frame::parse_ipv6(expected),
+        RoceRoute::V1(_) => Frame::parse_grh(expected),
     };
     let checked = parsed.map(|(frame, octets)| (Some(frame), icrc::check(&frame, octets)));
     assert_eq!(checked, Ok((frame, Ok(transport))));
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn send_only_over_ipv6_has_the_octets() {
         check(
-            Route::V2Ipv6(IPV6, 0xc0de),
+            RoceRoute::V2Ipv6(IPV6, 0xc0de),
             Bth {
                 solicited: true,
                 ..bth(Opcode::RcSendOnly, 0x12_3456)
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn padded_send_over_ipv6_has_the_octets() {
         check(
-            Route::V2Ipv6(IPV6, 0xc0de),
+            RoceRoute::V2Ipv6(IPV6, 0xc0de),
             bth(Opcode::RcSendOnly, 0xff_ffff),
             Extensions::default(),
             b"abc",
@@ -298,7 +298,7 @@ mod tests {
     #[test]
     fn send_only_behind_grh_has_the_octets() {
         check(
-            Route::V1(IPV6),
+            RoceRoute::V1(IPV6),
             Bth {
                 solicited: true,
                 ..bth(Opcode::RcSendOnly, 0x12_3456)
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn padded_send_behind_grh_has_the_octets() {
         check(
-            Route::V1(IPV6),
+            RoceRoute::V1(IPV6),
             bth(Opcode::RcSendOnly, 0xff_ffff),
             Extensions::default(),
             b"abc",

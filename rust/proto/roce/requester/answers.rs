@@ -98,6 +98,10 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             Some(Syndrome::RnrNak(timer)) => {
                 self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
                 self.acknowledge(now, psn);
+                // The acknowledgement may have ended the queue at a local failure.
+                if self.is_failed() {
+                    return AnswerEffect::Failure;
+                }
                 if self.una < psn {
                     return self.imply_nak();
                 }

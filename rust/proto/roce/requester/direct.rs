@@ -5,8 +5,8 @@
 use super::{
     AnswerEffect,
     DirectSend,
-    Phase,
     Requester,
+    SendPhase,
     SendRecord, //
 };
 use crate::proto::{
@@ -29,7 +29,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     /// The next message, if nothing is in flight and it may start now (RNIC-DIR-02).
     pub(crate) fn poll_direct(&self) -> Option<DirectSend> {
         let record = self.ring.get(self.cursor)?;
-        let idle = self.phase == Phase::Active
+        let idle = self.phase == SendPhase::Active
             && self.config.service == Service::Rc
             && self.failure.is_none()
             && self.executing.is_none()

@@ -91,7 +91,7 @@ const MAX_OUTSTANDING: u32 = Psn::HALF.wrapping_sub(1);
 
 /// The state of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum SendPhase {
     /// Messages start.
     Active,
     /// Messages that have started are finished (SQD).
@@ -104,7 +104,7 @@ enum Phase {
 pub(crate) struct Requester<S> {
     config: RequesterConfig,
     ring: SendRing<S>,
-    phase: Phase,
+    phase: SendPhase,
     retry: RetryState,
     /// First record that is not done.
     acked: u64,
@@ -138,7 +138,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         Self {
             config: *config,
             ring: SendRing::new(records),
-            phase: Phase::Active,
+            phase: SendPhase::Active,
             retry: RetryState::new(config.retry),
             acked: 0,
             una: start,
@@ -162,13 +162,13 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
 
     /// Whether requests are flushed: the queue pair is in state ERR, or SQE if it is unreliable.
     pub(crate) const fn is_failed(&self) -> bool {
-        matches!(self.phase, Phase::Failed { .. })
+        matches!(self.phase, SendPhase::Failed { .. })
     }
 
     /// Whether all messages that have started are complete while no other may start
     /// (RNIC-QPS-05).
     pub(crate) fn is_drained(&self) -> bool {
-        self.phase == Phase::Paused
+        self.phase == SendPhase::Paused
             && self.una == self.sent
             && self.executing.is_none()
             && self.acked >= self.cursor
@@ -290,7 +290,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         let Some(record) = self.ring.get(id) else {
             return false;
         };
-        let may_start = self.phase == Phase::Active || self.has_started(&record);
+        let may_start = self.phase == SendPhase::Active || self.has_started(&record);
         may_start
             && record.refused.is_none()
             && self.failure.is_none_or(|(failed, _)| id < failed)
@@ -320,7 +320,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
                 return None;
             }
             let starts = self.cursor_off == 0 && !self.has_started(&record);
-            if starts && self.phase == Phase::Paused {
+            if starts && self.phase == SendPhase::Paused {
                 return None;
             }
             if let Some(status) = record.refused {
@@ -452,7 +452,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     /// Ends the queue at a request that failed.
     fn settle(&mut self) {
         if let Some((from, status)) = self.failure.take() {
-            self.phase = Phase::Failed { from, status };
+            self.phase = SendPhase::Failed { from, status };
             self.retry.stop();
         }
     }
@@ -581,7 +581,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         if !self.is_failed() {
             self.skip_done();
             self.failure = None;
-            self.phase = Phase::Failed {
+            self.phase = SendPhase::Failed {
                 from: self.acked,
                 status: WorkStatus::WrFlushErr,
             };
@@ -591,8 +591,8 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
 
     /// Starts no further message (SQD, RNIC-QPS-05).
     pub(crate) fn pause(&mut self) {
-        if self.phase == Phase::Active {
-            self.phase = Phase::Paused;
+        if self.phase == SendPhase::Active {
+            self.phase = SendPhase::Paused;
             self.solicit();
         }
     }
@@ -601,17 +601,17 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     /// (RNIC-UD-11). Returns whether that is possible.
     pub(crate) fn resume(&mut self) -> bool {
         match self.phase {
-            Phase::Active => true,
-            Phase::Paused => {
-                self.phase = Phase::Active;
+            SendPhase::Active => true,
+            SendPhase::Paused => {
+                self.phase = SendPhase::Active;
                 true
             }
-            Phase::Failed { .. } => {
+            SendPhase::Failed { .. } => {
                 let flushed = self.ring.head() == self.ring.tail();
                 if self.config.service == Service::Rc || !flushed {
                     return false;
                 }
-                self.phase = Phase::Active;
+                self.phase = SendPhase::Active;
                 self.acked = self.ring.tail();
                 self.cursor = self.ring.tail();
                 self.cursor_off = 0;
@@ -629,8 +629,8 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         let id = self.ring.head();
         let record = self.ring.get(id)?;
         let status = match self.phase {
-            Phase::Failed { from, status } if id == from => status,
-            Phase::Failed { from, .. } if id > from => WorkStatus::WrFlushErr,
+            SendPhase::Failed { from, status } if id == from => status,
+            SendPhase::Failed { from, .. } if id > from => WorkStatus::WrFlushErr,
             // A request that failed after its last response waits for the state of the queue.
             _ if id < self.acked => WorkStatus::Success,
             _ => return None,
