@@ -22,6 +22,7 @@
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
 //! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
 //! | Literal packets as tests                        | RNIC-HDR      | `vectors`  |
+//! | Two queue pairs on a lossy network              | all           | `sim`      |
 
 pub(crate) mod aeth;
 pub(crate) mod crc32;
@@ -38,5 +39,7 @@ pub(crate) mod responder;
 pub(crate) mod state;
 pub(crate) mod work;
 
+#[cfg(test)]
+mod sim;
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 mod vectors;

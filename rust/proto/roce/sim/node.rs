@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A node: an engine around one queue pair, which copies, checks keys and builds packets.
+
+use super::{
+    fabric::Fabric,
+    job::{
+        Job,
+        BASE,
+        KEY,
+        MEMORY,
+        RECEIVE, //
+    },
+    model::ReceivedMessage,
+};
+use crate::proto::{
+    base::time::Instant,
+    roce::{
+        aeth::Syndrome,
+        frame::{
+            Frame,
+            RoceRoute, //
+        },
+        header::{
+            Aeth,
+            Bth, //
+        },
+        icrc,
+        opcode::{
+            Opcode,
+            Operation, //
+        },
+        packet::{
+            Extensions,
+            PacketError,
+            RocePacket, //
+        },
+        requester::{
+            Burst,
+            Requester,
+            SendRecord,
+            SendStep, //
+        },
+        responder::{
+            AtomicOperation,
+            AtomicTask,
+            ExecuteError,
+            Placement,
+            PlacementTarget, //
+            ReadBurst,
+            ReplyPacket,
+            RequestHeader,
+            Resource,
+            Responder,
+            Ruling,
+            Settled,
+        },
+        work::{
+            MsgId,
+            WorkKind,
+            WorkStatus, //
+        },
+    },
+    sim::Rng,
+    wire::{
+        Psn,
+        Qpn, //
+    },
+};
+use std::collections::VecDeque;
+
+/// A receive buffer.
+pub(super) struct Buffer {
+    pub(super) capacity: u32,
+    pub(super) data: Vec<u8>,
+    /// Whether it cannot be written.
+    pub(super) fault: bool,
+}
+
+/// One side.
+pub(super) struct Node {
+    pub(super) index: usize,
+    pub(super) route: RoceRoute,
+    pub(super) requester: Requester<Vec<SendRecord>>,
+    pub(super) responder: Responder<Vec<Resource>>,
+    pub(super) memory: Vec<u8>,
+    pub(super) jobs: Vec<Job>,
+    /// Jobs that were posted.
+    pub(super) posted: usize,
+    pub(super) buffers: VecDeque<Buffer>,
+    /// Buffers that were posted so far.
+    pub(super) posted_buffers: u64,
+    /// The number of the buffer that cannot be written.
+    pub(super) faulty: Option<u64>,
+    current: Option<Buffer>,
+    /// Successful receive completions.
+    pub(super) received: Vec<ReceivedMessage>,
+    /// Status of the receive buffer that failed.
+    pub(super) receive_error: Option<WorkStatus>,
+    /// Send completions: number, status, reported.
+    pub(super) completed: Vec<(u64, WorkStatus, bool)>,
+    /// NAKs that this side queued.
+    pub(super) naks: Vec<Syndrome>,
+    /// Whether keys are refused from now on.
+    pub(super) revoked: bool,
+    pub(super) failed: bool,
+    /// A receive buffer is refused once in this number of requests, though there may be one.
+    pub(super) starve: u64,
+}
+
+impl Node {
+    pub(super) fn new(
+        index: usize,
+        route: RoceRoute,
+        requester: Requester<Vec<SendRecord>>,
+        responder: Responder<Vec<Resource>>,
+        memory: Vec<u8>,
+        jobs: Vec<Job>,
+    ) -> Self {
+        Self {
+            index,
+            route,
+            requester,
+            responder,
+            memory,
+            jobs,
+            posted: 0,
+            buffers: VecDeque::new(),
+            posted_buffers: 0,
+            faulty: None,
+            current: None,
+            received: Vec::new(),
+            receive_error: None,
+            completed: Vec::new(),
+            naks: Vec::new(),
+            revoked: false,
+            failed: false,
+            starve: 0,
+        }
+    }
+
+    /// Whether all jobs are complete.
+    pub(super) fn is_done(&self) -> bool {
+        self.completed.len() == self.jobs.len()
+    }
+
+    /// Posts jobs until the queue is full, at most `most`.
+    pub(super) fn post(&mut self, most: u64) {
+        for _ in 0..most {
+            let Some(job) = self.jobs.get(self.posted) else {
+                return;
+            };
+            match self.requester.post(job.work) {
+                Ok(msg) => {
+                    assert_eq!(msg.get(), self.posted as u64);
+                    self.posted += 1;
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Posts a receive buffer.
+    pub(super) fn post_buffer(&mut self) {
+        if self.buffers.len() < 8 {
+            self.buffers.push_back(Buffer {
+                capacity: RECEIVE,
+                data: vec![0; RECEIVE as usize],
+                fault: self.faulty == Some(self.posted_buffers),
+            });
+            self.posted_buffers += 1;
+        }
+    }
+
+    /// Sends a packet to the other node.
+    fn send(&self, rng: &mut Rng, net: &mut Fabric, now: Instant, packet: &RocePacket<'_>) {
+        let mut transport = [0; 5000];
+        let len = packet.emit(&mut transport).unwrap();
+        let transport = &transport[..len];
+        let frame = self.route.frame(len).unwrap();
+        let mut octets = vec![0; Frame::MAX_LEN];
+        let headers = frame.emit(&mut octets).unwrap();
+        octets.truncate(headers);
+        octets.extend_from_slice(transport);
+        octets.extend_from_slice(&icrc::icrc_of(&frame, transport).unwrap());
+        net.send(rng, now, 1 - self.index, &octets);
+    }
+
+    /// A header to the other node.
+    fn bth(&self, opcode: Opcode, psn: Psn) -> Bth {
+        Bth::new(
+            opcode.code(),
+            Qpn::new(0x10_0010 + 1 - self.index as u32),
+            psn,
+        )
+    }
+
+    /// Sends and completes all that the queue pair has.
+    pub(super) fn pump(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant) {
+        loop {
+            let room = rng.bytes(1, 8);
+            match self.requester.poll_transmit(now, room) {
+                Some(SendStep::Packets(burst)) => {
+                    assert!(burst.packets <= room && burst.packets > 0);
+                    self.send_burst(rng, net, now, &burst);
+                }
+                Some(SendStep::Local(msg)) => {
+                    let fault = self.jobs[msg.get() as usize].fault_at.is_some();
+                    let result = match fault {
+                        true => Err(WorkStatus::LocQpOpErr),
+                        false => Ok(()),
+                    };
+                    self.requester.local_done(msg, result);
+                }
+                None => break,
+            }
+        }
+        self.complete();
+    }
+
+    /// Takes completions.
+    pub(super) fn complete(&mut self) {
+        while let Some(done) = self.requester.poll_complete() {
+            self.completed
+                .push((done.msg.get(), done.status, done.reported));
+        }
+        if self.requester.is_failed() && !self.failed {
+            self.fail();
+        }
+    }
+
+    /// Enters state ERR.
+    fn fail(&mut self) {
+        self.failed = true;
+        self.requester.flush();
+        // A NAK that ends the queue pair is still sent.
+        if !self.responder.is_failed() && self.responder.flush() {
+            self.current = None;
+        }
+    }
+
+    fn send_burst(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant, burst: &Burst) {
+        let job = self.jobs[burst.msg.get() as usize].clone();
+        for count in 0..burst.packets {
+            let planned = burst.plan.packet(burst.index + count).unwrap();
+            let end = planned.offset + planned.len;
+            if job.fault_at.is_some_and(|fault| fault < end) && job.work.kind != WorkKind::Read {
+                self.requester.fail(burst.msg, WorkStatus::LocProtErr);
+                return;
+            }
+            let last = count + 1 == burst.packets;
+            let ends = last && burst.ends_message();
+            assert_eq!(ends, planned.opcode.position().ends());
+            let mut bth = self.bth(planned.opcode, burst.psn.after(count));
+            bth.ack_req = last && burst.ack_req;
+            bth.solicited = ends && job.work.solicited;
+            let skipped = if job.work.kind == WorkKind::Read {
+                burst.offset
+            } else {
+                0
+            };
+            // Headers that the opcode does not have are not written.
+            let packet = RocePacket {
+                bth,
+                opcode: planned.opcode,
+                ext: job.extensions(skipped),
+                payload: &job.source[planned.offset as usize..end as usize],
+            };
+            self.send(rng, net, now, &packet);
+        }
+    }
+
+    /// Takes a packet from the network.
+    pub(super) fn receive(&mut self, rng: &mut Rng, now: Instant, octets: &[u8]) {
+        let parsed = match self.route {
+            RoceRoute::V2Ipv4(..) => Frame::parse_ipv4(octets),
+            RoceRoute::V2Ipv6(..) => Frame::parse_ipv6(octets),
+            RoceRoute::V1(_) => Frame::parse_grh(octets),
+        };
+        let Ok((frame, rest)) = parsed else {
+            return;
+        };
+        let Ok(transport) = icrc::check(&frame, rest) else {
+            return;
+        };
+        match RocePacket::parse(transport) {
+            Ok(packet) if packet.opcode.operation().is_response() => {
+                self.handle_response(now, &packet);
+            }
+            Ok(packet) => self.handle_request(rng, &packet),
+            Err(PacketError::Opcode(bth)) => {
+                let ruling = self.responder.handle_unknown(bth.psn);
+                self.rule(rng, ruling, &[]);
+            }
+            Err(error) => panic!("{error:?} with the right checksum"),
+        }
+    }
+
+    fn handle_response(&mut self, now: Instant, packet: &RocePacket<'_>) {
+        let psn = packet.bth.psn;
+        let aeth = packet.ext.aeth.as_ref();
+        match packet.opcode.operation() {
+            Operation::Acknowledge => {
+                self.requester.handle_ack(now, psn, aeth.unwrap());
+            }
+            Operation::AtomicAcknowledge => {
+                let original = packet.ext.original.unwrap();
+                if let Ok(msg) = self.requester.handle_atomic_ack(now, psn, aeth.unwrap()) {
+                    self.deliver(msg, 0, &original.to_le_bytes());
+                }
+            }
+            _ => {
+                let position = packet.opcode.position();
+                let len = packet.payload.len();
+                let delivery = self
+                    .requester
+                    .handle_read_response(now, psn, position, aeth, len);
+                if let Ok(delivery) = delivery {
+                    assert_eq!(delivery.len as usize, len);
+                    self.deliver(delivery.msg, delivery.offset, packet.payload);
+                }
+            }
+        }
+        self.complete();
+    }
+
+    /// Stores data of a response.
+    fn deliver(&mut self, msg: MsgId, offset: u32, data: &[u8]) {
+        let job = &mut self.jobs[msg.get() as usize];
+        if job
+            .fault_at
+            .is_some_and(|fault| fault < offset + data.len() as u32)
+        {
+            self.requester.fail(msg, WorkStatus::LocProtErr);
+        } else {
+            // FLUSH and ATOMIC WRITE bring nothing.
+            job.sink[offset as usize..][..data.len()].copy_from_slice(data);
+        }
+    }
+
+    fn handle_request(&mut self, rng: &mut Rng, packet: &RocePacket<'_>) {
+        let ruling = self.responder.handle_request(&RequestHeader::new(packet));
+        self.rule(rng, ruling, packet.payload);
+    }
+
+    /// Does what rulings ask for until the request is over.
+    fn rule(&mut self, rng: &mut Rng, mut ruling: Ruling, payload: &[u8]) -> Option<Settled> {
+        loop {
+            ruling = match ruling {
+                Ruling::Drop(_) => return None,
+                Ruling::NeedReceive => self.take_buffer(rng),
+                Ruling::NeedKey(range) => {
+                    let start = range.vaddr.wrapping_sub(BASE);
+                    let inside = start
+                        .checked_add(u64::from(range.len))
+                        .is_some_and(|end| end <= u64::from(MEMORY));
+                    if inside && range.rkey == KEY && !self.revoked {
+                        self.responder.grant_key()
+                    } else {
+                        self.responder.refuse_key()
+                    }
+                }
+                Ruling::Place(placement) => {
+                    let result = self.place(&placement, payload);
+                    self.responder.executed(result)
+                }
+                Ruling::Atomic(task) => {
+                    let original = self.atomic(&task);
+                    self.responder.executed_atomic(Ok(original))
+                }
+                Ruling::Flush(_) => self.responder.executed(Ok(())),
+                // The requester of a direct message copies.
+                Ruling::Read(_) => self.responder.executed(Ok(())),
+                Ruling::Done(settled) => {
+                    self.settle(&settled);
+                    return Some(settled);
+                }
+            };
+        }
+    }
+
+    fn take_buffer(&mut self, rng: &mut Rng) -> Ruling {
+        if self.starve > 0 && rng.one_in(self.starve) {
+            return self.responder.refuse_receive();
+        }
+        match self.buffers.pop_front() {
+            Some(buffer) => {
+                assert!(self.current.is_none());
+                let capacity = buffer.capacity;
+                self.current = Some(buffer);
+                self.responder.grant_receive(capacity)
+            }
+            None => self.responder.refuse_receive(),
+        }
+    }
+
+    fn place(&mut self, placement: &Placement, payload: &[u8]) -> Result<(), ExecuteError> {
+        assert_eq!(placement.len as usize, payload.len());
+        assert!(!placement.word || payload.len() == 8);
+        let (room, start) = match placement.target {
+            PlacementTarget::Receive => {
+                let buffer = self.current.as_mut().unwrap();
+                if buffer.fault {
+                    return Err(ExecuteError::ReceiveFault);
+                }
+                (&mut buffer.data, placement.offset as usize)
+            }
+            PlacementTarget::Memory(..) if payload.is_empty() => return Ok(()),
+            PlacementTarget::Memory(vaddr, key) => {
+                assert_eq!(key, KEY);
+                if self.revoked {
+                    return Err(ExecuteError::KeyGone);
+                }
+                let start = vaddr - BASE + u64::from(placement.offset);
+                (&mut self.memory, start as usize)
+            }
+        };
+        room[start..start + payload.len()].copy_from_slice(payload);
+        Ok(())
+    }
+
+    fn atomic(&mut self, task: &AtomicTask) -> u64 {
+        let word = &mut self.memory[(task.vaddr - BASE) as usize..][..8];
+        let original = u64::from_le_bytes((&*word).try_into().unwrap());
+        let new = match task.operation {
+            AtomicOperation::CompareSwap { compare, swap } if compare == original => swap,
+            AtomicOperation::CompareSwap { .. } => original,
+            AtomicOperation::FetchAdd(add) => original.wrapping_add(add),
+        };
+        word.copy_from_slice(&new.to_le_bytes());
+        original
+    }
+
+    fn settle(&mut self, settled: &Settled) {
+        if let Some(done) = &settled.receive {
+            let buffer = self.current.take().unwrap();
+            if done.status == WorkStatus::Success {
+                let len = if done.write { 0 } else { done.len as usize };
+                self.received.push(ReceivedMessage {
+                    len: done.len,
+                    write: done.write,
+                    imm: done.imm,
+                    invalidated: done.invalidated.map(|key| key.get()),
+                    solicited: done.solicited,
+                    data: buffer.data[..len].to_vec(),
+                });
+            } else {
+                assert!(self.receive_error.is_none());
+                self.receive_error = Some(done.status);
+            }
+        }
+        self.naks.extend(settled.nak);
+        if settled.failed {
+            assert!(self.responder.is_failed());
+            self.requester.flush();
+            self.complete();
+        }
+    }
+
+    /// Sends everything that the responder owes.
+    pub(super) fn reply(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant) {
+        loop {
+            let room = rng.bytes(1, 8);
+            let Some(reply) = self.responder.poll_reply(room) else {
+                return;
+            };
+            let aeth = |syndrome, msn| {
+                Some(Aeth {
+                    syndrome: Some(syndrome),
+                    msn,
+                })
+            };
+            let (opcode, psn, ext) = match reply {
+                ReplyPacket::Read(burst) => {
+                    self.send_read(rng, net, now, &burst);
+                    continue;
+                }
+                ReplyPacket::Atomic { psn, msn, original } => {
+                    let ext = Extensions {
+                        aeth: aeth(Syndrome::ACK, msn),
+                        original: Some(original),
+                        ..Extensions::default()
+                    };
+                    (Opcode::RcAtomicAcknowledge, psn, ext)
+                }
+                ReplyPacket::Empty { psn, msn } => {
+                    let ext = Extensions {
+                        aeth: aeth(Syndrome::ACK, msn),
+                        ..Extensions::default()
+                    };
+                    (Opcode::RcReadResponseOnly, psn, ext)
+                }
+                ReplyPacket::Ack { psn, syndrome, msn } => {
+                    let ext = Extensions {
+                        aeth: aeth(syndrome, msn),
+                        ..Extensions::default()
+                    };
+                    (Opcode::RcAcknowledge, psn, ext)
+                }
+            };
+            let packet = RocePacket {
+                bth: self.bth(opcode, psn),
+                opcode,
+                ext,
+                payload: &[],
+            };
+            self.send(rng, net, now, &packet);
+        }
+    }
+
+    fn send_read(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant, burst: &ReadBurst) {
+        for count in 0..burst.packets {
+            let planned = burst.plan.packet(burst.index + count).unwrap();
+            let psn = burst.psn.after(count);
+            if self.revoked && planned.len > 0 {
+                let settled = self.responder.read_failed(burst, psn);
+                self.settle(&settled);
+                return;
+            }
+            let start = (burst.vaddr - BASE) as usize + planned.offset as usize;
+            let start = if planned.len == 0 { 0 } else { start };
+            let packet = RocePacket {
+                bth: self.bth(planned.opcode, psn),
+                opcode: planned.opcode,
+                ext: Extensions {
+                    aeth: Some(Aeth {
+                        syndrome: Some(Syndrome::ACK),
+                        msn: burst.msn,
+                    }),
+                    ..Extensions::default()
+                },
+                payload: &self.memory[start..start + planned.len as usize],
+            };
+            self.send(rng, net, now, &packet);
+        }
+    }
+
+    /// Takes a whole message from the other node, which copies a READ itself. Returns the result,
+    /// and what the requester gets.
+    pub(super) fn direct(&mut self, rng: &mut Rng, job: &Job) -> Option<(Settled, Vec<u8>)> {
+        let ext = job.extensions(0);
+        let header =
+            RequestHeader::direct(job.work.kind, job.work.len, job.work.solicited, ext).unwrap();
+        let range = job.offset as usize..(job.offset + job.work.len) as usize;
+        let before = self.memory.get(range).map(<[u8]>::to_vec);
+        let ruling = self.responder.handle_message(&header);
+        let settled = self.rule(rng, ruling, &job.source[..header.len as usize])?;
+        let brings = job.work.kind == WorkKind::Read || job.work.kind.is_atomic();
+        Some((settled, before.filter(|_| brings).unwrap_or_default()))
+    }
+}
