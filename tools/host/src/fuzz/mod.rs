@@ -13,6 +13,7 @@ mod messages;
 #[cfg(test)]
 mod replay;
 mod roce_packet;
+mod roce_qp;
 
 pub use self::{
     cdc_conn::cdc_conn,
@@ -27,4 +28,5 @@ pub use self::{
         tcp_option, //
     },
     roce_packet::roce_packet,
+    roce_qp::roce_qp,
 };

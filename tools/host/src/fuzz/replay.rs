@@ -119,5 +119,6 @@ replays! {
     llc_message
     llc_pair
     roce_packet
+    roce_qp
     tcp_option
 }
