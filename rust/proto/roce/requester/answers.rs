@@ -76,6 +76,9 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     }
 
     /// Handles an acknowledgement, positive or negative (RNIC-REQ-03 to RNIC-REQ-07).
+    ///
+    /// Credits and MSN are ignored: a peer without a receive buffer answers with an RNR NAK
+    /// (RNIC-FLOW-03).
     pub(crate) fn handle_ack(&mut self, now: Instant, psn: Psn, aeth: &Aeth) -> AnswerEffect {
         let psn = match self.answered(psn) {
             Ok(psn) => psn,

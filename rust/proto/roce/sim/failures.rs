@@ -140,6 +140,7 @@ fn fail(seed: u64, faults: Faults, direct: u64) {
         jobs: [before + rng.range(0, 5), 0],
         direct,
         starve: 0,
+        pauses: 0,
     };
     let job = flaw.job(&mut rng);
     let mut world = RoceWorld::new(rng, scenario);
@@ -181,13 +182,13 @@ fn fail(seed: u64, faults: Faults, direct: u64) {
 /// RNIC-ERR-01, RNIC-ERR-03, RNIC-RSP-07, RNIC-RSP-09, RNIC-RSP-10, RNIC-RSP-11.
 #[test]
 fn failed_request_has_its_status_and_flushes_the_rest() {
-    for_seeds(500, |seed| fail(seed, Faults::default(), 0));
+    for_seeds(4_000, |seed| fail(seed, Faults::default(), 0));
 }
 
 /// RNIC-DIR-04: the same without packets.
 #[test]
 fn failed_direct_request_has_the_status_of_a_nak() {
-    for_seeds(300, |seed| fail(seed, Faults::default(), 2));
+    for_seeds(4_000, |seed| fail(seed, Faults::default(), 2));
 }
 
 /// RNIC-TMO-02: a lost NAK ends in exhausted retries.
@@ -199,13 +200,13 @@ fn failed_request_on_a_lossy_network_ends_in_time() {
         delay: 15,
         damage: 40,
     };
-    for_seeds(300, |seed| fail(seed, faults, 0));
+    for_seeds(4_000, |seed| fail(seed, faults, 0));
 }
 
 /// RNIC-TMO-02, RNIC-ERR-01.
 #[test]
 fn peer_that_falls_silent_exhausts_the_retries() {
-    for_seeds(200, |seed| {
+    for_seeds(500, |seed| {
         let mut rng = Rng::new(seed);
         let scenario = Scenario {
             faults: Faults::default(),
@@ -213,6 +214,7 @@ fn peer_that_falls_silent_exhausts_the_retries() {
             jobs: [rng.range(5, 30), rng.range(0, 10)],
             direct: 0,
             starve: 0,
+            pauses: 0,
         };
         let silent_at = rng.range(0, 4) as usize;
         let mut world = RoceWorld::new(rng, scenario);
@@ -244,6 +246,7 @@ fn key_that_is_revoked_in_mid_message_is_an_access_error() {
             jobs: [20, 0],
             direct: 0,
             starve: 0,
+            pauses: 0,
         };
         let steps = rng.range(0, 120);
         let mut world = RoceWorld::new(rng, scenario);
@@ -264,6 +267,59 @@ fn key_that_is_revoked_in_mid_message_is_an_access_error() {
         assert_eq!(status, WorkStatus::RemAccessErr);
         if let Some(memory) = memory {
             assert!(world.nodes[1].memory == memory);
+        }
+    });
+}
+
+/// RNIC-ERR-05: requests that succeeded were executed, and the peer may have executed more.
+#[test]
+fn queue_that_is_flushed_completes_every_request_once() {
+    for_seeds(1_000, |seed| {
+        let mut rng = Rng::new(seed);
+        let scenario = Scenario {
+            faults: Faults {
+                loss: 20,
+                duplication: 20,
+                delay: 20,
+                damage: 20,
+            },
+            retries: u8::MAX,
+            jobs: [rng.range(5, 30), 0],
+            direct: 0,
+            starve: 8,
+            pauses: 8,
+        };
+        let steps = rng.range(0, 100);
+        let mut world = RoceWorld::new(rng, scenario);
+        let [expected, _] = world.expected();
+        let mut step = 0;
+        world.run(|world| {
+            step += 1;
+            if step == steps {
+                world.nodes[0].fail();
+            }
+            false
+        });
+        let [node, peer] = &world.nodes;
+        let succeeded = node
+            .completed
+            .iter()
+            .take_while(|done| done.1 == WorkStatus::Success)
+            .count();
+        for (number, done) in (0..).zip(&node.completed) {
+            assert_eq!(done.0, number);
+            let flushed = (WorkStatus::WrFlushErr, true);
+            assert!(number < succeeded as u64 || (done.1, done.2) == flushed);
+        }
+        let consumers = node.jobs[..succeeded]
+            .iter()
+            .filter(|job| job.consumes_receive())
+            .count();
+        assert!(peer.received.len() >= consumers);
+        assert!(expected.received.starts_with(&peer.received));
+        for (job, sink) in node.jobs[..succeeded].iter().zip(&expected.sinks) {
+            let brings = job.work.kind == WorkKind::Read || job.work.kind.is_atomic();
+            assert!(!brings || job.sink == *sink);
         }
     });
 }

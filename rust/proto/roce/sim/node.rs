@@ -229,8 +229,19 @@ impl Node {
         }
     }
 
+    /// Starts messages again after a pause.
+    pub(super) fn resume(&mut self) {
+        if self.requester.is_drained() {
+            // All that was posted before is complete, or was not started.
+            assert_eq!(self.requester.poll_timeout(), None);
+        }
+        if !self.requester.is_failed() {
+            assert!(self.requester.resume());
+        }
+    }
+
     /// Enters state ERR.
-    fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         self.failed = true;
         self.requester.flush();
         // A NAK that ends the queue pair is still sent.
