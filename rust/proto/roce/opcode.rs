@@ -177,6 +177,24 @@ macro_rules! opcodes {
                     $(Self::$name => Companion::$companion,)*
                 }
             }
+
+            /// The opcode with exactly this meaning.
+            const fn from_meaning(
+                service: Service,
+                operation: Operation,
+                position: Position,
+                companion: Companion,
+            ) -> Option<Self> {
+                match (service, operation, position, companion) {
+                    $((
+                        Service::$service,
+                        Operation::$operation,
+                        Position::$position,
+                        Companion::$companion,
+                    ) => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -225,25 +243,20 @@ opcodes! {
 }
 
 impl Opcode {
-    /// The opcode of a packet; `None` if the service has no such packet.
-    pub(crate) fn find(
+    /// The opcode of a packet; `None` if the service has no such packet. Only the end of a message
+    /// carries the companion, which is left out before.
+    pub(crate) const fn find(
         service: Service,
         operation: Operation,
         position: Position,
         companion: Companion,
     ) -> Option<Self> {
-        // Only the end of a message carries the companion.
         let companion = if position.ends() {
             companion
         } else {
             Companion::Nothing
         };
-        Self::ALL.iter().copied().find(|opcode| {
-            opcode.service() == service
-                && opcode.operation() == operation
-                && opcode.position() == position
-                && opcode.companion() == companion
-        })
+        Self::from_meaning(service, operation, position, companion)
     }
 }
 

@@ -529,8 +529,8 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         if !current.direct {
             let msn = after_message(self.msn);
             self.resources.insert(self.expected, msn, answer);
+            // The response acknowledges them.
             self.ack_due = false;
-            self.nak = None;
         }
         self.complete(current)
     }

@@ -75,6 +75,8 @@ pub(super) struct Resources<S> {
     /// The place of the oldest request, which is used next.
     next: usize,
     mtu: Mtu,
+    /// False only if every response was sent, which spares a search.
+    pending: bool,
 }
 
 impl<S: DerefMut<Target = [Resource]>> Resources<S> {
@@ -85,6 +87,7 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
             places,
             next: 0,
             mtu,
+            pending: false,
         }
     }
 
@@ -129,6 +132,7 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
             }),
             answered: false,
         };
+        self.pending = true;
         if let Some(place) = self.places.get_mut(self.next) {
             *place = Resource(Some(record));
             let next = self.next.wrapping_add(1);
@@ -138,14 +142,17 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
 
     /// Whether a response is not yet sent completely (RNIC-RDA-03).
     pub(super) fn is_pending(&self) -> bool {
-        self.places
-            .iter()
-            .any(|place| place.0.is_some_and(|record| record.unsent.is_some()))
+        self.pending
+            && self
+                .places
+                .iter()
+                .any(|place| place.0.is_some_and(|record| record.unsent.is_some()))
     }
 
     /// Sends a response again. Later ones start anew, as the requester ignores the rest of one
     /// whose start it has not accepted.
     fn repeat(&mut self, psn: Psn, unsent: Unsent) {
+        self.pending = true;
         let mut behind = false;
         for record in self.records() {
             if behind {
@@ -210,6 +217,10 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
 
     /// The next packets of the oldest response, at most `room`.
     pub(super) fn poll(&mut self, room: u32) -> Option<ReplyPacket> {
+        if !self.is_pending() {
+            self.pending = false;
+            return None;
+        }
         let mtu = self.mtu;
         let record = self.records().find(|record| record.unsent.is_some())?;
         let mut unsent = record.unsent.filter(|_| room > 0)?;
@@ -266,5 +277,6 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
     /// Drops all responses that were not sent.
     pub(super) fn clear(&mut self) {
         self.places.fill(Resource::EMPTY);
+        self.pending = false;
     }
 }

@@ -18,9 +18,12 @@ use super::{
     },
 };
 use crate::proto::{
-    roce::work::{
-        WorkKind,
-        WorkStatus, //
+    roce::{
+        opcode::Service,
+        work::{
+            WorkKind,
+            WorkStatus, //
+        },
     },
     sim::{
         for_seeds,
@@ -135,6 +138,7 @@ fn fail(seed: u64, faults: Faults, direct: u64) {
     let flaw = rng.pick(&FLAWS);
     let before = rng.range(0, 12);
     let scenario = Scenario {
+        service: Service::Rc,
         faults,
         retries: 7,
         jobs: [before + rng.range(0, 5), 0],
@@ -182,13 +186,13 @@ fn fail(seed: u64, faults: Faults, direct: u64) {
 /// RNIC-ERR-01, RNIC-ERR-03, RNIC-RSP-07, RNIC-RSP-09, RNIC-RSP-10, RNIC-RSP-11.
 #[test]
 fn failed_request_has_its_status_and_flushes_the_rest() {
-    for_seeds(4_000, |seed| fail(seed, Faults::default(), 0));
+    for_seeds(2_500, |seed| fail(seed, Faults::default(), 0));
 }
 
 /// RNIC-DIR-04: the same without packets.
 #[test]
 fn failed_direct_request_has_the_status_of_a_nak() {
-    for_seeds(4_000, |seed| fail(seed, Faults::default(), 2));
+    for_seeds(2_500, |seed| fail(seed, Faults::default(), 2));
 }
 
 /// RNIC-TMO-02: a lost NAK ends in exhausted retries.
@@ -200,7 +204,7 @@ fn failed_request_on_a_lossy_network_ends_in_time() {
         delay: 15,
         damage: 40,
     };
-    for_seeds(4_000, |seed| fail(seed, faults, 0));
+    for_seeds(2_500, |seed| fail(seed, faults, 0));
 }
 
 /// RNIC-TMO-02, RNIC-ERR-01.
@@ -209,6 +213,7 @@ fn peer_that_falls_silent_exhausts_the_retries() {
     for_seeds(500, |seed| {
         let mut rng = Rng::new(seed);
         let scenario = Scenario {
+            service: Service::Rc,
             faults: Faults::default(),
             retries: rng.range(0, 7) as u8,
             jobs: [rng.range(5, 30), rng.range(0, 10)],
@@ -241,6 +246,7 @@ fn key_that_is_revoked_in_mid_message_is_an_access_error() {
     for_seeds(300, |seed| {
         let mut rng = Rng::new(seed);
         let scenario = Scenario {
+            service: Service::Rc,
             faults: Faults::default(),
             retries: 7,
             jobs: [20, 0],
@@ -277,6 +283,7 @@ fn queue_that_is_flushed_completes_every_request_once() {
     for_seeds(1_000, |seed| {
         let mut rng = Rng::new(seed);
         let scenario = Scenario {
+            service: Service::Rc,
             faults: Faults {
                 loss: 20,
                 duplication: 20,

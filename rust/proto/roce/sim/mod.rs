@@ -21,3 +21,4 @@ mod job;
 mod model;
 mod node;
 mod run;
+mod unreliable;

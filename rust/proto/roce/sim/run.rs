@@ -71,6 +71,7 @@ const STUCK: u64 = 200_000;
 /// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
+    pub(super) service: Service,
     pub(super) faults: Faults,
     /// Retries without progress.
     pub(super) retries: u8,
@@ -107,7 +108,7 @@ impl RoceWorld {
         let latency = rng.range(1, 20);
         let nodes = [0, 1].map(|index| {
             let requester = RequesterConfig {
-                service: Service::Rc,
+                service: scenario.service,
                 mtu,
                 first_psn: psns[index],
                 max_rd_atomic: rng.bytes(1, depth),
@@ -121,7 +122,7 @@ impl RoceWorld {
                 window_octets: rng.bytes(1, 16_384),
             };
             let responder = ResponderConfig {
-                service: Service::Rc,
+                service: scenario.service,
                 mtu,
                 first_psn: psns[1 - index],
                 access: RemoteAccess {
@@ -187,7 +188,7 @@ impl RoceWorld {
     }
 
     /// Goes to the next time at which something happens.
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let mut next = Some(self.tick);
         for time in [self.net.next(), self.reply_at[0], self.reply_at[1]] {
             next = earliest(next, time);
@@ -338,6 +339,7 @@ fn odds(rng: &mut Rng) -> u64 {
 /// A bad network with frequent RNR NAKs.
 fn lossy(rng: &mut Rng) -> Scenario {
     Scenario {
+        service: Service::Rc,
         faults: Faults {
             loss: odds(rng),
             duplication: odds(rng),
@@ -394,6 +396,7 @@ fn requests_on_a_good_network_are_never_repeated() {
         let mut rng = Rng::new(seed);
         let jobs = [rng.range(1, 40), rng.range(0, 40)];
         let scenario = Scenario {
+            service: Service::Rc,
             faults: Faults::default(),
             retries: 0,
             jobs,

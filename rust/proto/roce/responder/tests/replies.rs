@@ -257,3 +257,13 @@ fn flush_silences_the_responder() {
         Ruling::Drop(DropReason::Closed)
     );
 }
+
+/// RNIC-REQ-04, RNIC-RSP-16: a response acknowledges all earlier requests.
+#[test]
+fn response_replaces_an_earlier_ack() {
+    let mut bench = ReceiveBench::new(CONFIG);
+    bench.accept(asking(header(Opcode::RcSendOnly, 0, 1)));
+    bench.accept(asking(read(1, 0x1000, 4)));
+    assert_eq!(bench.read(9), (1, 0x1000, 0, 1));
+    assert_eq!(bench.core.poll_reply(9), None);
+}
