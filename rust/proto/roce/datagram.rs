@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Unreliable datagrams: what may be sent, and what is done with one that arrives (RNIC-UD).
+//! Unreliable datagrams: checks before sending and after reception (RNIC-UD).
 
 use super::{
     frame::{

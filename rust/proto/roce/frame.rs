@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The headers of the network in front of a packet: IPv4 and IPv6 with UDP (RoCE v2), and the GRH
-//! (RoCE v1). Their invariant parts are the first octets of the ICRC (RNIC-ICRC-02 to RNIC-ICRC-04).
+//! (RoCE v1). The ICRC starts with their invariant parts (RNIC-ICRC-02 to RNIC-ICRC-04).
 
 use super::{
     crc32::Crc32,
@@ -51,15 +51,25 @@ const DONT_FRAGMENT: u16 = 0x4000;
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawIpv4 {
+    /// Version b7-4, header length in words b3-0.
     version: u8,
+    /// DSCP and ECN.
     tos: u8,
+    /// Octets of the header and everything behind it.
     total_len: U16,
+    /// Identification.
     ident: U16,
+    /// Flags b15-13, fragment offset b12-0.
     fragment: U16,
+    /// Time to live.
     ttl: u8,
+    /// Protocol behind the header.
     protocol: u8,
+    /// Checksum of the header.
     check: [u8; 2],
+    /// Source address.
     src: [u8; 4],
+    /// Destination address.
     dst: [u8; 4],
 }
 
@@ -69,10 +79,15 @@ struct RawIpv4 {
 struct RawIpv6 {
     /// Version b31-28, traffic class b27-20, flow label b19-0.
     first: U32,
+    /// Octets behind the header.
     payload_len: U16,
+    /// Protocol behind the header.
     next_header: u8,
+    /// Hop limit.
     hop_limit: u8,
+    /// Source address or GID.
     src: [u8; 16],
+    /// Destination address or GID.
     dst: [u8; 16],
 }
 

@@ -38,15 +38,19 @@ const FULL_MEMBER: u16 = 0x8000;
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawBth {
+    /// Operation, position and companion.
     opcode: u8,
     /// SE b7, MigReq b6, PadCnt b5-4, TVer b3-0.
     flags: u8,
+    /// Partition key.
     pkey: U16,
     /// FECN b7, BECN b6, reserved.
     congestion: u8,
+    /// Destination queue pair.
     dest_qp: [u8; 3],
     /// AckReq b7, reserved.
     ack_req: u8,
+    /// Packet sequence number.
     psn: [u8; 3],
 }
 

@@ -67,13 +67,21 @@ pub(crate) struct Extensions {
 /// The set of extension headers that an opcode has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeaderSet {
+    /// Datagram header.
     deth: bool,
+    /// Scope of a FLUSH.
     feth: bool,
+    /// Range of memory.
     reth: bool,
+    /// Operands of an atomic operation.
     atomic: bool,
+    /// Acknowledgement.
     aeth: bool,
+    /// Previous value of a word.
     original: bool,
+    /// Immediate data.
     imm: bool,
+    /// Key to invalidate.
     invalidate: bool,
 }
 

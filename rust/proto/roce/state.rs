@@ -90,7 +90,7 @@ impl QpState {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
     }
 
-    /// What happens to a send work request.
+    /// The fate of a send work request that is posted in this state.
     pub(crate) const fn post_send(self) -> Posting {
         match self {
             Self::Reset | Self::Init | Self::Rtr => Posting::Refuse,
@@ -99,7 +99,7 @@ impl QpState {
         }
     }
 
-    /// What happens to a receive work request.
+    /// The fate of a receive work request that is posted in this state.
     pub(crate) const fn post_receive(self) -> Posting {
         match self {
             Self::Reset => Posting::Refuse,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whole packets as literal octets, from the header of the network to the ICRC. A second, independent
+//! Whole packets as literal octets, from the header of the network to the ICRC. An independent
 //! implementation reproduces all but those of RoCE v1 (RNIC-HDR-08, RNIC-ICRC-01 to RNIC-ICRC-04).
 
 use super::{

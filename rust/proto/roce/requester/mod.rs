@@ -3,8 +3,9 @@
 //! The sending half of a queue pair: which packets to send, and when a work request is complete
 //! (RNIC-REQ, RNIC-TMO, RNIC-ERR-01).
 //!
-//! The device posts work and calls, in this order and after each input: [`Requester::poll_transmit`]
-//! until `None`, [`Requester::poll_complete`] until `None`, [`Requester::poll_timeout`].
+//! The device posts work and calls, in this order and after each input:
+//! [`Requester::poll_transmit`] until `None`, [`Requester::poll_complete`] until `None`,
+//! [`Requester::poll_timeout`].
 //!
 //! ```text
 //!   records:   head  <=  acked  <=  tail          head: oldest record without a completion
@@ -102,9 +103,13 @@ enum SendPhase {
 
 /// The sending half of a queue pair. See the module.
 pub(crate) struct Requester<S> {
+    /// Settings.
     config: RequesterConfig,
+    /// Posted requests.
     ring: SendRing<S>,
+    /// Whether messages start.
     phase: SendPhase,
+    /// Timers and counters of retries.
     retry: RetryState,
     /// First record that is not done.
     acked: u64,
@@ -128,6 +133,7 @@ pub(crate) struct Requester<S> {
     executing: Option<u64>,
     /// A request that failed while earlier ones are in flight.
     failure: Option<(u64, WorkStatus)>,
+    /// Counters.
     stats: RequesterStats,
 }
 
@@ -175,7 +181,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             && self.cursor_off == 0
     }
 
-    /// What happened so far.
+    /// Events so far.
     pub(crate) const fn stats(&self) -> &RequesterStats {
         &self.stats
     }

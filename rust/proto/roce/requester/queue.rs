@@ -16,7 +16,7 @@ use core::ops::DerefMut;
 /// A posted work request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendRecord {
-    /// What the application asked for.
+    /// The request as it was posted.
     pub(super) work: Work,
     /// PSN of the first packet.
     pub(super) first: ExtPsn,

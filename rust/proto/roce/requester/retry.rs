@@ -52,6 +52,7 @@ pub(super) enum Retry {
 /// Timers and counters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryState {
+    /// Settings.
     limits: RetryLimits,
     /// Expiry of the retransmission timer.
     deadline: Option<Instant>,

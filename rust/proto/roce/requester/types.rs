@@ -50,7 +50,7 @@ pub(crate) struct Burst {
     pub(crate) work: Work,
     /// Opcodes, offsets and lengths of its packets.
     pub(crate) plan: MessagePlan,
-    /// The first packet of the plan. A READ has one packet, whatever it asks for.
+    /// The first packet of the plan. The request of a READ is a single packet.
     pub(crate) index: u32,
     /// Number of packets.
     pub(crate) packets: u32,
@@ -69,7 +69,8 @@ pub(crate) struct Burst {
 pub(crate) enum SendStep {
     /// Send packets. If their payload cannot be read: [`fail`](super::Requester::fail).
     Packets(Burst),
-    /// Execute a local request, then call [`local_done`](super::Requester::local_done) (RNIC-REQ-11).
+    /// Execute a local request (RNIC-REQ-11), then call
+    /// [`local_done`](super::Requester::local_done).
     Local(MsgId),
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The receiving half of a connected queue pair: what to do with a request, and what to reply
-//! (RNIC-RSP, RNIC-RDA, RNIC-FLOW).
+//! The receiving half of a connected queue pair: rulings on requests, and replies (RNIC-RSP,
+//! RNIC-RDA, RNIC-FLOW).
 //!
-//! The device calls [`Responder::handle_request`] for each packet, does what the [`Ruling`] asks
-//! for, and reports the result, which leads to the next ruling. The order of the checks is that of
-//! the rows RNIC-RSP-01 to RNIC-RSP-08:
+//! The device calls [`Responder::handle_request`] for each packet, follows the [`Ruling`], and
+//! reports the result, which leads to the next ruling. The order of the checks is that of the rows
+//! RNIC-RSP-01 to RNIC-RSP-08:
 //!
 //! ```text
 //!   service -> PSN -> opcode sequence -> permission -> length -> receive buffer -> key -> execute
@@ -22,7 +22,7 @@
 //! | Checks of headers, and refusals         | `checks`    |
 //! | READs and atomics, and their responses  | `resources` |
 //!
-//! At the end of a batch of packets the device sends what [`Responder::poll_reply`] returns, until
+//! At the end of a batch of packets the device sends the packets of [`Responder::poll_reply`] until
 //! `None`: responses in the order of their requests, then one acknowledgement for everything
 //! (RNIC-RSP-16, RNIC-RDA-03). A receive buffer comes from a receive queue or from a shared one
 //! alike.
@@ -126,8 +126,11 @@ enum ReceivePhase {
 
 /// The receiving half of a queue pair. See the module.
 pub(crate) struct Responder<S> {
+    /// Settings.
     config: ResponderConfig,
+    /// READs and atomics.
     resources: Resources<S>,
+    /// Whether requests are executed.
     phase: ReceivePhase,
     /// The PSN that comes next.
     expected: Psn,
@@ -149,6 +152,7 @@ pub(crate) struct Responder<S> {
     dropping: bool,
     /// Whether a first valid packet arrived that was not reported (RNIC-RSP-19).
     established: Option<bool>,
+    /// Counters.
     stats: ResponderStats,
 }
 
@@ -184,7 +188,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         self.phase != ReceivePhase::Open
     }
 
-    /// What happened so far.
+    /// Events so far.
     pub(crate) const fn stats(&self) -> &ResponderStats {
         &self.stats
     }
@@ -659,7 +663,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             };
         }
         self.resources.clear();
-        // The receive buffer is not that of the READ: it is flushed, and an event reports the error.
+        // The receive buffer is of another message: it is flushed, and an event reports the READ.
         let receive = self.receive.take();
         let was_open = self.phase == ReceivePhase::Open;
         let mut settled = Settled {

@@ -205,7 +205,7 @@ pub(crate) struct AtomicTask {
     pub(crate) operation: AtomicOperation,
 }
 
-/// What an atomic operation does.
+/// The change of the word by an atomic operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomicOperation {
     /// Stores `swap` if the word is equal to `compare`.

@@ -31,17 +31,23 @@ pub(super) const RECEIVE: u32 = 4096;
 /// A send work request with everything that the engine needs for it.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
+    /// The request.
     pub(super) work: Work,
     /// Source of SEND, WRITE and ATOMIC WRITE.
     pub(super) source: Vec<u8>,
-    /// What a READ or an atomic operation brought.
+    /// The data of a READ, or the previous value of an atomic operation.
     pub(super) sink: Vec<u8>,
     /// Offset in the memory of the peer.
     pub(super) offset: u32,
+    /// Key of that memory.
     pub(super) rkey: RKey,
+    /// Immediate data.
     pub(super) imm: [u8; 4],
+    /// Key that the peer invalidates.
     pub(super) invalidate: RKey,
+    /// New value, or the number to add.
     pub(super) swap_add: u64,
+    /// Expected value of CMP SWAP.
     pub(super) compare: u64,
     /// Offset of the part of the source that cannot be read, or of the sink that cannot be written.
     pub(super) fault_at: Option<u32>,

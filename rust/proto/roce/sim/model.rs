@@ -8,15 +8,21 @@ use crate::proto::roce::work::WorkKind;
 /// A receive buffer that the model completes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReceivedMessage {
+    /// Octets of the message.
     pub(super) len: u32,
+    /// Whether it was a WRITE.
     pub(super) write: bool,
+    /// Immediate data.
     pub(super) imm: Option<[u8; 4]>,
+    /// Key that was invalidated.
     pub(super) invalidated: Option<u32>,
+    /// Whether the completion is solicited.
     pub(super) solicited: bool,
+    /// Octets in the buffer.
     pub(super) data: Vec<u8>,
 }
 
-/// What all jobs of a node lead to at its peer.
+/// The results of all jobs of a node.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ExpectedResult {
     /// The peer's memory.

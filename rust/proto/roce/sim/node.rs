@@ -79,19 +79,27 @@ pub(super) struct Buffer {
 
 /// One side.
 pub(super) struct Node {
+    /// 0 or 1; the peer has the other number.
     pub(super) index: usize,
+    /// Headers of the network, the same in both directions.
     pub(super) route: RoceRoute,
+    /// The sending half.
     pub(super) requester: Requester<Vec<SendRecord>>,
+    /// The receiving half.
     pub(super) responder: Responder<Vec<Resource>>,
+    /// The memory that the peer may access.
     pub(super) memory: Vec<u8>,
+    /// All work, in the order of posting.
     pub(super) jobs: Vec<Job>,
     /// Jobs that were posted.
     pub(super) posted: usize,
+    /// Receive buffers that are posted.
     pub(super) buffers: VecDeque<Buffer>,
     /// Buffers that were posted so far.
     pub(super) posted_buffers: u64,
     /// The number of the buffer that cannot be written.
     pub(super) faulty: Option<u64>,
+    /// The receive buffer of the current message.
     current: Option<Buffer>,
     /// Successful receive completions.
     pub(super) received: Vec<ReceivedMessage>,
@@ -103,6 +111,7 @@ pub(super) struct Node {
     pub(super) naks: Vec<Syndrome>,
     /// Whether keys are refused from now on.
     pub(super) revoked: bool,
+    /// Whether the queue pair is in state ERR.
     pub(super) failed: bool,
     /// A receive buffer is refused once in this number of requests, though there may be one.
     pub(super) starve: u64,
@@ -354,7 +363,7 @@ impl Node {
         self.rule(rng, ruling, packet.payload);
     }
 
-    /// Does what rulings ask for until the request is over.
+    /// Follows the rulings until the request is over.
     fn rule(&mut self, rng: &mut Rng, mut ruling: Ruling, payload: &[u8]) -> Option<Settled> {
         loop {
             ruling = match ruling {
@@ -546,8 +555,8 @@ impl Node {
         }
     }
 
-    /// Takes a whole message from the other node, which copies a READ itself. Returns the result,
-    /// and what the requester gets.
+    /// Takes a whole message from the other node, which copies a READ itself. Returns the result
+    /// and the data for the requester.
     pub(super) fn direct(&mut self, rng: &mut Rng, job: &Job) -> Option<(Settled, Vec<u8>)> {
         let ext = job.extensions(0);
         let header =

@@ -71,7 +71,9 @@ const STUCK: u64 = 200_000;
 /// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scenario {
+    /// Service of both queue pairs.
     pub(super) service: Service,
+    /// Faults of the network.
     pub(super) faults: Faults,
     /// Retries without progress.
     pub(super) retries: u8,
@@ -87,10 +89,15 @@ pub(super) struct Scenario {
 
 /// Two nodes and the network between them.
 pub(super) struct RoceWorld {
+    /// All chance.
     pub(super) rng: Rng,
+    /// Packets in flight.
     pub(super) net: Fabric,
+    /// Both sides.
     pub(super) nodes: [Node; 2],
+    /// Virtual time.
     pub(super) now: Instant,
+    /// Settings.
     scenario: Scenario,
     /// The next time that the applications post work and receive buffers.
     tick: Instant,
@@ -161,7 +168,7 @@ impl RoceWorld {
         }
     }
 
-    /// What the jobs of each node lead to at its peer.
+    /// The results of the jobs of each node, by the model.
     pub(super) fn expected(&self) -> [ExpectedResult; 2] {
         [0, 1].map(|index| model::execute(&self.nodes[index].jobs, &self.nodes[1 - index].memory))
     }

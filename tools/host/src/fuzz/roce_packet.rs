@@ -13,7 +13,7 @@ use crate::proto::roce::{
 /// Longest packet that is written again.
 const ROOM: usize = 2048;
 
-/// The headers of the network, and what follows them.
+/// The headers of the network and the transport behind them.
 fn frame(octets: &[u8]) {
     for parse in [Frame::parse_ipv4, Frame::parse_ipv6, Frame::parse_grh] {
         let Ok((frame, transport)) = parse(octets) else {

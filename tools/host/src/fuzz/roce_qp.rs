@@ -98,14 +98,21 @@ fn len(input: &mut Input<'_>) -> u32 {
     }
 }
 
-/// The sending half and what it owes.
+/// The sending half, and counts of its requests.
 struct Sender {
+    /// The requester.
     core: Requester<Vec<SendRecord>>,
+    /// Requests that were posted.
     posted: u64,
+    /// Requests that are complete.
     completed: u64,
+    /// Whether one of them failed.
     failed: bool,
+    /// The local request that is executed.
     local: Option<MsgId>,
+    /// Most packets in flight.
     window: u32,
+    /// Whether packets need no acknowledgement.
     unreliable: bool,
 }
 
@@ -427,7 +434,7 @@ pub fn roce_qp(octets: &[u8]) {
             receive(&mut responder, &mut input);
         }
     }
-    // Whatever happened, flushing completes the rest.
+    // Flushing completes the rest in every state.
     sender.core.flush();
     sender.complete();
     assert_eq!(sender.completed, sender.posted);

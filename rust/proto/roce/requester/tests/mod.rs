@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Traces of one requester: what it sends, how it takes answers, and in which order it completes.
+//! Traces of one requester: its packets, its reactions to answers, and its completions.
 
 #![expect(
     clippy::panic,
@@ -159,7 +159,7 @@ const OK: WorkStatus = WorkStatus::Success;
 const FLUSHED: WorkStatus = WorkStatus::WrFlushErr;
 
 impl SendBench {
-    /// Sends what may be sent, and lets the timer expire.
+    /// Sends all packets that fit the window, and lets the timer expire.
     fn expire_after_send(&mut self) -> AnswerEffect {
         self.sent();
         self.expire()

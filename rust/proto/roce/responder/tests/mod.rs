@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Traces of one responder: the order of its checks, duplicates, and what it replies.
+//! Traces of one responder: the order of its checks, its replies, and duplicates.
 
 #![expect(
     clippy::panic,
