@@ -24,11 +24,11 @@ use crate::{
         },
     },
     proto::{
-        base::quota::Caps,
-        smc::wire::{
-            Mac,
-            PeerId, //
+        base::{
+            quota::Caps,
+            verbs::Mac, //
         },
+        smc::wire::PeerId, //
     },
     sock::stats::{
         bump_named,

@@ -9,9 +9,9 @@ use super::{
     },
     opcode::Service,
     responder::RequestHeader,
-    work::WorkStatus,
+    work::WorkStatus, //
 };
-use crate::proto::wire::{
+use crate::proto::base::verbs::{
     Mtu,
     Qpn, //
 };
@@ -147,6 +147,7 @@ pub(crate) fn grh_area(frame: &Frame) -> [u8; 40] {
 mod tests {
     use super::*;
     use crate::proto::{
+        base::verbs::Psn,
         roce::{
             frame::{
                 Ipv4,
@@ -154,9 +155,8 @@ mod tests {
             },
             header::Deth,
             opcode::Opcode,
-            packet::Extensions,
+            packet::Extensions, //
         },
-        wire::Psn,
     };
 
     /// A datagram for queue pair 1.

@@ -3,7 +3,7 @@
 //! The base transport header (BTH) and the extension headers behind it (RNIC-HDR-01, RNIC-HDR-02).
 
 use super::aeth::Syndrome;
-use crate::proto::wire::{
+use crate::proto::base::verbs::{
     Psn,
     Qpn,
     RKey, //

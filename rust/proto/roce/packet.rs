@@ -19,7 +19,7 @@ use super::{
         Operation, //
     },
 };
-use crate::proto::wire::RKey;
+use crate::proto::base::verbs::RKey;
 
 /// Octets of padding that complete `len` to a multiple of four (RNIC-HDR-04).
 pub(crate) const fn pad_of(len: usize) -> u8 {
@@ -283,11 +283,11 @@ impl<'a> RocePacket<'a> {
 mod tests {
     use super::*;
     use crate::proto::{
-        roce::aeth::Syndrome,
-        wire::{
+        base::verbs::{
             Psn,
             Qpn, //
         },
+        roce::aeth::Syndrome, //
     };
 
     /// All extension headers.

@@ -18,7 +18,7 @@ use super::{
         pad_of, //
     },
 };
-use crate::proto::wire::Mtu;
+use crate::proto::base::verbs::Mtu;
 
 impl Mtu {
     /// The binary logarithm of the octets.

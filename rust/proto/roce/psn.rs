@@ -2,7 +2,7 @@
 
 //! Packet sequence numbers (PSNs): 24 bits, compared within half of their circle (RNIC-PSN-01).
 
-use crate::proto::wire::Psn;
+use crate::proto::base::verbs::Psn;
 
 impl Psn {
     /// Half of the circle: distances below are forward, the rest is backward (RNIC-PSN-01).

@@ -28,7 +28,7 @@ use super::{
         RocePacket, //
     },
 };
-use crate::proto::wire::{
+use crate::proto::base::verbs::{
     Psn,
     Qpn,
     RKey, //

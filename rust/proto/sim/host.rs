@@ -4,7 +4,17 @@
 
 use super::app::App;
 use crate::proto::{
-    base::time::Instant,
+    base::{
+        time::Instant,
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
+    },
     smc::{
         cdc::{
             Conn,
@@ -34,14 +44,8 @@ use crate::proto::{
         wire::{
             AlertToken,
             BufSize,
-            Gid,
             LinkNum,
-            Mac,
-            Mtu,
             PeerId,
-            Psn,
-            Qpn,
-            RKey,
             RToken,
             RmbeIndex, //
         },

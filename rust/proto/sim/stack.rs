@@ -32,9 +32,16 @@ use super::{
     Rng, //
 };
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Mtu,
+            Psn,
+            Qpn, //
+        },
     },
     smc::{
         cdc::{
@@ -65,12 +72,7 @@ use crate::proto::{
             LinkSlot,
             RmbId, //
         },
-        wire::{
-            Mtu,
-            Psn,
-            Qpn,
-            RToken, //
-        },
+        wire::RToken, //
     },
     stream::reason::Reason, //
 };

@@ -10,13 +10,13 @@
 //!
 //! Addresses are IPv6 addresses, those of IPv4 in their mapped form, as in a GID of RoCEv2.
 
-use super::wire::Gid;
 use crate::proto::base::{
     quota::is_one_peer,
     time::{
         Duration,
         Instant, //
     },
+    verbs::Gid, //
 };
 
 /// How long the client of a first contact may take to confirm before other handshakes with its host

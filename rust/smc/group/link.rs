@@ -32,7 +32,16 @@ use crate::{
         pd::Pd, //
     },
     proto::{
-        base::queue::ArrayQueue,
+        base::{
+            queue::ArrayQueue,
+            verbs::{
+                Gid,
+                Mac,
+                Mtu,
+                Psn,
+                Qpn, //
+            },
+        },
         smc::{
             cdc,
             llc::{
@@ -41,13 +50,6 @@ use crate::{
                 LlcKind,
                 LocalLink,
                 PeerLink, //
-            },
-            wire::{
-                Gid,
-                Mac,
-                Mtu,
-                Psn,
-                Qpn, //
             },
         },
     },

@@ -28,6 +28,10 @@ use super::{
         is_same,
         Member, //
     },
+    phase::{
+        GroupPhase,
+        Key, //
+    },
     rmb::{
         Known,
         Rmb,
@@ -70,7 +74,16 @@ use crate::{
         },
     },
     proto::{
-        base::queue::ArrayQueue,
+        base::{
+            queue::ArrayQueue,
+            verbs::{
+                Gid,
+                Mac,
+                Mtu,
+                Psn,
+                Qpn, //
+            },
+        },
         smc::{
             buffer_sizing,
             clc::{
@@ -96,21 +109,12 @@ use crate::{
             wire::{
                 AlertToken,
                 BufSize,
-                Gid,
-                Mac,
-                Mtu,
-                Psn,
-                Qpn,
                 RToken, //
             },
         },
     },
     smc::{
         admin::sysctl::Settings,
-        group::phase::{
-            GroupPhase,
-            Key, //
-        },
         net::{
             NetState,
             Nets, //

@@ -28,24 +28,24 @@ use crate::{
     },
     kapi::verbs::device::Device,
     proto::{
-        base::time::Instant,
-        smc::{
-            llc::{
-                balance::{
-                    LinkSet,
-                    LinkShare, //
-                },
-                tokens::MAX_CONNECTIONS,
-                LinkOffer,
-                LinkSlot,
-                PeerOffer,
-                Port,
-                Role, //
-            },
-            wire::{
+        base::{
+            time::Instant,
+            verbs::{
                 Gid,
                 Mac, //
             },
+        },
+        smc::llc::{
+            balance::{
+                LinkSet,
+                LinkShare, //
+            },
+            tokens::MAX_CONNECTIONS,
+            LinkOffer,
+            LinkSlot,
+            PeerOffer,
+            Port,
+            Role, //
         },
     },
     sock::context::now, //

@@ -2,11 +2,11 @@
 
 //! Where a link group is in its life, and what two connections of it have in common.
 
-use crate::proto::smc::{
-    clc::Version,
-    wire::{
-        Gid,
-        PeerId, //
+use crate::proto::{
+    base::verbs::Gid,
+    smc::{
+        clc::Version,
+        wire::PeerId, //
     },
 };
 

@@ -27,7 +27,10 @@ use crate::{
         },
     },
     proto::{
-        base::time::Instant,
+        base::{
+            time::Instant,
+            verbs::RKey, //
+        },
         smc::{
             elements::{
                 Elements,
@@ -40,7 +43,6 @@ use crate::{
             },
             wire::{
                 BufSize,
-                RKey,
                 RToken,
                 RmbeIndex, //
             },

@@ -25,7 +25,14 @@ use crate::{
         net::netdev::Egress, //
     },
     proto::{
-        base::time::Instant,
+        base::{
+            time::Instant,
+            verbs::{
+                Gid,
+                Mac,
+                Mtu, //
+            },
+        },
         smc::{
             buffer_sizing::WantedSize,
             clc::{
@@ -40,12 +47,7 @@ use crate::{
                 Proposal, //
             },
             llc::LinkSlot,
-            wire::{
-                AlertToken,
-                Gid,
-                Mac,
-                Mtu, //
-            },
+            wire::AlertToken, //
         },
         stream::reason::Reason, //
     },

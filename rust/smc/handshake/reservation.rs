@@ -9,6 +9,7 @@ use crate::{
     fabric::quota::Payer,
     kapi::verbs::sendbuf::SendBuffer,
     proto::{
+        base::verbs::Mtu,
         smc::{
             buffer_sizing::WantedSize,
             cdc::{
@@ -28,8 +29,7 @@ use crate::{
             },
             wire::{
                 AlertToken,
-                BufSize,
-                Mtu, //
+                BufSize, //
             },
         },
         stream::{

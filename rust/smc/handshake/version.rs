@@ -20,24 +20,22 @@ use crate::{
         },
     },
     proto::{
-        smc::{
-            clc::{
-                version::{
-                    is_routable,
-                    Choice,
-                    Hop,
-                    Site, //
-                },
-                Addition,
-                Extension,
-                GroupLimits,
-                Networks,
-                RELEASE, //
+        base::verbs::{
+            Gid,
+            Mac, //
+        },
+        smc::clc::{
+            version::{
+                is_routable,
+                Choice,
+                Hop,
+                Site, //
             },
-            wire::{
-                Gid,
-                Mac, //
-            },
+            Addition,
+            Extension,
+            GroupLimits,
+            Networks,
+            RELEASE, //
         },
         stream::reason::Reason, //
     },

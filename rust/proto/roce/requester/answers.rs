@@ -11,7 +11,10 @@ use super::{
     SendRecord, //
 };
 use crate::proto::{
-    base::time::Instant,
+    base::{
+        time::Instant,
+        verbs::Psn, //
+    },
     roce::{
         aeth::{
             NakCode,
@@ -30,7 +33,6 @@ use crate::proto::{
             WorkStatus, //
         },
     },
-    wire::Psn,
 };
 use core::ops::DerefMut;
 

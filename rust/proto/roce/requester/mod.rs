@@ -81,9 +81,9 @@ use super::{
         MAX_MESSAGE, //
     },
 };
-use crate::proto::{
-    base::time::Instant,
-    wire::Psn, //
+use crate::proto::base::{
+    time::Instant,
+    verbs::Psn, //
 };
 use core::ops::DerefMut;
 

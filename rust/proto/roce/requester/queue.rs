@@ -2,15 +2,17 @@
 
 //! The send queue: a record for each posted work request, in a ring that the caller provides.
 
-use crate::proto::roce::{
-    psn::ExtPsn,
-    work::{
-        Work,
-        WorkKind,
-        WorkStatus, //
+use crate::proto::{
+    base::verbs::Psn,
+    roce::{
+        psn::ExtPsn,
+        work::{
+            Work,
+            WorkKind,
+            WorkStatus, //
+        },
     },
 };
-use crate::proto::wire::Psn;
 use core::ops::DerefMut;
 
 /// A posted work request.

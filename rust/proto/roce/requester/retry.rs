@@ -194,7 +194,7 @@ impl RetryState {
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_retry))]
 mod tests {
     use super::*;
-    use crate::proto::wire::Psn;
+    use crate::proto::base::verbs::Psn;
 
     const OLDEST: ExtPsn = ExtPsn::start(Psn::new(5));
     const LIMITS: RetryLimits = RetryLimits {

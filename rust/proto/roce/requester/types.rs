@@ -4,6 +4,10 @@
 
 use super::retry::RetryLimits;
 use crate::proto::{
+    base::verbs::{
+        Mtu,
+        Psn, //
+    },
     roce::{
         opcode::{
             Companion,
@@ -15,10 +19,6 @@ use crate::proto::{
             Work,
             WorkStatus, //
         },
-    },
-    wire::{
-        Mtu,
-        Psn, //
     },
 };
 

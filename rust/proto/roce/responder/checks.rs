@@ -12,6 +12,7 @@ use super::types::{
     RequestHeader, //
 };
 use crate::proto::{
+    base::verbs::Mtu,
     roce::{
         aeth::NakCode,
         header::{
@@ -27,7 +28,6 @@ use crate::proto::{
             MAX_MESSAGE, //
         },
     },
-    wire::Mtu,
 };
 
 /// Octets of an atomic operand.

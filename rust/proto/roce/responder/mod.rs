@@ -41,7 +41,7 @@ pub(crate) use self::{
         DropReason,
         ExecuteError,
         Placement,
-        PlacementTarget, //
+        PlacementTarget,
         QpEvent,
         ReadBurst,
         ReceiveCompletion,
@@ -53,7 +53,7 @@ pub(crate) use self::{
         ResponderConfig,
         ResponderStats,
         Ruling,
-        Settled,
+        Settled, //
     },
 };
 
@@ -88,7 +88,7 @@ use super::{
         MAX_MESSAGE, //
     },
 };
-use crate::proto::wire::{
+use crate::proto::base::verbs::{
     Psn,
     RKey, //
 };

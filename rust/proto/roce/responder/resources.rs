@@ -8,6 +8,11 @@ use super::types::{
     ReplyPacket, //
 };
 use crate::proto::{
+    base::verbs::{
+        Mtu,
+        Psn,
+        RKey, //
+    },
     roce::{
         header::Reth,
         opcode::{
@@ -15,12 +20,7 @@ use crate::proto::{
             Operation,
             Service, //
         },
-        plan::MessagePlan,
-    },
-    wire::{
-        Mtu,
-        Psn,
-        RKey, //
+        plan::MessagePlan, //
     },
 };
 use core::ops::DerefMut;

@@ -3,6 +3,11 @@
 //! Settings, inputs and rulings of a [`Responder`](super::Responder).
 
 use crate::proto::{
+    base::verbs::{
+        Mtu,
+        Psn,
+        RKey, //
+    },
     roce::{
         aeth::{
             RnrTimer,
@@ -24,11 +29,6 @@ use crate::proto::{
             WorkKind,
             WorkStatus, //
         },
-    },
-    wire::{
-        Mtu,
-        Psn,
-        RKey, //
     },
 };
 

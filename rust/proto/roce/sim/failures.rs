@@ -13,11 +13,12 @@ use super::{
     },
     model,
     run::{
-        RoceWorld, //
-        Scenario,
+        RoceWorld,
+        Scenario, //
     },
 };
 use crate::proto::{
+    base::verbs::RKey,
     roce::{
         opcode::Service,
         work::{
@@ -29,7 +30,6 @@ use crate::proto::{
         for_seeds,
         Rng, //
     },
-    wire::RKey,
 };
 
 /// The error that is built into one job.

@@ -3,6 +3,7 @@
 //! Work of an application, and how it comes about.
 
 use crate::proto::{
+    base::verbs::RKey,
     roce::{
         header::{
             AtomicEth,
@@ -15,8 +16,7 @@ use crate::proto::{
             WorkKind, //
         },
     },
-    sim::Rng,
-    wire::RKey,
+    sim::Rng, //
 };
 
 /// Address of the memory of each node.

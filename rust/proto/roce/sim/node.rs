@@ -11,10 +11,16 @@ use super::{
         MEMORY,
         RECEIVE, //
     },
-    model::ReceivedMessage,
+    model::ReceivedMessage, //
 };
 use crate::proto::{
-    base::time::Instant,
+    base::{
+        time::Instant,
+        verbs::{
+            Psn,
+            Qpn, //
+        },
+    },
     roce::{
         aeth::Syndrome,
         frame::{
@@ -46,14 +52,14 @@ use crate::proto::{
             AtomicTask,
             ExecuteError,
             Placement,
-            PlacementTarget, //
+            PlacementTarget,
             ReadBurst,
             ReplyPacket,
             RequestHeader,
             Resource,
             Responder,
             Ruling,
-            Settled,
+            Settled, //
         },
         work::{
             MsgId,
@@ -61,11 +67,7 @@ use crate::proto::{
             WorkStatus, //
         },
     },
-    sim::Rng,
-    wire::{
-        Psn,
-        Qpn, //
-    },
+    sim::Rng, //
 };
 use std::collections::VecDeque;
 

@@ -20,10 +20,16 @@ use super::{
     node::Node, //
 };
 use crate::proto::{
-    base::time::{
-        earliest,
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            earliest,
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Mtu,
+            Psn, //
+        },
     },
     roce::{
         aeth::{
@@ -58,10 +64,6 @@ use crate::proto::{
     sim::{
         for_seeds,
         Rng, //
-    },
-    wire::{
-        Mtu,
-        Psn, //
     },
 };
 

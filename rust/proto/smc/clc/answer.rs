@@ -157,21 +157,25 @@ impl Answer {
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_answer))]
 mod tests {
     use super::*;
-    use crate::proto::smc::{
-        clc::{
-            first_contact::GidList,
-            ClcMessage, //
-        },
-        wire::{
-            AlertToken,
-            BufSize,
+    use crate::proto::{
+        base::verbs::{
             Gid,
             Mac,
             Mtu,
             Psn,
             Qpn,
-            RKey,
-            RmbeIndex, //
+            RKey, //
+        },
+        smc::{
+            clc::{
+                first_contact::GidList,
+                ClcMessage, //
+            },
+            wire::{
+                AlertToken,
+                BufSize,
+                RmbeIndex, //
+            },
         },
     };
 

@@ -11,17 +11,21 @@ use super::{
     },
     terms::Version, //
 };
-use crate::proto::smc::wire::{
-    AlertToken,
-    BufSize,
-    Gid,
-    Mac,
-    Mtu,
-    Psn,
-    Qpn,
-    RKey,
-    RToken,
-    RmbeIndex, //
+use crate::proto::{
+    base::verbs::{
+        Gid,
+        Mac,
+        Mtu,
+        Psn,
+        Qpn,
+        RKey, //
+    },
+    smc::wire::{
+        AlertToken,
+        BufSize,
+        RToken,
+        RmbeIndex, //
+    },
 };
 use zerocopy::{
     byteorder::network_endian::{

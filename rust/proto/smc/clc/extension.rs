@@ -21,7 +21,7 @@ use super::{
     },
     error::ProtocolError, //
 };
-use crate::proto::smc::wire::Gid;
+use crate::proto::base::verbs::Gid;
 use zerocopy::{
     byteorder::network_endian::U16,
     FromBytes,

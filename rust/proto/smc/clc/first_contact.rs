@@ -15,7 +15,7 @@ use super::{
     terms::LIMITS_RELEASE, //
 };
 use crate::proto::{
-    smc::wire::Gid,
+    base::verbs::Gid,
     stream::reason::Reason, //
 };
 use zerocopy::{

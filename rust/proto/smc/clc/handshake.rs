@@ -128,6 +128,14 @@ pub(super) const fn reserved_reason(value: Reserved) -> Reason {
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
 pub(super) mod examples {
     use crate::proto::{
+        base::verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
         smc::{
             clc::{
                 Answer,
@@ -142,13 +150,7 @@ pub(super) mod examples {
             wire::{
                 AlertToken,
                 BufSize,
-                Gid,
-                Mac,
-                Mtu,
                 PeerId,
-                Psn,
-                Qpn,
-                RKey,
                 RmbeIndex, //
             },
         },

@@ -30,10 +30,12 @@ use super::{
     networks::Networks,
     terms::Version, //
 };
-use crate::proto::smc::wire::{
-    Gid,
-    Mac,
-    PeerId, //
+use crate::proto::{
+    base::verbs::{
+        Gid,
+        Mac, //
+    },
+    smc::wire::PeerId, //
 };
 use zerocopy::{
     byteorder::network_endian::U16,

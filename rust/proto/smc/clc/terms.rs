@@ -141,9 +141,9 @@ impl Terms {
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_clc_terms))]
 mod tests {
     use super::*;
-    use crate::proto::smc::{
-        clc::EidList,
-        wire::Gid, //
+    use crate::proto::{
+        base::verbs::Gid,
+        smc::clc::EidList, //
     };
 
     const OWN: GroupLimits = GroupLimits {

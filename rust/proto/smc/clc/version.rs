@@ -26,7 +26,7 @@ use super::{
     },
 };
 use crate::proto::{
-    smc::wire::{
+    base::verbs::{
         Gid,
         Mac, //
     },

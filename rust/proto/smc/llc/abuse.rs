@@ -311,7 +311,7 @@ impl Engine {
         let mut local: LocalLink = offer().local;
         let mut octets = local.mac.get();
         octets[5] = port;
-        local.mac = crate::proto::smc::wire::Mac::new(octets);
+        local.mac = crate::proto::base::verbs::Mac::new(octets);
         let offer = good.then_some(LinkOffer { local, ..offer() });
         if good {
             self.held.push(slot);

@@ -34,12 +34,14 @@ use super::{
     shape::Shape, //
 };
 use crate::proto::{
-    base::time::Instant,
-    smc::wire::{
-        LinkNum,
-        Psn,
-        Qpn, //
+    base::{
+        time::Instant,
+        verbs::{
+            Psn,
+            Qpn, //
+        },
     },
+    smc::wire::LinkNum, //
 };
 
 /// Ports without a link, which the client must announce to the server.

@@ -62,16 +62,18 @@ use super::{
     },
 };
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Mtu,
+            Psn,
+            Qpn, //
+        },
     },
-    smc::wire::{
-        LinkNum,
-        Mtu,
-        Psn,
-        Qpn, //
-    },
+    smc::wire::LinkNum,
     stream::reason::Reason, //
 };
 

@@ -10,13 +10,15 @@ use super::msg::{
     LlcHeader,
     Octets, //
 };
-use crate::proto::smc::wire::{
-    Gid,
-    LinkNum,
-    Mac,
-    Mtu,
-    Psn,
-    Qpn, //
+use crate::proto::{
+    base::verbs::{
+        Gid,
+        Mac,
+        Mtu,
+        Psn,
+        Qpn, //
+    },
+    smc::wire::LinkNum, //
 };
 
 /// Flag of a reply that refuses the link (LLC-205).

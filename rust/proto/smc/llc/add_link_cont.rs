@@ -12,10 +12,12 @@ use super::msg::{
     LlcHeader,
     Octets, //
 };
-use crate::proto::smc::wire::{
-    LinkNum,
-    RKey,
-    RToken, //
+use crate::proto::{
+    base::verbs::RKey,
+    smc::wire::{
+        LinkNum,
+        RToken, //
+    },
 };
 
 /// A pair as sent.

@@ -9,10 +9,12 @@ use super::{
         MESSAGE_BYTES, //
     },
 };
-use crate::proto::smc::wire::{
-    Gid,
-    RKey,
-    RToken, //
+use crate::proto::{
+    base::verbs::{
+        Gid,
+        RKey, //
+    },
+    smc::wire::RToken, //
 };
 
 /// Where the number of pairs is, behind the first 44 octets.

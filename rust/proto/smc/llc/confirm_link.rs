@@ -9,11 +9,13 @@ use super::msg::{
     LlcHeader,
     Octets, //
 };
-use crate::proto::smc::wire::{
-    Gid,
-    LinkNum,
-    Mac,
-    Qpn, //
+use crate::proto::{
+    base::verbs::{
+        Gid,
+        Mac,
+        Qpn, //
+    },
+    smc::wire::LinkNum, //
 };
 
 /// Flags that say that elements have no eye catcher; either of them suffices (DEP-1).

@@ -13,10 +13,12 @@ use super::msg::{
     LlcParseError,
     Octets, //
 };
-use crate::proto::smc::wire::{
-    LinkNum,
-    RKey,
-    RToken, //
+use crate::proto::{
+    base::verbs::RKey,
+    smc::wire::{
+        LinkNum,
+        RToken, //
+    },
 };
 
 /// Flag of a reply: the buffer was not taken in (LLC-604).

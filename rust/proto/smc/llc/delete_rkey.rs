@@ -18,7 +18,7 @@ use super::{
         MESSAGE_BYTES, //
     },
 };
-use crate::proto::smc::wire::RKey;
+use crate::proto::base::verbs::RKey;
 
 /// Most buffers one message withdraws (LLC-905).
 pub(crate) const MAX_KEYS: u8 = 8;

@@ -266,6 +266,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 mod tests {
     use super::*;
     use crate::proto::{
+        base::verbs::Qpn,
         smc::{
             llc::{
                 action::Fail,
@@ -291,10 +292,7 @@ mod tests {
                     START, //
                 },
             },
-            wire::{
-                LinkNum,
-                Qpn, //
-            },
+            wire::LinkNum, //
         },
         stream::reason::LocalReason, //
     };

@@ -29,11 +29,11 @@ use super::{
     rtoken::Entry, //
 };
 use crate::proto::{
-    base::time::Instant,
-    smc::wire::{
-        RKey,
-        RToken, //
+    base::{
+        time::Instant,
+        verbs::RKey, //
     },
+    smc::wire::RToken, //
 };
 
 /// Keys in one message (LLC-306).

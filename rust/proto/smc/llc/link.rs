@@ -8,17 +8,19 @@ use super::{
     test_link::UserData, //
 };
 use crate::proto::{
-    base::time::{
-        earliest,
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            earliest,
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Gid,
+            Mac,
+            Qpn, //
+        },
     },
-    smc::wire::{
-        Gid,
-        LinkNum,
-        Mac,
-        Qpn, //
-    },
+    smc::wire::LinkNum, //
 };
 
 /// Places for links in a link group: the most symmetric links there may be (LGR-09). An asymmetric

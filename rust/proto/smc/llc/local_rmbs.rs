@@ -295,7 +295,7 @@ impl<S: DerefMut<Target = [Entry]>> LocalRmbs<S> {
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_own))]
 mod tests {
     use super::*;
-    use crate::proto::smc::wire::RKey;
+    use crate::proto::base::verbs::RKey;
 
     const A: LinkSlot = LinkSlot::FIRST;
 

@@ -11,7 +11,7 @@ use super::msg::{
     LlcParseError,
     MESSAGE_BYTES, //
 };
-use crate::proto::smc::wire::Gid;
+use crate::proto::base::verbs::Gid;
 
 /// Most GIDs that are sent or looked at.
 pub(crate) const MAX_GIDS: usize = 8;

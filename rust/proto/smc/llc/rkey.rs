@@ -437,7 +437,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 mod tests {
     use super::*;
     use crate::proto::{
-        base::time::Duration,
+        base::{
+            time::Duration,
+            verbs::RKey, //
+        },
         smc::{
             llc::{
                 action::Role,
@@ -454,10 +457,7 @@ mod tests {
                     START, //
                 },
             },
-            wire::{
-                LinkNum,
-                RKey, //
-            },
+            wire::LinkNum, //
         },
     };
 

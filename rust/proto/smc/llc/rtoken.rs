@@ -15,9 +15,9 @@ use super::{
     },
     local_rmbs::RmbMark, //
 };
-use crate::proto::smc::wire::{
-    RKey,
-    RToken, //
+use crate::proto::{
+    base::verbs::RKey,
+    smc::wire::RToken, //
 };
 
 /// Most buffers a peer has in one link group (RMB-03).

@@ -229,7 +229,7 @@ impl Links {
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_shape))]
 mod tests {
     use super::*;
-    use crate::proto::smc::wire::{
+    use crate::proto::base::verbs::{
         Gid,
         Mac, //
     };

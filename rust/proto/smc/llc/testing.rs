@@ -33,18 +33,22 @@ use super::{
     },
 };
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
     },
     smc::wire::{
-        Gid,
         LinkNum,
-        Mac,
-        Mtu,
-        Psn,
-        Qpn,
-        RKey,
         RToken, //
     },
 };

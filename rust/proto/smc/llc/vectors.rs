@@ -6,45 +6,49 @@
 
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_llc_msg))]
 mod tests {
-    use crate::proto::smc::{
-        llc::{
-            add_link::{
-                AddLink,
-                Refusal, //
-            },
-            add_link_cont::{
-                AddLinkCont,
-                RTokenPair, //
-            },
-            confirm_link::ConfirmLink,
-            confirm_rkey::{
-                ConfirmRkey,
-                Other, //
-            },
-            confirm_rkey_cont::ConfirmRkeyCont,
-            delete_link::{
-                DeleteLink,
-                DeleteReason, //
-            },
-            delete_rkey::DeleteRkey,
-            msg::{
-                Layout,
-                LlcBody,
-                LlcParseError,
-                Octets,
-                MESSAGE_BYTES, //
-            },
-            test_link::TestLink, //
-        },
-        wire::{
+    use crate::proto::{
+        base::verbs::{
             Gid,
-            LinkNum,
             Mac,
             Mtu,
             Psn,
             Qpn,
-            RKey,
-            RToken, //
+            RKey, //
+        },
+        smc::{
+            llc::{
+                add_link::{
+                    AddLink,
+                    Refusal, //
+                },
+                add_link_cont::{
+                    AddLinkCont,
+                    RTokenPair, //
+                },
+                confirm_link::ConfirmLink,
+                confirm_rkey::{
+                    ConfirmRkey,
+                    Other, //
+                },
+                confirm_rkey_cont::ConfirmRkeyCont,
+                delete_link::{
+                    DeleteLink,
+                    DeleteReason, //
+                },
+                delete_rkey::DeleteRkey,
+                msg::{
+                    Layout,
+                    LlcBody,
+                    LlcParseError,
+                    Octets,
+                    MESSAGE_BYTES, //
+                },
+                test_link::TestLink, //
+            },
+            wire::{
+                LinkNum,
+                RToken, //
+            },
         },
     };
 

@@ -5,9 +5,19 @@
 
 use super::input::Input;
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
     },
     smc::{
         clc::{
@@ -26,13 +36,7 @@ use crate::proto::{
         wire::{
             AlertToken,
             BufSize,
-            Gid,
-            Mac,
-            Mtu,
             PeerId,
-            Psn,
-            Qpn,
-            RKey,
             RmbeIndex, //
         },
     },

@@ -5,9 +5,19 @@
 
 use super::input::Input;
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
     },
     smc::{
         llc::{
@@ -33,13 +43,7 @@ use crate::proto::{
             Role, //
         },
         wire::{
-            Gid,
             LinkNum,
-            Mac,
-            Mtu,
-            Psn,
-            Qpn,
-            RKey,
             RToken, //
         },
     },

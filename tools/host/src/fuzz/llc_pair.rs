@@ -8,9 +8,19 @@ use std::collections::VecDeque;
 
 use super::input::Input;
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
     },
     smc::{
         llc::{
@@ -45,13 +55,7 @@ use crate::proto::{
             Role, //
         },
         wire::{
-            Gid,
             LinkNum,
-            Mac,
-            Mtu,
-            Psn,
-            Qpn,
-            RKey,
             RToken, //
         },
     },

@@ -5,9 +5,16 @@
 
 use super::input::Input;
 use crate::proto::{
-    base::time::{
-        Duration,
-        Instant, //
+    base::{
+        time::{
+            Duration,
+            Instant, //
+        },
+        verbs::{
+            Mtu,
+            Psn,
+            RKey, //
+        },
     },
     roce::{
         aeth::{
@@ -49,11 +56,6 @@ use crate::proto::{
             WorkKind,
             WorkStatus, //
         },
-    },
-    wire::{
-        Mtu,
-        Psn,
-        RKey, //
     },
 };
 

@@ -3,6 +3,14 @@
 //! Properties of the CLC messages.
 
 use crate::proto::{
+    base::verbs::{
+        Gid,
+        Mac,
+        Mtu,
+        Psn,
+        Qpn,
+        RKey, //
+    },
     smc::{
         clc::{
             Addition,
@@ -27,13 +35,7 @@ use crate::proto::{
         wire::{
             AlertToken,
             BufSize,
-            Gid,
-            Mac,
-            Mtu,
             PeerId,
-            Psn,
-            Qpn,
-            RKey,
             RmbeIndex, //
         },
     },

@@ -13,7 +13,10 @@ mod transmit;
 
 use super::*;
 use crate::proto::{
-    base::time::Duration,
+    base::{
+        time::Duration,
+        verbs::Mtu, //
+    },
     roce::{
         aeth::{
             NakCode,
@@ -24,7 +27,6 @@ use crate::proto::{
         opcode::Position,
         work::WorkKind::*, //
     },
-    wire::Mtu,
 };
 
 /// Octets of a full packet.

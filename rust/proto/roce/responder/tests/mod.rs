@@ -14,6 +14,7 @@ mod requests;
 
 use super::*;
 use crate::proto::{
+    base::verbs::Mtu,
     roce::{
         aeth::RnrTimer,
         header::{
@@ -25,7 +26,6 @@ use crate::proto::{
         packet::Extensions,
         work::WorkKind, //
     },
-    wire::Mtu,
 };
 
 /// Octets of a full packet.

@@ -8,7 +8,10 @@ use super::{
     *, //
 };
 use crate::proto::{
-    base::time::Duration,
+    base::{
+        time::Duration,
+        verbs::RKey, //
+    },
     smc::{
         llc::{
             add_link_cont::{
@@ -21,10 +24,7 @@ use crate::proto::{
             },
             test_link::TestLink, //
         },
-        wire::{
-            LinkNum,
-            RKey, //
-        },
+        wire::LinkNum, //
     },
 };
 

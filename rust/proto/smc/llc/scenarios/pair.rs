@@ -5,7 +5,17 @@
 use std::collections::VecDeque;
 
 use crate::proto::{
-    base::time::Instant,
+    base::{
+        time::Instant,
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
+    },
     smc::{
         llc::{
             action::{
@@ -44,13 +54,7 @@ use crate::proto::{
             },
         },
         wire::{
-            Gid,
             LinkNum,
-            Mac,
-            Mtu,
-            Psn,
-            Qpn,
-            RKey,
             RToken, //
         },
     },

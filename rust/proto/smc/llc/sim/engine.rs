@@ -13,7 +13,17 @@ use super::{
     Random, //
 };
 use crate::proto::{
-    base::time::Instant,
+    base::{
+        time::Instant,
+        verbs::{
+            Gid,
+            Mac,
+            Mtu,
+            Psn,
+            Qpn,
+            RKey, //
+        },
+    },
     smc::{
         llc::{
             action::{
@@ -40,13 +50,7 @@ use crate::proto::{
             testing::START, //
         },
         wire::{
-            Gid,
             LinkNum,
-            Mac,
-            Mtu,
-            Psn,
-            Qpn,
-            RKey,
             RToken, //
         },
     },
