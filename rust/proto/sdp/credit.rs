@@ -274,7 +274,7 @@ impl RxWindow {
 
     /// Whether a message must be sent for nothing but credits: the peer has at most one
     /// (SDP-CRED-34), or half of the buffers are news to it (SDP-CRED-41). Two idle peers do not
-    /// answer each other for ever (SDP-CRED-23).
+    /// answer each other without end (SDP-CRED-23).
     pub(crate) fn wants_update(&self) -> bool {
         let news = self.ack().saturating_add(self.posted);
         let news = news.saturating_sub(self.told);

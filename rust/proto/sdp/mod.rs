@@ -9,6 +9,7 @@
 //! | Base header, and message identifiers             | 6.1             | [`wire`]      |
 //! | The messages of a connection                     | 6.2 to 6.5      | [`msg`]       |
 //! | The two messages of the set-up                   | 6.2.1, 6.2.2    | [`hello`]     |
+//! | How a connection comes about                     | 8.1             | [`setup`]     |
 //! | Credits of both directions                       | 10              | [`credit`]    |
 //!
 //! References such as `SDP-CRED-04` name rows of the project's requirement list, `R-2` rules that
@@ -19,4 +20,5 @@ pub(crate) mod hello;
 pub(crate) mod msg;
 pub(crate) mod profile;
 pub(crate) mod serial;
+pub(crate) mod setup;
 pub(crate) mod wire;

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a connection comes about, draft 8.1.1 (SDP-CONN-*, SDP-CS-1 to SDP-CS-9).
+//!
+//! ```text
+//!   connecting                                   accepting
+//!   Asking --mapped--> Resolving                 Listening --valid Hello--> Accepted
+//!                        | resolved                  | invalid                | link up
+//!                        v                           v RejectLink             v
+//!                      Opening --HelloAck--> Done   Done <---------------- Established
+//! ```
+//!
+//! Until `Established` the engine may fall back to TCP, and no program sees it. The child of a
+//! listener reaches `accept` only when the link is up, so that a client that went on to TCP leaves
+//! nothing there.
+
+use super::{
+    hello::{
+        HelloAddrs,
+        HelloFault,
+        HelloForm,
+        HelloOctets,
+        HelloRest,
+        ReadDepths,
+        SdpHello,
+        SdpHelloAck,
+        MAX_HELLO,
+        MAX_HELLO_ACK, //
+    },
+    profile::{
+        Dialect,
+        Profile,
+        Transport,
+        WireLayout, //
+    },
+};
+use crate::proto::base::{
+    queue::ArrayQueue,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+
+/// The largest message we send or buffer we post, whatever a peer says, in octets.
+const SIZE_CAP: u32 = 64 << 10;
+/// The smallest receive buffers we post, in octets.
+const SIZE_FLOOR: u32 = 2048;
+
+/// What this end brings to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdpOffer {
+    /// How set-up messages travel.
+    pub(crate) transport: Transport,
+    /// Receive buffers posted before the first message.
+    pub(crate) bufs: u16,
+    /// Their size in octets; the acceptor may make it smaller if the peer wants less.
+    pub(crate) size: u32,
+    /// Size of the receive buffers that the peer should have, in octets.
+    pub(crate) desired_size: u32,
+    /// Adverts taken at a time.
+    pub(crate) max_adverts: u16,
+    /// RDMA Reads that the queue pair can have in flight.
+    pub(crate) depths: ReadDepths,
+    /// Whether the device takes Send with Invalidate.
+    pub(crate) invalidates: bool,
+    /// The addresses, as a Hello of InfiniBand carries them.
+    pub(crate) addrs: HelloAddrs,
+}
+
+/// Which end opened the connection; decides conflicts (SDP-ST-01).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum SetupRole {
+    /// Sent Hello.
+    Connecting,
+    /// Sent HelloAck.
+    Accepting,
+}
+
+/// What both ends have agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdpTerms {
+    /// The profile, with the layout and the dialect of the peer.
+    pub(crate) profile: Profile,
+    /// Which end this is.
+    pub(crate) role: SetupRole,
+    /// Receive buffers that the peer has posted.
+    pub(crate) peer_bufs: u16,
+    /// Size of the peer's receive buffers, as far as we use it, in octets.
+    pub(crate) peer_size: u32,
+    /// Adverts that the peer takes at a time.
+    pub(crate) peer_adverts: u16,
+    /// Receive buffers that we have posted.
+    pub(crate) bufs: u16,
+    /// Their size in octets.
+    pub(crate) size: u32,
+    /// Adverts that we take at a time.
+    pub(crate) adverts: u16,
+    /// Our RDMA Reads in flight, and those of the peer, at most.
+    pub(crate) depths: ReadDepths,
+    /// Whether the peer takes Send with Invalidate.
+    pub(crate) invalidates: bool,
+}
+
+/// Who or what has refused a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetupRefusal {
+    /// The Port Mapper of the peer: PMDeny.
+    Denied,
+    /// The host of the peer has no Port Mapper: ICMP port unreachable.
+    Absent,
+    /// The connection manager of the peer, or TCP below iWARP.
+    Rejected,
+}
+
+/// Why a connection has to be one of TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FallBackReason {
+    /// No answer of the Port Mapper in time.
+    Silent,
+    /// A refusal.
+    Refused(SetupRefusal),
+    /// The address could not be resolved in time, or not at all.
+    Unresolved,
+    /// The link did not come up in time.
+    Timeout,
+    /// The link went down.
+    LinkDown,
+    /// A HelloAck that is not valid (SDP-CONN-23).
+    Answer(HelloFault),
+    /// A message that has no place here (SDP-CS-5).
+    OutOfPlace,
+}
+
+/// What the engine is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetupStep {
+    /// Ask the Port Mapper of the peer.
+    AskPortMapper,
+    /// Resolve address and route.
+    Resolve,
+    /// Post the receive buffers and open the link with this Hello (SDP-CONN-04, SDP-CONN-08).
+    OpenLink(HelloOctets<MAX_HELLO>),
+    /// Post the receive buffers and accept with this HelloAck (SDP-CONN-14 to SDP-CONN-16).
+    AcceptLink(HelloOctets<MAX_HELLO_ACK>),
+    /// Refuse the link; there is no message for that (SDP-CONN-33).
+    RejectLink(HelloFault),
+    /// Take the link down and free all that belongs to it (SDP-CONN-31).
+    CloseLink,
+    /// The connection is there: Combined Mode in both directions (SDP-CONN-21, SDP-CONN-28).
+    Established(SdpTerms),
+    /// Go on with TCP.
+    FallBack(FallBackReason),
+}
+
+/// How long a set-up waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SetupTimers {
+    /// For the Port Mapper.
+    pub(crate) probe: Duration,
+    /// For address and route.
+    pub(crate) resolve: Duration,
+    /// For HelloAck, from the opening of the link on.
+    pub(crate) attempt: Duration,
+    /// For the link of an accepted connection to be up (SDP-CONN-34).
+    pub(crate) accept: Duration,
+}
+
+impl SetupTimers {
+    /// The timers in use unless the engine changes them.
+    pub(crate) const DEFAULT: Self = Self {
+        probe: Duration::from_millis(150),
+        resolve: Duration::from_secs(1),
+        attempt: Duration::from_secs(2),
+        accept: Duration::from_secs(10),
+    };
+}
+
+/// How the client learns whether the peer has SDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Discovery {
+    /// It asks the Port Mapper, and takes silence for no.
+    Ask,
+    /// It asks the Port Mapper, and tries after silence.
+    AskThenTry,
+    /// It tries at once.
+    Try,
+}
+
+/// What may wait for the engine at a time.
+const STEPS: usize = 3;
+
+/// Where a connecting end stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ConnectingState {
+    /// The Port Mapper is asked.
+    Asking { tries_anyway: bool },
+    /// Address and route are resolved.
+    Resolving,
+    /// The link is opened.
+    Opening,
+    /// The outcome is known.
+    Done,
+}
+
+/// The connecting end.
+#[derive(Clone, Debug)]
+pub(crate) struct Connecting {
+    offer: SdpOffer,
+    timers: SetupTimers,
+    state: ConnectingState,
+    deadline: Instant,
+    steps: ArrayQueue<SetupStep, STEPS>,
+}
+
+impl Connecting {
+    /// Starts (SDP-CS-1).
+    pub(crate) fn new(
+        now: Instant,
+        timers: SetupTimers,
+        offer: SdpOffer,
+        discovery: Discovery,
+    ) -> Self {
+        let mut connecting = Self {
+            offer,
+            timers,
+            state: ConnectingState::Done,
+            deadline: now,
+            steps: ArrayQueue::new(),
+        };
+        match discovery {
+            Discovery::Ask | Discovery::AskThenTry => {
+                let tries_anyway = discovery == Discovery::AskThenTry;
+                connecting.state = ConnectingState::Asking { tries_anyway };
+                connecting.deadline = now.saturating_add(timers.probe);
+                connecting.put(SetupStep::AskPortMapper);
+            }
+            Discovery::Try => connecting.resolve(now),
+        }
+        connecting
+    }
+
+    fn put(&mut self, step: SetupStep) {
+        // Always fits: no input puts more than two steps, and the engine takes them after each.
+        let _ = self.steps.push(step);
+    }
+
+    fn resolve(&mut self, now: Instant) {
+        self.state = ConnectingState::Resolving;
+        self.deadline = now.saturating_add(self.timers.resolve);
+        self.put(SetupStep::Resolve);
+    }
+
+    fn fall_back(&mut self, reason: FallBackReason) {
+        if self.state == ConnectingState::Opening {
+            self.put(SetupStep::CloseLink);
+        }
+        self.state = ConnectingState::Done;
+        self.put(SetupStep::FallBack(reason));
+    }
+
+    /// The Port Mapper has accepted.
+    pub(crate) fn handle_mapped(&mut self, now: Instant) {
+        if matches!(self.state, ConnectingState::Asking { .. }) {
+            self.resolve(now);
+        }
+    }
+
+    /// Address and route are known.
+    pub(crate) fn handle_resolved(&mut self, now: Instant) {
+        if self.state == ConnectingState::Resolving {
+            self.state = ConnectingState::Opening;
+            self.deadline = now.saturating_add(self.timers.attempt);
+            let hello = self.hello().emit(WireLayout::IdFirst);
+            self.put(SetupStep::OpenLink(hello));
+        }
+    }
+
+    fn hello(&self) -> SdpHello {
+        let offer = &self.offer;
+        SdpHello {
+            bufs: offer.bufs,
+            minor: 1,
+            max_adverts: offer.max_adverts,
+            desired_size: offer.desired_size,
+            local_size: offer.size,
+            rest: match offer.transport {
+                Transport::Annex => HelloRest::Annex {
+                    invalidates: offer.invalidates,
+                    extended: true,
+                    addrs: offer.addrs,
+                },
+                Transport::Iwcm | Transport::Strict => HelloRest::Draft(offer.depths),
+            },
+        }
+    }
+
+    /// The link is up, and this came as HelloAck. `depths`: those of the connection manager, where
+    /// they are not in the message.
+    pub(crate) fn handle_hello_ack(&mut self, octets: &[u8], depths: ReadDepths) {
+        if self.state != ConnectingState::Opening {
+            return;
+        }
+        let profile = Profile::new(self.offer.transport);
+        let form = match self.offer.transport {
+            Transport::Annex => HelloForm::Annex,
+            Transport::Iwcm | Transport::Strict => HelloForm::Draft(profile.layout),
+        };
+        match SdpHelloAck::parse(octets, form) {
+            Err(fault) => self.fall_back(FallBackReason::Answer(fault)),
+            Ok(ack) => match agree(self.offer.depths, ack.depths.unwrap_or(depths)) {
+                Err(fault) => self.fall_back(FallBackReason::Answer(fault)),
+                Ok(depths) => self.establish(profile, &ack, depths),
+            },
+        }
+    }
+
+    fn establish(&mut self, mut profile: Profile, ack: &SdpHelloAck, depths: ReadDepths) {
+        let is_annex = profile.transport == Transport::Annex;
+        if is_annex && ack.max_adverts == 1 {
+            profile.dialect = Dialect::CombinedOnly;
+        }
+        self.state = ConnectingState::Done;
+        self.put(SetupStep::Established(SdpTerms {
+            profile,
+            role: SetupRole::Connecting,
+            peer_bufs: ack.bufs,
+            peer_size: core::cmp::min(ack.actual_size, SIZE_CAP),
+            peer_adverts: ack.max_adverts,
+            bufs: self.offer.bufs,
+            size: self.offer.size,
+            adverts: self.offer.max_adverts,
+            depths,
+            // A HelloAck of InfiniBand has no capabilities.
+            invalidates: !is_annex,
+        }));
+    }
+
+    /// A Hello, or any message of a connection, came before HelloAck (SDP-CONN-32).
+    pub(crate) fn handle_out_of_place(&mut self) {
+        if self.state == ConnectingState::Opening {
+            self.fall_back(FallBackReason::OutOfPlace);
+        }
+    }
+
+    /// The peer or its host has refused (SDP-PMC-05, SDP-PMC-10, SDP-CS-3).
+    pub(crate) fn handle_refused(&mut self, refusal: SetupRefusal) {
+        match self.state {
+            ConnectingState::Done => {}
+            // A link that was refused is down.
+            ConnectingState::Opening => {
+                self.state = ConnectingState::Done;
+                self.put(SetupStep::FallBack(FallBackReason::Refused(refusal)));
+            }
+            _ => self.fall_back(FallBackReason::Refused(refusal)),
+        }
+    }
+
+    /// Address or route cannot be resolved, or the link is down (SDP-CONN-30, SDP-CS-6).
+    pub(crate) fn handle_link_down(&mut self) {
+        match self.state {
+            ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
+            ConnectingState::Opening => self.fall_back(FallBackReason::LinkDown),
+            ConnectingState::Asking { .. } | ConnectingState::Done => {}
+        }
+    }
+
+    /// A timer may have expired.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match self.state {
+            ConnectingState::Asking { tries_anyway: true } => self.resolve(now),
+            ConnectingState::Asking { .. } => self.fall_back(FallBackReason::Silent),
+            ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
+            ConnectingState::Opening => self.fall_back(FallBackReason::Timeout),
+            ConnectingState::Done => {}
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        (self.state != ConnectingState::Done).then_some(self.deadline)
+    }
+
+    /// What the engine is to do next.
+    pub(crate) fn poll_step(&mut self) -> Option<SetupStep> {
+        self.steps.pop()
+    }
+}
+
+/// Reads in flight that both ends can have (SDP-CONN-18, SDP-CONN-19, SDP-CONN-26, SDP-CONN-27).
+fn agree(own: ReadDepths, peer: ReadDepths) -> Result<ReadDepths, HelloFault> {
+    if peer.ird == 0 || peer.ord == 0 {
+        return Err(HelloFault::Reads);
+    }
+    Ok(ReadDepths {
+        ird: core::cmp::min(own.ird, peer.ord),
+        ord: core::cmp::min(own.ord, peer.ird),
+    })
+}
+
+/// Where an accepting end stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AcceptingState {
+    /// No Hello has come.
+    Listening,
+    /// HelloAck is given to the link.
+    Accepted(SdpTerms),
+    /// The outcome is known.
+    Done,
+}
+
+/// The accepting end: one child of a listener.
+#[derive(Clone, Debug)]
+pub(crate) struct Accepting {
+    offer: SdpOffer,
+    timers: SetupTimers,
+    /// A Hello with its identifier last is taken too.
+    literal: bool,
+    state: AcceptingState,
+    deadline: Instant,
+    steps: ArrayQueue<SetupStep, STEPS>,
+}
+
+impl Accepting {
+    /// Starts with a link that has no Hello so far (SDP-CS-7).
+    pub(crate) fn new(now: Instant, timers: SetupTimers, offer: SdpOffer, literal: bool) -> Self {
+        Self {
+            offer,
+            timers,
+            literal,
+            state: AcceptingState::Listening,
+            deadline: now.saturating_add(timers.accept),
+            steps: ArrayQueue::new(),
+        }
+    }
+
+    fn put(&mut self, step: SetupStep) {
+        // Always fits: no input puts more than one step.
+        let _ = self.steps.push(step);
+    }
+
+    /// A Hello has come (SDP-CONN-10, SDP-CONN-11). `depths`: those of the connection manager,
+    /// where they are not in the message. Gives the Hello for checks of its addresses.
+    pub(crate) fn handle_hello(
+        &mut self,
+        now: Instant,
+        octets: &[u8],
+        depths: ReadDepths,
+    ) -> Option<SdpHello> {
+        match self.state {
+            AcceptingState::Listening => {}
+            // A second Hello (SDP-CONN-32, SDP-ERR-16).
+            AcceptingState::Accepted(_) => {
+                self.close();
+                return None;
+            }
+            AcceptingState::Done => return None,
+        }
+        match self.read(octets, depths) {
+            Ok((hello, terms, ack)) => {
+                self.state = AcceptingState::Accepted(terms);
+                self.deadline = now.saturating_add(self.timers.accept);
+                self.put(SetupStep::AcceptLink(ack));
+                Some(hello)
+            }
+            Err(fault) => {
+                self.state = AcceptingState::Done;
+                self.put(SetupStep::RejectLink(fault));
+                None
+            }
+        }
+    }
+
+    fn read(
+        &self,
+        octets: &[u8],
+        depths: ReadDepths,
+    ) -> Result<(SdpHello, SdpTerms, HelloOctets<MAX_HELLO_ACK>), HelloFault> {
+        let offer = &self.offer;
+        let (form, hello) = SdpHello::parse(octets, self.literal)?;
+        let mut profile = Profile::new(offer.transport);
+        profile.layout = form.layout();
+        let (peer, invalidates) = match hello.rest {
+            HelloRest::Draft(depths) => (depths, true),
+            HelloRest::Annex { invalidates, .. } => {
+                // The form of InfiniBand counts from 1 on every transport.
+                profile.first_mseq = Profile::new(Transport::Annex).first_mseq;
+                (depths, invalidates)
+            }
+        };
+        if !hello.is_full() {
+            profile.dialect = Dialect::CombinedOnly;
+        }
+        let depths = agree(offer.depths, peer)?;
+        let size = accepted_size(offer.size, hello.desired_size);
+        let ack = SdpHelloAck {
+            bufs: offer.bufs,
+            minor: hello.minor,
+            max_adverts: offer.max_adverts,
+            actual_size: size,
+            depths: matches!(form, HelloForm::Draft(_)).then_some(depths),
+        };
+        let terms = SdpTerms {
+            profile,
+            role: SetupRole::Accepting,
+            peer_bufs: hello.bufs,
+            peer_size: core::cmp::min(hello.local_size, SIZE_CAP),
+            peer_adverts: hello.max_adverts,
+            bufs: offer.bufs,
+            size,
+            adverts: offer.max_adverts,
+            depths,
+            invalidates,
+        };
+        Ok((hello, terms, ack.emit(form)))
+    }
+
+    fn close(&mut self) {
+        self.state = AcceptingState::Done;
+        self.put(SetupStep::CloseLink);
+    }
+
+    /// The link is up: RTU, or the first message (SDP-CS-8, SDP-IB-05).
+    pub(crate) fn handle_link_up(&mut self) {
+        if let AcceptingState::Accepted(terms) = self.state {
+            self.state = AcceptingState::Done;
+            self.put(SetupStep::Established(terms));
+        }
+    }
+
+    /// The link is down (SDP-CONN-30, SDP-CS-9).
+    pub(crate) fn handle_link_down(&mut self) {
+        if self.state != AcceptingState::Done {
+            self.close();
+        }
+    }
+
+    /// A timer may have expired (SDP-CONN-34).
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            self.close();
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        (self.state != AcceptingState::Done).then_some(self.deadline)
+    }
+
+    /// What the engine is to do next.
+    pub(crate) fn poll_step(&mut self) -> Option<SetupStep> {
+        self.steps.pop()
+    }
+}
+
+/// Size of the acceptor's buffers: what it would have, or less if the peer sends less (SDP-HH-14).
+fn accepted_size(own: u32, desired: u32) -> u32 {
+    let desired = desired.checked_next_power_of_two().unwrap_or(SIZE_CAP);
+    let desired = core::cmp::max(desired, SIZE_FLOOR);
+    core::cmp::min(own, desired)
+}
+
+#[cfg(test)]
+mod tests;

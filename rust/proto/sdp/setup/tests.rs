@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Every input in every state of the set-up (TST-020 to TST-037).
+
+use super::*;
+use std::net::Ipv4Addr;
+
+const TRANSPORTS: [Transport; 3] = [Transport::Annex, Transport::Iwcm, Transport::Strict];
+const TIMERS: SetupTimers = SetupTimers::DEFAULT;
+const CM: ReadDepths = ReadDepths { ird: 5, ord: 6 };
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(millis * 1_000_000)
+}
+
+fn offer(transport: Transport) -> SdpOffer {
+    SdpOffer {
+        transport,
+        bufs: 13,
+        size: 16384,
+        desired_size: 16384,
+        max_adverts: 16,
+        depths: ReadDepths { ird: 8, ord: 4 },
+        invalidates: true,
+        addrs: HelloAddrs {
+            port: 40000,
+            source: Ipv4Addr::new(10, 0, 0, 1).into(),
+            destination: Ipv4Addr::new(10, 0, 0, 2).into(),
+        },
+    }
+}
+
+fn hello_octets(transport: Transport) -> Vec<u8> {
+    let connecting = Connecting::new(at(0), TIMERS, offer(transport), Discovery::Try);
+    let hello = connecting.hello().emit(WireLayout::IdFirst);
+    hello.as_slice().to_vec()
+}
+
+fn ack_octets(transport: Transport) -> Vec<u8> {
+    let mut accepting = Accepting::new(at(0), TIMERS, offer(transport), false);
+    accepting.handle_hello(at(0), &hello_octets(transport), CM);
+    match accepting.poll_step() {
+        Some(SetupStep::AcceptLink(ack)) => ack.as_slice().to_vec(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A step without what it carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    Ask,
+    Resolve,
+    Open,
+    Accept,
+    Reject,
+    Close,
+    Established,
+    FallBack(FallBackReason),
+}
+
+fn did(step: SetupStep) -> Did {
+    match step {
+        SetupStep::AskPortMapper => Did::Ask,
+        SetupStep::Resolve => Did::Resolve,
+        SetupStep::OpenLink(_) => Did::Open,
+        SetupStep::AcceptLink(_) => Did::Accept,
+        SetupStep::RejectLink(_) => Did::Reject,
+        SetupStep::CloseLink => Did::Close,
+        SetupStep::Established(_) => Did::Established,
+        SetupStep::FallBack(reason) => Did::FallBack(reason),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Client {
+    Asking,
+    AskingThenTry,
+    Resolving,
+    Opening,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Input {
+    Mapped,
+    Resolved,
+    GoodAck,
+    BadAck,
+    OutOfPlace,
+    Refused,
+    LinkDown,
+    TooEarly,
+    Timeout,
+}
+
+const INPUTS: [Input; 9] = [
+    Input::Mapped,
+    Input::Resolved,
+    Input::GoodAck,
+    Input::BadAck,
+    Input::OutOfPlace,
+    Input::Refused,
+    Input::LinkDown,
+    Input::TooEarly,
+    Input::Timeout,
+];
+
+/// A client in a state, and the time when it came there.
+fn client(transport: Transport, state: Client) -> (Connecting, Instant) {
+    let discovery = match state {
+        Client::AskingThenTry => Discovery::AskThenTry,
+        _ => Discovery::Ask,
+    };
+    let mut client = Connecting::new(at(0), TIMERS, offer(transport), discovery);
+    let mut now = at(0);
+    if !matches!(state, Client::Asking | Client::AskingThenTry) {
+        now = at(10);
+        client.handle_mapped(now);
+        if state != Client::Resolving {
+            now = at(20);
+            client.handle_resolved(now);
+            if state != Client::Opening {
+                client.handle_hello_ack(&ack_octets(transport), CM);
+            }
+        }
+    }
+    while client.poll_step().is_some() {}
+    (client, now)
+}
+
+/// What the table of the design says.
+fn expected(state: Client, input: Input) -> Vec<Did> {
+    use FallBackReason as Why;
+    let fall_back = |reason| vec![Did::FallBack(reason)];
+    let close = |reason| vec![Did::Close, Did::FallBack(reason)];
+    match (state, input) {
+        (Client::Done, _) | (_, Input::TooEarly) => vec![],
+        (Client::Asking | Client::AskingThenTry, Input::Mapped) => vec![Did::Resolve],
+        (Client::Asking, Input::Timeout) => fall_back(Why::Silent),
+        (Client::AskingThenTry, Input::Timeout) => vec![Did::Resolve],
+        (Client::Resolving, Input::Resolved) => vec![Did::Open],
+        (Client::Resolving, Input::LinkDown | Input::Timeout) => fall_back(Why::Unresolved),
+        (Client::Opening, Input::GoodAck) => vec![Did::Established],
+        (Client::Opening, Input::BadAck) => close(Why::Answer(HelloFault::Bufs)),
+        (Client::Opening, Input::OutOfPlace) => close(Why::OutOfPlace),
+        (Client::Opening, Input::LinkDown) => close(Why::LinkDown),
+        (Client::Opening, Input::Timeout) => close(Why::Timeout),
+        (_, Input::Refused) => fall_back(Why::Refused(SetupRefusal::Rejected)),
+        _ => vec![],
+    }
+}
+
+// SDP-CS-1 to SDP-CS-6, SDP-CONN-23, SDP-CONN-30, SDP-CONN-32.
+#[test]
+fn connecting_end_does_what_the_table_says() {
+    let states = [
+        Client::Asking,
+        Client::AskingThenTry,
+        Client::Resolving,
+        Client::Opening,
+        Client::Done,
+    ];
+    for transport in TRANSPORTS {
+        let good = ack_octets(transport);
+        let mut bad = good.clone();
+        bad[2..4].fill(0);
+        for state in states {
+            for input in INPUTS {
+                let (mut client, since) = client(transport, state);
+                let deadline = client.poll_timeout();
+                assert_eq!(deadline.is_none(), state == Client::Done);
+                let now = deadline.unwrap_or(since);
+                match input {
+                    Input::Mapped => client.handle_mapped(since),
+                    Input::Resolved => client.handle_resolved(since),
+                    Input::GoodAck => client.handle_hello_ack(&good, CM),
+                    Input::BadAck => client.handle_hello_ack(&bad, CM),
+                    Input::OutOfPlace => client.handle_out_of_place(),
+                    Input::Refused => client.handle_refused(SetupRefusal::Rejected),
+                    Input::LinkDown => client.handle_link_down(),
+                    Input::TooEarly => {
+                        client.handle_timeout(Instant::from_nanos(now.as_nanos().saturating_sub(1)))
+                    }
+                    Input::Timeout => client.handle_timeout(now),
+                }
+                let mut steps = vec![];
+                while let Some(step) = client.poll_step() {
+                    steps.push(did(step));
+                }
+                let want = expected(state, input);
+                assert_eq!(steps, want, "{transport:?} {state:?} {input:?}");
+                let over = matches!(want.last(), Some(Did::Established | Did::FallBack(_)));
+                let is_done = client.poll_timeout().is_none();
+                assert_eq!(is_done, over || state == Client::Done);
+            }
+        }
+    }
+}
+
+#[test]
+fn connecting_end_waits_as_long_as_its_timers_say() {
+    for (state, span) in [
+        (Client::Asking, TIMERS.probe),
+        (Client::Resolving, TIMERS.resolve),
+        (Client::Opening, TIMERS.attempt),
+    ] {
+        let (client, since) = client(Transport::Annex, state);
+        assert_eq!(client.poll_timeout(), Some(since.saturating_add(span)));
+    }
+}
+
+#[test]
+fn discovery_without_port_mapper_resolves_at_once() {
+    let offer = offer(Transport::Annex);
+    let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Try);
+    assert_eq!(client.poll_step(), Some(SetupStep::Resolve));
+    let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Ask);
+    assert_eq!(client.poll_step(), Some(SetupStep::AskPortMapper));
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Child {
+    Listening,
+    Accepted,
+    Done,
+}
+
+// SDP-CS-7 to SDP-CS-9, SDP-CONN-10, SDP-CONN-30, SDP-CONN-32 to SDP-CONN-34.
+#[test]
+fn accepting_end_does_what_the_table_says() {
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        Hello,
+        BadHello,
+        LinkUp,
+        LinkDown,
+        Timeout,
+    }
+    use Event::{
+        BadHello,
+        Hello,
+        LinkDown,
+        LinkUp,
+        Timeout, //
+    };
+    let table = [
+        (Child::Listening, Hello, Some(Did::Accept)),
+        (Child::Listening, BadHello, Some(Did::Reject)),
+        (Child::Listening, LinkUp, None),
+        (Child::Listening, LinkDown, Some(Did::Close)),
+        (Child::Listening, Timeout, Some(Did::Close)),
+        (Child::Accepted, Hello, Some(Did::Close)),
+        (Child::Accepted, BadHello, Some(Did::Close)),
+        (Child::Accepted, LinkUp, Some(Did::Established)),
+        (Child::Accepted, LinkDown, Some(Did::Close)),
+        (Child::Accepted, Timeout, Some(Did::Close)),
+        (Child::Done, Hello, None),
+        (Child::Done, BadHello, None),
+        (Child::Done, LinkUp, None),
+        (Child::Done, LinkDown, None),
+        (Child::Done, Timeout, None),
+    ];
+    for transport in TRANSPORTS {
+        let good = hello_octets(transport);
+        let mut bad = good.clone();
+        bad[16] = 0;
+        for (state, event, want) in table {
+            let mut child = Accepting::new(at(0), TIMERS, offer(transport), false);
+            if state != Child::Listening {
+                assert!(child.handle_hello(at(1), &good, CM).is_some());
+                assert!(child.poll_step().is_some());
+            }
+            if state == Child::Done {
+                child.handle_link_up();
+                assert!(child.poll_step().is_some());
+            }
+            match event {
+                Hello => drop(child.handle_hello(at(2), &good, CM)),
+                BadHello => drop(child.handle_hello(at(2), &bad, CM)),
+                LinkUp => child.handle_link_up(),
+                LinkDown => child.handle_link_down(),
+                Timeout => {
+                    child.handle_timeout(at(9_999));
+                    assert!(child.poll_step().is_none());
+                    child.handle_timeout(at(20_000));
+                }
+            }
+            let found = child.poll_step().map(did);
+            assert_eq!(found, want, "{transport:?} {state:?} {event:?}");
+            assert!(child.poll_step().is_none());
+        }
+    }
+}
+
+/// Terms of both ends after a set-up.
+fn set_up(client: SdpOffer, server: SdpOffer) -> (SdpTerms, SdpTerms) {
+    let mut connecting = Connecting::new(at(0), TIMERS, client, Discovery::Try);
+    let mut accepting = Accepting::new(at(0), TIMERS, server, false);
+    let _ = connecting.poll_step();
+    connecting.handle_resolved(at(1));
+    let Some(SetupStep::OpenLink(hello)) = connecting.poll_step() else {
+        panic!("no Hello");
+    };
+    accepting.handle_hello(at(2), hello.as_slice(), client.depths);
+    let Some(SetupStep::AcceptLink(ack)) = accepting.poll_step() else {
+        panic!("no HelloAck");
+    };
+    let depths = match accepting.state {
+        AcceptingState::Accepted(terms) => terms.depths,
+        _ => panic!("not accepted"),
+    };
+    connecting.handle_hello_ack(ack.as_slice(), depths);
+    accepting.handle_link_up();
+    match (connecting.poll_step(), accepting.poll_step()) {
+        (Some(SetupStep::Established(ours)), Some(SetupStep::Established(theirs))) => {
+            (ours, theirs)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+// SDP-CONN-18, SDP-CONN-19, SDP-CONN-26, SDP-CONN-27, AMB-56.
+#[test]
+fn read_depths_of_both_ends_fit() {
+    for transport in TRANSPORTS {
+        for (client, server) in [((8, 4), (8, 4)), ((1, 16), (3, 2)), ((9, 1), (1, 9))] {
+            let with = |(ird, ord)| SdpOffer {
+                depths: ReadDepths { ird, ord },
+                ..offer(transport)
+            };
+            let (ours, theirs) = set_up(with(client), with(server));
+            assert!(ours.depths.ord <= theirs.depths.ird);
+            assert!(theirs.depths.ord <= ours.depths.ird);
+            assert!(ours.depths.ord > 0 && theirs.depths.ord > 0);
+            assert!(ours.depths.ird <= client.0 && ours.depths.ord <= client.1);
+            assert!(theirs.depths.ird <= server.0 && theirs.depths.ord <= server.1);
+        }
+    }
+}
+
+// SDP-CRED-06, SDP-HH-14, SDP-HAH-11.
+#[test]
+fn terms_of_each_end_are_those_of_the_other() {
+    for transport in TRANSPORTS {
+        let client = SdpOffer {
+            bufs: 9,
+            size: 4096,
+            desired_size: 3000,
+            ..offer(transport)
+        };
+        let (ours, theirs) = set_up(client, offer(transport));
+        assert_eq!((ours.peer_bufs, ours.peer_size), (13, 4096));
+        assert_eq!((theirs.bufs, theirs.size), (13, 4096));
+        assert_eq!((theirs.peer_bufs, theirs.peer_size), (9, 4096));
+        assert_eq!((ours.bufs, ours.size), (9, 4096));
+        assert_eq!(ours.profile.first_mseq, theirs.profile.first_mseq);
+        assert_eq!(ours.profile.dialect, Dialect::Full);
+        assert_eq!(theirs.profile.dialect, Dialect::Full);
+        assert_eq!(ours.role, SetupRole::Connecting);
+        assert_eq!(theirs.role, SetupRole::Accepting);
+    }
+}
+
+// AMB-74: a stack of OFED over iWARP puts the Hello of InfiniBand into the MPA request.
+#[test]
+fn hello_of_infiniband_over_iwarp_is_answered_in_its_form() {
+    let mut child = Accepting::new(at(0), TIMERS, offer(Transport::Iwcm), false);
+    let hello = hello_octets(Transport::Annex);
+    assert!(child.handle_hello(at(0), &hello, CM).is_some());
+    let Some(SetupStep::AcceptLink(ack)) = child.poll_step() else {
+        panic!("not accepted");
+    };
+    assert_eq!(ack.as_slice().len(), MAX_HELLO_ACK);
+    child.handle_link_up();
+    let Some(SetupStep::Established(terms)) = child.poll_step() else {
+        panic!("not established");
+    };
+    assert_eq!(terms.profile.first_mseq.get(), 1);
+}
+
+#[test]
+fn peer_with_a_single_advert_on_infiniband_is_combined_only() {
+    let ofed = SdpOffer {
+        max_adverts: 1,
+        ..offer(Transport::Annex)
+    };
+    let (ours, _) = set_up(offer(Transport::Annex), ofed);
+    assert_eq!(ours.profile.dialect, Dialect::CombinedOnly);
+    let (_, theirs) = set_up(ofed, offer(Transport::Annex));
+    assert_eq!(theirs.profile.dialect, Dialect::CombinedOnly);
+}
+
+// SDP-HH-14: a hint never makes buffers larger than ours or smaller than the floor.
+#[test]
+fn wanted_size_is_a_hint() {
+    for (own, desired, size) in [
+        (16384, 0, 2048),
+        (16384, 4096, 4096),
+        (16384, 4097, 8192),
+        (16384, 1 << 31, 16384),
+        (16384, u32::MAX, 16384),
+        (37, 1, 37),
+    ] {
+        assert_eq!(accepted_size(own, desired), size);
+    }
+}
