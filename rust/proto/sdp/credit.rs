@@ -150,8 +150,10 @@ pub(crate) struct RxWindow {
     hold: Option<u64>,
     /// Buffers that are posted when no data waits.
     target: u64,
-    /// Whether payload may be told to be in the reserve: the peer's view is certain.
+    /// The peer knows its credits for certain, so that payload in the reserve is a violation.
     is_strict: bool,
+    /// Extra buffers that make up for messages held back.
+    spares: u64,
 }
 
 impl RxWindow {
@@ -167,7 +169,14 @@ impl RxWindow {
             hold: None,
             target: u64::from(bufs),
             is_strict: false,
+            spares: MAX_SPARES,
         }
+    }
+
+    /// Does not make up for messages held back, to show why it must be done.
+    #[cfg(test)]
+    pub(crate) fn drop_spares(&mut self) {
+        self.spares = 0;
     }
 
     /// Fixes the number of the first message, so that a test can start near the wrap.
@@ -213,7 +222,7 @@ impl RxWindow {
     /// While acknowledgements are held back there are more of them (R-3, AMB-15).
     pub(crate) fn wanted(&self, queued: u64) -> u16 {
         let held = self.received.saturating_sub(self.ack());
-        let spares = core::cmp::min(held, MAX_SPARES);
+        let spares = core::cmp::min(held, self.spares);
         let used = self.posted.saturating_add(queued);
         let wanted = self.target.saturating_add(spares).saturating_sub(used);
         u16::try_from(wanted).unwrap_or(u16::MAX)
@@ -265,6 +274,11 @@ impl RxWindow {
     /// Whether a header sent now gives the peer credits that it does not know of (SDP-CRED-38).
     pub(crate) fn gives(&self) -> bool {
         self.ack().saturating_add(self.posted) > self.told
+    }
+
+    /// Receive buffers that are posted and not used.
+    pub(crate) const fn posted(&self) -> u64 {
+        self.posted
     }
 
     /// Credits that the peer can have at most.

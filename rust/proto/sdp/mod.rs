@@ -11,14 +11,37 @@
 //! | The two messages of the set-up                   | 6.2.1, 6.2.2    | [`hello`]     |
 //! | How a connection comes about                     | 8.1             | [`setup`]     |
 //! | Credits of both directions                       | 10              | [`credit`]    |
+//! | Our sending half, and its SrcAvail adverts       | 9, 11           | [`source`]    |
+//! | Memory that the stream is sent from              | 9.2             | [`extents`]   |
+//! | SinkAvail adverts of the peer                    | 9.5.1           | [`discards`]  |
+//! | Our receiving half, and the peer's adverts       | 9, 11           | [`sink`]      |
+//! | Urgent data                                      | 9.5.3           | [`oob`]       |
+//! | Receive buffers of another size                  | 10.6            | [`resize`]    |
+//! | Moves of the peer                                | 13              | [`suspend`]   |
+//! | The end                                          | 8.2             | [`teardown`]  |
+//! | Whether a message may be posted                  | 10.5, 8.2, 13   | [`gate`]      |
+//! | All of it together                               | -               | [`conn`]      |
 //!
 //! References such as `SDP-CRED-04` name rows of the project's requirement list, `R-2` rules that
 //! this implementation adds.
 
+pub(crate) mod conn;
 pub(crate) mod credit;
+pub(crate) mod discards;
+pub(crate) mod extents;
+pub(crate) mod fifo;
+pub(crate) mod gate;
 pub(crate) mod hello;
 pub(crate) mod msg;
+pub(crate) mod oob;
+pub(crate) mod policy;
 pub(crate) mod profile;
+pub(crate) mod resize;
 pub(crate) mod serial;
 pub(crate) mod setup;
+pub(crate) mod sink;
+pub(crate) mod source;
+pub(crate) mod suspend;
+pub(crate) mod teardown;
+pub(crate) mod violation;
 pub(crate) mod wire;

@@ -102,7 +102,7 @@ pub(crate) struct SdpTerms {
     pub(crate) invalidates: bool,
 }
 
-/// Who or what has refused a connection.
+/// Origin of the refusal of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetupRefusal {
     /// The Port Mapper of the peer: PMDeny.

@@ -238,7 +238,7 @@ fn held_acknowledgement_stays_before_the_cancel() {
 #[test]
 fn message_held_back_is_made_up_for_by_a_spare_buffer() {
     let mut rx = rx(1, 4);
-    let mut post = |rx: &mut RxWindow| {
+    let post = |rx: &mut RxWindow| {
         let wanted = rx.wanted(0);
         rx.on_post(wanted);
         wanted

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the application does, and what the engine does for it.
+
+use super::SdpConn;
+use crate::proto::{
+    base::time::Instant,
+    cursor::Segment,
+    sdp::{
+        msg::HalfMode,
+        policy,
+        profile::Dialect,
+        sink::{
+            ReadOp,
+            ReadTo,
+            SinkItem, //
+        },
+        teardown::{
+            EndError,
+            EndState, //
+        },
+    },
+};
+
+impl SdpConn {
+    // Sending.
+
+    /// Whether the application may write; otherwise why not. `None`: it has ended its direction
+    /// (SDP-CLS-04, SDP-ERRNO-5).
+    pub(crate) fn can_send(&self) -> Result<(), Option<EndError>> {
+        match self.end.is_open_for_sending() {
+            true => Ok(()),
+            false => Err(self.end.error()),
+        }
+    }
+
+    /// Free octets of the send ring.
+    pub(crate) fn send_room(&self) -> u32 {
+        self.source.room()
+    }
+
+    /// Where to copy up to `want` octets to. The second piece may be empty.
+    pub(crate) fn send_segments(&self, want: u32) -> [Segment; 2] {
+        self.source.segments(want)
+    }
+
+    /// Accepts octets that the engine has copied to where [`Self::send_segments`] said.
+    pub(crate) fn write(&mut self, now: Instant, count: u32) {
+        if self.end.is_open_for_sending() {
+            self.source.accept(count);
+            self.rearm(now);
+        }
+    }
+
+    /// The last octet that was written is urgent (SDP-OOB-01).
+    pub(crate) fn mark_urgent(&mut self) {
+        self.source.mark_urgent();
+    }
+
+    /// How many of `want` octets the application may lend; 0 if none.
+    pub(crate) fn lendable(&self, want: u32) -> u32 {
+        self.source.lendable(want)
+    }
+
+    /// Accepts octets that the application lends; gives their place. `stag` is a key of the device
+    /// for them, which is registered with the message that advertises it, and `va` the tagged
+    /// offset of the first octet. `None`: nothing was taken.
+    pub(crate) fn lend(
+        &mut self,
+        now: Instant,
+        count: u32,
+        va: u64,
+        stag: Option<u32>,
+    ) -> Option<usize> {
+        if !self.end.is_open_for_sending() {
+            return None;
+        }
+        let place = self.source.lend(count, va, stag);
+        self.rearm(now);
+        place
+    }
+
+    /// Takes all adverts back: a timeout, a signal (SDP-SRCX-01). `true`: the peer has to answer
+    /// first, and what it has not read is sent as Data then.
+    pub(crate) fn revoke_sources(&mut self, now: Instant) -> bool {
+        let waits = self.end.is_live() && self.source.revoke();
+        self.rearm(now);
+        waits
+    }
+
+    /// Gives the unsent end of the last lent part back to the application; gives its octets.
+    /// `None`: the peer may read it, or has refused to, so that it has to be sent.
+    pub(crate) fn retract(&mut self, place: usize) -> Option<u64> {
+        self.source.retract(place)
+    }
+
+    /// Sets whether the application has more data to write (MSG_MORE, TCP_CORK).
+    pub(crate) fn set_corked(&mut self, corked: bool) {
+        self.source.set_corked(corked);
+    }
+
+    /// Changes our mode when the rules allow it (SDP-MT-11). The peer must know modes.
+    pub(crate) fn want_mode(&mut self, mode: HalfMode) {
+        self.source.want_mode(mode);
+    }
+
+    /// The key of lent memory that the engine has to invalidate (SDP-STAG-02).
+    pub(crate) fn poll_invalidate(&mut self) -> Option<usize> {
+        self.source.poll_invalidate()
+    }
+
+    /// That key is invalid.
+    pub(crate) fn handle_invalidated(&mut self, place: usize) {
+        self.source.on_invalidated(place);
+    }
+
+    /// Gives lent memory a fresh key, so that it can be advertised again (SDP-STAG-06).
+    pub(crate) fn rekey(&mut self, place: usize, stag: u32) -> bool {
+        self.source.rekey(place, stag)
+    }
+
+    /// Lent memory that neither the link nor the peer uses from now on.
+    pub(crate) fn poll_release(&mut self) -> Option<usize> {
+        self.source.poll_release()
+    }
+
+    /// Whether the application has lent memory that is in use.
+    pub(crate) fn has_lent(&self) -> bool {
+        self.source.has_lent()
+    }
+
+    /// Whether data waits to be sent or advertised.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.source.has_unsent()
+    }
+
+    // Receiving.
+
+    /// What a reader finds. The end of the stream stays clean when the link breaks later, but not
+    /// when the peer aborts (SDP-CLS-14, SDP-ABT-07).
+    pub(crate) fn next_received(&self) -> SinkItem {
+        self.sink.next()
+    }
+
+    /// Why there is nothing more to read, once [`Self::next_received`] has nothing.
+    pub(crate) const fn read_error(&self) -> Option<EndError> {
+        self.end.error()
+    }
+
+    /// Octets that wait for a reader.
+    pub(crate) fn readable_octets(&self) -> u64 {
+        self.sink.octets()
+    }
+
+    /// The reader has consumed octets of the first buffer. Gives the buffer if it is free now.
+    pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Option<u16> {
+        let free = self.sink.consume(count);
+        self.rearm(now);
+        free
+    }
+
+    /// A reader with a buffer of `len` octets has come. In Buffered Mode it may be worth a change
+    /// (SDP-M31-3).
+    pub(crate) fn note_reader(&mut self, len: u32) {
+        let is_full = self.profile.dialect == Dialect::Full;
+        if is_full && policy::suits_combined(len, self.resize.told()) {
+            self.sink.want_combined();
+        }
+    }
+
+    /// Begins an RDMA Read of up to `room` octets of the first advert. `None`: not now. A report of
+    /// the read takes a credit, which must be there before.
+    pub(crate) fn begin_read(&mut self, now: Instant, to: ReadTo, room: u32) -> Option<ReadOp> {
+        let is_poor = self.keeps_reserve && self.tx.available() < 2;
+        self.is_read_blocked = is_poor;
+        if is_poor || self.suspend.is_active() || !self.end.is_live() {
+            return None;
+        }
+        let op = self.sink.begin_read(to, room);
+        self.rearm(now);
+        op
+    }
+
+    /// The oldest RDMA Read has completed. Gives its octets if they are the reader's.
+    pub(crate) fn handle_read(&mut self, now: Instant) -> u32 {
+        let count = self.sink.handle_read();
+        self.events.readable = true;
+        self.rearm(now);
+        count
+    }
+
+    /// The rest of the first advert does not suit the reader, and shall come as Data (SDP-RZK-03).
+    pub(crate) fn refuse_advert(&mut self, now: Instant) {
+        self.sink.refuse();
+        self.rearm(now);
+    }
+
+    /// The application reads no longer: what comes is dropped. Gives the buffers that are free
+    /// now, one with each call.
+    pub(crate) fn shutdown_receive(&mut self) -> Option<u16> {
+        self.sink.shut()
+    }
+
+    // Receive buffers.
+
+    /// Receive buffers to post now.
+    pub(crate) fn wanted_buffers(&self) -> u16 {
+        match self.end.is_live() {
+            true => self.rx.wanted(self.sink.queued()),
+            false => 0,
+        }
+    }
+
+    /// Their size in octets.
+    pub(crate) const fn buffer_size(&self) -> u32 {
+        self.resize.size()
+    }
+
+    /// Receive buffers were posted.
+    pub(crate) fn handle_posted(&mut self, count: u16) {
+        self.rx.on_post(count);
+    }
+
+    // The end.
+
+    /// Where the connection stands.
+    pub(crate) const fn state(&self) -> EndState {
+        self.end.state()
+    }
+
+    /// The application ends its direction (SDP-CLS-06).
+    pub(crate) fn shutdown_send(&mut self) {
+        self.source.set_corked(false);
+        self.end.end_sending();
+    }
+
+    /// The application closes the socket. Data that it has not read is lost, which the peer has to
+    /// know, as with TCP.
+    pub(crate) fn close(&mut self, now: Instant) {
+        self.end.release(now);
+        if self.sink.octets() > 0 {
+            self.break_off(now, EndError::Aborted);
+        } else {
+            self.shutdown_send();
+        }
+        self.rearm(now);
+    }
+
+    /// This side aborts.
+    pub(crate) fn abort(&mut self, now: Instant) {
+        self.break_off(now, EndError::Aborted);
+        self.rearm(now);
+    }
+
+    /// Ends the connection for a reason (SDP-ABT-01 to SDP-ABT-03).
+    pub(super) fn break_off(&mut self, now: Instant, error: EndError) {
+        self.end.abort(now, error, !self.suspend.is_silent());
+        self.note_end();
+    }
+
+    /// Signals the end to the engine.
+    pub(super) fn note_end(&mut self) {
+        if !self.end.is_live() {
+            self.events.over = true;
+            self.events.readable = true;
+            self.events.writable = true;
+        }
+    }
+
+    /// Whether the engine has to take the link down. Only the first call says so.
+    pub(crate) fn poll_take_down(&mut self) -> bool {
+        self.end.poll_take_down()
+    }
+
+    /// The port to connect to, at the peer's address and from our port, when the link is closed
+    /// (SDP-DUP-17, SDP-DUP-18). Only the first call says so.
+    pub(crate) fn poll_move(&mut self) -> Option<u16> {
+        self.suspend.poll_move()
+    }
+
+    /// The link is down, and no work request is left.
+    pub(crate) fn handle_link_down(&mut self, now: Instant) {
+        if self.suspend.is_moving() && self.end.is_live() {
+            return;
+        }
+        self.end.handle_link_down();
+        self.source.on_link_down();
+        self.sink.on_link_down();
+        self.rx.release();
+        self.note_end();
+        self.rearm(now);
+    }
+}

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Bcopy, credits, urgent data and the end (TST-040 to TST-087, TST-240 to TST-262).
+
+use super::*;
+
+const DATA: Body = Body::Data;
+
+// SDP-BC-01, SDP-BC-03, SDP-BUFP-12, SDP-BUFP-13, SDP-CRED-30.
+#[test]
+fn stream_goes_in_messages_of_the_peers_size_and_keeps_two_credits() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 2500);
+    assert_eq!(script.hear(), [(DATA, 1000), (DATA, 1000), (DATA, 500)]);
+    script.conn.write(at(0), 20_000);
+    let heard = script.hear();
+    // Ten credits at the start, of which two are kept.
+    assert_eq!(heard.len(), 5);
+    assert_eq!(script.conn.tx.available(), 2);
+    script.data(0).unwrap();
+    assert_eq!(script.hear().len(), 8);
+}
+
+// SDP-BSDH-18 to SDP-BSDH-23, SDP-SE-02.
+#[test]
+fn header_is_made_when_the_message_is_posted() {
+    let mut script = Script::new();
+    script.posts = false;
+    script.conn.write(at(0), 10);
+    script.data(7).unwrap();
+    script.data(0).unwrap();
+    let (message, out) = script.hear_all().unwrap();
+    assert_eq!(
+        (message.mseq, message.mseq_ack),
+        (Serial::new(1), Serial::new(2))
+    );
+    assert_eq!((message.bufs, message.payload), (8, 10));
+    assert!(!out.solicited && out.signal && out.invalidate.is_none());
+    let header = [0xff, 0, 0, 8, 0, 0, 0, 26, 0, 0, 0, 1, 0, 0, 0, 2];
+    assert_eq!(out.header.as_slice(), header);
+}
+
+#[test]
+fn ring_is_free_when_its_data_is_completed() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 3000);
+    assert_eq!(script.conn.send_room(), 65536 - 3000);
+    let mut tokens = vec![];
+    while let Some((_, out)) = script.hear_all() {
+        tokens.push((out.token, out.signal));
+    }
+    // The last one is signalled, and stands for the others.
+    assert_eq!(
+        tokens.iter().map(|token| token.1).collect::<Vec<_>>(),
+        [false, false, true]
+    );
+    script.conn.handle_sent(at(0), tokens[1].0);
+    assert_eq!(script.conn.send_room(), 65536 - 1000);
+    script.conn.handle_sent(at(0), tokens[2].0);
+    assert_eq!(script.conn.send_room(), 65536);
+}
+
+#[test]
+fn ring_wraps_into_a_second_segment() {
+    let mut script = Script::new();
+    for _ in 0..66 {
+        script.conn.write(at(0), 999);
+        let (_, out) = script.hear_all().unwrap();
+        script.conn.handle_sent(at(0), out.token);
+        if let PayloadFrom::Ring([first, second]) = out.payload {
+            assert_eq!(first.len + second.len, 999);
+            assert!(second.len == 0 || first.off + first.len == 65536 && second.off == 0);
+        }
+        script.data(0).unwrap();
+    }
+    let [first, second] = script.conn.send_segments(65536);
+    assert_eq!(
+        (first.off, first.len + second.len),
+        (66 * 999 - 65536, 65536)
+    );
+}
+
+// SDP-MTU-03.
+#[test]
+fn corked_data_waits_for_a_full_message() {
+    let mut script = Script::new();
+    script.conn.set_corked(true);
+    script.conn.write(at(0), 1400);
+    assert_eq!(script.hear(), [(DATA, 1000)]);
+    script.conn.set_corked(false);
+    assert_eq!(script.hear(), [(DATA, 400)]);
+}
+
+// SDP-BC-06, SDP-UBUF-04, TST-085.
+#[test]
+fn small_messages_share_a_buffer() {
+    let mut script = Script::new();
+    assert_eq!(script.data(100), Ok(RxPlan::Queue { off: 16, len: 100 }));
+    let append = RxPlan::Append {
+        slot: 1,
+        at: 116,
+        off: 16,
+        len: 50,
+    };
+    assert_eq!(script.data(50), Ok(append));
+    assert_eq!(script.data(1000), Ok(RxPlan::Queue { off: 16, len: 1000 }));
+    let octets = |slot, off, len| SinkItem::Octets {
+        slot,
+        off,
+        len,
+        is_marked: false,
+    };
+    assert_eq!(script.conn.next_received(), octets(1, 16, 150));
+    assert_eq!(script.conn.consumed(at(0), 120), None);
+    assert_eq!(script.conn.next_received(), octets(1, 136, 30));
+    assert_eq!(script.conn.consumed(at(0), 30), Some(1));
+    assert_eq!(script.conn.next_received(), octets(3, 16, 1000));
+}
+
+// SDP-CRED-39: data that waits for a slow reader never takes the last two buffers.
+#[test]
+fn queued_data_keeps_its_buffer_until_it_is_read() {
+    let mut script = Script::new();
+    for count in 0..8 {
+        assert_eq!(script.conn.sink.queued(), count);
+        script.data(1000).unwrap();
+    }
+    assert_eq!(script.conn.wanted_buffers(), 0);
+    assert_eq!(script.conn.rx.posted(), 2);
+    let reserve = SdpViolation::Credit(super::super::super::credit::CreditFault::Reserve);
+    assert_eq!(script.clone().data(1), Err(reserve));
+    script.data(0).unwrap();
+    assert_eq!(script.conn.consumed(at(0), 1000), Some(1));
+    assert_eq!(script.post(), 1);
+}
+
+// SDP-CRED-21, SDP-CRED-34, SDP-CRED-35, SDP-DATA-03.
+#[test]
+fn one_way_stream_is_answered_by_updates_alone() {
+    let mut script = Script::new();
+    let mut updates = 0;
+    for count in 0..40 {
+        script.data(900).unwrap();
+        let _ = script.conn.consumed(at(0), 900);
+        script.post();
+        let heard = script.hear();
+        assert!(heard.iter().all(|message| *message == (DATA, 0)));
+        updates += heard.len();
+        assert!(script.conn.rx.peer_credit() > 2, "message {count}");
+    }
+    assert_eq!(updates, 8);
+}
+
+// SDP-OOB-03, SDP-OOB-06, SDP-OOB-08, SDP-OOB-10, SDP-SE-T4, TST-240.
+#[test]
+fn urgent_octet_is_announced_and_ends_its_message() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 1500);
+    script.conn.mark_urgent();
+    script.conn.write(at(0), 10);
+    let mut heard = vec![];
+    while let Some((message, out)) = script.hear_all() {
+        let flags = message.flags;
+        let urgent = (flags.urgent_pending, flags.urgent_present);
+        assert_eq!(out.solicited, flags.urgent_pending || flags.urgent_present);
+        heard.push((message.payload, urgent));
+    }
+    let want = [
+        (1000, (true, false)),
+        (500, (false, true)),
+        (10, (false, false)),
+    ];
+    assert_eq!(heard, want);
+}
+
+// SDP-CRED-37, SDP-OOB-04, SDP-OOB-11.
+#[test]
+fn announcement_without_payload_uses_a_reserved_credit() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 8000);
+    assert_eq!(script.hear().len(), 8);
+    script.conn.write(at(0), 100);
+    script.conn.mark_urgent();
+    let (message, out) = script.hear_all().unwrap();
+    assert_eq!((message.body, message.payload), (DATA, 0));
+    assert!(message.flags.urgent_pending && !message.flags.urgent_present && out.solicited);
+    assert!(script.hear_all().is_none());
+}
+
+// SDP-OOB-09, AMB-59.
+#[test]
+fn urgent_octet_of_the_peer_is_marked_and_signalled() {
+    let mut script = Script::new();
+    let flags = |urgent_pending, urgent_present| BsdhFlags {
+        urgent_pending,
+        urgent_present,
+        wants_pipelined: false,
+    };
+    script.tell_all(flags(true, false), DATA, 0, None).unwrap();
+    assert!(script.conn.take_events().urgent);
+    script.tell_all(flags(false, true), DATA, 5, None).unwrap();
+    assert!(!script.conn.take_events().urgent);
+    // Data behind the mark is not put into the same buffer.
+    let next = script.data(5).unwrap();
+    assert_eq!(next, RxPlan::Queue { off: 16, len: 5 });
+    assert!(matches!(
+        script.conn.next_received(),
+        SinkItem::Octets {
+            len: 5,
+            is_marked: true,
+            ..
+        }
+    ));
+}
+
+// SDP-CLS-06 to SDP-CLS-10, SDP-CLS-24, SDP-TS-1, SDP-TS-5.
+#[test]
+fn first_end_drains_its_stream_and_leaves_the_link_to_the_peer() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 10_000);
+    script.conn.shutdown_send();
+    assert_eq!(script.conn.can_send(), Err(None));
+    assert_eq!(script.hear().len(), 8);
+    script.data(0).unwrap();
+    assert_eq!(
+        script.hear(),
+        [(DATA, 1000), (DATA, 1000), (Body::DisConn, 0)]
+    );
+    assert_eq!(script.conn.state(), EndState::FinSent);
+    // The other direction goes on (SDP-CLS-05, SDP-CLS-11).
+    script.data(10).unwrap();
+    script.tell(Body::DisConn).unwrap();
+    assert!(matches!(
+        script.conn.next_received(),
+        SinkItem::Octets { .. }
+    ));
+    let _ = script.conn.consumed(at(0), 10);
+    assert_eq!(script.conn.next_received(), SinkItem::End);
+    assert!(!script.conn.poll_take_down());
+    script.conn.handle_link_down(at(1));
+    assert_eq!(
+        (script.conn.state(), script.conn.read_error()),
+        (EndState::Closed, None)
+    );
+}
+
+// SDP-CLS-22, SDP-CLS-23, SDP-CLS-24, SDP-TS-4.
+#[test]
+fn second_end_takes_the_link_down_when_its_disconn_is_completed() {
+    let mut script = Script::new();
+    script.tell(Body::DisConn).unwrap();
+    assert_eq!(script.conn.next_received(), SinkItem::End);
+    script.conn.write(at(0), 5);
+    script.conn.close(at(0));
+    let (_, data) = script.hear_all().unwrap();
+    let (message, out) = script.hear_all().unwrap();
+    assert_eq!(message.body, Body::DisConn);
+    assert!(out.signal && !out.solicited);
+    script.conn.handle_sent(at(0), data.token);
+    assert!(!script.conn.poll_take_down());
+    script.conn.handle_sent(at(0), out.token);
+    assert!(script.conn.poll_take_down());
+    assert_eq!(script.conn.read_error(), None);
+}
+
+// SDP-ABT-01, SDP-ABT-08, AMB-37.
+#[test]
+fn abort_after_disconn_says_so_and_waits_for_credit() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 8000);
+    script.hear();
+    script.conn.shutdown_send();
+    assert_eq!(script.hear(), [(Body::DisConn, 0)]);
+    script.conn.abort(at(0));
+    assert_eq!(script.hear(), []);
+    script.bufs = 10;
+    script.data(0).unwrap();
+    let (message, out) = script.hear_all().unwrap();
+    assert_eq!(message.body, Body::AbortConn);
+    assert!(out.solicited && !script.conn.poll_take_down());
+    script.conn.handle_sent(at(0), out.token);
+    assert!(script.conn.poll_take_down());
+    assert_eq!(script.conn.read_error(), Some(EndError::Aborted));
+}
+
+// SDP-ABT-02, SDP-ABT-03.
+#[test]
+fn abort_before_disconn_takes_the_link_down_in_silence() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 100);
+    script.conn.abort(at(0));
+    assert!(script.conn.poll_take_down());
+    assert_eq!(script.hear(), []);
+    assert_eq!(script.conn.wanted_buffers(), 0);
+}
+
+#[test]
+fn close_with_unread_data_aborts_and_so_does_data_after_it() {
+    let mut script = Script::new();
+    script.data(10).unwrap();
+    script.conn.close(at(0));
+    assert!(script.conn.poll_take_down());
+    let mut script = Script::new();
+    script.conn.close(at(0));
+    assert_eq!(script.hear(), [(Body::DisConn, 0)]);
+    assert_eq!(script.data(10), Ok(RxPlan::Free));
+    assert_eq!(script.hear(), [(Body::AbortConn, 0)]);
+}
+
+// SDP-CLS-27, SDP-ERR-17, SDP-ERR-21, SDP-ABT-07.
+#[test]
+fn data_after_disconn_is_a_violation_and_abortconn_an_end() {
+    let after = Err(SdpViolation::AfterDisConn);
+    for tell in [
+        (|script: &mut Script| script.data(1)) as fn(&mut Script) -> _,
+        |script| script.src_avail(5000, 10),
+        |script| script.tell(Body::DisConn),
+    ] {
+        let mut script = Script::new();
+        script.tell(Body::DisConn).unwrap();
+        assert_eq!(tell(&mut script), after);
+        assert_eq!(script.conn.read_error(), Some(EndError::Protocol));
+        assert!(script.conn.poll_take_down());
+    }
+    let mut script = Script::new();
+    script.tell(Body::AbortConn).unwrap();
+    assert_eq!(script.conn.read_error(), Some(EndError::Reset));
+    assert!(script.conn.take_events().over);
+}
+
+// SDP-CLS-14: a link that goes down in CLOSE_WAIT breaks sending only.
+#[test]
+fn link_down_after_the_peers_disconn_leaves_a_clean_end_to_the_reader() {
+    let mut script = Script::new();
+    script.data(3).unwrap();
+    script.tell(Body::DisConn).unwrap();
+    script.conn.handle_link_down(at(1));
+    let _ = script.conn.consumed(at(1), 3);
+    assert_eq!(script.conn.next_received(), SinkItem::End);
+    assert_eq!(script.conn.can_send(), Err(Some(EndError::Reset)));
+}
+
+// SDP-IB-25, R-6.
+#[test]
+fn connecting_end_over_mpa_sends_first_and_the_other_waits_for_it() {
+    let mut script = Script::with(&terms(Transport::Iwcm, SetupRole::Connecting));
+    assert_eq!(script.hear(), [(DATA, 0)]);
+    for _ in 0..5 {
+        assert_eq!(script.hear(), []);
+        script.wait(200);
+        assert_eq!(script.hear(), [(DATA, 0)]);
+    }
+    script.wait(200);
+    assert_eq!(script.hear(), []);
+    let mut script = Script::with(&terms(Transport::Iwcm, SetupRole::Accepting));
+    script.conn.write(at(0), 5);
+    assert_eq!(script.hear(), []);
+    script.data(0).unwrap();
+    assert_eq!(script.hear(), [(DATA, 5)]);
+}

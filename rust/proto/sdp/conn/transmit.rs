@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What we send: one message with each call, chosen and formatted at that moment.
+
+use super::SdpConn;
+use crate::proto::{
+    base::time::Instant,
+    sdp::{
+        gate::{
+            self,
+            GateKind,
+            GateView, //
+        },
+        msg::{
+            Body,
+            HeaderOctets,
+            SdpMessage, //
+        },
+        source::{
+            AdvertPlan,
+            DataPlan,
+            PayloadFrom, //
+        },
+        teardown::EndState,
+        wire::{
+            BsdhFlags,
+            Mid, //
+        },
+    },
+};
+
+/// What a completed message means besides its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    Nothing,
+    DisConn,
+    AbortConn,
+    SuspCommAck,
+}
+
+/// Identifies a message at its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SdpToken {
+    /// Count of the message.
+    count: u64,
+    /// Stream position when it was posted.
+    position: u64,
+    meaning: Meaning,
+}
+
+/// A message to post.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outbound {
+    /// The headers.
+    pub(crate) header: HeaderOctets,
+    /// The payload behind them.
+    pub(crate) payload: PayloadFrom,
+    /// The message has the solicited event (SDP-SE-01, SDP-SE-02).
+    pub(crate) solicited: bool,
+    /// The STag that it invalidates at the peer (SDP-RZK-17).
+    pub(crate) invalidate: Option<u32>,
+    /// Lent memory whose key has to be registered in front of it.
+    pub(crate) register: Option<usize>,
+    /// Whether it asks for a completion. That of a later message stands for it otherwise.
+    pub(crate) signal: bool,
+    /// Identifies it in [`SdpConn::handle_sent`].
+    pub(crate) token: SdpToken,
+}
+
+/// A message that may be sent now.
+enum Choice {
+    /// One without payload.
+    Bare(Body),
+    /// RdmaRdCompl with the STag that it invalidates.
+    Report(u32, Option<u32>),
+    /// SrcAvail.
+    Advert(AdvertPlan),
+    /// Data with payload.
+    Data(DataPlan),
+    /// ModeChange for the half where the peer sends.
+    SinkMode(Body),
+}
+
+/// The kinds of messages that are due, as far as the gate was asked.
+enum Due {
+    /// This one, and it may go.
+    Go(Choice),
+    /// One is due that may not go, so that none behind it may.
+    Blocked,
+    /// None.
+    Idle,
+}
+
+impl SdpConn {
+    fn may(&self, kind: GateKind) -> bool {
+        let view = GateView {
+            credit: &self.tx,
+            gives: self.rx.gives(),
+            is_reserved: self.keeps_reserve && self.sink.is_reserved(),
+            is_ended: matches!(
+                self.end.state(),
+                EndState::FinSent | EndState::LastSent | EndState::Ending
+            ),
+            is_silent: self.suspend.is_silent(),
+        };
+        gate::permits(kind, view).is_ok()
+    }
+
+    fn due(&self, choice: Choice) -> Due {
+        let kind = match &choice {
+            Choice::Bare(body) | Choice::SinkMode(body) => GateKind::Bare(body.mid()),
+            Choice::Report(..) => GateKind::Bare(Mid::RdmaRdCompl),
+            Choice::Advert(plan) if plan.payload == 0 => GateKind::Bare(Mid::SrcAvail),
+            Choice::Advert(_) | Choice::Data(_) => GateKind::Payload,
+        };
+        match self.may(kind) {
+            true => Due::Go(choice),
+            false => Due::Blocked,
+        }
+    }
+
+    /// The first message that is due.
+    fn first_due(&self) -> Due {
+        if self.end.is_abort_due() {
+            return self.due(Choice::Bare(Body::AbortConn));
+        }
+        if let Some((count, stag)) = self.sink.report() {
+            let stag = stag.filter(|_| self.invalidates);
+            return self.due(Choice::Report(count, stag));
+        }
+        if self.sink.is_refusal_due() {
+            return self.due(Choice::Bare(Body::SendSm));
+        }
+        if self.source.owes_cancel_ack() {
+            return self.due(Choice::Bare(Body::SinkCancelAck));
+        }
+        if self.suspend.is_active() {
+            let is_due = self.suspend.is_answer_due() && !self.sink.is_in_process();
+            return match is_due {
+                true => self.due(Choice::Bare(Body::SuspCommAck)),
+                false => Due::Idle,
+            };
+        }
+        if self.source.is_cancel_due() {
+            return self.due(Choice::Bare(Body::SrcAvailCancel));
+        }
+        if let Some(size) = self.resize.answer() {
+            return self.due(Choice::Bare(Body::ChRcvBufAck(size)));
+        }
+        if let Some(mode) = self.source.mode_change() {
+            return self.due(Choice::Bare(Body::ModeChange {
+                receiver_sends: false,
+                mode,
+            }));
+        }
+        if let Some(mode) = self.sink.mode_change() {
+            return self.due(Choice::SinkMode(Body::ModeChange {
+                receiver_sends: true,
+                mode,
+            }));
+        }
+        if let Some(plan) = self.source.next_advert() {
+            return self.due(Choice::Advert(plan));
+        }
+        if let Some(plan) = self.source.next_data() {
+            return self.due(Choice::Data(plan));
+        }
+        if self.end.is_disconn_due() && self.source.is_drained() {
+            return self.due(Choice::Bare(Body::DisConn));
+        }
+        Due::Idle
+    }
+
+    fn choose(&self) -> Option<Choice> {
+        let is_over = !self.end.is_live() && !self.end.is_abort_due();
+        // Over MPA the accepting end is silent until the first message.
+        if is_over || self.suspend.is_silent() || self.is_mute() {
+            return None;
+        }
+        if let Due::Go(choice) = self.first_due() {
+            return Some(choice);
+        }
+        if !self.end.is_live() {
+            return None;
+        }
+        let announces = self.source.is_urgent_due() && self.may(GateKind::Announcement);
+        let opens = self.is_opening && self.may(GateKind::Announcement);
+        let updates = self.rx.wants_update() && self.may(GateKind::Update);
+        (announces || opens || updates).then_some(Choice::Bare(Body::Data))
+    }
+
+    /// Whether this end may not send before the peer has.
+    fn is_mute(&self) -> bool {
+        use crate::proto::sdp::{
+            profile::Transport,
+            setup::SetupRole, //
+        };
+        self.profile.transport == Transport::Iwcm
+            && self.role == SetupRole::Accepting
+            && self.rx.received() == 0
+    }
+
+    /// The next message to post.
+    #[must_use]
+    pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outbound> {
+        let choice = self.choose()?;
+        let (body, from) = match &choice {
+            Choice::Bare(body) | Choice::SinkMode(body) => (*body, PayloadFrom::Nothing),
+            Choice::Report(count, _) => (Body::RdmaRdCompl(*count), PayloadFrom::Nothing),
+            Choice::Advert(plan) => (Body::SrcAvail(plan.advert), plan.from),
+            Choice::Data(plan) => (Body::Data, plan.from),
+        };
+        let mut flags = BsdhFlags {
+            urgent_pending: self.source.is_urgent_due(),
+            ..BsdhFlags::default()
+        };
+        let payload = match &choice {
+            Choice::Advert(plan) => plan.payload,
+            Choice::Data(plan) => plan.len,
+            _ => 0,
+        };
+        // Numbers, buffers and the effects of sending belong to this moment.
+        let mseq = self.tx.on_send();
+        let count = self.tx.sent();
+        let (bufs, mseq_ack) = self.rx.on_header();
+        if flags.urgent_pending {
+            self.source.on_urgent_sent();
+        }
+        let (meaning, marked) = self.sent(now, &choice, count);
+        flags.urgent_present = marked;
+        self.is_opening = false;
+        let message = SdpMessage {
+            flags,
+            bufs,
+            mseq,
+            mseq_ack,
+            body,
+            payload,
+        };
+        let is_urgent = flags.urgent_pending || flags.urgent_present;
+        let mid = body.mid();
+        let signal = payload > 0 && self.source.take_signal(&from);
+        self.rearm(now);
+        Some(Outbound {
+            header: message.emit(self.profile.layout),
+            payload: from,
+            solicited: mid.is_solicited() || mid == Mid::Data && is_urgent,
+            invalidate: match choice {
+                Choice::Report(_, stag) => stag,
+                _ => None,
+            },
+            register: match choice {
+                Choice::Advert(plan) => Some(plan.place),
+                _ => None,
+            },
+            signal: signal || meaning != Meaning::Nothing,
+            token: SdpToken {
+                count,
+                position: self.source.position(),
+                meaning,
+            },
+        })
+    }
+
+    /// What sending the message changes. Gives its meaning, and whether it ends with an urgent
+    /// octet.
+    fn sent(&mut self, now: Instant, choice: &Choice, count: u64) -> (Meaning, bool) {
+        match choice {
+            Choice::Report(..) => {
+                if self.sink.on_report_sent() {
+                    self.rx.release();
+                }
+            }
+            Choice::Advert(plan) => self.source.on_advert_sent(plan, count),
+            Choice::Data(plan) => {
+                return (Meaning::Nothing, self.source.on_data_sent(plan, count));
+            }
+            Choice::SinkMode(_) => self.sink.on_mode_change_sent(),
+            Choice::Bare(body) => return (self.bare_sent(now, body, count), false),
+        }
+        (Meaning::Nothing, false)
+    }
+
+    fn bare_sent(&mut self, now: Instant, body: &Body, count: u64) -> Meaning {
+        match body {
+            Body::SendSm => self.sink.on_refusal_sent(),
+            Body::SinkCancelAck => self.source.on_cancel_ack_sent(),
+            Body::SrcAvailCancel => self.source.on_cancel_sent(count),
+            Body::ChRcvBufAck(_) => self.resize.on_answer_sent(),
+            Body::ModeChange { mode, .. } => self.source.on_mode_change_sent(*mode, count),
+            Body::DisConn => {
+                self.end.on_disconn_sent(now);
+                return Meaning::DisConn;
+            }
+            Body::AbortConn => {
+                self.end.on_abort_sent();
+                return Meaning::AbortConn;
+            }
+            Body::SuspCommAck => {
+                self.suspend.on_answer_sent();
+                return Meaning::SuspCommAck;
+            }
+            _ => {}
+        }
+        Meaning::Nothing
+    }
+
+    /// A message has completed, and all before it.
+    pub(crate) fn handle_sent(&mut self, now: Instant, token: SdpToken) {
+        self.source.on_completed(token.count, token.position);
+        self.events.writable = true;
+        match token.meaning {
+            Meaning::Nothing => {}
+            Meaning::DisConn => self.end.on_disconn_completed(now),
+            Meaning::AbortConn => self.end.on_abort_completed(),
+            Meaning::SuspCommAck => self.suspend.on_answer_completed(),
+        }
+        self.note_end();
+        self.rearm(now);
+    }
+}
