@@ -15,9 +15,12 @@ mod commands;
 mod receive;
 mod transmit;
 
-pub(crate) use self::transmit::{
-    Outbound,
-    SdpToken, //
+pub(crate) use self::{
+    receive::RxBuffer,
+    transmit::{
+        Outbound,
+        SdpToken, //
+    }, //
 };
 use super::{
     credit::{
@@ -314,6 +317,31 @@ impl SdpConn {
         self.source.check();
         self.sink.check();
         assert_eq!(self.rx.is_held(), self.sink.is_draining());
+    }
+
+    /// Receive buffers that are posted, as the connection counts them.
+    #[cfg(test)]
+    pub(crate) fn posted(&self) -> u64 {
+        self.rx.posted()
+    }
+
+    /// Octets of our stream that the peer has, as far as we know, and those that it has refused to
+    /// read and that were not sent.
+    #[cfg(test)]
+    pub(crate) fn sent_and_owed(&self) -> (u64, u64) {
+        self.source.sent_and_owed()
+    }
+
+    /// Octets that we have refused to read and that have not come, and adverts of the peer.
+    #[cfg(test)]
+    pub(crate) fn refused_and_adverts(&self) -> (u64, usize) {
+        self.sink.refused_and_adverts()
+    }
+
+    /// Adverts of ours that are not processed, and whether a cancel is not.
+    #[cfg(test)]
+    pub(crate) fn adverts_and_cancel(&self) -> (usize, bool) {
+        self.source.adverts_and_cancel()
     }
 
     /// All state that a search tells apart, while no time passes.

@@ -49,6 +49,10 @@ pub(crate) struct TxCredit {
     edge: u64,
     /// Buffers that the peer had at the start.
     initial: u64,
+    /// Buffers that it had when it sent its last message.
+    bufs: u64,
+    /// Count of our last message with payload.
+    last_payload: u64,
     /// The peer has acknowledged something, so that its acknowledgements are not ambiguous.
     is_certain: bool,
 }
@@ -64,6 +68,8 @@ impl TxCredit {
             acked: 0,
             edge: initial,
             initial,
+            bufs: initial,
+            last_payload: 0,
             is_certain: false,
         }
     }
@@ -91,6 +97,7 @@ impl TxCredit {
             self.is_certain = true;
         }
         self.acked = acked;
+        self.bufs = u64::from(bufs);
         self.edge = acked.saturating_add(u64::from(bufs));
         if self.first == 0 && !self.is_certain {
             // Counted as if nothing had arrived, no more than that are in flight (AMB-05).
@@ -119,9 +126,21 @@ impl TxCredit {
     }
 
     /// Counts a message as sent and gives its number (SDP-CRED-04, SDP-ORD-01).
-    pub(crate) fn on_send(&mut self) -> Serial {
+    pub(crate) fn on_send(&mut self, payload: bool) -> Serial {
         self.sent = self.sent.saturating_add(1);
+        if payload {
+            self.last_payload = self.sent;
+        }
         Serial::of_count(Serial::new(self.first), self.sent)
+    }
+
+    /// Whether data waits for nothing but an acknowledgement of messages without payload, as the
+    /// peer has buffers for it. No rule makes it acknowledge these while we have two credits, so
+    /// that another message has to ask for that.
+    pub(crate) const fn lacks_ack(&self) -> bool {
+        let is_ambiguous = self.first == 0 && !self.is_certain && self.sent == 1;
+        let is_open = self.sent > self.acked && self.last_payload <= self.acked || is_ambiguous;
+        self.available() == 2 && self.bufs >= 3 && is_open
     }
 
     /// Messages sent.
@@ -154,6 +173,10 @@ pub(crate) struct RxWindow {
     is_strict: bool,
     /// Extra buffers that make up for messages held back.
     spares: u64,
+    /// A message with payload has come since our last header.
+    has_payload: bool,
+    /// The buffers in our last header were too few for payload.
+    told_few: bool,
 }
 
 impl RxWindow {
@@ -170,6 +193,9 @@ impl RxWindow {
             target: u64::from(bufs),
             is_strict: false,
             spares: MAX_SPARES,
+            // HelloAck has left the peer with fewer than it was told (AMB-06).
+            has_payload: used,
+            told_few: false,
         }
     }
 
@@ -209,6 +235,7 @@ impl RxWindow {
         self.first = Some(first);
         self.received = count;
         self.posted = self.posted.saturating_sub(1);
+        self.has_payload |= payload;
         Ok(())
     }
 
@@ -236,6 +263,15 @@ impl RxWindow {
         }
     }
 
+    /// The edge that a header sent now gives the peer for certain.
+    fn edge(&self) -> u64 {
+        let ack = self.ack();
+        // The peer cannot tell an acknowledgement of message 0 from none (AMB-05).
+        let is_ambiguous = self.first == Some(0) && ack <= 1;
+        let known = if is_ambiguous { 0 } else { ack };
+        known.saturating_add(self.posted)
+    }
+
     /// Messages received.
     pub(crate) const fn received(&self) -> u64 {
         self.received
@@ -259,7 +295,9 @@ impl RxWindow {
     /// Bufs and MSeqAck of a header that is sent now, in one snapshot (SDP-BSDH-23).
     pub(crate) fn on_header(&mut self) -> (u16, Serial) {
         let ack = self.ack();
-        self.told = ack.saturating_add(self.posted);
+        self.told = self.edge();
+        self.has_payload = false;
+        self.told_few = self.posted < 3;
         // From here on the peer cannot take message 0 for not received (AMB-05).
         self.is_strict |= ack > 1;
         let bufs = u16::try_from(self.posted).unwrap_or(u16::MAX);
@@ -273,7 +311,7 @@ impl RxWindow {
 
     /// Whether a header sent now gives the peer credits that it does not know of (SDP-CRED-38).
     pub(crate) fn gives(&self) -> bool {
-        self.ack().saturating_add(self.posted) > self.told
+        self.edge() > self.told
     }
 
     /// Receive buffers that are posted and not used.
@@ -287,14 +325,19 @@ impl RxWindow {
     }
 
     /// Whether a message must be sent for nothing but credits: the peer has at most one
-    /// (SDP-CRED-34), or half of the buffers are news to it (SDP-CRED-41). Two idle peers do not
-    /// answer each other without end (SDP-CRED-23).
+    /// (SDP-CRED-34), half of the buffers are news to it (SDP-CRED-41), or it could
+    /// send no more data and can now (SDP-CRED-21). Two idle peers do not answer each other without end
+    /// (SDP-CRED-23).
     pub(crate) fn wants_update(&self) -> bool {
-        let news = self.ack().saturating_add(self.posted);
-        let news = news.saturating_sub(self.told);
+        let credit = self.peer_credit();
+        let news = self.edge().saturating_sub(self.told);
         // A pool of three would answer each single message.
         let half = core::cmp::max(self.target >> 1, 2);
-        self.gives() && (self.peer_credit() <= 1 || news >= half)
+        // The peer may not count on its second message before we acknowledge it (AMB-05).
+        let is_ambiguous = self.first == Some(0) && !self.is_strict && self.ack() > 1;
+        let is_open_again = self.told_few && self.posted >= 3;
+        let is_short = credit <= 2 && (self.has_payload || is_ambiguous || is_open_again);
+        self.gives() && (credit <= 1 || news >= half || is_short)
     }
 }
 

@@ -635,6 +635,12 @@ impl Sink {
         matches!(self.cancel, SinkCancel::Draining { .. })
     }
 
+    /// Octets that we have refused and that have not come, and adverts that are not processed.
+    #[cfg(test)]
+    pub(super) fn refused_and_adverts(&self) -> (u64, usize) {
+        (self.owed, self.adverts.len())
+    }
+
     /// Checks what holds at any time.
     #[cfg(test)]
     pub(super) fn check(&self) {

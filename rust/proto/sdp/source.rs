@@ -708,6 +708,18 @@ impl Source {
         };
     }
 
+    /// Octets that the peer has, and those that it has refused and that were not sent.
+    #[cfg(test)]
+    pub(super) fn sent_and_owed(&self) -> (u64, u64) {
+        (self.sent, self.owed_to.saturating_sub(self.sent))
+    }
+
+    /// Adverts that are not processed, and whether a cancel is not.
+    #[cfg(test)]
+    pub(super) fn adverts_and_cancel(&self) -> (usize, bool) {
+        (self.adverts.len(), self.cancel != SourceCancel::None)
+    }
+
     /// Checks what holds at any time.
     #[cfg(test)]
     pub(super) fn check(&self) {

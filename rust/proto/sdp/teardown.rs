@@ -92,6 +92,8 @@ pub(crate) struct Teardown {
     is_released: bool,
     /// Why it is broken, if it is.
     error: Option<EndError>,
+    /// It was aborted by either side, and did not only lose its link.
+    is_aborted: bool,
     deadline: Option<Instant>,
     /// The engine has to take the link down.
     takes_down: bool,
@@ -108,6 +110,7 @@ impl Teardown {
             is_peer_done: false,
             is_released: false,
             error: None,
+            is_aborted: false,
             deadline: None,
             takes_down: false,
             may_repeat: false,
@@ -133,6 +136,11 @@ impl Teardown {
     /// unless it aborted (SDP-CLS-14).
     pub(crate) const fn error(&self) -> Option<EndError> {
         self.error
+    }
+
+    /// Whether it was aborted, so that the end of the stream is no clean one (SDP-ABT-07).
+    pub(crate) const fn is_aborted(&self) -> bool {
+        self.is_aborted
     }
 
     /// Whether our DisConn is sent.
@@ -220,6 +228,7 @@ impl Teardown {
 
     /// The peer's AbortConn has come (SDP-ABT-07, SDP-ERR-21, AMB-38).
     pub(crate) fn handle_abort(&mut self) {
+        self.is_aborted = true;
         self.close(Some(EndError::Reset));
     }
 
@@ -260,6 +269,7 @@ impl Teardown {
         if !self.is_live() {
             return;
         }
+        self.is_aborted = true;
         if self.is_sent() && can_say {
             self.state = EndState::Aborting { is_sent: false };
             self.error = Some(error);

@@ -139,7 +139,10 @@ impl SdpConn {
     /// What a reader finds. The end of the stream stays clean when the link breaks later, but not
     /// when the peer aborts (SDP-CLS-14, SDP-ABT-07).
     pub(crate) fn next_received(&self) -> SinkItem {
-        self.sink.next()
+        match self.sink.next() {
+            SinkItem::End if self.end.is_aborted() => SinkItem::Nothing,
+            item => item,
+        }
     }
 
     /// Why there is nothing more to read, once [`Self::next_received`] has nothing.

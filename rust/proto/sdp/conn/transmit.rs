@@ -177,16 +177,20 @@ impl SdpConn {
         if is_over || self.suspend.is_silent() || self.is_mute() {
             return None;
         }
-        if let Due::Go(choice) = self.first_due() {
-            return Some(choice);
-        }
+        let is_blocked = match self.first_due() {
+            Due::Go(choice) => return Some(choice),
+            Due::Blocked => true,
+            Due::Idle => false,
+        };
         if !self.end.is_live() {
             return None;
         }
         let announces = self.source.is_urgent_due() && self.may(GateKind::Announcement);
         let opens = self.is_opening && self.may(GateKind::Announcement);
         let updates = self.rx.wants_update() && self.may(GateKind::Update);
-        (announces || opens || updates).then_some(Choice::Bare(Body::Data))
+        let asks = is_blocked && self.tx.lacks_ack();
+        (announces || opens || updates || asks && self.may(GateKind::Announcement))
+            .then_some(Choice::Bare(Body::Data))
     }
 
     /// Whether this end may not send before the peer has.
@@ -220,7 +224,7 @@ impl SdpConn {
             _ => 0,
         };
         // Numbers, buffers and the effects of sending belong to this moment.
-        let mseq = self.tx.on_send();
+        let mseq = self.tx.on_send(payload > 0);
         let count = self.tx.sent();
         let (bufs, mseq_ack) = self.rx.on_header();
         if flags.urgent_pending {

@@ -45,7 +45,7 @@ fn credit_is_bufs_without_what_is_not_acknowledged() {
     for first in STARTS {
         let mut tx = tx(first, 9);
         for count in 0..5 {
-            assert_eq!(tx.on_send(), Serial::new(first).plus(count));
+            assert_eq!(tx.on_send(false), Serial::new(first).plus(count));
         }
         assert_eq!(tx.available(), 4);
         let ack = Serial::new(first).plus(2);
@@ -63,7 +63,7 @@ fn acknowledgement_out_of_range_is_refused() {
     for first in STARTS {
         let mut tx = tx(first, 9);
         for _ in 0..5 {
-            tx.on_send();
+            tx.on_send(false);
         }
         let ack = |count| Serial::of_count(Serial::new(first), count);
         assert_eq!(tx.handle_header(9, ack(3)), Ok(()));
@@ -82,12 +82,12 @@ fn acknowledgement_out_of_range_is_refused() {
 #[test]
 fn ambiguous_acknowledgement_puts_no_more_than_bufs_in_flight() {
     let mut tx = tx(0, 3);
-    tx.on_send();
+    tx.on_send(false);
     assert_eq!(tx.handle_header(3, Serial::new(0)), Ok(()));
     // The formula would say 3; nothing of ours may have arrived.
     assert_eq!(tx.available(), 2);
-    tx.on_send();
-    tx.on_send();
+    tx.on_send(false);
+    tx.on_send(false);
     assert_eq!(tx.handle_header(3, Serial::new(0)), Ok(()));
     assert_eq!(tx.available(), 0);
     assert_eq!(tx.handle_header(3, Serial::new(1)), Ok(()));
@@ -200,7 +200,7 @@ fn idle_peers_stop_updating_each_other() {
         // An unsolicited update starts it.
         loop {
             let (tx, rx) = &mut ends[from];
-            let mseq = tx.on_send();
+            let mseq = tx.on_send(false);
             let (bufs, ack) = rx.on_header();
             from = 1 - from;
             let (tx, rx) = &mut ends[from];
@@ -273,4 +273,69 @@ fn no_more_than_65535_buffers_are_counted() {
     let mut rx = rx(1, 10);
     rx.on_post(u16::MAX);
     assert_eq!(rx.on_header().0, u16::MAX);
+}
+
+// AMB-06, SDP-CRED-21, TST-032.
+#[test]
+fn peer_that_cannot_send_data_any_longer_gets_an_update() {
+    let mut rx = RxWindow::new(3, true);
+    rx.on_post(rx.wanted(0));
+    assert!(rx.wants_update());
+    rx.on_header();
+    assert!(!rx.wants_update());
+    for (payload, want) in [(true, true), (false, false)] {
+        let mut rx = RxWindow::new(3, false);
+        rx.expect_first(Serial::new(1));
+        assert_eq!(rx.on_receive(Serial::new(1), payload), Ok(()));
+        rx.on_post(1);
+        assert_eq!(rx.wants_update(), want);
+    }
+}
+
+// AMB-05: the first two messages of a peer with three buffers.
+#[test]
+fn peer_that_counts_from_zero_learns_of_its_second_message() {
+    let mut tx = tx(0, 3);
+    let mut rx = RxWindow::new(3, false);
+    assert_eq!(rx.on_receive(tx.on_send(false), true), Ok(()));
+    rx.on_post(1);
+    // An acknowledgement of message 0 alone would not help.
+    assert!(!rx.gives() && !rx.wants_update());
+    assert!(tx.lacks_ack());
+    assert_eq!(rx.on_receive(tx.on_send(false), false), Ok(()));
+    rx.on_post(1);
+    assert!(rx.wants_update() && !tx.lacks_ack());
+    let (bufs, ack) = rx.on_header();
+    assert_eq!(tx.handle_header(bufs, ack), Ok(()));
+    assert_eq!(tx.available(), 3);
+}
+
+// R-8, SDP-CRED-21.
+#[test]
+fn data_that_waits_for_an_acknowledgement_alone_asks_for_it_once() {
+    for (bufs, asks) in [(2, false), (3, true), (4, false)] {
+        let mut tx = tx(1, 9);
+        tx.on_send(true);
+        tx.on_send(false);
+        assert_eq!(tx.handle_header(bufs, Serial::new(1)), Ok(()));
+        assert_eq!(tx.lacks_ack(), asks);
+        tx.on_send(true);
+        assert!(!tx.lacks_ack());
+    }
+    let mut tx = tx(1, 2);
+    assert_eq!(tx.handle_header(2, Serial::new(0)), Ok(()));
+    assert!(!tx.lacks_ack());
+}
+
+// SDP-CRED-21: the reader has emptied one of the buffers.
+#[test]
+fn peer_with_credit_for_no_data_learns_of_the_third_buffer() {
+    let mut rx = rx(1, 3);
+    assert_eq!(rx.on_receive(Serial::new(1), true), Ok(()));
+    rx.on_header();
+    assert!(!rx.wants_update());
+    rx.on_post(1);
+    assert!(rx.wants_update());
+    rx.on_header();
+    assert!(!rx.wants_update());
 }

@@ -323,6 +323,11 @@ fn data_after_disconn_is_a_violation_and_abortconn_an_end() {
         assert!(script.conn.poll_take_down());
     }
     let mut script = Script::new();
+    script.tell(Body::DisConn).unwrap();
+    assert_eq!(script.conn.next_received(), SinkItem::End);
+    script.tell(Body::AbortConn).unwrap();
+    assert_eq!(script.conn.next_received(), SinkItem::Nothing);
+    let mut script = Script::new();
     script.tell(Body::AbortConn).unwrap();
     assert_eq!(script.conn.read_error(), Some(EndError::Reset));
     assert!(script.conn.take_events().over);
