@@ -21,6 +21,7 @@ mod conn;
 mod ends;
 mod failover;
 mod host;
+mod sdp;
 mod stack;
 
 /// A small generator of pseudo-random numbers (splitmix64), so that runs can be repeated anywhere.
