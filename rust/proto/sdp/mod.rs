@@ -21,6 +21,7 @@
 //! | The end                                          | 8.2             | [`teardown`]  |
 //! | Whether a message may be posted                  | 10.5, 8.2, 13   | [`gate`]      |
 //! | All of it together                               | -               | [`conn`]      |
+//! | Which services are there by SDP                  | 7               | [`pm`]        |
 //!
 //! References such as `SDP-CRED-04` name rows of the project's requirement list, `R-2` rules that
 //! this implementation adds.
@@ -34,6 +35,7 @@ pub(crate) mod gate;
 pub(crate) mod hello;
 pub(crate) mod msg;
 pub(crate) mod oob;
+pub(crate) mod pm;
 pub(crate) mod policy;
 pub(crate) mod profile;
 pub(crate) mod resize;

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is known of hosts and their services, so that a connection waits for the Port Mapper only
+//! when it must (SDP-PMT-10 to SDP-PMT-15).
+//!
+//! A host is known to speak SDP, or not to; a service has an address by SDP for as long as its
+//! PMAccept says. Both are caches of fixed size where the oldest entry makes room.
+
+use super::{
+    client::PmOutcome,
+    msg::{
+        lifetime,
+        PmAddr,
+        PmLifetime, //
+    },
+};
+use crate::proto::base::{
+    retry::Backoff,
+    time::{
+        Duration,
+        Instant, //
+    },
+};
+use core::net::IpAddr;
+
+/// How long a host is known to speak SDP after its last sign of that.
+const SPEAKS: Duration = Duration::from_secs(600);
+
+/// How long a host is known not to, doubling with each time in a row.
+const SILENCE: Backoff = Backoff {
+    first: Duration::from_secs(30),
+    most: Duration::from_secs(600),
+};
+
+/// What a client does about a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReachAdvice {
+    /// Connect there by SDP (SDP-PMCS-1).
+    Connect(PmAddr),
+    /// Ask the Port Mapper, and wait for its answer.
+    Ask,
+    /// Use TCP at once.
+    Tcp,
+}
+
+/// What is known of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostState {
+    /// It speaks SDP.
+    Speaks,
+    /// It does not, or did not answer, this number of times in a row.
+    Silent { times: u32 },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HostEntry {
+    ip: IpAddr,
+    state: HostState,
+    until: Instant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ServiceEntry {
+    service: PmAddr,
+    /// Where it is by SDP; `None`: it is not.
+    at: Option<PmAddr>,
+    /// `None`: without limit.
+    until: Option<Instant>,
+    since: Instant,
+}
+
+/// The caches, with room for `N` hosts and as many services.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach<const N: usize> {
+    hosts: [Option<HostEntry>; N],
+    services: [Option<ServiceEntry>; N],
+}
+
+/// Where a new entry goes: where the old one of its key is, to a free place, or to the oldest.
+fn place<T>(
+    slots: &[Option<T>],
+    is_same: impl Fn(&T) -> bool,
+    age: impl Fn(&T) -> Instant,
+) -> Option<usize> {
+    let same = slots
+        .iter()
+        .position(|slot| slot.as_ref().is_some_and(&is_same));
+    let free = || slots.iter().position(Option::is_none);
+    let oldest = || {
+        let ages = slots.iter().enumerate();
+        let ages = ages.filter_map(|(at, slot)| Some((age(slot.as_ref()?), at)));
+        ages.min().map(|(_, at)| at)
+    };
+    same.or_else(free).or_else(oldest)
+}
+
+impl<const N: usize> Reach<N> {
+    /// Nothing is known.
+    pub(crate) const fn new() -> Self {
+        Self {
+            hosts: [None; N],
+            services: [None; N],
+        }
+    }
+
+    /// What to do about a service now. `maps`: SDP has other ports than TCP, as over iWARP. If not,
+    /// a host that speaks SDP needs not be asked.
+    pub(crate) fn advise(&self, now: Instant, service: PmAddr, maps: bool) -> ReachAdvice {
+        let host = self.host(now, service.ip);
+        // A host that is known not to answer is not asked, whatever it has said before.
+        if matches!(host, Some(HostState::Silent { .. })) {
+            return ReachAdvice::Tcp;
+        }
+        let known =
+            self.services.iter().flatten().find(|entry| {
+                entry.service == service && entry.until.is_none_or(|until| now < until)
+            });
+        match known {
+            Some(entry) => entry.at.map_or(ReachAdvice::Tcp, ReachAdvice::Connect),
+            None if host == Some(HostState::Speaks) && !maps => ReachAdvice::Connect(service),
+            None => ReachAdvice::Ask,
+        }
+    }
+
+    fn host(&self, now: Instant, ip: IpAddr) -> Option<HostState> {
+        let mut hosts = self.hosts.iter().flatten();
+        let entry = hosts.find(|entry| entry.ip == ip && now < entry.until)?;
+        Some(entry.state)
+    }
+
+    /// The Port Mapper was asked.
+    pub(crate) fn handle_outcome(&mut self, now: Instant, service: PmAddr, outcome: &PmOutcome) {
+        match *outcome {
+            PmOutcome::Found { at, time } => {
+                self.note(now, service.ip, HostState::Speaks);
+                // What is of PmTime 0 is not kept (SDP-PMT-13).
+                match lifetime(time) {
+                    Some(lifetime) => self.keep(now, service, Some(at), lifetime),
+                    None => self.forget_service(service),
+                }
+            }
+            // It has a Port Mapper, and no such service: the next one may be there.
+            PmOutcome::Denied => {
+                self.note(now, service.ip, HostState::Speaks);
+                self.keep(now, service, None, PmLifetime::Span(SILENCE.delay(0)));
+            }
+            PmOutcome::Absent | PmOutcome::Silent => self.note_silence(now, service.ip),
+        }
+    }
+
+    /// A connection by SDP came about, or the host has asked our Port Mapper.
+    pub(crate) fn handle_sign_of_life(&mut self, now: Instant, ip: IpAddr) {
+        self.note(now, ip, HostState::Speaks);
+    }
+
+    /// A connection by SDP failed (SDP-PMC-10, SDP-PMCS-9).
+    pub(crate) fn handle_failure(&mut self, now: Instant, service: PmAddr) {
+        self.forget_service(service);
+        self.note_silence(now, service.ip);
+    }
+
+    /// Addresses or devices of this host have changed.
+    pub(crate) fn forget_all(&mut self) {
+        *self = Self::new();
+    }
+
+    fn note_silence(&mut self, now: Instant, ip: IpAddr) {
+        // Also an entry whose time is over says how often.
+        let mut hosts = self.hosts.iter().flatten();
+        let times = match hosts.find(|entry| entry.ip == ip).map(|entry| entry.state) {
+            Some(HostState::Silent { times }) => times.saturating_add(1),
+            Some(HostState::Speaks) | None => 0,
+        };
+        self.note(now, ip, HostState::Silent { times });
+    }
+
+    fn note(&mut self, now: Instant, ip: IpAddr, state: HostState) {
+        let span = match state {
+            HostState::Speaks => SPEAKS,
+            HostState::Silent { times } => SILENCE.delay(times),
+        };
+        let place = place(&self.hosts, |entry| entry.ip == ip, |entry| entry.until);
+        if let Some(slot) = place.and_then(|at| self.hosts.get_mut(at)) {
+            *slot = Some(HostEntry {
+                ip,
+                state,
+                until: now.saturating_add(span),
+            });
+        }
+    }
+
+    /// Keeps an answer for its time.
+    fn keep(&mut self, now: Instant, service: PmAddr, at: Option<PmAddr>, lifetime: PmLifetime) {
+        let until = match lifetime {
+            PmLifetime::Span(span) => Some(now.saturating_add(span)),
+            PmLifetime::Unlimited => None,
+        };
+        let is_same = |entry: &ServiceEntry| entry.service == service;
+        let place = place(&self.services, is_same, |entry| entry.since);
+        if let Some(slot) = place.and_then(|at| self.services.get_mut(at)) {
+            *slot = Some(ServiceEntry {
+                service,
+                at,
+                until,
+                since: now,
+            });
+        }
+    }
+
+    fn forget_service(&mut self, service: PmAddr) {
+        for slot in &mut self.services {
+            if slot.as_ref().is_some_and(|entry| entry.service == service) {
+                *slot = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn at(secs: u64) -> Instant {
+        Instant::from_nanos(0).saturating_add(Duration::from_secs(secs))
+    }
+
+    fn addr(last: u8, port: u16) -> PmAddr {
+        PmAddr {
+            ip: Ipv4Addr::new(10, 0, 0, last).into(),
+            port,
+        }
+    }
+
+    fn found(time: u8) -> PmOutcome {
+        PmOutcome::Found {
+            at: addr(2, 5000),
+            time,
+        }
+    }
+
+    const THERE: fn() -> ReachAdvice = || ReachAdvice::Connect(addr(2, 5000));
+
+    #[test]
+    fn unknown_host_is_asked() {
+        let reach = Reach::<4>::new();
+        assert_eq!(reach.advise(at(1), addr(2, 80), true), ReachAdvice::Ask);
+    }
+
+    // SDP-PMT-10 to SDP-PMT-15, SDP-PMCS-1, SDP-PMCS-10.
+    #[test]
+    fn answer_is_used_for_as_long_as_it_says() {
+        for (time, last) in [(120, 30), (128, 128)] {
+            let mut reach = Reach::<4>::new();
+            reach.handle_outcome(at(0), addr(2, 80), &found(time));
+            assert_eq!(reach.advise(at(last - 1), addr(2, 80), true), THERE());
+            assert_eq!(reach.advise(at(last), addr(2, 80), true), ReachAdvice::Ask);
+            assert_eq!(reach.advise(at(1), addr(2, 81), true), ReachAdvice::Ask);
+        }
+        let mut reach = Reach::<4>::new();
+        reach.handle_outcome(at(0), addr(2, 80), &found(255));
+        assert_eq!(reach.advise(at(100_000), addr(2, 80), true), THERE());
+        reach.handle_outcome(at(0), addr(2, 80), &found(0));
+        assert_eq!(reach.advise(at(1), addr(2, 80), true), ReachAdvice::Ask);
+    }
+
+    #[test]
+    fn host_without_sdp_costs_nothing_for_twice_as_long_each_time() {
+        let mut reach = Reach::<4>::new();
+        let mut now = 0;
+        for span in [30, 60, 120, 240, 480, 600, 600] {
+            let outcome = match span {
+                30 => PmOutcome::Absent,
+                _ => PmOutcome::Silent,
+            };
+            reach.handle_outcome(at(now), addr(2, 80), &outcome);
+            let advice = |secs| reach.advise(at(secs), addr(2, 99), true);
+            assert_eq!(advice(now + span - 1), ReachAdvice::Tcp);
+            assert_eq!(advice(now + span), ReachAdvice::Ask);
+            now += span;
+        }
+        reach.handle_sign_of_life(at(now), addr(2, 0).ip);
+        reach.handle_outcome(at(now), addr(2, 80), &PmOutcome::Silent);
+        assert_eq!(
+            reach.advise(at(now + 30), addr(2, 80), true),
+            ReachAdvice::Ask
+        );
+    }
+
+    // SDP-PMC-10, SDP-PMCS-9.
+    #[test]
+    fn failed_connection_drops_its_answer_and_prefers_tcp_for_a_while() {
+        let mut reach = Reach::<4>::new();
+        reach.handle_outcome(at(0), addr(2, 80), &found(255));
+        reach.handle_failure(at(1), addr(2, 80));
+        assert_eq!(reach.advise(at(30), addr(2, 80), true), ReachAdvice::Tcp);
+        assert_eq!(reach.advise(at(31), addr(2, 80), true), ReachAdvice::Ask);
+    }
+
+    #[test]
+    fn denied_service_says_nothing_about_the_others() {
+        let mut reach = Reach::<4>::new();
+        reach.handle_outcome(at(0), addr(2, 80), &found(255));
+        reach.handle_outcome(at(1), addr(2, 80), &PmOutcome::Denied);
+        assert_eq!(reach.advise(at(2), addr(2, 80), true), ReachAdvice::Tcp);
+        assert_eq!(reach.advise(at(31), addr(2, 80), true), ReachAdvice::Ask);
+        assert_eq!(reach.advise(at(2), addr(2, 81), true), ReachAdvice::Ask);
+    }
+
+    // SDP-PM-11: the port of the service is that of SDP.
+    #[test]
+    fn host_that_speaks_is_not_asked_where_ports_are_not_mapped() {
+        let mut reach = Reach::<4>::new();
+        let advice = |reach: &Reach<4>, secs| reach.advise(at(secs), addr(2, 81), false);
+        assert_eq!(advice(&reach, 0), ReachAdvice::Ask);
+        reach.handle_sign_of_life(at(0), addr(2, 0).ip);
+        assert_eq!(advice(&reach, 599), ReachAdvice::Connect(addr(2, 81)));
+        assert_eq!(advice(&reach, 600), ReachAdvice::Ask);
+        reach.handle_outcome(at(600), addr(2, 81), &PmOutcome::Denied);
+        assert_eq!(advice(&reach, 601), ReachAdvice::Tcp);
+    }
+
+    #[test]
+    fn full_cache_drops_its_oldest_entry() {
+        let mut reach = Reach::<2>::new();
+        for last in 1..=3 {
+            reach.handle_outcome(at(u64::from(last)), addr(last, 80), &found(255));
+        }
+        assert_eq!(reach.advise(at(4), addr(1, 80), true), ReachAdvice::Ask);
+        for last in 2..=3 {
+            assert_eq!(reach.advise(at(4), addr(last, 80), true), THERE());
+        }
+        reach.forget_all();
+        assert_eq!(reach.advise(at(4), addr(3, 80), true), ReachAdvice::Ask);
+    }
+}
