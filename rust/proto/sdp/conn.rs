@@ -67,6 +67,8 @@ pub(crate) struct ConnTimers {
     pub(crate) cancel: Duration,
     /// For the first message of the peer, before ours is repeated.
     pub(crate) first: Duration,
+    /// For an acknowledgement that data waits for, before the accepting end asks for it.
+    pub(crate) ask: Duration,
     /// For a suspension (SDP-TMR-9).
     pub(crate) suspend: Duration,
     /// Least time from one suspension to the next.
@@ -82,6 +84,7 @@ impl ConnTimers {
         dead: Duration::from_millis(100),
         cancel: Duration::from_secs(10),
         first: Duration::from_millis(200),
+        ask: Duration::from_millis(5),
         suspend: Duration::from_secs(30),
         suspend_interval: Duration::from_secs(10),
         end: EndTimers::DEFAULT,
@@ -155,6 +158,10 @@ pub(crate) struct SdpConn {
     dead_at: Option<Instant>,
     /// When a cancel has taken too long.
     cancel_at: Option<Instant>,
+    /// When the accepting end asks for an acknowledgement.
+    ask_at: Option<Instant>,
+    /// An acknowledgement is asked for.
+    is_asking: bool,
     /// A read waits for credits.
     is_read_blocked: bool,
     /// Changes since [`Self::take_events`].
@@ -185,6 +192,8 @@ impl SdpConn {
             advert_at: None,
             dead_at: None,
             cancel_at: None,
+            ask_at: None,
+            is_asking: false,
             is_read_blocked: false,
             events: SdpEvents::default(),
         };
@@ -266,6 +275,10 @@ impl SdpConn {
             timers.cancel,
         );
         let is_first = self.nudges > 0 && self.tx.sent() > 0 && self.rx.received() == 0;
+        // The connecting end asks at once. If both did, each would always be a message behind.
+        let lacks = self.tx.lacks_ack() && self.role == SetupRole::Accepting;
+        let waits = lacks && self.source.has_plan() && !self.is_asking;
+        set(&mut self.ask_at, is_live && waits, timers.ask);
         set(&mut self.nudge_at, is_live && is_first, timers.first);
     }
 
@@ -282,6 +295,10 @@ impl SdpConn {
             self.nudge_at = None;
             self.nudges = self.nudges.saturating_sub(1);
             self.is_opening = true;
+        }
+        if is_over(self.ask_at) {
+            self.ask_at = None;
+            self.is_asking = true;
         }
         let gives_up = is_over(self.suspend.poll_timeout());
         if is_over(self.cancel_at) || gives_up {
@@ -300,6 +317,7 @@ impl SdpConn {
             self.dead_at,
             self.cancel_at,
             self.nudge_at,
+            self.ask_at,
             suspend.filter(|_| self.end.is_live()),
         ]
         .into_iter()
@@ -312,7 +330,7 @@ impl SdpConn {
     }
 
     /// Checks what holds at any time.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn check(&self) {
         self.source.check();
         self.sink.check();
@@ -327,19 +345,19 @@ impl SdpConn {
 
     /// Octets of our stream that the peer has, as far as we know, and those that it has refused to
     /// read and that were not sent.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn sent_and_owed(&self) -> (u64, u64) {
         self.source.sent_and_owed()
     }
 
     /// Octets that we have refused to read and that have not come, and adverts of the peer.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn refused_and_adverts(&self) -> (u64, usize) {
         self.sink.refused_and_adverts()
     }
 
     /// Adverts of ours that are not processed, and whether a cancel is not.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn adverts_and_cancel(&self) -> (usize, bool) {
         self.source.adverts_and_cancel()
     }

@@ -288,6 +288,7 @@ impl RxWindow {
     }
 
     /// Whether acknowledgements are held back.
+    #[cfg(any(test, fuzzing))]
     pub(crate) const fn is_held(&self) -> bool {
         self.hold.is_some()
     }

@@ -630,19 +630,19 @@ impl Sink {
     }
 
     /// Whether acknowledgements are held back for a cancel.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) const fn is_draining(&self) -> bool {
         matches!(self.cancel, SinkCancel::Draining { .. })
     }
 
     /// Octets that we have refused and that have not come, and adverts that are not processed.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn refused_and_adverts(&self) -> (u64, usize) {
         (self.owed, self.adverts.len())
     }
 
     /// Checks what holds at any time.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn check(&self) {
         assert!(self.adverts.len() <= usize::from(self.max_adverts));
         for (at, advert) in self.adverts.iter().enumerate() {

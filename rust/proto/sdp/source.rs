@@ -389,6 +389,11 @@ impl Source {
         Some(DataPlan { len, from })
     }
 
+    /// Whether a SrcAvail or Data waits for nothing but credits.
+    pub(super) fn has_plan(&self) -> bool {
+        self.next_advert().is_some() || self.next_data().is_some()
+    }
+
     /// Data was posted as message `count`. Whether its last octet is urgent.
     pub(super) fn on_data_sent(&mut self, plan: &DataPlan, count: u64) -> bool {
         self.on_payload_sent(plan.len, count);
@@ -709,19 +714,19 @@ impl Source {
     }
 
     /// Octets that the peer has, and those that it has refused and that were not sent.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn sent_and_owed(&self) -> (u64, u64) {
         (self.sent, self.owed_to.saturating_sub(self.sent))
     }
 
     /// Adverts that are not processed, and whether a cancel is not.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn adverts_and_cancel(&self) -> (usize, bool) {
         (self.adverts.len(), self.cancel != SourceCancel::None)
     }
 
     /// Checks what holds at any time.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn check(&self) {
         assert!(self.freed <= self.sent && self.sent <= self.written);
         assert!(self.frontier() <= self.written);

@@ -16,6 +16,8 @@ use crate::proto::{
             HeaderOctets,
             SdpMessage, //
         },
+        profile::Transport,
+        setup::SetupRole,
         source::{
             AdvertPlan,
             DataPlan,
@@ -188,17 +190,14 @@ impl SdpConn {
         let announces = self.source.is_urgent_due() && self.may(GateKind::Announcement);
         let opens = self.is_opening && self.may(GateKind::Announcement);
         let updates = self.rx.wants_update() && self.may(GateKind::Update);
-        let asks = is_blocked && self.tx.lacks_ack();
+        let may_ask = self.role == SetupRole::Connecting || self.is_asking;
+        let asks = is_blocked && may_ask && self.tx.lacks_ack();
         (announces || opens || updates || asks && self.may(GateKind::Announcement))
             .then_some(Choice::Bare(Body::Data))
     }
 
     /// Whether this end may not send before the peer has.
     fn is_mute(&self) -> bool {
-        use crate::proto::sdp::{
-            profile::Transport,
-            setup::SetupRole, //
-        };
         self.profile.transport == Transport::Iwcm
             && self.role == SetupRole::Accepting
             && self.rx.received() == 0
@@ -233,6 +232,7 @@ impl SdpConn {
         let (meaning, marked) = self.sent(now, &choice, count);
         flags.urgent_present = marked;
         self.is_opening = false;
+        self.is_asking = false;
         let message = SdpMessage {
             flags,
             bufs,

@@ -363,3 +363,28 @@ fn connecting_end_over_mpa_sends_first_and_the_other_waits_for_it() {
     script.data(0).unwrap();
     assert_eq!(script.hear(), [(DATA, 5)]);
 }
+
+// no rule makes the peer acknowledge an update while we have two credits.
+#[test]
+fn data_that_waits_for_an_acknowledgement_asks_for_it() {
+    for role in [SetupRole::Connecting, SetupRole::Accepting] {
+        let mut terms = terms(Transport::Annex, role);
+        terms.peer_bufs = 3;
+        let mut script = Script::with(&terms);
+        script.conn.want_mode(HalfMode::Pipelined);
+        let before = script.ack;
+        let change = script.hear();
+        assert_eq!(change.len(), 1);
+        script.ack = before;
+        script.conn.write(at(0), 10);
+        if role == SetupRole::Accepting {
+            assert_eq!(script.hear(), []);
+            script.wait(5);
+        }
+        assert_eq!(script.hear(), [(DATA, 0)]);
+        script.wait(100);
+        assert_eq!(script.hear(), []);
+        script.data(0).unwrap();
+        assert_eq!(script.hear(), [(DATA, 10)]);
+    }
+}
