@@ -14,6 +14,9 @@ mod messages;
 mod replay;
 mod roce_packet;
 mod roce_qp;
+mod sdp_conn;
+mod sdp_messages;
+mod sdp_pair;
 
 pub use self::{
     cdc_conn::cdc_conn,
@@ -29,4 +32,11 @@ pub use self::{
     },
     roce_packet::roce_packet,
     roce_qp::roce_qp,
+    sdp_conn::sdp_conn,
+    sdp_messages::{
+        pm_message,
+        sdp_hello,
+        sdp_message, //
+    },
+    sdp_pair::sdp_pair,
 };

@@ -120,5 +120,10 @@ replays! {
     llc_pair
     roce_packet
     roce_qp
+    pm_message
+    sdp_conn
+    sdp_hello
+    sdp_message
+    sdp_pair
     tcp_option
 }
