@@ -362,6 +362,12 @@ impl SdpConn {
         self.source.adverts_and_cancel()
     }
 
+    /// SinkAvail adverts of the peer that are queued.
+    #[cfg(test)]
+    pub(crate) fn sink_avails(&self) -> usize {
+        self.source.sink_avails()
+    }
+
     /// All state that a search tells apart, while no time passes.
     #[cfg(test)]
     pub(crate) fn key(&self) -> impl core::hash::Hash + Eq + Clone {

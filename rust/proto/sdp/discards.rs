@@ -14,8 +14,12 @@ pub(crate) const MAX_ADVERTS: usize = 16;
 /// What becomes of a SinkAvail that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SinkAvailFate {
-    /// It was used up before the peer knew (SDP-STALE-07).
-    Stale,
+    /// It was used up by our message with payload of this number (SDP-STALE-07). The peer has
+    /// dropped each SrcAvail that we sent before that message.
+    Stale {
+        /// Number of the message among those with payload.
+        by: u64,
+    },
     /// It is valid: SrcAvail adverts of ours are void (SDP-MODE-25 to SDP-MODE-27).
     Fresh,
 }
@@ -27,6 +31,8 @@ struct Window {
     change: u64,
     /// The counter as it was then.
     frozen: u32,
+    /// Messages with payload sent by then.
+    payloads: u64,
 }
 
 /// The queue and its counter.
@@ -36,7 +42,15 @@ pub(super) struct Discards {
     queue: Fifo<u32, MAX_ADVERTS>,
     /// PND: messages with payload that may have used up no SinkAvail (SDP-STALE-05).
     potential: u32,
+    /// Messages with payload sent.
+    payloads: u64,
     window: Option<Window>,
+}
+
+/// The message that used a SinkAvail up: the first of those that the peer had not counted.
+fn used_up_by(payloads: u64, potential: u32, non_discards: u32) -> u64 {
+    let uncounted = u64::from(potential.wrapping_sub(non_discards));
+    payloads.saturating_sub(uncounted).saturating_add(1)
 }
 
 impl Discards {
@@ -44,6 +58,7 @@ impl Discards {
         Self {
             queue: Fifo::new(),
             potential,
+            payloads: 0,
             window: None,
         }
     }
@@ -51,7 +66,13 @@ impl Discards {
     /// A message of ours with payload is sent, of whatever type (SDP-STALE-06, SDP-STALE-13).
     pub(super) fn on_payload(&mut self) {
         self.potential = self.potential.wrapping_add(1);
+        self.payloads = self.payloads.saturating_add(1);
         self.drop_stale();
+    }
+
+    /// Messages with payload sent so far.
+    pub(super) const fn payloads(&self) -> u64 {
+        self.payloads
     }
 
     /// Drops stale adverts from the head of the queue, each once and in order (SDP-STALE-08).
@@ -71,9 +92,11 @@ impl Discards {
         if !self.queue.push(non_discards) {
             return None;
         }
+        // Stale ones in front of it are gone since the last message with payload.
+        let by = used_up_by(self.payloads, self.potential, non_discards);
         self.drop_stale();
         Some(match self.queue.is_empty() {
-            true => SinkAvailFate::Stale,
+            true => SinkAvailFate::Stale { by },
             false => SinkAvailFate::Fresh,
         })
     }
@@ -99,6 +122,7 @@ impl Discards {
         self.window = Some(Window {
             change,
             frozen: self.potential,
+            payloads: self.payloads,
         });
         had
     }
@@ -121,9 +145,10 @@ impl Discards {
         if non_discards == window.frozen {
             return Some(SinkAvailFate::Fresh);
         }
+        let by = used_up_by(window.payloads, window.frozen, non_discards);
         window.frozen = window.frozen.wrapping_sub(1);
         self.potential = self.potential.wrapping_sub(1);
-        Some(SinkAvailFate::Stale)
+        Some(SinkAvailFate::Stale { by })
     }
 }
 
@@ -139,8 +164,8 @@ mod tests {
         discards.on_payload();
         discards.on_payload();
         let fates = [0; 3].map(|count| discards.handle_sink_avail(count));
-        let stale = Some(SinkAvailFate::Stale);
-        assert_eq!(fates, [stale, stale, Some(SinkAvailFate::Fresh)]);
+        let stale = |by| Some(SinkAvailFate::Stale { by });
+        assert_eq!(fates, [stale(1), stale(2), Some(SinkAvailFate::Fresh)]);
         assert_eq!((discards.len(), discards.potential), (1, 0));
     }
 
@@ -170,7 +195,10 @@ mod tests {
         assert!(!discards.leave_pipelined(9));
         discards.on_payload();
         // Sent before the peer had the first of the messages.
-        assert_eq!(discards.handle_late(0), Some(SinkAvailFate::Stale));
+        assert_eq!(
+            discards.handle_late(0),
+            Some(SinkAvailFate::Stale { by: 1 })
+        );
         assert_eq!(discards.handle_late(0), Some(SinkAvailFate::Fresh));
         assert_eq!(discards.potential, 1);
         discards.on_acked(8);

@@ -48,6 +48,8 @@ struct OwnAdvert {
     end: u64,
     /// It was sent in Pipelined Mode, without payload.
     is_bare: bool,
+    /// Messages with payload that were sent before it.
+    payloads: u64,
 }
 
 /// Where a SrcAvailCancel stands.
@@ -310,9 +312,16 @@ impl Source {
             HalfMode::Combined => self.adverts.is_empty(),
             HalfMode::Pipelined => self.adverts.len() < MAX_ADVERTS,
         };
+        // Data of a refused advert has followed those that are out: a SinkAvail that it uses up
+        // may make the peer drop these, and none that comes later.
+        let is_behind = self
+            .adverts
+            .front()
+            .is_some_and(|advert| advert.payloads < self.discards.payloads());
         let is_full = self.adverts.len() >= usize::from(self.limits.peer_adverts);
         if !may
             || is_full
+            || is_behind
             || self.sent < self.owed_to
             || self.cancel != SourceCancel::None
             || self.discards.len() > 0
@@ -426,6 +435,7 @@ impl Source {
             stag: plan.advert.stag,
             end: plan.end,
             is_bare: plan.payload == 0,
+            payloads: self.discards.payloads(),
         };
         // Always fits: the plan has looked for room.
         let _ = self.adverts.push(advert);
@@ -555,8 +565,12 @@ impl Source {
             }
             HalfMode::Buffered => return Err(SdpViolation::SinkAvailMode),
         };
-        let is_bare = self.adverts.front().is_some_and(|advert| advert.is_bare);
-        if fate == SinkAvailFate::Fresh && is_bare {
+        let head = self.adverts.front();
+        let is_void = head.is_some_and(|advert| match fate {
+            SinkAvailFate::Fresh => advert.is_bare,
+            SinkAvailFate::Stale { by } => advert.is_bare && advert.payloads < by,
+        });
+        if is_void {
             self.void_adverts();
             self.end_cancel_if_idle();
         }
@@ -717,6 +731,12 @@ impl Source {
     #[cfg(any(test, fuzzing))]
     pub(super) fn sent_and_owed(&self) -> (u64, u64) {
         (self.sent, self.owed_to.saturating_sub(self.sent))
+    }
+
+    /// SinkAvail adverts of the peer that are queued.
+    #[cfg(test)]
+    pub(super) fn sink_avails(&self) -> usize {
+        self.discards.len()
     }
 
     /// Adverts that are not processed, and whether a cancel is not.

@@ -192,6 +192,21 @@ fn stale_sink_avail_leaves_our_adverts_alone() {
     script.tell(Body::RdmaRdCompl(3000)).unwrap();
 }
 
+// the peer had the SinkAvail out when the second advert came, and has dropped that.
+#[test]
+fn sink_avail_used_up_by_refused_data_voids_the_adverts_before_it() {
+    let mut script = pipelined();
+    script.tell(Body::SendSm).unwrap();
+    assert_eq!(script.hear(), [(DATA, 1000); 3]);
+    // No advert follows those that may be void.
+    script.conn.lend(at(0), 3000, 0, Some(3));
+    assert_eq!(script.hear(), []);
+    sink_avail(&mut script, 0, 0).unwrap();
+    let none = Err(SdpViolation::NoSrcAvail);
+    assert_eq!(script.clone().tell(Body::RdmaRdCompl(3000)), none);
+    assert_eq!(script.hear()[..3], [(DATA, 1000); 3]);
+}
+
 // SDP-ERR-11, SDP-MT-56, SDP-MT-63, SDP-TRN-07.
 #[test]
 fn sink_avail_outside_of_pipelined_mode_is_a_violation_except_late() {
