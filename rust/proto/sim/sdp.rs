@@ -3,6 +3,7 @@
 //! Two SDP connections, with everything that a link and two applications may do to them.
 
 mod cancels;
+mod counters;
 mod end;
 mod pair;
 mod rude;
