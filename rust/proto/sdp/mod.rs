@@ -23,8 +23,20 @@
 //! | All of it together                               | -               | [`conn`]      |
 //! | Which services are there by SDP                  | 7               | [`pm`]        |
 //!
-//! References such as `SDP-CRED-04` name rows of the project's requirement list, `R-2` rules that
-//! this implementation adds.
+//! References such as `SDP-CRED-04` name rows of the project's requirement list. These rules are
+//! this implementation's own:
+//!
+//! | Rule | What                                                                                  |
+//! |------|---------------------------------------------------------------------------------------|
+//! | R-1  | What is due is state, and becomes a message when it is posted                         |
+//! | R-2  | While a SrcAvail of the peer is open, the second credit is kept for what ends it      |
+//! | R-3  | A message that is held back from acknowledgement is made up for by a spare buffer     |
+//! | R-4  | A cancel without an end aborts the connection                                         |
+//! | R-5  | One late answer to a cancel that was over before is ignored                           |
+//! | R-6  | Over MPA the connecting end sends first, and again if a driver may have lost it       |
+//! | R-7  | A refusal that was not sent is void when a cancel comes                               |
+//! | R-8  | Data that lacks nothing but an acknowledgement asks for it                            |
+//! | R-9  | A SinkAvail that refused data used up voids the SrcAvail sent before that data        |
 
 pub(crate) mod conn;
 pub(crate) mod credit;
