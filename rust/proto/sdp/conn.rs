@@ -32,7 +32,7 @@ use super::{
     profile::{
         Dialect,
         Profile,
-        Transport, //
+        SdpTransport, //
     },
     resize::Resize,
     setup::{
@@ -223,7 +223,7 @@ impl SdpConn {
 
     /// Over MPA the connecting end has to send first (SDP-IB-25, R-6).
     fn open(&mut self, now: Instant) {
-        let is_iwcm = self.profile.transport == Transport::Iwcm;
+        let is_iwcm = self.profile.transport == SdpTransport::Iwcm;
         self.is_opening = is_iwcm && self.role == SetupRole::Connecting;
         self.nudges = if is_iwcm { self.config.nudges } else { 0 };
         self.nudge_at = None;

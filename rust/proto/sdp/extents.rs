@@ -16,7 +16,7 @@ pub(crate) const MAX_EXTENTS: usize = 8;
 
 /// The key by which the peer reads an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
+enum ExtentKey {
     /// Valid as soon as it is registered, and never told.
     Ready(u32),
     /// The peer may use it.
@@ -38,7 +38,7 @@ pub(super) struct Extent {
     pub(super) end: u64,
     /// Tagged offset of the first octet.
     va: u64,
-    key: Key,
+    key: ExtentKey,
 }
 
 /// The extents, each in its place; in no order, and they do not overlap.
@@ -68,7 +68,7 @@ impl Extents {
         stag: Option<u32>,
     ) -> Option<usize> {
         let place = self.places.iter().position(Option::is_none)?;
-        let key = stag.map_or(Key::Spent, Key::Ready);
+        let key = stag.map_or(ExtentKey::Spent, ExtentKey::Ready);
         *self.places.get_mut(place)? = Some(Extent {
             start,
             end,
@@ -110,7 +110,7 @@ impl Extents {
         let extent = self.get(place)?;
         let skip = position.checked_sub(extent.start)?;
         match extent.key {
-            Key::Ready(stag) => Some((stag, extent.va.wrapping_add(skip))),
+            ExtentKey::Ready(stag) => Some((stag, extent.va.wrapping_add(skip))),
             _ => None,
         }
     }
@@ -118,8 +118,8 @@ impl Extents {
     /// The extent is advertised.
     pub(super) fn on_advertised(&mut self, place: usize) {
         if let Some(extent) = self.get_mut(place) {
-            if let Key::Ready(stag) = extent.key {
-                extent.key = Key::Out(stag);
+            if let ExtentKey::Ready(stag) = extent.key {
+                extent.key = ExtentKey::Out(stag);
             }
         }
     }
@@ -127,8 +127,8 @@ impl Extents {
     /// The peer has no right to the extent any longer (SDP-STAG-04).
     pub(super) fn revoke(&mut self, place: usize) {
         if let Some(extent) = self.get_mut(place) {
-            if matches!(extent.key, Key::Out(_)) {
-                extent.key = Key::Revoked;
+            if matches!(extent.key, ExtentKey::Out(_)) {
+                extent.key = ExtentKey::Revoked;
             }
         }
     }
@@ -136,13 +136,13 @@ impl Extents {
     /// Whether the peer may read the extent by this key.
     pub(super) fn is_out(&self, place: usize, stag: u32) -> bool {
         self.get(place)
-            .is_some_and(|extent| extent.key == Key::Out(stag))
+            .is_some_and(|extent| extent.key == ExtentKey::Out(stag))
     }
 
     /// The peer has invalidated the key itself (SDP-STAG-01).
     pub(super) fn on_remote_invalidate(&mut self, place: usize) {
         if let Some(extent) = self.get_mut(place) {
-            extent.key = Key::Spent;
+            extent.key = ExtentKey::Spent;
         }
     }
 
@@ -151,17 +151,17 @@ impl Extents {
         let place = self.places.iter().position(|extent| {
             extent
                 .as_ref()
-                .is_some_and(|extent| extent.key == Key::Revoked)
+                .is_some_and(|extent| extent.key == ExtentKey::Revoked)
         })?;
-        self.get_mut(place)?.key = Key::Revoking;
+        self.get_mut(place)?.key = ExtentKey::Revoking;
         Some(place)
     }
 
     /// The device has invalidated the key.
     pub(super) fn on_invalidated(&mut self, place: usize) {
         if let Some(extent) = self.get_mut(place) {
-            if extent.key == Key::Revoking {
-                extent.key = Key::Spent;
+            if extent.key == ExtentKey::Revoking {
+                extent.key = ExtentKey::Spent;
             }
         }
     }
@@ -169,8 +169,8 @@ impl Extents {
     /// Gives a fresh key to an extent without one; `false` if it cannot have it.
     pub(super) fn rekey(&mut self, place: usize, stag: u32) -> bool {
         match self.get_mut(place) {
-            Some(extent) if extent.key == Key::Spent => {
-                extent.key = Key::Ready(stag);
+            Some(extent) if extent.key == ExtentKey::Spent => {
+                extent.key = ExtentKey::Ready(stag);
                 true
             }
             _ => false,
@@ -181,7 +181,7 @@ impl Extents {
     pub(super) fn poll_release(&mut self, freed: u64) -> Option<usize> {
         let place = self.places.iter().position(|extent| {
             extent.as_ref().is_some_and(|extent| {
-                let is_idle = matches!(extent.key, Key::Ready(_) | Key::Spent);
+                let is_idle = matches!(extent.key, ExtentKey::Ready(_) | ExtentKey::Spent);
                 is_idle && (extent.end <= freed || extent.end == extent.start)
             })
         })?;
@@ -199,7 +199,7 @@ impl Extents {
     /// The link is gone, and every key with it.
     pub(super) fn on_link_down(&mut self) {
         for extent in self.places.iter_mut().flatten() {
-            extent.key = Key::Spent;
+            extent.key = ExtentKey::Spent;
         }
     }
 

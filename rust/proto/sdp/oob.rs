@@ -12,7 +12,7 @@ const REACH: u64 = 65535;
 
 /// An urgent octet that is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct UrgentMark {
+struct SentUrgentMark {
     /// Stream position of the octet (SDP-OOB-02).
     at: u64,
     /// OOB_PEND was sent for it (SDP-OOB-05).
@@ -22,7 +22,7 @@ struct UrgentMark {
 /// The marks of our stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UrgentTx {
-    marks: Fifo<UrgentMark, MAX_MARKS>,
+    marks: Fifo<SentUrgentMark, MAX_MARKS>,
 }
 
 impl UrgentTx {
@@ -32,7 +32,7 @@ impl UrgentTx {
 
     /// The octet at this position is urgent.
     pub(super) fn mark(&mut self, at: u64) {
-        let mark = UrgentMark {
+        let mark = SentUrgentMark {
             at,
             is_announced: false,
         };
@@ -56,7 +56,7 @@ impl UrgentTx {
     }
 
     /// The oldest mark that is not announced.
-    fn next(&self) -> Option<&UrgentMark> {
+    fn next(&self) -> Option<&SentUrgentMark> {
         self.marks.iter().find(|mark| !mark.is_announced)
     }
 

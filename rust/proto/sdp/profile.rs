@@ -16,7 +16,7 @@ pub(crate) enum WireLayout {
 
 /// How Hello and HelloAck reach the peer, and in which form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transport {
+pub(crate) enum SdpTransport {
     /// InfiniBand and RoCE: in the private data of CM REQ and REP, in the form of InfiniBand.
     Annex,
     /// iWARP by the connection manager: in the private data of the MPA request and reply.
@@ -38,7 +38,7 @@ pub(crate) enum Dialect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Profile {
     /// How the set-up messages travel.
-    pub(crate) transport: Transport,
+    pub(crate) transport: SdpTransport,
     /// Layout of every header.
     pub(crate) layout: WireLayout,
     /// Number of our first message behind Hello or HelloAck (SDP-BSDH-19, AMB-04, SDP-IB-19).
@@ -49,10 +49,10 @@ pub(crate) struct Profile {
 
 impl Profile {
     /// The profile of a transport, with a peer that understands all.
-    pub(crate) const fn new(transport: Transport) -> Self {
+    pub(crate) const fn new(transport: SdpTransport) -> Self {
         let first = match transport {
-            Transport::Annex => 1,
-            Transport::Iwcm | Transport::Strict => 0,
+            SdpTransport::Annex => 1,
+            SdpTransport::Iwcm | SdpTransport::Strict => 0,
         };
         Self {
             transport,
@@ -64,7 +64,7 @@ impl Profile {
 
     /// Whether HelloAck takes up a receive buffer and a credit (SDP-CRED-09, SDP-IB-04).
     pub(crate) const fn acks_in_band(self) -> bool {
-        matches!(self.transport, Transport::Strict)
+        matches!(self.transport, SdpTransport::Strict)
     }
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn profile_of_each_transport_has_its_first_number() {
         for (transport, first, in_band) in [
-            (Transport::Annex, 1, false),
-            (Transport::Iwcm, 0, false),
-            (Transport::Strict, 0, true),
+            (SdpTransport::Annex, 1, false),
+            (SdpTransport::Iwcm, 0, false),
+            (SdpTransport::Strict, 0, true),
         ] {
             let profile = Profile::new(transport);
             assert_eq!(profile.first_mseq.get(), first);

@@ -30,7 +30,7 @@ use super::{
     profile::{
         Dialect,
         Profile,
-        Transport,
+        SdpTransport,
         WireLayout, //
     },
 };
@@ -51,7 +51,7 @@ const SIZE_FLOOR: u32 = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SdpOffer {
     /// How set-up messages travel.
-    pub(crate) transport: Transport,
+    pub(crate) transport: SdpTransport,
     /// Receive buffers posted before the first message.
     pub(crate) bufs: u16,
     /// Their size in octets; the acceptor may make it smaller if the peer wants less.
@@ -285,12 +285,12 @@ impl Connecting {
             desired_size: offer.desired_size,
             local_size: offer.size,
             rest: match offer.transport {
-                Transport::Annex => HelloRest::Annex {
+                SdpTransport::Annex => HelloRest::Annex {
                     invalidates: offer.invalidates,
                     extended: true,
                     addrs: offer.addrs,
                 },
-                Transport::Iwcm | Transport::Strict => HelloRest::Draft(offer.depths),
+                SdpTransport::Iwcm | SdpTransport::Strict => HelloRest::Draft(offer.depths),
             },
         }
     }
@@ -303,8 +303,8 @@ impl Connecting {
         }
         let profile = Profile::new(self.offer.transport);
         let form = match self.offer.transport {
-            Transport::Annex => HelloForm::Annex,
-            Transport::Iwcm | Transport::Strict => HelloForm::Draft(profile.layout),
+            SdpTransport::Annex => HelloForm::Annex,
+            SdpTransport::Iwcm | SdpTransport::Strict => HelloForm::Draft(profile.layout),
         };
         match SdpHelloAck::parse(octets, form) {
             Err(fault) => self.fall_back(FallBackReason::Answer(fault)),
@@ -316,7 +316,7 @@ impl Connecting {
     }
 
     fn establish(&mut self, mut profile: Profile, ack: &SdpHelloAck, depths: ReadDepths) {
-        let is_annex = profile.transport == Transport::Annex;
+        let is_annex = profile.transport == SdpTransport::Annex;
         if is_annex && ack.max_adverts == 1 {
             profile.dialect = Dialect::CombinedOnly;
         }
@@ -487,7 +487,7 @@ impl Accepting {
             HelloRest::Draft(depths) => (depths, true),
             HelloRest::Annex { invalidates, .. } => {
                 // The form of InfiniBand counts from 1 on every transport.
-                profile.first_mseq = Profile::new(Transport::Annex).first_mseq;
+                profile.first_mseq = Profile::new(SdpTransport::Annex).first_mseq;
                 (depths, invalidates)
             }
         };

@@ -27,7 +27,7 @@ const APPENDED: u32 = 2048;
 
 /// A buffer with data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Entry {
+struct SinkEntry {
     /// The engine's number of the buffer.
     slot: u16,
     /// Offset of the first octet that is not consumed.
@@ -200,7 +200,7 @@ pub(super) struct Sink {
     /// The reader would like Combined Mode.
     wants_combined: bool,
     /// Data that waits for the reader, the oldest first.
-    queue: Fifo<Entry, MAX_QUEUE>,
+    queue: Fifo<SinkEntry, MAX_QUEUE>,
     /// What can be read behind it.
     adverts: Fifo<PeerAdvert, MAX_ADVERTS>,
     /// Reads in flight; all are of the first advert.
@@ -280,7 +280,7 @@ impl Sink {
             }
         }
         // Always fits: there are fewer receive buffers than entries, and reads keep room.
-        let _ = self.queue.push(Entry {
+        let _ = self.queue.push(SinkEntry {
             slot,
             off,
             len,
@@ -483,7 +483,7 @@ impl Sink {
             ReadTo::Reader => read.len,
             ReadTo::Buffer(slot) => {
                 // Always fits: the read was begun with room for it.
-                let _ = self.queue.push(Entry {
+                let _ = self.queue.push(SinkEntry {
                     slot,
                     off: 0,
                     len: read.len,

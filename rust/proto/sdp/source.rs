@@ -29,9 +29,9 @@ use super::{
     oob::UrgentTx,
     policy,
     violation::SdpViolation,
-    wire::MAX_LEN,
+    wire::MAX_LEN, //
 };
-use crate::proto::cursor::{
+use crate::proto::stream::positions::{
     distance,
     Segment, //
 };

@@ -28,7 +28,7 @@ use crate::proto::{
         hello::ReadDepths,
         profile::{
             Profile,
-            Transport, //
+            SdpTransport, //
         },
         setup::{
             SdpTerms,
@@ -40,7 +40,7 @@ use crate::proto::{
             RxPlan,
             SinkItem, //
         },
-        source::PayloadFrom,
+        source::PayloadFrom, //
     },
 };
 
@@ -50,7 +50,7 @@ fn octet(side: usize, position: u64) -> u8 {
 }
 
 /// Terms of side `side` of a connection with `bufs` receive buffers of `size` octets.
-fn terms(transport: Transport, side: usize, bufs: u16, size: u32) -> SdpTerms {
+fn terms(transport: SdpTransport, side: usize, bufs: u16, size: u32) -> SdpTerms {
     SdpTerms {
         profile: Profile::new(transport),
         role: match side {

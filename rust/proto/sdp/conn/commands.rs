@@ -5,7 +5,6 @@
 use super::SdpConn;
 use crate::proto::{
     base::time::Instant,
-    cursor::Segment,
     sdp::{
         msg::HalfMode,
         policy,
@@ -20,6 +19,7 @@ use crate::proto::{
             EndState, //
         },
     },
+    stream::positions::Segment, //
 };
 
 impl SdpConn {

@@ -36,7 +36,7 @@ pub(super) fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-pub(super) fn terms(transport: Transport, role: SetupRole) -> SdpTerms {
+pub(super) fn terms(transport: SdpTransport, role: SetupRole) -> SdpTerms {
     SdpTerms {
         profile: Profile::new(transport),
         role,
@@ -78,7 +78,7 @@ pub(super) struct Script {
 
 impl Script {
     pub(super) fn new() -> Self {
-        Self::with(&terms(Transport::Annex, SetupRole::Connecting))
+        Self::with(&terms(SdpTransport::Annex, SetupRole::Connecting))
     }
 
     pub(super) fn with(terms: &SdpTerms) -> Self {

@@ -16,7 +16,7 @@ use crate::proto::{
             HeaderOctets,
             SdpMessage, //
         },
-        profile::Transport,
+        profile::SdpTransport,
         setup::SetupRole,
         source::{
             AdvertPlan,
@@ -70,7 +70,7 @@ pub(crate) struct Outbound {
 }
 
 /// A message that may be sent now.
-enum Choice {
+enum MessageChoice {
     /// One without payload.
     Bare(Body),
     /// RdmaRdCompl with the STag that it invalidates.
@@ -86,7 +86,7 @@ enum Choice {
 /// The kinds of messages that are due, as far as the gate was asked.
 enum Due {
     /// This one, and it may go.
-    Go(Choice),
+    Go(MessageChoice),
     /// One is due that may not go, so that none behind it may.
     Blocked,
     /// None.
@@ -108,12 +108,12 @@ impl SdpConn {
         gate::permits(kind, view).is_ok()
     }
 
-    fn due(&self, choice: Choice) -> Due {
+    fn due(&self, choice: MessageChoice) -> Due {
         let kind = match &choice {
-            Choice::Bare(body) | Choice::SinkMode(body) => GateKind::Bare(body.mid()),
-            Choice::Report(..) => GateKind::Bare(Mid::RdmaRdCompl),
-            Choice::Advert(plan) if plan.payload == 0 => GateKind::Bare(Mid::SrcAvail),
-            Choice::Advert(_) | Choice::Data(_) => GateKind::Payload,
+            MessageChoice::Bare(body) | MessageChoice::SinkMode(body) => GateKind::Bare(body.mid()),
+            MessageChoice::Report(..) => GateKind::Bare(Mid::RdmaRdCompl),
+            MessageChoice::Advert(plan) if plan.payload == 0 => GateKind::Bare(Mid::SrcAvail),
+            MessageChoice::Advert(_) | MessageChoice::Data(_) => GateKind::Payload,
         };
         match self.may(kind) {
             true => Due::Go(choice),
@@ -124,56 +124,56 @@ impl SdpConn {
     /// The first message that is due.
     fn first_due(&self) -> Due {
         if self.end.is_abort_due() {
-            return self.due(Choice::Bare(Body::AbortConn));
+            return self.due(MessageChoice::Bare(Body::AbortConn));
         }
         if let Some((count, stag)) = self.sink.report() {
             let stag = stag.filter(|_| self.invalidates);
-            return self.due(Choice::Report(count, stag));
+            return self.due(MessageChoice::Report(count, stag));
         }
         if self.sink.is_refusal_due() {
-            return self.due(Choice::Bare(Body::SendSm));
+            return self.due(MessageChoice::Bare(Body::SendSm));
         }
         if self.source.owes_cancel_ack() {
-            return self.due(Choice::Bare(Body::SinkCancelAck));
+            return self.due(MessageChoice::Bare(Body::SinkCancelAck));
         }
         if self.suspend.is_active() {
             let is_due = self.suspend.is_answer_due() && !self.sink.is_in_process();
             return match is_due {
-                true => self.due(Choice::Bare(Body::SuspCommAck)),
+                true => self.due(MessageChoice::Bare(Body::SuspCommAck)),
                 false => Due::Idle,
             };
         }
         if self.source.is_cancel_due() {
-            return self.due(Choice::Bare(Body::SrcAvailCancel));
+            return self.due(MessageChoice::Bare(Body::SrcAvailCancel));
         }
         if let Some(size) = self.resize.answer() {
-            return self.due(Choice::Bare(Body::ChRcvBufAck(size)));
+            return self.due(MessageChoice::Bare(Body::ChRcvBufAck(size)));
         }
         if let Some(mode) = self.source.mode_change() {
-            return self.due(Choice::Bare(Body::ModeChange {
+            return self.due(MessageChoice::Bare(Body::ModeChange {
                 receiver_sends: false,
                 mode,
             }));
         }
         if let Some(mode) = self.sink.mode_change() {
-            return self.due(Choice::SinkMode(Body::ModeChange {
+            return self.due(MessageChoice::SinkMode(Body::ModeChange {
                 receiver_sends: true,
                 mode,
             }));
         }
         if let Some(plan) = self.source.next_advert() {
-            return self.due(Choice::Advert(plan));
+            return self.due(MessageChoice::Advert(plan));
         }
         if let Some(plan) = self.source.next_data() {
-            return self.due(Choice::Data(plan));
+            return self.due(MessageChoice::Data(plan));
         }
         if self.end.is_disconn_due() && self.source.is_drained() {
-            return self.due(Choice::Bare(Body::DisConn));
+            return self.due(MessageChoice::Bare(Body::DisConn));
         }
         Due::Idle
     }
 
-    fn choose(&self) -> Option<Choice> {
+    fn choose(&self) -> Option<MessageChoice> {
         let is_over = !self.end.is_live() && !self.end.is_abort_due();
         // Over MPA the accepting end is silent until the first message.
         if is_over || self.suspend.is_silent() || self.is_mute() {
@@ -193,12 +193,12 @@ impl SdpConn {
         let may_ask = self.role == SetupRole::Connecting || self.is_asking;
         let asks = is_blocked && may_ask && self.tx.lacks_ack();
         (announces || opens || updates || asks && self.may(GateKind::Announcement))
-            .then_some(Choice::Bare(Body::Data))
+            .then_some(MessageChoice::Bare(Body::Data))
     }
 
     /// Whether this end may not send before the peer has.
     fn is_mute(&self) -> bool {
-        self.profile.transport == Transport::Iwcm
+        self.profile.transport == SdpTransport::Iwcm
             && self.role == SetupRole::Accepting
             && self.rx.received() == 0
     }
@@ -208,18 +208,20 @@ impl SdpConn {
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outbound> {
         let choice = self.choose()?;
         let (body, from) = match &choice {
-            Choice::Bare(body) | Choice::SinkMode(body) => (*body, PayloadFrom::Nothing),
-            Choice::Report(count, _) => (Body::RdmaRdCompl(*count), PayloadFrom::Nothing),
-            Choice::Advert(plan) => (Body::SrcAvail(plan.advert), plan.from),
-            Choice::Data(plan) => (Body::Data, plan.from),
+            MessageChoice::Bare(body) | MessageChoice::SinkMode(body) => {
+                (*body, PayloadFrom::Nothing)
+            }
+            MessageChoice::Report(count, _) => (Body::RdmaRdCompl(*count), PayloadFrom::Nothing),
+            MessageChoice::Advert(plan) => (Body::SrcAvail(plan.advert), plan.from),
+            MessageChoice::Data(plan) => (Body::Data, plan.from),
         };
         let mut flags = BsdhFlags {
             urgent_pending: self.source.is_urgent_due(),
             ..BsdhFlags::default()
         };
         let payload = match &choice {
-            Choice::Advert(plan) => plan.payload,
-            Choice::Data(plan) => plan.len,
+            MessageChoice::Advert(plan) => plan.payload,
+            MessageChoice::Data(plan) => plan.len,
             _ => 0,
         };
         // Numbers, buffers and the effects of sending belong to this moment.
@@ -250,11 +252,11 @@ impl SdpConn {
             payload: from,
             solicited: mid.is_solicited() || mid == Mid::Data && is_urgent,
             invalidate: match choice {
-                Choice::Report(_, stag) => stag,
+                MessageChoice::Report(_, stag) => stag,
                 _ => None,
             },
             register: match choice {
-                Choice::Advert(plan) => Some(plan.place),
+                MessageChoice::Advert(plan) => Some(plan.place),
                 _ => None,
             },
             signal: signal || meaning != Meaning::Nothing,
@@ -268,19 +270,19 @@ impl SdpConn {
 
     /// What sending the message changes. Gives its meaning, and whether it ends with an urgent
     /// octet.
-    fn sent(&mut self, now: Instant, choice: &Choice, count: u64) -> (Meaning, bool) {
+    fn sent(&mut self, now: Instant, choice: &MessageChoice, count: u64) -> (Meaning, bool) {
         match choice {
-            Choice::Report(..) => {
+            MessageChoice::Report(..) => {
                 if self.sink.on_report_sent() {
                     self.rx.release();
                 }
             }
-            Choice::Advert(plan) => self.source.on_advert_sent(plan, count),
-            Choice::Data(plan) => {
+            MessageChoice::Advert(plan) => self.source.on_advert_sent(plan, count),
+            MessageChoice::Data(plan) => {
                 return (Meaning::Nothing, self.source.on_data_sent(plan, count));
             }
-            Choice::SinkMode(_) => self.sink.on_mode_change_sent(),
-            Choice::Bare(body) => return (self.bare_sent(now, body, count), false),
+            MessageChoice::SinkMode(_) => self.sink.on_mode_change_sent(),
+            MessageChoice::Bare(body) => return (self.bare_sent(now, body, count), false),
         }
         (Meaning::Nothing, false)
     }

@@ -5,7 +5,11 @@
 use super::*;
 use std::net::Ipv4Addr;
 
-const TRANSPORTS: [Transport; 3] = [Transport::Annex, Transport::Iwcm, Transport::Strict];
+const TRANSPORTS: [SdpTransport; 3] = [
+    SdpTransport::Annex,
+    SdpTransport::Iwcm,
+    SdpTransport::Strict,
+];
 const TIMERS: SetupTimers = SetupTimers::DEFAULT;
 const CM: ReadDepths = ReadDepths { ird: 5, ord: 6 };
 
@@ -13,7 +17,7 @@ fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-fn offer(transport: Transport) -> SdpOffer {
+fn offer(transport: SdpTransport) -> SdpOffer {
     SdpOffer {
         transport,
         bufs: 13,
@@ -30,13 +34,13 @@ fn offer(transport: Transport) -> SdpOffer {
     }
 }
 
-fn hello_octets(transport: Transport) -> Vec<u8> {
+fn hello_octets(transport: SdpTransport) -> Vec<u8> {
     let connecting = Connecting::new(at(0), TIMERS, offer(transport), Discovery::Try);
     let hello = connecting.hello().emit(WireLayout::IdFirst);
     hello.as_slice().to_vec()
 }
 
-fn ack_octets(transport: Transport) -> Vec<u8> {
+fn ack_octets(transport: SdpTransport) -> Vec<u8> {
     let mut accepting = Accepting::new(at(0), TIMERS, offer(transport), false);
     accepting.handle_hello(at(0), &hello_octets(transport), CM);
     match accepting.poll_step() {
@@ -106,7 +110,7 @@ const INPUTS: [Input; 9] = [
 ];
 
 /// A client in a state, and the time when it came there.
-fn client(transport: Transport, state: Client) -> (Connecting, Instant) {
+fn client(transport: SdpTransport, state: Client) -> (Connecting, Instant) {
     let discovery = match state {
         Client::AskingThenTry => Discovery::AskThenTry,
         _ => Discovery::Ask,
@@ -204,14 +208,14 @@ fn connecting_end_waits_as_long_as_its_timers_say() {
         (Client::Resolving, TIMERS.resolve),
         (Client::Opening, TIMERS.attempt),
     ] {
-        let (client, since) = client(Transport::Annex, state);
+        let (client, since) = client(SdpTransport::Annex, state);
         assert_eq!(client.poll_timeout(), Some(since.saturating_add(span)));
     }
 }
 
 #[test]
 fn discovery_without_port_mapper_resolves_at_once() {
-    let offer = offer(Transport::Annex);
+    let offer = offer(SdpTransport::Annex);
     let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Try);
     assert_eq!(client.poll_step(), Some(SetupStep::Resolve));
     let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Ask);
@@ -364,8 +368,8 @@ fn terms_of_each_end_are_those_of_the_other() {
 // AMB-74: a stack of OFED over iWARP puts the Hello of InfiniBand into the MPA request.
 #[test]
 fn hello_of_infiniband_over_iwarp_is_answered_in_its_form() {
-    let mut child = Accepting::new(at(0), TIMERS, offer(Transport::Iwcm), false);
-    let hello = hello_octets(Transport::Annex);
+    let mut child = Accepting::new(at(0), TIMERS, offer(SdpTransport::Iwcm), false);
+    let hello = hello_octets(SdpTransport::Annex);
     assert!(child.handle_hello(at(0), &hello, CM).is_some());
     let Some(SetupStep::AcceptLink(ack)) = child.poll_step() else {
         panic!("not accepted");
@@ -382,11 +386,11 @@ fn hello_of_infiniband_over_iwarp_is_answered_in_its_form() {
 fn peer_with_a_single_advert_on_infiniband_is_combined_only() {
     let ofed = SdpOffer {
         max_adverts: 1,
-        ..offer(Transport::Annex)
+        ..offer(SdpTransport::Annex)
     };
-    let (ours, _) = set_up(offer(Transport::Annex), ofed);
+    let (ours, _) = set_up(offer(SdpTransport::Annex), ofed);
     assert_eq!(ours.profile.dialect, Dialect::CombinedOnly);
-    let (_, theirs) = set_up(ofed, offer(Transport::Annex));
+    let (_, theirs) = set_up(ofed, offer(SdpTransport::Annex));
     assert_eq!(theirs.profile.dialect, Dialect::CombinedOnly);
 }
 

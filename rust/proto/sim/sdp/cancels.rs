@@ -151,7 +151,7 @@ impl Side {
 impl World {
     fn new(setting: &Setting) -> Self {
         let side = |at: usize| {
-            let terms = terms(Transport::Annex, at, setting.bufs, SIZE);
+            let terms = terms(SdpTransport::Annex, at, setting.bufs, SIZE);
             let config = SdpConfig {
                 ring: 4096,
                 threshold: 2,

@@ -128,7 +128,7 @@ impl World {
             nudges: 0,
             timers: ConnTimers::DEFAULT,
         };
-        let mut conn = SdpConn::new(NOW, config, &terms(Transport::Annex, 0, BUFS, SIZE));
+        let mut conn = SdpConn::new(NOW, config, &terms(SdpTransport::Annex, 0, BUFS, SIZE));
         conn.want_mode(HalfMode::Pipelined);
         let mut world = Self {
             conn,

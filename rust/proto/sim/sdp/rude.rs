@@ -56,7 +56,7 @@ fn body(rng: &mut Rng) -> Body {
 fn attack(seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let mut now = Instant::from_nanos(1);
-    let terms = terms(Transport::Annex, 0, 8, 1024);
+    let terms = terms(SdpTransport::Annex, 0, 8, 1024);
     let config = SdpConfig {
         ring: 16384,
         threshold: 1500,

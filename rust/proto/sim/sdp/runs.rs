@@ -21,7 +21,11 @@ use crate::proto::sdp::{
 /// A scene that a seed decides.
 fn scene(seed: u64) -> Scene {
     let mut rng = Rng::new(seed ^ 0x5d9);
-    let transport = rng.pick(&[Transport::Annex, Transport::Iwcm, Transport::Strict]);
+    let transport = rng.pick(&[
+        SdpTransport::Annex,
+        SdpTransport::Iwcm,
+        SdpTransport::Strict,
+    ]);
     let bufs = rng.range(3, 14) as u16;
     let size = rng.pick(&[200, 1024, 4096]);
     let mut habits = || Habits {
@@ -75,7 +79,7 @@ fn streams_arrive_although_the_numbers_wrap() {
     for_seeds(60, |seed| {
         let mut scene = scene(seed);
         for side in [0, 1] {
-            scene.terms[side] = terms(Transport::Annex, side, 8, 1024);
+            scene.terms[side] = terms(SdpTransport::Annex, side, 8, 1024);
         }
         scene.first = Some([u32::MAX - 20, u32::MAX - 3]);
         let pair = run_to_the_end(seed, &scene);
@@ -108,7 +112,7 @@ fn peer_of_ofed_gets_only_what_it_knows() {
     for_seeds(100, |seed| {
         let mut scene = scene(seed);
         for side in [0, 1] {
-            let mut terms = terms(Transport::Annex, side, 8, 4096);
+            let mut terms = terms(SdpTransport::Annex, side, 8, 4096);
             terms.profile.dialect = Dialect::CombinedOnly;
             terms.peer_adverts = 1;
             terms.adverts = 1;
@@ -125,7 +129,7 @@ fn literal_peer_with_eight_buffers_keeps_up() {
     for_seeds(100, |seed| {
         let mut scene = scene(seed);
         for side in [0, 1] {
-            scene.terms[side] = terms(Transport::Annex, side, 8, 1024);
+            scene.terms[side] = terms(SdpTransport::Annex, side, 8, 1024);
         }
         scene.rules = [true, false];
         run_to_the_end(seed, &scene);

@@ -17,7 +17,7 @@ use crate::proto::{
         msg::HalfMode,
         profile::{
             Profile,
-            Transport, //
+            SdpTransport, //
         },
         setup::{
             SdpTerms,
@@ -27,7 +27,7 @@ use crate::proto::{
             ReadTo,
             SinkItem, //
         },
-        source::PayloadFrom,
+        source::PayloadFrom, //
     },
 };
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ const SIZE: u32 = 100;
 /// Terms of an end with `bufs` receive buffers of `size` octets.
 pub(super) fn terms(side: usize, bufs: u16, size: u32) -> SdpTerms {
     SdpTerms {
-        profile: Profile::new(Transport::Annex),
+        profile: Profile::new(SdpTransport::Annex),
         role: match side {
             0 => SetupRole::Connecting,
             _ => SetupRole::Accepting,

@@ -241,7 +241,7 @@ fn advert_of_the_peer_is_read_behind_its_payload() {
 // SDP-IB-10: without the capability no key is invalidated.
 #[test]
 fn final_report_to_a_peer_without_the_capability_invalidates_nothing() {
-    let mut terms = terms(Transport::Annex, SetupRole::Accepting);
+    let mut terms = terms(SdpTransport::Annex, SetupRole::Accepting);
     terms.invalidates = false;
     let mut script = Script::with(&terms);
     script.src_avail(3000, 100).unwrap();

@@ -348,7 +348,7 @@ fn link_down_after_the_peers_disconn_leaves_a_clean_end_to_the_reader() {
 // SDP-IB-25, R-6.
 #[test]
 fn connecting_end_over_mpa_sends_first_and_the_other_waits_for_it() {
-    let mut script = Script::with(&terms(Transport::Iwcm, SetupRole::Connecting));
+    let mut script = Script::with(&terms(SdpTransport::Iwcm, SetupRole::Connecting));
     assert_eq!(script.hear(), [(DATA, 0)]);
     for _ in 0..5 {
         assert_eq!(script.hear(), []);
@@ -357,7 +357,7 @@ fn connecting_end_over_mpa_sends_first_and_the_other_waits_for_it() {
     }
     script.wait(200);
     assert_eq!(script.hear(), []);
-    let mut script = Script::with(&terms(Transport::Iwcm, SetupRole::Accepting));
+    let mut script = Script::with(&terms(SdpTransport::Iwcm, SetupRole::Accepting));
     script.conn.write(at(0), 5);
     assert_eq!(script.hear(), []);
     script.data(0).unwrap();
@@ -368,7 +368,7 @@ fn connecting_end_over_mpa_sends_first_and_the_other_waits_for_it() {
 #[test]
 fn data_that_waits_for_an_acknowledgement_asks_for_it() {
     for role in [SetupRole::Connecting, SetupRole::Accepting] {
-        let mut terms = terms(Transport::Annex, role);
+        let mut terms = terms(SdpTransport::Annex, role);
         terms.peer_bufs = 3;
         let mut script = Script::with(&terms);
         script.conn.want_mode(HalfMode::Pipelined);

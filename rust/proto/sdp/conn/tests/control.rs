@@ -119,7 +119,7 @@ fn peer_that_refuses_all_adverts_gets_none() {
 // A peer that takes adverts in Combined Mode only never sees ModeChange.
 #[test]
 fn peer_of_ofed_gets_no_mode_change() {
-    let mut terms = terms(Transport::Annex, SetupRole::Connecting);
+    let mut terms = terms(SdpTransport::Annex, SetupRole::Connecting);
     terms.profile.dialect = Dialect::CombinedOnly;
     let mut script = Script::with(&terms);
     script.conn.want_mode(HalfMode::Pipelined);
@@ -311,7 +311,7 @@ fn suspended_connection_goes_on_over_a_new_link() {
     script.conn.handle_link_down(at(0));
     assert_eq!(script.conn.state(), EndState::Open);
     assert_eq!(script.hear(), []);
-    let new = terms(Transport::Annex, SetupRole::Connecting);
+    let new = terms(SdpTransport::Annex, SetupRole::Connecting);
     script.conn.resume(at(10), &new);
     script.next = 1;
     script.ack = 0;
