@@ -247,7 +247,7 @@ impl Frame {
     fn raw_ipv6(&self, ip: &Ipv6, next_header: u8) -> RawIpv6 {
         let class = u32::from(ip.class) << 20;
         RawIpv6 {
-            first: U32::new(6 << 28 | class | ip.flow & 0x000f_ffff),
+            first: U32::new((6 << 28) | class | ip.flow & 0x000f_ffff),
             payload_len: U16::new(self.len),
             next_header,
             hop_limit: ip.hops,

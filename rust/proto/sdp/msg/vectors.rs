@@ -12,7 +12,7 @@ fn hex(digits: &str) -> Vec<u8> {
     let value = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
     digits
         .chunks(2)
-        .map(|pair| value(pair[0]) << 4 | value(pair[1]))
+        .map(|pair| (value(pair[0]) << 4) | value(pair[1]))
         .collect()
 }
 
