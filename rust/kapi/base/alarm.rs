@@ -54,12 +54,12 @@ impl<T: Expire> Alarm<T> {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             timer <- Opaque::ffi_init(|slot: *mut bindings::hrtimer| {
-                // SAFETY: `slot` is valid for writes while the closure runs, and `ring_raw` is a
+                // SAFETY: `slot` is valid for writes while the closure runs, and `expired_raw` is a
                 // function for exactly this field.
                 unsafe {
                     bindings::hrtimer_setup(
                         slot,
-                        Some(Self::ring_raw),
+                        Some(Self::expired_raw),
                         CLOCK,
                         bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
                     )
@@ -83,7 +83,7 @@ impl<T: Expire> Alarm<T> {
 
         let raw = Arc::into_raw(owner.clone()).cast_mut();
         // INVARIANT: The reference is for the timer that is armed below. `Release` pairs with the
-        // swap in `ring_raw`.
+        // swap in `expired_raw`.
         let taken =
             self.owner
                 .compare_exchange(null_mut(), raw, Ordering::Release, Ordering::Relaxed);
@@ -108,7 +108,7 @@ impl<T: Expire> Alarm<T> {
     /// # Safety
     ///
     /// Only for the timer code, with the `timer` field of an `Alarm` of this type.
-    unsafe extern "C" fn ring_raw(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
+    unsafe extern "C" fn expired_raw(timer: *mut bindings::hrtimer) -> bindings::hrtimer_restart {
         // SAFETY: `timer` is the field of an `Alarm`, because only `new` installs this function.
         // `Opaque` is transparent.
         let this = unsafe { &*container_of!(Opaque::cast_from(timer), Self, timer) };

@@ -402,7 +402,7 @@ macro_rules! unless_skipped {
 }
 use unless_skipped;
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_loopback)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_loopback)]
 mod tests {
     use super::*;
 

@@ -162,7 +162,7 @@ impl Device {
 }
 
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_port)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_port)]
 mod tests {
     use super::*;
 

@@ -355,7 +355,7 @@ unsafe extern "C" fn received_raw<T: ChannelOps>(
 }
 
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_received)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_received)]
 mod tests {
     use super::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Ends of links that have left their group, while their queue pairs are drained.
+//! Links that have left their group, while their queue pairs are drained.
 //!
 //! Draining takes a grace period and more, in which the group lock must be free: first contact with
 //! a peer that has one port ends with an unused link. So links without connections leave the group at

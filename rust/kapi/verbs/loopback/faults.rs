@@ -17,7 +17,7 @@ use kernel::{
     sync::Arc, //
 };
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_faults)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_faults)]
 mod tests {
     use super::*;
 

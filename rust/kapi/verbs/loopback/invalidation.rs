@@ -87,7 +87,7 @@ fn post_message(channel: &Arc<Channel<Probe>>, tag: u32, rkey: u32) -> Result {
     .map_err(|(error, _)| error)
 }
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_invalidation)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_invalidation)]
 mod tests {
     use super::*;
 

@@ -48,7 +48,7 @@ fn consists_of(message: &ReceivedBuffer<Probe>, octet: u8) -> Result<bool> {
     Ok(message.len() == BYTES && there.iter().all(|other| *other == octet))
 }
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_kept)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_kept)]
 mod tests {
     use super::*;
 

@@ -102,7 +102,7 @@ fn forbidden(
     Ok((result, seen.broken.len(), there == [0; 100]))
 }
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_reads)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_reads)]
 mod tests {
     use super::*;
 

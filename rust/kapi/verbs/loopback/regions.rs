@@ -23,7 +23,7 @@ use kernel::{
     prelude::*, //
 };
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_regions)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_regions)]
 mod tests {
     use super::*;
 

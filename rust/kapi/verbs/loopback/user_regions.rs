@@ -139,7 +139,7 @@ fn register(
     Ok((block, region))
 }
 
-#[kernel::macros::kunit_tests(rdma_sock_kapi_rdma_user_regions)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_user_regions)]
 mod tests {
     use super::*;
 
