@@ -70,7 +70,7 @@ impl<T: Expire> Alarm<T> {
         })
     }
 
-    /// Arms the timer to ring in `delay` nanoseconds, unless it is armed. Context: any.
+    /// Arms the timer to expire in `delay` nanoseconds, unless it is armed. Context: any.
     ///
     /// `owner` must be the object this timer is a field of.
     pub(crate) fn arm(&self, owner: &Arc<T>, delay: u64) {
