@@ -138,6 +138,11 @@ void rdma_sock_helper_stream_abort(struct sock *sk, int err)
 
 	tcp_abort(sk, err);
 	bpf_reset_run_ctx(old);
+	/* A read takes the queue before the error, and messages of the engine are not for it. */
+	if (sk->sk_state == TCP_CLOSE) {
+		__skb_queue_purge(&sk->sk_receive_queue);
+		WRITE_ONCE(tcp_sk(sk)->copied_seq, tcp_sk(sk)->rcv_nxt);
+	}
 }
 
 void rdma_sock_helper_set_missing_err(struct sock *sk, int err)

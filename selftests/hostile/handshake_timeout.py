@@ -224,6 +224,26 @@ def declines_cross(fixture, _):
     equal(topology.receive(sock, len(data)) == data, True, "data behind the Decline")
 
 
+def late_proposal(fixture, _):
+    """A client's Proposal comes when the server has given up and its program has the connection. The
+    program gets an error, and no octet of the Proposal."""
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
+    topology.until(lambda: fixture.arrived(conn), "the connection", BOUND)
+    sock = fixture.arrived(conn)
+    equal(topology.mode("b", sock)[0], "tcp", "mode")
+    sock.settimeout(BOUND)
+    conn.propose()
+    got = None
+    try:
+        got = sock.recv(16)
+    except ConnectionResetError:
+        pass
+    equal(got, None, "octets that the program reads")
+    fixture.host.wait(lambda: conn.tcp.reset, "reset", BOUND)
+    fixture.expect_counters(**{SILENT: 1, LATE: 1})
+
+
 def listener_goes(fixture, peer):
     """The program closes its listener while peers are at each step."""
     listening = topology.listener("b")
@@ -263,6 +283,7 @@ def cases():
         yield name + ".tcp_reset", tcp_ends(make, steps, "abort")
         yield name + ".tcp_end", tcp_ends(make, steps, "close")
     yield "declines_cross", declines_cross
+    yield "late_proposal", late_proposal
     yield "listener_goes", listener_goes
     yield "client_goes", client_goes
 

@@ -144,7 +144,8 @@ impl SockGuard<'_> {
         unsafe { bindings::rdma_sock_helper_set_missing_err(self.as_raw(), errno) }
     }
 
-    /// Ends the connection with a RST and leaves `err` for the user; nothing if it has ended.
+    /// Ends the connection with a RST and leaves `err` for the user; nothing if it has ended. Octets
+    /// that were not read are dropped.
     pub(crate) fn abort(&mut self, err: Error) {
         let errno = err.to_errno().saturating_neg();
         // SAFETY: The sock is valid and locked.
