@@ -288,6 +288,11 @@ impl Bench {
         channel.to_rts(PSN)
     }
 
+    /// Whether a test may remove the device.
+    fn is_doomed(&self) -> bool {
+        self.device.name().as_str() == DOOMED
+    }
+
     fn close(&self) {
         let channel = self.channel.lock().take();
         if let Some(channel) = channel {
@@ -334,6 +339,14 @@ impl ClientOps for TestClient {
 
 /// Runs `f` on the first device that is called [`DOOMED`], or not. Skips the test if there is none.
 fn with_bench<R>(doomed: bool, f: impl FnOnce(&Bench) -> Result<R>) -> Option<Result<R>> {
+    with_bench_that(|bench| bench.is_doomed() == doomed, f)
+}
+
+/// Runs `f` on the first device that `fits`. Skips the test if there is none.
+fn with_bench_that<R>(
+    fits: impl Fn(&Bench) -> bool,
+    f: impl FnOnce(&Bench) -> Result<R>,
+) -> Option<Result<R>> {
     if BENCHES_READY.populate(()) {
         // SAFETY: Called exactly once, before the lock is used.
         unsafe { BENCHES.init() };
@@ -343,12 +356,10 @@ fn with_bench<R>(doomed: bool, f: impl FnOnce(&Bench) -> Result<R>) -> Option<Re
         Ok(registration) => registration,
         Err(err) => return Some(Err(err)),
     };
-    let bench = BENCHES.lock().as_ref().and_then(|benches| {
-        let mut fits = benches
-            .iter()
-            .filter(|bench| (bench.device.name().as_str() == DOOMED) == doomed);
-        fits.next().cloned()
-    });
+    let bench = BENCHES
+        .lock()
+        .as_ref()
+        .and_then(|benches| benches.iter().find(|bench| fits(bench)).cloned());
     let result = bench.map(|bench| {
         let result = f(&bench);
         bench.close();

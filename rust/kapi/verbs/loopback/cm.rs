@@ -7,31 +7,34 @@ mod ends;
 mod rdma;
 
 use super::{
-    with_bench,
+    with_bench_that,
     Bench,
     Probe,
     PATIENCE_MS,
     PSN, //
 };
-use crate::kapi::verbs::{
-    channel::Channel,
-    cm::{
-        CmEvent,
-        CmHandle,
-        CmId,
-        CmListenOps,
-        CmListener,
-        CmOps,
-        CmPath,
-        CmReplyParams,
-        CmRequest,
-        CmRequestInfo,
-        CmRequestParams,
-        RejectReason,
-        RoceTarget, //
+use crate::kapi::{
+    net::netns::Net,
+    verbs::{
+        channel::Channel,
+        cm::{
+            CmEvent,
+            CmHandle,
+            CmId,
+            CmListenOps,
+            CmListener,
+            CmOps,
+            CmPath,
+            CmReplyParams,
+            CmRequest,
+            CmRequestInfo,
+            CmRequestParams,
+            RejectReason,
+            RoceTarget, //
+        },
+        device::LocalGid,
+        pd::Pd, //
     },
-    device::LocalGid,
-    pd::Pd, //
 };
 use core::cell::RefCell;
 use kernel::{
@@ -437,10 +440,16 @@ fn exit(event: &CmEvent) -> Option<()> {
     matches!(event, CmEvent::TimewaitExit).then_some(())
 }
 
-/// Runs `f` on the first device, and drops all ids; fails if a context is left. Skips the test if there is
-/// none.
+/// Runs `f` on the first device of the initial namespace, and drops all ids; fails if a context is
+/// left. Skips the test if there is no such device.
 fn with_cm<R>(f: impl FnOnce(&CmBench<'_>) -> Result<R>) -> Option<Result<R>> {
-    with_bench(false, |bench| {
+    // The tests bind addresses of the initial namespace.
+    let initial = Net::initial().cookie();
+    let fits = |bench: &Bench| {
+        let netdev = bench.device.netdev(bench.port);
+        !bench.is_doomed() && netdev.is_some_and(|netdev| netdev.net_cookie == initial)
+    };
+    with_bench_that(fits, |bench| {
         let gid = bench.device.ipv4_gid(bench.port).ok_or(ENODEV)?;
         let cm = CmBench {
             bench,

@@ -284,8 +284,7 @@ impl RdmaBench<'_> {
     }
 }
 
-/// Runs `f` on the first device, and drops all ids; fails if a context is left. Skips the test if there is
-/// none.
+/// Runs `f` as [`with_cm`] does, and drops all ids of `rdma_cm` as well.
 fn with_rdma<R>(f: impl FnOnce(&RdmaBench<'_>) -> Result<R>) -> Option<Result<R>> {
     with_cm(|cm| {
         let bench = RdmaBench {
