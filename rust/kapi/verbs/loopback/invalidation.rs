@@ -157,14 +157,13 @@ mod tests {
     fn unknown_key_breaks_the_channel() -> Result {
         let result = with_loop_of(invalidating, |_, _, channel, probe| {
             post_message(channel, 1, 0x00ff_ff00)?;
+            // rxe acknowledges the message before it breaks the queue pair, so the sender may have
+            // either result.
             probe.wait(|seen| seen.broken.len() == 1 && seen.sent.len() == 1)?;
-            let seen = probe.seen.lock();
-            Ok((
-                seen.received,
-                matches!(seen.sent.first(), Some((1, Err(_)))),
-            ))
+            let received = probe.seen.lock().received;
+            Ok(received)
         });
-        assert_eq!(unless_skipped!(result), (0, true));
+        assert_eq!(unless_skipped!(result), 0);
         Ok(())
     }
 }
