@@ -15,10 +15,7 @@ use super::{
 use crate::bindings;
 use core::{
     mem::ManuallyDrop,
-    ptr::{
-        null,
-        NonNull, //
-    },
+    ptr::NonNull, //
 };
 use kernel::{
     error::{
@@ -297,14 +294,29 @@ impl Qp {
 
     /// Posts a chain of receive requests. Any context.
     ///
+    /// Returns the error and how many requests at the front of the chain were posted anyway.
+    ///
     /// # Safety
     ///
     /// As for [`Self::post_send`].
-    pub(super) unsafe fn post_recv(&self, wr: *const bindings::ib_recv_wr) -> Result {
-        let mut bad = null();
+    pub(super) unsafe fn post_recv(
+        &self,
+        wr: *const bindings::ib_recv_wr,
+    ) -> Result<(), (Error, usize)> {
+        let mut bad = wr;
         // SAFETY: By the type invariants and this function's contract.
         to_result(unsafe {
             bindings::rdma_sock_helper_ib_post_recv(self.raw.as_ptr(), wr, &mut bad)
+        })
+        .map_err(|error| {
+            let (mut posted, mut wr) = (0, wr);
+            while !wr.is_null() && wr != bad {
+                posted += 1;
+                // SAFETY: Part of the chain, which is valid by this function's contract: drivers do not
+                // change requests.
+                wr = unsafe { (*wr).next };
+            }
+            (error, posted)
         })
     }
 }
