@@ -6,6 +6,7 @@
 //! the test that has it removed while it is at work.
 
 mod cm;
+mod domains;
 mod faults;
 mod gather;
 mod invalidation;
