@@ -34,9 +34,9 @@ pub(crate) enum RecvPosting {
 ///
 /// The receive buffers take `recv_bytes` for each of `recv_slots` and of the spares, or of the batch
 /// less 1. The send slots take `send_bytes` each. Buffers of more than 8 KiB have a block of pages
-/// each, a power of two of them; smaller ones share blocks of 16 KiB (with pages of 4 KiB), so that
-/// powers of two waste nothing. `long_bytes` are taken twice. Such a block must be contiguous, which
-/// memory that is in pieces may not allow: with `ENOMEM`, ask for smaller buffers.
+/// each, a power of two of them. Smaller ones share blocks of 16 KiB (with pages of 4 KiB), the last of
+/// which has the least power of two of pages that holds the rest. `long_bytes` are taken twice. A block
+/// is contiguous, which fragmented memory may not allow: after `ENOMEM`, ask for smaller buffers.
 /// [`Channel::buffer_bytes`](super::channel::Channel::buffer_bytes) has the sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelConfig {

@@ -126,7 +126,7 @@ impl Buffers {
     }
 
     /// The parts of a message of `len` octets that begins in the buffer of a slot: from the octet
-    /// `off` of the message on, what lies in its buffer, and what lies in the room.
+    /// `off` of the message on, the part in its buffer, and the part in the room.
     fn parts(&self, index: u16, off: usize, len: usize) -> Result<[BlockPart; 2]> {
         let end = off.checked_add(len).ok_or(EINVAL)?;
         if end > self.longest() {
@@ -311,6 +311,14 @@ impl BlockMappings {
     /// The mapping of the block that the part lies in.
     fn of(&self, part: BlockPart) -> Result<&Mapping> {
         self.0.get(part.block).ok_or(EINVAL)
+    }
+
+    /// In which direction all blocks are mapped, if it is one.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn direction(&self) -> Option<bindings::dma_data_direction> {
+        let first = self.0.first()?.direction();
+        let same = self.0.iter().all(|mapping| mapping.direction() == first);
+        same.then_some(first)
     }
 }
 

@@ -163,7 +163,7 @@ impl<T: ChannelOps> RecvSlot<T> {
 /// A received message in the buffer it arrived in, which is given back on drop. Context of all
 /// methods and of the drop: any, if not said otherwise.
 ///
-/// What is given back is posted again as [`RecvPosting`](super::config::RecvPosting) says.
+/// The channel posts a buffer that was given back as [`RecvPosting`](super::config::RecvPosting) says.
 ///
 /// A completion handler gets an [`Arriving`], which costs no reference to the channel. What must live
 /// longer is [kept](Received::keep). It may outlive the [shutdown](Channel::shutdown) of the channel:
@@ -177,8 +177,8 @@ impl<T: ChannelOps> RecvSlot<T> {
 /// # Invariants
 ///
 /// This object owns the receive slot `index`, together with its parts, and is counted as a user of it.
-/// The request of the slot has completed. The first `len` octets are the message with what was appended
-/// to it, at most as many as its buffer and the room for a long message hold.
+/// The request of the slot has completed. The first `len` octets are the message and those appended to
+/// it, at most as many as its buffer and the room for a long message hold.
 pub(crate) struct ReceivedBuffer<T: ChannelOps, C: Deref<Target = Channel<T>> = Arc<Channel<T>>> {
     channel: C,
     index: u16,
@@ -190,7 +190,7 @@ pub(crate) struct ReceivedBuffer<T: ChannelOps, C: Deref<Target = Channel<T>> = 
 pub(crate) type Arriving<'a, T> = ReceivedBuffer<T, ArcBorrow<'a, Channel<T>>>;
 
 impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
-    /// Octets of the message, and of what was appended to it.
+    /// Octets of the message, and those that were appended to it.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -306,8 +306,8 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
             done += chunk.len();
         }
         if let Some(mappings) = mappings {
-            // The end of the mapping must not undo the copy: what the CPU wrote goes to where the device
-            // sees it.
+            // The end of the mapping must not undo the copy: the octets go to where the device sees
+            // them.
             buffers.sync_for_device(mappings, self.index, self.len, len)?;
             buffers.sync_for_cpu(mappings, self.index, self.len, len)?;
         }
@@ -490,7 +490,7 @@ impl<T: ChannelOps> Channel<T> {
     )]
     pub(crate) fn posted_buffers(&self) -> u64 {
         let queue = self.recv.lock();
-        // Read under the lock: what it counts was posted before.
+        // Read under the lock: the buffers that it counts were posted before.
         queue.posted.saturating_sub(self.counters.received())
     }
 
@@ -503,6 +503,15 @@ impl<T: ChannelOps> Channel<T> {
         self.recv.lock().idle.len()
     }
 
+    /// In which direction the receive buffers are mapped, if the channel is open. Context: any.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn recv_direction(&self) -> Option<bindings::dma_data_direction> {
+        let queue = self.recv.lock();
+        queue.qp.as_ref()?;
+        // SAFETY: The queue is locked and open.
+        unsafe { self.recv_mappings() }.direction()
+    }
+
     /// A user of a received message is gone. If it was the last one, the slot is given back, of whose
     /// buffer `len` octets were used.
     fn end_use(&self, index: u16, len: usize) {
@@ -511,7 +520,7 @@ impl<T: ChannelOps> Channel<T> {
         };
         // SAFETY: The slot is part of the channel; the field is only accessed by shared references.
         let users = unsafe { &(*slot).users };
-        // Acquire, or a full order: what other users read, they read before the slot is posted again.
+        // Acquire, or a full order: other users have read before the slot is posted again.
         // A single user cannot become two meanwhile: only the message makes parts.
         if users.load(Acquire) != 1 {
             if users.fetch_sub(1, Full) != 1 {

@@ -99,7 +99,7 @@ impl WriteSource {
 pub(super) enum Kept {
     /// What writes are read from.
     Source(#[expect(dead_code, reason = "kept for the device")] WriteSource),
-    /// What the payload of a message is gathered from.
+    /// The sources of the payload of a message.
     Gathered(#[expect(dead_code, reason = "kept for the device")] [Option<WriteSource>; 2]),
     /// What a read is written to.
     Sink(#[expect(dead_code, reason = "kept for the device")] Arc<ReadBuffer>),

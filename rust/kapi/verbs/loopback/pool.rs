@@ -20,14 +20,20 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::verbs::{
-        channel::{
-            Channel,
-            RecvPosting,
-            WriteSource, //
+    kapi::{
+        compat::enums::{
+            DMA_BIDIRECTIONAL,
+            DMA_FROM_DEVICE, //
         },
-        pd::Pd,
-        recv::ReceivedBuffer, //
+        verbs::{
+            channel::{
+                Channel,
+                RecvPosting,
+                WriteSource, //
+            },
+            pd::Pd,
+            recv::ReceivedBuffer, //
+        },
     },
 };
 use core::mem::MaybeUninit;
@@ -45,7 +51,7 @@ use kernel::{
 /// Octets of a header.
 const HEAD: usize = HEADER as usize;
 
-/// Gives the device time for what it must not do.
+/// Waits for the time in which a device that breaks the rule would have acted.
 fn pause() {
     // SAFETY: No requirements, and tests may sleep.
     unsafe { bindings::schedule_timeout_uninterruptible(msecs_to_jiffies(50) as isize) };
@@ -294,6 +300,20 @@ mod tests {
             },
         );
         assert_eq!(unless_skipped!(result), (Err(EINVAL), 4, 0));
+        Ok(())
+    }
+
+    /// Appended octets must reach a bounce buffer, which the end of the mapping copies back.
+    #[test]
+    fn buffers_that_grow_are_mapped_for_both_directions() -> Result {
+        let result = with_loop_of(streaming(16384, 4, 2), |_, _, channel, _| {
+            let open = channel.recv_direction();
+            channel.shutdown();
+            Ok((open, channel.recv_direction()))
+        });
+        assert_eq!(unless_skipped!(result), (Some(DMA_BIDIRECTIONAL), None));
+        let result = with_loop_of(|_| {}, |_, _, channel, _| Ok(channel.recv_direction()));
+        assert_eq!(unless_skipped!(result), Some(DMA_FROM_DEVICE));
         Ok(())
     }
 

@@ -56,7 +56,7 @@ struct GatherList {
     used: usize,
     /// Octets of the pieces.
     bytes: u32,
-    /// What the pieces lie in.
+    /// The memory that the pieces lie in.
     sources: [Option<WriteSource>; 2],
 }
 
