@@ -4,9 +4,9 @@
 //!
 //! | Type | Purpose | Writer |
 //! |--------------------------|--------------------------------------|------------------------------|
-//! | [`sendbuf::SendBuffer`]  | source of RDMA writes                | the CPU; devices read        |
+//! | [`sendbuf::SendBuffer`]  | source of RDMA writes and messages   | the CPU; devices read        |
 //! | [`region::PeerMemory`]   | target of a peer's RDMA writes       | the peer at any time         |
-//! | [`user_pages::LentMemory`]           | source of RDMA writes                | the program it belongs to    |
+//! | [`user_pages::LentMemory`] | source of RDMA writes and messages | the program it belongs to    |
 //!
 //! No type ever gives out a reference into its memory: data is copied in or out by pointer, so the
 //! compiler assumes nothing about octets that a peer or a program may change.

@@ -25,9 +25,9 @@
 use super::{
     cq::Cq,
     device::Device,
-    dma::Mapping,
     fast_reg::FastReg,
     messages::{
+        BlockMappings,
         Buffers,
         Messages, //
     },
@@ -48,10 +48,13 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::compat::{
-        errno::ESHUTDOWN,
-        new_spinlock_irq,
-        SpinLockIrq, //
+    kapi::{
+        compat::{
+            errno::ESHUTDOWN,
+            new_spinlock_irq,
+            SpinLockIrq, //
+        },
+        mem::cgroup::MemCgroup, //
     },
 };
 use core::cell::UnsafeCell;
@@ -74,7 +77,8 @@ use kernel::{
 pub(crate) use super::{
     config::{
         ChannelConfig,
-        ConnectionConfig, //
+        ConnectionConfig,
+        RecvPosting, //
     },
     qp::Peer,
     recv::Arriving,
@@ -101,7 +105,7 @@ pub(crate) trait ChannelOps: Send + Sync + Sized + 'static {
     /// the same result. Any context.
     fn supersedes(later: &Self::Tag, earlier: &Self::Tag) -> bool;
 
-    /// A message arrived. Its buffer is posted again when `msg` is dropped.
+    /// A message arrived. Its buffer is given back when `msg` is dropped.
     fn on_received(&self, msg: Arriving<'_, Self>);
 
     /// There is a free slot, after one was wanted in vain: its message has completed.
@@ -129,6 +133,12 @@ pub(crate) struct Counters {
     pub(crate) recvs: u64,
     /// Octets in the writes that were posted.
     pub(crate) write_bytes: u64,
+    /// Octets that messages were gathered from, without their headers.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) gathered_bytes: u64,
 }
 
 /// The running numbers behind [`Counters`].
@@ -138,6 +148,7 @@ pub(super) struct RunningChannel {
     cqes: Atomic<u64>,
     recvs: Atomic<u64>,
     write_bytes: Atomic<u64>,
+    gathered_bytes: Atomic<u64>,
 }
 
 impl RunningChannel {
@@ -148,6 +159,7 @@ impl RunningChannel {
             cqes: Atomic::new(0),
             recvs: Atomic::new(0),
             write_bytes: Atomic::new(0),
+            gathered_bytes: Atomic::new(0),
         }
     }
 
@@ -167,8 +179,16 @@ impl RunningChannel {
         self.cqes.add(1u64, Relaxed);
     }
 
+    pub(super) fn on_gather(&self, bytes: u32) {
+        self.gathered_bytes.add(u64::from(bytes), Relaxed);
+    }
+
     pub(super) fn on_receive(&self) {
         self.recvs.add(1u64, Relaxed);
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.recvs.load(Relaxed)
     }
 }
 
@@ -185,7 +205,7 @@ struct Verbs<T: ChannelOps> {
 struct ForHandlers<T: ChannelOps> {
     ops: Arc<T>,
     /// The receive buffers, mapped for the device.
-    recv: Mapping,
+    recv: BlockMappings,
 }
 
 /// A connection to a peer. After [`Self::shutdown`] it may be dropped in any context.
@@ -237,8 +257,23 @@ impl<T: ChannelOps> Channel<T> {
     /// `EINVAL` if the device cannot hold that many requests, or a parameter is 0 that must not be;
     /// `ENODEV` if it is being removed.
     pub(crate) fn new(pd: &Arc<Pd>, config: &ChannelConfig, ops: Arc<T>) -> Result<Arc<Self>> {
+        Self::charged(pd, config, &MemCgroup::ROOT, ops)
+    }
+
+    /// As [`Self::new`], with the buffers of messages charged to `cgroup`. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::new`]; besides, `ENOMEM` above the limit of the cgroup.
+    pub(crate) fn charged(
+        pd: &Arc<Pd>,
+        config: &ChannelConfig,
+        cgroup: &MemCgroup,
+        ops: Arc<T>,
+    ) -> Result<Arc<Self>> {
         let depth = config.depth(pd.device())?;
-        let this = Self::closed(pd.device(), config, usize::try_from(depth.send_sges)?)?;
+        let pieces = usize::try_from(depth.send_sges)?;
+        let this = Self::closed(pd.device(), config, pieces, cgroup)?;
         let qp = Qp::new(
             pd,
             Cq::new(pd, depth.send)?,
@@ -251,15 +286,20 @@ impl<T: ChannelOps> Channel<T> {
             messages: None,
         });
         let opening = ScopeGuard::new_with_data(this, |this| this.shutdown());
-        opening.open(pd, qp, ops)?;
+        opening.open(pd, qp, cgroup, ops)?;
         Ok(opening.dismiss())
     }
 
     /// A channel without a queue pair, whose requests read from `pieces` pieces of memory.
-    fn closed(device: &Arc<Device>, config: &ChannelConfig, pieces: usize) -> Result<Arc<Self>> {
+    fn closed(
+        device: &Arc<Device>,
+        config: &ChannelConfig,
+        pieces: usize,
+        cgroup: &MemCgroup,
+    ) -> Result<Arc<Self>> {
         let (sends, recvs) = (config.send_slots, config.recv_buffers()?);
         let send = SendQueue::new(sends, config.max_unsignalled)?;
-        let recv = RecvQueue::new(recvs, config.recv_batch)?;
+        let recv = RecvQueue::new(recvs, config)?;
         // INVARIANT: There is no queue pair.
         Arc::pin_init(
             try_pin_init!(Self {
@@ -276,8 +316,9 @@ impl<T: ChannelOps> Channel<T> {
                 recv_slots: RecvSlot::new(recvs)?,
                 recv_buffers: Buffers::new(
                     recvs.into(),
-                    config.recv_bytes.into(),
+                    usize::try_from(config.recv_bytes)?,
                     config.long_bytes.into(),
+                    cgroup,
                 )?,
                 handlers: UnsafeCell::new(None),
                 broken: Atomic::new(false),
@@ -288,8 +329,8 @@ impl<T: ChannelOps> Channel<T> {
     }
 
     /// Makes the new queue pair ready for posting.
-    fn open(&self, pd: &Pd, qp: Arc<Qp>, ops: Arc<T>) -> Result {
-        let send = self.send_path(pd, &qp)?;
+    fn open(&self, pd: &Pd, qp: Arc<Qp>, cgroup: &MemCgroup, ops: Arc<T>) -> Result {
+        let send = self.send_path(pd, &qp, cgroup)?;
         let recv = self.build_recv(pd)?;
         // SAFETY: Nothing is posted and no path is there, so nothing else accesses the field.
         unsafe { *self.handlers.get() = Some(ForHandlers { ops, recv }) };
@@ -298,18 +339,19 @@ impl<T: ChannelOps> Channel<T> {
         {
             let mut queue = self.recv.lock();
             queue.qp = Some(qp);
-            self.post_idle(&mut queue)?;
+            self.post_idle(&mut queue, self.config.first_posted())?;
         }
         self.send.lock().path = Some(send);
         Ok(())
     }
 
     /// Maps the messages of the send slots and builds their requests.
-    fn send_path(&self, pd: &Pd, qp: &Arc<Qp>) -> Result<SendPath> {
+    fn send_path(&self, pd: &Pd, qp: &Arc<Qp>, cgroup: &MemCgroup) -> Result<SendPath> {
         let buffers = Buffers::new(
             self.send_slots.len(),
             self.config.send_bytes.into(),
             self.config.long_bytes.into(),
+            cgroup,
         )?;
         let path = SendPath {
             qp: qp.clone(),
@@ -326,16 +368,16 @@ impl<T: ChannelOps> Channel<T> {
     }
 
     /// Maps the receive buffers and builds their requests.
-    fn build_recv(&self, pd: &Pd) -> Result<Mapping> {
+    fn build_recv(&self, pd: &Pd) -> Result<BlockMappings> {
         let buffers = &self.recv_buffers;
-        // SAFETY: The buffers are part of the channel, of which the mapping becomes a field that is
+        // SAFETY: The buffers are part of the channel, of which the mappings become a field that is
         // dropped before: by `shutdown`, or by our caller.
-        let mapping = unsafe { buffers.map_for_writing(&self.device)? };
+        let mappings = unsafe { buffers.map_for_writing(&self.device, self.may_append())? };
         for slot in &self.recv_slots {
             // SAFETY: The slots do not move, and have no other user before they are posted.
-            unsafe { RecvSlot::build(slot.get(), self, buffers, &mapping, pd.lkey())? };
+            unsafe { RecvSlot::build(slot.get(), self, buffers, &mappings, pd.lkey())? };
         }
-        Ok(mapping)
+        Ok(mappings)
     }
 
     /// A send slot.
@@ -353,6 +395,11 @@ impl<T: ChannelOps> Channel<T> {
         self.config.may_invalidate
     }
 
+    /// Whether the user may append to received messages.
+    pub(super) fn may_append(&self) -> bool {
+        self.config.may_append()
+    }
+
     /// The operations, for completion handlers.
     ///
     /// # Safety
@@ -363,13 +410,13 @@ impl<T: ChannelOps> Channel<T> {
         unsafe { &(*self.handlers.get()).as_ref().unwrap_unchecked().ops }
     }
 
-    /// The mapping of the receive buffers.
+    /// The mappings of the receive buffers.
     ///
     /// # Safety
     ///
     /// Called, and the result used, only in a handler of this channel's completion queues, or with the
     /// receive queue locked and its queue pair there.
-    pub(super) unsafe fn recv_mapping(&self) -> &Mapping {
+    pub(super) unsafe fn recv_mappings(&self) -> &BlockMappings {
         // SAFETY: By the type invariants the field is set and does not change while handlers run, or
         // before the queue pair was taken out of the queue.
         unsafe { &(*self.handlers.get()).as_ref().unwrap_unchecked().recv }
@@ -417,6 +464,25 @@ impl<T: ChannelOps> Channel<T> {
         self.pieces
     }
 
+    /// How many pieces of memory a message may be gathered from, besides its header: at most those of
+    /// the configuration, and no more than the device allows. Context: any.
+    pub(crate) fn gather_pieces(&self) -> usize {
+        let with_header = self.pieces.saturating_sub(1);
+        with_header.min(self.config.max_pieces.into())
+    }
+
+    /// Octets of memory of the buffers that messages are sent from and received in, once the channel is
+    /// open. Context: any.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        let queue = self.send.lock();
+        let sent_from = queue.path.as_ref().map_or(0, |path| path.messages.memory());
+        sent_from.saturating_add(self.recv_buffers.memory())
+    }
+
     /// May something be posted? Any context.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn is_open(&self) -> bool {
@@ -446,6 +512,7 @@ impl<T: ChannelOps> Channel<T> {
             cqes: self.counters.cqes.load(Relaxed),
             recvs: self.counters.recvs.load(Relaxed),
             write_bytes: self.counters.write_bytes.load(Relaxed),
+            gathered_bytes: self.counters.gathered_bytes.load(Relaxed),
         }
     }
 

@@ -11,7 +11,33 @@ use kernel::prelude::*;
 /// Requests besides those of the slots: one registration, and one for draining.
 const EXTRA_WRS: u32 = 2;
 
+/// When receive buffers are posted whose messages have been dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RecvPosting {
+    /// By the channel, when this many of them wait.
+    Batch(u16),
+    /// By the user, with [`Channel::post_buffers`](super::channel::Channel::post_buffers), as the
+    /// credits of its protocol say. Received messages may be appended to others.
+    #[cfg_attr(
+        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+        expect(dead_code, reason = "for SDP; used by KUnit tests")
+    )]
+    OnDemand {
+        /// Buffers besides [`ChannelConfig::recv_slots`] that are not posted at the start.
+        spares: u16,
+    },
+}
+
 /// Parameters of a channel.
+///
+/// # Memory
+///
+/// The receive buffers take `recv_bytes` for each of `recv_slots` and of the spares, or of the batch
+/// less 1. The send slots take `send_bytes` each. Buffers of more than 8 KiB have a block of pages
+/// each, a power of two of them. Smaller ones share blocks of 16 KiB (with pages of 4 KiB), the last of
+/// which has the least power of two of pages that holds the rest. `long_bytes` are taken twice. A block
+/// is contiguous, which fragmented memory may not allow: after `ENOMEM`, ask for smaller buffers.
+/// [`Channel::buffer_bytes`](super::channel::Channel::buffer_bytes) has the sum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelConfig {
     /// Port of the device.
@@ -22,16 +48,19 @@ pub(crate) struct ChannelConfig {
     pub(crate) send_slots: u16,
     /// Messages that can arrive before any is handled. The peer must not have more in flight.
     pub(crate) recv_slots: u16,
-    /// Most receive requests that are posted again at once.
-    pub(crate) recv_batch: u16,
+    /// When receive buffers are posted again.
+    pub(crate) recv_posting: RecvPosting,
     /// Octets of the longest message that [`Slot::post`](super::channel::Slot::post) sends.
     pub(crate) send_bytes: u16,
-    /// Octets of a receive buffer.
-    pub(crate) recv_bytes: u16,
+    /// Octets of a receive buffer. More than a page should be a power of two.
+    pub(crate) recv_bytes: u32,
     /// Octets of the longest message, if some do not fit `send_bytes` or `recv_bytes`; else 0.
     pub(crate) long_bytes: u16,
     /// Most RDMA writes in front of a message.
     pub(crate) max_writes: u8,
+    /// Most pieces of memory that a message is gathered from, besides its header; up to 17. Devices may
+    /// have fewer: see [`Channel::gather_pieces`](super::channel::Channel::gather_pieces).
+    pub(crate) max_pieces: u8,
     /// Longest run of unsignalled chains.
     pub(crate) max_unsignalled: u16,
     /// The peer's messages may invalidate keys of this host. If not, one that does breaks the channel.
@@ -77,10 +106,34 @@ pub(super) struct Depth {
 }
 
 impl ChannelConfig {
-    /// Receive slots: those that wait for their batch are not posted.
+    /// Receive slots: those that wait for their batch are not posted, nor are spares.
     pub(super) fn recv_buffers(&self) -> Result<u16> {
-        let waiting = self.recv_batch.checked_sub(1).ok_or(EINVAL)?;
+        let waiting = match self.recv_posting {
+            RecvPosting::Batch(batch) => batch.checked_sub(1).ok_or(EINVAL)?,
+            RecvPosting::OnDemand { spares } => spares,
+        };
         self.recv_slots.checked_add(waiting).ok_or(EINVAL)
+    }
+
+    /// How many receive slots are posted at the start.
+    pub(super) fn first_posted(&self) -> usize {
+        match self.recv_posting {
+            RecvPosting::Batch(_) => usize::MAX,
+            RecvPosting::OnDemand { .. } => self.recv_slots.into(),
+        }
+    }
+
+    /// How many receive slots that wait are posted without being asked for.
+    pub(super) fn posted_at_once(&self) -> usize {
+        match self.recv_posting {
+            RecvPosting::Batch(batch) => batch.into(),
+            RecvPosting::OnDemand { .. } => usize::MAX,
+        }
+    }
+
+    /// Whether the user may append to received messages.
+    pub(super) fn may_append(&self) -> bool {
+        matches!(self.recv_posting, RecvPosting::OnDemand { .. })
     }
 
     /// Requests of a send slot.
@@ -94,17 +147,24 @@ impl ChannelConfig {
     ///
     /// `EINVAL` if the device cannot hold that many requests, or a parameter that must not be 0 is.
     pub(super) fn depth(&self, device: &Device) -> Result<Depth> {
+        let most_pieces = u32::try_from(MAX_PIECES)?;
+        let lent = match self.max_writes {
+            0 => 1,
+            _ => most_pieces,
+        };
+        // The header lies in a piece of its own.
+        let gathered = u32::from(self.max_pieces).min(most_pieces) + 1;
         let depth = Depth {
             send: u32::from(self.send_slots) * self.wrs_per_slot() + EXTRA_WRS,
             recv: u32::from(self.recv_buffers()?) + EXTRA_WRS,
             inline: self.send_bytes.into(),
-            send_sges: device.max_send_sge().clamp(1, u32::try_from(MAX_PIECES)?),
+            send_sges: device.max_send_sge().clamp(1, lent.max(gathered)),
             recv_sges: 1 + u32::from(self.long_bytes != 0),
         };
         let some = [
-            self.send_slots,
-            self.recv_slots,
-            self.send_bytes,
+            self.send_slots.into(),
+            self.recv_slots.into(),
+            self.send_bytes.into(),
             self.recv_bytes,
         ];
         let most = device.max_qp_wr().min(device.max_cqe());

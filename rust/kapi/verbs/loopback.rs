@@ -6,9 +6,12 @@
 //! the test that has it removed while it is at work.
 
 mod cm;
+mod domains;
 mod faults;
+mod gather;
 mod invalidation;
 mod kept;
+mod pool;
 mod reads;
 mod regions;
 mod user_regions;
@@ -22,6 +25,7 @@ use super::{
         ConnectionConfig,
         Peer,
         RdmaWrite,
+        RecvPosting,
         WriteSource, //
     },
     client::{
@@ -251,11 +255,12 @@ impl Bench {
             gid_index: self.gid.index,
             send_slots: SLOTS,
             recv_slots: 3 * SLOTS,
-            recv_batch: 6,
+            recv_posting: RecvPosting::Batch(6),
             send_bytes: 44,
             recv_bytes: 64,
             long_bytes: LONG,
             max_writes: 3,
+            max_pieces: 0,
             max_unsignalled: 16,
             may_invalidate: false,
             peer_reads: false,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The memory that the messages of a channel are sent from and received in: a buffer for each slot,
-//! and behind them the room for one message that is longer (see `slot/long.rs`).
+//! and besides the room for one message that is longer (see `slot/long.rs`).
+//!
+//! A buffer is contiguous for the device, which names it by one address. Small buffers share a block of
+//! pages. A large buffer has a block of its own, so that no allocation is larger than the buffer.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 
@@ -18,6 +21,7 @@ use crate::{
 };
 use kernel::{
     iov::IovIterDest,
+    page::PAGE_SIZE,
     prelude::*,
     sync::Arc, //
 };
@@ -25,27 +29,61 @@ use kernel::{
 /// Buffers begin at multiples of this, so that no two share a cache line.
 const ALIGN: usize = 64;
 
-/// Message buffers of all slots, in one block.
+/// Octets of a block that several buffers share.
+const SHARED: usize = 4 * PAGE_SIZE;
+
+/// A part of a message, within one block.
+#[derive(Clone, Copy)]
+struct BlockPart {
+    /// Number of the block.
+    block: usize,
+    /// Offset in it.
+    off: usize,
+    /// Octets.
+    len: usize,
+}
+
+/// Message buffers of all slots.
 pub(super) struct Buffers {
-    block: Block,
+    /// Blocks of `1 << shift` buffers, and behind them the room for a long message, if there is any.
+    blocks: KVec<Block>,
+    /// How many buffers share a block, as a power of two.
+    shift: u32,
     /// Octets of a buffer.
     bytes: usize,
-    /// Octets from a buffer to the next.
+    /// Octets from a buffer to the next in its block.
     stride: usize,
-    /// Where the room for a long message begins.
+    /// Number of the block that is the room for a long message.
     room: usize,
     /// Octets of that room.
     long: usize,
 }
 
 impl Buffers {
-    /// `slots` buffers of `bytes` octets, and room for a message of `long`. Context: may sleep.
-    pub(super) fn new(slots: usize, bytes: usize, long: usize) -> Result<Self> {
+    /// `slots` buffers of `bytes` octets, and room for a message of `long`, charged to `cgroup`.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if a buffer has no octets; `ENOMEM` early, so that the caller may ask for less.
+    pub(super) fn new(slots: usize, bytes: usize, long: usize, cgroup: &MemCgroup) -> Result<Self> {
         let stride = bytes.checked_next_multiple_of(ALIGN).ok_or(EINVAL)?;
-        let room = slots.checked_mul(stride).ok_or(EINVAL)?;
-        let len = room.checked_add(long).ok_or(EINVAL)?;
+        let shift = SHARED.checked_div(stride).ok_or(EINVAL)?.max(1).ilog2();
+        let mut blocks = KVec::new();
+        let mut left = slots;
+        while left > 0 {
+            let count = left.min(1 << shift);
+            let len = count.checked_mul(stride).ok_or(EINVAL)?;
+            blocks.push(Block::zeroed(len, cgroup)?, GFP_KERNEL)?;
+            left -= count;
+        }
+        let room = blocks.len();
+        if long > 0 {
+            blocks.push(Block::zeroed(long, cgroup)?, GFP_KERNEL)?;
+        }
         Ok(Self {
-            block: Block::zeroed(len, &MemCgroup::ROOT)?,
+            blocks,
+            shift,
             bytes,
             stride,
             room,
@@ -53,41 +91,87 @@ impl Buffers {
         })
     }
 
+    /// Octets of a buffer.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Octets of memory of all buffers and the room.
+    pub(super) fn memory(&self) -> usize {
+        self.blocks.iter().map(Block::len).sum()
+    }
+
     /// Octets of the longest message that fits a buffer with the room behind all of them.
     pub(super) fn longest(&self) -> usize {
         self.bytes.saturating_add(self.long)
     }
 
-    /// Where the buffer of a slot begins.
-    fn offset(&self, index: u16) -> usize {
-        usize::from(index).saturating_mul(self.stride)
+    /// Where the buffer of a slot begins, and its length.
+    fn buffer(&self, index: u16) -> Result<BlockPart> {
+        let index = usize::from(index);
+        let block = index >> self.shift;
+        let number = index & ((1 << self.shift) - 1);
+        if block >= self.room {
+            return Err(EINVAL);
+        }
+        Ok(BlockPart {
+            block,
+            off: number.saturating_mul(self.stride),
+            len: self.bytes,
+        })
+    }
+
+    fn block(&self, part: BlockPart) -> Result<&Block> {
+        self.blocks.get(part.block).ok_or(EINVAL)
     }
 
     /// The parts of a message of `len` octets that begins in the buffer of a slot: from the octet
-    /// `off` of the message on, where it lies and how long it is.
-    fn parts(&self, index: u16, off: usize, len: usize) -> Result<[(usize, usize); 2]> {
+    /// `off` of the message on, the part in its buffer, and the part in the room.
+    fn parts(&self, index: u16, off: usize, len: usize) -> Result<[BlockPart; 2]> {
         let end = off.checked_add(len).ok_or(EINVAL)?;
         if end > self.longest() {
             return Err(EINVAL);
         }
+        let buffer = self.buffer(index)?;
         let first = (self.bytes.min(end)).saturating_sub(off);
-        let skip = off.saturating_sub(self.bytes);
-        let begin = self.offset(index).saturating_add(off.min(self.bytes));
         Ok([
-            (begin, first),
-            (self.room.saturating_add(skip), len.saturating_sub(first)),
+            BlockPart {
+                off: buffer.off.saturating_add(off.min(self.bytes)),
+                len: first,
+                ..buffer
+            },
+            BlockPart {
+                block: self.room,
+                off: off.saturating_sub(self.bytes),
+                len: len.saturating_sub(first),
+            },
         ])
     }
 
     /// Copies octets of a message out that begins in the buffer of a slot. Context: any.
     pub(super) fn read(&self, index: u16, off: usize, to: &mut [u8]) -> Result {
-        let [(begin, first), (rest, _)] = self.parts(index, off, to.len())?;
-        let (start, end) = to.split_at_mut_checked(first).ok_or(EINVAL)?;
-        self.block.read(begin, start)?;
+        let [first, rest] = self.parts(index, off, to.len())?;
+        let (start, end) = to.split_at_mut_checked(first.len).ok_or(EINVAL)?;
+        self.block(first)?.read(first.off, start)?;
         if !end.is_empty() {
-            self.block.read(rest, end)?;
+            self.block(rest)?.read(rest.off, end)?;
         }
         Ok(())
+    }
+
+    /// Copies octets into the buffer of a slot, to its octet `off` and on. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the buffer ends before.
+    pub(super) fn write(&self, index: u16, off: usize, octets: &[u8]) -> Result {
+        let end = off.checked_add(octets.len()).ok_or(EMSGSIZE)?;
+        if end > self.bytes {
+            return Err(EMSGSIZE);
+        }
+        let buffer = self.buffer(index)?;
+        let at = buffer.off.checked_add(off).ok_or(EINVAL)?;
+        self.block(buffer)?.write(at, octets)
     }
 
     /// Copies `len` octets of a message, which lie in the buffer of a slot, to `iter`; returns how
@@ -100,91 +184,174 @@ impl Buffers {
         iter: &mut IovIterDest<'_>,
     ) -> Result<usize> {
         match self.parts(index, off, len)? {
-            [(begin, len), (_, 0)] => self.block.copy_to_iter(begin, len, iter),
+            [first, BlockPart { len: 0, .. }] => {
+                self.block(first)?.copy_to_iter(first.off, first.len, iter)
+            }
             _ => Err(EINVAL),
         }
     }
 
-    /// Maps the buffers for a device that writes them.
+    /// Maps the buffers for a device that writes them, or for one that writes them besides the CPU.
     ///
     /// # Safety
     ///
-    /// The mapping is dropped before the buffers.
-    pub(super) unsafe fn map_for_writing(&self, dev: &Arc<Device>) -> Result<Mapping> {
-        // SAFETY: The block is that memory, and by this function's contract.
-        unsafe { Mapping::from_device(dev, self.block.addr(), self.block.len()) }
+    /// The mappings are dropped before the buffers.
+    pub(super) unsafe fn map_for_writing(
+        &self,
+        dev: &Arc<Device>,
+        cpu_writes: bool,
+    ) -> Result<BlockMappings> {
+        let mut mappings = KVec::with_capacity(self.blocks.len(), GFP_KERNEL)?;
+        for block in &self.blocks {
+            // SAFETY: The block is that memory, and by this function's contract.
+            let mapping = unsafe {
+                match cpu_writes {
+                    true => Mapping::both_ways(dev, block.addr(), block.len())?,
+                    false => Mapping::from_device(dev, block.addr(), block.len())?,
+                }
+            };
+            mappings.push(mapping, GFP_KERNEL)?;
+        }
+        Ok(BlockMappings(mappings))
+    }
+
+    /// Maps the buffers for a device that reads them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::map_for_writing`].
+    unsafe fn map_for_reading(&self, dev: &Arc<Device>) -> Result<BlockMappings> {
+        let mut mappings = KVec::with_capacity(self.blocks.len(), GFP_KERNEL)?;
+        for block in &self.blocks {
+            // SAFETY: The block is that memory, and by this function's contract.
+            let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
+            mappings.push(mapping, GFP_KERNEL)?;
+        }
+        Ok(BlockMappings(mappings))
     }
 
     /// The buffer of a slot, as a work request names it.
-    pub(super) fn sge(&self, mapping: &Mapping, index: u16, lkey: u32) -> Result<bindings::ib_sge> {
+    pub(super) fn sge(
+        &self,
+        mappings: &BlockMappings,
+        index: u16,
+        lkey: u32,
+    ) -> Result<bindings::ib_sge> {
+        let buffer = self.buffer(index)?;
         Ok(bindings::ib_sge {
-            addr: mapping.addr(self.offset(index))?,
+            addr: mappings.of(buffer)?.addr(buffer.off)?,
             length: u32::try_from(self.bytes)?,
             lkey,
+        })
+    }
+
+    /// The room for a long message, if there is any.
+    fn long_room(&self) -> Option<BlockPart> {
+        (self.long > 0).then_some(BlockPart {
+            block: self.room,
+            off: 0,
+            len: self.long,
         })
     }
 
     /// The room for a long message, if there is any, as a work request names it.
     pub(super) fn long_sge(
         &self,
-        mapping: &Mapping,
+        mappings: &BlockMappings,
         lkey: u32,
     ) -> Result<Option<bindings::ib_sge>> {
-        if self.long == 0 {
+        let Some(room) = self.long_room() else {
             return Ok(None);
-        }
+        };
         Ok(Some(bindings::ib_sge {
-            addr: mapping.addr(self.room)?,
-            length: u32::try_from(self.long)?,
+            addr: mappings.of(room)?.addr(room.off)?,
+            length: u32::try_from(room.len)?,
             lkey,
         }))
     }
 
-    /// Makes a message of `len` octets that a device has written visible to the CPU. Context: any.
-    pub(super) fn sync_for_cpu(&self, mapping: &Mapping, index: u16, len: usize) -> Result {
-        for (begin, len) in self.parts(index, 0, len)? {
-            if len != 0 {
-                mapping.sync_for_cpu(begin, len)?;
+    /// Makes `len` octets of a message, from `off` on, that a device has written visible to the CPU.
+    /// Context: any.
+    pub(super) fn sync_for_cpu(
+        &self,
+        mappings: &BlockMappings,
+        index: u16,
+        off: usize,
+        len: usize,
+    ) -> Result {
+        for part in self.parts(index, off, len)? {
+            if part.len != 0 {
+                mappings.of(part)?.sync_for_cpu(part.off, part.len)?;
             }
         }
         Ok(())
     }
 
-    /// Hands the memory of a message of `len` octets back to the device. Context: any.
-    pub(super) fn sync_for_device(&self, mapping: &Mapping, index: u16, len: usize) -> Result {
-        for (begin, len) in self.parts(index, 0, len)? {
-            if len != 0 {
-                mapping.sync_for_device(begin, len)?;
+    /// Hands the memory of `len` octets of a message, from `off` on, to the device. Context: any.
+    pub(super) fn sync_for_device(
+        &self,
+        mappings: &BlockMappings,
+        index: u16,
+        off: usize,
+        len: usize,
+    ) -> Result {
+        for part in self.parts(index, off, len)? {
+            if part.len != 0 {
+                mappings.of(part)?.sync_for_device(part.off, part.len)?;
             }
         }
         Ok(())
+    }
+}
+
+/// The blocks of [`Buffers`], mapped for a device, in their order. Dropped in any context.
+pub(super) struct BlockMappings(KVec<Mapping>);
+
+impl BlockMappings {
+    /// The mapping of the block that the part lies in.
+    fn of(&self, part: BlockPart) -> Result<&Mapping> {
+        self.0.get(part.block).ok_or(EINVAL)
+    }
+
+    /// In which direction all blocks are mapped, if it is one.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn direction(&self) -> Option<bindings::dma_data_direction> {
+        let first = self.0.first()?.direction();
+        let same = self.0.iter().all(|mapping| mapping.direction() == first);
+        same.then_some(first)
     }
 }
 
 /// Buffers of messages that are sent, mapped for the device.
 pub(super) struct Messages {
     // Unmapped before the memory is freed: fields are dropped in order.
-    mapping: Mapping,
+    mappings: BlockMappings,
     buffers: Buffers,
 }
 
 impl Messages {
     /// Maps buffers for a device that reads them. Context: may sleep.
     pub(super) fn new(dev: &Arc<Device>, buffers: Buffers) -> Result<Self> {
-        let block = &buffers.block;
-        // SAFETY: The block is that memory, and the mapping is dropped first.
-        let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
-        Ok(Self { mapping, buffers })
+        // SAFETY: The mappings are dropped first.
+        let mappings = unsafe { buffers.map_for_reading(dev)? };
+        Ok(Self { mappings, buffers })
+    }
+
+    /// Octets of memory.
+    pub(super) fn memory(&self) -> usize {
+        self.buffers.memory()
     }
 
     /// The buffer of a slot, as a work request names it.
     pub(super) fn sge(&self, index: u16, lkey: u32) -> Result<bindings::ib_sge> {
-        self.buffers.sge(&self.mapping, index, lkey)
+        self.buffers.sge(&self.mappings, index, lkey)
     }
 
     /// Address of a buffer for the CPU, as inline requests want it.
-    pub(super) fn cpu_addr(&self, index: u16) -> u64 {
-        (self.buffers.block.addr() as u64).wrapping_add(self.buffers.offset(index) as u64)
+    pub(super) fn cpu_addr(&self, index: u16) -> Result<u64> {
+        let buffer = self.buffers.buffer(index)?;
+        let block = self.buffers.block(buffer)?;
+        Ok((block.addr() as u64).wrapping_add(buffer.off as u64))
     }
 
     /// Puts a message into a buffer, hands it to the device and returns its length.
@@ -193,12 +360,11 @@ impl Messages {
     ///
     /// `EMSGSIZE` if it is longer than a buffer.
     pub(super) fn put(&self, index: u16, msg: &[u8]) -> Result<u32> {
-        if msg.len() > self.buffers.bytes {
-            return Err(EMSGSIZE);
-        }
-        let off = self.buffers.offset(index);
-        self.buffers.block.write(off, msg)?;
-        self.mapping.sync_for_device(off, msg.len())?;
+        self.buffers.write(index, 0, msg)?;
+        let buffer = self.buffers.buffer(index)?;
+        self.mappings
+            .of(buffer)?
+            .sync_for_device(buffer.off, msg.len())?;
         Ok(u32::try_from(msg.len())?)
     }
 
@@ -207,18 +373,20 @@ impl Messages {
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if there is not so much room.
+    /// `EMSGSIZE` if the room is smaller.
     pub(super) fn put_long(&self, msg: &[u8], lkey: u32) -> Result<bindings::ib_sge> {
         let buffers = &self.buffers;
-        let room = buffers.long_sge(&self.mapping, lkey)?.ok_or(EMSGSIZE)?;
-        if msg.len() > buffers.long {
+        let room = buffers.long_room().ok_or(EMSGSIZE)?;
+        if msg.len() > room.len {
             return Err(EMSGSIZE);
         }
-        buffers.block.write(buffers.room, msg)?;
-        self.mapping.sync_for_device(buffers.room, msg.len())?;
+        buffers.block(room)?.write(room.off, msg)?;
+        let mapping = self.mappings.of(room)?;
+        mapping.sync_for_device(room.off, msg.len())?;
         Ok(bindings::ib_sge {
+            addr: mapping.addr(room.off)?,
             length: u32::try_from(msg.len())?,
-            ..room
+            lkey,
         })
     }
 }

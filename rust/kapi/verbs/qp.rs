@@ -15,10 +15,7 @@ use super::{
 use crate::bindings;
 use core::{
     mem::ManuallyDrop,
-    ptr::{
-        null,
-        NonNull, //
-    },
+    ptr::NonNull, //
 };
 use kernel::{
     error::{
@@ -297,14 +294,23 @@ impl Qp {
 
     /// Posts a chain of receive requests. Any context.
     ///
+    /// Returns the error and how many requests at the front of the chain were posted anyway.
+    ///
     /// # Safety
     ///
     /// As for [`Self::post_send`].
-    pub(super) unsafe fn post_recv(&self, wr: *const bindings::ib_recv_wr) -> Result {
-        let mut bad = null();
+    pub(super) unsafe fn post_recv(
+        &self,
+        wr: *const bindings::ib_recv_wr,
+    ) -> Result<(), (Error, usize)> {
+        let mut bad = wr;
         // SAFETY: By the type invariants and this function's contract.
         to_result(unsafe {
             bindings::rdma_sock_helper_ib_post_recv(self.raw.as_ptr(), wr, &mut bad)
+        })
+        .map_err(|error| {
+            // SAFETY: The chain is valid by this function's contract: drivers do not change requests.
+            (error, unsafe { count_before(wr, bad) })
         })
     }
 }
@@ -332,6 +338,24 @@ impl Qp {
     }
 }
 
+/// How many requests of the chain `wr` come before `bad`: all, if that is not part of it.
+///
+/// # Safety
+///
+/// `wr` is a valid chain of requests.
+unsafe fn count_before(
+    mut wr: *const bindings::ib_recv_wr,
+    bad: *const bindings::ib_recv_wr,
+) -> usize {
+    let mut count = 0;
+    while !wr.is_null() && wr != bad {
+        count += 1;
+        // SAFETY: Part of the chain, which is valid by this function's contract.
+        wr = unsafe { (*wr).next };
+    }
+    count
+}
+
 impl Drop for Qp {
     fn drop(&mut self) {
         // SAFETY: The last reference is ours alone.
@@ -340,6 +364,37 @@ impl Drop for Qp {
             pr_err!("queue pair could not be destroyed ({})\n", err.to_errno());
             core::mem::forget(self.send_cq.clone());
             core::mem::forget(self._recv_cq.clone());
+        }
+    }
+}
+
+#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_qp)]
+mod tests {
+    use super::*;
+    use core::ptr::null;
+
+    #[test]
+    fn requests_before_the_bad_one_are_counted() {
+        let mut third = bindings::ib_recv_wr::default();
+        let mut second = bindings::ib_recv_wr {
+            next: &raw mut third,
+            ..Default::default()
+        };
+        let first = bindings::ib_recv_wr {
+            next: &raw mut second,
+            ..Default::default()
+        };
+        let first = &raw const first;
+        let bad: [(*const bindings::ib_recv_wr, usize); 4] = [
+            (first, 0),
+            (&raw const second, 1),
+            (&raw const third, 2),
+            (null(), 3),
+        ];
+        for (bad, count) in bad {
+            // SAFETY: A chain of three requests, the last of which has no successor.
+            assert_eq!(unsafe { count_before(first, bad) }, count);
         }
     }
 }

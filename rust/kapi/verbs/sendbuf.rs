@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that devices read for our RDMA writes.
+//! Memory that devices read for our RDMA writes and for the payload of messages.
 
 use super::{
     device::Device,
@@ -111,8 +111,8 @@ impl SendBuffer {
 
 /// A [`SendBuffer`] as one device sees it.
 ///
-/// Writes posted from it hold a reference until they are complete, so it may be given up while the
-/// device still reads. Dropped in any context. It keeps the device's driver there.
+/// Writes and messages posted from it hold a reference until they are complete, so it may be given up
+/// while the device still reads. Dropped in any context. It keeps the device's driver there.
 pub(crate) struct SendMapping {
     // Unmapped before the memory is freed: fields are dropped in order.
     mapping: Mapping,

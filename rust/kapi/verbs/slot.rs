@@ -2,20 +2,30 @@
 
 //! The work requests of a channel: what is posted, and what happens when it completes.
 //!
-//! A send slot is a chain of RDMA writes and the message behind them, posted at once. Only the message is ever signalled: requests complete in order, so when it is
-//! done, all are. For the same reason not every message is: a completion stands for all slots that
-//! were posted before, which come back in that order.
+//! A send slot is a chain of RDMA writes and the message behind them, posted at once, or one request: a
+//! read (`slot/single.rs`), or a message that is gathered (`slot/gather.rs`). Only the last request is
+//! ever signalled: requests complete in order, so when it is done, all are. For the same reason not every
+//! message is: a completion stands for all slots that were posted before, which come back in that order.
 //!
 //! A slot has one owner at a time: the free list of the channel, a [`ReservedSlot`] handle, or the device.
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for SDP; used by KUnit tests")
+)]
+pub(super) mod gather;
 mod long;
 #[cfg_attr(
     not(CONFIG_RDMA_SOCK_KUNIT_TEST),
     expect(dead_code, reason = "for SDP; used by KUnit tests")
 )]
 pub(super) mod single;
+mod writes;
+
+use self::writes::SlotWrites;
+pub(super) use self::writes::WriteRequests;
 
 use super::{
     channel::{
@@ -49,7 +59,7 @@ use kernel::{
 /// Slots whose users are told at once.
 const TOLD_AT_ONCE: usize = 8;
 
-/// What the writes of a slot are read from.
+/// What the writes of a slot are read from, or the payload of its message.
 #[derive(Clone)]
 pub(crate) enum WriteSource {
     /// A send buffer.
@@ -59,6 +69,15 @@ pub(crate) enum WriteSource {
 }
 
 impl WriteSource {
+    /// Whether both are the same memory.
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Buffer(this), Self::Buffer(other)) => Arc::ptr_eq(this, other),
+            (Self::Lent(this), Self::Lent(other)) => Arc::ptr_eq(this, other),
+            _ => false,
+        }
+    }
+
     /// Calls `f` with the addresses and sizes of the pieces that hold the `len` octets at `off`, and
     /// hands them to the device.
     fn for_device(
@@ -80,6 +99,8 @@ impl WriteSource {
 pub(super) enum Kept {
     /// What writes are read from.
     Source(#[expect(dead_code, reason = "kept for the device")] WriteSource),
+    /// The sources of the payload of a message.
+    Gathered(#[expect(dead_code, reason = "kept for the device")] [Option<WriteSource>; 2]),
     /// What a read is written to.
     Sink(#[expect(dead_code, reason = "kept for the device")] Arc<ReadBuffer>),
 }
@@ -174,6 +195,15 @@ impl SendQueue {
         })
     }
 
+    /// Whether the message that is posted next must be signalled for the sake of other slots. `last`:
+    /// the next handle of its kind would not have got a slot. With few slots those that are kept for
+    /// others may be half of them. Then the last one of the rest is signalled: the next handle waits
+    /// for it.
+    fn must_signal(&self, last: bool) -> bool {
+        let last = last && !self.posted.will_tell();
+        last || self.wanted || self.posted.must_signal()
+    }
+
     /// Takes a slot back that was not posted. Says whether somebody wants to know: when slots are
     /// posted that tell of their completion, the next of them will do.
     fn give_back_unused(&mut self, index: u16) -> bool {
@@ -193,83 +223,11 @@ impl SendQueue {
     }
 }
 
-/// The writes of all send slots, as many for each, and the pieces of memory they are read from.
-pub(super) struct WriteRequests {
-    wrs: KVVec<UnsafeCell<bindings::ib_rdma_wr>>,
-    sges: KVVec<UnsafeCell<bindings::ib_sge>>,
-    max_wrs: usize,
-    max_sges: usize,
-}
-
-impl WriteRequests {
-    /// For `slots` slots of `writes` writes from a source of `pieces` pieces. Context: may sleep.
-    pub(super) fn new(slots: usize, writes: usize, pieces: usize) -> Result<Self> {
-        // Where one write ends and the next begins, a lent piece belongs to both.
-        let max_sges = match writes.checked_sub(1) {
-            Some(borders) => pieces.checked_add(borders).ok_or(EINVAL)?,
-            None => 0,
-        };
-        Ok(Self {
-            wrs: zeroed(slots, writes)?,
-            sges: zeroed(slots, max_sges)?,
-            max_wrs: writes,
-            max_sges,
-        })
-    }
-
-    /// The part of a slot.
-    pub(super) fn of_slot(&self, index: u16) -> Result<Writes> {
-        Ok(Writes {
-            wrs: part(&self.wrs, index, self.max_wrs)?,
-            sges: part(&self.sges, index, self.max_sges)?,
-            max_wrs: self.max_wrs,
-            max_sges: self.max_sges,
-        })
-    }
-}
-
-/// `slots` times `each` requests or pieces. Context: may sleep.
-fn zeroed<R: Default>(slots: usize, each: usize) -> Result<KVVec<UnsafeCell<R>>> {
-    let count = slots.checked_mul(each).ok_or(EINVAL)?;
-    let mut all = KVVec::with_capacity(count, GFP_KERNEL)?;
-    for _ in 0..count {
-        all.push(UnsafeCell::default(), GFP_KERNEL)?;
-    }
-    Ok(all)
-}
-
-/// The first of the `each` requests or pieces of a slot.
-fn part<R>(all: &[UnsafeCell<R>], index: u16, each: usize) -> Result<*mut R> {
-    let first = usize::from(index).checked_mul(each).ok_or(EINVAL)?;
-    let end = first.checked_add(each).ok_or(EINVAL)?;
-    let part = all.get(first..end).ok_or(EINVAL)?;
-    Ok(UnsafeCell::raw_get(part.as_ptr()))
-}
-
-/// The writes of one slot: `max_wrs` requests and `max_sges` pieces.
-#[derive(Clone, Copy)]
-pub(super) struct Writes {
-    wrs: *mut bindings::ib_rdma_wr,
-    sges: *mut bindings::ib_sge,
-    max_wrs: usize,
-    max_sges: usize,
-}
-
-impl Writes {
-    /// No writes, for a slot that is not built.
-    const NONE: Self = Self {
-        wrs: null_mut(),
-        sges: null_mut(),
-        max_wrs: 0,
-        max_sges: 0,
-    };
-}
-
 /// Work requests of a send slot.
 pub(super) struct SendSlot<T: ChannelOps> {
     sent: bindings::ib_cqe,
     wrote: bindings::ib_cqe,
-    writes: Writes,
+    writes: SlotWrites,
     send: bindings::ib_send_wr,
     send_sge: bindings::ib_sge,
     /// Address of the buffer and flags of `send`, for messages that fit it.
@@ -296,7 +254,7 @@ impl<T: ChannelOps> SendSlot<T> {
                 wrote: bindings::ib_cqe {
                     done: Some(wrote_raw::<T>),
                 },
-                writes: Writes::NONE,
+                writes: SlotWrites::NONE,
                 send: Default::default(),
                 send_sge: Default::default(),
                 short: Default::default(),
@@ -322,7 +280,7 @@ impl<T: ChannelOps> SendSlot<T> {
         this: *mut Self,
         channel: *const Channel<T>,
         path: &SendPath,
-        writes: Writes,
+        writes: SlotWrites,
         lkey: u32,
     ) -> Result {
         let inline = path.qp.can_inline(path.inline);
@@ -349,7 +307,7 @@ impl<T: ChannelOps> SendSlot<T> {
             (*this).send.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).sent);
             (*this).send_sge = path.messages.sge((*this).index, lkey)?;
             if inline {
-                (*this).send_sge.addr = path.messages.cpu_addr((*this).index);
+                (*this).send_sge.addr = path.messages.cpu_addr((*this).index)?;
             }
             (*this).short = ((*this).send_sge.addr, flags);
         }
@@ -601,10 +559,7 @@ impl<T: ChannelOps> ReservedSlot<T> {
             Ok(len) => len,
             Err(err) => return Err((err, tag)),
         };
-        // With few slots those that are kept for others may be half of them. Then the last one of the
-        // rest tells: the next handle waits for it.
-        let tells = self.last && !queue.posted.will_tell();
-        let signal = signal || tells || queue.wanted || queue.posted.must_signal();
+        let signal = signal || queue.must_signal(self.last);
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
         unsafe {
             SendSlot::set_message(slot, len, msg.invalidate);

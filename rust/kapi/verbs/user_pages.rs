@@ -297,6 +297,16 @@ impl LentMemory {
         lent.ok()
     }
 
+    /// Takes all octets of an iterator, in at most `pieces` pages. Context: may sleep.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn of_iter(
+        dev: &Arc<Device>,
+        iter: &mut IovIterSource<'_>,
+        pieces: usize,
+    ) -> Result<Arc<Self>> {
+        Self::map(dev, Pages::take(iter, usize::MAX, pieces, false)?, None)
+    }
+
     fn map(dev: &Arc<Device>, pages: Pages, notice: Option<&Notice>) -> Result<Arc<Self>> {
         let mut mapping = PageMapping::to_device(dev, pages.pieces.len())?;
         for piece in &pages.pieces {

@@ -26,7 +26,8 @@ use crate::{
             Channel,
             ChannelConfig,
             ConnectionConfig,
-            Peer as ChannelPeer, //
+            Peer as ChannelPeer,
+            RecvPosting, //
         },
         device::Device,
         pd::Pd, //
@@ -103,9 +104,9 @@ pub(crate) struct LinkConfig {
     pub(crate) uid: u32,
 }
 
-/// Number of receive requests that are posted again at once, out of `slots`.
-fn recv_batch(slots: u16) -> u16 {
-    (slots / 4).clamp(1, MAX_RECV_BATCH)
+/// How many receive requests, out of `slots`, the channel posts again at once.
+fn recv_posting(slots: u16) -> RecvPosting {
+    RecvPosting::Batch((slots / 4).clamp(1, MAX_RECV_BATCH))
 }
 
 /// Our side of a link.
@@ -159,7 +160,7 @@ fn open_channel(
                 let fewer = |slots: u16| slots.min(LEAST_SLOTS.max(slots / 2));
                 config.send_slots = fewer(config.send_slots);
                 config.recv_slots = fewer(config.recv_slots);
-                config.recv_batch = recv_batch(config.recv_slots);
+                config.recv_posting = recv_posting(config.recv_slots);
             }
             other => return other,
         }
@@ -181,15 +182,16 @@ impl Link {
             gid_index: path.gid.index,
             send_slots: wanted.send_slots.saturating_add(LLC_SLOTS),
             recv_slots: wanted.recv_slots,
-            recv_batch: recv_batch(wanted.recv_slots),
+            recv_posting: recv_posting(wanted.recv_slots),
             send_bytes: SHORT_BYTES,
-            recv_bytes: u16::try_from(RECV_BYTES)?,
+            recv_bytes: u32::try_from(RECV_BYTES)?,
             long_bytes: if wanted.has_long_messages {
                 LONG_BYTES
             } else {
                 0
             },
             max_writes: u8::try_from(cdc::MAX_WRITES)?,
+            max_pieces: 0,
             max_unsignalled: MAX_UNSIGNALLED,
             may_invalidate: false,
             peer_reads: false,

@@ -10,7 +10,10 @@ use super::{
 use crate::{
     bindings,
     kapi::verbs::{
-        channel::Channel,
+        channel::{
+            Channel,
+            RecvPosting, //
+        },
         recv::ReceivedBuffer, //
     },
 };
@@ -57,7 +60,7 @@ mod tests {
         let result = with_loop_of(
             |config| {
                 (config.send_bytes, config.recv_bytes) = (3000, 3000);
-                (config.recv_slots, config.recv_batch) = (4, 1);
+                (config.recv_slots, config.recv_posting) = (4, RecvPosting::Batch(1));
             },
             |_, _, channel, probe| {
                 probe.keeps.store(true, Relaxed);
@@ -88,7 +91,7 @@ mod tests {
         let result = with_loop_of(
             |config| {
                 (config.send_bytes, config.recv_bytes) = (3000, 3000);
-                (config.recv_slots, config.recv_batch) = (2, 1);
+                (config.recv_slots, config.recv_posting) = (2, RecvPosting::Batch(1));
             },
             |_, _, channel, probe| {
                 probe.keeps.store(true, Relaxed);

@@ -198,6 +198,63 @@ mod tests {
     }
 
     #[test]
+    fn advert_of_two_mebibytes_is_read_in_pieces() -> Result {
+        const PIECE: u32 = 64 * 1024;
+        let result = with_loop_of(reading(4), |bench, pd, channel, probe| {
+            let bytes = bench.device.max_region_bytes().min(2 << 20);
+            let pieces = bytes / usize::try_from(PIECE)?;
+            let memory = PeerMemory::new(pieces, usize::try_from(PIECE)?)?;
+            let mut octets = KVec::from_elem(0u8, usize::try_from(PIECE)?, GFP_KERNEL)?;
+            for piece in 0..pieces {
+                for (at, octet) in octets.iter_mut().enumerate() {
+                    *octet = pattern(piece * 7 + at);
+                }
+                memory.write(piece, 0, &octets)?;
+            }
+            let mr = Mr::with_access(pd, memory, Access::Read)?;
+            channel.activate(&mr)?;
+            let mut buffers = KVec::new();
+            for (tag, piece) in (0u32..).zip(0..pieces) {
+                let buffer =
+                    ReadBuffer::new(&bench.device, usize::try_from(PIECE)?, &MemCgroup::ROOT)?;
+                let read = Read {
+                    offset: 0,
+                    len: PIECE,
+                    rkey: mr.rkey(),
+                    raddr: mr.iova(piece)?,
+                };
+                // As many as there are slots are queued at once.
+                loop {
+                    let done = probe.seen.lock().sent.len();
+                    match post(channel, tag, &buffer, &read) {
+                        Err(EBUSY) => {}
+                        other => break other?,
+                    }
+                    probe.wait(|seen| seen.sent.len() > done || !seen.broken.is_empty())?;
+                    if !probe.seen.lock().broken.is_empty() {
+                        return Err(EIO);
+                    }
+                }
+                buffers.push(buffer, GFP_KERNEL)?;
+            }
+            probe.wait(|seen| seen.sent.len() == pieces)?;
+            let good = |sent: &(u32, Result<(), WcStatus>)| sent.1.is_ok();
+            let complete = probe.seen.lock().sent.iter().all(good);
+            let mut right = pieces > 1;
+            for (piece, buffer) in buffers.iter().enumerate() {
+                buffer.read(0, &mut octets)?;
+                right &= (piece * 7..)
+                    .map(pattern)
+                    .zip(&octets)
+                    .all(|(a, b)| a == *b);
+            }
+            Ok((complete, right))
+        });
+        assert_eq!(unless_skipped!(result), (true, true));
+        Ok(())
+    }
+
+    #[test]
     fn region_that_is_for_writing_is_not_read() -> Result {
         let result = with_loop_of(reading(1), |bench, pd, channel, probe| {
             forbidden(bench, pd, channel, probe, Access::Write)
