@@ -25,7 +25,8 @@ def catalogue(**fields):
         "name": "xyz", "title": "Conformance to XYZ", "about": ("About.",), "prefix": "XYZ",
         "areas": {"COL": "Collisions", "M2": "Letters", "GATE": "Gate", "AMB": "Readings"},
         "short": ("COL", "AMB"), "folders": ("own/",), "max_deviations": 50,
-        "needs_scenarios": False, "profiles": ("a", "b"), "parts": {"later": "Later."},
+        "needs_scenarios": False, "profiles": ("a", "b"),
+        "parts": {"later": "Later.", "partly": "In part."}, "partly": "partly",
     }
     return conformance.Catalogue(**{**base, **fields})
 
@@ -82,7 +83,8 @@ class Names(unittest.TestCase):
                      for name in ("smcr", "sdp"))
         for name, owners in (("rust/proto/sdp/msg.rs", (False, True)),
                              ("rust/proto/smc/cursor.rs", (True, False)),
-                             ("rust/proto/roce/psn.rs", (False, False))):
+                             ("rust/proto/roce/psn.rs", (False, False)),
+                             ("rust/kapi/ibdev/mod.rs", (False, False))):
             self.assertEqual((conformance.is_own(smcr, name), conformance.is_own(sdp, name)), owners)
 
 
@@ -157,6 +159,11 @@ class Judgement(unittest.TestCase):
     def test_open_row_with_a_test_is_an_error(self):
         _, _, wrong = self.judged(parts='later = "COL-01"', tested=TESTED)
         self.assertEqual(wrong, ["xyz: XYZ-COL-01 has a test, and is no open row of later"])
+
+    def test_row_that_is_shown_in_part_needs_a_test_and_stays_open(self):
+        excuses, found, wrong = self.judged(parts='partly = "COL-01, COL-02"', tested=TESTED)
+        self.assertEqual(wrong, ["xyz: XYZ-COL-02 has no test, and is no open row of partly"])
+        self.assertEqual(conformance.status_of(("COL", 1), ROWS, found, excuses), "partly")
 
     def test_entry_that_makes_no_sense_is_an_error(self):
         for deviations, parts, message in (
