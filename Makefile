@@ -85,7 +85,7 @@ check: ## what a reviewer would run: formatting, clippy, layers, licence lines, 
 	@scripts/check
 
 .PHONY: conformance
-conformance: ## every rule of RFC 7609 has a test: rewrite the page of them, fail on a gap
+conformance: ## each rule has a test or is known to be open: rewrite the pages, fail on a gap
 	@scripts/conformance
 
 .PHONY: doc

@@ -157,7 +157,7 @@ impl Discards {
 mod tests {
     use super::*;
 
-    // SDP-STALE-09: the worked example of the draft.
+    // SDP-STALE-05 to SDP-STALE-09, TST-150: the worked example of the draft.
     #[test]
     fn two_of_three_adverts_are_stale_after_two_messages() {
         let mut discards = Discards::new(0);
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(discards.handle_late(0), None);
     }
 
-    // SDP-SNKX-02, SDP-SNKX-04, SDP-SNKX-12.
+    // SDP-SNKX-02, SDP-SNKX-04, SDP-SNKX-08, SDP-SNKX-12.
     #[test]
     fn cancel_drops_stale_adverts_first() {
         let mut discards = Discards::new(0);

@@ -45,6 +45,8 @@ pub(crate) mod extents;
 pub(crate) mod fifo;
 pub(crate) mod gate;
 pub(crate) mod hello;
+#[cfg(test)]
+mod hex;
 pub(crate) mod msg;
 pub(crate) mod oob;
 pub(crate) mod pm;

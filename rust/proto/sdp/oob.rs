@@ -126,7 +126,7 @@ impl UrgentRx {
 mod tests {
     use super::*;
 
-    // SDP-OOB-03, SDP-OOB-05, SDP-OOB-07, SDP-OOB-12, TST-241.
+    // SDP-OOB-03, SDP-OOB-05, SDP-OOB-07, SDP-OOB-12, TST-231, TST-232.
     #[test]
     fn mark_is_announced_once_and_within_reach() {
         let mut urgent = UrgentTx::new();
@@ -142,7 +142,7 @@ mod tests {
         assert!(!urgent.is_due(70_001));
     }
 
-    // SDP-OOB-08, SDP-OOB-13.
+    // SDP-OOB-02, SDP-OOB-08, SDP-OOB-13.
     #[test]
     fn marked_octet_ends_its_message() {
         let mut urgent = UrgentTx::new();

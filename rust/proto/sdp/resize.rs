@@ -124,13 +124,14 @@ mod tests {
         }
     }
 
-    // SDP-RSZ-13, SDP-RSZ-15, SDP-RSZ-16, SDP-RSZ-26.
+    // SDP-BUFP-03, SDP-RSZ-13, SDP-RSZ-15, SDP-RSZ-16, SDP-RSZ-26, TST-063, TST-067.
     #[test]
     fn answer_to_a_larger_size_waits_for_the_old_buffers() {
         let mut resize = Resize::new(4096);
         assert_eq!(resize.handle_request(8192, 2), Ok(()));
         for _ in 0..2 {
             assert_eq!((resize.answer(), resize.told()), (None, 4096));
+            assert!(resize.size() >= resize.told());
             resize.on_receive(1);
         }
         assert_eq!((resize.answer(), resize.told()), (Some(8192), 4096));

@@ -50,7 +50,7 @@ struct OwnAdvert {
     end: u64,
     /// It was sent in Pipelined Mode, without payload.
     is_bare: bool,
-    /// Messages with payload that were sent before it.
+    /// Messages with payload that were sent up to it.
     payloads: u64,
 }
 
@@ -432,6 +432,9 @@ impl Source {
 
     /// A SrcAvail was posted as message `count`.
     pub(super) fn on_advert_sent(&mut self, plan: &AdvertPlan, count: u64) {
+        if plan.payload > 0 {
+            self.on_payload_sent(plan.payload, count);
+        }
         let advert = OwnAdvert {
             place: plan.place,
             stag: plan.advert.stag,
@@ -442,9 +445,6 @@ impl Source {
         // Always fits: the plan has looked for room.
         let _ = self.adverts.push(advert);
         self.extents.on_advertised(plan.place);
-        if plan.payload > 0 {
-            self.on_payload_sent(plan.payload, count);
-        }
     }
 
     /// Stream position that a completion of the message just posted stands for.

@@ -5,6 +5,7 @@
 mod adverts;
 mod basics;
 mod control;
+mod modes;
 
 use super::{
     receive::RxBuffer,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Credits by the table of draft 10.5, and numbers that wrap (TST-031 to TST-051).
+//! Credits by the table of draft 10.5, and numbers that wrap.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn rx(first: u32, bufs: u16) -> RxWindow {
     rx
 }
 
-// SDP-CRED-33, SDP-CRED-36, SDP-CRED-37, R-2.
+// SDP-CRED-30 to SDP-CRED-33, SDP-CRED-36, SDP-CRED-37, SDP-CRED-42, TST-041, R-2.
 #[test]
 fn credits_permit_what_the_table_says() {
     use CreditNeed::{
@@ -57,7 +57,7 @@ fn credit_is_bufs_without_what_is_not_acknowledged() {
     }
 }
 
-// SDP-CRED-03, SDP-ERR-04.
+// SDP-CRED-03, SDP-ERR-04, TST-045.
 #[test]
 fn acknowledgement_out_of_range_is_refused() {
     for first in STARTS {
@@ -104,7 +104,7 @@ fn answer_in_band_uses_a_credit_of_both() {
     assert_eq!(rx.wanted(0), 1);
 }
 
-// AMB-04, TST-035.
+// SDP-ORD-02, AMB-04, TST-035, TST-046.
 #[test]
 fn first_message_has_number_zero_or_one() {
     for (mseq, good) in [(0, true), (1, true), (2, false), (u32::MAX, false)] {
@@ -234,7 +234,7 @@ fn held_acknowledgement_stays_before_the_cancel() {
     }
 }
 
-// R-3, AMB-15.
+// SDP-CRED-43, AMB-15, R-3.
 #[test]
 fn message_held_back_is_made_up_for_by_a_spare_buffer() {
     let mut rx = rx(1, 4);

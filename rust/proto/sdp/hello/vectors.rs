@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Octets of Hello and HelloAck in all forms, and each reason to refuse them (TST-001, TST-293).
+//! Octets of Hello and HelloAck in all forms, and each reason to refuse them.
 
 use super::*;
+use crate::proto::sdp::hex::hex;
 
 const FORMS: [HelloForm; 3] = [
     HelloForm::Annex,
     HelloForm::Draft(WireLayout::IdFirst),
     HelloForm::Draft(WireLayout::IdLast),
 ];
-
-fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u8> = digits.bytes().filter(|digit| *digit != b' ').collect();
-    let value = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
-    digits
-        .chunks(2)
-        .map(|pair| (value(pair[0]) << 4) | value(pair[1]))
-        .collect()
-}
 
 fn draft_hello() -> SdpHello {
     SdpHello {
@@ -55,7 +47,7 @@ const ANNEX: &str = "00000040 0000005c 00000000 00000000 22430010 00004010 00004
 const DRAFT_FIRST: &str = "00000010 00000020 00000000 00000000 11000008 00008000 00004000 00020004";
 const DRAFT_LAST: &str = "00100000 00000020 00000000 00000000 00080011 00008000 00004000 00040002";
 
-// SDP-HH-01 to SDP-HH-08, SDP-HH-18, SDP-WIRE-01, SDP-WIRE-02.
+// SDP-HH-02 to SDP-HH-04, SDP-HH-06, SDP-HH-08, SDP-HH-18, SDP-HH-21, SDP-WIRE-01, SDP-WIRE-02.
 #[test]
 fn hello_of_each_form_has_its_octets() {
     for (form, hello, octets) in [
@@ -137,7 +129,7 @@ fn ack_octets(form: HelloForm) -> Vec<u8> {
     }
 }
 
-// SDP-HAH-01 to SDP-HAH-07, SDP-HAH-14.
+// SDP-HAH-01 to SDP-HAH-03, SDP-HAH-05, SDP-HAH-07, SDP-HAH-14, SDP-HAH-15.
 #[test]
 fn hello_ack_of_each_form_has_its_octets() {
     for form in FORMS {
@@ -150,7 +142,7 @@ fn hello_ack_of_each_form_has_its_octets() {
 /// Octets of a good message that are replaced, and why it is refused then.
 type Damage<'a> = (usize, &'a [u8], HelloFault);
 
-// SDP-HH-07, SDP-HH-12, SDP-HH-16, SDP-HH-17, SDP-HH-20, SDP-CONN-10, AMB-07, TST-031.
+// SDP-HH-07, SDP-HH-12, SDP-HH-20, SDP-BUFP-07, SDP-CONN-10, AMB-07, TST-022, TST-031.
 #[test]
 fn hello_with_a_bad_field_is_refused() {
     let common: [Damage<'_>; 7] = [
@@ -188,7 +180,7 @@ fn hello_with_a_bad_field_is_refused() {
     }
 }
 
-// SDP-HH-05, SDP-HH-09, SDP-HH-19, SDP-CONN-12, TST-293.
+// SDP-HH-05, SDP-HH-09, SDP-HH-19, SDP-CONN-12, TST-006, TST-023.
 #[test]
 fn numbers_reserved_fields_and_minor_version_are_no_reason_to_refuse() {
     for (good, ignored) in [
@@ -208,7 +200,7 @@ fn numbers_reserved_fields_and_minor_version_are_no_reason_to_refuse() {
     }
 }
 
-// SDP-HAH-06, SDP-HAH-10, SDP-HAH-12, SDP-HAH-13, SDP-CONN-23, TST-031.
+// SDP-HAH-06, SDP-HAH-10, SDP-CONN-23, TST-024, TST-031.
 #[test]
 fn hello_ack_with_a_bad_field_is_refused() {
     let common: [Damage<'_>; 5] = [
@@ -246,4 +238,46 @@ fn short_hello_ack_of_infiniband_is_accepted() {
     octets[7] = 24;
     let found = SdpHelloAck::parse(&octets, HelloForm::Annex);
     assert_eq!(found, Ok(ack(HelloForm::Annex)));
+}
+
+// SDP-HAH-04, SDP-HAH-08, SDP-HAH-14, SDP-CONN-24, SDP-CONN-25, TST-006, TST-025.
+#[test]
+fn numbers_reserved_octet_and_minor_version_of_hello_ack_are_ignored() {
+    for (form, version) in [(FORMS[0], 16), (FORMS[1], 16), (FORMS[2], 19)] {
+        let mut octets = ack_octets(form);
+        octets[8..16].fill(0xff);
+        octets[if version == 16 { 17 } else { 18 }] = 0xff;
+        // The minor version is the nibble that the major version is not.
+        octets[version] ^= if version == 16 { 0x05 } else { 0x50 };
+        let found = SdpHelloAck::parse(&octets, form).unwrap();
+        assert_eq!(found.minor, ack(form).minor ^ 0x05);
+        let minor = ack(form).minor;
+        assert_eq!(SdpHelloAck { minor, ..found }, ack(form));
+    }
+}
+
+// SDP-HH-11, SDP-HAH-09: also where the first field for it has eight bits only.
+#[test]
+fn number_of_adverts_has_its_whole_range() {
+    for max_adverts in [1, 255, 256, 65535] {
+        for (form, hello) in [(FORMS[0], annex_hello()), (FORMS[1], draft_hello())] {
+            let hello = SdpHello {
+                max_adverts,
+                ..hello
+            };
+            let octets = hello.emit(form.layout());
+            let found = SdpHello::parse(octets.as_slice(), false);
+            assert_eq!(found, Ok((form, hello)));
+            let ack = SdpHelloAck {
+                max_adverts,
+                ..ack(form)
+            };
+            let found = SdpHelloAck::parse(ack.emit(form).as_slice(), form).unwrap();
+            let told = match form {
+                HelloForm::Annex => max_adverts.min(255),
+                HelloForm::Draft(_) => max_adverts,
+            };
+            assert_eq!(found.max_adverts, told);
+        }
+    }
 }

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Octets of every message in both layouts, and what is refused (TST-001 to TST-010, TST-280).
+//! Octets of every message in both layouts, and what is refused.
 
 use super::*;
+use crate::proto::sdp::hex::hex;
 
 const LAYOUTS: [WireLayout; 2] = [WireLayout::IdFirst, WireLayout::IdLast];
-
-/// Octets written as in the requirement list: hexadecimal digits, blanks between words.
-fn hex(digits: &str) -> Vec<u8> {
-    let digits: Vec<u8> = digits.bytes().filter(|digit| *digit != b' ').collect();
-    let value = |digit: u8| char::from(digit).to_digit(16).unwrap() as u8;
-    digits
-        .chunks(2)
-        .map(|pair| (value(pair[0]) << 4) | value(pair[1]))
-        .collect()
-}
 
 fn message(body: Body, bufs: u16, mseq: u32, mseq_ack: u32, payload: u32) -> SdpMessage {
     SdpMessage {
@@ -140,9 +131,10 @@ fn all() -> Vec<(SdpMessage, [Vec<u8>; 2])> {
     ]
 }
 
-// SDP-MID-90, SDP-DATA-01, SDP-SRC-02, SDP-SNK-02, SDP-WRC-03, SDP-RDC-01, SDP-MCH-01, SDP-CRB-02,
-// SDP-CRB-05, SDP-SUS-01, SDP-DISC-02, SDP-ABRT-03, SDP-SSM-02, SDP-SRCC-02, SDP-SNKC-02,
-// SDP-SNKA-02, SDP-SCA-02.
+// SDP-GEN-12 to SDP-GEN-15, SDP-MID-90, SDP-BSDH-18, SDP-DATA-01, SDP-SRC-02, SDP-SNK-02,
+// SDP-WRC-01, SDP-RDC-01, SDP-MCH-01, SDP-MCH-04, SDP-MCH-05, SDP-CRB-02, SDP-CRB-05, SDP-SUS-01,
+// SDP-SUS-03, SDP-SUS-04, SDP-DISC-02, SDP-ABRT-03, SDP-SSM-02, SDP-SRCC-02, SDP-SNKC-02,
+// SDP-SNKA-02, SDP-SCA-02, TST-001.
 #[test]
 fn message_of_each_type_has_the_octets_of_both_layouts() {
     for (message, octets) in all() {

@@ -225,7 +225,7 @@ mod tests {
         })
     }
 
-    // SDP-PMX-01 to SDP-PMX-03, SDP-PMF-18, SDP-PMCS-5.
+    // SDP-PMX-01, SDP-PMX-03, SDP-PMF-18, SDP-PMC-11, SDP-PMC-13, SDP-PMCS-5, TST-286.
     #[test]
     fn accepted_request_is_acknowledged_once() {
         let mut client = client();
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    // SDP-PMX-04 to SDP-PMX-06, SDP-PMCS-6.
+    // SDP-PMX-05, SDP-PMX-06, SDP-PMCS-6, TST-281.
     #[test]
     fn denied_request_is_over_without_acknowledgement() {
         let mut client = client();
@@ -293,7 +293,7 @@ mod tests {
         assert!(client.poll_step().is_some());
     }
 
-    // SDP-PMC-01, SDP-PMC-04 to SDP-PMC-06, SDP-PMC-09, SDP-PMCS-3, SDP-PMCS-4.
+    // SDP-PMC-01, SDP-PMC-04 to SDP-PMC-06, SDP-PMC-09, SDP-PMCS-3, SDP-PMCS-4, TST-282.
     #[test]
     fn request_without_an_answer_is_repeated_and_given_up() {
         let mut client = client();

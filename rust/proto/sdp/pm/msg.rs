@@ -256,7 +256,8 @@ mod tests {
         (PmKind::Deny, 0x30),
     ];
 
-    // SDP-PMF-01 to SDP-PMF-19, SDP-WIRE-03, TST-008.
+    // SDP-PMF-01 to SDP-PMF-06, SDP-PMF-08, SDP-PMF-10, SDP-PMF-11, SDP-PMF-13, SDP-WIRE-03,
+    // TST-280.
     #[test]
     fn message_of_each_type_has_its_octets() {
         for (kind, bits) in KINDS {
@@ -293,7 +294,7 @@ mod tests {
         assert_eq!(PmMessage::parse(&octets), Ok(v4(PmKind::Req, 0)));
     }
 
-    // SDP-PMF-02, SDP-PMF-04, SDP-PMF-24.
+    // SDP-PMF-02, SDP-PMF-04, SDP-PMF-24, TST-293.
     #[test]
     fn other_lengths_and_versions_are_refused() {
         for len in 0..LEN {
@@ -311,7 +312,7 @@ mod tests {
         }
     }
 
-    // SDP-PMF-05, SDP-PMF-07, SDP-PMF-15.
+    // SDP-PMF-05 to SDP-PMF-07, SDP-PMF-15, TST-006.
     #[test]
     fn fields_that_say_nothing_are_ignored_and_sent_as_zero() {
         let mut octets = V4;
@@ -325,7 +326,14 @@ mod tests {
         }
     }
 
-    // SDP-PMT-0 to SDP-PMT-3.
+    // SDP-IANA-01, SDP-CONST-14 to SDP-CONST-16.
+    #[test]
+    fn port_and_length_are_those_of_the_draft() {
+        assert_eq!((PORT, LEN), (3935, 48));
+        assert_eq!(v4(PmKind::Req, 0).emit()[0] >> 6, 0);
+    }
+
+    // SDP-PMT-0 to SDP-PMT-3, TST-291.
     #[test]
     fn lifetime_has_the_units_of_the_draft() {
         let span = |millis| Some(PmLifetime::Span(Duration::from_millis(millis)));

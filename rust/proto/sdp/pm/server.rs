@@ -3,8 +3,9 @@
 //! The transactions of a Port Mapper server, draft 7.5.2 (SDP-PMS-*, SDP-PMSS-*).
 //!
 //! A mapping of ours lives as long as its listener, so that an entry holds nothing but the state of
-//! its transaction, and serves to recognise duplicates for ten seconds after its last message. The table is small: the oldest entry makes room for a new one, and a single
-//! client host has a share of it only.
+//! its transaction, and serves to recognise duplicates for ten seconds after its last message. The
+//! table is small: the oldest entry makes room for a new one, and a single client host has a share
+//! of it only.
 
 use super::msg::{
     PmAddr,
@@ -275,7 +276,7 @@ mod tests {
         assert_eq!(states(&server), []);
     }
 
-    // SDP-PMX-04, SDP-PMF-19, SDP-PMF-27, SDP-PMSS-2.
+    // SDP-PMX-04, SDP-PMF-11, SDP-PMF-19, SDP-PMF-27, SDP-PMSS-2, AMB-41.
     #[test]
     fn request_for_no_service_is_denied_without_state() {
         let mut server = PmServer::<4>::new();
@@ -288,7 +289,7 @@ mod tests {
         assert_eq!(states(&server), []);
     }
 
-    // SDP-PMS-06, SDP-PMS-07, SDP-PMS-09, SDP-PMSS-4, SDP-PMSS-5, SDP-PMSS-10.
+    // SDP-PMS-02, SDP-PMS-06, SDP-PMS-07, SDP-PMS-09, SDP-PMSS-4, SDP-PMSS-5, SDP-PMSS-10.
     #[test]
     fn duplicate_is_answered_by_the_latest_state() {
         let mut server = PmServer::<4>::new();
@@ -303,6 +304,22 @@ mod tests {
         let deny = server.handle_message(at(8), &request, None);
         assert_eq!(deny.map(|message| message.kind), Some(PmKind::Deny));
         assert_eq!(states(&server), []);
+    }
+
+    // SDP-PMS-01, SDP-PMS-04, SDP-PMS-07, SDP-PMS-11, SDP-PMSS-8, TST-284.
+    #[test]
+    fn accepted_request_without_confirmation_leaves_nothing_behind() {
+        let mut server = PmServer::<4>::new();
+        let request = request(addr(1, 4000), 7);
+        server.handle_message(at(1), &request, HERE);
+        server.handle_message(at(4), &request, HERE);
+        server.handle_timeout(at(13));
+        assert_eq!(states(&server), [(7, PmState::Accepted)]);
+        server.handle_timeout(at(14));
+        assert_eq!((states(&server), server.poll_timeout()), (vec![], None));
+        // What comes afterwards is a new request.
+        server.handle_message(at(15), &request, HERE);
+        assert_eq!(states(&server), [(7, PmState::Accepted)]);
     }
 
     // SDP-PMS-10, SDP-PMS-13, SDP-PMSS-6.
@@ -342,7 +359,7 @@ mod tests {
         assert_eq!(handles, [3, 4, 5]);
     }
 
-    // SDP-SEC-02: a flood from one address leaves room for the others.
+    // SDP-SEC-07, TST-294: a flood from one address leaves room for the others.
     #[test]
     fn client_address_has_its_share_only() {
         let mut server = PmServer::<32>::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every input in every state of the set-up (TST-020 to TST-037).
+//! Every input in every state of the set-up.
 
 use super::*;
 use std::net::Ipv4Addr;
@@ -154,7 +154,7 @@ fn expected(state: Client, input: Input) -> Vec<Did> {
     }
 }
 
-// SDP-CS-1 to SDP-CS-6, SDP-CONN-23, SDP-CONN-30, SDP-CONN-32.
+// SDP-CS-1 to SDP-CS-6, SDP-CONN-01, SDP-CONN-09, SDP-CONN-23, SDP-CONN-30, SDP-CONN-32.
 #[test]
 fn connecting_end_does_what_the_table_says() {
     let states = [
@@ -229,7 +229,8 @@ enum Child {
     Done,
 }
 
-// SDP-CS-7 to SDP-CS-9, SDP-CONN-10, SDP-CONN-30, SDP-CONN-32 to SDP-CONN-34.
+// SDP-CS-7 to SDP-CS-9, SDP-CONN-01, SDP-CONN-10, SDP-CONN-14, SDP-CONN-30, SDP-CONN-32 to
+// SDP-CONN-34.
 #[test]
 fn accepting_end_does_what_the_table_says() {
     #[derive(Clone, Copy, Debug)]
@@ -323,7 +324,7 @@ fn set_up(client: SdpOffer, server: SdpOffer) -> (SdpTerms, SdpTerms) {
     }
 }
 
-// SDP-CONN-18, SDP-CONN-19, SDP-CONN-26, SDP-CONN-27, AMB-56.
+// SDP-CONN-18, SDP-CONN-19, SDP-CONN-26, SDP-CONN-27, AMB-56, TST-026.
 #[test]
 fn read_depths_of_both_ends_fit() {
     for transport in TRANSPORTS {
@@ -342,7 +343,7 @@ fn read_depths_of_both_ends_fit() {
     }
 }
 
-// SDP-CRED-06, SDP-HH-14, SDP-HAH-11.
+// SDP-CRED-06, SDP-HH-01, SDP-HH-14, SDP-HAH-11, SDP-CONN-02.
 #[test]
 fn terms_of_each_end_are_those_of_the_other() {
     for transport in TRANSPORTS {
@@ -407,4 +408,80 @@ fn wanted_size_is_a_hint() {
     ] {
         assert_eq!(accepted_size(own, desired), size);
     }
+}
+
+/// What a Hello and its answer of the draft say of reads.
+fn depths_on_the_wire(client: ReadDepths, server: ReadDepths) -> [ReadDepths; 2] {
+    let with = |depths| SdpOffer {
+        depths,
+        ..offer(SdpTransport::Iwcm)
+    };
+    let connecting = Connecting::new(at(0), TIMERS, with(client), Discovery::Try);
+    let octets = connecting.hello().emit(WireLayout::IdFirst);
+    let (form, hello) = SdpHello::parse(octets.as_slice(), false).unwrap();
+    let HelloRest::Draft(asked) = hello.rest else {
+        panic!("{form:?}");
+    };
+    let mut accepting = Accepting::new(at(0), TIMERS, with(server), false);
+    accepting.handle_hello(at(0), octets.as_slice(), CM);
+    let Some(SetupStep::AcceptLink(ack)) = accepting.poll_step() else {
+        panic!("no HelloAck");
+    };
+    let ack = SdpHelloAck::parse(ack.as_slice(), form).unwrap();
+    [asked, ack.depths.unwrap()]
+}
+
+// SDP-HH-16, SDP-HH-17, SDP-HAH-12, SDP-HAH-13, SDP-CONN-05, SDP-CONN-17.
+#[test]
+fn depths_in_the_messages_are_never_zero_nor_above_those_of_the_device() {
+    let sizes = [1, 2, 4, 16];
+    let all = sizes.map(|ird| sizes.map(|ord| ReadDepths { ird, ord }));
+    for client in all.into_iter().flatten() {
+        for server in all.into_iter().flatten() {
+            let [asked, told] = depths_on_the_wire(client, server);
+            assert_eq!(asked, client);
+            assert!((1..=server.ird).contains(&told.ird));
+            assert!((1..=server.ord.min(client.ird)).contains(&told.ord));
+            assert!(told.ird >= server.ird.min(client.ord));
+        }
+    }
+}
+
+// SDP-CONN-12, SDP-CONN-13, SDP-CONN-24, SDP-CONN-25, TST-023, TST-025: there is one minor version,
+// so that the lower one is the same protocol.
+#[test]
+fn other_minor_version_changes_nothing() {
+    for minor in [0, 2, 15] {
+        let mut hello = hello_octets(SdpTransport::Iwcm);
+        hello[16] = 0x10 | minor;
+        let mut child = Accepting::new(at(0), TIMERS, offer(SdpTransport::Iwcm), false);
+        assert!(child.handle_hello(at(0), &hello, CM).is_some());
+        let Some(SetupStep::AcceptLink(ack)) = child.poll_step() else {
+            panic!("not accepted");
+        };
+        assert_eq!(ack.as_slice()[16], 0x11);
+        let mut ack = ack.as_slice().to_vec();
+        ack[16] = 0x10 | minor;
+        let (mut client, _) = client(SdpTransport::Iwcm, Client::Opening);
+        client.handle_hello_ack(&ack, CM);
+        assert_eq!(client.poll_step().map(did), Some(Did::Established));
+    }
+}
+
+// SDP-WIRE-02, TST-007.
+#[test]
+fn hello_with_its_identifier_last_is_answered_in_its_layout() {
+    let connecting = Connecting::new(at(0), TIMERS, offer(SdpTransport::Iwcm), Discovery::Try);
+    let hello = connecting.hello().emit(WireLayout::IdLast);
+    let mut child = Accepting::new(at(0), TIMERS, offer(SdpTransport::Iwcm), true);
+    assert!(child.handle_hello(at(0), hello.as_slice(), CM).is_some());
+    let Some(SetupStep::AcceptLink(ack)) = child.poll_step() else {
+        panic!("not accepted");
+    };
+    assert_eq!(ack.as_slice()[..4], [0, 13, 0, 1]);
+    child.handle_link_up();
+    let Some(SetupStep::Established(terms)) = child.poll_step() else {
+        panic!("not established");
+    };
+    assert_eq!(terms.profile.layout, WireLayout::IdLast);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Every event in every state of the teardown (TST-250 to TST-262).
+//! Every event in every state of the teardown.
 
 use super::*;
 
@@ -71,7 +71,9 @@ fn reach(way: &[Happens]) -> Teardown {
 /// What the table says: the next state, its error, and whether the link is taken down.
 type Row = Option<Result<(EndState, Option<EndError>, bool), SdpViolation>>;
 
-// SDP-CLS-04 to SDP-CLS-25, SDP-ABT-01 to SDP-ABT-08, SDP-TS-1 to SDP-TS-11, SDP-ERR-21.
+// SDP-CLS-07, SDP-CLS-08, SDP-CLS-12, SDP-CLS-14, SDP-CLS-19, SDP-CLS-22 to SDP-CLS-24, SDP-ABT-01
+// to SDP-ABT-04, SDP-ABT-07, SDP-ABT-08, SDP-TS-1 to SDP-TS-13, SDP-ERR-21, TST-250, TST-255 to
+// TST-259.
 #[test]
 fn every_state_does_what_the_table_says() {
     use EndState::{

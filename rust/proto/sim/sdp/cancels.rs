@@ -437,7 +437,7 @@ fn crossed_cancels_without_our_rules_can_deadlock() {
     assert!(found.stuck.iter().all(|way| cancels(way) == [true; 2]));
 }
 
-// R-2 alone, R-3 alone, and both.
+// SDP-CRED-42, SDP-CRED-43: R-2 alone, R-3 alone, and both.
 #[test]
 fn crossed_cancels_with_our_rules_never_deadlock() {
     for (reserve, spares) in [(true, false), (false, true), (true, true)] {
@@ -463,7 +463,8 @@ const ONE_WAY: Setting = Setting {
     rekeys: 0,
 };
 
-// SDP-SRCX-03 to SDP-SRCX-15, SDP-LK-6, SDP-LK-7, R-5, R-7.
+// SDP-SRCX-03 to SDP-SRCX-12, SDP-SRCX-14, SDP-SRCX-15, SDP-SRCX-17, SDP-LK-6, SDP-LK-7, TST-171 to
+// TST-173, TST-175, R-5, R-7.
 #[test]
 fn cancel_against_reads_and_refusals_of_three_adverts_agrees() {
     let found = search(World::new(&Setting {

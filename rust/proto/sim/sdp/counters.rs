@@ -103,7 +103,7 @@ impl Peer {
                 assert_eq!(message.payload == 0, self.mode == HalfMode::Pipelined);
                 let is_second = self.mode == HalfMode::Combined && !self.adverts.is_empty();
                 assert!(!is_second, "a second SrcAvail");
-                // SDP-MODE-30: a SinkAvail of ours wins.
+                // A SinkAvail of ours wins, and the advert is dropped.
                 if self.out == 0 {
                     self.adverts.push_back(advert.len - message.payload);
                 } else {
@@ -323,7 +323,8 @@ fn search(budget: Budget) -> usize {
     seen.len()
 }
 
-// SDP-STALE-01 to SDP-STALE-13, SDP-MODE-25 to SDP-MODE-31, SDP-FBS-01, SDP-FBS-02, R-9.
+// SDP-STALE-01, SDP-STALE-05 to SDP-STALE-08, SDP-STALE-11 to SDP-STALE-13, SDP-MODE-25,
+// SDP-MODE-27, SDP-MODE-31, SDP-FBS-01, SDP-FBS-02, TST-152, TST-154 to TST-156, R-9.
 #[test]
 fn stale_adverts_are_the_same_for_both_ends() {
     let states = search(Budget {
@@ -336,15 +337,18 @@ fn stale_adverts_are_the_same_for_both_ends() {
     assert!(states > 1000, "{states} states");
 }
 
-// SDP-F28, SDP-F29, SDP-MT-54 to SDP-MT-65.
+// SDP-F28, SDP-MT-54 to SDP-MT-57, SDP-MT-61, SDP-MT-65, TST-158, TST-204, TST-205, TST-207.
 #[test]
 fn adverts_around_a_change_of_mode_are_the_same_for_both_ends() {
-    let states = search(Budget {
-        writes: 2,
-        lends: 1,
-        changes: 2,
-        adverts: 3,
-        refusals: 1,
-    });
-    assert!(states > 1000, "{states} states");
+    // The second: adverts of both modes are out at once.
+    for (writes, lends, adverts) in [(2, 1, 3), (0, 2, 2)] {
+        let states = search(Budget {
+            writes,
+            lends,
+            changes: 2,
+            adverts,
+            refusals: 1,
+        });
+        assert!(states > 1000, "{states} states");
+    }
 }

@@ -67,7 +67,7 @@ fn run_to_the_end(seed: u64, scene: &Scene) -> SdpPair {
     pair
 }
 
-// SDP-GEN-01, SDP-GEN-02, SDP-CLS-01, TST-040, TST-090, TST-170.
+// SDP-GEN-01, SDP-GEN-02, SDP-GEN-18, SDP-CLS-01, TST-080.
 #[test]
 fn streams_of_both_ends_arrive_complete_and_in_order() {
     for_seeds(300, |seed| drop(run_to_the_end(seed, &scene(seed))));
@@ -88,7 +88,7 @@ fn streams_arrive_although_the_numbers_wrap() {
     });
 }
 
-// SDP-OOB-05, SDP-OOB-08, TST-240 to TST-245: no mark is invented, and most arrive.
+// SDP-OOB-02, SDP-OOB-08, TST-230: no mark is invented, and most arrive.
 #[test]
 fn urgent_octets_arrive_as_marks() {
     for_seeds(60, |seed| {

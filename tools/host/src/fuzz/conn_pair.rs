@@ -241,7 +241,7 @@ fn turn(now: Instant, side: &mut Side, other: &mut Side) -> bool {
     }
     let before = side.read;
     side.receive(u32::MAX);
-    moved | (side.read != before)
+    moved || side.read != before
 }
 
 /// Checks that all written data arrives, as no input has ended the connection.

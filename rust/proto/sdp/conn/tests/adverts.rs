@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! SrcAvail of both ends: reads, refusals, cancels (TST-090 to TST-114, TST-170 to TST-186).
+//! SrcAvail of both ends: reads, refusals, cancels.
 
 use super::*;
 
@@ -37,7 +37,8 @@ fn releases(script: &mut Script) -> bool {
     !script.conn.has_lent()
 }
 
-// SDP-RZS-01 to SDP-RZS-12, SDP-MODE-14, SDP-MODE-15, SDP-LS-1 to SDP-LS-3, TST-090.
+// SDP-SRC-06, SDP-SRC-07, SDP-RZS-01, SDP-RZS-03, SDP-RZS-05 to SDP-RZS-07, SDP-RZS-09, SDP-RZS-12,
+// SDP-MODE-11, SDP-MODE-13 to SDP-MODE-15, SDP-LS-1 to SDP-LS-3, TST-102, TST-105, TST-108.
 #[test]
 fn advert_is_read_in_parts_and_released_at_its_end() {
     let mut script = advertised();
@@ -51,7 +52,7 @@ fn advert_is_read_in_parts_and_released_at_its_end() {
     assert!(releases(&mut script));
 }
 
-// SDP-STAG-01, SDP-RZS-11, SDP-ERR-05.
+// SDP-STAG-01, SDP-RZS-11, SDP-ERR-05, TST-104.
 #[test]
 fn report_may_invalidate_only_the_key_that_it_completes() {
     let mut script = advertised();
@@ -75,7 +76,7 @@ fn report_may_invalidate_only_the_key_that_it_completes() {
     assert!(releases(&mut script));
 }
 
-// SDP-RZS-17, SDP-ERR-07.
+// SDP-RZS-17, SDP-ERR-07, TST-107.
 #[test]
 fn report_or_refusal_of_nothing_is_a_violation() {
     let none = Err(SdpViolation::NoSrcAvail);
@@ -88,7 +89,7 @@ fn report_or_refusal_of_nothing_is_a_violation() {
     assert_eq!(Script::new().tell(Body::SinkCancelAck), sink);
 }
 
-// SDP-RZS-13 to SDP-RZS-16, SDP-FBK-02, SDP-STAG-05, TST-100.
+// SDP-RZS-13 to SDP-RZS-16, SDP-FBK-02, SDP-STAG-05, TST-103.
 #[test]
 fn rest_of_a_refused_advert_goes_as_data_from_lent_memory() {
     let mut script = advertised();
@@ -105,7 +106,8 @@ fn rest_of_a_refused_advert_goes_as_data_from_lent_memory() {
     assert!(releases(&mut script));
 }
 
-// SDP-BUFP-09: below the threshold, or without a key, lent memory goes as Data.
+// SDP-BUFP-09, SDP-MODE-02, SDP-MODE-10: below the threshold, or without a key, lent memory goes as
+// Data.
 #[test]
 fn small_lent_memory_is_gathered() {
     for (len, stag) in [(1999, Some(1)), (3000, None)] {
@@ -117,7 +119,7 @@ fn small_lent_memory_is_gathered() {
     }
 }
 
-// SDP-OOB-13: the urgent octet is never part of an advert.
+// SDP-BSDH-04, SDP-OOB-13, TST-233: the urgent octet is never part of an advert.
 #[test]
 fn advert_ends_before_an_urgent_octet() {
     let mut script = Script::new();
@@ -210,7 +212,9 @@ fn read(script: &mut Script, to: ReadTo, room: u32) -> Option<(u64, u32)> {
     Some((op.advert.va, op.advert.len))
 }
 
-// SDP-RZK-02 to SDP-RZK-18, SDP-LK-3, SDP-LK-4, TST-095.
+// SDP-RZK-02, SDP-RZK-04, SDP-RZK-06 to SDP-RZK-09, SDP-RZK-12 to SDP-RZK-14, SDP-RZK-17,
+// SDP-RZK-18, SDP-RDC-03 to SDP-RDC-05, SDP-MODE-29, SDP-LK-3, SDP-LK-4, TST-100 to TST-102,
+// TST-115.
 #[test]
 fn advert_of_the_peer_is_read_behind_its_payload() {
     let mut script = offered();
@@ -233,6 +237,7 @@ fn advert_of_the_peer_is_read_behind_its_payload() {
     assert_eq!(script.conn.handle_read(at(0)), 4900);
     let (message, out) = script.hear_all().unwrap();
     assert_eq!(message.body, Body::RdmaRdCompl(4900));
+    assert!(out.solicited);
     assert_eq!(out.invalidate, Some(0x77));
     assert_eq!(script.conn.next_received(), SinkItem::Nothing);
     assert_eq!(script.data(10), Ok(RxPlan::Queue { off: 16, len: 10 }));
@@ -252,7 +257,7 @@ fn final_report_to_a_peer_without_the_capability_invalidates_nothing() {
     assert_eq!(out.invalidate, None);
 }
 
-// SDP-RZK-05, SDP-RZK-23.
+// SDP-RZK-05, SDP-RZK-23, TST-111.
 #[test]
 fn prefetched_octets_are_queued_in_order_and_reads_are_limited() {
     let mut script = offered();
@@ -275,7 +280,7 @@ fn prefetched_octets_are_queued_in_order_and_reads_are_limited() {
     );
 }
 
-// SDP-RZK-19, SDP-RZK-20, SDP-LK-5.
+// SDP-SSM-01, SDP-RZK-03, SDP-RZK-15, SDP-RZK-19, SDP-RZK-20, SDP-FBK-01, SDP-LK-5, TST-103.
 #[test]
 fn refused_rest_comes_as_data_before_anything_else() {
     let mut script = offered();
@@ -393,7 +398,7 @@ fn refusal_that_was_not_sent_is_replaced_by_the_one_for_the_cancel() {
     assert!(script.src_avail(5000, 100).is_ok());
 }
 
-// SDP-DL-01 to SDP-DL-03, SDP-TMR-8.
+// SDP-DL-01 to SDP-DL-03, SDP-TMR-8, TST-114.
 #[test]
 fn adverts_of_both_ends_without_readers_are_resolved() {
     let mut script = advertised();
@@ -413,7 +418,7 @@ fn peer_that_has_ended_reads_on() {
     assert!(releases(&mut script));
 }
 
-// SDP-RZK-22: a shut reader refuses, and drops what comes.
+// SDP-SSM-01, SDP-GEN-21, SDP-RZK-22, TST-083: a shut reader refuses, and drops what comes.
 #[test]
 fn shut_reader_refuses_adverts_and_drops_data() {
     let mut script = offered();
@@ -422,4 +427,92 @@ fn shut_reader_refuses_adverts_and_drops_data() {
     assert_eq!(script.hear(), [(Body::SendSm, 0)]);
     assert_eq!(script.data(1000), Ok(RxPlan::Free));
     assert_eq!(script.conn.next_received(), SinkItem::Nothing);
+}
+
+// SDP-RZK-10, SDP-RZK-11, SDP-RZK-21, SDP-MODE-23.
+#[test]
+fn adverts_of_the_peer_are_read_and_reported_one_after_the_other() {
+    let mut script = Script::new();
+    let mode = Body::ModeChange {
+        receiver_sends: false,
+        mode: HalfMode::Pipelined,
+    };
+    script.tell(mode).unwrap();
+    for stag in [1, 2, 3] {
+        let advert = Advert {
+            len: 3000,
+            stag,
+            va: 0,
+        };
+        script.tell(Body::SrcAvail(advert)).unwrap();
+    }
+    for stag in [1, 2, 3] {
+        for want in [Some((stag, 2000)), Some((stag, 1000)), None] {
+            let op = script.conn.begin_read(at(0), ReadTo::Reader, 2000);
+            assert_eq!(op.map(|op| (op.advert.stag, op.advert.len)), want);
+        }
+        // No report while a read is in flight, as it would be one for a part only.
+        script.conn.handle_read(at(0));
+        assert!(script.hear_all().is_none());
+        script.conn.handle_read(at(0));
+        let (message, out) = script.hear_all().unwrap();
+        assert_eq!(message.body, Body::RdmaRdCompl(3000));
+        assert_eq!(out.invalidate, Some(stag));
+    }
+}
+
+// SDP-SRCX-11, TST-174.
+#[test]
+fn no_advert_is_sent_before_the_cancel_is_processed() {
+    let mut script = advertised();
+    script.conn.lend(at(0), 3000, 0, Some(0x43));
+    script.conn.revoke_sources(at(0));
+    assert_eq!(script.hear(), [(Body::SrcAvailCancel, 0)]);
+    script.tell(Body::RdmaRdCompl(9000)).unwrap();
+    assert_eq!(script.hear(), []);
+    script.tell(Body::SendSm).unwrap();
+    let heard = script.hear();
+    assert_eq!(heard[0], (DATA, 488));
+    assert!(matches!(heard[1], (Body::SrcAvail(advert), _) if advert.stag == 0x43));
+}
+
+// SDP-SRC-05, TST-112.
+#[test]
+fn advert_may_begin_at_any_octet() {
+    for shift in 0..64 {
+        let mut script = Script::new();
+        script.conn.lend(at(0), 2001, 0x9000 + shift, Some(1));
+        let (message, _) = script.hear_all().unwrap();
+        let advert = Advert {
+            len: 2001,
+            stag: 1,
+            va: 0x9000 + shift,
+        };
+        assert_eq!(message.body, Body::SrcAvail(advert));
+        let theirs = Advert {
+            stag: 0x77,
+            ..advert
+        };
+        script
+            .tell_all(BsdhFlags::default(), Body::SrcAvail(theirs), 7, None)
+            .unwrap();
+        let _ = script.conn.consumed(at(0), 7);
+        let found = read(&mut script, ReadTo::Reader, 3);
+        assert_eq!(found, Some((0x9000 + shift + 7, 3)));
+    }
+}
+
+// SDP-CLS-03, SDP-CLS-06, TST-252.
+#[test]
+fn end_waits_until_the_advert_is_processed() {
+    let mut script = advertised();
+    script.conn.shutdown_send();
+    script.tell(Body::RdmaRdCompl(9000)).unwrap();
+    assert_eq!(script.hear(), []);
+    let mut refused = script.clone();
+    script.tell(Body::RdmaRdCompl(488)).unwrap();
+    assert_eq!(script.hear(), [(Body::DisConn, 0)]);
+    refused.tell(Body::SendSm).unwrap();
+    assert_eq!(refused.hear(), [(DATA, 488), (Body::DisConn, 0)]);
+    assert!(!script.conn.poll_take_down() && !refused.conn.poll_take_down());
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bcopy, credits, urgent data and the end (TST-040 to TST-087, TST-240 to TST-262).
+//! Bcopy, credits, urgent data and the end.
 
 use super::*;
 
 const DATA: Body = Body::Data;
 
-// SDP-BC-01, SDP-BC-03, SDP-BUFP-12, SDP-BUFP-13, SDP-CRED-30.
+// SDP-GEN-18, SDP-BC-01, SDP-BC-03, SDP-BUFP-06, SDP-BUFP-12, SDP-BUFP-13, SDP-CRED-30.
 #[test]
 fn stream_goes_in_messages_of_the_peers_size_and_keeps_two_credits() {
     let mut script = Script::new();
@@ -21,7 +21,7 @@ fn stream_goes_in_messages_of_the_peers_size_and_keeps_two_credits() {
     assert_eq!(script.hear().len(), 8);
 }
 
-// SDP-BSDH-18 to SDP-BSDH-23, SDP-SE-02.
+// SDP-BSDH-16, SDP-BSDH-18, SDP-BSDH-20, SDP-BSDH-21, SDP-BSDH-23, SDP-SE-02.
 #[test]
 fn header_is_made_when_the_message_is_posted() {
     let mut script = Script::new();
@@ -134,7 +134,7 @@ fn queued_data_keeps_its_buffer_until_it_is_read() {
     assert_eq!(script.post(), 1);
 }
 
-// SDP-CRED-21, SDP-CRED-34, SDP-CRED-35, SDP-DATA-03.
+// SDP-CRED-21, SDP-CRED-34, SDP-CRED-35, SDP-DATA-03, TST-043.
 #[test]
 fn one_way_stream_is_answered_by_updates_alone() {
     let mut script = Script::new();
@@ -151,7 +151,8 @@ fn one_way_stream_is_answered_by_updates_alone() {
     assert_eq!(updates, 8);
 }
 
-// SDP-OOB-03, SDP-OOB-06, SDP-OOB-08, SDP-OOB-10, SDP-SE-T4, TST-240.
+// SDP-BSDH-03, SDP-OOB-02, SDP-OOB-03, SDP-OOB-05, SDP-OOB-06, SDP-OOB-08, SDP-OOB-10, SDP-SE-T4,
+// TST-230, TST-235.
 #[test]
 fn urgent_octet_is_announced_and_ends_its_message() {
     let mut script = Script::new();
@@ -173,7 +174,7 @@ fn urgent_octet_is_announced_and_ends_its_message() {
     assert_eq!(heard, want);
 }
 
-// SDP-CRED-37, SDP-OOB-04, SDP-OOB-11.
+// SDP-CRED-37, SDP-OOB-04, SDP-OOB-11, TST-052.
 #[test]
 fn announcement_without_payload_uses_a_reserved_credit() {
     let mut script = Script::new();
@@ -213,7 +214,8 @@ fn urgent_octet_of_the_peer_is_marked_and_signalled() {
     ));
 }
 
-// SDP-CLS-06 to SDP-CLS-10, SDP-CLS-24, SDP-TS-1, SDP-TS-5.
+// SDP-CLS-04, SDP-CLS-06, SDP-CLS-08, SDP-CLS-10, SDP-CLS-11, SDP-CLS-15, SDP-SOCK-19, SDP-TS-1,
+// SDP-TS-5, TST-251.
 #[test]
 fn first_end_drains_its_stream_and_leaves_the_link_to_the_peer() {
     let mut script = Script::new();
@@ -244,7 +246,7 @@ fn first_end_drains_its_stream_and_leaves_the_link_to_the_peer() {
     );
 }
 
-// SDP-CLS-22, SDP-CLS-23, SDP-CLS-24, SDP-TS-4.
+// SDP-CLS-20, SDP-CLS-22 to SDP-CLS-24, SDP-TS-4.
 #[test]
 fn second_end_takes_the_link_down_when_its_disconn_is_completed() {
     let mut script = Script::new();
@@ -263,7 +265,7 @@ fn second_end_takes_the_link_down_when_its_disconn_is_completed() {
     assert_eq!(script.conn.read_error(), None);
 }
 
-// SDP-ABT-01, SDP-ABT-08, AMB-37.
+// SDP-ABT-01, SDP-ABT-08, AMB-37, TST-256, TST-260.
 #[test]
 fn abort_after_disconn_says_so_and_waits_for_credit() {
     let mut script = Script::new();
@@ -283,7 +285,7 @@ fn abort_after_disconn_says_so_and_waits_for_credit() {
     assert_eq!(script.conn.read_error(), Some(EndError::Aborted));
 }
 
-// SDP-ABT-02, SDP-ABT-03.
+// SDP-ABT-02, SDP-ABT-03, TST-257.
 #[test]
 fn abort_before_disconn_takes_the_link_down_in_silence() {
     let mut script = Script::new();
@@ -307,7 +309,7 @@ fn close_with_unread_data_aborts_and_so_does_data_after_it() {
     assert_eq!(script.hear(), [(Body::AbortConn, 0)]);
 }
 
-// SDP-CLS-27, SDP-ERR-17, SDP-ERR-21, SDP-ABT-07.
+// SDP-CLS-27, SDP-ERR-17, SDP-ERR-21, SDP-ABT-06, SDP-ABT-07, TST-258, TST-262.
 #[test]
 fn data_after_disconn_is_a_violation_and_abortconn_an_end() {
     let after = Err(SdpViolation::AfterDisConn);
@@ -333,7 +335,7 @@ fn data_after_disconn_is_a_violation_and_abortconn_an_end() {
     assert!(script.conn.take_events().over);
 }
 
-// SDP-CLS-14: a link that goes down in CLOSE_WAIT breaks sending only.
+// SDP-CLS-14, SDP-CLS-15, SDP-TS-12: a link that goes down in CLOSE_WAIT breaks sending only.
 #[test]
 fn link_down_after_the_peers_disconn_leaves_a_clean_end_to_the_reader() {
     let mut script = Script::new();
@@ -387,4 +389,57 @@ fn data_that_waits_for_an_acknowledgement_asks_for_it() {
         script.data(0).unwrap();
         assert_eq!(script.hear(), [(DATA, 10)]);
     }
+}
+
+// SDP-BUFP-06, SDP-BUFP-07, SDP-BUFP-12, SDP-BUFP-13, TST-048.
+#[test]
+fn peer_with_the_smallest_buffers_gets_small_messages() {
+    let mut terms = terms(SdpTransport::Annex, SetupRole::Connecting);
+    terms.peer_size = 37;
+    let mut script = Script::with(&terms);
+    script.conn.write(at(0), 50);
+    assert_eq!(script.hear(), [(DATA, 21), (DATA, 21), (DATA, 8)]);
+    script.conn.lend(at(0), 2000, 0, Some(1));
+    assert!(matches!(script.hear()[..], [(Body::SrcAvail(_), 5)]));
+}
+
+// SDP-CLS-04, SDP-CLS-17, SDP-CLS-18, SDP-CLS-20 to SDP-CLS-22, SDP-SOCK-20, SDP-TS-2, SDP-TS-3,
+// TST-253.
+#[test]
+fn peer_that_has_ended_is_sent_to_until_the_application_ends() {
+    let mut script = Script::new();
+    script.tell(Body::DisConn).unwrap();
+    assert!(script.conn.take_events().readable);
+    assert_eq!(script.conn.can_send(), Ok(()));
+    for _ in 0..2 {
+        assert_eq!(script.conn.next_received(), SinkItem::End);
+        script.conn.write(at(0), 700);
+        assert_eq!(script.hear(), [(DATA, 700)]);
+    }
+    script.conn.write(at(0), 30);
+    script.conn.shutdown_send();
+    assert_eq!(script.conn.can_send(), Err(None));
+    script.conn.write(at(0), 40);
+    assert_eq!(script.conn.lend(at(0), 3000, 0, Some(1)), None);
+    assert_eq!(script.hear(), [(DATA, 30), (Body::DisConn, 0)]);
+}
+
+// SDP-CLS-15, SDP-ABT-05, TST-255, TST-263.
+#[test]
+fn broken_connection_keeps_what_has_come_and_drops_what_was_not_sent() {
+    let mut script = Script::new();
+    script.data(30).unwrap();
+    script.conn.write(at(0), 20_000);
+    assert_eq!(script.hear().len(), 8);
+    script.conn.lend(at(0), 3000, 0, Some(1));
+    assert!(script.conn.has_unsent());
+    script.conn.handle_link_down(at(1));
+    assert_eq!(script.hear(), []);
+    assert!(!script.conn.has_unsent());
+    assert_eq!(script.conn.send_room(), 65536);
+    assert_eq!(script.conn.poll_release(), Some(0));
+    assert_eq!(script.conn.readable_octets(), 30);
+    assert_eq!(script.conn.consumed(at(1), 30), Some(1));
+    assert_eq!(script.conn.next_received(), SinkItem::Nothing);
+    assert_eq!(script.conn.read_error(), Some(EndError::Reset));
 }

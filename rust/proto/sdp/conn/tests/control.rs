@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Modes, SinkAvail, sizes of buffers, suspension (TST-060 to TST-070, TST-150 to TST-158, TST-200
-//! to TST-215, TST-310 to TST-318).
+//! Modes, SinkAvail, sizes of buffers, suspension.
 
 use super::*;
 
 const DATA: Body = Body::Data;
 
-fn change(receiver_sends: bool, mode: HalfMode) -> Body {
+pub(super) fn change(receiver_sends: bool, mode: HalfMode) -> Body {
     Body::ModeChange {
         receiver_sends,
         mode,
@@ -15,7 +14,7 @@ fn change(receiver_sends: bool, mode: HalfMode) -> Body {
 }
 
 /// A connection whose half where we send is in a mode.
-fn sending_in(mode: HalfMode) -> Script {
+pub(super) fn sending_in(mode: HalfMode) -> Script {
     let mut script = Script::new();
     if mode != HalfMode::Combined {
         script.conn.want_mode(mode);
@@ -26,7 +25,7 @@ fn sending_in(mode: HalfMode) -> Script {
 }
 
 /// A connection whose half where the peer sends is in a mode.
-fn receiving_in(mode: HalfMode) -> Script {
+pub(super) fn receiving_in(mode: HalfMode) -> Script {
     let mut script = Script::new();
     if mode != HalfMode::Combined {
         script.tell(change(false, mode)).unwrap();
@@ -34,7 +33,8 @@ fn receiving_in(mode: HalfMode) -> Script {
     script
 }
 
-const MODES: [HalfMode; 3] = [HalfMode::Buffered, HalfMode::Combined, HalfMode::Pipelined];
+pub(super) const MODES: [HalfMode; 3] =
+    [HalfMode::Buffered, HalfMode::Combined, HalfMode::Pipelined];
 
 // SDP-MT-01 to SDP-MT-03, SDP-MT-08, SDP-MT-64, SDP-M31-1, SDP-M31-2, SDP-M31-5, SDP-M30-6.
 #[test]
@@ -55,7 +55,7 @@ fn mode_change_of_the_peer_follows_the_edges_that_it_is_master_of() {
     }
 }
 
-// SDP-MT-21: not while a SrcAvail is open.
+// SDP-MT-21, TST-200: not while a SrcAvail is open.
 #[test]
 fn mode_change_to_buffered_during_an_advert_is_a_violation() {
     let mut script = Script::new();
@@ -64,7 +64,7 @@ fn mode_change_to_buffered_during_an_advert_is_a_violation() {
     assert_eq!(found, Err(SdpViolation::ModeChange));
 }
 
-// SDP-MODE-08, SDP-MODE-17, SDP-MODE-23, SDP-MODE-24, SDP-ERR-10, SDP-ERR-12.
+// SDP-MCH-02, SDP-MODE-08, SDP-MODE-17, SDP-MODE-23, SDP-ERR-10, SDP-ERR-12, TST-109.
 #[test]
 fn adverts_of_the_peer_are_those_of_its_mode() {
     let mode = Err(SdpViolation::SrcAvailMode);
@@ -78,7 +78,7 @@ fn adverts_of_the_peer_are_those_of_its_mode() {
     assert_eq!(script.src_avail(5000, 0), many);
 }
 
-// SDP-M31-3, SDP-M31-4, SDP-MT-30.
+// SDP-MCH-02, SDP-BUFP-08, SDP-M31-3, SDP-M31-4, SDP-MT-30, TST-201.
 #[test]
 fn large_reader_ends_buffered_mode() {
     let mut script = receiving_in(HalfMode::Buffered);
@@ -90,7 +90,7 @@ fn large_reader_ends_buffered_mode() {
     assert!(script.src_avail(5000, 10).is_ok());
 }
 
-// SDP-M30-4, SDP-MT-04.
+// SDP-MCH-02, SDP-M30-4, SDP-MODE-09, SDP-MT-04, SDP-MT-09, TST-212.
 #[test]
 fn peer_that_refuses_all_adverts_gets_none() {
     let mut script = Script::new();
@@ -140,7 +140,7 @@ fn pipelined() -> Script {
     script
 }
 
-fn sink_avail(
+pub(super) fn sink_avail(
     script: &mut Script,
     non_discards: u32,
     payload: u32,
@@ -156,7 +156,7 @@ fn sink_avail(
     script.tell_all(BsdhFlags::default(), body, payload, None)
 }
 
-// SDP-MODE-19 to SDP-MODE-21, SDP-RZK-19.
+// SDP-RZS-04, SDP-MODE-17, SDP-MODE-19 to SDP-MODE-21, SDP-RZK-19, TST-110.
 #[test]
 fn refusal_of_the_first_of_two_adverts_leaves_the_second() {
     let mut script = pipelined();
@@ -168,7 +168,7 @@ fn refusal_of_the_first_of_two_adverts_leaves_the_second() {
     assert_eq!(script.hear(), [(DATA, 10)]);
 }
 
-// SDP-MODE-25 to SDP-MODE-27, SDP-FBS-01, SDP-LS-5, SDP-LX-1.
+// SDP-GEN-21, SDP-WZS-03, SDP-MODE-25, SDP-MODE-27, SDP-FBS-01, SDP-LS-5, SDP-LX-1.
 #[test]
 fn valid_sink_avail_makes_data_of_our_adverts() {
     let mut script = pipelined();
@@ -180,7 +180,7 @@ fn valid_sink_avail_makes_data_of_our_adverts() {
     assert_eq!(script.tell(Body::RdmaRdCompl(1)), none);
 }
 
-// SDP-MODE-31, SDP-STALE-07, SDP-STALE-11.
+// SDP-MODE-31, SDP-STALE-07, SDP-STALE-11, TST-156.
 #[test]
 fn stale_sink_avail_leaves_our_adverts_alone() {
     let mut script = sending_in(HalfMode::Pipelined);
@@ -207,7 +207,7 @@ fn sink_avail_used_up_by_refused_data_voids_the_adverts_before_it() {
     assert_eq!(script.hear()[..3], [(DATA, 1000); 3]);
 }
 
-// SDP-ERR-11, SDP-MT-56, SDP-MT-63, SDP-TRN-07.
+// SDP-ERR-11, SDP-MT-56, SDP-MT-63, SDP-TRN-07, TST-208.
 #[test]
 fn sink_avail_outside_of_pipelined_mode_is_a_violation_except_late() {
     for mode in [HalfMode::Combined, HalfMode::Buffered] {
@@ -228,7 +228,7 @@ fn sink_avail_outside_of_pipelined_mode_is_a_violation_except_late() {
     assert_eq!(found, Err(SdpViolation::SinkAvailMode));
 }
 
-// SDP-F28, SDP-MT-53 to SDP-MT-57, SDP-MT-62.
+// SDP-F28, SDP-MT-53 to SDP-MT-57, SDP-MT-62, TST-204, TST-205, TST-213.
 #[test]
 fn adverts_are_issued_again_by_the_rules_of_combined_mode() {
     let mut script = pipelined();
@@ -257,7 +257,7 @@ fn adverts_are_issued_again_by_the_rules_of_combined_mode() {
     assert_eq!(script.hear()[0], (change(false, HalfMode::Pipelined), 0));
 }
 
-// SDP-SNKX-02, SDP-SNKX-04, SDP-SNKX-09.
+// SDP-SNKA-01, SDP-SNKX-02, SDP-SNKX-04, SDP-SNKX-08, SDP-SNKX-09, TST-177.
 #[test]
 fn cancel_of_sink_avail_is_answered_if_one_was_left() {
     let mut script = sending_in(HalfMode::Pipelined);
@@ -267,6 +267,7 @@ fn cancel_of_sink_avail_is_answered_if_one_was_left() {
     sink_avail(&mut script, 0, 0).unwrap();
     script.tell(Body::SinkAvailCancel).unwrap();
     assert_eq!(script.hear(), [(Body::SinkCancelAck, 0)]);
+    assert_eq!(script.conn.sink_avails(), 0);
     let mut script = sending_in(HalfMode::Pipelined);
     for _ in 0..4 {
         sink_avail(&mut script, 0, 0).unwrap();
@@ -275,7 +276,7 @@ fn cancel_of_sink_avail_is_answered_if_one_was_left() {
     assert_eq!(many, Err(SdpViolation::TooManyAdverts));
 }
 
-// SDP-RSZ-11, SDP-RSZ-13, SDP-RSZ-24, TST-060.
+// SDP-RSZ-11, SDP-RSZ-13, SDP-RSZ-23, SDP-RSZ-24, TST-063.
 #[test]
 fn larger_buffers_are_posted_before_the_answer() {
     let mut script = Script::new();
@@ -293,7 +294,8 @@ fn larger_buffers_are_posted_before_the_answer() {
     );
 }
 
-// SDP-DUP-06, SDP-DUP-15 to SDP-DUP-18, SDP-DUP-27, SDP-DS-1 to SDP-DS-5, AMB-49, TST-310, TST-318.
+// SDP-DUP-06, SDP-DUP-13, SDP-DUP-15 to SDP-DUP-19, SDP-DUP-27, SDP-DUP-31, SDP-DS-1 to SDP-DS-4,
+// SDP-TS-14, AMB-49, TST-310, TST-312, TST-313, TST-318.
 #[test]
 fn suspended_connection_goes_on_over_a_new_link() {
     let mut script = Script::new();
@@ -311,8 +313,10 @@ fn suspended_connection_goes_on_over_a_new_link() {
     script.conn.handle_link_down(at(0));
     assert_eq!(script.conn.state(), EndState::Open);
     assert_eq!(script.hear(), []);
-    let new = terms(SdpTransport::Annex, SetupRole::Connecting);
+    let mut new = terms(SdpTransport::Annex, SetupRole::Connecting);
+    (new.bufs, new.peer_bufs) = (7, 9);
     script.conn.resume(at(10), &new);
+    assert_eq!((script.conn.posted(), script.conn.tx.available()), (7, 9));
     script.next = 1;
     script.ack = 0;
     assert_eq!(script.conn.readable_octets(), 30);
@@ -343,16 +347,4 @@ fn suspension_that_takes_too_long_ends_the_connection() {
     assert_eq!(script.conn.read_error(), None);
     script.wait(1);
     assert_eq!(script.conn.read_error(), Some(EndError::TimedOut));
-}
-
-// SDP-BSDH-10, SDP-BSDH-14, AMB-66: the hint of the peer is of no interest.
-#[test]
-fn hint_for_a_mode_is_no_violation() {
-    let mut script = Script::new();
-    let flags = BsdhFlags {
-        wants_pipelined: true,
-        ..BsdhFlags::default()
-    };
-    assert!(script.tell_all(flags, DATA, 3, None).is_ok());
-    assert_eq!(script.hear(), []);
 }
