@@ -31,10 +31,6 @@ pub(crate) mod sockopt;
 pub(crate) mod sysctl;
 pub(crate) mod tcp;
 pub(crate) mod uapi;
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
-)]
 pub(crate) mod udp;
 pub(crate) mod wait;
 pub(crate) mod xfrm;
