@@ -11,6 +11,11 @@ mod bindings;
 mod fabric;
 mod kapi;
 mod proto;
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "no socket uses it yet; used by KUnit tests")
+)]
+mod sdp;
 mod smc;
 mod sock;
 

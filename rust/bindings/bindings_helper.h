@@ -34,4 +34,5 @@
 #include "helpers_sock.h"
 #include "helpers_sys.h"
 #include "helpers_tcp.h"
+#include "helpers_udp.h"
 #include "helpers_xfrm.h"

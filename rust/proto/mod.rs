@@ -12,7 +12,7 @@
 //! | Time, queues and retries of any protocol   | [`base`]   |
 //! | Byte streams of any protocol               | [`stream`] |
 //! | SMC-R, RFC 7609                            | [`smc`]    |
-//! | SDP, draft-pinkerton-iwarp-sdp-01          | `sdp`      |
+//! | SDP, draft-pinkerton-iwarp-sdp-01          | [`sdp`]    |
 //! | Transport of the software RNIC             | `roce`     |
 //!
 //! Inputs are methods `handle_x(now, …)`, outputs are `poll_x()`; plain verbs are commands of the
@@ -24,8 +24,14 @@ pub(crate) mod base;
 // The device mounts it when there is one.
 #[cfg(any(test, fuzzing))]
 pub(crate) mod roce;
-// The engine mounts it when there is one.
-#[cfg(any(test, fuzzing))]
+#[cfg_attr(
+    not(any(test, fuzzing)),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "the engine uses only the Port Mapper so far"
+    )
+)]
 pub(crate) mod sdp;
 pub(crate) mod smc;
 pub(crate) mod stream;

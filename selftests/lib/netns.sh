@@ -11,9 +11,13 @@ set -eu
 
 . "$(dirname "$0")/rxe.sh"
 
+# All devices go first: one that goes while a namespace does makes the kernel use the namespace's
+# socket for events after it was freed (kobject_uevent_net_broadcast(), for ib_core's devices in it).
 down() {
 	for side in a b; do
 		rdma link delete rs_$side 2>/dev/null || true
+	done
+	for side in a b; do
 		ip netns delete rs-$side 2>/dev/null || true
 	done
 }

@@ -4,11 +4,14 @@
 
 #[cfg(kernel_has = "socket_errno")]
 pub(crate) use kernel::error::code::{
+    EADDRINUSE,
     EAFNOSUPPORT,
     EALREADY,
     ECONNABORTED,
+    ECONNREFUSED,
     ECONNRESET,
     EINPROGRESS,
+    ENETDOWN,
     ENOBUFS,
     ENOPROTOOPT,
     ENOTCONN,
@@ -55,11 +58,14 @@ mod own {
     }
 
     errors! {
+        EADDRINUSE "Address already in use."
         EAFNOSUPPORT "Address family not supported by protocol."
         EALREADY "Operation already in progress."
         ECONNABORTED "Software caused connection abort."
+        ECONNREFUSED "Connection refused."
         ECONNRESET "Connection reset by peer."
         EINPROGRESS "Operation now in progress."
+        ENETDOWN "Network is down."
         ENOBUFS "No buffer space available."
         ENOPROTOOPT "Protocol not available."
         ENOTCONN "Transport endpoint is not connected."

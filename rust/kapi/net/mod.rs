@@ -9,6 +9,7 @@
 //! | `struct socket`    | [`socket::DetachedSocket`] (owned)        | `Drop`: closes TCP                         |
 //! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
 //! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
+//! | `struct socket` (UDP) | [`udp::UdpSocket`]            | `Drop`, before the namespace exits         |
 //! | `struct ctl_table` | [`sysctl::SysctlTable`]               | `Drop`                                     |
 //! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::FamilyRegistration`] | `Drop`                |
 
@@ -30,5 +31,6 @@ pub(crate) mod sockopt;
 pub(crate) mod sysctl;
 pub(crate) mod tcp;
 pub(crate) mod uapi;
+pub(crate) mod udp;
 pub(crate) mod wait;
 pub(crate) mod xfrm;

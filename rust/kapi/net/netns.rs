@@ -45,6 +45,14 @@ impl NetRef {
         Self(unsafe { NonNull::new_unchecked(net) })
     }
 
+    /// # Safety
+    ///
+    /// `net` must be a namespace with a reference that the caller owns, which becomes this object's.
+    pub(super) unsafe fn from_owned(net: NonNull<kb::net>) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(net)
+    }
+
     /// The pointer for C.
     pub(in crate::kapi) fn as_raw(&self) -> *mut kb::net {
         self.0.as_ptr()
@@ -103,7 +111,7 @@ pub(crate) struct Net(Opaque<kb::net>);
 impl Net {
     /// The namespace that the host began with.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
-    pub(in crate::kapi) fn initial() -> &'static Self {
+    pub(crate) fn initial() -> &'static Self {
         // SAFETY: This namespace always exists, and `Net` is transparent.
         unsafe { &*bindings::rdma_sock_helper_init_net().cast::<Self>() }
     }

@@ -5,11 +5,14 @@
 #![no_std]
 
 pub use kernel::error::code::{
+    EADDRINUSE,
     EAFNOSUPPORT,
     EALREADY,
     ECONNABORTED,
+    ECONNREFUSED,
     ECONNRESET,
     EINPROGRESS,
+    ENETDOWN,
     ENOBUFS,
     ENOPROTOOPT,
     ENOTCONN,

@@ -6,6 +6,7 @@
 //!   Waiting --PMAccept--> Done(Found), PMAck sent
 //!      |    --PMDeny----> Done(Denied)
 //!      |    --ICMP------> Done(Absent)
+//!      |    --no route--> Done(Unsent)
 //!      +---- timer: the same PMReq again, twice as late; after the last: Done(Silent)
 //! ```
 
@@ -30,6 +31,8 @@ pub(crate) struct PmTimers {
     pub(crate) backoff: Backoff,
     /// PMReq in all.
     pub(crate) sends: u32,
+    /// How long a connection waits for a host of which nothing is known.
+    pub(crate) patience: Duration,
 }
 
 impl PmTimers {
@@ -40,6 +43,7 @@ impl PmTimers {
             most: Duration::from_secs(1),
         },
         sends: 3,
+        patience: Duration::from_millis(150),
     };
 }
 
@@ -59,6 +63,8 @@ pub(crate) enum PmOutcome {
     Absent,
     /// No answer came (SDP-PMC-09, SDP-PMCS-4).
     Silent,
+    /// PMReq could not be sent, which says nothing about the host.
+    Unsent,
 }
 
 /// What the engine is to do.
@@ -149,6 +155,14 @@ impl PmClient {
     pub(crate) fn handle_unreachable(&mut self) {
         if self.outcome.is_none() {
             self.finish(PmOutcome::Absent);
+        }
+    }
+
+    /// This host could not send what [`Self::poll_step`] gave, and a later try would fail as well. A
+    /// lost PMAck is made up for by the connection (SDP-PMS-03).
+    pub(crate) fn handle_unsent(&mut self) {
+        if self.outcome.is_none() {
+            self.finish(PmOutcome::Unsent);
         }
     }
 
@@ -259,6 +273,24 @@ mod tests {
         let mut client = client();
         client.handle_unreachable();
         assert_eq!(client.poll_step(), Some(PmStep::Done(PmOutcome::Absent)));
+    }
+
+    #[test]
+    fn request_that_cannot_be_sent_ends_the_transaction() {
+        let mut client = client();
+        client.handle_unsent();
+        assert_eq!(client.poll_step(), Some(PmStep::Done(PmOutcome::Unsent)));
+        assert_eq!(client.poll_timeout(), None);
+    }
+
+    #[test]
+    fn acknowledgement_that_cannot_be_sent_leaves_the_outcome() {
+        let mut client = client();
+        client.handle_message(&answer(PmKind::Accept));
+        assert!(matches!(client.poll_step(), Some(PmStep::Send(_))));
+        client.handle_unsent();
+        client.handle_unreachable();
+        assert_eq!(client.poll_step(), Some(found()));
     }
 
     // SDP-PMC-02, SDP-PMC-12, SDP-PMCS-7.

@@ -9,8 +9,10 @@
 //! | The client's transaction                         | 7.5.1           | [`client`]    |
 //! | The server's transactions                        | 7.5.2           | [`server`]    |
 //! | What is known of hosts and services              | 7.3.1.4         | [`reach`]     |
+//! | What connections that wait learn, and when       | -               | [`inquiry`]   |
 
 pub(crate) mod client;
+pub(crate) mod inquiry;
 pub(crate) mod msg;
 pub(crate) mod reach;
 pub(crate) mod server;

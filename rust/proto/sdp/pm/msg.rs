@@ -191,6 +191,13 @@ impl PmMessage {
         octets
     }
 
+    /// The service that a PMReq asks for, if it is one of the address that the request was sent to.
+    /// This Port Mapper answers for no other host (SDP-PM-02).
+    pub(crate) fn service_at(&self, asked: IpAddr) -> Option<PmAddr> {
+        let is_ours = self.kind == PmKind::Req && self.service.ip == asked;
+        is_ours.then_some(self.service)
+    }
+
     /// Whether two messages are of one transaction, as its client sees it (SDP-PMC-02).
     pub(crate) fn is_answer_to(&self, request: &Self) -> bool {
         self.handle == request.handle && self.client == request.client
@@ -331,6 +338,17 @@ mod tests {
     fn port_and_length_are_those_of_the_draft() {
         assert_eq!((PORT, LEN), (3935, 48));
         assert_eq!(v4(PmKind::Req, 0).emit()[0] >> 6, 0);
+    }
+
+    // SDP-PM-02.
+    #[test]
+    fn service_of_another_host_is_not_served() {
+        for (kind, _) in KINDS {
+            let message = v4(kind, 0);
+            let ours = (kind == PmKind::Req).then_some(message.service);
+            assert_eq!(message.service_at(message.service.ip), ours);
+            assert_eq!(message.service_at(message.client.ip), None);
+        }
     }
 
     // SDP-PMT-0 to SDP-PMT-3, TST-291.

@@ -4,7 +4,7 @@
 //! when it must (SDP-PMT-10 to SDP-PMT-15).
 //!
 //! A host is known to speak SDP, or not to; a service has an address by SDP for as long as its
-//! PMAccept says. Both are caches of fixed size where the oldest entry makes room.
+//! PMAccept says. Both are caches in memory of the caller, where the oldest entry makes room.
 
 use super::{
     client::PmOutcome,
@@ -21,7 +21,10 @@ use crate::proto::base::{
         Instant, //
     },
 };
-use core::net::IpAddr;
+use core::{
+    net::IpAddr,
+    ops::DerefMut, //
+};
 
 /// How long a host is known to speak SDP after its last sign of that.
 const SPEAKS: Duration = Duration::from_secs(600);
@@ -52,15 +55,17 @@ enum HostState {
     Silent { times: u32 },
 }
 
+/// A host, in the memory of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct HostEntry {
+pub(crate) struct HostEntry {
     ip: IpAddr,
     state: HostState,
     until: Instant,
 }
 
+/// A service, in the memory of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ServiceEntry {
+pub(crate) struct ServiceEntry {
     service: PmAddr,
     /// Where it is by SDP; `None`: it is not.
     at: Option<PmAddr>,
@@ -69,11 +74,11 @@ struct ServiceEntry {
     since: Instant,
 }
 
-/// The caches, with room for `N` hosts and as many services.
+/// The caches.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach<const N: usize> {
-    hosts: [Option<HostEntry>; N],
-    services: [Option<ServiceEntry>; N],
+pub(crate) struct Reach<H, S> {
+    hosts: H,
+    services: S,
 }
 
 /// Where a new entry goes: where the old one of its key is, to a free place, or to the oldest.
@@ -94,13 +99,15 @@ fn place<T>(
     same.or_else(free).or_else(oldest)
 }
 
-impl<const N: usize> Reach<N> {
-    /// Nothing is known.
-    pub(crate) const fn new() -> Self {
-        Self {
-            hosts: [None; N],
-            services: [None; N],
-        }
+impl<H, S> Reach<H, S>
+where
+    H: DerefMut<Target = [Option<HostEntry>]>,
+    S: DerefMut<Target = [Option<ServiceEntry>]>,
+{
+    /// Nothing is known, if all entries are `None`. There is room for as many hosts and services as
+    /// there are entries.
+    pub(crate) const fn new(hosts: H, services: S) -> Self {
+        Self { hosts, services }
     }
 
     /// What to do about a service now. `maps`: SDP has other ports than TCP, as over iWARP. If not,
@@ -120,6 +127,11 @@ impl<const N: usize> Reach<N> {
             None if host == Some(HostState::Speaks) && !maps => ReachAdvice::Connect(service),
             None => ReachAdvice::Ask,
         }
+    }
+
+    /// Whether the host is known to speak SDP.
+    pub(crate) fn is_speaking(&self, now: Instant, ip: IpAddr) -> bool {
+        self.host(now, ip) == Some(HostState::Speaks)
     }
 
     fn host(&self, now: Instant, ip: IpAddr) -> Option<HostState> {
@@ -145,12 +157,27 @@ impl<const N: usize> Reach<N> {
                 self.keep(now, service, None, PmLifetime::Span(SILENCE.delay(0)));
             }
             PmOutcome::Absent | PmOutcome::Silent => self.note_silence(now, service.ip),
+            PmOutcome::Unsent => {}
         }
     }
 
-    /// A connection by SDP came about, or the host has asked our Port Mapper.
+    /// A connection by SDP came about.
     pub(crate) fn handle_sign_of_life(&mut self, now: Instant, ip: IpAddr) {
         self.note(now, ip, HostState::Speaks);
+    }
+
+    /// The host has asked our Port Mapper. A datagram may be forged, so this makes it worth asking,
+    /// and no more.
+    pub(crate) fn handle_asked(&mut self, ip: IpAddr) {
+        for slot in self.hosts.iter_mut() {
+            let is_silent = |entry: &HostEntry| matches!(entry.state, HostState::Silent { .. });
+            if slot
+                .as_ref()
+                .is_some_and(|entry| entry.ip == ip && is_silent(entry))
+            {
+                *slot = None;
+            }
+        }
     }
 
     /// A connection by SDP failed (SDP-PMC-10, SDP-PMCS-9).
@@ -161,7 +188,8 @@ impl<const N: usize> Reach<N> {
 
     /// Addresses or devices of this host have changed.
     pub(crate) fn forget_all(&mut self) {
-        *self = Self::new();
+        self.hosts.fill(None);
+        self.services.fill(None);
     }
 
     fn note_silence(&mut self, now: Instant, ip: IpAddr) {
@@ -208,7 +236,7 @@ impl<const N: usize> Reach<N> {
     }
 
     fn forget_service(&mut self, service: PmAddr) {
-        for slot in &mut self.services {
+        for slot in self.services.iter_mut() {
             if slot.as_ref().is_some_and(|entry| entry.service == service) {
                 *slot = None;
             }
@@ -239,11 +267,17 @@ mod tests {
         }
     }
 
+    type VecReach = Reach<Vec<Option<HostEntry>>, Vec<Option<ServiceEntry>>>;
+
+    fn reach(room: usize) -> VecReach {
+        Reach::new(vec![None; room], vec![None; room])
+    }
+
     const THERE: fn() -> ReachAdvice = || ReachAdvice::Connect(addr(2, 5000));
 
     #[test]
     fn unknown_host_is_asked() {
-        let reach = Reach::<4>::new();
+        let reach = reach(4);
         assert_eq!(reach.advise(at(1), addr(2, 80), true), ReachAdvice::Ask);
     }
 
@@ -251,13 +285,13 @@ mod tests {
     #[test]
     fn answer_is_used_for_as_long_as_it_says() {
         for (time, last) in [(120, 30), (128, 128)] {
-            let mut reach = Reach::<4>::new();
+            let mut reach = reach(4);
             reach.handle_outcome(at(0), addr(2, 80), &found(time));
             assert_eq!(reach.advise(at(last - 1), addr(2, 80), true), THERE());
             assert_eq!(reach.advise(at(last), addr(2, 80), true), ReachAdvice::Ask);
             assert_eq!(reach.advise(at(1), addr(2, 81), true), ReachAdvice::Ask);
         }
-        let mut reach = Reach::<4>::new();
+        let mut reach = reach(4);
         reach.handle_outcome(at(0), addr(2, 80), &found(255));
         assert_eq!(reach.advise(at(100_000), addr(2, 80), true), THERE());
         reach.handle_outcome(at(0), addr(2, 80), &found(0));
@@ -266,7 +300,7 @@ mod tests {
 
     #[test]
     fn host_without_sdp_costs_nothing_for_twice_as_long_each_time() {
-        let mut reach = Reach::<4>::new();
+        let mut reach = reach(4);
         let mut now = 0;
         for span in [30, 60, 120, 240, 480, 600, 600] {
             let outcome = match span {
@@ -287,10 +321,32 @@ mod tests {
         );
     }
 
+    #[test]
+    fn silent_host_that_asks_us_is_worth_asking() {
+        let mut reach = reach(4);
+        for last in [2, 3] {
+            reach.handle_outcome(at(0), addr(last, 80), &PmOutcome::Silent);
+        }
+        reach.handle_asked(addr(2, 0).ip);
+        assert_eq!(reach.advise(at(1), addr(2, 80), false), ReachAdvice::Ask);
+        assert_eq!(reach.advise(at(1), addr(3, 80), false), ReachAdvice::Tcp);
+        assert!(!reach.is_speaking(at(1), addr(2, 0).ip));
+        reach.handle_sign_of_life(at(1), addr(2, 0).ip);
+        reach.handle_asked(addr(2, 0).ip);
+        assert!(reach.is_speaking(at(2), addr(2, 0).ip));
+    }
+
+    #[test]
+    fn request_that_was_not_sent_says_nothing_about_the_host() {
+        let mut reach = reach(4);
+        reach.handle_outcome(at(0), addr(2, 80), &PmOutcome::Unsent);
+        assert_eq!(reach.advise(at(0), addr(2, 80), false), ReachAdvice::Ask);
+    }
+
     // SDP-PMC-10, SDP-PMCS-9.
     #[test]
     fn failed_connection_drops_its_answer_and_prefers_tcp_for_a_while() {
-        let mut reach = Reach::<4>::new();
+        let mut reach = reach(4);
         reach.handle_outcome(at(0), addr(2, 80), &found(255));
         reach.handle_failure(at(1), addr(2, 80));
         assert_eq!(reach.advise(at(30), addr(2, 80), true), ReachAdvice::Tcp);
@@ -299,7 +355,7 @@ mod tests {
 
     #[test]
     fn denied_service_says_nothing_about_the_others() {
-        let mut reach = Reach::<4>::new();
+        let mut reach = reach(4);
         reach.handle_outcome(at(0), addr(2, 80), &found(255));
         reach.handle_outcome(at(1), addr(2, 80), &PmOutcome::Denied);
         assert_eq!(reach.advise(at(2), addr(2, 80), true), ReachAdvice::Tcp);
@@ -310,8 +366,8 @@ mod tests {
     // SDP-PM-11: the port of the service is that of SDP.
     #[test]
     fn host_that_speaks_is_not_asked_where_ports_are_not_mapped() {
-        let mut reach = Reach::<4>::new();
-        let advice = |reach: &Reach<4>, secs| reach.advise(at(secs), addr(2, 81), false);
+        let mut reach = reach(4);
+        let advice = |reach: &VecReach, secs| reach.advise(at(secs), addr(2, 81), false);
         assert_eq!(advice(&reach, 0), ReachAdvice::Ask);
         reach.handle_sign_of_life(at(0), addr(2, 0).ip);
         assert_eq!(advice(&reach, 599), ReachAdvice::Connect(addr(2, 81)));
@@ -322,7 +378,7 @@ mod tests {
 
     #[test]
     fn full_cache_drops_its_oldest_entry() {
-        let mut reach = Reach::<2>::new();
+        let mut reach = reach(2);
         for last in 1..=3 {
             reach.handle_outcome(at(u64::from(last)), addr(last, 80), &found(255));
         }

@@ -4,8 +4,9 @@
 //!
 //! A mapping of ours lives as long as its listener, so that an entry holds nothing but the state of
 //! its transaction, and serves to recognise duplicates for ten seconds after its last message. The
-//! table is small: the oldest entry makes room for a new one, and a single client host has a share
-//! of it only.
+//! table is small: the oldest entry makes room for a new one, and a single sender has a share of it
+//! only. A sender is the source address of datagrams, as the client that a message names costs its
+//! author nothing.
 
 use super::msg::{
     PmAddr,
@@ -16,11 +17,15 @@ use crate::proto::base::time::{
     Duration,
     Instant, //
 };
+use core::{
+    net::IpAddr,
+    ops::DerefMut, //
+};
 
 /// How long PMAck may take (SDP-TMR-2).
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Entries of one client address, at most.
+/// Entries of one sender, at most.
 const SHARE: usize = 16;
 
 /// Where a transaction stands.
@@ -34,9 +39,11 @@ enum PmState {
 
 /// A transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Transaction {
+pub(crate) struct PmTransaction {
     /// Service, client and handle as they were asked (SDP-PMS-02).
     request: PmMessage,
+    /// Where the request came from.
+    sender: IpAddr,
     state: PmState,
     /// When the entry came in or was used.
     since: Instant,
@@ -44,7 +51,7 @@ struct Transaction {
     until: Instant,
 }
 
-impl Transaction {
+impl PmTransaction {
     /// Whether both ends and their ports are the same (SDP-PMS-10).
     fn has_ends(&self, message: &PmMessage) -> bool {
         self.request.service == message.service && self.request.client == message.client
@@ -60,28 +67,28 @@ pub(crate) struct PmService {
     pub(crate) time: u8,
 }
 
-/// The table, with room for `N` transactions.
+/// The table, in the memory of the caller.
 #[derive(Clone, Debug)]
-pub(crate) struct PmServer<const N: usize> {
-    table: [Option<Transaction>; N],
+pub(crate) struct PmServer<S> {
+    table: S,
 }
 
-impl<const N: usize> PmServer<N> {
-    /// An empty table.
-    pub(crate) const fn new() -> Self {
-        Self { table: [None; N] }
+impl<S: DerefMut<Target = [Option<PmTransaction>]>> PmServer<S> {
+    /// A table with as many transactions as `table` has room for.
+    pub(crate) const fn new(table: S) -> Self {
+        Self { table }
     }
 
-    fn find(&self, is_it: impl Fn(&Transaction) -> bool) -> Option<usize> {
+    fn find(&self, is_it: impl Fn(&PmTransaction) -> bool) -> Option<usize> {
         self.table
             .iter()
             .position(|entry| entry.as_ref().is_some_and(&is_it))
     }
 
-    /// Where a new transaction goes: a free entry, or the oldest one of its client if that has its
+    /// Where a new transaction goes: a free entry, or the oldest one of its sender if that has its
     /// share, or the oldest of all.
-    fn place(&self, message: &PmMessage) -> Option<usize> {
-        let is_same = |entry: &&Transaction| entry.request.client.ip == message.client.ip;
+    fn place(&self, sender: IpAddr) -> Option<usize> {
+        let is_same = |entry: &&PmTransaction| entry.sender == sender;
         let share = self.table.iter().flatten().filter(is_same).count();
         if share < SHARE {
             let free = self.table.iter().position(Option::is_none);
@@ -100,18 +107,19 @@ impl<const N: usize> PmServer<N> {
         Some(at)
     }
 
-    /// A datagram has come; gives the answer, which goes to where it came from (SDP-PMF-21). It is
-    /// never longer than the request. `service` says whether the service is there now, so that a
+    /// A datagram has come from `sender`; gives the answer, which goes back there (SDP-PMF-21). It
+    /// is never longer than the request. `service` says whether the service is there now, so that a
     /// duplicate gets the latest state (SDP-PMS-09).
     pub(crate) fn handle_message(
         &mut self,
         now: Instant,
+        sender: IpAddr,
         message: &PmMessage,
         service: Option<PmService>,
     ) -> Option<PmMessage> {
         self.expire(now);
         match message.kind {
-            PmKind::Req => Some(self.handle_request(now, message, service)),
+            PmKind::Req => Some(self.handle_request(now, sender, message, service)),
             PmKind::Ack => {
                 self.handle_ack(now, message);
                 None
@@ -125,6 +133,7 @@ impl<const N: usize> PmServer<N> {
     fn handle_request(
         &mut self,
         now: Instant,
+        sender: IpAddr,
         message: &PmMessage,
         service: Option<PmService>,
     ) -> PmMessage {
@@ -144,12 +153,13 @@ impl<const N: usize> PmServer<N> {
                 ..*message
             };
         };
-        let at = known.or_else(|| self.place(message));
+        let at = known.or_else(|| self.place(sender));
         if let Some(entry) = at.and_then(|at| self.table.get_mut(at)) {
             let was = entry.filter(|_| is_duplicate).map(|entry| entry.state);
             let state = was.unwrap_or(PmState::Accepted);
-            *entry = Some(Transaction {
+            *entry = Some(PmTransaction {
                 request: *message,
+                sender,
                 state,
                 since: now,
                 until: now.saturating_add(PATIENCE),
@@ -190,7 +200,7 @@ impl<const N: usize> PmServer<N> {
 
     /// Drops what has had its time (SDP-PMS-04, SDP-PMS-05, SDP-PMSS-8, SDP-PMSS-9).
     fn expire(&mut self, now: Instant) {
-        for entry in &mut self.table {
+        for entry in self.table.iter_mut() {
             if entry.as_ref().is_some_and(|entry| entry.until <= now) {
                 *entry = None;
             }
@@ -243,7 +253,23 @@ mod tests {
         time: 120,
     });
 
-    fn states<const N: usize>(server: &PmServer<N>) -> Vec<(u64, PmState)> {
+    type VecServer = PmServer<Vec<Option<PmTransaction>>>;
+
+    fn server(room: usize) -> VecServer {
+        PmServer::new(vec![None; room])
+    }
+
+    /// Handles a message that the client has sent itself.
+    fn handle(
+        server: &mut VecServer,
+        secs: u64,
+        message: &PmMessage,
+        service: Option<PmService>,
+    ) -> Option<PmMessage> {
+        server.handle_message(at(secs), message.client.ip, message, service)
+    }
+
+    fn states(server: &VecServer) -> Vec<(u64, PmState)> {
         let entries = server.table.iter().flatten();
         entries
             .map(|entry| (entry.request.handle, entry.state))
@@ -253,7 +279,7 @@ mod tests {
     // SDP-PMX-02, SDP-PMF-16, SDP-PMF-17, SDP-PMS-03, SDP-PMSS-1, SDP-PMSS-7.
     #[test]
     fn request_for_a_service_is_accepted_and_confirmed() {
-        let mut server = PmServer::<4>::new();
+        let mut server = server(4);
         let request = request(addr(1, 4000), 7);
         let accept = PmMessage {
             kind: PmKind::Accept,
@@ -261,13 +287,13 @@ mod tests {
             service: addr(3, 5000),
             ..request
         };
-        assert_eq!(server.handle_message(at(1), &request, HERE), Some(accept));
+        assert_eq!(handle(&mut server, 1, &request, HERE), Some(accept));
         assert_eq!(states(&server), [(7, PmState::Accepted)]);
         let ack = PmMessage {
             kind: PmKind::Ack,
             ..accept
         };
-        assert_eq!(server.handle_message(at(2), &ack, HERE), None);
+        assert_eq!(handle(&mut server, 2, &ack, HERE), None);
         assert_eq!(states(&server), [(7, PmState::Confirmed)]);
         assert_eq!(server.poll_timeout(), Some(at(12)));
         server.handle_timeout(at(11));
@@ -279,29 +305,29 @@ mod tests {
     // SDP-PMX-04, SDP-PMF-11, SDP-PMF-19, SDP-PMF-27, SDP-PMSS-2, AMB-41.
     #[test]
     fn request_for_no_service_is_denied_without_state() {
-        let mut server = PmServer::<4>::new();
+        let mut server = server(4);
         let request = request(addr(1, 4000), 7);
         let deny = PmMessage {
             kind: PmKind::Deny,
             ..request
         };
-        assert_eq!(server.handle_message(at(1), &request, None), Some(deny));
+        assert_eq!(handle(&mut server, 1, &request, None), Some(deny));
         assert_eq!(states(&server), []);
     }
 
     // SDP-PMS-02, SDP-PMS-06, SDP-PMS-07, SDP-PMS-09, SDP-PMSS-4, SDP-PMSS-5, SDP-PMSS-10.
     #[test]
     fn duplicate_is_answered_by_the_latest_state() {
-        let mut server = PmServer::<4>::new();
+        let mut server = server(4);
         let request = request(addr(1, 4000), 7);
-        let first = server.handle_message(at(1), &request, HERE);
-        assert_eq!(server.handle_message(at(5), &request, HERE), first);
+        let first = handle(&mut server, 1, &request, HERE);
+        assert_eq!(handle(&mut server, 5, &request, HERE), first);
         assert_eq!(states(&server), [(7, PmState::Accepted)]);
         assert_eq!(server.poll_timeout(), Some(at(15)));
         server.handle_connect(at(6), addr(1, 4000));
-        assert_eq!(server.handle_message(at(7), &request, HERE), first);
+        assert_eq!(handle(&mut server, 7, &request, HERE), first);
         assert_eq!(states(&server), [(7, PmState::Confirmed)]);
-        let deny = server.handle_message(at(8), &request, None);
+        let deny = handle(&mut server, 8, &request, None);
         assert_eq!(deny.map(|message| message.kind), Some(PmKind::Deny));
         assert_eq!(states(&server), []);
     }
@@ -309,39 +335,39 @@ mod tests {
     // SDP-PMS-01, SDP-PMS-04, SDP-PMS-07, SDP-PMS-11, SDP-PMSS-8, TST-284.
     #[test]
     fn accepted_request_without_confirmation_leaves_nothing_behind() {
-        let mut server = PmServer::<4>::new();
+        let mut server = server(4);
         let request = request(addr(1, 4000), 7);
-        server.handle_message(at(1), &request, HERE);
-        server.handle_message(at(4), &request, HERE);
+        handle(&mut server, 1, &request, HERE);
+        handle(&mut server, 4, &request, HERE);
         server.handle_timeout(at(13));
         assert_eq!(states(&server), [(7, PmState::Accepted)]);
         server.handle_timeout(at(14));
         assert_eq!((states(&server), server.poll_timeout()), (vec![], None));
         // What comes afterwards is a new request.
-        server.handle_message(at(15), &request, HERE);
+        handle(&mut server, 15, &request, HERE);
         assert_eq!(states(&server), [(7, PmState::Accepted)]);
     }
 
     // SDP-PMS-10, SDP-PMS-13, SDP-PMSS-6.
     #[test]
     fn same_ends_with_another_handle_start_again() {
-        let mut server = PmServer::<4>::new();
-        server.handle_message(at(1), &request(addr(1, 4000), 7), HERE);
+        let mut server = server(4);
+        handle(&mut server, 1, &request(addr(1, 4000), 7), HERE);
         server.handle_connect(at(1), addr(1, 4000));
-        server.handle_message(at(2), &request(addr(1, 4000), 8), HERE);
+        handle(&mut server, 2, &request(addr(1, 4000), 8), HERE);
         assert_eq!(states(&server), [(8, PmState::Accepted)]);
     }
 
     // SDP-PMS-08, SDP-PMSS-3: and a server has no use for what servers send.
     #[test]
     fn message_without_state_is_dropped() {
-        let mut server = PmServer::<4>::new();
+        let mut server = server(4);
         for kind in [PmKind::Ack, PmKind::Accept, PmKind::Deny] {
             let message = PmMessage {
                 kind,
                 ..request(addr(1, 4000), 7)
             };
-            assert_eq!(server.handle_message(at(1), &message, HERE), None);
+            assert_eq!(handle(&mut server, 1, &message, HERE), None);
         }
         server.handle_connect(at(1), addr(1, 4000));
         assert_eq!(states(&server), []);
@@ -349,24 +375,25 @@ mod tests {
 
     #[test]
     fn full_table_drops_its_oldest_entry() {
-        let mut server = PmServer::<3>::new();
-        for handle in 1..=5 {
-            let client = addr(10 + handle as u8, 1);
-            server.handle_message(at(handle), &request(client, handle), HERE);
+        let mut server = server(3);
+        for number in 1..=5 {
+            let client = addr(10 + number as u8, 1);
+            handle(&mut server, number, &request(client, number), HERE);
         }
         let mut handles: Vec<_> = states(&server).iter().map(|state| state.0).collect();
         handles.sort();
         assert_eq!(handles, [3, 4, 5]);
     }
 
-    // SDP-SEC-07, TST-294: a flood from one address leaves room for the others.
+    // SDP-SEC-07, TST-294: a flood from one address leaves room for the others, also if it names many
+    // clients.
     #[test]
-    fn client_address_has_its_share_only() {
-        let mut server = PmServer::<32>::new();
-        server.handle_message(at(1), &request(addr(9, 1), 1000), HERE);
-        for handle in 0..40 {
-            let client = addr(1, 1 + handle as u16);
-            let answer = server.handle_message(at(2), &request(client, handle), HERE);
+    fn sender_has_its_share_only() {
+        let mut server = server(32);
+        handle(&mut server, 1, &request(addr(9, 1), 1000), HERE);
+        for number in 0..40 {
+            let request = request(addr(100 + number, 1), u64::from(number));
+            let answer = server.handle_message(at(2), addr(1, 0).ip, &request, HERE);
             assert!(answer.is_some_and(|answer| answer.kind == PmKind::Accept));
         }
         assert_eq!(states(&server).len(), SHARE + 1);

@@ -88,9 +88,9 @@ pub fn pm_message(octets: &[u8]) {
         at: message.service,
         time: message.time,
     };
-    let mut server = PmServer::<4>::new();
+    let mut server = PmServer::new(vec![None; 4]);
     for service in [Some(service), None] {
-        let answer = server.handle_message(now, &message, service);
+        let answer = server.handle_message(now, message.client.ip, &message, service);
         assert_eq!(answer.is_some(), message.kind == PmKind::Req);
         if let Some(answer) = answer {
             assert!(answer.is_answer_to(&message));
