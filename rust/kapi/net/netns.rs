@@ -45,6 +45,15 @@ impl NetRef {
         Self(unsafe { NonNull::new_unchecked(net) })
     }
 
+    /// # Safety
+    ///
+    /// `net` must be a namespace with a reference that the caller gives away.
+    #[cfg(RDMA_SOFT)]
+    pub(super) unsafe fn from_owned(net: NonNull<kb::net>) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(net)
+    }
+
     /// The pointer for C.
     pub(in crate::kapi) fn as_raw(&self) -> *mut kb::net {
         self.0.as_ptr()
