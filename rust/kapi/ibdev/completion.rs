@@ -255,16 +255,18 @@ impl CqHandle {
     /// Calls the completion handler. Context: softirq. The caller holds no
     /// lock (RNIC-CQ-07).
     pub(crate) fn complete(&self) {
-        // SAFETY: By the type invariants, as the gate is open.
-        self.gate
-            .enter(|| unsafe { bindings::rdma_sock_helper_ibcq_complete(self.cq.as_ptr()) });
+        self.gate.enter(|| {
+            // SAFETY: By the type invariants, as the gate is open.
+            unsafe { bindings::rdma_sock_helper_ibcq_complete(self.cq.as_ptr()) }
+        });
     }
 
     /// Reports that the queue overflowed. Context: softirq. The caller holds no lock.
     pub(crate) fn overflow(&self) {
-        // SAFETY: As above.
-        self.gate
-            .enter(|| unsafe { bindings::rdma_sock_helper_ibcq_error(self.cq.as_ptr()) });
+        self.gate.enter(|| {
+            // SAFETY: As above.
+            unsafe { bindings::rdma_sock_helper_ibcq_error(self.cq.as_ptr()) }
+        });
     }
 
     /// Waits for handlers that run; there are no others. Context: may sleep.

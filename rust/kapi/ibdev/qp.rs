@@ -237,9 +237,10 @@ impl QpHandle {
             QpAsyncEvent::RequestError => bindings::ib_event_type_IB_EVENT_QP_REQ_ERR,
             QpAsyncEvent::AccessError => bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
         };
-        // SAFETY: By the type invariants, as the gate is open.
-        self.gate
-            .enter(|| unsafe { bindings::rdma_sock_helper_ibqp_event(self.qp.as_ptr(), kind) });
+        self.gate.enter(|| {
+            // SAFETY: By the type invariants, as the gate is open.
+            unsafe { bindings::rdma_sock_helper_ibqp_event(self.qp.as_ptr(), kind) }
+        });
     }
 
     /// Waits for a handler that runs; there are no others. Context: may sleep.

@@ -143,7 +143,8 @@ unsafe fn device<'a, D: IbDeviceOps>(dev: *mut bindings::ib_device) -> CoreRef<'
 ///
 /// # Safety
 ///
-/// Only for the verbs core; the same holds for all functions below.
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
 unsafe extern "C" fn query_device_raw<D: IbDeviceOps>(
     dev: *mut bindings::ib_device,
     attr: *mut bindings::ib_device_attr,
@@ -155,6 +156,10 @@ unsafe extern "C" fn query_device_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::query_port`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn query_port_raw<D: IbDeviceOps>(
     dev: *mut bindings::ib_device,
     _port: u32,
@@ -169,6 +174,10 @@ unsafe extern "C" fn query_port_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::get_port_immutable`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn get_port_immutable_raw<D: IbDeviceOps>(
     dev: *mut bindings::ib_device,
     _port: u32,
@@ -184,6 +193,10 @@ unsafe extern "C" fn get_port_immutable_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::get_link_layer`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn get_link_layer_raw(
     _dev: *mut bindings::ib_device,
     _port: u32,
@@ -192,6 +205,10 @@ unsafe extern "C" fn get_link_layer_raw(
 }
 
 /// `ib_device_ops::get_netdev`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn get_netdev_raw<D: IbDeviceOps>(
     dev: *mut bindings::ib_device,
     _port: u32,
@@ -202,6 +219,10 @@ unsafe extern "C" fn get_netdev_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::query_pkey`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn query_pkey_raw(
     _dev: *mut bindings::ib_device,
     _port: u32,
@@ -220,6 +241,10 @@ unsafe extern "C" fn query_pkey_raw(
 }
 
 /// `ib_device_ops::add_gid`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn add_gid_raw<D: IbDeviceOps>(
     attr: *const bindings::ib_gid_attr,
     _context: *mut *mut ffi::c_void,
@@ -236,6 +261,10 @@ unsafe extern "C" fn add_gid_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::del_gid`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn del_gid_raw<D: IbDeviceOps>(
     attr: *const bindings::ib_gid_attr,
     _context: *mut *mut ffi::c_void,
@@ -246,6 +275,10 @@ unsafe extern "C" fn del_gid_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::dealloc_driver`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn dealloc_driver_raw<D: IbDeviceOps>(dev: *mut bindings::ib_device) {
     // SAFETY: The core calls this once, when no other operation is called any longer; a failed
     // registration calls it once, too.
@@ -254,6 +287,10 @@ unsafe extern "C" fn dealloc_driver_raw<D: IbDeviceOps>(dev: *mut bindings::ib_d
 }
 
 /// `ib_device_ops::alloc_pd`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn alloc_pd_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
     _udata: *mut bindings::ib_udata,
@@ -269,6 +306,10 @@ unsafe extern "C" fn alloc_pd_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::dealloc_pd`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn dealloc_pd_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
     _udata: *mut bindings::ib_udata,
@@ -279,6 +320,10 @@ unsafe extern "C" fn dealloc_pd_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::create_cq`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
     cq: *mut bindings::ib_cq,
     attr: *const bindings::ib_cq_init_attr,
@@ -303,6 +348,10 @@ unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::destroy_cq`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn destroy_cq_raw<D: IbDeviceOps>(
     cq: *mut bindings::ib_cq,
     _udata: *mut bindings::ib_udata,
@@ -315,6 +364,10 @@ unsafe extern "C" fn destroy_cq_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::poll_cq`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn poll_cq_raw<D: IbDeviceOps>(
     cq: *mut bindings::ib_cq,
     count: ffi::c_int,
@@ -332,6 +385,10 @@ unsafe extern "C" fn poll_cq_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::req_notify_cq`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn req_notify_cq_raw<D: IbDeviceOps>(
     cq: *mut bindings::ib_cq,
     flags: bindings::ib_cq_notify_flags,
@@ -345,6 +402,10 @@ unsafe extern "C" fn req_notify_cq_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::create_qp`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_init_attr,
@@ -390,6 +451,10 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::modify_qp`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn modify_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
@@ -408,6 +473,10 @@ unsafe extern "C" fn modify_qp_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::query_qp`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn query_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
@@ -424,6 +493,10 @@ unsafe extern "C" fn query_qp_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::destroy_qp`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn destroy_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     _udata: *mut bindings::ib_udata,
@@ -436,6 +509,10 @@ unsafe extern "C" fn destroy_qp_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::post_send`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn post_send_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     wr: *const bindings::ib_send_wr,
@@ -464,6 +541,10 @@ unsafe extern "C" fn post_send_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::post_recv`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn post_recv_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     wr: *const bindings::ib_recv_wr,
@@ -519,6 +600,10 @@ fn new_mr<D: IbDeviceOps>(dev: &Arc<D>, core: Result<Arc<D::Mr>>) -> *mut bindin
 }
 
 /// `ib_device_ops::get_dma_mr`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn get_dma_mr_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
     access: ffi::c_int,
@@ -536,6 +621,10 @@ unsafe extern "C" fn get_dma_mr_raw<D: IbDeviceOps>(
 
 /// `ib_device_ops::reg_user_mr`, without which the core takes the device for one that kernel programs
 /// cannot use. There are no contexts of user space that could call it.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn reg_user_mr_raw(
     _pd: *mut bindings::ib_pd,
     _start: u64,
@@ -549,6 +638,10 @@ unsafe extern "C" fn reg_user_mr_raw(
 }
 
 /// `ib_device_ops::alloc_mr`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
     kind: bindings::ib_mr_type,
@@ -566,6 +659,10 @@ unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::map_mr_sg`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
     mr: *mut bindings::ib_mr,
     list: *mut bindings::scatterlist,
@@ -601,6 +698,10 @@ unsafe extern "C" fn set_page_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::dereg_mr`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn dereg_mr_raw<D: IbDeviceOps>(
     mr: *mut bindings::ib_mr,
     _udata: *mut bindings::ib_udata,
@@ -616,6 +717,10 @@ unsafe extern "C" fn dereg_mr_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::create_ah`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn create_ah_raw<D: IbDeviceOps>(
     ah: *mut bindings::ib_ah,
     attr: *mut bindings::rdma_ah_init_attr,
@@ -636,6 +741,10 @@ unsafe extern "C" fn create_ah_raw<D: IbDeviceOps>(
 }
 
 /// `ib_device_ops::destroy_ah`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
 unsafe extern "C" fn destroy_ah_raw<D: IbDeviceOps>(
     ah: *mut bindings::ib_ah,
     _flags: u32,

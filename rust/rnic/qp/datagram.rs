@@ -32,7 +32,7 @@ use crate::{
 };
 
 impl QueuePair {
-    /// Handles a datagram, or drops it (RNIC-UD-02, RNIC-UD-04, RNIC-IP-07).
+    /// Handles a datagram, or drops it (RNIC-UD-02, RNIC-UD-04).
     pub(super) fn take_datagram(
         &self,
         core: &Core,
@@ -40,10 +40,6 @@ impl QueuePair {
         frame: &Frame,
         transport: &[u8],
     ) {
-        let (_, dst, protocol) = addresses(&frame.route);
-        if !self.domain.node.has_address(&dst, protocol) {
-            return;
-        }
         let Ok(packet) = RocePacket::parse(transport) else {
             return;
         };
@@ -65,6 +61,7 @@ impl QueuePair {
         let area = grh_area(frame);
         let stored = scatter(&self.domain, &wr.data, 0, &area)
             .and_then(|()| scatter(&self.domain, &wr.data, GRH_LEN, packet.payload));
+        let (_, _, protocol) = addresses(&frame.route);
         let protocol = match protocol {
             GidProtocol::RoceV1 => DatagramProtocol::RoceV1,
             GidProtocol::Ipv4 => DatagramProtocol::Ipv4,

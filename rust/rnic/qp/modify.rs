@@ -112,6 +112,9 @@ impl QueuePair {
             Transition::Clear => self.stop(&mut core),
             Transition::Attributes => {}
         }
+        if let Some(responder) = &mut core.responder {
+            responder.permit(remote_access(&config), config.min_rnr_timer);
+        }
         core.state = next;
         self.apply_posting(next);
         drop(core);
@@ -159,12 +162,7 @@ impl QueuePair {
             service: self.service(),
             mtu: core.mtu,
             first_psn: config.rq_psn,
-            access: RemoteAccess {
-                write: config.access.remote_write,
-                read: config.access.remote_read,
-                atomic: config.access.remote_atomic,
-                flush: false,
-            },
+            access: remote_access(config),
             rnr_timer: config.min_rnr_timer,
         };
         core.responder = Some(Responder::new(&settings, resources));
@@ -255,5 +253,15 @@ impl QueuePair {
         self.forget_requests();
         self.send_cq.purge(self.handle.token());
         self.recv_cq.purge(self.handle.token());
+    }
+}
+
+/// What the peer may do; FLUSH is not offered.
+fn remote_access(config: &QpSettings) -> RemoteAccess {
+    RemoteAccess {
+        write: config.access.remote_write,
+        read: config.access.remote_read,
+        atomic: config.access.remote_atomic,
+        flush: false,
     }
 }

@@ -92,19 +92,23 @@ impl QueuePair {
         let Ok((frame, rest)) = parsed else {
             return;
         };
+        // What comes from elsewhere costs no checksum (RNIC-SEC-09).
+        let (src, dst, protocol) = addresses(&frame.route);
+        let known = match self.kind {
+            IbQpType::Rc => core
+                .to
+                .as_ref()
+                .is_some_and(|to| Self::is_from(to, &src, &dst) && to.sgid.protocol() == protocol),
+            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(&dst, protocol),
+        };
+        if !known {
+            return;
+        }
         let Ok(transport) = icrc::check(&frame, rest) else {
             return;
         };
         if self.kind != IbQpType::Rc {
             self.take_datagram(core, events, &frame, transport);
-            return;
-        }
-        let (src, dst, protocol) = addresses(&frame.route);
-        let known = core
-            .to
-            .as_ref()
-            .is_some_and(|to| Self::is_from(to, &src, &dst) && to.sgid.protocol() == protocol);
-        if !known {
             return;
         }
         match RocePacket::parse(transport) {
