@@ -6,6 +6,7 @@ other side.
 Covers RNIC-GEN-03, MR-05, RSP-08, REQ-03.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -13,7 +14,7 @@ import sys
 import ktap
 import topology
 from ktap import equal, named
-from topology import all_gone, command, exchange, expect_smc, netns, pair
+from topology import Child, all_gone, command, exchange, expect_smc, netns, pair
 
 SOFT = "rdma_soft"
 FILE = topology.module_file(SOFT)
@@ -87,6 +88,37 @@ def device_goes_away_under_a_connection():
     all_gone()
 
 
+def module_unloads_under_a_connection(left, right):
+    """rmmod ends while data flow, and the connection with an error."""
+    netns("up", LINK_A=left, LINK_B=right)
+    client, server = pair()
+
+    def stream():
+        server.close()
+        data = topology.known("stream", 100000)
+        error = "none"
+        while error == "none":
+            error = topology.error_of(client.sendall, data)
+        equal(error in ("late", "EAGAIN"), False, "error of the writer: %s" % error)
+
+    def read():
+        client.close()
+        with contextlib.suppress(OSError):
+            while server.recv(65536):
+                pass
+
+    with client, server:
+        expect_smc(client, server)
+        before = topology.counter("a", "tx_bytes")
+        children = [Child(stream), Child(read)]
+    topology.until(lambda: topology.counter("a", "tx_bytes") > before + 300000, "traffic")
+    with topology.bounded(60):
+        command("rmmod", SOFT)
+    children[0].expect_success()
+    children[1].give_up()
+    all_gone()
+
+
 def load(versions):
     """Loads the module for these versions of RoCE."""
     if os.path.isdir("/sys/module/" + SOFT):
@@ -109,7 +141,9 @@ def tests():
                 ("many connections share a link", many_connections_share_a_link),
                 ("small messages are answered", small_messages_are_answered),
                 ("lost packets are repeated", lost_packets_are_repeated),
-                ("device goes away under a connection", device_goes_away_under_a_connection)):
+                ("device goes away under a connection", device_goes_away_under_a_connection),
+                ("module unloads under a connection", module_unloads_under_a_connection, left,
+                 right)):
             found.append(named("%s with %s, RoCE %s: %s" % (left, right, versions, name), function,
                                *arguments))
     return found
