@@ -7,39 +7,40 @@
 
 #![crate_name = "rdma_soft"]
 
-use kapi::base::work::WorkQueue;
 use kernel::prelude::*;
 
 mod bindings;
 
 /// Safe abstractions over the kernel.
 mod kapi {
-    #[expect(
-        dead_code,
-        unused_imports,
-        unused_macros,
-        reason = "the device that uses it does not exist yet"
-    )]
+    #[expect(dead_code, reason = "the other module uses the rest")]
     pub(crate) mod base;
 
     pub(crate) mod compat;
 
-    /// Network namespaces and addresses. The other files of the folder are about TCP sockets that a
+    pub(crate) mod ibdev;
+
+    /// Network namespaces and devices. The other files of the folder are about TCP sockets that a
     /// program has opened.
-    #[expect(dead_code, reason = "the device that uses it does not exist yet")]
     pub(crate) mod net {
-        pub(crate) mod addr;
+        pub(crate) mod netdev_events;
+        pub(crate) mod netdev_ref;
+        #[expect(dead_code, reason = "the other module uses the rest")]
         pub(crate) mod netns;
+        pub(crate) mod packet;
     }
 }
 
 /// Protocol cores, without any input or output.
+#[expect(dead_code, unused_imports, reason = "the device uses a part so far")]
 mod proto {
     #![forbid(unsafe_code)]
 
-    #[expect(dead_code, reason = "the protocol that uses it does not exist yet")]
     pub(crate) mod base;
+    pub(crate) mod roce;
 }
+
+mod rnic;
 
 module! {
     type: RdmaSoftModule,
@@ -47,18 +48,24 @@ module! {
     authors: ["The rdma-sock developers"],
     description: "Software RNIC",
     license: "GPL",
+    alias: ["rdma-link-rsoft"],
+    params: {
+        roce: u8 {
+            default: 3,
+            description: "RoCE of new devices: 1 version 1, 2 version 2, 3 both",
+        },
+    },
 }
 
 /// The loaded module.
 struct RdmaSoftModule {
-    /// Runs the work items of the module. Dropping it waits for them.
-    _queue: WorkQueue,
+    _rnic: rnic::Rnic,
 }
 
 impl kernel::Module for RdmaSoftModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _queue: WorkQueue::new(c"rdma_soft")?,
+            _rnic: rnic::Rnic::new(module_parameters::roce.value())?,
         })
     }
 }

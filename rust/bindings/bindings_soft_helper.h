@@ -4,5 +4,8 @@
  * taken from them.
  */
 
+#include "helpers_ibdev.h"
+#include "helpers_netdev.h"
 #include "helpers_netns.h"
+#include "helpers_packet.h"
 #include "helpers_sys.h"

@@ -54,6 +54,11 @@ struct workqueue_struct *rdma_sock_helper_alloc_workqueue(const char *name)
 	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
 }
 
+struct workqueue_struct *rdma_sock_helper_alloc_bh_workqueue(const char *name)
+{
+	return alloc_workqueue("%s", WQ_BH | WQ_PERCPU, 0, name);
+}
+
 bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
 				       struct delayed_work *work,
 				       unsigned long delay)

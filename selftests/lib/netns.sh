@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # netns.sh up    make the namespaces rs-a and rs-b, joined by a veth pair, with a soft-RoCE device on
-#                each end (NO_RDMA=a, b or "a b" leaves it out there)
+#                each end (NO_RDMA=a, b or "a b" leaves it out there; LINK_A and LINK_B are the types
+#                of link, rxe by default)
 # netns.sh down  remove them
 #
 # rs-a has 10.9.0.1 and fd09::1 on va, with the RDMA device rs_a; rs-b has 10.9.0.2 and fd09::2 on vb,
@@ -26,7 +27,7 @@ rdma_device() {
 	case " ${NO_RDMA:-} " in
 	*" $1 "*) return 0 ;;
 	esac
-	add_rxe "rs-$1" "rs_$1" "v$1" "$(gid4 "0$2")" "$(gid6 "0$2")"
+	LINK=${3:-rxe} add_rxe "rs-$1" "rs_$1" "v$1" "$(gid4 "0$2")" "$(gid6 "0$2")"
 }
 
 up() {
@@ -46,8 +47,8 @@ up() {
 		ip -n rs-$side link set v$side up
 		number=$((number + 1))
 	done
-	rdma_device a 1
-	rdma_device b 2
+	rdma_device a 1 "${LINK_A:-}"
+	rdma_device b 2 "${LINK_B:-}"
 }
 
 case ${1-} in

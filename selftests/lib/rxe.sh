@@ -25,9 +25,9 @@ has_gid() {
 }
 
 # add_rxe NAMESPACE DEVICE NETDEV GID...: make a soft-RoCE device, and wait for its addresses. The
-# address list follows the network device with a delay.
+# address list follows the network device with a delay. LINK is its type, of rdma_rxe by default.
 add_rxe() {
-	ip netns exec "$1" rdma link add "$2" type rxe netdev "$3"
+	ip netns exec "$1" rdma link add "$2" type "${LINK:-rxe}" netdev "$3"
 	rxe=$2
 	shift 3
 	for gid in "$@"; do

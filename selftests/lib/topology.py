@@ -305,6 +305,13 @@ def module_file(name="rdma_sock"):
     return None
 
 
+def load_needed(file):
+    """Loads the kernel's modules that a module's file needs, which insmod does not."""
+    for name in command("modinfo", "-F", "depends", str(file)).strip().split(","):
+        if name:
+            command("modprobe", name)
+
+
 def module_parameters():
     """The words for insmod to load the module with its present parameters."""
     folder = pathlib.Path("/sys/module/rdma_sock/parameters")

@@ -99,6 +99,7 @@ def main():
         ktap.skip_all("the modules' files are not here")
     if is_loaded(SOFT):
         ktap.skip_all("%s is loaded" % SOFT)
+    topology.load_needed(FILES[SOFT])
     PARAMETERS.extend(topology.module_parameters())
     # The modules that rdma_sock needs stay loaded without it.
     if not is_loaded(SOCK):

@@ -105,6 +105,43 @@ impl<T: Expire> Alarm<T> {
         };
     }
 
+    /// Arms the timer to expire in `delay` nanoseconds, also if it is armed for another time.
+    /// Context: softirq.
+    ///
+    /// Not for two callers at a time. If the timer just expires, it is not armed again, and the caller
+    /// learns of that by the expiry.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn rearm(&self, owner: &Arc<T>, delay: u64) {
+        self.disarm();
+        self.arm(owner, delay);
+    }
+
+    /// Disarms the timer, without a wait for an expiry that runs. Context: softirq. The caller has a
+    /// reference to the owner.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn disarm(&self) {
+        // SAFETY: The timer was set up by `new`.
+        if unsafe { bindings::hrtimer_try_to_cancel(self.timer.get()) } == 1 {
+            // INVARIANT: The timer was armed and is not any longer, so its reference is ours.
+            let raw = self.owner.swap(null_mut(), Ordering::Acquire);
+            // SAFETY: By the type invariants an armed timer has a reference.
+            drop(unsafe { Arc::from_raw(raw) });
+        }
+    }
+
+    /// Disarms the timer and waits for an expiry that runs. Nothing may arm it meanwhile.
+    /// Context: may sleep.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn cancel_sync(&self) {
+        // SAFETY: The timer was set up by `new`.
+        if unsafe { bindings::hrtimer_cancel(self.timer.get()) } == 1 {
+            // INVARIANT: As in `disarm`.
+            let raw = self.owner.swap(null_mut(), Ordering::Acquire);
+            // SAFETY: By the type invariants an armed timer has a reference.
+            drop(unsafe { Arc::from_raw(raw) });
+        }
+    }
+
     /// # Safety
     ///
     /// Only for the timer code, with the `timer` field of an `Alarm` of this type.

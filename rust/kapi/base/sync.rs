@@ -83,6 +83,13 @@ unsafe impl Backend for SpinLockBhBackend {
     }
 }
 
+/// Waits until all read sections of RCU that began before are over. Context: may sleep.
+#[cfg(RDMA_SOFT)]
+pub(crate) fn wait_for_readers() {
+    // SAFETY: The caller may sleep, as the documentation demands.
+    unsafe { bindings::rdma_sock_helper_synchronize_rcu() }
+}
+
 /// A global slot for an object that callbacks without a context of their own must find.
 ///
 /// # Invariants

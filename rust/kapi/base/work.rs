@@ -59,6 +59,19 @@ impl WorkQueue {
         Ok(Self(Arc::new(raw, GFP_KERNEL)?))
     }
 
+    /// Creates a workqueue whose work items run in softirq, on the processor that queued them.
+    /// Context: may sleep.
+    ///
+    /// A work item of it must not sleep, unlike [`Run::run`] says.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn new_softirq(name: &'static CStr) -> Result<Self> {
+        // SAFETY: As in `new`.
+        let raw = unsafe { bindings::rdma_sock_helper_alloc_bh_workqueue(name.as_char_ptr()) };
+        // INVARIANT: As in `new`.
+        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
+        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
+    }
+
     /// Waits until everything queued before the call has run. Context: may sleep.
     pub(crate) fn flush(&self) {
         // SAFETY: By the type invariants the workqueue is valid.
@@ -258,6 +271,14 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };
         // The run that has ended may have armed the timer.
         self.cancel();
+    }
+
+    /// Waits until the work that was queued before has run. Not for the work item itself.
+    /// Context: may sleep.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn flush(&self) {
+        // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
+        unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };
     }
 
     /// # Safety

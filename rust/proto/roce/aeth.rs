@@ -22,6 +22,9 @@ const CREDITS: [u16; 31] = [
 pub(crate) struct RnrTimer(u8);
 
 impl RnrTimer {
+    /// The longest time, which has code 0.
+    pub(crate) const LONGEST: Self = Self(0);
+
     /// Makes one of a code; `None` above 31.
     pub(crate) const fn new(code: u8) -> Option<Self> {
         if code < 32 {
@@ -137,7 +140,7 @@ impl Syndrome {
     }
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_aeth))]
 mod tests {
     use super::*;

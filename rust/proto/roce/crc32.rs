@@ -159,7 +159,7 @@ const fn power_of_octets(mut len: u64) -> u32 {
     power
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_crc32))]
 mod tests {
     use super::*;

@@ -142,7 +142,7 @@ pub(crate) fn grh_area(frame: &Frame) -> [u8; 40] {
     area
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_datagram))]
 mod tests {
     use super::*;

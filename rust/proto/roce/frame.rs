@@ -427,7 +427,7 @@ fn ipv4_checksum(header: &[u8]) -> [u8; 2] {
     [high, low]
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_frame))]
 mod tests {
     use super::*;

@@ -386,7 +386,7 @@ extension!(u64, RawOriginal, |raw| raw.0.get(), |value| RawOriginal(
     U64::new(*value)
 ));
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_header))]
 mod tests {
     use super::*;

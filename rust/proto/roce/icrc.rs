@@ -76,7 +76,7 @@ pub(crate) fn check<'a>(frame: &Frame, octets: &'a [u8]) -> Result<&'a [u8], Icr
     }
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_icrc))]
 mod tests {
     use super::*;

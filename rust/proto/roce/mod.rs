@@ -41,5 +41,5 @@ pub(crate) mod work;
 
 #[cfg(test)]
 mod sim;
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 mod vectors;

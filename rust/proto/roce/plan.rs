@@ -140,7 +140,7 @@ impl MessagePlan {
     }
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_plan))]
 mod tests {
     use super::*;

@@ -134,7 +134,7 @@ impl ReceiveFlush {
     }
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_state))]
 mod tests {
     use super::*;
@@ -176,7 +176,14 @@ mod tests {
     /// RNIC-QPS-04, RNIC-QPS-05, RNIC-ERR-05.
     #[test]
     fn transitions_start_and_stop_the_halves() {
-        use QpState::*;
+        use QpState::{
+            Init,
+            Reset,
+            Rtr,
+            Rts,
+            Sqd,
+            Sqe, //
+        };
         let change = |from: QpState, to| from.change(to, Service::Rc);
         assert_eq!(change(Init, Rtr), Some(Transition::StartReceive));
         assert_eq!(change(Rtr, Rts), Some(Transition::StartSend));
@@ -185,10 +192,10 @@ mod tests {
         assert_eq!(change(Rts, Rts), Some(Transition::Attributes));
         for from in ALL {
             assert_eq!(change(from, Reset), Some(Transition::Clear));
-            let flushes = change(from, Err) == Some(Transition::Flush);
-            assert_eq!(flushes, from != Err);
+            let flushes = change(from, QpState::Err) == Some(Transition::Flush);
+            assert_eq!(flushes, from != QpState::Err);
         }
-        assert_eq!(QpState::after_send_error(Service::Rc), Err);
+        assert_eq!(QpState::after_send_error(Service::Rc), QpState::Err);
         assert_eq!(QpState::after_send_error(Service::Ud), Sqe);
     }
 

@@ -137,7 +137,7 @@ impl<S: DerefMut<Target = [SendRecord]>> SendRing<S> {
     }
 }
 
-#[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
 #[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_queue))]
 mod tests {
     use super::*;

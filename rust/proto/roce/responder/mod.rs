@@ -76,6 +76,7 @@ use self::{
 use super::{
     aeth::{
         NakCode,
+        RnrTimer,
         Syndrome, //
     },
     opcode::{
@@ -176,6 +177,13 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             established: None,
             stats: ResponderStats::default(),
         }
+    }
+
+    /// Changes the permitted operations, and the time that the peer waits for a receive buffer, of
+    /// requests from now on (RNIC-QPS-02, RNIC-RSP-04).
+    pub(crate) fn permit(&mut self, access: RemoteAccess, rnr_timer: RnrTimer) {
+        self.config.access = access;
+        self.config.rnr_timer = rnr_timer;
     }
 
     /// The PSN that comes next (RNIC-PSN-06).

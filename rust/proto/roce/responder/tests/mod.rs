@@ -16,7 +16,6 @@ use super::*;
 use crate::proto::{
     base::verbs::Mtu,
     roce::{
-        aeth::RnrTimer,
         header::{
             AtomicEth,
             Feth,

@@ -89,6 +89,21 @@ fn operation_without_permission_is_an_invalid_request() {
     ReceiveBench::new(none).accept(header(Opcode::RcSendOnly, 0, 4));
 }
 
+/// RNIC-QPS-02, RNIC-RSP-04.
+#[test]
+fn permission_that_is_taken_away_refuses_the_next_request() {
+    let write = |number| ranged(Opcode::RcWriteOnly, number, 4, 0, 4);
+    let mut bench = ReceiveBench::new(CONFIG);
+    assert!(!bench.accept(write(0)).failed);
+    let timer = RnrTimer::new(3).unwrap();
+    bench.core.permit(RemoteAccess::default(), timer);
+    // A message without a receive buffer shows the other time.
+    bench.request(header(Opcode::RcSendOnly, 1, 4));
+    bench.core.refuse_receive();
+    assert_eq!(bench.ack(), Some((1, Syndrome::RnrNak(timer), 1)));
+    refused(bench, write(1), INVALID);
+}
+
 /// RNIC-RSP-05, RNIC-PSN-03, RNIC-PSN-05.
 #[test]
 fn wrong_length_is_an_invalid_request() {

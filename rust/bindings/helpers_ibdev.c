@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Fields, inline functions and macros for drivers of RDMA devices, as functions Rust can call. */
+
+#include "helpers_ibdev.h"
+
+#include <linux/cpumask.h>
+#include <linux/mm.h>
+#include <linux/netdevice.h>
+#include <linux/string.h>
+
+struct ib_device *rdma_sock_helper_ibdev_alloc(size_t size)
+{
+	return _ib_alloc_device(size, &init_net);
+}
+
+/* Copies the operations; the table is not used afterwards. */
+void rdma_sock_helper_ibdev_setup(struct ib_device *dev,
+				  const struct ib_device_ops *ops,
+				  const struct rdma_sock_ibdev_setup *setup)
+{
+	ib_set_device_ops(dev, ops);
+	dev->ops.owner = THIS_MODULE;
+	strscpy(dev->node_desc, setup->description, sizeof(dev->node_desc));
+	memcpy(&dev->node_guid, setup->node_guid, sizeof(dev->node_guid));
+	dev->local_dma_lkey = setup->local_dma_lkey;
+	dev->node_type = RDMA_NODE_IB_CA;
+	dev->phys_port_cnt = 1;
+	dev->num_comp_vectors = num_possible_cpus();
+	ib_mark_name_assigned_by_user(dev);
+}
+
+/* A reference to the memory of the device, not to its use. */
+void rdma_sock_helper_ibdev_get(struct ib_device *dev)
+{
+	get_device(&dev->dev);
+}
+
+void rdma_sock_helper_ibdev_put(struct ib_device *dev)
+{
+	put_device(&dev->dev);
+}
+
+/* Fails when the device is being unregistered; else ib_device_put() ends the use. */
+bool rdma_sock_helper_ibdev_try_use(struct ib_device *dev)
+{
+	return ib_device_try_get(dev);
+}
+
+struct ib_device *rdma_sock_helper_ibpd_device(const struct ib_pd *pd)
+{
+	return pd->device;
+}
+
+struct ib_device *rdma_sock_helper_ibcq_device(const struct ib_cq *cq)
+{
+	return cq->device;
+}
+
+void rdma_sock_helper_ibcq_set_entries(struct ib_cq *cq, u32 entries)
+{
+	cq->cqe = entries;
+}
+
+void rdma_sock_helper_ibcq_complete(struct ib_cq *cq)
+{
+	if (cq->comp_handler)
+		cq->comp_handler(cq, cq->cq_context);
+}
+
+void rdma_sock_helper_ibcq_error(struct ib_cq *cq)
+{
+	struct ib_event event = {
+		.device = cq->device,
+		.element.cq = cq,
+		.event = IB_EVENT_CQ_ERR,
+	};
+
+	if (cq->event_handler)
+		cq->event_handler(&event, cq->cq_context);
+}
+
+struct ib_pd *rdma_sock_helper_ibqp_pd(const struct ib_qp *qp)
+{
+	return qp->pd;
+}
+
+enum ib_qp_type rdma_sock_helper_ibqp_type(const struct ib_qp *qp)
+{
+	return qp->qp_type;
+}
+
+void rdma_sock_helper_ibqp_set_number(struct ib_qp *qp, u32 number)
+{
+	qp->qp_num = number;
+}
+
+void rdma_sock_helper_ibqp_fill_init(const struct ib_qp *qp,
+				     struct ib_qp_init_attr *init)
+{
+	init->event_handler = qp->event_handler;
+	init->qp_context = qp->qp_context;
+	init->send_cq = qp->send_cq;
+	init->recv_cq = qp->recv_cq;
+	init->srq = qp->srq;
+	init->qp_type = qp->qp_type;
+}
+
+void rdma_sock_helper_ibqp_event(struct ib_qp *qp, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = qp->device,
+		.element.qp = qp,
+		.event = type,
+	};
+
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->qp_context);
+}
+
+struct ib_device *rdma_sock_helper_ibmr_device(const struct ib_mr *mr)
+{
+	return mr->device;
+}
+
+void rdma_sock_helper_ibmr_set_keys(struct ib_mr *mr, u32 lkey, u32 rkey)
+{
+	mr->lkey = lkey;
+	mr->rkey = rkey;
+}
+
+void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
+				  u32 *page_size)
+{
+	*iova = mr->iova;
+	*len = mr->length;
+	*page_size = mr->page_size;
+}
+
+/* Whether all pages of a range are in the kernel's linear map. */
+bool rdma_sock_helper_is_linear(u64 addr, u64 len)
+{
+	u64 last = addr + len - 1;
+	u64 page;
+
+	if (!len)
+		return true;
+	if (last < addr)
+		return false;
+	for (page = addr & PAGE_MASK; page <= last; page += PAGE_SIZE) {
+		if (!virt_addr_valid((void *)(uintptr_t)page))
+			return false;
+		if (page + PAGE_SIZE < page)
+			break;
+	}
+	return true;
+}
+
+struct ib_pd *rdma_sock_helper_ibah_pd(const struct ib_ah *ah)
+{
+	return ah->pd;
+}
+
+/* With a reference to the device, or NULL once the entry is being removed. */
+struct net_device *
+rdma_sock_helper_gid_netdev(const struct ib_gid_attr *attr)
+{
+	struct net_device *ndev;
+
+	rcu_read_lock();
+	ndev = rdma_read_gid_attr_ndev_rcu(attr);
+	if (IS_ERR(ndev))
+		ndev = NULL;
+	dev_hold(ndev);
+	rcu_read_unlock();
+	return ndev;
+}

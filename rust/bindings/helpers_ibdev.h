@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Fields, inline functions and macros for drivers of RDMA devices, as functions Rust can call. */
+#ifndef RDMA_SOCK_HELPERS_IBDEV_H
+#define RDMA_SOCK_HELPERS_IBDEV_H
+
+#include <rdma/ib_cache.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/rdma_netlink.h>
+
+/* What a device of one port says about itself before it is registered. */
+struct rdma_sock_ibdev_setup {
+	const char *description;
+	u8 node_guid[8];
+	u32 local_dma_lkey;
+};
+
+struct ib_device *rdma_sock_helper_ibdev_alloc(size_t size);
+void rdma_sock_helper_ibdev_setup(struct ib_device *dev,
+				  const struct ib_device_ops *ops,
+				  const struct rdma_sock_ibdev_setup *setup);
+void rdma_sock_helper_ibdev_get(struct ib_device *dev);
+void rdma_sock_helper_ibdev_put(struct ib_device *dev);
+bool rdma_sock_helper_ibdev_try_use(struct ib_device *dev);
+
+struct ib_device *rdma_sock_helper_ibpd_device(const struct ib_pd *pd);
+
+struct ib_device *rdma_sock_helper_ibcq_device(const struct ib_cq *cq);
+void rdma_sock_helper_ibcq_set_entries(struct ib_cq *cq, u32 entries);
+void rdma_sock_helper_ibcq_complete(struct ib_cq *cq);
+void rdma_sock_helper_ibcq_error(struct ib_cq *cq);
+
+struct ib_pd *rdma_sock_helper_ibqp_pd(const struct ib_qp *qp);
+enum ib_qp_type rdma_sock_helper_ibqp_type(const struct ib_qp *qp);
+void rdma_sock_helper_ibqp_set_number(struct ib_qp *qp, u32 number);
+void rdma_sock_helper_ibqp_fill_init(const struct ib_qp *qp,
+				     struct ib_qp_init_attr *init);
+void rdma_sock_helper_ibqp_event(struct ib_qp *qp, enum ib_event_type type);
+
+struct ib_device *rdma_sock_helper_ibmr_device(const struct ib_mr *mr);
+void rdma_sock_helper_ibmr_set_keys(struct ib_mr *mr, u32 lkey, u32 rkey);
+void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
+				  u32 *page_size);
+bool rdma_sock_helper_is_linear(u64 addr, u64 len);
+
+struct ib_pd *rdma_sock_helper_ibah_pd(const struct ib_ah *ah);
+struct net_device *
+rdma_sock_helper_gid_netdev(const struct ib_gid_attr *attr);
+
+#endif /* RDMA_SOCK_HELPERS_IBDEV_H */

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Building, sending and receiving single IP packets, as functions Rust can call. */
+
+#include "helpers_packet.h"
+
+#include <linux/etherdevice.h>
+#include <linux/if_ether.h>
+#include <linux/if_vlan.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/route.h>
+#include <net/sock.h>
+
+/* Room for the link layer, VLAN tags and IPsec in front of a packet. */
+#define PACKET_HEADROOM LL_MAX_HEADER
+
+/* A packet of that many octets, which the caller fills in from the network header on. */
+struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len, u8 **octets)
+{
+	struct sk_buff *skb;
+
+	skb = alloc_skb(PACKET_HEADROOM + len, GFP_ATOMIC | __GFP_NOWARN);
+	if (!skb)
+		return NULL;
+	skb_reserve(skb, PACKET_HEADROOM);
+	skb_reset_network_header(skb);
+	*octets = skb_put(skb, len);
+	return skb;
+}
+
+void rdma_sock_helper_packet_free(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
+
+/*
+ * Whether a route leaves by the device that has the source address. One to an address of this host
+ * leaves by the loopback device.
+ */
+static bool route_fits(const struct dst_entry *dst,
+		       const struct net_device *dev)
+{
+	return !dst->error && (dst->dev == dev || dst->dev->flags & IFF_LOOPBACK);
+}
+
+/* Sends a packet that begins with an IPv4 header. Consumes it. */
+int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
+				    struct net_device *dev)
+{
+	struct net *net = dev_net(dev);
+	struct iphdr *iph = ip_hdr(skb);
+	struct flowi4 fl4 = {
+		.flowi4_oif = dev->ifindex,
+		.flowi4_proto = IPPROTO_UDP,
+		.saddr = iph->saddr,
+		.daddr = iph->daddr,
+	};
+	struct rtable *rt;
+
+	skb_set_transport_header(skb, sizeof(*iph));
+	fl4.fl4_sport = udp_hdr(skb)->source;
+	fl4.fl4_dport = udp_hdr(skb)->dest;
+	rt = ip_route_output_flow(net, &fl4, NULL);
+	if (IS_ERR(rt)) {
+		kfree_skb(skb);
+		return PTR_ERR(rt);
+	}
+	if (!route_fits(&rt->dst, dev)) {
+		ip_rt_put(rt);
+		kfree_skb(skb);
+		return -ENETUNREACH;
+	}
+	skb->dev = dev;
+	skb->protocol = htons(ETH_P_IP);
+	skb_dst_set(skb, &rt->dst);
+	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	return ip_local_out(net, NULL, skb);
+}
+
+/* Sends a packet that begins with an IPv6 header. Consumes it. */
+int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
+				    struct net_device *dev)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct net *net = dev_net(dev);
+	struct ipv6hdr *ip6h = ipv6_hdr(skb);
+	struct flowi6 fl6 = {
+		.flowi6_oif = dev->ifindex,
+		.flowi6_proto = IPPROTO_UDP,
+		.saddr = ip6h->saddr,
+		.daddr = ip6h->daddr,
+	};
+	struct dst_entry *dst;
+
+	skb_set_transport_header(skb, sizeof(*ip6h));
+	fl6.fl6_sport = udp_hdr(skb)->source;
+	fl6.fl6_dport = udp_hdr(skb)->dest;
+	dst = ip6_dst_lookup_flow(net, NULL, &fl6, NULL);
+	if (IS_ERR(dst)) {
+		kfree_skb(skb);
+		return PTR_ERR(dst);
+	}
+	if (!route_fits(dst, dev)) {
+		dst_release(dst);
+		kfree_skb(skb);
+		return -ENETUNREACH;
+	}
+	skb->dev = dev;
+	skb->protocol = htons(ETH_P_IPV6);
+	skb_dst_set(skb, dst);
+	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	return ip6_local_out(net, NULL, skb);
+#else
+	kfree_skb(skb);
+	return -EAFNOSUPPORT;
+#endif
+}
+
+/* Sends a packet behind an Ethernet header, or to this host itself. Consumes it. */
+int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
+				     struct net_device *dev, u16 type,
+				     const u8 *dmac)
+{
+	skb->dev = dev;
+	skb->protocol = htons(type);
+	/* An Ethernet does not return a packet to its sender. */
+	if (dev->flags & IFF_LOOPBACK ||
+	    ether_addr_equal_unaligned(dmac, dev->dev_addr)) {
+		skb_reset_mac_header(skb);
+		skb_reset_transport_header(skb);
+		return netif_rx(skb);
+	}
+	if (dev_hard_header(skb, dev, type, dmac, dev->dev_addr, skb->len) < 0) {
+		kfree_skb(skb);
+		return -EINVAL;
+	}
+	return dev_queue_xmit(skb);
+}
+
+/*
+ * The octets of a received packet from the network header on. The packet may wait afterwards. Fails
+ * without memory.
+ */
+bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,
+				  unsigned int *len)
+{
+	if (skb_linearize(skb))
+		return false;
+	/* It may wait, and these may belong to others. */
+	skb_orphan(skb);
+	skb_dst_drop(skb);
+	nf_reset_ct(skb);
+	*octets = skb_network_header(skb);
+	*len = skb_tail_pointer(skb) - skb_network_header(skb);
+	return true;
+}
+
+/* A packet that no other handler reads; NULL, and it is freed, without memory. */
+struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb)
+{
+	return skb_share_check(skb, GFP_ATOMIC);
+}
+
+struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb)
+{
+	return skb->dev;
+}
+
+/* A UDP socket that gives all packets to a function, in softirq. */
+struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
+					    rdma_sock_encap_rcv receive)
+{
+	struct udp_port_cfg port_cfg = {
+		.family = v6 ? AF_INET6 : AF_INET,
+		.ipv6_v6only = v6,
+		.local_udp_port = htons(port),
+	};
+	struct udp_tunnel_sock_cfg tunnel_cfg = {
+		.encap_type = 1,
+		.encap_rcv = receive,
+	};
+	struct socket *sock;
+	int err;
+
+	err = udp_sock_create(net, &port_cfg, &sock);
+	if (err)
+		return ERR_PTR(err);
+	setup_udp_tunnel_sock(net, sock->sk, &tunnel_cfg);
+	return sock->sk;
+}
+
+void rdma_sock_helper_udp_port_close(struct sock *sk)
+{
+	udp_tunnel_sock_release(sk);
+}
+
+/*
+ * Whether a packet that arrived on one device is for an address of another, or of a VLAN of that:
+ * the same device, a VLAN of it, or the loopback device of its namespace.
+ */
+bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
+				  const struct net_device *dev)
+{
+	if (!net_eq(dev_net(arrived), dev_net(dev)))
+		return false;
+	return arrived == dev || arrived->flags & IFF_LOOPBACK ||
+	       (is_vlan_dev(arrived) && vlan_dev_real_dev(arrived) == dev);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Building, sending and receiving single IP packets, as functions Rust can call. */
+#ifndef RDMA_SOCK_HELPERS_PACKET_H
+#define RDMA_SOCK_HELPERS_PACKET_H
+
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <net/udp_tunnel.h>
+
+struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
+					      u8 **octets);
+void rdma_sock_helper_packet_free(struct sk_buff *skb);
+int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
+				    struct net_device *dev);
+int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
+				    struct net_device *dev);
+int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
+				     struct net_device *dev, u16 type,
+				     const u8 *dmac);
+
+/* A received packet, from its IP header on. */
+bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,
+				  unsigned int *len);
+struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb);
+struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb);
+
+typedef int (*rdma_sock_encap_rcv)(struct sock *sk, struct sk_buff *skb);
+
+struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
+					    rdma_sock_encap_rcv receive);
+void rdma_sock_helper_udp_port_close(struct sock *sk);
+bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
+				  const struct net_device *dev);
+
+#endif /* RDMA_SOCK_HELPERS_PACKET_H */

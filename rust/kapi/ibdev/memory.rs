@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that work requests and memory regions name.
+//!
+//! The device has no DMA, so all addresses are those of the kernel. Whether the memory behind an
+//! address stays is the promise of the program that named it: for a work request until its
+//! completion, for a memory region until its invalidation or deregistration. The engine keeps the
+//! values here no longer than that.
+//!
+//! Peers and programs change the memory at any time, so it is never borrowed, only copied.
+
+use crate::bindings;
+use kernel::prelude::*;
+
+/// Scatter/gather elements of a work request.
+pub(crate) const MAX_WR_SGE: usize = 16;
+
+/// The address is outside of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfRange;
+
+/// Copies out of memory of the kernel.
+///
+/// # Safety
+///
+/// `from` must be valid for reads of `to.len()` octets.
+unsafe fn load(from: u64, to: &mut [u8]) {
+    // SAFETY: By this function's contract; a Rust buffer cannot overlap memory that others change.
+    unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), to.len()) }
+}
+
+/// Copies into memory of the kernel.
+///
+/// # Safety
+///
+/// `to` must be valid for writes of `from.len()` octets.
+unsafe fn store(to: u64, from: &[u8]) {
+    // SAFETY: As in `load`.
+    unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) }
+}
+
+/// A scatter/gather element of a work request.
+///
+/// # Invariants
+///
+/// It came from a work request of a kernel program, which names valid memory if `lkey` is the local
+/// key of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WrSge {
+    addr: u64,
+    len: u32,
+    lkey: u32,
+}
+
+impl WrSge {
+    /// No memory.
+    pub(crate) const EMPTY: Self = Self {
+        addr: 0,
+        len: 0,
+        lkey: 0,
+    };
+
+    /// # Safety
+    ///
+    /// The element must be one of a work request that a kernel program posts.
+    pub(super) unsafe fn new(raw: &bindings::ib_sge) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            addr: raw.addr,
+            len: raw.length,
+            lkey: raw.lkey,
+        }
+    }
+
+    /// The first octet.
+    pub(crate) const fn addr(&self) -> u64 {
+        self.addr
+    }
+
+    /// Octets.
+    pub(crate) const fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// The key.
+    pub(crate) const fn lkey(&self) -> u32 {
+        self.lkey
+    }
+
+    /// The address of a range if it is inside.
+    fn range(&self, local_key: u32, offset: u32, len: usize) -> Result<u64, OutOfRange> {
+        let end = u64::from(offset).saturating_add(len as u64);
+        if self.lkey != local_key || end > u64::from(self.len) {
+            return Err(OutOfRange);
+        }
+        self.addr.checked_add(u64::from(offset)).ok_or(OutOfRange)
+    }
+
+    /// Copies octets from `offset` on, if the key is `local_key`, that of the device.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], also for another key.
+    pub(crate) fn read(
+        &self,
+        local_key: u32,
+        offset: u32,
+        to: &mut [u8],
+    ) -> Result<(), OutOfRange> {
+        let from = self.range(local_key, offset, to.len())?;
+        // SAFETY: By the type invariants the element is valid memory, and the range is inside.
+        unsafe { load(from, to) };
+        Ok(())
+    }
+
+    /// Copies octets to `offset`, if the key is `local_key`, that of the device.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], also for another key.
+    pub(crate) fn write(&self, local_key: u32, offset: u32, from: &[u8]) -> Result<(), OutOfRange> {
+        let to = self.range(local_key, offset, from.len())?;
+        // SAFETY: As in `read`.
+        unsafe { store(to, from) };
+        Ok(())
+    }
+}
+
+/// The change of a word by an atomic operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WordChange {
+    /// Stores the second value if the word is equal to the first.
+    CompareSwap(u64, u64),
+    /// Adds a number, modulo 2^64.
+    FetchAdd(u64),
+    /// Stores a value.
+    Store(u64),
+}
+
+/// The pages of a memory region.
+enum MrPages {
+    /// All of the kernel's memory, by its addresses.
+    Linear,
+    /// Pages of `1 << shift` octets; the region begins at an offset in the first page.
+    List {
+        pages: KVVec<u64>,
+        shift: u32,
+        first: u64,
+    },
+}
+
+/// The memory of a memory region.
+///
+/// # Invariants
+///
+/// The pages came from a scatter list that the owner of the region mapped, and they cover the region.
+pub(crate) struct MrMap {
+    pages: MrPages,
+    /// The address of the first octet, as work requests and peers name it.
+    iova: u64,
+    /// Octets.
+    len: u64,
+}
+
+impl MrMap {
+    /// The map of all of the kernel's memory.
+    pub(crate) const fn linear() -> Self {
+        Self {
+            pages: MrPages::Linear,
+            iova: 0,
+            len: u64::MAX,
+        }
+    }
+
+    /// An empty map with room for `pages` pages. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
+        Ok(Self {
+            pages: MrPages::List {
+                pages: KVVec::with_capacity(pages, GFP_KERNEL)?,
+                shift: 12,
+                first: 0,
+            },
+            iova: 0,
+            len: 0,
+        })
+    }
+
+    /// Forgets all pages.
+    pub(super) fn clear(&mut self) {
+        if let MrPages::List { pages, .. } = &mut self.pages {
+            pages.clear();
+        }
+        self.len = 0;
+    }
+
+    /// Appends a page.
+    ///
+    /// # Safety
+    ///
+    /// It must be one of a scatter list that the owner of the region maps.
+    pub(super) unsafe fn push(&mut self, page: u64) -> Result {
+        match &mut self.pages {
+            MrPages::List { pages, .. } => pages.push_within_capacity(page).map_err(|_| ENOMEM),
+            MrPages::Linear => Err(EINVAL),
+        }
+    }
+
+    /// Sets the extent of the region: only what its pages cover.
+    pub(super) fn finish(&mut self, iova: u64, len: u64, page_size: u32) {
+        let MrPages::List {
+            pages,
+            shift,
+            first,
+        } = &mut self.pages
+        else {
+            return;
+        };
+        let bits = page_size.trailing_zeros().min(31);
+        let room = (pages.len() as u64) << bits;
+        // INVARIANT: The region ends within the last page.
+        *shift = bits;
+        *first = iova & ((1 << bits) - 1);
+        self.iova = iova;
+        self.len = len.min(room.saturating_sub(*first));
+    }
+
+    /// Changes the address of the first octet, as work requests and peers name it.
+    pub(crate) fn rename(&mut self, iova: u64) {
+        if matches!(self.pages, MrPages::List { .. }) {
+            self.iova = iova;
+        }
+    }
+
+    /// Whether a range is inside.
+    pub(crate) fn contains(&self, addr: u64, len: u64) -> bool {
+        let offset = addr.wrapping_sub(self.iova);
+        let inside =
+            addr >= self.iova && offset.checked_add(len).is_some_and(|end| end <= self.len);
+        match self.pages {
+            MrPages::List { .. } => inside,
+            // SAFETY: The function looks at no memory behind the address.
+            MrPages::Linear => inside && unsafe { bindings::rdma_sock_helper_is_linear(addr, len) },
+        }
+    }
+
+    /// Runs `f` for the pieces of a range, with address and offset of each.
+    fn for_each(
+        &self,
+        addr: u64,
+        len: usize,
+        mut f: impl FnMut(u64, core::ops::Range<usize>),
+    ) -> Result<(), OutOfRange> {
+        if !self.contains(addr, len as u64) {
+            return Err(OutOfRange);
+        }
+        match &self.pages {
+            MrPages::Linear => f(addr, 0..len),
+            MrPages::List {
+                pages,
+                shift,
+                first,
+            } => {
+                let size = 1_u64 << shift;
+                let mut at = addr.wrapping_sub(self.iova).wrapping_add(*first);
+                let mut done = 0;
+                while done < len {
+                    let page = pages.get((at >> shift) as usize).ok_or(OutOfRange)?;
+                    let within = at & (size - 1);
+                    let piece = ((size - within) as usize).min(len - done);
+                    f(page.wrapping_add(within), done..done + piece);
+                    done += piece;
+                    at += piece as u64;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies octets of the region. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`].
+    pub(crate) fn read(&self, addr: u64, to: &mut [u8]) -> Result<(), OutOfRange> {
+        self.for_each(addr, to.len(), |from, range| {
+            if let Some(piece) = to.get_mut(range) {
+                // SAFETY: By the type invariants, and the pieces are inside of the region.
+                unsafe { load(from, piece) };
+            }
+        })
+    }
+
+    /// Copies octets into the region. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`].
+    pub(crate) fn write(&self, addr: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        self.for_each(addr, from.len(), |to, range| {
+            if let Some(piece) = from.get(range) {
+                // SAFETY: As in `read`.
+                unsafe { store(to, piece) };
+            }
+        })
+    }
+
+    /// Changes an aligned word and returns its former value. Atomic with respect to all processors
+    /// (RNIC-RDA-07). Context: any.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`], also if the word is not aligned in memory.
+    pub(crate) fn change_word(&self, addr: u64, change: WordChange) -> Result<u64, OutOfRange> {
+        let mut found = None;
+        self.for_each(addr, 8, |at, range| {
+            if range.len() == 8 && at % 8 == 0 {
+                found = Some(at);
+            }
+        })?;
+        let word = found.ok_or(OutOfRange)? as *mut u64;
+        // SAFETY: The word is aligned and inside of the region, so by the type invariants it is valid.
+        // Others access it by the processor's own atomic operations, or by stores of whole words.
+        let word = unsafe { core::sync::atomic::AtomicU64::from_ptr(word) };
+        Ok(match change {
+            WordChange::CompareSwap(compare, swap) => word
+                .compare_exchange(
+                    compare,
+                    swap,
+                    core::sync::atomic::Ordering::SeqCst,
+                    core::sync::atomic::Ordering::SeqCst,
+                )
+                .unwrap_or_else(|current| current),
+            WordChange::FetchAdd(add) => word.fetch_add(add, core::sync::atomic::Ordering::SeqCst),
+            WordChange::Store(value) => word.swap(value, core::sync::atomic::Ordering::SeqCst),
+        })
+    }
+}
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_kapi_memory)]
+mod tests {
+    use super::*;
+
+    /// Octets of a page of the tests.
+    const PAGE: usize = 4_096;
+
+    /// Two pages that are not neighbours, the later one first, and the map of a region that begins
+    /// `first` octets into the first page.
+    fn region(memory: &mut KVVec<u64>, first: u64, len: u64) -> Result<MrMap> {
+        memory.resize(4 * PAGE / 8, 0, GFP_KERNEL)?;
+        let base = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
+        let mut map = MrMap::with_capacity(2)?;
+        // SAFETY: The pages are in the memory, which outlives the map.
+        unsafe {
+            map.push(base + PAGE as u64)?;
+            map.push(base)?;
+        }
+        map.finish(0x7000_0000 + first, len, PAGE as u32);
+        Ok(map)
+    }
+
+    /// RNIC-MR-02.
+    #[test]
+    fn range_across_pages_comes_back_in_order() -> Result {
+        let mut memory = KVVec::new();
+        let map = region(&mut memory, 4_000, 200)?;
+        let mut octets = [0_u8; 200];
+        for (number, octet) in octets.iter_mut().enumerate() {
+            *octet = number as u8;
+        }
+        assert_eq!(map.write(0x7000_0000 + 4_000, &octets), Ok(()));
+        let mut back = [0_u8; 100];
+        assert_eq!(map.read(0x7000_0000 + 4_050, &mut back), Ok(()));
+        assert!(back.iter().eq(octets.iter().skip(50).take(100)));
+        Ok(())
+    }
+
+    /// RNIC-MR-04.
+    #[test]
+    fn range_outside_is_refused() -> Result {
+        let mut memory = KVVec::new();
+        let map = region(&mut memory, 8, 100)?;
+        let base = 0x7000_0008;
+        let mut octets = [0_u8; 10];
+        assert_eq!(map.read(base + 90, &mut octets), Ok(()));
+        assert_eq!(map.read(base + 91, &mut octets), Err(OutOfRange));
+        assert_eq!(map.read(base - 1, &mut octets), Err(OutOfRange));
+        assert_eq!(map.read(u64::MAX, &mut octets), Err(OutOfRange));
+        assert!(map.contains(base + 100, 0));
+        assert!(!map.contains(base, u64::MAX));
+        Ok(())
+    }
+
+    #[test]
+    fn region_longer_than_its_pages_is_cut() -> Result {
+        let mut memory = KVVec::new();
+        let map = region(&mut memory, 96, u64::MAX)?;
+        assert!(map.contains(0x7000_0060, 8_096));
+        assert!(!map.contains(0x7000_0060, 8_097));
+        Ok(())
+    }
+
+    #[test]
+    fn renamed_region_has_the_same_memory() -> Result {
+        let mut memory = KVVec::new();
+        let mut map = region(&mut memory, 16, 64)?;
+        assert_eq!(map.write(0x7000_0010, &[7; 4]), Ok(()));
+        map.rename(0);
+        let mut octets = [0_u8; 4];
+        assert_eq!(map.read(0, &mut octets), Ok(()));
+        assert_eq!(octets, [7; 4]);
+        assert_eq!(map.read(0x7000_0010, &mut octets), Err(OutOfRange));
+        Ok(())
+    }
+
+    /// RNIC-RDA-07.
+    #[test]
+    fn word_changes_return_its_former_value() -> Result {
+        let mut memory = KVVec::new();
+        let map = region(&mut memory, 0, 64)?;
+        let at = 0x7000_0008;
+        assert_eq!(map.change_word(at, WordChange::Store(5)), Ok(0));
+        assert_eq!(map.change_word(at, WordChange::FetchAdd(u64::MAX)), Ok(5));
+        assert_eq!(map.change_word(at, WordChange::CompareSwap(4, 9)), Ok(4));
+        assert_eq!(map.change_word(at, WordChange::CompareSwap(4, 1)), Ok(9));
+        assert_eq!(map.change_word(at, WordChange::FetchAdd(0)), Ok(9));
+        assert_eq!(
+            map.change_word(at + 4, WordChange::Store(1)),
+            Err(OutOfRange)
+        );
+        assert_eq!(
+            map.change_word(at + 56, WordChange::Store(1)),
+            Err(OutOfRange)
+        );
+        Ok(())
+    }
+}

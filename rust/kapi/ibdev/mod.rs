@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Drivers of RDMA devices: the provider's side of the verbs core.
+//!
+//! A driver implements [`IbDeviceOps`] for its device and registers it with [`IbDevice::register`].
+//! The verbs core allocates the C structures of the device and of its objects; each carries a pointer
+//! to an `Arc` of the driver's own.
+//!
+//! | Object                           | Reference held by             | Teardown waits for              |
+//! |----------------------------------|-------------------------------|---------------------------------|
+//! | `ib_device`, its memory          | [`IbDevice`]                  | nothing                         |
+//! | driver's device `Arc`            | `ib_device`, until released   | all clients and objects         |
+//! | driver's object `Arc`            | C object, until destroyed     | handlers of the program         |
+//! | link type                        | [`LinkRegistration`]          | calls that create links         |
+
+mod attr;
+mod completion;
+mod device;
+mod link;
+mod memory;
+mod ops;
+mod qp;
+mod sgid;
+mod shell;
+mod table;
+mod wr;
+
+pub(crate) use self::{
+    attr::{
+        DeviceAttr,
+        PortAttr,
+        RoceVersions, //
+    },
+    completion::{
+        CompletedOp,
+        Completion,
+        CompletionStatus,
+        CqHandle,
+        DatagramProtocol,
+        PolledCompletions, //
+    },
+    device::{
+        IbDevice,
+        IbDeviceCall,
+        IbDeviceSetup, //
+    },
+    link::{
+        LinkOps,
+        LinkRegistration, //
+    },
+    memory::{
+        MrMap,
+        WordChange,
+        WrSge, //
+    },
+    ops::{
+        IbCqOps,
+        IbDeviceOps,
+        IbMrOps,
+        IbQpOps, //
+    },
+    qp::{
+        IbQpState,
+        IbQpType,
+        MrAccess,
+        QpAsyncEvent,
+        QpCaps,
+        QpChange,
+        QpHandle,
+        QpInit,
+        QpRecord,
+        QpReport,
+        QpToken, //
+    },
+    sgid::{
+        AddressVector,
+        GidProtocol, //
+    },
+    wr::{
+        RecvWr,
+        RemoteAddr,
+        SendOp,
+        SendWr,
+        WrData,
+        MAX_WR_INLINE, //
+    },
+};

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The operations of a device, as safe traits.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    attr::{
+        DeviceAttr,
+        PortAttr,
+        RoceVersions, //
+    },
+    completion::{
+        CqHandle,
+        PolledCompletions, //
+    },
+    device::IbDeviceCall,
+    memory::MrMap,
+    qp::{
+        MrAccess,
+        QpCaps,
+        QpChange,
+        QpHandle,
+        QpInit,
+        QpRecord,
+        QpReport, //
+    },
+    sgid::{
+        AddressVector,
+        GidProtocol, //
+    },
+    wr::{
+        RecvWr,
+        SendWr, //
+    },
+};
+use crate::kapi::net::netdev_ref::NetDeviceRef;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A device with one port on an Ethernet.
+///
+/// Methods may sleep unless their documentation says otherwise. Objects are destroyed by the program
+/// that made them, in the order of their dependencies; the device is released after all of them.
+pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
+    /// Protection domain.
+    type Pd: Send + Sync + 'static;
+    /// Completion queue.
+    type Cq: IbCqOps;
+    /// Queue pair.
+    type Qp: IbQpOps<Mr = Self::Mr, Ah = Self::Ah>;
+    /// Memory region.
+    type Mr: IbMrOps;
+    /// Address handle.
+    type Ah: Send + Sync + 'static;
+
+    /// The limits, which are constant.
+    fn query_device(&self) -> DeviceAttr;
+
+    /// The versions of RoCE, which are constant.
+    fn versions(&self) -> RoceVersions;
+
+    /// The state of the port.
+    fn query_port(&self, call: &IbDeviceCall<'_>) -> PortAttr;
+
+    /// The network device, until its removal begins. The caller may hold the RTNL.
+    fn netdev(&self) -> Option<NetDeviceRef>;
+
+    /// An address is entered into the GID table, with the index of its entry.
+    fn add_address(&self, index: u16, gid: [u8; 16], protocol: GidProtocol) -> Result;
+
+    /// The entry of an address is removed.
+    fn remove_address(&self, index: u16);
+
+    /// Makes a protection domain.
+    fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Self::Pd>>;
+
+    /// Makes a completion queue with room for `entries`.
+    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<Self::Cq>>;
+
+    /// Makes a queue pair. Returns it with its number.
+    fn create_qp(
+        self: &Arc<Self>,
+        init: QpInit<Self::Pd, Self::Cq>,
+    ) -> Result<(Arc<Self::Qp>, u32)>;
+
+    /// Makes a region of all of the kernel's memory.
+    fn linear_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, access: MrAccess) -> Result<Arc<Self::Mr>>;
+
+    /// Makes a region for fast registrations of at most `pages` pages.
+    fn alloc_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, pages: u32) -> Result<Arc<Self::Mr>>;
+
+    /// Ends a region. On return no octet of it is read or written.
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>);
+
+    /// Makes an address handle. Context: any.
+    fn create_ah(self: &Arc<Self>, pd: &Arc<Self::Pd>, to: AddressVector) -> Result<Arc<Self::Ah>>;
+
+    /// The device is released: there is no object of it left, and no operation is called after this.
+    fn released(self: &Arc<Self>);
+}
+
+/// A completion queue.
+pub(crate) trait IbCqOps: Send + Sync + 'static {
+    /// The handle that it was made with.
+    fn handle(&self) -> &CqHandle;
+
+    /// Hands out completions. Context: any.
+    fn poll(&self, into: &mut PolledCompletions);
+
+    /// Asks for one call of the completion handler, for a solicited completion if `solicited`.
+    /// Returns whether there are completions. Context: any.
+    fn request_notify(self: &Arc<Self>, solicited: bool) -> bool;
+
+    /// No queue pair uses it any longer. On return no handler is called.
+    fn destroy(self: &Arc<Self>);
+}
+
+/// A queue pair.
+pub(crate) trait IbQpOps: Send + Sync + 'static {
+    /// Memory regions of its device.
+    type Mr: Send + Sync;
+    /// Address handles of its device.
+    type Ah: Send + Sync;
+
+    /// The handle that it was made with.
+    fn handle(&self) -> &QpHandle;
+
+    /// Its sizes.
+    fn caps(&self) -> QpCaps;
+
+    /// Whether it takes datagrams. Context: any.
+    fn takes_datagrams(&self) -> bool;
+
+    /// Queues a send work request. Context: any. The program may hold locks, so nothing calls it back.
+    fn post_send(&self, wr: SendWr<Self::Mr, Self::Ah>) -> Result;
+
+    /// Queues a receive work request, like [`Self::post_send`]. Context: any.
+    fn post_recv(&self, wr: RecvWr) -> Result;
+
+    /// Work requests were queued, like [`Self::post_send`]. Context: any.
+    fn posted(self: &Arc<Self>);
+
+    /// Changes attributes and state.
+    fn modify(self: &Arc<Self>, change: &QpChange<'_>) -> Result;
+
+    /// Runs `f` with the attributes.
+    fn query(&self, f: &mut dyn FnMut(&QpRecord, &QpReport));
+
+    /// On return no handler is called, and no completion of it is in a queue.
+    fn destroy(self: &Arc<Self>);
+}
+
+/// A memory region.
+pub(crate) trait IbMrOps: Send + Sync + 'static {
+    /// The key, local and remote.
+    fn key(&self) -> u32;
+
+    /// Runs `f` with the map of the region that the next registration puts in force. Context: any.
+    fn update_map<R>(&self, f: impl FnOnce(&mut MrMap) -> R) -> R;
+}

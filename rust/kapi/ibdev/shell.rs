@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Objects that the verbs core allocates, with a pointer to the driver's own object behind them.
+
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    sync::atomic::{
+        AtomicUsize,
+        Ordering, //
+    },
+};
+use kernel::{
+    sync::Arc,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
+};
+
+/// The C structure of an object with a pointer to the driver's.
+///
+/// The verbs core allocates it filled with zeros, and frees it after the object was destroyed or
+/// could not be created.
+///
+/// # Invariants
+///
+/// `core` is null, or came from [`Arc::into_raw`] and carries a reference: from the end of a successful
+/// creation to the destruction.
+#[repr(C)]
+pub(super) struct Shell<B, T> {
+    /// First, as C knows the structure by the address of this field.
+    base: B,
+    core: *const T,
+}
+
+impl<B, T: Send + Sync> Shell<B, T> {
+    /// Octets that the verbs core must allocate.
+    pub(super) const SIZE: usize = {
+        assert!(core::mem::offset_of!(Self, base) == 0);
+        size_of::<Self>()
+    };
+
+    /// A structure filled with zeros, for the objects that the driver allocates itself.
+    ///
+    /// # Safety
+    ///
+    /// Zero must be valid for `B`.
+    pub(super) unsafe fn with_core(core: Arc<T>) -> Self {
+        // INVARIANT: The reference is the shell's.
+        Self {
+            // SAFETY: By this function's contract.
+            base: unsafe { core::mem::zeroed() },
+            core: Arc::into_raw(core),
+        }
+    }
+
+    /// Gives the object its core.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be an object of [`Self::SIZE`] octets that is being created.
+    pub(super) unsafe fn publish(raw: *mut B, core: Arc<T>) {
+        // INVARIANT: The reference is the shell's.
+        // SAFETY: By this function's contract.
+        unsafe { (*raw.cast::<Self>()).core = Arc::into_raw(core) };
+    }
+
+    /// The core of an object.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be an object that was created with [`Self::publish`] or [`Self::with_core`], and must
+    /// not be destroyed while the result is used.
+    pub(super) unsafe fn core<'a>(raw: *mut B) -> CoreRef<'a, T> {
+        // SAFETY: By this function's contract and the type invariants there is a reference, which
+        // outlives the result. The result does not drop it.
+        let core = unsafe { Arc::from_raw((*raw.cast::<Self>()).core) };
+        CoreRef {
+            core: ManuallyDrop::new(core),
+            _object: PhantomData,
+        }
+    }
+
+    /// Takes the core of an object that is being destroyed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::core`], once.
+    pub(super) unsafe fn take(raw: *mut B) -> Arc<T> {
+        let shell = raw.cast::<Self>();
+        // INVARIANT: The core is null again.
+        // SAFETY: By this function's contract and the type invariants.
+        unsafe {
+            let core = Arc::from_raw((*shell).core);
+            (*shell).core = core::ptr::null();
+            core
+        }
+    }
+}
+
+/// The core of an object that exists for the time of a call.
+pub(super) struct CoreRef<'a, T: Send + Sync> {
+    core: ManuallyDrop<Arc<T>>,
+    _object: PhantomData<&'a ()>,
+}
+
+impl<T: Send + Sync> core::ops::Deref for CoreRef<'_, T> {
+    type Target = Arc<T>;
+
+    fn deref(&self) -> &Arc<T> {
+        &self.core
+    }
+}
+
+/// Guards the calls of handlers that belong to an object: after it is closed there are none
+/// (RNIC-LIFE-02).
+pub(super) struct ObjectGate(AtomicUsize);
+
+impl ObjectGate {
+    /// Set once no further call may begin; the other bits count the calls that run.
+    const CLOSED: usize = 1 << (usize::BITS - 1);
+
+    /// An open gate.
+    pub(super) const fn new() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    /// Runs `f` unless the gate is closed. Context: any.
+    pub(super) fn enter(&self, f: impl FnOnce()) {
+        // `Acquire` keeps the call behind it; `Release` below before it.
+        let entered = self
+            .0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, |users| {
+                (users & Self::CLOSED == 0).then(|| users.wrapping_add(1))
+            });
+        if entered.is_ok() {
+            f();
+            self.0.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Closes the gate and waits for calls that run. Context: may sleep.
+    pub(super) fn close(&self) {
+        self.0.fetch_or(Self::CLOSED, Ordering::Relaxed);
+        // The calls run in softirq and are short.
+        while self.0.load(Ordering::Acquire) != Self::CLOSED {
+            fsleep(Delta::from_micros(20));
+        }
+    }
+}

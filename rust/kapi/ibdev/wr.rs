@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work requests of kernel programs.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    memory::{
+        WrSge,
+        MAX_WR_SGE, //
+    },
+    qp::MrAccess,
+    shell::Shell, //
+};
+use crate::bindings;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Octets of inline data, at most.
+pub(crate) const MAX_WR_INLINE: usize = 256;
+
+/// The data of a work request.
+#[derive(Clone, Copy)]
+pub(crate) enum WrData {
+    /// Memory that stays until the completion: the elements, and their number.
+    Elements([WrSge; MAX_WR_SGE], usize),
+    /// A copy of the octets, and their number (RNIC-REQ-09).
+    Inline([u8; MAX_WR_INLINE], usize),
+}
+
+impl WrData {
+    /// No octets.
+    pub(crate) const EMPTY: Self = Self::Elements([WrSge::EMPTY; MAX_WR_SGE], 0);
+
+    /// # Errors
+    ///
+    /// `EINVAL` for more elements than there is room for.
+    ///
+    /// # Safety
+    ///
+    /// `list` must have `count` elements of a work request that a kernel program posts.
+    unsafe fn elements(list: *const bindings::ib_sge, count: i32) -> Result<Self> {
+        let count = usize::try_from(count)?;
+        if count > MAX_WR_SGE {
+            return Err(EINVAL);
+        }
+        let mut elements = [WrSge::EMPTY; MAX_WR_SGE];
+        for (index, element) in elements.iter_mut().enumerate().take(count) {
+            // SAFETY: By this function's contract.
+            *element = unsafe { WrSge::new(&*list.add(index)) };
+        }
+        Ok(Self::Elements(elements, count))
+    }
+
+    /// # Errors
+    ///
+    /// `EINVAL` for more octets than there is room for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::elements`]; the addresses must be valid now.
+    unsafe fn inline(list: *const bindings::ib_sge, count: i32) -> Result<Self> {
+        let mut octets = [0; MAX_WR_INLINE];
+        let mut used = 0_usize;
+        for index in 0..usize::try_from(count)? {
+            // SAFETY: By this function's contract.
+            let element = unsafe { WrSge::new(&*list.add(index)) };
+            let len = usize::try_from(element.len())?;
+            let room = octets.get_mut(used..).and_then(|rest| rest.get_mut(..len));
+            // No key is checked.
+            element
+                .read(element.lkey(), 0, room.ok_or(EINVAL)?)
+                .map_err(|_| EINVAL)?;
+            used += len;
+        }
+        Ok(Self::Inline(octets, used))
+    }
+
+    /// Octets of the message; `None` if they do not fit 32 bits.
+    pub(crate) fn len(&self) -> Option<u32> {
+        match self {
+            Self::Elements(elements, count) => elements
+                .iter()
+                .take(*count)
+                .try_fold(0_u32, |sum, element| sum.checked_add(element.len())),
+            Self::Inline(_, len) => u32::try_from(*len).ok(),
+        }
+    }
+}
+
+/// The peer's memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RemoteAddr {
+    /// First octet.
+    pub(crate) addr: u64,
+    /// Key.
+    pub(crate) rkey: u32,
+}
+
+/// The registration of a memory region.
+pub(crate) struct MrRegistration<M> {
+    /// The region.
+    pub(crate) mr: Arc<M>,
+    /// Its new key.
+    pub(crate) key: u32,
+    /// Its rights.
+    pub(crate) access: MrAccess,
+    /// The address of its first octet.
+    pub(crate) iova: u64,
+}
+
+/// The operation of a send work request.
+pub(crate) enum SendOp<M> {
+    /// SEND.
+    Send,
+    /// SEND with immediate data, in the order of the wire.
+    SendImm([u8; 4]),
+    /// SEND that invalidates a key of the receiver.
+    SendInv(u32),
+    /// RDMA WRITE.
+    Write(RemoteAddr),
+    /// RDMA WRITE with immediate data.
+    WriteImm(RemoteAddr, [u8; 4]),
+    /// RDMA READ.
+    Read(RemoteAddr),
+    /// Compare and swap: the value to compare with, and the new one.
+    CompareSwap(RemoteAddr, u64, u64),
+    /// Fetch and add.
+    FetchAdd(RemoteAddr, u64),
+    /// Invalidates a local key.
+    LocalInv(u32),
+    /// Registers memory.
+    RegMr(MrRegistration<M>),
+}
+
+/// The destination of a datagram.
+pub(crate) struct UdDest<A> {
+    /// Address handle.
+    pub(crate) ah: Arc<A>,
+    /// Queue pair.
+    pub(crate) qpn: u32,
+    /// Its key.
+    pub(crate) qkey: u32,
+}
+
+/// A send work request.
+pub(crate) struct SendWr<M, A> {
+    /// Number for the completion.
+    pub(crate) id: u64,
+    /// Operation.
+    pub(crate) op: SendOp<M>,
+    /// Data to send, or the room for the data of a READ.
+    pub(crate) data: WrData,
+    /// Destination of a datagram.
+    pub(crate) dest: Option<UdDest<A>>,
+    /// Whether success generates a completion.
+    pub(crate) signaled: bool,
+    /// Whether it waits for earlier READs and atomics.
+    pub(crate) fence: bool,
+    /// Whether the receiver's completion is solicited.
+    pub(crate) solicited: bool,
+}
+
+impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
+    /// Reads a work request. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an operation that the device lacks, or too much data.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a work request that a kernel program posts to a queue pair whose device has
+    /// regions `M` and address handles `A`. It takes datagrams if `datagram` says so.
+    pub(super) unsafe fn new(raw: *const bindings::ib_send_wr, datagram: bool) -> Result<Self> {
+        // SAFETY: By this function's contract.
+        let wr = unsafe { &*raw };
+        // SAFETY: All variants are octets.
+        let (imm, key) = unsafe { (wr.ex.imm_data.to_ne_bytes(), *wr.ex.invalidate_rkey) };
+        // SAFETY: Only used for operations whose request is of this type.
+        let remote = || unsafe {
+            let rdma = &*raw.cast::<bindings::ib_rdma_wr>();
+            RemoteAddr {
+                addr: rdma.remote_addr,
+                rkey: rdma.rkey,
+            }
+        };
+        // SAFETY: As above.
+        let atomic = || unsafe {
+            let atomic = &*raw.cast::<bindings::ib_atomic_wr>();
+            let at = RemoteAddr {
+                addr: atomic.remote_addr,
+                rkey: atomic.rkey,
+            };
+            (at, atomic.compare_add, atomic.swap)
+        };
+        let op = match wr.opcode {
+            bindings::ib_wr_opcode_IB_WR_SEND => SendOp::Send,
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => SendOp::SendImm(imm),
+            _ if datagram => return Err(EINVAL),
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => SendOp::SendInv(key),
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => SendOp::Write(remote()),
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteImm(remote(), imm),
+            bindings::ib_wr_opcode_IB_WR_RDMA_READ => SendOp::Read(remote()),
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
+                let (at, compare, swap) = atomic();
+                SendOp::CompareSwap(at, compare, swap)
+            }
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
+                let (at, add, _) = atomic();
+                SendOp::FetchAdd(at, add)
+            }
+            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInv(key),
+            bindings::ib_wr_opcode_IB_WR_REG_MR => {
+                // SAFETY: A request with this operation is of this type, with a region of the device.
+                unsafe {
+                    let reg = &*raw.cast::<bindings::ib_reg_wr>();
+                    let (mut iova, mut len, mut page_size) = (0, 0, 0);
+                    bindings::rdma_sock_helper_ibmr_extent(
+                        reg.mr,
+                        &mut iova,
+                        &mut len,
+                        &mut page_size,
+                    );
+                    SendOp::RegMr(MrRegistration {
+                        mr: Shell::<bindings::ib_mr, M>::core(reg.mr).clone(),
+                        key: reg.key,
+                        access: MrAccess::new(reg.access)?,
+                        iova,
+                    })
+                }
+            }
+            _ => return Err(EINVAL),
+        };
+        let flags = wr.send_flags;
+        let sends = !matches!(
+            op,
+            SendOp::Read(_)
+                | SendOp::CompareSwap(..)
+                | SendOp::FetchAdd(..)
+                | SendOp::LocalInv(_)
+                | SendOp::RegMr(_)
+        );
+        // SAFETY: By this function's contract.
+        let data = unsafe {
+            match op {
+                SendOp::LocalInv(_) | SendOp::RegMr(_) => WrData::EMPTY,
+                _ if sends && flags & bindings::ib_send_flags_IB_SEND_INLINE != 0 => {
+                    WrData::inline(wr.sg_list, wr.num_sge)?
+                }
+                _ => WrData::elements(wr.sg_list, wr.num_sge)?,
+            }
+        };
+        // SAFETY: A request of a queue pair for datagrams is of this type, with a handle of the device.
+        let dest = datagram.then(|| unsafe {
+            let ud = &*raw.cast::<bindings::ib_ud_wr>();
+            UdDest {
+                ah: Shell::<bindings::ib_ah, A>::core(ud.ah).clone(),
+                qpn: ud.remote_qpn,
+                qkey: ud.remote_qkey,
+            }
+        });
+        Ok(Self {
+            // SAFETY: Both variants are a number of this size.
+            id: unsafe { *wr.__bindgen_anon_1.wr_id },
+            op,
+            data,
+            dest,
+            signaled: flags & bindings::ib_send_flags_IB_SEND_SIGNALED != 0,
+            fence: flags & bindings::ib_send_flags_IB_SEND_FENCE != 0,
+            solicited: flags & bindings::ib_send_flags_IB_SEND_SOLICITED != 0,
+        })
+    }
+}
+
+/// A receive work request.
+#[derive(Clone, Copy)]
+pub(crate) struct RecvWr {
+    /// Number for the completion.
+    pub(crate) id: u64,
+    /// The buffer.
+    pub(crate) data: WrData,
+}
+
+impl RecvWr {
+    /// Nothing.
+    pub(crate) const EMPTY: Self = Self {
+        id: 0,
+        data: WrData::EMPTY,
+    };
+
+    /// Reads a work request. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for too many elements.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be a work request that a kernel program posts.
+    pub(super) unsafe fn new(raw: &bindings::ib_recv_wr) -> Result<Self> {
+        Ok(Self {
+            // SAFETY: Both variants are a number of this size.
+            id: unsafe { *raw.__bindgen_anon_1.wr_id },
+            // SAFETY: By this function's contract.
+            data: unsafe { WrData::elements(raw.sg_list, raw.num_sge)? },
+        })
+    }
+}

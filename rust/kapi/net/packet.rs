@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Single packets: building, sending, and receiving by a UDP port.
+//!
+//! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
+//! [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
+
+use super::{
+    netdev_ref::NetDevice,
+    netns::NetRef, //
+};
+use crate::{
+    bindings,
+    kapi::base::sync::wait_for_readers, //
+};
+use core::{
+    marker::PhantomData,
+    ptr::{
+        null_mut,
+        NonNull, //
+    },
+};
+use kernel::{
+    error::to_result,
+    ffi,
+    prelude::*,
+    types::Opaque, //
+};
+
+/// A packet that is being built.
+///
+/// # Invariants
+///
+/// `skb` is valid and this object's own; `octets` are `len` octets of it.
+pub(crate) struct TxPacket {
+    skb: NonNull<bindings::sk_buff>,
+    octets: NonNull<u8>,
+    len: usize,
+}
+
+impl TxPacket {
+    /// A packet with room for `len` octets from the network header on, filled with what was in the
+    /// memory. Context: any.
+    pub(crate) fn new(len: usize) -> Option<Self> {
+        let mut octets = null_mut();
+        // SAFETY: The result is valid for writes.
+        let skb = unsafe {
+            bindings::rdma_sock_helper_packet_alloc(u32::try_from(len).ok()?, &mut octets)
+        };
+        let (skb, octets) = (NonNull::new(skb)?, NonNull::new(octets)?);
+        // The caller may read what it has not written.
+        // SAFETY: The helper gives that number of octets.
+        unsafe { octets.write_bytes(0, len) };
+        // INVARIANT: Just made.
+        Some(Self { skb, octets, len })
+    }
+
+    /// The octets.
+    pub(crate) fn octets(&mut self) -> &mut [u8] {
+        // SAFETY: By the type invariants, and they were initialised by `new`.
+        unsafe { core::slice::from_raw_parts_mut(self.octets.as_ptr(), self.len) }
+    }
+
+    fn into_raw(self) -> *mut bindings::sk_buff {
+        core::mem::ManuallyDrop::new(self).skb.as_ptr()
+    }
+
+    /// Sends the packet, which begins with headers of IPv4 and UDP, from an address of `dev`.
+    /// Context: softirq.
+    ///
+    /// # Errors
+    ///
+    /// Without a route that leaves by the device; that the packet was not dropped is no promise that
+    /// it arrives.
+    pub(crate) fn send_ipv4(self, dev: &NetDevice) -> Result {
+        let skb = self.into_raw();
+        // SAFETY: The helper consumes the packet; the device is valid.
+        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw()) })
+    }
+
+    /// Sends the packet, which begins with headers of IPv6 and UDP. Context: softirq.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::send_ipv4`].
+    pub(crate) fn send_ipv6(self, dev: &NetDevice) -> Result {
+        let skb = self.into_raw();
+        // SAFETY: As in `send_ipv4`.
+        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw()) })
+    }
+
+    /// Sends the packet behind an Ethernet header of that type. Context: softirq.
+    ///
+    /// # Errors
+    ///
+    /// Those of the device.
+    pub(crate) fn send_ethernet(self, dev: &NetDevice, kind: u16, to: &[u8; 6]) -> Result {
+        let skb = self.into_raw();
+        // SAFETY: As in `send_ipv4`; the address has the length that Ethernet wants.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_packet_send_eth(skb, dev.as_raw(), kind, to.as_ptr())
+        })
+    }
+}
+
+impl Drop for TxPacket {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_packet_free(self.skb.as_ptr()) }
+    }
+}
+
+/// The header that a received packet begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NetHeader {
+    /// IPv4, with UDP behind it.
+    Ipv4,
+    /// IPv6, with UDP behind it.
+    Ipv6,
+    /// What follows the Ethernet header.
+    Ethernet,
+}
+
+/// A received packet.
+///
+/// # Invariants
+///
+/// `skb` is valid and this object's own; `octets` are `len` octets of it.
+pub(crate) struct RxPacket {
+    skb: NonNull<bindings::sk_buff>,
+    octets: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: Packets may be read and freed anywhere.
+unsafe impl Send for RxPacket {}
+
+impl RxPacket {
+    /// Takes a packet; `None`, and it is freed, if there is no memory for its octets in one piece.
+    ///
+    /// # Safety
+    ///
+    /// `skb` must be a packet with a network header that the caller gives away.
+    unsafe fn new(skb: NonNull<bindings::sk_buff>) -> Option<Self> {
+        let (mut octets, mut len) = (core::ptr::null(), 0);
+        // SAFETY: By this function's contract; the results are valid for writes.
+        let viewed =
+            unsafe { bindings::rdma_sock_helper_packet_view(skb.as_ptr(), &mut octets, &mut len) };
+        let view = NonNull::new(octets.cast_mut())
+            .filter(|_| viewed)
+            .zip(usize::try_from(len).ok());
+        match view {
+            // INVARIANT: The helper gives that number of octets of the packet.
+            Some((octets, len)) => Some(Self { skb, octets, len }),
+            None => {
+                // SAFETY: The packet is ours.
+                unsafe { bindings::rdma_sock_helper_packet_free(skb.as_ptr()) };
+                None
+            }
+        }
+    }
+
+    /// The octets from the network header on.
+    pub(crate) fn octets(&self) -> &[u8] {
+        // SAFETY: By the type invariants. A packet that was received is not changed.
+        unsafe { core::slice::from_raw_parts(self.octets.as_ptr(), self.len) }
+    }
+
+    /// Whether it arrived where packets for addresses of `dev` arrive: on the device, on a VLAN of it,
+    /// or on the loopback device of its namespace. Context: softirq. Only while the packet is received.
+    pub(crate) fn reaches(&self, dev: &NetDevice) -> bool {
+        // SAFETY: By the type invariants the packet is valid, and its device stays in this context.
+        unsafe {
+            let arrived = bindings::rdma_sock_helper_packet_dev(self.skb.as_ptr());
+            !arrived.is_null() && bindings::rdma_sock_helper_dev_reaches(arrived, dev.as_raw())
+        }
+    }
+}
+
+impl Drop for RxPacket {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_packet_free(self.skb.as_ptr()) }
+    }
+}
+
+/// What is done with packets that arrive.
+pub(crate) trait PacketOps: 'static {
+    /// UDP port of both versions of IP.
+    const PORT: u16;
+    /// Type of Ethernet packets.
+    const ETHERTYPE: u16;
+
+    /// A packet from the header on that `header` says. Context: softirq.
+    fn receive(packet: RxPacket, header: NetHeader);
+}
+
+/// A UDP port of a namespace, of one version of IP.
+///
+/// # Invariants
+///
+/// `sock` is a socket of this object's own, which lives as long as the namespace does. Its owner closes
+/// it before the namespace ends.
+pub(crate) struct UdpPort<T: PacketOps> {
+    sock: NonNull<bindings::sock>,
+    _receive: PhantomData<fn(T)>,
+}
+
+// SAFETY: Sockets may be closed from any thread.
+unsafe impl<T: PacketOps> Send for UdpPort<T> {}
+// SAFETY: There is nothing that can be done with a shared reference.
+unsafe impl<T: PacketOps> Sync for UdpPort<T> {}
+
+impl<T: PacketOps> UdpPort<T> {
+    /// Opens the port. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRINUSE` if another socket has it, `EAFNOSUPPORT` without that version of IP.
+    pub(crate) fn open(net: &NetRef, ipv6: bool) -> Result<Self> {
+        let receive = if ipv6 {
+            Self::receive_raw::<true>
+        } else {
+            Self::receive_raw::<false>
+        };
+        // SAFETY: The namespace is valid, and the function is for packets of such a socket.
+        let sock = unsafe {
+            bindings::rdma_sock_helper_udp_port_open(net.as_raw(), T::PORT, ipv6, Some(receive))
+        };
+        let sock = kernel::error::from_err_ptr(sock)?;
+        // INVARIANT: Just made.
+        Ok(Self {
+            sock: NonNull::new(sock).ok_or(ENOMEM)?,
+            _receive: PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Only for sockets of [`Self::open`], with a packet that the function takes.
+    unsafe extern "C" fn receive_raw<const IPV6: bool>(
+        _sock: *mut bindings::sock,
+        skb: *mut bindings::sk_buff,
+    ) -> ffi::c_int {
+        // SAFETY: By this function's contract; UDP packets have a network header.
+        if let Some(packet) = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb) }) {
+            let header = if IPV6 {
+                NetHeader::Ipv6
+            } else {
+                NetHeader::Ipv4
+            };
+            T::receive(packet, header);
+        }
+        0
+    }
+}
+
+impl<T: PacketOps> Drop for UdpPort<T> {
+    /// Context: may sleep.
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_udp_port_close(self.sock.as_ptr()) };
+        // The function may run for a packet that came before.
+        wait_for_readers();
+    }
+}
+
+/// A handler of Ethernet packets of one type, in all namespaces.
+///
+/// # Invariants
+///
+/// `handler` is registered.
+pub(crate) struct EthernetType<T: PacketOps> {
+    handler: KBox<Opaque<bindings::packet_type>>,
+    _receive: PhantomData<fn(T)>,
+}
+
+// SAFETY: Handlers may be removed from any thread.
+unsafe impl<T: PacketOps> Send for EthernetType<T> {}
+// SAFETY: There is nothing that can be done with a shared reference.
+unsafe impl<T: PacketOps> Sync for EthernetType<T> {}
+
+impl<T: PacketOps> EthernetType<T> {
+    /// Registers the handler. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let handler = KBox::new(Opaque::<bindings::packet_type>::zeroed(), GFP_KERNEL)?;
+        // SAFETY: The structure is ours. Zero is valid for its other fields.
+        unsafe {
+            (*handler.get()).type_ = T::ETHERTYPE.to_be();
+            (*handler.get()).func = Some(Self::receive_raw);
+        }
+        // SAFETY: The structure does not move and is removed before it is freed.
+        unsafe { bindings::dev_add_pack(handler.get()) };
+        // INVARIANT: Just registered.
+        Ok(Self {
+            handler,
+            _receive: PhantomData,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Only for the network stack, with a packet that the function takes.
+    unsafe extern "C" fn receive_raw(
+        skb: *mut bindings::sk_buff,
+        _dev: *mut bindings::net_device,
+        _handler: *mut bindings::packet_type,
+        _original: *mut bindings::net_device,
+    ) -> ffi::c_int {
+        // SAFETY: By this function's contract. The helper gives a packet of our own, or none.
+        let skb = unsafe { bindings::rdma_sock_helper_packet_unshare(skb) };
+        // SAFETY: The packet is ours, and has a network header behind that of Ethernet.
+        if let Some(packet) = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb) }) {
+            T::receive(packet, NetHeader::Ethernet);
+        }
+        0
+    }
+}
+
+impl<T: PacketOps> Drop for EthernetType<T> {
+    /// Context: may sleep. Waits for calls that run.
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::dev_remove_pack(self.handler.get()) }
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device as the verbs core sees it: its attributes, its objects, and its life.
+
+use super::{
+    cq::CompletionQueue,
+    domain::{
+        AddressHandle,
+        Domain, //
+    },
+    limits,
+    node::{
+        active_mtu,
+        Node, //
+    },
+    qp::QueuePair,
+    region::Region, //
+};
+use crate::{
+    kapi::{
+        base::module::random_u32,
+        ibdev::{
+            AddressVector,
+            CqHandle,
+            DeviceAttr,
+            GidProtocol,
+            IbDeviceCall,
+            IbDeviceOps,
+            IbMrOps,
+            MrAccess,
+            PortAttr,
+            QpInit,
+            RoceVersions, //
+        },
+        net::netdev_ref::NetDeviceRef,
+    },
+    proto::roce::work::MAX_MESSAGE,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Version that programs see as that of the firmware.
+const VERSION: u64 = 1;
+
+/// What happens when a device is released.
+pub(super) trait DeviceOwner: Send + Sync {
+    /// The verbs core has released the device. Context: may sleep.
+    fn released(&self, device: &Arc<SoftDevice>);
+}
+
+/// A device of the type `rsoft`.
+pub(super) struct SoftDevice {
+    /// Where it is listed.
+    owner: Arc<dyn DeviceOwner>,
+    /// GUID of the node, and of its port.
+    guid: [u8; 8],
+    /// Versions of RoCE that it has.
+    versions: RoceVersions,
+    /// What its objects use.
+    node: Arc<Node>,
+}
+
+impl SoftDevice {
+    /// Makes a device that is not registered yet. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(
+        owner: Arc<dyn DeviceOwner>,
+        node: Arc<Node>,
+        versions: RoceVersions,
+    ) -> Result<Arc<Self>> {
+        let address = node.netdev().and_then(|netdev| netdev.address());
+        let device = Self {
+            owner,
+            guid: guid_of(address.unwrap_or_else(random_address)),
+            versions,
+            node,
+        };
+        Ok(Arc::new(device, GFP_KERNEL)?)
+    }
+
+    /// The GUID of the node.
+    pub(super) fn guid(&self) -> [u8; 8] {
+        self.guid
+    }
+
+    /// What its objects use.
+    pub(super) fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+}
+
+impl IbDeviceOps for SoftDevice {
+    type Pd = Domain;
+    type Cq = CompletionQueue;
+    type Qp = QueuePair;
+    type Mr = Region;
+    type Ah = AddressHandle;
+
+    fn query_device(&self) -> DeviceAttr {
+        DeviceAttr {
+            fw_version: VERSION,
+            guid: self.guid,
+            max_mr_size: limits::MAX_MR_SIZE,
+            page_sizes: limits::PAGE_SIZES,
+            max_qp: limits::MAX_QP,
+            max_qp_wr: limits::MAX_QP_WR,
+            max_sge: limits::MAX_SGE,
+            max_cq: limits::MAX_CQ,
+            max_cqe: limits::MAX_CQE,
+            max_mr: limits::MAX_MR,
+            max_pd: limits::MAX_PD,
+            max_ah: limits::MAX_AH,
+            max_rd_atomic: limits::MAX_RD_ATOMIC,
+            max_fast_reg_pages: limits::MAX_FAST_REG_PAGES,
+            ack_delay: limits::ACK_DELAY,
+        }
+    }
+
+    fn versions(&self) -> RoceVersions {
+        self.versions
+    }
+
+    fn query_port(&self, call: &IbDeviceCall<'_>) -> PortAttr {
+        let speed = call.ethernet_speed();
+        let netdev = self.netdev();
+        let phys_mtu = netdev.as_ref().map_or(0, |netdev| netdev.mtu());
+        PortAttr {
+            active: netdev.is_some_and(|netdev| netdev.is_active()),
+            active_mtu: active_mtu(phys_mtu).code(),
+            phys_mtu,
+            max_message: MAX_MESSAGE,
+            speed,
+        }
+    }
+
+    fn netdev(&self) -> Option<NetDeviceRef> {
+        self.node.netdev()
+    }
+
+    fn add_address(&self, index: u16, gid: [u8; 16], protocol: GidProtocol) -> Result {
+        self.node.add_address(index, gid, protocol)
+    }
+
+    fn remove_address(&self, index: u16) {
+        self.node.remove_address(index);
+    }
+
+    fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Domain>> {
+        Domain::new(&self.node)
+    }
+
+    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<CompletionQueue>> {
+        if entries > limits::MAX_CQE {
+            return Err(EINVAL);
+        }
+        CompletionQueue::new(self.node.runtime(), entries, handle)
+    }
+
+    fn create_qp(
+        self: &Arc<Self>,
+        init: QpInit<Domain, CompletionQueue>,
+    ) -> Result<(Arc<QueuePair>, u32)> {
+        QueuePair::create(init)
+    }
+
+    fn linear_mr(self: &Arc<Self>, pd: &Arc<Domain>, access: MrAccess) -> Result<Arc<Region>> {
+        self.node
+            .keys()
+            .add(|key| Region::linear(&pd.tag, key, access))
+    }
+
+    fn alloc_mr(self: &Arc<Self>, pd: &Arc<Domain>, pages: u32) -> Result<Arc<Region>> {
+        if pages > limits::MAX_FAST_REG_PAGES {
+            return Err(EINVAL);
+        }
+        let pages = usize::try_from(pages)?;
+        self.node
+            .keys()
+            .add(|key| Region::fast(&pd.tag, key, pages))
+    }
+
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) {
+        mr.end();
+        self.node.keys().remove(mr.key());
+    }
+
+    fn create_ah(
+        self: &Arc<Self>,
+        pd: &Arc<Domain>,
+        to: AddressVector,
+    ) -> Result<Arc<AddressHandle>> {
+        let handle = AddressHandle {
+            domain: pd.clone(),
+            to,
+        };
+        Ok(Arc::new(handle, GFP_ATOMIC)?)
+    }
+
+    fn released(self: &Arc<Self>) {
+        self.owner.released(self);
+    }
+}
+
+/// A locally administered address.
+fn random_address() -> [u8; 6] {
+    let [a, b, c, d] = random_u32().to_ne_bytes();
+    [0x02, 0, a, b, c, d]
+}
+
+/// The EUI-64 of an Ethernet address.
+fn guid_of(mac: [u8; 6]) -> [u8; 8] {
+    let [a, b, c, d, e, f] = mac;
+    [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
+}

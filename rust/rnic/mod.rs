@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The engine of the software RNIC: RDMA devices on network devices.
+//!
+//! | Object                | Held by                                              | File         |
+//! |-----------------------|------------------------------------------------------|--------------|
+//! | [`Rnic`]              | the module                                           | this one     |
+//! | [`registry::Registry`] | [`Rnic`], [`REGISTRY`] for callbacks               | [`registry`] |
+//! | [`runtime::Runtime`]  | [`registry::Registry`], devices, [`RUNTIME`] for packets | [`runtime`] |
+//! | [`device::SoftDevice`] | its `ib_device`, the registry                      | [`device`]   |
+//! | [`node::Node`]        | its device, its domains, the runtime                 | [`node`]     |
+//! | [`domain::Domain`]    | `ib_pd`, queue pairs, regions, address handles       | [`domain`]   |
+//! | [`cq::CompletionQueue`] | `ib_cq`, queue pairs, its queued work item         | [`cq`]       |
+//! | [`qp::QueuePair`]     | `ib_qp`, table of numbers, queued work item, timer   | [`qp`]       |
+//! | [`region::Region`]    | `ib_mr`, table of keys, work requests                | [`region`]   |
+//!
+//! | Context                                   | Entry                                      |
+//! |-------------------------------------------|--------------------------------------------|
+//! | process, `rdma link add`                  | [`link`]: `newlink`                        |
+//! | process with the RTNL, network devices    | [`link`]: `event`                          |
+//! | process, verbs                            | [`device`]: `IbDeviceOps`                  |
+//! | any, posting and polling                  | [`qp`]: `IbQpOps`, [`cq`]: `IbCqOps`       |
+//! | packets that arrive, in softirq            | [`ports`]: `receive`                       |
+//! | work items and timers, in softirq          | [`qp`], [`cq`]: `run`                      |
+//!
+//! Teardown, in this order: no new links; each device is unregistered, which waits for its clients and
+//! its objects; work items that are left; no notifications of network devices.
+
+#![deny(unsafe_code)]
+
+mod cq;
+mod device;
+mod domain;
+mod keys;
+mod limits;
+mod link;
+mod memory;
+mod node;
+mod numbers;
+mod ports;
+mod qp;
+mod region;
+mod registry;
+mod runtime;
+mod wire;
+
+use self::{
+    link::RoceLink,
+    ports::RocePackets,
+    registry::{
+        Registry,
+        REGISTRY, //
+    },
+    runtime::{
+        Runtime,
+        RUNTIME, //
+    },
+};
+use crate::kapi::{
+    ibdev::{
+        LinkRegistration,
+        RoceVersions, //
+    },
+    net::{
+        netdev_events::NetdevRegistration,
+        packet::EthernetType, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The engine, as long as the module is loaded. The fields are dropped in their order.
+pub(crate) struct Rnic {
+    /// Makes devices.
+    _links: LinkRegistration<RoceLink>,
+    /// Unregisters all devices.
+    _devices: RegisteredDevices,
+    /// Receives packets of RoCE v1 (RNIC-IP-05).
+    _ethernet: EthernetType<RocePackets>,
+    /// Follows network devices.
+    _netdevs: NetdevRegistration<RoceLink>,
+}
+
+/// All devices of the module. Dropping it unregisters them.
+struct RegisteredDevices(Arc<Registry>);
+
+impl Drop for RegisteredDevices {
+    fn drop(&mut self) {
+        self.0.unregister_all();
+        REGISTRY.clear();
+        RUNTIME.clear();
+    }
+}
+
+impl Rnic {
+    /// Starts the engine, for devices with the versions of RoCE that `roce` says: 1, 2, or 3 for both.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for another number, `ENOMEM`.
+    pub(crate) fn new(roce: u8) -> Result<Self> {
+        let versions = match roce {
+            1 => RoceVersions::V1,
+            2 => RoceVersions::V2,
+            3 => RoceVersions::Both,
+            _ => return Err(EINVAL),
+        };
+        let runtime = Runtime::new()?;
+        let registry = Registry::new(&runtime, versions)?;
+        RUNTIME.set(runtime);
+        REGISTRY.set(registry.clone());
+        // Made first, so that they are dropped if a registration fails.
+        let devices = RegisteredDevices(registry);
+        let netdevs = NetdevRegistration::new()?;
+        let ethernet = EthernetType::new()?;
+        Ok(Self {
+            _links: LinkRegistration::new()?,
+            _devices: devices,
+            _ethernet: ethernet,
+            _netdevs: netdevs,
+        })
+    }
+}

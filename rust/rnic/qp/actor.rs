@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The work item of a queue pair (RNIC-RUN-01): everything that its protocol state does.
+
+use super::{
+    events::PendingEvents,
+    pair::{
+        Core,
+        QueuePair, //
+    },
+};
+use crate::{
+    kapi::{
+        base::{
+            time::now_ns,
+            work::Run, //
+        },
+        ibdev::{
+            CompletedOp,
+            Completion,
+            CompletionStatus,
+            IbQpType,
+            QpAsyncEvent,
+            RecvWr, //
+        },
+    },
+    proto::{base::time::Instant, roce::state::QpState},
+};
+use core::sync::atomic::Ordering;
+use kernel::sync::Arc;
+
+/// Packets of a run, in each direction (RNIC-RUN-04).
+const BUDGET: u32 = 64;
+
+impl Run<0> for QueuePair {
+    /// Runs in softirq.
+    fn run(this: Arc<Self>) {
+        let mut events = PendingEvents::default();
+        let mut core = this.core.lock();
+        if core.dead {
+            return;
+        }
+        let now = Instant::from_nanos(now_ns());
+        let more = this.step(&mut core, &mut events, now);
+        this.set_timer(&mut core, now);
+        drop(core);
+        this.report(&events);
+        if more {
+            this.kick();
+        }
+    }
+}
+
+impl QueuePair {
+    /// Does what there is to do, up to the budget. Returns whether there may be more.
+    fn step(self: &Arc<Self>, core: &mut Core, events: &mut PendingEvents, now: Instant) -> bool {
+        let unread = self.take_packets(core, events, now);
+        if self.expired.swap(false, Ordering::Acquire) {
+            core.armed = None;
+        }
+        self.expire(core, now);
+        self.take_posts(core, events);
+        let mut room = BUDGET;
+        self.transmit(core, now, &mut room);
+        if self.kind == IbQpType::Rc {
+            self.reply(core, events, &mut room);
+        }
+        self.complete_sends(core, events);
+        let failed = core.requester.as_ref().is_some_and(|half| half.is_failed())
+            || core.responder.as_ref().is_some_and(|half| half.is_failed());
+        if failed && core.state.receives() {
+            self.fail(core);
+            self.complete_sends(core, events);
+        }
+        if core.state == QpState::Err {
+            self.flush(core, events);
+        }
+        self.note_progress(core, events);
+        unread || room == 0
+    }
+
+    /// Handles packets that arrived. Returns whether there are more than the budget.
+    fn take_packets(
+        self: &Arc<Self>,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        now: Instant,
+    ) -> bool {
+        for _ in 0..BUDGET {
+            // The lock is not held while the packet is handled.
+            let arrived = self.inbox.lock().pop();
+            let Some(arrived) = arrived else {
+                return false;
+            };
+            if core.state.receives() {
+                self.take_packet(core, events, now, &arrived);
+            }
+        }
+        true
+    }
+
+    /// Handles the expiry of the timers of the sending half.
+    fn expire(&self, core: &mut Core, now: Instant) {
+        if let Some(requester) = &mut core.requester {
+            if requester.poll_timeout().is_some_and(|due| due <= now) {
+                requester.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Arms the timer for the next expiry.
+    fn set_timer(self: &Arc<Self>, core: &mut Core, now: Instant) {
+        let due = core.requester.as_ref().and_then(|half| half.poll_timeout());
+        let Some(due) = due else {
+            return;
+        };
+        // An expiry that comes too early arms the timer again.
+        if core.armed.is_none_or(|armed| due < armed) {
+            core.armed = Some(due);
+            self.alarm.rearm(self, due.saturating_since(now).as_nanos());
+        }
+    }
+
+    /// Enters state ERR after one half failed (RNIC-ERR-05).
+    pub(super) fn fail(&self, core: &mut Core) {
+        if let Some(requester) = &mut core.requester {
+            requester.flush();
+        }
+        if let Some(responder) = &mut core.responder {
+            // A responder that failed has a NAK to send.
+            if !responder.is_failed() {
+                responder.flush();
+            }
+        }
+        core.state = match core.state {
+            QpState::Reset | QpState::Init => core.state,
+            _ => QpState::after_send_error(self.service()),
+        };
+        self.apply_posting(core.state);
+    }
+
+    /// Completes all requests with a flush error (RNIC-ERR-01, RNIC-ERR-02).
+    fn flush(&self, core: &mut Core, events: &mut PendingEvents) {
+        if let Some(wr) = core.receiving.take() {
+            self.complete_receive(&wr, false, events, |completion| {
+                completion.status = CompletionStatus::Flushed;
+            });
+        }
+        loop {
+            let wr = self.receives.lock().take();
+            let Some(wr) = wr else {
+                break;
+            };
+            self.complete_receive(&wr, false, events, |completion| {
+                completion.status = CompletionStatus::Flushed;
+            });
+        }
+    }
+
+    /// Completes a receive request; `change` says how it differs from an empty message, and
+    /// `solicited` whether the sender asked for an event.
+    pub(super) fn complete_receive(
+        &self,
+        wr: &RecvWr,
+        solicited: bool,
+        events: &mut PendingEvents,
+        change: impl FnOnce(&mut Completion),
+    ) {
+        let mut completion = self.completion(wr.id, CompletedOp::Receive);
+        change(&mut completion);
+        if !self.recv_cq.push(&completion, solicited) {
+            events.fatal = true;
+        }
+    }
+
+    /// A successful completion without data.
+    pub(super) fn completion(&self, id: u64, op: CompletedOp) -> Completion {
+        Completion {
+            id,
+            status: CompletionStatus::Success,
+            op,
+            len: 0,
+            qp: self.handle.token(),
+            imm: None,
+            invalidated: None,
+            datagram: None,
+        }
+    }
+
+    /// Notes events that follow from the state, and fails if a completion queue overflowed
+    /// (RNIC-ERR-09).
+    fn note_progress(&self, core: &mut Core, events: &mut PendingEvents) {
+        if events.fatal && core.state.receives() {
+            self.fail(core);
+        }
+        let established = core
+            .responder
+            .as_mut()
+            .is_some_and(|half| half.take_established());
+        // RNIC-RSP-19.
+        if established && core.state == QpState::Rtr {
+            events.established = true;
+        }
+        let drained = core
+            .requester
+            .as_ref()
+            .is_some_and(|half| half.is_drained());
+        if core.draining && drained {
+            core.draining = false;
+            events.drained = true;
+        }
+    }
+
+    /// Reports events to the program (RNIC-EVT-02).
+    fn report(&self, events: &PendingEvents) {
+        let list = [
+            (events.established, QpAsyncEvent::Established),
+            (events.drained, QpAsyncEvent::Drained),
+            (events.fatal, QpAsyncEvent::Fatal),
+            (events.request_error, QpAsyncEvent::RequestError),
+            (events.access_error, QpAsyncEvent::AccessError),
+        ];
+        for (happened, event) in list {
+            if happened {
+                self.handle.dispatch(event);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that wait for the work item of a queue pair.
+
+use super::queues::place_of;
+use crate::kapi::net::packet::{
+    NetHeader,
+    RxPacket, //
+};
+use kernel::prelude::*;
+
+/// Packets that wait for the work item, at most (RNIC-LIM-05).
+const INBOX: usize = 1_024;
+
+/// A packet that waits for the work item.
+pub(super) struct Arrived {
+    /// The packet.
+    pub(super) packet: RxPacket,
+    /// The header that it begins with.
+    pub(super) header: NetHeader,
+}
+
+/// Packets that wait for the work item.
+pub(super) struct PacketInbox {
+    /// Their places, as many as were ever needed at a time.
+    packets: KVVec<Option<Arrived>>,
+    /// Number of the oldest packet.
+    head: u64,
+    /// Number of the next packet.
+    tail: u64,
+    /// Whether packets are dropped.
+    closed: bool,
+}
+
+impl PacketInbox {
+    /// No packets.
+    pub(super) fn new() -> Self {
+        Self {
+            packets: KVVec::new(),
+            head: 0,
+            tail: 0,
+            closed: false,
+        }
+    }
+
+    /// Drops packets from now on.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Adds a packet, or drops it. Returns whether it was added.
+    pub(super) fn push(&mut self, arrived: Arrived) -> bool {
+        let waiting = usize::try_from(self.tail.wrapping_sub(self.head)).unwrap_or(usize::MAX);
+        if self.closed || waiting >= INBOX {
+            return false;
+        }
+        if waiting >= self.packets.len() {
+            // The places are renumbered, which is possible while all are used, or none.
+            let places = self.packets.len();
+            let first = place_of(self.head, places.max(1)).unwrap_or(0);
+            self.packets.rotate_left(first);
+            if self.packets.push(Some(arrived), GFP_ATOMIC).is_err() {
+                self.packets.rotate_right(first);
+                return false;
+            }
+            self.head = 0;
+            self.tail = u64::try_from(places.saturating_add(1)).unwrap_or(0);
+            return true;
+        }
+        let place = place_of(self.tail, self.packets.len());
+        match place.and_then(|place| self.packets.get_mut(place)) {
+            Some(place) => {
+                *place = Some(arrived);
+                self.tail = self.tail.wrapping_add(1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes the oldest packet.
+    pub(super) fn pop(&mut self) -> Option<Arrived> {
+        if self.head == self.tail {
+            return None;
+        }
+        let place = place_of(self.head, self.packets.len())?;
+        self.head = self.head.wrapping_add(1);
+        self.packets.get_mut(place)?.take()
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs.
+//!
+//! The protocol state of a queue pair belongs to its work item, which runs in softirq and never twice
+//! at a time. Programs, the network and the timer leave their news in queues of their own and kick it:
+//!
+//! ```text
+//!   post_send, post_recv ---> sends, receives --+
+//!   packets ----------------> inbox ------------+--> work item: core --> packets, completions
+//!   timer ------------------> expired ----------+
+//! ```
+//!
+//! | Lock       | Kind            | Taken by                                            |
+//! |------------|-----------------|-----------------------------------------------------|
+//! | `config`   | mutex           | changes of state                                    |
+//! | `core`     | BH              | the work item; changes and queries, for a moment    |
+//! | `inbox`    | BH, innermost   | reception, which the network stack may call below `core` |
+//! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
+//!
+//! `core` is held while packets go to the network stack: a packet that comes back at once only finds
+//! `inbox`. Nothing calls a program back with a lock held: completions go by the work item of their
+//! queue, events are reported when `core` is released.
+//!
+//! | What                                        | File         |
+//! |---------------------------------------------|--------------|
+//! | The queue pair and its protocol state       | [`pair`]     |
+//! | Calls of the verbs core                     | `verbs`      |
+//! | Queues of programs, of packets              | [`queues`], [`inbox`] |
+//! | Attributes                                  | [`settings`] |
+//! | Changes of state, the end                   | [`modify`]   |
+//! | Events and status codes                     | [`events`]   |
+//! | The work item: order of its steps           | [`actor`]    |
+//! | Requests: packets, completions              | [`request`]  |
+//! | Requests of the peer, replies               | [`respond`]  |
+//! | Datagrams                                   | [`datagram`] |
+
+mod actor;
+mod datagram;
+mod events;
+mod inbox;
+mod modify;
+mod pair;
+mod queues;
+mod request;
+mod respond;
+mod settings;
+mod verbs;
+
+pub(super) use self::pair::QueuePair;

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changes of a queue pair's state, and its end (RNIC-QPS).
+
+use super::{
+    pair::{
+        Core,
+        QueuePair, //
+    },
+    settings::{
+        from_verbs,
+        to_verbs,
+        QpSettings, //
+    },
+};
+use crate::{
+    kapi::ibdev::{
+        GidProtocol,
+        IbQpType,
+        QpChange, //
+    },
+    proto::{
+        base::verbs::Mtu,
+        roce::{
+            datagram::GSI_QKEY,
+            requester::{
+                ack_timeout,
+                Requester,
+                RequesterConfig,
+                RetryLimits,
+                SendRecord, //
+            },
+            responder::{
+                RemoteAccess,
+                Resource,
+                Responder,
+                ResponderConfig, //
+            },
+            state::{
+                QpState,
+                Transition, //
+            },
+        },
+    },
+    rnic::wire::source_port,
+};
+use core::mem::take;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Request packets in flight (RNIC-PSN-04).
+const WINDOW_PACKETS: u32 = 512;
+/// Octets of requests in flight.
+const WINDOW_OCTETS: u32 = 1 << 20;
+/// Packets after a time-out until the peer answers (RNIC-TMO-05).
+const PROBE_PACKETS: u32 = 16;
+
+impl QueuePair {
+    /// Changes attributes and state. Context: may sleep.
+    pub(super) fn change(self: &Arc<Self>, change: &QpChange<'_>) -> Result {
+        let mut config = self.config.lock();
+        let state = self.core.lock().state;
+        let next = from_verbs(change.target(to_verbs(state))?);
+        let effect = state.change(next, self.service()).ok_or(EINVAL)?;
+        let port_mtu = self.port_mtu();
+        config.take(change, port_mtu)?;
+        // Memory of the halves, before the lock.
+        let mut resources = KVVec::new();
+        let mut records = KVVec::new();
+        match effect {
+            Transition::StartReceive if self.kind == IbQpType::Rc => {
+                let count = usize::from(config.max_dest_rd_atomic);
+                resources.resize(count, Resource::EMPTY, GFP_KERNEL_ACCOUNT)?;
+                if config.to.is_none() || config.mtu.is_none() {
+                    return Err(EINVAL);
+                }
+            }
+            Transition::StartSend => {
+                let count = usize::try_from(self.caps.max_send_wr)?;
+                records.resize(count, SendRecord::EMPTY, GFP_KERNEL_ACCOUNT)?;
+            }
+            _ => {}
+        }
+        let mut core = self.core.lock();
+        if core.state != state {
+            // The queue pair failed in between; the program tries again.
+            return Err(EINVAL);
+        }
+        core.record.merge(change);
+        core.qkey = match self.kind {
+            IbQpType::Gsi => GSI_QKEY,
+            IbQpType::Rc | IbQpType::Ud => config.qkey,
+        };
+        match effect {
+            Transition::StartReceive => self.start_receive(&mut core, &config, port_mtu, resources),
+            Transition::StartSend => self.start_send(&mut core, &config, records),
+            Transition::PauseSend => {
+                if let Some(requester) = &mut core.requester {
+                    requester.pause();
+                }
+                core.draining = true;
+            }
+            Transition::ResumeSend => {
+                if core.requester.as_mut().is_some_and(|half| !half.resume()) {
+                    return Err(EINVAL);
+                }
+                core.draining = false;
+            }
+            Transition::Flush => self.start_flush(&mut core),
+            Transition::Clear => self.stop(&mut core),
+            Transition::Attributes => {}
+        }
+        if let Some(responder) = &mut core.responder {
+            responder.permit(remote_access(&config), config.min_rnr_timer);
+        }
+        core.state = next;
+        self.apply_posting(next);
+        drop(core);
+        if effect == Transition::Clear {
+            *config = QpSettings::new();
+            self.forget_requests();
+            self.send_cq.purge(self.handle.token());
+            self.recv_cq.purge(self.handle.token());
+        }
+        self.kick();
+        Ok(())
+    }
+
+    /// MTU of the port now.
+    pub(super) fn port_mtu(&self) -> Mtu {
+        self.domain.node.port_mtu()
+    }
+
+    /// Tells the queues what becomes of requests.
+    pub(super) fn apply_posting(&self, state: QpState) {
+        self.sends.lock().set_posting(state.post_send());
+        self.receives.lock().set_posting(state.post_receive());
+    }
+
+    /// Enters state RTR.
+    fn start_receive(
+        &self,
+        core: &mut Core,
+        config: &QpSettings,
+        port_mtu: Mtu,
+        resources: KVVec<Resource>,
+    ) {
+        core.peer = config.peer;
+        core.mtu = config.mtu.unwrap_or(port_mtu);
+        core.to.clone_from(&config.to);
+        let label = config.to.as_ref().map_or(0, |to| match to.sgid.protocol() {
+            GidProtocol::RoceV1 => 0,
+            GidProtocol::Ipv4 | GidProtocol::Ipv6 => to.flow_label,
+        });
+        core.port = source_port(label, self.number, config.peer);
+        if self.kind != IbQpType::Rc {
+            return;
+        }
+        let settings = ResponderConfig {
+            service: self.service(),
+            mtu: core.mtu,
+            first_psn: config.rq_psn,
+            access: remote_access(config),
+            rnr_timer: config.min_rnr_timer,
+        };
+        core.responder = Some(Responder::new(&settings, resources));
+    }
+
+    /// Enters state RTS.
+    fn start_send(&self, core: &mut Core, config: &QpSettings, records: KVVec<SendRecord>) {
+        let settings = RequesterConfig {
+            service: self.service(),
+            mtu: core.mtu,
+            first_psn: config.sq_psn,
+            max_rd_atomic: u32::from(config.max_rd_atomic),
+            retry: RetryLimits {
+                timeout: ack_timeout(config.timeout),
+                retries: config.retries,
+                rnr_retries: config.rnr_retries,
+                probe: PROBE_PACKETS,
+            },
+            window_packets: WINDOW_PACKETS,
+            window_octets: WINDOW_OCTETS,
+        };
+        core.requester = Some(Requester::new(&settings, records));
+    }
+
+    /// Enters state ERR: the work item flushes all requests (RNIC-ERR-05).
+    fn start_flush(&self, core: &mut Core) {
+        if let Some(requester) = &mut core.requester {
+            requester.flush();
+        }
+        if let Some(responder) = &mut core.responder {
+            responder.flush();
+        }
+    }
+
+    /// Enters state RESET: nothing is sent, received or completed (RNIC-QPS-04).
+    fn stop(&self, core: &mut Core) {
+        core.requester = None;
+        core.responder = None;
+        core.receiving = None;
+        core.to = None;
+        core.draining = false;
+        for place in core.taken.iter_mut() {
+            *place = None;
+        }
+    }
+
+    /// Forgets all requests that are posted. None is posted meanwhile.
+    fn forget_requests(&self) {
+        // Requests hold references that are not dropped with interrupts off.
+        loop {
+            let taken = self.sends.lock().take();
+            if taken.is_none() {
+                break;
+            }
+        }
+        self.sends.lock().restart();
+        self.receives.lock().clear();
+        loop {
+            let arrived = self.inbox.lock().pop();
+            if arrived.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Destroys the queue pair (RNIC-LIFE-03). Context: may sleep.
+    ///
+    /// Waits for the work item, the timer and handlers of completions. A packet that found the queue
+    /// pair before only finds a closed inbox.
+    pub(super) fn end(self: &Arc<Self>) {
+        let node = &self.domain.node;
+        if self.kind == IbQpType::Gsi {
+            node.clear_gsi();
+        } else {
+            node.runtime().numbers().remove(self.number.get());
+        }
+        self.inbox.lock().close();
+        let mut core = self.core.lock();
+        core.dead = true;
+        self.stop(&mut core);
+        let taken = take(&mut core.taken);
+        drop(core);
+        drop(taken);
+        self.apply_posting(QpState::Reset);
+        // From here on no run arms the timer.
+        self.alarm.cancel_sync();
+        self.work.cancel_sync();
+        self.forget_requests();
+        self.send_cq.purge(self.handle.token());
+        self.recv_cq.purge(self.handle.token());
+    }
+}
+
+/// What the peer may do; FLUSH is not offered.
+fn remote_access(config: &QpSettings) -> RemoteAccess {
+    RemoteAccess {
+        write: config.access.remote_write,
+        read: config.access.remote_read,
+        atomic: config.access.remote_atomic,
+        flush: false,
+    }
+}

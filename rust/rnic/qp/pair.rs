@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A queue pair and its protocol state.
+
+use super::{
+    inbox::{
+        Arrived,
+        PacketInbox, //
+    },
+    queues::{
+        empty_places,
+        PostedReceives,
+        PostedSends,
+        Send, //
+    },
+    settings::QpSettings, //
+};
+use crate::{
+    kapi::{
+        base::{
+            alarm::{
+                Alarm,
+                Expire, //
+            },
+            module::random_u32,
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
+            work::{
+                new_deferred,
+                Deferred, //
+            },
+        },
+        compat::{
+            new_spinlock_irq,
+            SpinLockIrq, //
+        },
+        ibdev::{
+            AddressVector,
+            IbQpType,
+            QpCaps,
+            QpHandle,
+            QpInit,
+            QpRecord,
+            RecvWr,
+            MAX_WR_INLINE, //
+        },
+        net::packet::{
+            NetHeader,
+            RxPacket, //
+        },
+    },
+    proto::{
+        base::{
+            time::Instant,
+            verbs::{
+                Mtu,
+                Qpn, //
+            },
+        },
+        roce::{
+            opcode::Service,
+            requester::{
+                Requester,
+                SendRecord, //
+            },
+            responder::{
+                Resource,
+                Responder, //
+            },
+            state::QpState,
+        },
+    },
+    rnic::{
+        cq::CompletionQueue,
+        domain::Domain,
+        limits,
+        numbers::PacketReceiver,
+        wire::PeerPath, //
+    },
+};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        Arc,
+        Mutex, //
+    },
+};
+
+/// The number of the general services interface.
+const GSI: u32 = 1;
+
+/// The protocol state of a queue pair.
+pub(super) struct Core {
+    /// State.
+    pub(super) state: QpState,
+    /// Attributes as they were set.
+    pub(super) record: QpRecord,
+    /// Sending half, from state RTS on.
+    pub(super) requester: Option<Requester<KVVec<SendRecord>>>,
+    /// Receiving half of a connection, from state RTR on.
+    pub(super) responder: Option<Responder<KVVec<Resource>>>,
+    /// Send work requests that were taken, by the place of their number.
+    pub(super) taken: KVVec<Option<Send>>,
+    /// The receive work request of the message that arrives.
+    pub(super) receiving: Option<RecvWr>,
+    /// The way to the peer of a connection.
+    pub(super) to: Option<AddressVector>,
+    /// Queue pair of the peer.
+    pub(super) peer: Qpn,
+    /// UDP source port.
+    pub(super) port: u16,
+    /// Path MTU of a connection, MTU of the port otherwise.
+    pub(super) mtu: Mtu,
+    /// Key of a queue pair for datagrams.
+    pub(super) qkey: u32,
+    /// Identification of the next packet of IPv4.
+    pub(super) ident: u16,
+    /// The time that the timer is armed for.
+    pub(super) armed: Option<Instant>,
+    /// Whether the program waits for the send queue to drain.
+    pub(super) draining: bool,
+    /// Whether it is destroyed.
+    pub(super) dead: bool,
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct QueuePair {
+    pub(super) handle: QpHandle,
+    pub(super) domain: Arc<Domain>,
+    pub(super) kind: IbQpType,
+    /// Its number.
+    pub(super) number: Qpn,
+    pub(super) caps: QpCaps,
+    /// Whether all sends generate completions.
+    pub(super) signal_all: bool,
+    pub(super) send_cq: Arc<CompletionQueue>,
+    pub(super) recv_cq: Arc<CompletionQueue>,
+    /// The timer has expired.
+    pub(super) expired: AtomicBool,
+    #[pin]
+    pub(super) sends: SpinLockIrq<PostedSends>,
+    #[pin]
+    pub(super) receives: SpinLockIrq<PostedReceives>,
+    #[pin]
+    pub(super) inbox: SpinLockBh<PacketInbox>,
+    #[pin]
+    pub(super) core: SpinLockBh<Core>,
+    #[pin]
+    pub(super) config: Mutex<QpSettings>,
+    #[pin]
+    pub(super) work: Deferred<QueuePair>,
+    #[pin]
+    pub(super) alarm: Alarm<QueuePair>,
+}
+
+impl QueuePair {
+    /// Makes a queue pair and lists it. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
+    pub(crate) fn create(init: QpInit<Domain, CompletionQueue>) -> Result<(Arc<Self>, u32)> {
+        let caps = checked(init.caps)?;
+        let node = init.pd.node.clone();
+        let numbers = node.runtime().numbers();
+        let reserved = if init.kind == IbQpType::Gsi {
+            None
+        } else {
+            Some(numbers.reserve()?)
+        };
+        let number = reserved.unwrap_or(GSI);
+        let made = Self::new(init, caps, Qpn::new(number)).and_then(|pair| {
+            if reserved.is_none() {
+                node.set_gsi(pair.clone())?;
+            }
+            Ok(pair)
+        });
+        match (made, reserved) {
+            (Ok(pair), reserved) => {
+                if let Some(number) = reserved {
+                    numbers.set(number, pair.clone());
+                }
+                Ok((pair, number))
+            }
+            (Err(err), reserved) => {
+                if let Some(number) = reserved {
+                    numbers.remove(number);
+                }
+                Err(err)
+            }
+        }
+    }
+
+    fn new(init: QpInit<Domain, CompletionQueue>, caps: QpCaps, number: Qpn) -> Result<Arc<Self>> {
+        let sends = usize::try_from(caps.max_send_wr)?;
+        let send_queue = PostedSends::new(sends)?;
+        let recv_queue = PostedReceives::new(usize::try_from(caps.max_recv_wr)?)?;
+        let core = Core {
+            state: QpState::Reset,
+            record: QpRecord::new(),
+            requester: None,
+            responder: None,
+            taken: empty_places(sends)?,
+            receiving: None,
+            to: None,
+            peer: Qpn::new(0),
+            port: 0,
+            mtu: Mtu::M256,
+            qkey: 0,
+            ident: ident(),
+            armed: None,
+            draining: false,
+            dead: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                handle: init.handle,
+                domain: init.pd,
+                kind: init.kind,
+                number,
+                caps,
+                signal_all: init.signal_all,
+                send_cq: init.send_cq,
+                recv_cq: init.recv_cq,
+                expired: AtomicBool::new(false),
+                sends <- new_spinlock_irq!(send_queue, "rdma_soft_sends"),
+                receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
+                inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
+                core <- new_spinlock_bh!(core, "rdma_soft_qp"),
+                config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
+                work <- new_deferred!("rdma_soft_actor"),
+                alarm <- Alarm::new(),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The service of its packets.
+    pub(super) fn service(&self) -> Service {
+        match self.kind {
+            IbQpType::Rc => Service::Rc,
+            IbQpType::Ud | IbQpType::Gsi => Service::Ud,
+        }
+    }
+
+    /// Runs the work item soon. Context: any.
+    pub(super) fn kick(self: &Arc<Self>) {
+        self.work.kick(self, self.domain.node.runtime().softirq());
+    }
+}
+
+impl PacketReceiver for QueuePair {
+    fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader) {
+        let netdev = self.domain.node.netdev();
+        if !netdev.is_some_and(|netdev| packet.reaches(&netdev)) {
+            return;
+        }
+        if self.inbox.lock().push(Arrived { packet, header }) {
+            self.kick();
+        }
+    }
+}
+
+/// Sizes that the device has.
+fn checked(caps: QpCaps) -> Result<QpCaps> {
+    let inline = u32::try_from(MAX_WR_INLINE)?;
+    if caps.max_send_wr > limits::MAX_QP_WR
+        || caps.max_recv_wr > limits::MAX_QP_WR
+        || caps.max_send_sge > limits::MAX_SGE
+        || caps.max_recv_sge > limits::MAX_SGE
+        || caps.max_inline > inline
+    {
+        return Err(EINVAL);
+    }
+    Ok(QpCaps {
+        max_inline: inline,
+        ..caps
+    })
+}
+
+/// A random identification.
+fn ident() -> u16 {
+    let [a, b, ..] = random_u32().to_ne_bytes();
+    u16::from_ne_bytes([a, b])
+}
+
+impl Expire for QueuePair {
+    fn expired(self: &Arc<Self>) {
+        self.expired.store(true, Ordering::Release);
+        self.kick();
+    }
+}
+
+impl Core {
+    /// The way to the peer of a connection, while its address is there.
+    pub(super) fn way(&self) -> Option<PeerPath<'_>> {
+        PeerPath::new(self.to.as_ref()?, self.port)
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests of this side: from a work request to packets, and from answers to completions
+//! (RNIC-REQ).
+
+use super::{
+    events::{
+        status_of,
+        PendingEvents, //
+    },
+    pair::{
+        Core,
+        QueuePair, //
+    },
+    queues::{
+        place_of,
+        Send, //
+    },
+};
+use crate::{
+    kapi::ibdev::{
+        AddressVector,
+        CompletedOp,
+        RemoteAddr,
+        SendOp,
+        WrData, //
+    },
+    proto::{
+        base::{
+            time::Instant,
+            verbs::{
+                Qpn,
+                RKey, //
+            },
+        },
+        roce::{
+            datagram::{
+                check_send,
+                outgoing_qkey, //
+            },
+            header::{
+                AtomicEth,
+                Bth,
+                Deth,
+                Reth, //
+            },
+            opcode::Operation,
+            packet::{
+                Extensions,
+                RocePacket, //
+            },
+            requester::{
+                Burst,
+                SendStep, //
+            },
+            work::{
+                MsgId,
+                Work,
+                WorkKind,
+                WorkStatus, //
+            },
+        },
+    },
+    rnic::{
+        memory::{
+            gather,
+            scatter, //
+        },
+        region::Region,
+        wire::{
+            source_port,
+            PacketHead,
+            PeerPath, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The kind of a work request for the protocol.
+fn kind_of(op: &SendOp<Region>) -> WorkKind {
+    match op {
+        SendOp::Send => WorkKind::Send,
+        SendOp::SendImm(_) => WorkKind::SendImm,
+        SendOp::SendInv(_) => WorkKind::SendInv,
+        SendOp::Write(_) => WorkKind::Write,
+        SendOp::WriteImm(..) => WorkKind::WriteImm,
+        SendOp::Read(_) => WorkKind::Read,
+        SendOp::CompareSwap(..) => WorkKind::CompareSwap,
+        SendOp::FetchAdd(..) => WorkKind::FetchAdd,
+        SendOp::LocalInv(_) => WorkKind::LocalInv,
+        SendOp::RegMr(_) => WorkKind::RegMr,
+    }
+}
+
+/// The operation of its completion.
+fn completed(op: &SendOp<Region>) -> CompletedOp {
+    match op {
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => CompletedOp::Send,
+        SendOp::Write(_) | SendOp::WriteImm(..) => CompletedOp::Write,
+        SendOp::Read(_) => CompletedOp::Read,
+        SendOp::CompareSwap(..) => CompletedOp::CompareSwap,
+        SendOp::FetchAdd(..) => CompletedOp::FetchAdd,
+        SendOp::LocalInv(_) => CompletedOp::LocalInv,
+        SendOp::RegMr(_) => CompletedOp::RegMr,
+    }
+}
+
+/// The work request as the protocol sees it.
+fn work_of(wr: &Send, signal_all: bool) -> Work {
+    Work {
+        kind: kind_of(&wr.op),
+        // Too many octets give a length that the protocol refuses.
+        len: wr.data.len().unwrap_or(u32::MAX),
+        signaled: wr.signaled || signal_all,
+        fence: wr.fence,
+        solicited: wr.solicited,
+    }
+}
+
+/// The work request that a number stands for.
+fn find(taken: &KVVec<Option<Send>>, msg: MsgId) -> Option<&Send> {
+    taken.get(place_of(msg.get(), taken.len())?)?.as_ref()
+}
+
+/// The headers of a work request, from octet `offset` of its message on. The opcode of a packet says
+/// which of them it has.
+fn headers(wr: &Send, burst: &Burst) -> Extensions {
+    let mut ext = Extensions::default();
+    let reth = |at: &RemoteAddr, offset: u32, len: u32| Reth {
+        vaddr: at.addr.wrapping_add(u64::from(offset)),
+        rkey: RKey::new(at.rkey),
+        len,
+    };
+    let atomic = |at: &RemoteAddr, swap_add, compare| AtomicEth {
+        vaddr: at.addr,
+        rkey: RKey::new(at.rkey),
+        swap_add,
+        compare,
+    };
+    match &wr.op {
+        SendOp::Send | SendOp::LocalInv(_) | SendOp::RegMr(_) => {}
+        SendOp::SendImm(imm) => ext.imm = Some(*imm),
+        SendOp::SendInv(key) => ext.invalidate = Some(RKey::new(*key)),
+        SendOp::Write(at) => ext.reth = Some(reth(at, 0, burst.work.len)),
+        SendOp::WriteImm(at, imm) => {
+            ext.reth = Some(reth(at, 0, burst.work.len));
+            ext.imm = Some(*imm);
+        }
+        SendOp::Read(at) => ext.reth = Some(reth(at, burst.offset, burst.rest)),
+        SendOp::CompareSwap(at, compare, swap) => ext.atomic = Some(atomic(at, *swap, *compare)),
+        SendOp::FetchAdd(at, add) => ext.atomic = Some(atomic(at, *add, 0)),
+    }
+    ext
+}
+
+impl QueuePair {
+    /// Takes work requests that were posted (RNIC-REQ-01).
+    pub(super) fn take_posts(&self, core: &mut Core, events: &mut PendingEvents) {
+        loop {
+            let wr = self.sends.lock().take();
+            let Some(wr) = wr else {
+                return;
+            };
+            let Some(requester) = &mut core.requester else {
+                // The queue pair failed before it could send.
+                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
+                self.sends.lock().release(1);
+                continue;
+            };
+            // Cannot fail: the queue of the program has as many places.
+            let Ok(msg) = requester.post(work_of(&wr, self.signal_all)) else {
+                continue;
+            };
+            let place = place_of(msg.get(), core.taken.len());
+            if let Some(place) = place.and_then(|place| core.taken.get_mut(place)) {
+                *place = Some(wr);
+            }
+        }
+    }
+
+    /// Sends packets and executes local requests.
+    pub(super) fn transmit(&self, core: &mut Core, now: Instant, room: &mut u32) {
+        while let Some(step) = core
+            .requester
+            .as_mut()
+            .and_then(|half| half.poll_transmit(now, *room))
+        {
+            match step {
+                SendStep::Packets(burst) => {
+                    *room = room.saturating_sub(burst.packets);
+                    if let Err(status) = self.send_burst(core, &burst) {
+                        if let Some(requester) = &mut core.requester {
+                            requester.fail(burst.msg, status);
+                        }
+                    }
+                }
+                SendStep::Local(msg) => {
+                    let result = self.execute_local(core, msg);
+                    if let Some(requester) = &mut core.requester {
+                        requester.local_done(msg, result);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Executes a request without packets (RNIC-REQ-11, RNIC-REQ-12, RNIC-MR-08).
+    fn execute_local(&self, core: &Core, msg: MsgId) -> Result<(), WorkStatus> {
+        let refused = WorkStatus::LocQpOpErr;
+        match find(&core.taken, msg).map(|wr| &wr.op) {
+            Some(SendOp::RegMr(reg)) => reg
+                .mr
+                .register(&self.domain.tag, reg.key, reg.access, reg.iova)
+                .map_err(|_| refused),
+            Some(SendOp::LocalInv(key)) => {
+                let region = self.domain.node.keys().find(*key).ok_or(refused)?;
+                region
+                    .invalidate(&self.domain.tag, *key, false)
+                    .map_err(|_| refused)
+            }
+            _ => Err(refused),
+        }
+    }
+
+    /// Sends the packets of a burst.
+    fn send_burst(&self, core: &mut Core, burst: &Burst) -> Result<(), WorkStatus> {
+        let Core {
+            taken,
+            to,
+            peer,
+            port,
+            ident,
+            qkey,
+            ..
+        } = core;
+        let wr = find(taken, burst.msg).ok_or(WorkStatus::LocQpOpErr)?;
+        let mut ext = headers(wr, burst);
+        let (way, dest) = match &wr.dest {
+            Some(dest) => {
+                let same = Arc::ptr_eq(&dest.ah.domain, &self.domain);
+                check_send(burst.work.len, self.port_mtu(), same)?;
+                ext.deth = Some(Deth {
+                    qkey: outgoing_qkey(dest.qkey, *qkey),
+                    src_qp: self.number,
+                });
+                let peer = Qpn::new(dest.qpn);
+                let port = source_port(dest.ah.to.flow_label, self.number, peer);
+                (PeerPath::new(&dest.ah.to, port), peer)
+            }
+            None => (to.as_ref().and_then(|to| PeerPath::new(to, *port)), *peer),
+        };
+        // Without the source address packets are lost (RNIC-NET-04).
+        let Some(way) = way else {
+            return Ok(());
+        };
+        for count in 0..burst.packets {
+            let index = burst.index.saturating_add(count);
+            let planned = burst.plan.packet(index).ok_or(WorkStatus::LocQpOpErr)?;
+            let last = count.saturating_add(1) == burst.packets;
+            let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
+            bth.ack_req = last && burst.ack_req;
+            bth.solicited = last && burst.ends_message() && burst.work.solicited;
+            let head = PacketHead {
+                bth,
+                opcode: planned.opcode,
+                ext,
+                len: usize::try_from(planned.len).map_err(|_| WorkStatus::LocLenErr)?,
+            };
+            *ident = ident.wrapping_add(1);
+            way.send(&head, *ident, |payload| {
+                gather(&self.domain, &wr.data, planned.offset, payload)
+            })
+            .map_err(|_| WorkStatus::LocProtErr)?;
+        }
+        Ok(())
+    }
+
+    /// Handles a packet that answers requests of this side.
+    pub(super) fn take_answer(&self, core: &mut Core, now: Instant, packet: &RocePacket<'_>) {
+        let Some(requester) = &mut core.requester else {
+            return;
+        };
+        let psn = packet.bth.psn;
+        let aeth = packet.ext.aeth.as_ref();
+        match (packet.opcode.operation(), aeth) {
+            (Operation::Acknowledge, Some(aeth)) => {
+                requester.handle_ack(now, psn, aeth);
+            }
+            (Operation::AtomicAcknowledge, Some(aeth)) => {
+                if let Ok(msg) = requester.handle_atomic_ack(now, psn, aeth) {
+                    let original = packet.ext.original.unwrap_or_default();
+                    self.deliver(core, msg, 0, &original.to_ne_bytes());
+                }
+            }
+            (Operation::ReadResponse, aeth) => {
+                let position = packet.opcode.position();
+                let len = packet.payload.len();
+                let delivery = requester.handle_read_response(now, psn, position, aeth, len);
+                if let Ok(delivery) = delivery {
+                    self.deliver(core, delivery.msg, delivery.offset, packet.payload);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Stores the data of a response.
+    fn deliver(&self, core: &mut Core, msg: MsgId, offset: u32, data: &[u8]) {
+        if data.is_empty() {
+            return;
+        }
+        let stored = find(&core.taken, msg)
+            .is_some_and(|wr| scatter(&self.domain, &wr.data, offset, data).is_ok());
+        if !stored {
+            if let Some(requester) = &mut core.requester {
+                requester.fail(msg, WorkStatus::LocProtErr);
+            }
+        }
+    }
+
+    /// Completes requests (RNIC-REQ-06).
+    pub(super) fn complete_sends(&self, core: &mut Core, events: &mut PendingEvents) {
+        let mut released = 0_u64;
+        loop {
+            let Some(done) = core
+                .requester
+                .as_mut()
+                .and_then(|half| half.poll_complete())
+            else {
+                break;
+            };
+            released = released.wrapping_add(1);
+            let place = place_of(done.msg.get(), core.taken.len());
+            let wr = place.and_then(|place| core.taken.get_mut(place)?.take());
+            if let Some(wr) = wr.filter(|_| done.reported) {
+                self.complete_send(&wr, done.status, events);
+            }
+        }
+        if released > 0 {
+            self.sends.lock().release(released);
+        }
+    }
+
+    fn complete_send(&self, wr: &Send, status: WorkStatus, events: &mut PendingEvents) {
+        let mut completion = self.completion(wr.id, completed(&wr.op));
+        completion.status = status_of(status);
+        completion.len = wr.data.len().unwrap_or_default();
+        if !self.send_cq.push(&completion, false) {
+            events.fatal = true;
+        }
+    }
+
+    /// Whether an address vector has these addresses, from the view of a receiver (RNIC-IP-06).
+    pub(super) fn is_from(to: &AddressVector, src: &[u8; 16], dst: &[u8; 16]) -> bool {
+        to.dgid == *src && to.sgid.gid() == *dst
+    }
+
+    /// Octets of the room of a receive request.
+    pub(super) fn room_of(data: &WrData) -> u32 {
+        data.len().unwrap_or_default()
+    }
+}

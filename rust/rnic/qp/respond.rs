@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that arrive, requests of the peer, and replies (RNIC-RSP).
+
+use super::{
+    events::{
+        status_of,
+        PendingEvents, //
+    },
+    inbox::Arrived,
+    pair::{
+        Core,
+        QueuePair, //
+    },
+};
+use crate::{
+    kapi::ibdev::{
+        CompletedOp,
+        IbQpType,
+        WordChange, //
+    },
+    proto::{
+        base::time::Instant,
+        roce::{
+            aeth::Syndrome,
+            header::{
+                Aeth,
+                Bth, //
+            },
+            icrc,
+            opcode::{
+                Opcode,
+                Service, //
+            },
+            packet::{
+                Extensions,
+                PacketError,
+                RocePacket, //
+            },
+            responder::{
+                AtomicOperation,
+                AtomicTask,
+                ExecuteError,
+                Placement,
+                PlacementTarget,
+                QpEvent,
+                ReadBurst,
+                RemoteRange,
+                RemoteRight,
+                ReplyPacket,
+                RequestHeader,
+                Resource,
+                Responder,
+                Ruling,
+                Settled, //
+            },
+        },
+    },
+    rnic::{
+        memory::scatter,
+        region::{
+            RegionAccess,
+            Right, //
+        },
+        wire::{
+            addresses,
+            parse_frame,
+            PacketHead,
+            PayloadFault, //
+        },
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The receiving half of a queue pair of this module.
+type Half = Responder<KVVec<Resource>>;
+
+impl QueuePair {
+    /// Handles a packet, after the checks that drop it silently (RNIC-RSP-01, RNIC-ICRC-06).
+    pub(super) fn take_packet(
+        self: &Arc<Self>,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        now: Instant,
+        arrived: &Arrived,
+    ) {
+        let octets = arrived.packet.octets();
+        let parsed = parse_frame(arrived.header, octets);
+        let Ok((frame, rest)) = parsed else {
+            return;
+        };
+        // What comes from elsewhere costs no checksum (RNIC-SEC-09).
+        let (src, dst, protocol) = addresses(&frame.route);
+        let known = match self.kind {
+            IbQpType::Rc => core
+                .to
+                .as_ref()
+                .is_some_and(|to| Self::is_from(to, &src, &dst) && to.sgid.protocol() == protocol),
+            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(&dst, protocol),
+        };
+        if !known {
+            return;
+        }
+        let Ok(transport) = icrc::check(&frame, rest) else {
+            return;
+        };
+        if self.kind != IbQpType::Rc {
+            self.take_datagram(core, events, &frame, transport);
+            return;
+        }
+        match RocePacket::parse(transport) {
+            Ok(packet) if packet.opcode.operation().is_response() => {
+                if packet.opcode.service() == Service::Rc {
+                    self.take_answer(core, now, &packet);
+                }
+            }
+            Ok(packet) => {
+                let header = RequestHeader::new(&packet);
+                self.rule(core, events, packet.payload, |half| {
+                    half.handle_request(&header)
+                });
+            }
+            Err(PacketError::Opcode(bth)) if Service::of_code(bth.code) == Some(Service::Rc) => {
+                self.rule(core, events, &[], |half| half.handle_unknown(bth.psn));
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Follows the rulings on a request until it is over.
+    fn rule(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        payload: &[u8],
+        first: impl FnOnce(&mut Half) -> Ruling,
+    ) {
+        let Some(mut responder) = core.responder.take() else {
+            return;
+        };
+        let mut ruling = first(&mut responder);
+        let settled = loop {
+            ruling = match ruling {
+                Ruling::Drop(_) => break None,
+                Ruling::Done(settled) => break Some(settled),
+                Ruling::NeedReceive => {
+                    let wr = self.receives.lock().take();
+                    core.receiving = wr;
+                    match &core.receiving {
+                        Some(wr) => responder.grant_receive(Self::room_of(&wr.data)),
+                        None => responder.refuse_receive(),
+                    }
+                }
+                Ruling::NeedKey(range) => {
+                    if self.permits(&range) {
+                        responder.grant_key()
+                    } else {
+                        responder.refuse_key()
+                    }
+                }
+                Ruling::Place(placement) => {
+                    let result = self.place(core, &placement, payload);
+                    responder.executed(result)
+                }
+                Ruling::Atomic(task) => {
+                    let result = self.execute_atomic(&task);
+                    responder.executed_atomic(result)
+                }
+                // Not offered: FLUSH is refused by the permissions, and no message comes without
+                // packets.
+                Ruling::Flush(_) | Ruling::Read(_) => responder.executed(Ok(())),
+            };
+        };
+        core.responder = Some(responder);
+        if let Some(settled) = settled {
+            self.settle(core, events, &settled);
+        }
+    }
+
+    /// The access of the peer to a range.
+    fn remote(&self, right: Right, key: u32, addr: u64) -> RegionAccess<'_> {
+        RegionAccess {
+            domain: &self.domain.tag,
+            key,
+            right,
+            addr,
+        }
+    }
+
+    /// Whether a key permits an access of the peer (RNIC-RSP-07).
+    fn permits(&self, range: &RemoteRange) -> bool {
+        let right = match range.right {
+            RemoteRight::Write => Right::RemoteWrite,
+            RemoteRight::Read => Right::RemoteRead,
+            RemoteRight::Atomic => Right::RemoteAtomic,
+            RemoteRight::FlushRange | RemoteRight::FlushRegion => return false,
+        };
+        let access = self.remote(right, range.rkey.get(), range.vaddr);
+        let keys = self.domain.node.keys();
+        keys.check(&access, u64::from(range.len)).is_ok()
+    }
+
+    /// Copies the payload of a request.
+    fn place(
+        &self,
+        core: &Core,
+        placement: &Placement,
+        payload: &[u8],
+    ) -> Result<(), ExecuteError> {
+        let keys = self.domain.node.keys();
+        match placement.target {
+            PlacementTarget::Receive => {
+                let wr = core.receiving.as_ref().ok_or(ExecuteError::ReceiveFault)?;
+                scatter(&self.domain, &wr.data, placement.offset, payload)
+                    .map_err(|_| ExecuteError::ReceiveFault)?;
+            }
+            PlacementTarget::Memory(..) if payload.is_empty() => {}
+            PlacementTarget::Memory(vaddr, key) => {
+                let addr = vaddr.wrapping_add(u64::from(placement.offset));
+                let access = self.remote(Right::RemoteWrite, key.get(), addr);
+                let word = payload.first_chunk().filter(|_| placement.word);
+                let stored = match word {
+                    Some(word) => {
+                        let store = WordChange::Store(u64::from_ne_bytes(*word));
+                        keys.change_word(&access, store).map(|_| ())
+                    }
+                    None => keys.write(&access, payload),
+                };
+                stored.map_err(|_| ExecuteError::KeyGone)?;
+            }
+        }
+        match placement.invalidate {
+            Some(key) => keys
+                .find(key.get())
+                .and_then(|region| region.invalidate(&self.domain.tag, key.get(), true).ok())
+                .ok_or(ExecuteError::NotInvalidated),
+            None => Ok(()),
+        }
+    }
+
+    /// Executes an atomic operation (RNIC-RDA-07).
+    fn execute_atomic(&self, task: &AtomicTask) -> Result<u64, ExecuteError> {
+        let access = self.remote(Right::RemoteAtomic, task.rkey.get(), task.vaddr);
+        let change = match task.operation {
+            AtomicOperation::CompareSwap { compare, swap } => {
+                WordChange::CompareSwap(compare, swap)
+            }
+            AtomicOperation::FetchAdd(add) => WordChange::FetchAdd(add),
+        };
+        self.domain
+            .node
+            .keys()
+            .change_word(&access, change)
+            .map_err(|_| ExecuteError::KeyGone)
+    }
+
+    /// Takes the result of a request.
+    fn settle(&self, core: &mut Core, events: &mut PendingEvents, settled: &Settled) {
+        if let Some(done) = &settled.receive {
+            if let Some(wr) = core.receiving.take() {
+                self.complete_receive(&wr, done.solicited, events, |completion| {
+                    completion.status = status_of(done.status);
+                    completion.len = done.len;
+                    completion.imm = done.imm;
+                    completion.invalidated = done.invalidated.map(|key| key.get());
+                    if done.write {
+                        completion.op = CompletedOp::ReceiveWrite;
+                    }
+                });
+            }
+        }
+        match settled.event {
+            Some(QpEvent::RequestError) => events.request_error = true,
+            Some(QpEvent::AccessError) => events.access_error = true,
+            None => {}
+        }
+        if settled.failed {
+            self.fail(core);
+        }
+    }
+
+    /// Sends everything that the responder owes (RNIC-RSP-16).
+    pub(super) fn reply(&self, core: &mut Core, events: &mut PendingEvents, room: &mut u32) {
+        while let Some(reply) = core
+            .responder
+            .as_mut()
+            .and_then(|half| half.poll_reply(*room))
+        {
+            let (opcode, psn, aeth, original) = match reply {
+                ReplyPacket::Read(burst) => {
+                    *room = room.saturating_sub(burst.packets);
+                    self.send_read(core, events, &burst);
+                    continue;
+                }
+                ReplyPacket::Atomic { psn, msn, original } => (
+                    Opcode::RcAtomicAcknowledge,
+                    psn,
+                    (Syndrome::ACK, msn),
+                    Some(original),
+                ),
+                ReplyPacket::Empty { psn, msn } => {
+                    (Opcode::RcReadResponseOnly, psn, (Syndrome::ACK, msn), None)
+                }
+                ReplyPacket::Ack { psn, syndrome, msn } => {
+                    (Opcode::RcAcknowledge, psn, (syndrome, msn), None)
+                }
+            };
+            *room = room.saturating_sub(1);
+            let (syndrome, msn) = aeth;
+            let head = PacketHead {
+                bth: Bth::new(opcode.code(), core.peer, psn),
+                opcode,
+                ext: Extensions {
+                    aeth: Some(Aeth {
+                        syndrome: Some(syndrome),
+                        msn,
+                    }),
+                    original,
+                    ..Extensions::default()
+                },
+                len: 0,
+            };
+            core.ident = core.ident.wrapping_add(1);
+            if let Some(way) = core.way() {
+                // There is no payload to copy.
+                let _ = way.send(&head, core.ident, |_| Ok(()));
+            }
+        }
+    }
+
+    /// Sends packets of a READ response.
+    fn send_read(&self, core: &mut Core, events: &mut PendingEvents, burst: &ReadBurst) {
+        for count in 0..burst.packets {
+            let psn = burst.psn.after(count);
+            let Some(planned) = burst.plan.packet(burst.index.saturating_add(count)) else {
+                return;
+            };
+            let Ok(len) = usize::try_from(planned.len) else {
+                return;
+            };
+            let head = PacketHead {
+                bth: Bth::new(planned.opcode.code(), core.peer, psn),
+                opcode: planned.opcode,
+                ext: Extensions {
+                    aeth: Some(Aeth {
+                        syndrome: Some(Syndrome::ACK),
+                        msn: burst.msn,
+                    }),
+                    ..Extensions::default()
+                },
+                len,
+            };
+            let addr = burst.vaddr.wrapping_add(u64::from(planned.offset));
+            let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
+            let keys = self.domain.node.keys();
+            core.ident = core.ident.wrapping_add(1);
+            let sent = match core.way() {
+                Some(way) => way.send(&head, core.ident, |payload| {
+                    if payload.is_empty() {
+                        return Ok(());
+                    }
+                    keys.read(&access, payload).map_err(|_| PayloadFault)
+                }),
+                None => Ok(()),
+            };
+            if sent.is_err() {
+                let settled = core
+                    .responder
+                    .as_mut()
+                    .map(|half| half.read_failed(burst, psn));
+                if let Some(settled) = settled {
+                    self.settle(core, events, &settled);
+                }
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions (RNIC-MR).
+//!
+//! The lock of a region is held while octets of one packet are copied, so an invalidation waits for
+//! copies under way, and there is none after it (RNIC-MR-06, RNIC-MR-07).
+
+use crate::kapi::{
+    base::sync::{
+        new_spinlock_bh,
+        SpinLockBh, //
+    },
+    compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
+    ibdev::{
+        IbMrOps,
+        MrAccess,
+        MrMap,
+        WordChange, //
+    },
+};
+use core::mem::swap;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// A protection domain, as its regions know it: by its identity.
+pub(super) struct DomainTag;
+
+/// The low bits of a key, which the owner changes from one registration to the next (RNIC-MR-03).
+const VARIANT: u32 = 0xff;
+
+/// The index of the region that a key names.
+pub(super) const fn index_of(key: u32) -> u32 {
+    key & !VARIANT
+}
+
+/// The right that an access needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Right {
+    /// A work request of this side reads.
+    LocalRead,
+    /// A work request of this side writes.
+    LocalWrite,
+    /// The peer reads.
+    RemoteRead,
+    /// The peer writes.
+    RemoteWrite,
+    /// The peer executes an atomic operation.
+    RemoteAtomic,
+}
+
+impl Right {
+    /// Whether `access` gives it.
+    const fn is_given_by(self, access: &MrAccess) -> bool {
+        match self {
+            Self::LocalRead => true,
+            Self::LocalWrite => access.local_write,
+            Self::RemoteRead => access.remote_read,
+            Self::RemoteWrite => access.remote_write,
+            Self::RemoteAtomic => access.remote_atomic,
+        }
+    }
+}
+
+/// An access to a region.
+#[derive(Clone, Copy)]
+pub(super) struct RegionAccess<'a> {
+    /// The protection domain of the queue pair.
+    pub(super) domain: &'a Arc<DomainTag>,
+    /// Key.
+    pub(super) key: u32,
+    /// The right that it needs.
+    pub(super) right: Right,
+    /// First octet.
+    pub(super) addr: u64,
+}
+
+/// The access is not permitted (RNIC-MR-04).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct AccessDenied;
+
+/// What is in force.
+struct InForce {
+    /// Whether the region can be accessed.
+    valid: bool,
+    /// Key.
+    key: u32,
+    /// Rights.
+    access: MrAccess,
+    /// Memory.
+    map: MrMap,
+}
+
+/// What the next registration puts in force.
+struct Pending {
+    /// Memory.
+    map: MrMap,
+    /// Whether it was mapped since the last registration.
+    fresh: bool,
+}
+
+/// A memory region.
+#[pin_data]
+pub(crate) struct Region {
+    domain: Arc<DomainTag>,
+    /// The key that it was made with.
+    key: u32,
+    /// Whether it is made once, for all of the kernel's memory.
+    fixed: bool,
+    #[pin]
+    in_force: SpinLockBh<InForce>,
+    /// Programs map with interrupts off.
+    #[pin]
+    pending: SpinLockIrq<Pending>,
+}
+
+impl Region {
+    /// Makes a region of all of the kernel's memory. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn linear(domain: &Arc<DomainTag>, key: u32, access: MrAccess) -> Result<Arc<Self>> {
+        let in_force = InForce {
+            valid: true,
+            key,
+            access,
+            map: MrMap::linear(),
+        };
+        Self::new(domain, key, true, in_force, MrMap::with_capacity(0)?)
+    }
+
+    /// Makes a region for fast registrations, which is invalid. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn fast(domain: &Arc<DomainTag>, key: u32, pages: usize) -> Result<Arc<Self>> {
+        let in_force = InForce {
+            valid: false,
+            key,
+            access: MrAccess::default(),
+            map: MrMap::with_capacity(pages)?,
+        };
+        Self::new(domain, key, false, in_force, MrMap::with_capacity(pages)?)
+    }
+
+    fn new(
+        domain: &Arc<DomainTag>,
+        key: u32,
+        fixed: bool,
+        in_force: InForce,
+        map: MrMap,
+    ) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                domain: domain.clone(),
+                key,
+                fixed,
+                in_force <- new_spinlock_bh!(in_force, "rdma_soft_region"),
+                pending <- new_spinlock_irq!(
+                    Pending { map, fresh: false },
+                    "rdma_soft_region_pending"
+                ),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Whether it is of that protection domain.
+    pub(super) fn is_of(&self, domain: &Arc<DomainTag>) -> bool {
+        Arc::ptr_eq(&self.domain, domain)
+    }
+
+    /// Runs `f` with the memory if the access to `len` octets is permitted.
+    fn with_access<R>(
+        &self,
+        access: &RegionAccess<'_>,
+        len: u64,
+        f: impl FnOnce(&MrMap) -> R,
+    ) -> Result<R, AccessDenied> {
+        let state = self.in_force.lock();
+        let permitted = state.valid
+            && state.key == access.key
+            && self.is_of(access.domain)
+            && access.right.is_given_by(&state.access)
+            && state.map.contains(access.addr, len);
+        if permitted {
+            Ok(f(&state.map))
+        } else {
+            Err(AccessDenied)
+        }
+    }
+
+    /// Checks an access to `len` octets. Another one may be refused a moment later.
+    pub(super) fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
+        self.with_access(access, len, |_| ())
+    }
+
+    /// Copies octets out.
+    pub(super) fn read(
+        &self,
+        access: &RegionAccess<'_>,
+        to: &mut [u8],
+    ) -> Result<(), AccessDenied> {
+        let len = u64::try_from(to.len()).map_err(|_| AccessDenied)?;
+        self.with_access(access, len, |map| map.read(access.addr, to))?
+            .map_err(|_| AccessDenied)
+    }
+
+    /// Copies octets in.
+    pub(super) fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
+        let len = u64::try_from(from.len()).map_err(|_| AccessDenied)?;
+        self.with_access(access, len, |map| map.write(access.addr, from))?
+            .map_err(|_| AccessDenied)
+    }
+
+    /// Changes a word and returns its former value.
+    pub(super) fn change_word(
+        &self,
+        access: &RegionAccess<'_>,
+        change: WordChange,
+    ) -> Result<u64, AccessDenied> {
+        self.with_access(access, 8, |map| map.change_word(access.addr, change))?
+            .map_err(|_| AccessDenied)
+    }
+
+    /// Puts the mapped memory in force (RNIC-REQ-12).
+    pub(super) fn register(
+        &self,
+        domain: &Arc<DomainTag>,
+        key: u32,
+        access: MrAccess,
+        iova: u64,
+    ) -> Result<(), AccessDenied> {
+        let mut state = self.in_force.lock();
+        if self.fixed || state.valid || !self.is_of(domain) || index_of(key) != index_of(self.key) {
+            return Err(AccessDenied);
+        }
+        let mut pending = self.pending.lock();
+        if pending.fresh {
+            pending.fresh = false;
+            swap(&mut state.map, &mut pending.map);
+        }
+        drop(pending);
+        state.map.rename(iova);
+        state.key = key;
+        state.access = access;
+        state.valid = true;
+        Ok(())
+    }
+
+    /// Ends all access for good (RNIC-MR-07).
+    pub(super) fn end(&self) {
+        self.in_force.lock().valid = false;
+    }
+
+    /// Ends all access by the key (RNIC-MR-08); `remote` if the peer asks for it.
+    pub(super) fn invalidate(
+        &self,
+        domain: &Arc<DomainTag>,
+        key: u32,
+        remote: bool,
+    ) -> Result<(), AccessDenied> {
+        let mut state = self.in_force.lock();
+        let access = &state.access;
+        let exposed = access.remote_read || access.remote_write || access.remote_atomic;
+        if self.fixed
+            || state.key != key
+            || !self.is_of(domain)
+            || remote && !(state.valid && exposed)
+        {
+            return Err(AccessDenied);
+        }
+        state.valid = false;
+        Ok(())
+    }
+}
+
+impl IbMrOps for Region {
+    fn key(&self) -> u32 {
+        self.key
+    }
+
+    fn update_map<R>(&self, f: impl FnOnce(&mut MrMap) -> R) -> R {
+        let mut pending = self.pending.lock();
+        pending.fresh = true;
+        f(&mut pending.map)
+    }
+}

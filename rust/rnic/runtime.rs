@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What all devices share: the workqueue, the numbers of queue pairs, and the way of a packet to its
+//! queue pair.
+
+use super::numbers::{
+    NumberTable,
+    PacketReceiver, //
+};
+use crate::kapi::{
+    base::{
+        sync::{
+            new_spinlock_bh,
+            Global,
+            SpinLockBh, //
+        },
+        work::WorkQueue, //
+    },
+    ibdev::GidProtocol,
+    net::packet::RxPacket, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The runtime, for packets, which the kernel gives no context.
+pub(super) static RUNTIME: Global<Runtime> = Global::new();
+
+/// A device, as the network knows it.
+pub(super) trait GsiLookup: Send + Sync {
+    /// The general services interface, if a packet to an address is for this device.
+    /// Context: softirq. Only while the packet is received.
+    fn gsi_for(
+        &self,
+        packet: &RxPacket,
+        gid: &[u8; 16],
+        protocol: GidProtocol,
+    ) -> Option<Arc<dyn PacketReceiver>>;
+}
+
+/// What all devices share.
+#[pin_data]
+pub(super) struct Runtime {
+    /// Runs the work items of queue pairs and completion queues in softirq.
+    softirq: WorkQueue,
+    /// Queue pairs.
+    #[pin]
+    numbers: NumberTable,
+    /// Devices.
+    #[pin]
+    devices: SpinLockBh<KVec<Arc<dyn GsiLookup>>>,
+}
+
+impl Runtime {
+    /// Makes the runtime. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Arc<Self>> {
+        let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
+        Arc::pin_init(
+            pin_init!(Self {
+                softirq,
+                numbers <- NumberTable::new(),
+                devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Runs work items in softirq.
+    pub(super) fn softirq(&self) -> &WorkQueue {
+        &self.softirq
+    }
+
+    /// Queue pairs.
+    pub(super) fn numbers(&self) -> &NumberTable {
+        &self.numbers
+    }
+
+    /// Lists a device. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn add(&self, device: Arc<dyn GsiLookup>) -> Result {
+        Ok(self.devices.lock().push(device, GFP_ATOMIC)?)
+    }
+
+    /// Removes a device.
+    pub(super) fn remove(&self, device: &Arc<dyn GsiLookup>) {
+        let mut devices = self.devices.lock();
+        let removed = devices
+            .iter()
+            .position(|listed| Arc::ptr_eq(listed, device))
+            .and_then(|index| devices.remove(index).ok());
+        drop(devices);
+        drop(removed);
+    }
+
+    /// The general services interface that a packet to an address is for.
+    /// Context: softirq. Only while the packet is received.
+    pub(super) fn find_gsi(
+        &self,
+        packet: &RxPacket,
+        gid: &[u8; 16],
+        protocol: GidProtocol,
+    ) -> Option<Arc<dyn PacketReceiver>> {
+        let devices = self.devices.lock();
+        devices
+            .iter()
+            .find_map(|device| device.gsi_for(packet, gid, protocol))
+    }
+}

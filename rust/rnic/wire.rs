@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets to the network: headers, payload and checksum in one buffer.
+
+use crate::{
+    kapi::{
+        ibdev::{
+            AddressVector,
+            GidProtocol, //
+        },
+        net::{
+            netdev_ref::NetDeviceRef,
+            packet::{
+                NetHeader,
+                TxPacket, //
+            },
+        },
+    },
+    proto::{
+        base::verbs::Qpn,
+        roce::{
+            frame::{
+                Frame,
+                FrameError,
+                Ipv4,
+                Ipv6,
+                RoceRoute, //
+            },
+            header::{
+                Bth,
+                BTH_LEN, //
+            },
+            icrc::{
+                icrc_of,
+                ICRC_LEN, //
+            },
+            opcode::Opcode,
+            packet::{
+                extension_len,
+                pad_of,
+                Extensions,
+                RocePacket, //
+            },
+        },
+    },
+};
+
+/// Ethernet type of RoCE v1 (RNIC-IP-04).
+pub(super) const ETHERTYPE: u16 = 0x8915;
+
+/// Do not fragment (RNIC-ICRC-09).
+const DONT_FRAGMENT: u16 = 0x4000;
+
+/// Hop limit of an address vector that has none.
+const DEFAULT_HOPS: u8 = 64;
+
+/// The IPv4 address in a mapped one.
+const fn ipv4_of(gid: [u8; 16]) -> [u8; 4] {
+    let [.., a, b, c, d] = gid;
+    [a, b, c, d]
+}
+
+/// The first octets of a mapped IPv4 address.
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
+/// The GID of an IPv4 address.
+fn mapped(ip: [u8; 4]) -> [u8; 16] {
+    let mut gid = [0; 16];
+    let (head, tail) = gid.split_at_mut(MAPPED.len());
+    head.copy_from_slice(&MAPPED);
+    tail.copy_from_slice(&ip);
+    gid
+}
+
+/// Reads the headers of the network of a packet that arrived, and returns the octets from the BTH to the
+/// ICRC.
+///
+/// # Errors
+///
+/// See [`FrameError`].
+pub(super) fn parse_frame(header: NetHeader, octets: &[u8]) -> Result<(Frame, &[u8]), FrameError> {
+    match header {
+        NetHeader::Ipv4 => Frame::parse_ipv4(octets),
+        NetHeader::Ipv6 => Frame::parse_ipv6(octets),
+        NetHeader::Ethernet => Frame::parse_grh(octets),
+    }
+}
+
+/// Source and destination GID of a packet, and its protocol.
+pub(super) fn addresses(route: &RoceRoute) -> ([u8; 16], [u8; 16], GidProtocol) {
+    match route {
+        RoceRoute::V2Ipv4(ip, _) => (mapped(ip.src), mapped(ip.dst), GidProtocol::Ipv4),
+        RoceRoute::V2Ipv6(ip, _) => (ip.src, ip.dst, GidProtocol::Ipv6),
+        RoceRoute::V1(ip) => (ip.src, ip.dst, GidProtocol::RoceV1),
+    }
+}
+
+/// The way of packets to a peer, while the network device is there.
+pub(super) struct PeerPath<'a> {
+    to: &'a AddressVector,
+    netdev: NetDeviceRef,
+    /// UDP source port.
+    port: u16,
+}
+
+/// A packet without its payload.
+pub(super) struct PacketHead {
+    /// Base transport header.
+    pub(super) bth: Bth,
+    /// Opcode, which replaces that of the header.
+    pub(super) opcode: Opcode,
+    /// Extension headers.
+    pub(super) ext: Extensions,
+    /// Octets of the payload.
+    pub(super) len: usize,
+}
+
+/// The payload could not be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PayloadFault;
+
+impl<'a> PeerPath<'a> {
+    /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). Context: any.
+    pub(super) fn new(to: &'a AddressVector, port: u16) -> Option<Self> {
+        let netdev = to.sgid.netdev()?;
+        Some(Self { to, netdev, port })
+    }
+
+    /// The headers of the network.
+    fn route(&self, ident: u16) -> RoceRoute {
+        let (src, dst) = (self.to.sgid.gid(), self.to.dgid);
+        let hops = match self.to.hop_limit {
+            0 => DEFAULT_HOPS,
+            hops => hops,
+        };
+        let ipv6 = Ipv6 {
+            class: self.to.traffic_class,
+            flow: self.to.flow_label,
+            hops,
+            src,
+            dst,
+        };
+        match self.to.sgid.protocol() {
+            GidProtocol::Ipv4 => RoceRoute::V2Ipv4(
+                Ipv4 {
+                    tos: self.to.traffic_class,
+                    ident,
+                    fragment: DONT_FRAGMENT,
+                    ttl: hops,
+                    src: ipv4_of(src),
+                    dst: ipv4_of(dst),
+                },
+                self.port,
+            ),
+            GidProtocol::Ipv6 => RoceRoute::V2Ipv6(ipv6, self.port),
+            GidProtocol::RoceV1 => RoceRoute::V1(ipv6),
+        }
+    }
+
+    /// Sends a packet whose payload `fill` writes. `ident` is the identification of IPv4, unique for a
+    /// time. A packet that finds no memory or no route is lost. Context: softirq.
+    ///
+    /// # Errors
+    ///
+    /// That of `fill`; nothing is sent.
+    pub(super) fn send(
+        &self,
+        head: &PacketHead,
+        ident: u16,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
+    ) -> Result<(), PayloadFault> {
+        match self.build(head, ident, fill) {
+            Ok(packet) => {
+                // What the network stack drops is lost.
+                let _ = match self.to.sgid.protocol() {
+                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev),
+                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev),
+                    GidProtocol::RoceV1 => {
+                        packet.send_ethernet(&self.netdev, ETHERTYPE, &self.to.dmac)
+                    }
+                };
+                Ok(())
+            }
+            Err(BuildError::Memory) => Ok(()),
+            Err(BuildError::Payload) => Err(PayloadFault),
+        }
+    }
+
+    /// Builds a packet.
+    fn build(
+        &self,
+        head: &PacketHead,
+        ident: u16,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
+    ) -> Result<TxPacket, BuildError> {
+        let pad = usize::from(pad_of(head.len));
+        let transport = BTH_LEN
+            .saturating_add(extension_len(head.opcode))
+            .saturating_add(head.len)
+            .saturating_add(pad);
+        let frame = self
+            .route(ident)
+            .frame(transport)
+            .ok_or(BuildError::Memory)?;
+        let mut headers = [0; Frame::MAX_LEN];
+        let network = frame.emit(&mut headers).ok_or(BuildError::Memory)?;
+        let total = network.saturating_add(transport).saturating_add(ICRC_LEN);
+        let mut packet = TxPacket::new(total).ok_or(BuildError::Memory)?;
+        let (front, rest) = packet
+            .octets()
+            .split_at_mut_checked(network)
+            .ok_or(BuildError::Memory)?;
+        front.copy_from_slice(headers.get(..network).ok_or(BuildError::Memory)?);
+        let (body, icrc) = rest
+            .split_at_mut_checked(transport)
+            .ok_or(BuildError::Memory)?;
+        let start = RocePacket::emit_headers(&head.bth, head.opcode, &head.ext, head.len, body)
+            .ok_or(BuildError::Memory)?;
+        let end = start.saturating_add(head.len);
+        let payload = body.get_mut(start..end).ok_or(BuildError::Memory)?;
+        fill(payload).map_err(|PayloadFault| BuildError::Payload)?;
+        // The padding is zero already. The checksum covers the copy (RNIC-DATA-04).
+        let sum = icrc_of(&frame, body).ok_or(BuildError::Memory)?;
+        icrc.copy_from_slice(&sum);
+        Ok(packet)
+    }
+}
+
+/// Why no packet was built.
+enum BuildError {
+    /// No memory, or a packet that the network cannot carry.
+    Memory,
+    /// The payload could not be copied.
+    Payload,
+}
+
+/// The UDP source port of a queue pair, constant for its life: from the flow label, or from both
+/// numbers (RNIC-IP-01).
+pub(super) fn source_port(flow_label: u32, own: Qpn, peer: Qpn) -> u16 {
+    const LABEL: u64 = 0x000f_ffff;
+    let label = if flow_label == 0 {
+        let product = u64::from(own.get()).wrapping_mul(u64::from(peer.get()));
+        (product ^ (product >> 20) ^ (product >> 40)) & LABEL
+    } else {
+        u64::from(flow_label) & LABEL
+    };
+    let [low, high, ..] = ((label & 0x3fff) ^ (label >> 14)).to_le_bytes();
+    u16::from_le_bytes([low, high]) | 0xc000
+}
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_wire)]
+mod tests {
+    use super::*;
+
+    /// RNIC-IP-01.
+    #[test]
+    fn source_port_is_dynamic_and_constant() {
+        let (own, peer) = (Qpn::new(0x10_0011), Qpn::new(0x10_0012));
+        assert_eq!(source_port(0, own, peer), source_port(0, own, peer));
+        for label in [0, 1, 0x3fff, 0x4000, 0xf_ffff, u32::MAX] {
+            assert!(source_port(label, own, peer) >= 0xc000);
+        }
+        assert_eq!(source_port(1, own, peer), 0xc001);
+        assert_eq!(source_port(0x4001, own, peer), 0xc000);
+    }
+
+    #[test]
+    fn ipv4_address_has_a_mapped_gid() {
+        let gid = mapped([10, 9, 0, 1]);
+        assert_eq!(gid, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 0, 1]);
+        assert_eq!(ipv4_of(gid), [10, 9, 0, 1]);
+    }
+}

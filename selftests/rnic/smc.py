@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""SMC-R of rdma_sock.ko over devices of the type rsoft: between two of them, and with rdma_rxe on the
+other side.
+
+Covers RNIC-GEN-03, MR-05, RSP-08, REQ-03.
+"""
+
+import contextlib
+import os
+import socket
+import sys
+
+import ktap
+import topology
+from ktap import equal, named
+from topology import Child, all_gone, command, exchange, expect_smc, netns, pair
+
+SOFT = "rdma_soft"
+FILE = topology.module_file(SOFT)
+# Versions of RoCE, and types of link of both sides. SMC-R prefers version 1 where a device has it, which
+# rdma_rxe has not.
+SIDES = [("3", "rsoft", "rsoft"), ("2", "rsoft", "rsoft"), ("2", "rsoft", "rxe"),
+         ("2", "rxe", "rsoft")]
+
+
+def data_pass_unchanged(family):
+    """Data of both directions at the same time, in more than a full buffer."""
+    client, server = pair(family)
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 1000000)
+    all_gone()
+
+
+def many_connections_share_a_link():
+    """Each carries its own data."""
+    pairs = [pair() for _ in range(12)]
+    for client, server in pairs:
+        expect_smc(client, server)
+        exchange(client, server, 50000)
+    for client, server in pairs:
+        client.close()
+        server.close()
+    all_gone()
+
+
+def small_messages_are_answered():
+    """One at a time, so nothing but its own packets moves it on."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        for number in range(200):
+            data = topology.known(number, number + 1)
+            client.sendall(data)
+            equal(topology.receive(server, len(data)) == data, True, "message %d" % number)
+            server.sendall(data)
+            equal(topology.receive(client, len(data)) == data, True, "answer %d" % number)
+    all_gone()
+
+
+def lost_packets_are_repeated():
+    """Some of the packets do not arrive, in both directions."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        for side in "ab":
+            command("tc", "-n", "rs-" + side, "qdisc", "add", "dev", "v" + side, "root", "netem",
+                    "loss", "1%")
+        try:
+            exchange(client, server, 300000)
+        finally:
+            for side in "ab":
+                command("tc", "-n", "rs-" + side, "qdisc", "delete", "dev", "v" + side, "root")
+    all_gone()
+
+
+def device_goes_away_under_a_connection():
+    """The device's removal ends, and the other side's connection gets an error."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 10000)
+        with topology.bounded(60):
+            command("rdma", "link", "delete", "rs_a")
+        equal(topology.error_of(client.sendall, b"x" * 1000) != "none" or
+              topology.error_of(client.recv, 1) != "none", True, "error of the client")
+    all_gone()
+
+
+def module_unloads_under_a_connection(left, right):
+    """rmmod ends while data flow, and the connection with an error."""
+    netns("up", LINK_A=left, LINK_B=right)
+    client, server = pair()
+
+    def stream():
+        server.close()
+        data = topology.known("stream", 100000)
+        error = "none"
+        while error == "none":
+            error = topology.error_of(client.sendall, data)
+        equal(error in ("late", "EAGAIN"), False, "error of the writer: %s" % error)
+
+    def read():
+        client.close()
+        with contextlib.suppress(OSError):
+            while server.recv(65536):
+                pass
+
+    with client, server:
+        expect_smc(client, server)
+        before = topology.counter("a", "tx_bytes")
+        children = [Child(stream), Child(read)]
+    topology.until(lambda: topology.counter("a", "tx_bytes") > before + 300000, "traffic")
+    with topology.bounded(60):
+        command("rmmod", SOFT)
+    children[0].expect_success()
+    children[1].give_up()
+    all_gone()
+
+
+def load(versions):
+    """Loads the module for these versions of RoCE."""
+    if os.path.isdir("/sys/module/" + SOFT):
+        command("rmmod", SOFT)
+    command("insmod", str(FILE), "roce=" + versions)
+
+
+def tests():
+    """All tests, for each pair of types."""
+    found = []
+    for versions, left, right in SIDES:
+        def begin(versions=versions, left=left, right=right):
+            netns("down")
+            load(versions)
+            netns("up", LINK_A=left, LINK_B=right)
+        for name, function, *arguments in (
+                ("links are made", begin),
+                ("data pass by IPv4", data_pass_unchanged, socket.AF_INET),
+                ("data pass by IPv6", data_pass_unchanged, socket.AF_INET6),
+                ("many connections share a link", many_connections_share_a_link),
+                ("small messages are answered", small_messages_are_answered),
+                ("lost packets are repeated", lost_packets_are_repeated),
+                ("device goes away under a connection", device_goes_away_under_a_connection),
+                ("module unloads under a connection", module_unloads_under_a_connection, left,
+                 right)):
+            found.append(named("%s with %s, RoCE %s: %s" % (left, right, versions, name), function,
+                               *arguments))
+    return found
+
+
+def main():
+    """Runs the tests with the module loaded."""
+    topology.need_module()
+    if FILE is None:
+        ktap.skip_all("the module's file is not here")
+    topology.load_needed(FILE)
+    try:
+        return ktap.run(tests())
+    finally:
+        netns("down")
+        command("rmmod", SOFT, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
