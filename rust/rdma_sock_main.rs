@@ -11,10 +11,6 @@ mod bindings;
 mod fabric;
 mod kapi;
 mod proto;
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "no socket uses it yet; used by KUnit tests")
-)]
 mod sdp;
 mod smc;
 mod sock;
@@ -25,7 +21,14 @@ module! {
     authors: ["The rdma-sock developers"],
     description: "TCP socket programs over RDMA (SMC-R, RFC 7609)",
     license: "GPL",
-    alias: ["net-pf-43", "net-pf-2-proto-256-type-1", "net-pf-10-proto-256-type-1"],
+    alias: [
+        "net-pf-43",
+        "net-pf-2-proto-256-type-1",
+        "net-pf-10-proto-256-type-1",
+        "net-pf-27",
+        "net-pf-2-proto-257-type-1",
+        "net-pf-10-proto-257-type-1",
+    ],
     params: {
         option_backend: i32 {
             default: 0,
@@ -36,7 +39,9 @@ module! {
 
 /// The loaded module.
 struct RdmaSockModule {
-    /// SMC-R, which ends first.
+    /// SDP, which ends first.
+    _sdp: sdp::Sdp,
+    /// SMC-R.
     _smc: smc::Smc,
     /// The devices of the host.
     _fabric: fabric::client::FabricRegistration,
@@ -51,8 +56,12 @@ impl kernel::Module for RdmaSockModule {
             _ => return Err(EINVAL),
         };
         let fabric = fabric::client::FabricRegistration::new()?;
+        let directory = sock::directory::Directory::new()?;
+        let smc = smc::Smc::new(backend, &fabric, &directory)?;
+        let sdp = sdp::Sdp::new(&fabric, &directory)?;
         Ok(Self {
-            _smc: smc::Smc::new(backend, &fabric)?,
+            _sdp: sdp,
+            _smc: smc,
             _fabric: fabric,
         })
     }

@@ -26,11 +26,7 @@ pub(crate) mod base;
 pub(crate) mod roce;
 #[cfg_attr(
     not(any(test, fuzzing)),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the engine uses only the Port Mapper so far"
-    )
+    expect(dead_code, reason = "for the zero copy that does not exist yet")
 )]
 pub(crate) mod sdp;
 pub(crate) mod smc;

@@ -1,25 +1,124 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The Sockets Direct Protocol: the engine around the protocol core. So far its discovery.
+//! SDP sockets: the engine around the protocol core.
 //!
-//! Source: draft-pinkerton-iwarp-sdp-01, section 7.
+//! Source: draft-pinkerton-iwarp-sdp-01, and the form that it has on InfiniBand and RoCE.
 //!
-//! | Object                 | Held by                                                             |
-//! |------------------------|---------------------------------------------------------------------|
-//! | `portmap::PortMapper`  | its registration, its sockets until that is dropped, its work item  |
-//! | `reach::ReachTable`    | the state of its namespace, connections, inquiries under way        |
-//! | `reach::Inquiry`       | its table, its socket, connections that wait, its work item         |
+//! # The life of a connection
 //!
-//! | Runs in                | What                                                                |
-//! |------------------------|---------------------------------------------------------------------|
-//! | work items             | all that sends and receives                                         |
-//! | calls of a program     | `reach::ReachTable::ask`                                            |
-//! | softirq                | events of UDP sockets, which only kick a work item                  |
+//! A socket of ours *is* a TCP socket with other operations (`sock::ops`). While data flows by RDMA
+//! its TCP is closed: there is nothing on it that two ends would have to agree on. `connect` tries SDP
+//! first (`opening`): it resolves the address of the peer, and sends a Hello with the request of
+//! the connection manager. If that fails, TCP connects as if SDP had not been tried.
+//!
+//! A listener listens in TCP, and in the connection manager of each device (`services`) under the
+//! service id of its port. A request becomes a child that accept does not see yet (`accepting`), and
+//! reaches accept when the link is up.
+//!
+//! The data side (`data`) copies into the send ring, from where the device sends it with the headers
+//! that the core makes. Received messages stay in their buffers until a reader has copied them out.
+//! The core decides the end, and the work item of the connection performs it (`ending`).
+//!
+//! | Object                    | Held by                                                          |
+//! |---------------------------|------------------------------------------------------------------|
+//! | `engine::SdpEngine`       | connections, and callbacks that come without context             |
+//! | `setup::SdpConnection`    | its sock, its id of the connection manager, its channel          |
+//! | `setup::SdpLink`          | the set-up, then the connection, until `ending` takes it down    |
+//! | `data::SdpData`           | its connection                                                   |
+//!
+//! | Runs in                   | What                                                             |
+//! |---------------------------|------------------------------------------------------------------|
+//! | calls of a program        | the socket engine, see `sock`                                    |
+//! | work items of connections | `opening`, `accepting`, `ending`                                 |
+//! | handlers of the connection manager | `services` (a request), `mail` (what the others bring)  |
+//! | softirq                   | `messages`                                                       |
 
 #![deny(unsafe_code)]
 
-pub(crate) mod addr;
-pub(crate) mod portmap;
-pub(crate) mod reach;
+mod accepting;
+mod addr;
+mod attempt;
+mod conn;
+mod data;
+mod ending;
+mod engine;
+mod link;
+mod links;
+mod mail;
+mod messages;
+mod namespaces;
+mod net;
+mod offer;
+mod opening;
+mod portmap;
+mod protocol;
+mod reach;
+mod services;
+mod setup;
+mod stream;
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
 mod test_client;
+
+use self::{
+    engine::{
+        PublishedSdp,
+        SdpEngine, //
+    },
+    namespaces::SdpNamespaces,
+    services::DeviceChanges,
+    setup::SdpSetup, //
+};
+use crate::{
+    fabric::client::{
+        FabricRegistration,
+        UserRegistration, //
+    },
+    kapi::net::{
+        family::FamilyRegistration,
+        netns::NetRegistration, //
+    },
+    sock::{
+        directory::Directory,
+        ops::StreamOps, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Address family of programs that were made for other implementations.
+const AF_INET_SDP: u16 = 27;
+/// Protocol number of SDP sockets in the Internet families.
+const IPPROTO_SDP: u16 = 257;
+
+/// SDP, registered. Dropping it takes the fields down in their order: first no new sockets, then the
+/// events of devices, last the engine.
+pub(crate) struct Sdp {
+    /// The socket family and protocol.
+    _family: FamilyRegistration<StreamOps<SdpSetup>>,
+    /// Follows the network namespaces.
+    _nets: NetRegistration<SdpNamespaces>,
+    /// Devices that come and go.
+    _user: UserRegistration,
+    /// The engine, published for callbacks.
+    _engine: PublishedSdp,
+}
+
+impl Sdp {
+    /// Registers everything. Context: may sleep.
+    pub(crate) fn new(fabric: &FabricRegistration, directory: &Arc<Directory>) -> Result<Self> {
+        let engine = SdpEngine::new(&fabric.fabric, directory)?;
+        let published = PublishedSdp::new(&engine);
+        let changes = Arc::new(DeviceChanges(engine.services.clone()), GFP_KERNEL)?;
+        let user = UserRegistration::new(&fabric.fabric, changes)?;
+        let nets = NetRegistration::new()?;
+        let family = FamilyRegistration::new(AF_INET_SDP, IPPROTO_SDP)?;
+        Ok(Self {
+            _family: family,
+            _nets: nets,
+            _user: user,
+            _engine: published,
+        })
+    }
+}

@@ -137,6 +137,10 @@ pub(crate) struct PortMapper<S: PortMapServices> {
 /// its queue. Context of the drop: it may sleep.
 pub(crate) struct PortMapping<S: PortMapServices>(Arc<PortMapper<S>>);
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<S: PortMapServices> PortMapping<S> {
     /// Begins to serve in `net`, with the queue `context.setups`. Context: may sleep.
     ///

@@ -19,7 +19,10 @@ use crate::{
         quota::Quotas, //
     },
     kapi::base::sync::Global,
-    sock::context::Context, //
+    sock::{
+        context::Context,
+        directory::Directory, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -36,6 +39,8 @@ pub(crate) struct Engine {
     pub(super) groups: Arc<LinkGroups>,
     /// Network namespaces that have had a socket.
     pub(super) nets: Arc<Nets>,
+    /// Connections and counts of all protocols.
+    pub(super) directory: Arc<Directory>,
     /// Settings, by namespace.
     pub(super) sysctls: Arc<Sysctls>,
     /// Enterprise identifiers, by namespace.
@@ -53,17 +58,18 @@ pub(super) fn engine() -> Option<Arc<Engine>> {
 
 impl Engine {
     /// The parts, without a device, a namespace or a group. Context: may sleep.
-    pub(super) fn new(fabric: &Arc<Fabric>) -> Result<Arc<Self>> {
+    pub(super) fn new(fabric: &Arc<Fabric>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
         let context = Context::new(c"rdma_sock_clc", c"rdma_sock_end")?;
         let sysctls = Sysctls::new()?;
         let quotas = Quotas::new()?;
-        let nets = Nets::new(&sysctls)?;
+        let nets = Nets::new(&sysctls, directory)?;
         let groups = LinkGroups::make(&GroupContext::new(&context)?, &fabric.devices, &nets)?;
         let engine = Self {
             context,
             fabric: fabric.clone(),
             groups,
             nets,
+            directory: directory.clone(),
             sysctls,
             eids: Eids::new()?,
             quotas,

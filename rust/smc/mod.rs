@@ -73,7 +73,10 @@ use crate::{
         },
         proc::NetProc, //
     },
-    sock::ops::StreamOps, //
+    sock::{
+        directory::Directory,
+        ops::StreamOps, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -118,8 +121,12 @@ impl Drop for Groups {
 
 impl Smc {
     /// Registers everything. Context: may sleep.
-    pub(crate) fn new(backend: BackendKind, fabric: &FabricRegistration) -> Result<Self> {
-        let engine = Engine::new(&fabric.fabric)?;
+    pub(crate) fn new(
+        backend: BackendKind,
+        fabric: &FabricRegistration,
+        directory: &Arc<Directory>,
+    ) -> Result<Self> {
+        let engine = Engine::new(&fabric.fabric, directory)?;
         let published = Published::new(&engine);
         let user = UserRegistration::new(&fabric.fabric, engine.groups.clone())?;
         let groups = Groups(engine);

@@ -30,9 +30,12 @@ use crate::{
         },
         smc::wire::PeerId, //
     },
-    sock::stats::{
-        bump_named,
-        NetStats, //
+    sock::{
+        directory::Directory,
+        stats::{
+            bump_named,
+            NetStats, //
+        },
     },
 };
 use kernel::{
@@ -48,6 +51,8 @@ use kernel::{
     },
 };
 
+/// The name of the protocol in `/proc`.
+pub(crate) const NAME: &str = "smc";
 /// Causes of the end of links that are counted one by one; as many as there are names.
 const MAX_LINK_CAUSES: usize = 16;
 
@@ -98,16 +103,24 @@ impl QuotaLimits for NetLimits {
 #[pin_data]
 pub(crate) struct Nets {
     sysctls: Arc<Sysctls>,
+    directory: Arc<Directory>,
     #[pin]
     list: Mutex<KVec<Arc<NetState>>>,
 }
 
 impl Nets {
     /// No namespace has had a socket yet. Context: may sleep.
-    pub(crate) fn new(sysctls: &Arc<Sysctls>) -> Result<Arc<Self>> {
-        let sysctls = sysctls.clone();
+    pub(crate) fn new(sysctls: &Arc<Sysctls>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
+        let (sysctls, directory) = (sysctls.clone(), directory.clone());
         let list = new_mutex!(KVec::new(), "rdma_sock_nets");
-        Arc::pin_init(pin_init!(Self { sysctls, list <- list }), GFP_KERNEL)
+        Arc::pin_init(
+            pin_init!(Self {
+                sysctls,
+                directory,
+                list <- list,
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// The state of a namespace, made at its first socket. Context: may sleep.
@@ -137,6 +150,7 @@ impl Nets {
             GFP_KERNEL,
         )?;
         nets.push(net.clone(), GFP_KERNEL)?;
+        self.directory.enter(cookie, NAME, &net.stats)?;
         Ok(net)
     }
 
@@ -149,6 +163,7 @@ impl Nets {
     /// A namespace is gone. Context: may sleep.
     pub(crate) fn forget(&self, cookie: u64) {
         self.list.lock().retain(|net| net.cookie != cookie);
+        self.directory.forget(cookie);
     }
 }
 

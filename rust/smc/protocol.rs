@@ -11,6 +11,7 @@ use super::{
         engine,
         Engine, //
     },
+    net::NAME,
     setup::{
         SmcConnection,
         SmcSetup, //
@@ -65,8 +66,10 @@ fn make(engine: &Arc<Engine>, sk: ARef<Sock>, side: Side) -> Result<Arc<SmcConne
 
 impl Protocol for SmcSetup {
     type Stream = Data;
-    const NAME: &'static str = "smc";
+    const NAME: &'static str = NAME;
     const LEVEL: i32 = SOL_SMC;
+    const BESIDE_TCP: bool = false;
+    const NOT_AGREED: Reason = Reason::PeerNoSmc;
 
     fn connection(sk: ARef<Sock>, side: Side) -> Result<Arc<SmcConnection>> {
         make(&engine().ok_or(ENODEV)?, sk, side)
@@ -85,6 +88,13 @@ impl Protocol for SmcSetup {
         policy::refusal_to(sk, name)
     }
 
+    /// # Errors
+    ///
+    /// Always: TCP carries the offer.
+    fn open(_connection: &Arc<SmcConnection>, _name: &Name) -> Result<(), Reason> {
+        Err(Reason::OptionUnsupported)
+    }
+
     fn offer(sock: &Socket, side: Side) {
         sock.enable_option(match side {
             Side::Client => random_u32(),
@@ -95,6 +105,10 @@ impl Protocol for SmcSetup {
     fn withdraw(sock: &Socket) {
         sock.disable_option();
     }
+
+    fn listens(_listener: &Arc<SmcConnection>) {}
+
+    fn stops_listening(_listener: &SmcConnection) {}
 
     fn withhold(sk: &Sock, withholds: bool) {
         sk.withhold_option(withholds);

@@ -14,7 +14,8 @@ use super::{
 use crate::kapi::{
     compat::errno::{
         EALREADY,
-        EINPROGRESS, //
+        EINPROGRESS,
+        EISCONN, //
     },
     net::{
         msg::{
@@ -74,10 +75,12 @@ pub(crate) fn wait_settled<P: Protocol>(
 /// Breaks off a set-up that is under way. Returns whether the peer goes on with it, so that TCP
 /// cannot be used. A set-up that has succeeded meanwhile stays: the mode is [`Mode::Stream`] then.
 /// Context: may sleep.
-pub(crate) fn break_off<P: Protocol>(connection: &Arc<Connection<P>>) -> bool {
+pub(crate) fn break_off<P: Protocol>(sock: &Socket, connection: &Arc<Connection<P>>) -> bool {
     let broken_off = connection.cancel_setup();
     if connection.look(|_| ()).is_some() {
         connection.set_mode(Mode::Stream);
+    } else if P::BESIDE_TCP {
+        sock.set_state(SocketState::Unconnected);
     }
     broken_off
 }
@@ -95,7 +98,7 @@ pub(crate) fn dissolve<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFl
         return sock.inet_connect(name, flags.raw());
     };
     if connection.is_pending() {
-        break_off(&connection);
+        break_off(sock, &connection);
     }
     if connection.mode() == Mode::Stream {
         return Err(EINVAL);
@@ -121,6 +124,9 @@ fn begin<P: Protocol>(
         connection.fall_back(reason);
         return Ok(false);
     }
+    if P::BESIDE_TCP {
+        return begin_beside(sock, connection, name);
+    }
     if !connection.change_mode(Mode::Tcp, Mode::Connecting) {
         return Err(EALREADY);
     }
@@ -138,15 +144,55 @@ fn begin<P: Protocol>(
     Ok(true)
 }
 
+/// Starts `connect` beside TCP. Returns whether it did; if not, it is TCP's.
+fn begin_beside<P: Protocol>(
+    sock: &Socket,
+    connection: &Arc<Connection<P>>,
+    name: &Name,
+) -> Result<bool> {
+    if !connection.change_mode(Mode::Tcp, Mode::Negotiating) {
+        return Err(EALREADY);
+    }
+    sock.set_state(SocketState::Connecting);
+    if let Err(reason) = P::open(connection, name) {
+        sock.set_state(SocketState::Unconnected);
+        connection.fall_back(reason);
+        return Ok(false);
+    }
+    connection.kick_setup();
+    Ok(true)
+}
+
+/// What connect() returns for a connection that was opened beside TCP, once its set-up is over.
+/// `None` if TCP is to say. Context: may sleep.
+fn outcome_beside<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> Option<Result> {
+    let guard = sock.sk().lock();
+    if connection.mode() != Mode::Stream {
+        // TCP reports how its attempt went, but for an error that it found at once.
+        let began = sock.state() != SocketState::Unconnected;
+        return match began {
+            true => None,
+            false => guard.take_err().err().map(Err),
+        };
+    }
+    if sock.state() == SocketState::Connected {
+        return Some(Err(EISCONN));
+    }
+    sock.set_state(SocketState::Connected);
+    Some(Ok(()))
+}
+
 /// connect() to an address. Context: may sleep.
 pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
     let Some(connection) = context_or_new::<P>(sock, Side::Client) else {
         return sock.inet_connect(name, flags.raw());
     };
     let idle = sock.state() == SocketState::Unconnected && sock.sk().tcp_state() == TcpState::Close;
+    let mut begun = false;
     if connection.mode() == Mode::Tcp && idle {
         // Like TCP, which sees the answer only after this call.
-        if begin(sock, &connection, name, flags)? && flags.nonblock() {
+        begun = begin(sock, &connection, name, flags)?;
+        if begun && flags.nonblock() {
             return Err(EINPROGRESS);
         }
     }
@@ -164,6 +210,15 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
             Err(error) => return Err(error),
         }
     }
+    if P::BESIDE_TCP {
+        if let Some(outcome) = outcome_beside(sock, &connection) {
+            return outcome;
+        }
+    }
     // TCP knows how it went, or goes on alone.
-    sock.inet_connect(name, flags.raw())
+    match sock.inet_connect(name, flags.raw()) {
+        // The attempt is this call's own, whichever part of it the time ended in.
+        Err(error) if error == EALREADY && begun => Err(EINPROGRESS),
+        result => result,
+    }
 }

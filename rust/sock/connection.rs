@@ -39,7 +39,10 @@ use crate::{
                 TcpEvents,
                 Wake, //
             },
-            msg::Name,
+            msg::{
+                Name,
+                OwnedName, //
+            },
             proc::SeqFile,
             sock::{
                 Sock,
@@ -131,6 +134,11 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Level of its socket options.
     const LEVEL: i32;
+    /// Connections are opened beside TCP, which stays closed while data flows by RDMA. Otherwise TCP
+    /// carries the offer, and stays connected.
+    const BESIDE_TCP: bool;
+    /// Why a connection of a listener is one of TCP, if its client did not agree to the protocol.
+    const NOT_AGREED: Reason;
 
     /// Makes the context of a socket. Context: may sleep.
     fn connection(sk: ARef<Sock>, side: Side) -> Result<Arc<Connection<Self>>>;
@@ -143,8 +151,21 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// The reason for which a connection to `name` is not even offered. Context: may sleep.
     fn opt_out(connection: &Connection<Self>, name: &Name) -> Option<Reason>;
 
+    /// Begins the set-up of a connection beside TCP to `name`. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which the connection is one of TCP.
+    fn open(connection: &Arc<Connection<Self>>, name: &Name) -> Result<(), Reason>;
+
     /// Puts the offer on a socket that connects, or listens. Context: may sleep.
     fn offer(sock: &Socket, side: Side);
+
+    /// The socket listens: TCP has its port. Context: may sleep.
+    fn listens(listener: &Arc<Connection<Self>>);
+
+    /// The socket listens no longer. Context: may sleep.
+    fn stops_listening(listener: &Connection<Self>);
 
     /// Takes the offer off a socket. Context: may sleep.
     fn withdraw(sock: &Socket);
@@ -420,6 +441,31 @@ impl<P: Protocol> Connection<P> {
     pub(crate) fn settle_for_tcp(&self, reason: Reason) {
         self.fall_back(reason);
         self.sk.wake_connected();
+    }
+
+    /// A connection that was opened beside TCP is TCP after all: begins to connect to `name`, and
+    /// wakes the call that waits in `connect`.
+    ///
+    /// It does not wait for the sock lock. Context: may sleep. Only the work item of the set-up calls
+    /// it, and calls it again after an error.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if a program has the sock lock; the work item runs again.
+    pub(crate) fn open_tcp(self: &Arc<Self>, name: &OwnedName, reason: Reason) -> Result {
+        let Ok(mut sk) = self.sk.try_lock() else {
+            self.retry_setup();
+            return Err(EBUSY);
+        };
+        self.setup_locked();
+        if let Err(error) = sk.start_connect(name) {
+            sk.set_err(error);
+        }
+        // TCP's state is set before a poll finds the mode.
+        self.fall_back(reason);
+        drop(sk);
+        self.sk.wake_connected();
+        Ok(())
     }
 
     /// Runs the set-up (or a listener's accept queue) soon. Context: any.

@@ -24,10 +24,7 @@ use crate::{
         },
         net::socket::DetachedSocket, //
     },
-    proto::stream::{
-        accept,
-        reason::Reason, //
-    },
+    proto::stream::accept,
 };
 use kernel::{
     prelude::*,
@@ -94,9 +91,32 @@ pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
 }
 
 fn take_child<P: Protocol>(listener: &Arc<Connection<P>>, detached: DetachedSocket) -> Result {
-    let sk = detached.sk_ref();
-    let agreed = P::agreed(&sk);
-    let child = P::child(listener, sk)?;
+    let agreed = P::agreed(&detached.sk_ref());
+    let child = enter_child(listener, detached, agreed)?;
+    if !agreed {
+        child.fall_back(P::NOT_AGREED);
+        deliver(&child);
+        return Ok(());
+    }
+    let result = P::negotiate(&child);
+    if result.is_err() {
+        discard(&child);
+    }
+    result
+}
+
+/// Makes a connection of `listener` whose socket is `detached`, and enters it in the queue. It takes
+/// part in the set-up of the protocol, or not. Context: may sleep.
+///
+/// # Errors
+///
+/// `ECONNABORTED` if the listener is closed, `ENOBUFS` if too many set-ups are under way, `ENOMEM`.
+pub(crate) fn enter_child<P: Protocol>(
+    listener: &Arc<Connection<P>>,
+    detached: DetachedSocket,
+    agreed: bool,
+) -> Result<Arc<Connection<P>>> {
+    let child = P::child(listener, detached.sk_ref())?;
     let attached = detached.attach(child.clone());
     *child.detached.lock() = Some(detached);
     *child.listener.lock() = Some(listener.clone());
@@ -113,19 +133,11 @@ fn take_child<P: Protocol>(listener: &Arc<Connection<P>>, detached: DetachedSock
         queue.adjust_offer(listener);
         Ok(())
     });
-    let result = result.and_then(|()| {
-        if agreed {
-            P::negotiate(&child)
-        } else {
-            child.fall_back(Reason::PeerNoSmc);
-            deliver(&child);
-            Ok(())
-        }
-    });
-    if result.is_err() {
+    if let Err(error) = result {
         discard(&child);
+        return Err(error);
     }
-    result
+    Ok(child)
 }
 
 /// A child is ready for accept. Context: may sleep.
@@ -193,6 +205,7 @@ pub(crate) fn close<P: Protocol>(listener: &Arc<Connection<P>>) {
         )
     };
     listener.change_mode(Mode::Listening, Mode::Tcp);
+    P::stops_listening(listener);
     listener.setup_work.cancel_sync();
     for child in ready {
         drop_child(&child);

@@ -35,6 +35,7 @@ pub(crate) mod connection;
 mod contention;
 pub(crate) mod context;
 mod copy;
+pub(crate) mod directory;
 pub(crate) mod lent_pages;
 mod listed;
 pub(crate) mod listen;

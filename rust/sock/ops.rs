@@ -83,6 +83,11 @@ use kernel::{
 /// The socket operations of a protocol.
 pub(crate) struct StreamOps<P>(PhantomData<fn(P)>);
 
+/// getpeername().
+const PEER_NAME: i32 = 1;
+/// The name of the peer for accept(), which TCP knows in any state.
+const CHILD_NAME: i32 = 2;
+
 /// `shutdown` for receiving.
 const SHUT_RD: i32 = 0;
 /// `shutdown` for sending.
@@ -127,7 +132,7 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         };
         match connection.mode() {
             Mode::Connecting | Mode::Negotiating => {
-                break_off(&connection);
+                break_off(&sock, &connection);
             }
             Mode::Listening => listen::close(&connection),
             Mode::Tcp | Mode::Stream => {}
@@ -137,6 +142,15 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         }
         connection.finish();
         sock.inet_release()
+    }
+
+    fn bind(sock: &Socket, name: &Name) -> Result {
+        let connection = context::<P>(sock).filter(|_| P::BESIDE_TCP);
+        // TCP is closed and may have no port.
+        if connection.is_some_and(|conn| conn.is_pending() || conn.mode() == Mode::Stream) {
+            return Err(EINVAL);
+        }
+        sock.inet_bind(name)
     }
 
     fn connect(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
@@ -159,6 +173,9 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         if result.is_err() && new {
             connection.change_mode(Mode::Listening, Mode::Tcp);
             P::withdraw(sock);
+        }
+        if result.is_ok() {
+            P::listens(&connection);
         }
         connection.kick_setup();
         result
@@ -196,9 +213,16 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
     }
 
     fn getname(sock: &Socket, name: &mut NameBuf, peer: i32) -> Result<usize> {
-        let pending = context::<P>(sock).is_some_and(|connection| connection.is_pending());
-        if pending && peer == 1 {
-            return Err(ENOTCONN);
+        let connection = context::<P>(sock);
+        if peer == PEER_NAME {
+            let pending = connection.as_ref().is_some_and(|conn| conn.is_pending());
+            if pending {
+                return Err(ENOTCONN);
+            }
+            let open = connection.and_then(|conn| conn.look(|stream| !stream.is_closed()));
+            if P::BESIDE_TCP && open == Some(true) {
+                return sock.inet_getname(name, CHILD_NAME);
+            }
         }
         sock.inet_getname(name, peer)
     }
@@ -278,7 +302,7 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         let Some(connection) = context::<P>(sock) else {
             return sock.inet_shutdown(how);
         };
-        if connection.is_pending() && break_off(&connection) {
+        if connection.is_pending() && break_off(sock, &connection) {
             // For the user this is SYN-SENT still, where TCP gives the attempt up.
             sock.sk().abort(ECONNRESET);
             return Ok(());
@@ -347,6 +371,13 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         let result = sock.inet_getsockopt(opt);
         if let Some(connection) = context::<P>(sock) {
             connection.unlocked();
+            let is_info = opt.level == SOL_TCP && opt.name == TCP_INFO;
+            if let (true, Ok(())) = (is_info, result) {
+                // The state comes first.
+                if let Some(Some(state)) = connection.look(Stream::shown_state) {
+                    opt.replace(&[state.code()])?;
+                }
+            }
         }
         result
     }

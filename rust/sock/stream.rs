@@ -10,10 +10,13 @@ use super::{
     stats::Traffic, //
 };
 use crate::{
-    kapi::verbs::{
-        device::Device,
-        sendbuf::SendBuffer,
-        user_pages::LentMemory, //
+    kapi::{
+        net::sock::TcpState,
+        verbs::{
+            device::Device,
+            sendbuf::SendBuffer,
+            user_pages::LentMemory, //
+        },
     },
     proto::{
         base::time::{
@@ -179,6 +182,8 @@ pub(crate) trait Stream: Send + Sized + 'static {
     fn is_closed(&self) -> bool;
     /// What poll reports for a socket in this state.
     fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState;
+    /// The state of TCP that a program sees, if it is not that of the TCP connection.
+    fn shown_state(&self) -> Option<TcpState>;
     /// A name of the state, for `/proc`.
     fn state_name(&self) -> &'static str;
     /// Traffic so far.

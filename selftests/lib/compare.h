@@ -185,18 +185,24 @@ FIXTURE_VARIANT(both) {
 #define RS_STATE(fixture, name, suffix, value, reference, ...)				\
 	FIXTURE_VARIANT_ADD(fixture, name##_##suffix) { __VA_ARGS__, reference, value }
 
-#define RS_STATES(fixture, name, reference, ...)					\
+/* Where no other device takes over. */
+#define RS_STATES_OF_ONE_DEVICE(fixture, name, reference, ...)				\
 	RS_STATE(fixture, name, fresh, FRESH, reference, __VA_ARGS__);			\
 	RS_STATE(fixture, name, listening, LISTENING, reference, __VA_ARGS__);		\
 	RS_STATE(fixture, name, connected, CONNECTED, reference, __VA_ARGS__);		\
 	RS_STATE(fixture, name, shut, SHUT, reference, __VA_ARGS__);			\
 	RS_STATE(fixture, name, half_closed, HALF_CLOSED, reference, __VA_ARGS__);	\
-	RS_STATE(fixture, name, reset, RESET, reference, __VA_ARGS__);			\
+	RS_STATE(fixture, name, reset, RESET, reference, __VA_ARGS__)
+
+#define RS_STATES(fixture, name, reference, ...)					\
+	RS_STATES_OF_ONE_DEVICE(fixture, name, reference, __VA_ARGS__);			\
 	RS_STATE(fixture, name, failed_over, FAILED_OVER, reference, __VA_ARGS__)
 
 /* By the last column of the table: no variants, or one for each state. */
 #define RS_STATES_NONE(fixture, name, ...)
 #define RS_STATES_TCP(fixture, name, ...) RS_STATES(fixture, name, TCP, __VA_ARGS__)
+#define RS_STATES_TCP_OF_ONE_DEVICE(fixture, name, ...)					\
+	RS_STATES_OF_ONE_DEVICE(fixture, name, TCP, __VA_ARGS__)
 
 #define RS_COMPARED(fixture, name, family, number, ip, client, server, reference)	\
 	RS_STATES_##reference(fixture, name, { family, number, ip, { client, server } })

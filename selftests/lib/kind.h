@@ -28,11 +28,14 @@
 #ifndef IPPROTO_SMC
 #define IPPROTO_SMC 256
 #endif
+#ifndef IPPROTO_SDP
+#define IPPROTO_SDP 257
+#endif
 
 enum side { CLIENT, SERVER };
 
 /* The protocols that carry data. NONE follows the last one. */
-enum engine { TCP, SMC, NONE };
+enum engine { TCP, SMC, SDP, NONE };
 
 struct kind {
 	int family;			/* of the socket() call */
@@ -75,7 +78,7 @@ static inline bool is_carried(const struct kind *kind)
 }
 
 /* The mode of a connection that the engine carries, as in the file `conns`. */
-static const char * const mode_names[] = { [TCP] = "tcp", [SMC] = "smc" };
+static const char * const mode_names[] = { [TCP] = "tcp", [SMC] = "smc", [SDP] = "sdp" };
 
 /* The engine of a mode of the file `conns`. TCP also for a handshake, or for an unlisted socket. */
 static inline enum engine engine_of_mode(const char *mode)

@@ -115,10 +115,10 @@ static inline long long both_sides(const char *name)
 	return (a < 0 ? 0 : a) + (b < 0 ? 0 : b);
 }
 
-/* The bytes sent by RDMA so far. */
+/* The bytes sent by RDMA so far, with any engine. */
 static inline long long rdma_bytes(void)
 {
-	return both_sides("tx_bytes");
+	return both_sides("tx_bytes") + both_sides("sdp_tx_bytes");
 }
 
 /*

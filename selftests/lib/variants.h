@@ -10,17 +10,28 @@
 
 #include "kind.h"
 
+/* SDP, in programs that define RS_WITH_SDP: the others are about what it does not have yet. */
+#ifdef RS_WITH_SDP
+#define RS_SDP_KINDS(row, fixture)							\
+	; row(fixture, sdp, AF_INET, IPPROTO_SDP, AF_INET, SDP, SDP, TCP_OF_ONE_DEVICE);	\
+	row(fixture, sdp6, AF_INET6, IPPROTO_SDP, AF_INET6, SDP, SDP, TCP_OF_ONE_DEVICE)
+#else
+#define RS_SDP_KINDS(row, fixture)
+#endif
+
 /*
  * Both sides ask for the same engine. The columns of a row are: variant, family and protocol number
  * of the socket() call, family of the addresses, engine of the client, engine of the server, and
- * the engine with which every call and option is compared.
+ * the engine with which every call and option is compared, in the states that do without a second
+ * device if the row says so.
  */
 #define RS_KINDS(row, fixture)								\
 	row(fixture, tcp, AF_INET, 0, AF_INET, TCP, TCP, NONE);				\
 	row(fixture, inet, AF_INET, IPPROTO_SMC, AF_INET, SMC, SMC, TCP);		\
 	row(fixture, inet6, AF_INET6, IPPROTO_SMC, AF_INET6, SMC, SMC, TCP);		\
 	row(fixture, smc, AF_SMC, 0, AF_INET, SMC, SMC, NONE);				\
-	row(fixture, smc6, AF_SMC, 1, AF_INET6, SMC, SMC, NONE)
+	row(fixture, smc6, AF_SMC, 1, AF_INET6, SMC, SMC, NONE)					\
+	RS_SDP_KINDS(row, fixture)
 
 /* One side is a plain TCP socket, so that the other side falls back. The columns are the same. */
 #define RS_FALLBACKS(row, fixture)							\

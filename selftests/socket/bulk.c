@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Large streams and many connections, with every byte compared. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <pthread.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* connect() and accept(): blocking, non-blocking, with a time limit, interrupted, and refused. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <pthread.h>
 #include <signal.h>
@@ -30,18 +32,29 @@ static void interrupt_soon(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Drops SYNs to the server's address, so that connect() has to wait. */
-static int drop_syns(bool on)
+/*
+ * Drops what connections of a kind begin with, so that connect() has to wait: SYNs to the server,
+ * or with SDP the packets of RoCE, in which the request is.
+ */
+static int drop_setups(const struct kind *kind, bool on)
 {
-	return system(on ? "ip netns exec rs-b nft -f - <<-END\n"
-			   "table inet rs {\n"
-			   "	chain input {\n"
-			   "		type filter hook input priority -300\n"
-			   "		tcp flags & (syn | ack) == syn drop\n"
-			   "	}\n"
-			   "}\n"
-			   "END\n"
-			 : "ip netns exec rs-b nft delete table inet rs");
+	const char *what = "tcp flags & (syn | ack) == syn";
+	char command[512];
+
+	if (!on)
+		return system("ip netns exec rs-b nft delete table inet rs");
+	if (carrier_of(kind) == SDP)
+		what = "udp dport 4791";
+	snprintf(command, sizeof(command),
+		 "ip netns exec rs-b nft -f - <<-END\n"
+		 "table inet rs {\n"
+		 "	chain input {\n"
+		 "		type filter hook input priority -300\n"
+		 "		%s drop\n"
+		 "	}\n"
+		 "}\n"
+		 "END\n", what);
+	return system(command);
 }
 
 TEST_F(kind, non_blocking)
@@ -167,7 +180,7 @@ TEST_F(kind, time_limit_and_signal)
 	int listener = new_listener(self->kind, 1, NULL);
 	int fd = new_socket(self->kind, CLIENT, 0);
 
-	ASSERT_EQ(0, drop_syns(true));
+	ASSERT_EQ(0, drop_setups(self->kind, true));
 	ASSERT_EQ(0, setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)));
 	EXPECT_EQ(EINPROGRESS, last_errno(connect_to(self->kind, fd, listener)));
 	limit.tv_usec = 0;
@@ -180,7 +193,7 @@ TEST_F(kind, time_limit_and_signal)
 	EXPECT_EQ(0, await_events(fd, POLLIN | POLLOUT, 0));
 	/* close() does not wait for the handshake. */
 	EXPECT_EQ(0, close(fd));
-	EXPECT_EQ(0, drop_syns(false));
+	EXPECT_EQ(0, drop_setups(self->kind, false));
 	close(listener);
 }
 
@@ -190,12 +203,12 @@ TEST_F(kind, connect_goes_on_after_a_signal)
 	int fd = new_socket(self->kind, CLIENT, 0), server;
 	struct itimerval off = {};
 
-	ASSERT_EQ(0, drop_syns(true));
+	ASSERT_EQ(0, drop_setups(self->kind, true));
 	interrupt_soon();
 	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
 	setitimer(ITIMER_REAL, &off, NULL);
-	EXPECT_EQ(0, drop_syns(false));
-	/* The next SYN, after a second, passes. */
+	EXPECT_EQ(0, drop_setups(self->kind, false));
+	/* The next SYN, after a second, or request passes. */
 	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
 	server = accept(listener, NULL, NULL);
 	ASSERT_LE(0, server);
@@ -211,10 +224,10 @@ TEST_F(kind, unspecified_address_takes_the_connection_attempt_back)
 	int fd = new_socket(self->kind, CLIENT, SOCK_NONBLOCK), server;
 	struct sockaddr nowhere = { .sa_family = AF_UNSPEC };
 
-	ASSERT_EQ(0, drop_syns(true));
+	ASSERT_EQ(0, drop_setups(self->kind, true));
 	ASSERT_EQ(EINPROGRESS, last_errno(connect_to(self->kind, fd, listener)));
 	EXPECT_EQ(0, last_errno(connect(fd, &nowhere, sizeof(nowhere))));
-	ASSERT_EQ(0, drop_syns(false));
+	ASSERT_EQ(0, drop_setups(self->kind, false));
 	ASSERT_EQ(0, fcntl(fd, F_SETFL, 0));
 	EXPECT_EQ(0, last_errno(connect_to(self->kind, fd, listener)));
 	server = accept(listener, NULL, NULL);

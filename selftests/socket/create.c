@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* socket(), bind(), listen(), and the names of sockets, with all their errors. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 
 #include "conn.h"

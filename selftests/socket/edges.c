@@ -4,6 +4,8 @@
  * expectations are those of TCP, with which the tests run too.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <signal.h>
 #include <sys/epoll.h>

@@ -4,6 +4,8 @@
  * compared with the reference engine in the same state.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
 #include <signal.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* All calls that send and receive on a connection, with vectors, flags, time limits and signals. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <limits.h>
 #include <pthread.h>

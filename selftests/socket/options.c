@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Options and flags that affect an engine beyond TCP. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
 #include <netinet/tcp.h>

@@ -4,6 +4,8 @@
  * event where the time differs from TCP.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <sys/epoll.h>
 #include <sys/select.h>

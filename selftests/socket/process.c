@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Sockets shared by processes: fork(), passed descriptors, exec(). */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <signal.h>
 #include <sys/un.h>

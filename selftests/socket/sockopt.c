@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Socket options and ioctls before, during and after the handshake. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>

@@ -3,6 +3,8 @@
  * splice() and sendfile() between connections, pipes and files.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <sys/sendfile.h>
 

@@ -11,6 +11,7 @@ pub(crate) use kernel::error::code::{
     ECONNREFUSED,
     ECONNRESET,
     EINPROGRESS,
+    EISCONN,
     ENETDOWN,
     ENOBUFS,
     ENOPROTOOPT,
@@ -65,6 +66,7 @@ mod own {
         ECONNREFUSED "Connection refused."
         ECONNRESET "Connection reset by peer."
         EINPROGRESS "Operation now in progress."
+        EISCONN "Transport endpoint is already connected."
         ENETDOWN "Network is down."
         ENOBUFS "No buffer space available."
         ENOPROTOOPT "Protocol not available."

@@ -36,7 +36,7 @@ pub(crate) enum Addr {
 
 impl Addr {
     /// Builds an address from its IPv6 or IPv4-mapped form; `v4` says which one is meant.
-    pub(super) fn from_mapped(ip: [u8; 16], port: u16, scope: u32, v4: bool) -> Self {
+    pub(crate) fn from_mapped(ip: [u8; 16], port: u16, scope: u32, v4: bool) -> Self {
         match (v4, ip) {
             (true, [.., a, b, c, d]) => Addr::V4 {
                 ip: [a, b, c, d],
@@ -57,6 +57,13 @@ impl Addr {
                 tail.copy_from_slice(&ip);
                 mapped
             }
+        }
+    }
+
+    /// The port.
+    pub(crate) fn port(&self) -> u16 {
+        match *self {
+            Addr::V4 { port, .. } | Addr::V6 { port, .. } => port,
         }
     }
 

@@ -360,8 +360,8 @@ mod tests {
 
     impl SocketOps for PlainOps {}
 
-    // Families that no protocol of the kernel has, and protocols beside that of SMC.
-    const FIRST: (u16, u16) = (27, 257);
+    // Families that no protocol of the kernel has, and protocols beside those of the engines.
+    const FIRST: (u16, u16) = (25, 259);
     const SECOND: (u16, u16) = (28, 258);
 
     /// A socket of a family, closed on drop.

@@ -14,6 +14,7 @@
 //! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::FamilyRegistration`] | `Drop`                |
 
 pub(crate) mod addr;
+pub(crate) mod child;
 pub(crate) mod cmsg;
 pub(crate) mod events;
 pub(crate) mod family;

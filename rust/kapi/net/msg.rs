@@ -5,6 +5,11 @@
 //! C header: [`include/linux/socket.h`](srctree/include/linux/socket.h)
 
 use super::{
+    addr::{
+        Addr,
+        AF_INET,
+        AF_INET6, //
+    },
     sock::SockGuard,
     socket::Socket, //
 };
@@ -13,6 +18,7 @@ use crate::{
     kapi::compat::errno::EOPNOTSUPP, //
 };
 use core::{
+    ffi::c_void,
     marker::PhantomData,
     slice, //
 };
@@ -285,6 +291,67 @@ impl Name {
     /// The address family, if the address is long enough to have one.
     pub(crate) fn family(&self) -> Option<u16> {
         self.octets().first_chunk().map(|f| u16::from_ne_bytes(*f))
+    }
+
+    /// A copy that outlives the call.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is longer than any address.
+    pub(crate) fn to_owned(&self) -> Result<OwnedName> {
+        let from = self.octets();
+        let mut octets = [0; NAME_ROOM];
+        let room = octets.get_mut(..from.len()).ok_or(EINVAL)?;
+        room.copy_from_slice(from);
+        Ok(OwnedName {
+            octets,
+            len: self.len,
+        })
+    }
+}
+
+/// Octets that any socket address fits in.
+const NAME_ROOM: usize = 128;
+
+/// A copy of an address that a program gave.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+pub(crate) struct OwnedName {
+    octets: [u8; NAME_ROOM],
+    len: i32,
+}
+
+impl OwnedName {
+    /// The pointer and the length for C.
+    pub(super) fn as_raw(&mut self) -> (*mut c_void, i32) {
+        (self.octets.as_mut_ptr().cast(), self.len)
+    }
+
+    /// The address, if it is one of IPv4 or IPv6.
+    pub(crate) fn addr(&self) -> Option<Addr> {
+        let len = usize::try_from(self.len).ok()?;
+        let (family, rest) = self.octets.get(..len)?.split_first_chunk()?;
+        let (port, rest) = rest.split_first_chunk()?;
+        let port = u16::from_be_bytes(*port);
+        match u16::from_ne_bytes(*family) {
+            AF_INET => Some(Addr::V4 {
+                ip: *rest.first_chunk()?,
+                port,
+            }),
+            AF_INET6 => {
+                let (_flow, rest) = rest.split_first_chunk::<4>()?;
+                let (ip, rest) = rest.split_first_chunk()?;
+                let scope = rest
+                    .first_chunk()
+                    .map_or(0, |scope| u32::from_ne_bytes(*scope));
+                Some(Addr::V6 {
+                    ip: *ip,
+                    port,
+                    scope,
+                })
+            }
+            _ => None,
+        }
     }
 }
 

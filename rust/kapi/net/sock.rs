@@ -86,6 +86,25 @@ pub(crate) enum TcpState {
 }
 
 impl TcpState {
+    /// The number that programs know it by.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            TcpState::Established => 1,
+            TcpState::SynSent => 2,
+            TcpState::SynRecv => 3,
+            TcpState::FinWait1 => 4,
+            TcpState::FinWait2 => 5,
+            TcpState::TimeWait => 6,
+            TcpState::Close => 7,
+            TcpState::CloseWait => 8,
+            TcpState::LastAck => 9,
+            TcpState::Listen => 10,
+            TcpState::Closing => 11,
+            TcpState::NewSynRecv => 12,
+            TcpState::Unknown(code) => code,
+        }
+    }
+
     fn from_raw(raw: u8) -> Self {
         match raw {
             1 => TcpState::Established,

@@ -322,6 +322,18 @@ impl core::ops::Deref for DetachedSocket {
 }
 
 impl DetachedSocket {
+    /// # Safety
+    ///
+    /// `raw` must be a socket without a file, with a TCP sock and TCP's operations. The caller owns it,
+    /// and gives it away.
+    pub(super) unsafe fn from_raw(raw: *mut kb::socket, module: ModuleRef) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            raw,
+            _module: Some(module),
+        }
+    }
+
     /// Hands the connection to the socket of a program that called accept() on `listener`.
     ///
     /// Context: may sleep.

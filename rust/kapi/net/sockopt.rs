@@ -96,6 +96,20 @@ impl GetOpt {
         Ok(())
     }
 
+    /// Replaces the first octets of what the caller was given, as far as there is room.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` for a bad address, `EINVAL` for a negative size.
+    pub(crate) fn replace(&mut self, octets: &[u8]) -> Result {
+        let len = octets.len().min(self.room()?);
+        // SAFETY: The address is the user's and checked by the function.
+        match unsafe { kb::copy_to_user(self.value.cast(), octets.as_ptr().cast(), len) } {
+            0 => Ok(()),
+            _ => Err(EFAULT),
+        }
+    }
+
     /// Gives the caller an `int`.
     pub(crate) fn write_int(&mut self, value: i32) -> Result {
         self.write(&value.to_ne_bytes())

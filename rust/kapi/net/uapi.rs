@@ -34,6 +34,8 @@ pub(crate) const SO_KEEPALIVE: i32 = 9;
 pub(crate) const TCP_NODELAY: i32 = 1;
 /// `TCP_CORK`.
 pub(crate) const TCP_CORK: i32 = 3;
+/// `TCP_INFO`.
+pub(crate) const TCP_INFO: i32 = 11;
 /// `TCP_ZEROCOPY_RECEIVE`.
 pub(crate) const TCP_ZEROCOPY_RECEIVE: i32 = 35;
 /// `TCP_KEEPIDLE`.

@@ -81,10 +81,19 @@ pub(crate) use super::{
         RecvPosting, //
     },
     qp::Peer,
-    recv::Arriving,
+    recv::{
+        Arriving,
+        ReceivedBuffer,
+        ReceivedPart, //
+    },
     slot::{
+        gather::{
+            GatherPiece,
+            SendFlags, //
+        },
         RdmaWrite,
         ReservedSlot,
+        SlotMessage,
         WriteSource, //
     },
 };
@@ -136,7 +145,7 @@ pub(crate) struct Counters {
     /// Octets that messages were gathered from, without their headers.
     #[cfg_attr(
         not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
+        expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
     )]
     pub(crate) gathered_bytes: u64,
 }
@@ -249,6 +258,10 @@ unsafe impl<T: ChannelOps> Send for Channel<T> {}
 // SAFETY: As for `Send`.
 unsafe impl<T: ChannelOps> Sync for Channel<T> {}
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<T: ChannelOps> Channel<T> {
     /// Creates a channel with its receive requests posted. Context: may sleep.
     ///
@@ -473,10 +486,6 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Octets of memory of the buffers that messages are sent from and received in, once the channel is
     /// open. Context: any.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn buffer_bytes(&self) -> usize {
         let queue = self.send.lock();
         let sent_from = queue.path.as_ref().map_or(0, |path| path.messages.memory());
@@ -517,7 +526,6 @@ impl<T: ChannelOps> Channel<T> {
     }
 
     /// The parameters.
-    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(super) fn config(&self) -> &ChannelConfig {
         &self.config
     }

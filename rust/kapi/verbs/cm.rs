@@ -46,6 +46,7 @@ pub(crate) use self::{
     event::{
         CmEvent,
         CmMessage,
+        CmReply,
         RejectReason, //
     },
     listen::{

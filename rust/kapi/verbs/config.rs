@@ -18,10 +18,6 @@ pub(crate) enum RecvPosting {
     Batch(u16),
     /// By the user, with [`Channel::post_buffers`](super::channel::Channel::post_buffers), as the
     /// credits of its protocol say. Received messages may be appended to others.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     OnDemand {
         /// Buffers besides [`ChannelConfig::recv_slots`] that are not posted at the start.
         spares: u16,

@@ -20,10 +20,14 @@
 
 pub(crate) mod channel;
 pub(crate) mod client;
-// Mounted for KUnit tests only, until an engine uses it: `rdma_sock.ko` must not depend on `ib_cm.ko`
-// and `rdma_cm.ko` before. With the tests built, load both first (`modprobe` does), unless the kernel
-// has them built in, as the lab kernels have.
-#[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "SDP over RoCE uses a part; used by KUnit tests"
+    )
+)]
 pub(crate) mod cm;
 pub(crate) mod config;
 mod cq;
@@ -38,18 +42,10 @@ pub(crate) mod pd;
 mod port;
 mod posted;
 mod qp;
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
-)]
 pub(crate) mod read;
 mod recv;
 pub(crate) mod sendbuf;
 mod slot;
 pub(crate) mod user_pages;
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
-)]
 pub(crate) mod user_region;
 pub(crate) mod wc;

@@ -38,7 +38,7 @@ pub(crate) enum Access {
     /// Read it.
     #[cfg_attr(
         not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
+        expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
     )]
     Read,
 }

@@ -38,6 +38,10 @@ pub(crate) struct ReadBuffer {
     len: usize,
 }
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl ReadBuffer {
     /// Allocates a buffer of `len` octets that is charged to `cgroup`. Context: may sleep.
     ///

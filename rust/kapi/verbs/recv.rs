@@ -189,6 +189,10 @@ pub(crate) struct ReceivedBuffer<T: ChannelOps, C: Deref<Target = Channel<T>> = 
 /// A message in the hands of the completion handler.
 pub(crate) type Arriving<'a, T> = ReceivedBuffer<T, ArcBorrow<'a, Channel<T>>>;
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
     /// Octets of the message, and those that were appended to it.
     pub(crate) fn len(&self) -> usize {
@@ -196,28 +200,16 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
     }
 
     /// The number of the buffer among those of its channel.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn number(&self) -> u16 {
         self.index
     }
 
     /// Octets that the buffer holds.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn size(&self) -> usize {
         self.channel.recv_buffers.bytes()
     }
 
     /// The key of this host that the message has invalidated.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.invalidated
     }
@@ -239,10 +231,6 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
     ///
     /// `EINVAL` if the message is shorter, or the range not all in its own buffer; `EFAULT` if nothing
     /// could be copied.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn copy_to_iter(
         &self,
         off: usize,
@@ -268,10 +256,6 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
     ///
     /// Nothing has changed then: `EINVAL` if `from` is shorter, or the channel was not made for that;
     /// `EMSGSIZE` if they do not fit the buffer.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn append<D: Deref<Target = Channel<T>>>(
         &mut self,
         from: &ReceivedBuffer<T, D>,
@@ -326,10 +310,6 @@ impl<T: ChannelOps> ReceivedBuffer<T> {
     /// # Errors
     ///
     /// `EINVAL` if the message is shorter, or the range not all in its own buffer.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn part(&self, off: usize, len: usize) -> Result<ReceivedPart<T>> {
         self.check(off, len)?;
         if off.saturating_add(len) > self.channel.recv_buffers.bytes() {
@@ -365,7 +345,7 @@ pub(crate) struct ReceivedPart<T: ChannelOps> {
 
 #[cfg_attr(
     not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
 )]
 impl<T: ChannelOps> ReceivedPart<T> {
     /// Octets of the part.
@@ -406,10 +386,6 @@ impl<T: ChannelOps> Drop for ReceivedPart<T> {
 impl<T: ChannelOps> Arriving<'_, T> {
     /// Keeps the message beyond the handler. The part of a long message that is not in its own buffer
     /// becomes that of the next long message.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn keep(self) -> ReceivedBuffer<T> {
         let this = ManuallyDrop::new(self);
         // INVARIANT: The slot is taken over, as `this` is not dropped.
@@ -429,6 +405,10 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> Drop for ReceivedBuffer<T, C>
     }
 }
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<T: ChannelOps> Channel<T> {
     /// Posts up to `most` receive slots that are idle, and returns how many.
     ///
@@ -472,10 +452,6 @@ impl<T: ChannelOps> Channel<T> {
     ///
     /// `ESHUTDOWN` after a shutdown; an error of the device: the channel is of no use then, and some
     /// may have been posted.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn post_buffers(&self, count: u16) -> Result<u16> {
         let posted = self.post_idle(&mut self.recv.lock(), count.into())?;
         Ok(u16::try_from(posted)?)
@@ -484,10 +460,6 @@ impl<T: ChannelOps> Channel<T> {
     /// How many receive buffers are posted, and not yet used by a message of which
     /// [`ChannelOps::on_received`] was called. Without meaning when the channel is broken.
     /// Context: any.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn posted_buffers(&self) -> u64 {
         let queue = self.recv.lock();
         // Read under the lock: the buffers that it counts were posted before.
@@ -495,10 +467,6 @@ impl<T: ChannelOps> Channel<T> {
     }
 
     /// How many receive buffers [`Self::post_buffers`] could post. Context: any.
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn idle_buffers(&self) -> usize {
         self.recv.lock().idle.len()
     }

@@ -11,16 +11,8 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
-)]
 pub(super) mod gather;
 mod long;
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
-)]
 pub(super) mod single;
 mod writes;
 
@@ -116,10 +108,6 @@ impl<'a> SlotMessage<'a> {
     /// A message that invalidates a key of the peer, which sees that in [`Received::invalidated`].
     ///
     /// [`Received::invalidated`]: super::recv::Received::invalidated
-    #[cfg_attr(
-        not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-        expect(dead_code, reason = "for SDP; used by KUnit tests")
-    )]
     pub(crate) fn invalidating(octets: &'a [u8], rkey: u32) -> Self {
         Self {
             octets,

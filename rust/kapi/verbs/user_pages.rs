@@ -198,7 +198,7 @@ pub(crate) struct UserPages {
 
 #[cfg_attr(
     not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for SDP; used by KUnit tests")
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
 )]
 impl UserPages {
     /// Takes up to `most` octets in up to `pieces` pages off the front of `iter`, for a device to read.

@@ -48,6 +48,10 @@ unsafe impl Send for FastMr {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for FastMr {}
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl FastMr {
     /// Allocates a region for up to `pages` pages. Context: may sleep.
     ///
@@ -153,6 +157,10 @@ pub(crate) struct UserRegion {
     addr: u64,
 }
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl UserRegion {
     /// The key that the peer needs. Context: any.
     pub(crate) fn rkey(&self) -> u32 {
@@ -202,6 +210,10 @@ impl Drop for UserRegion {
     }
 }
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<T: ChannelOps> Channel<T> {
     /// Lets the peer have `access` to `pages`, and waits until the device knows. The channel must be
     /// able to send. Context: may sleep.

@@ -170,9 +170,12 @@ pub(crate) struct SdpConn {
 
 impl SdpConn {
     /// A connection whose set-up is over.
-    pub(crate) fn new(now: Instant, config: SdpConfig, terms: &SdpTerms) -> Self {
+    ///
+    /// Nothing is out that a timer is for. The value is large: it is made where the caller has it.
+    pub(crate) fn new(_now: Instant, config: SdpConfig, terms: &SdpTerms) -> Self {
         let timers = config.timers;
-        let mut conn = Self {
+        let is_iwcm = terms.profile.transport == SdpTransport::Iwcm;
+        Self {
             profile: terms.profile,
             role: terms.role,
             invalidates: terms.invalidates,
@@ -186,8 +189,8 @@ impl SdpConn {
             suspend: Suspend::new(timers.suspend, timers.suspend_interval),
             urgent: UrgentRx::default(),
             keeps_reserve: true,
-            is_opening: false,
-            nudges: 0,
+            is_opening: is_iwcm && terms.role == SetupRole::Connecting,
+            nudges: if is_iwcm { config.nudges } else { 0 },
             nudge_at: None,
             advert_at: None,
             dead_at: None,
@@ -196,9 +199,7 @@ impl SdpConn {
             is_asking: false,
             is_read_blocked: false,
             events: SdpEvents::default(),
-        };
-        conn.open(now);
-        conn
+        }
     }
 
     fn credit(terms: &SdpTerms) -> TxCredit {

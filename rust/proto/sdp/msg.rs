@@ -278,21 +278,33 @@ impl SdpMessage {
 
     /// Reads a message from the octets of one receive, and checks all that needs no state.
     pub(crate) fn parse(octets: &[u8], layout: WireLayout) -> Result<Self, Malformed> {
-        let (bsdh, rest) = Bsdh::parse(octets, layout).ok_or(Malformed::Length)?;
-        if usize::try_from(bsdh.len) != Ok(octets.len()) {
+        Self::parse_head(octets, octets.len(), layout)
+    }
+
+    /// As [`Self::parse`], of a message of `total` octets that begins with `head`: all of it, or
+    /// at least [`MAX_HEADER`] octets.
+    pub(crate) fn parse_head(
+        head: &[u8],
+        total: usize,
+        layout: WireLayout,
+    ) -> Result<Self, Malformed> {
+        let (bsdh, rest) = Bsdh::parse(head, layout).ok_or(Malformed::Length)?;
+        if usize::try_from(bsdh.len) != Ok(total) || total < head.len() {
             return Err(Malformed::Length);
         }
         let mid = Mid::from_code(bsdh.code).ok_or(Malformed::Mid(bsdh.code))?;
-        let (extended, payload) = rest
+        let (extended, _) = rest
             .split_at_checked(mid.extended_len())
             .ok_or(Malformed::Length)?;
         if matches!(mid, Mid::Hello | Mid::HelloAck) {
             return Err(Malformed::SetUp);
         }
-        if !payload.is_empty() && !mid.may_carry_data() {
+        let header = BSDH_LEN.saturating_add(mid.extended_len());
+        let payload = total.checked_sub(header).ok_or(Malformed::Length)?;
+        if payload != 0 && !mid.may_carry_data() {
             return Err(Malformed::Payload);
         }
-        let payload = u32::try_from(payload.len()).map_err(|_| Malformed::Length)?;
+        let payload = u32::try_from(payload).map_err(|_| Malformed::Length)?;
         let body = Self::body(mid, extended, layout)?;
         match body {
             Body::SrcAvail(advert) if payload > advert.len => return Err(Malformed::Advert),

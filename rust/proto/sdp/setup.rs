@@ -259,6 +259,11 @@ impl Connecting {
         self.put(SetupStep::FallBack(reason));
     }
 
+    /// Changes what this end offers, before the address is resolved: only then is its own known.
+    pub(crate) fn set_offer(&mut self, offer: SdpOffer) {
+        self.offer = offer;
+    }
+
     /// The Port Mapper has accepted.
     pub(crate) fn handle_mapped(&mut self, now: Instant) {
         if matches!(self.state, ConnectingState::Asking { .. }) {
@@ -516,6 +521,14 @@ impl Accepting {
             invalidates,
         };
         Ok((hello, terms, ack.emit(form)))
+    }
+
+    /// What both ends agree on, once HelloAck is given to the link.
+    pub(crate) fn terms(&self) -> Option<SdpTerms> {
+        match self.state {
+            AcceptingState::Accepted(terms) => Some(terms),
+            AcceptingState::Listening | AcceptingState::Done => None,
+        }
     }
 
     fn close(&mut self) {

@@ -424,6 +424,21 @@ impl Sink {
         }
     }
 
+    /// The buffer with the octet that is `skip` octets behind the first, the octet's offset in it,
+    /// and the octets from there to its end.
+    pub(super) fn octets_at(&self, skip: u32) -> Option<(u16, u32, u32)> {
+        let mut skip = skip;
+        for entry in self.queue.iter() {
+            match entry.len.checked_sub(skip) {
+                Some(len) if len > 0 => {
+                    return Some((entry.slot, entry.off.saturating_add(skip), len));
+                }
+                _ => skip = skip.saturating_sub(entry.len),
+            }
+        }
+        None
+    }
+
     /// Receive buffers that hold data.
     pub(super) fn queued(&self) -> u64 {
         let pooled = self.queue.iter().filter(|entry| entry.is_pooled);

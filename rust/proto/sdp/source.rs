@@ -255,6 +255,10 @@ impl Source {
     }
 
     /// Small data waits for more of it.
+    pub(super) const fn is_corked(&self) -> bool {
+        self.is_corked
+    }
+
     pub(super) fn set_corked(&mut self, corked: bool) {
         self.is_corked = corked;
     }
@@ -282,6 +286,11 @@ impl Source {
     /// Whether nothing is left to be sent; what the peer reads counts as sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.frontier() < self.written
+    }
+
+    /// Octets that are neither sent nor advertised.
+    pub(super) fn unsent(&self) -> u64 {
+        self.written.saturating_sub(self.frontier())
     }
 
     // Planning.

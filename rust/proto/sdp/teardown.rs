@@ -46,6 +46,23 @@ pub(crate) enum EndState {
     Closed,
 }
 
+impl EndState {
+    /// A name for people.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Draining => "draining",
+            Self::FinSent => "fin-wait",
+            Self::PeerDone => "close-wait",
+            Self::PeerDoneDraining => "close-wait-draining",
+            Self::LastSent => "last-ack",
+            Self::Ending => "ending",
+            Self::Aborting { .. } => "aborting",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// Why a connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EndError {

@@ -146,6 +146,20 @@ pub(crate) enum LocalReason {
     TcpClosed,
     /// The user or program chose TCP.
     Policy,
+    /// The client of an SDP listener connected by TCP.
+    SdpNotTried,
+    /// No device, no route, or an address of this host.
+    SdpUnreachable,
+    /// The host of the peer does not answer to the Port Mapper.
+    SdpSilent,
+    /// The peer, or its host, refused SDP.
+    SdpRefused,
+    /// The peer did not answer in time.
+    SdpTimeout,
+    /// The link went down during the set-up.
+    SdpLinkDown,
+    /// The Hello or HelloAck of the peer is not valid.
+    SdpHello,
 }
 
 impl LocalReason {
@@ -158,6 +172,13 @@ impl LocalReason {
         Self::ClcTimeout,
         Self::TcpClosed,
         Self::Policy,
+        Self::SdpNotTried,
+        Self::SdpUnreachable,
+        Self::SdpSilent,
+        Self::SdpRefused,
+        Self::SdpTimeout,
+        Self::SdpLinkDown,
+        Self::SdpHello,
     ];
 
     /// The code for statistics and sock_diag.
@@ -170,6 +191,13 @@ impl LocalReason {
             Self::ClcTimeout => 0x7f00_0005,
             Self::TcpClosed => 0x7f00_0006,
             Self::Policy => 0x7f00_0007,
+            Self::SdpNotTried => 0x7f00_0101,
+            Self::SdpUnreachable => 0x7f00_0102,
+            Self::SdpSilent => 0x7f00_0103,
+            Self::SdpRefused => 0x7f00_0104,
+            Self::SdpTimeout => 0x7f00_0105,
+            Self::SdpLinkDown => 0x7f00_0106,
+            Self::SdpHello => 0x7f00_0107,
         }
     }
 
@@ -183,6 +211,13 @@ impl LocalReason {
             Self::ClcTimeout => "timeout waiting for a CLC message",
             Self::TcpClosed => "TCP connection ended during the handshake",
             Self::Policy => "TCP chosen by policy",
+            Self::SdpNotTried => "peer connected by TCP",
+            Self::SdpUnreachable => "no RDMA path to peer",
+            Self::SdpSilent => "peer host silent to Port Mapper",
+            Self::SdpRefused => "peer refused SDP",
+            Self::SdpTimeout => "timeout waiting for SDP answer",
+            Self::SdpLinkDown => "RDMA link down during SDP set-up",
+            Self::SdpHello => "peer sent invalid Hello",
         }
     }
 }

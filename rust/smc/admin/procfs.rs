@@ -30,14 +30,20 @@ use crate::{
             link_group::LinkGroup,
             phase::GroupPhase, //
         },
-        net::GroupTotals, //
+        net::{
+            GroupTotals,
+            NAME, //
+        },
     },
     sock::{
         print::{
             print_ip6,
             print_joined, //
         },
-        stats::Totals, //
+        stats::{
+            NetStats,
+            Totals, //
+        },
     },
 };
 use kernel::{
@@ -115,8 +121,40 @@ impl SeqShow for Stat {
         seq_print!(m, "forming_groups {}\n", forming.count());
         seq_print!(m, "buffer_bytes {}\norphans {}\n", buffers, orphans);
         print_causes(m, &totals, &group_totals);
-        Ok(())
+        let mut result = Ok(());
+        engine.directory.for_each(net, |name, stats| {
+            if name != NAME {
+                result = result.and(print_protocol(m, name, stats));
+            }
+        });
+        result
     }
+}
+
+/// Prints the counts of another protocol, each with its name in front.
+fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
+    let (totals, active) = stats.totals()?;
+    let [clnt, srv] = totals.established;
+    let [fallback_clnt, fallback_srv] = totals.fallback;
+    let traffic = totals.traffic;
+    seq_print!(m, "{name}_clnt_conns {clnt}\n{name}_srv_conns {srv}\n");
+    seq_print!(m, "{name}_fallback_clnt {fallback_clnt}\n");
+    seq_print!(m, "{name}_fallback_srv {fallback_srv}\n");
+    seq_print!(m, "{name}_active_conns {active}\n");
+    seq_print!(m, "{name}_tx_bytes {}\n", traffic.tx_bytes);
+    seq_print!(m, "{name}_rx_bytes {}\n", traffic.rx_bytes);
+    seq_print!(m, "{name}_tx_messages {}\n", traffic.tx_messages);
+    seq_print!(m, "{name}_rx_messages {}\n", traffic.rx_messages);
+    seq_print!(m, "{name}_tcp_payload_bytes {}\n", totals.tcp_bytes);
+    for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "{name}_fallback_reason_{code:08x} {count}\n");
+    }
+    for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "{name}_violation_");
+        print_joined(m, rule, "_");
+        seq_print!(m, " {count}\n");
+    }
+    Ok(())
 }
 
 /// Prints the counts that have a name each: reasons, rules, causes.
@@ -160,9 +198,9 @@ impl SeqShow for Connections {
 
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
-        if let Some(state) = engine.nets.find(net) {
-            state.stats.print_connections(m);
-        }
+        engine
+            .directory
+            .for_each(net, |_, stats| stats.print_connections(m));
         Ok(())
     }
 }

@@ -6,6 +6,7 @@ use super::data::Data;
 use crate::{
     kapi::{
         mem::region::PeerMemory,
+        net::sock::TcpState,
         verbs::{
             channel::Channel,
             device::Device,
@@ -260,6 +261,10 @@ impl Stream for Data {
 
     fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState {
         self.core.poll_state(socket)
+    }
+
+    fn shown_state(&self) -> Option<TcpState> {
+        None
     }
 
     fn state_name(&self) -> &'static str {

@@ -12,6 +12,7 @@ pub use kernel::error::code::{
     ECONNREFUSED,
     ECONNRESET,
     EINPROGRESS,
+    EISCONN,
     ENETDOWN,
     ENOBUFS,
     ENOPROTOOPT,

@@ -37,6 +37,10 @@ pub(crate) struct Read {
     pub(crate) raddr: u64,
 }
 
+#[cfg_attr(
+    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
+    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
+)]
 impl<T: ChannelOps> ReservedSlot<T> {
     /// Posts an RDMA read into `buffer`, which is kept until `tag` comes back through
     /// [`ChannelOps::on_sent`]. If that reports success, the octets are there. Context: any.

@@ -99,6 +99,11 @@ impl SdpConn {
         self.source.set_corked(corked);
     }
 
+    /// Whether the application has more data to write.
+    pub(crate) fn is_corked(&self) -> bool {
+        self.source.is_corked()
+    }
+
     /// Changes our mode when the rules allow it (SDP-MT-11). The peer must know modes.
     pub(crate) fn want_mode(&mut self, mode: HalfMode) {
         self.source.want_mode(mode);
@@ -129,6 +134,11 @@ impl SdpConn {
         self.source.has_lent()
     }
 
+    /// Octets that wait to be sent or advertised.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.source.unsent()
+    }
+
     /// Whether data waits to be sent or advertised.
     pub(crate) fn has_unsent(&self) -> bool {
         self.source.has_unsent()
@@ -145,6 +155,11 @@ impl SdpConn {
         }
     }
 
+    /// Whether the peer has ended its direction in order: no data comes behind that of the queue.
+    pub(crate) const fn is_peer_done(&self) -> bool {
+        self.end.is_peer_done() && !self.end.is_aborted()
+    }
+
     /// Why there is nothing more to read, once [`Self::next_received`] has nothing.
     pub(crate) const fn read_error(&self) -> Option<EndError> {
         self.end.error()
@@ -153,6 +168,12 @@ impl SdpConn {
     /// Octets that wait for a reader.
     pub(crate) fn readable_octets(&self) -> u64 {
         self.sink.octets()
+    }
+
+    /// The buffer with the octet that is `skip` octets behind the next one to read, the octet's
+    /// offset in it, and the octets from there to its end.
+    pub(crate) fn octets_at(&self, skip: u32) -> Option<(u16, u32, u32)> {
+        self.sink.octets_at(skip)
     }
 
     /// The reader has consumed octets of the first buffer. Gives the buffer if it is free now.
@@ -229,6 +250,11 @@ impl SdpConn {
     /// Where the connection stands.
     pub(crate) const fn state(&self) -> EndState {
         self.end.state()
+    }
+
+    /// Whether no program has the socket.
+    pub(crate) const fn is_released(&self) -> bool {
+        self.end.is_released()
     }
 
     /// The application ends its direction (SDP-CLS-06).

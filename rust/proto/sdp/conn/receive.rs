@@ -35,17 +35,29 @@ pub(crate) struct RxBuffer<'a> {
 }
 
 impl SdpConn {
-    /// A message has come. Says what becomes of its buffer. A violation has ended the connection
-    /// already, and the buffer is free (SDP-ABT-06, SDP-ORD-02).
+    /// A message has come whole, as [`Self::handle_head`].
     pub(crate) fn handle_message(
         &mut self,
         now: Instant,
         buffer: RxBuffer<'_>,
     ) -> Result<RxPlan, SdpViolation> {
+        self.handle_head(now, buffer, buffer.octets.len())
+    }
+
+    /// A message of `total` octets has come. Says what becomes of its buffer. A violation has ended
+    /// the connection already, and the buffer is free (SDP-ABT-06, SDP-ORD-02).
+    ///
+    /// The octets of `buffer` are all of the message, or at least those of the longest header.
+    pub(crate) fn handle_head(
+        &mut self,
+        now: Instant,
+        buffer: RxBuffer<'_>,
+        total: usize,
+    ) -> Result<RxPlan, SdpViolation> {
         if !self.end.is_live() {
-            return self.handle_late_message(buffer);
+            return self.handle_late_message(buffer, total);
         }
-        let result = self.take_message(now, buffer);
+        let result = self.take_message(now, buffer, total);
         if result.is_err() {
             self.break_off(now, EndError::Protocol);
         }
@@ -59,16 +71,25 @@ impl SdpConn {
     }
 
     /// While AbortConn waits for credits, those of the peer's messages count (AMB-37).
-    fn handle_late_message(&mut self, buffer: RxBuffer<'_>) -> Result<RxPlan, SdpViolation> {
+    fn handle_late_message(
+        &mut self,
+        buffer: RxBuffer<'_>,
+        total: usize,
+    ) -> Result<RxPlan, SdpViolation> {
         if self.end.is_abort_due() {
-            let message = SdpMessage::parse(buffer.octets, self.profile.layout)?;
+            let message = SdpMessage::parse_head(buffer.octets, total, self.profile.layout)?;
             self.tx.handle_header(message.bufs, message.mseq_ack)?;
         }
         Ok(RxPlan::Free)
     }
 
-    fn take_message(&mut self, now: Instant, buffer: RxBuffer<'_>) -> Result<RxPlan, SdpViolation> {
-        let message = SdpMessage::parse(buffer.octets, self.profile.layout)?;
+    fn take_message(
+        &mut self,
+        now: Instant,
+        buffer: RxBuffer<'_>,
+        total: usize,
+    ) -> Result<RxPlan, SdpViolation> {
+        let message = SdpMessage::parse_head(buffer.octets, total, self.profile.layout)?;
         if self.suspend.is_active() {
             // The peer has said that it sends nothing (SDP-DUP-14, SDP-ERR-19).
             return Err(SdpViolation::Suspend);

@@ -203,6 +203,11 @@ impl SdpConn {
             && self.rx.received() == 0
     }
 
+    /// Whether [`Self::poll_transmit`] has a message.
+    pub(crate) fn has_due(&self) -> bool {
+        self.choose().is_some()
+    }
+
     /// The next message to post.
     #[must_use]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outbound> {

@@ -122,9 +122,12 @@ where
             self.services.iter().flatten().find(|entry| {
                 entry.service == service && entry.until.is_none_or(|until| now < until)
             });
-        match known {
-            Some(entry) => entry.at.map_or(ReachAdvice::Tcp, ReachAdvice::Connect),
-            None if host == Some(HostState::Speaks) && !maps => ReachAdvice::Connect(service),
+        match known.map(|entry| entry.at) {
+            Some(Some(at)) => ReachAdvice::Connect(at),
+            // A connection manager refuses a service that is not there as quickly as a Port Mapper,
+            // and the service may be there by now.
+            _ if host == Some(HostState::Speaks) && !maps => ReachAdvice::Connect(service),
+            Some(None) => ReachAdvice::Tcp,
             None => ReachAdvice::Ask,
         }
     }
@@ -372,8 +375,9 @@ mod tests {
         reach.handle_sign_of_life(at(0), addr(2, 0).ip);
         assert_eq!(advice(&reach, 599), ReachAdvice::Connect(addr(2, 81)));
         assert_eq!(advice(&reach, 600), ReachAdvice::Ask);
+        // A service that was not there may have come.
         reach.handle_outcome(at(600), addr(2, 81), &PmOutcome::Denied);
-        assert_eq!(advice(&reach, 601), ReachAdvice::Tcp);
+        assert_eq!(advice(&reach, 601), ReachAdvice::Connect(addr(2, 81)));
     }
 
     #[test]

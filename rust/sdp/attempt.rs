@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The set-up of a connection while it is under way.
+
+use super::{
+    link::SdpLink,
+    mail::Mailbox, //
+};
+use crate::{
+    kapi::{
+        net::{
+            addr::Addr,
+            msg::OwnedName, //
+        },
+        verbs::{
+            cm::RdmaIdHandle,
+            device::Device, //
+        },
+    },
+    proto::{
+        sdp::{
+            hello::{
+                HelloOctets,
+                MAX_HELLO_ACK, //
+            },
+            setup::{
+                Accepting,
+                Connecting, //
+            },
+        },
+        stream::reason::Reason, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How far the outcome of a client's set-up is performed.
+pub(super) enum Outcome {
+    /// There is none so far.
+    Open,
+    /// The link is up.
+    Up,
+    /// TCP has to connect.
+    Tcp(Reason),
+}
+
+/// The set-up of a client.
+pub(super) struct Opening {
+    /// The address that the program gave.
+    pub(super) name: OwnedName,
+    /// The same, as the programs of its cgroup want it.
+    pub(super) target: Addr,
+    /// The address of this host.
+    pub(super) local: Option<Addr>,
+    /// The decisions.
+    pub(super) connecting: Connecting,
+    /// What has become of it.
+    pub(super) outcome: Outcome,
+    /// Resolves the address.
+    pub(super) resolver: Option<RdmaIdHandle<Mailbox>>,
+    /// The link.
+    pub(super) link: SdpLink,
+    /// Sequence number of the peer's first packet.
+    pub(super) psn: u32,
+}
+
+/// The set-up of a child.
+pub(super) struct Accepted {
+    /// The decisions.
+    pub(super) accepting: Accepting,
+    /// HelloAck, until it is sent.
+    pub(super) answer: Option<HelloOctets<MAX_HELLO_ACK>>,
+    /// The device that the request came to.
+    pub(super) device: Arc<Device>,
+    /// Its port.
+    pub(super) port: u32,
+    /// The link.
+    pub(super) link: SdpLink,
+}
+
+/// A set-up that is under way.
+pub(super) enum SdpAttempt {
+    /// That of a client.
+    Opening(KBox<Opening>),
+    /// That of the child of a listener.
+    Accepting(KBox<Accepted>),
+}
+
+impl SdpAttempt {
+    /// Gives up what the set-up has on its device. Context: may sleep.
+    pub(super) fn lose_device(&mut self) {
+        match self {
+            Self::Opening(opening) => opening.link.take_down(),
+            Self::Accepting(accepted) => accepted.link.take_down(),
+        }
+    }
+}

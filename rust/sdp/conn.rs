@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A connection as its channel, its ids and its device see it.
+
+use super::{
+    data::SdpData,
+    links::DeviceUser,
+    mail::MailUser,
+    messages::{
+        ChannelUser,
+        SdpChannelOps, //
+    },
+    offer::channel_config,
+    setup::SdpConnection, //
+};
+use crate::{
+    fabric::quota::Payer,
+    kapi::verbs::{
+        channel::{
+            Arriving,
+            Channel, //
+        },
+        device::Device,
+        pd::Pd, //
+    },
+    proto::{
+        base::time::Instant,
+        sdp::{
+            conn::SdpToken,
+            setup::SdpTerms, //
+        },
+    },
+    sock::stats::Side,
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Octets of the send ring of a socket without SO_SNDBUF.
+const RING: usize = 128 << 10;
+/// Least and most octets of a send ring.
+const RINGS: (usize, usize) = (16 << 10, 4 << 20);
+
+impl MailUser for SdpConnection {
+    fn mail_came(self: Arc<Self>) {
+        if self.is_negotiating() {
+            self.kick_setup();
+        } else {
+            self.kick_closing();
+        }
+    }
+}
+
+impl ChannelUser for SdpConnection {
+    fn sent(self: Arc<Self>, token: SdpToken) {
+        let _ = self.update(|data, now| data.core.handle_sent(now, token));
+    }
+
+    fn received(self: Arc<Self>, msg: Arriving<'_, SdpChannelOps>) {
+        let _ = self.update(|data, now| data.receive(now, msg));
+        if self.is_negotiating() {
+            self.protocol.mail.note(|mail| mail.has_message = true);
+        }
+    }
+
+    fn slot_free(self: Arc<Self>) {
+        let _ = self.transmit();
+    }
+
+    fn slot_unused(self: Arc<Self>) {
+        self.kick_closing();
+    }
+
+    fn broken(self: Arc<Self>) {
+        self.protocol.mail.note(|mail| mail.is_down = true);
+    }
+}
+
+impl DeviceUser for SdpConnection {
+    fn lose_device(self: Arc<Self>) {
+        if let Some(attempt) = &mut *self.protocol.attempt.lock() {
+            attempt.lose_device();
+        }
+        self.take_link_down();
+        self.protocol.mail.note(|mail| mail.is_down = true);
+    }
+}
+
+impl SdpConnection {
+    /// Makes a queue pair with its receive buffers posted. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device goes, `EINVAL` if it has no queues of that size, `ENOMEM`.
+    pub(super) fn new_channel(
+        self: &Arc<Self>,
+        device: &Arc<Device>,
+        port: u32,
+    ) -> Result<Arc<Channel<SdpChannelOps>>> {
+        // From here on the removal of the device finds the connection.
+        let links = &self.protocol.engine.services.links;
+        links.enter(device, self.clone())?;
+        let (config, ops) = (channel_config(port), SdpChannelOps::new(self.clone())?);
+        Channel::charged(&Pd::new(device)?, &config, &self.sk.mem_cgroup(), ops)
+    }
+
+    /// Gives the connection its data side, before the peer can send. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOBUFS` above a limit of memory.
+    pub(super) fn install(
+        self: &Arc<Self>,
+        now: Instant,
+        terms: &SdpTerms,
+        channel: &Arc<Channel<SdpChannelOps>>,
+    ) -> Result {
+        let protocol = &self.protocol;
+        let accounts = &protocol.net.accounts;
+        let payer = Payer::new(&protocol.engine.quotas, accounts, self.sk.mem_cgroup())?;
+        let (least, most) = RINGS;
+        let ring = self.sk.sndbuf_user().unwrap_or(RING).clamp(least, most);
+        let ring = ring.checked_next_power_of_two().unwrap_or(most);
+        let sendbuf = payer.send_buffer(ring)?;
+        let data = SdpData::new(now, terms, channel, sendbuf)?;
+        self.stream.lock().stream = Some(data);
+        Ok(())
+    }
+
+    /// Counts the connection as one that uses SDP. Context: any.
+    pub(super) fn count_sdp(&self, side: Side) {
+        self.net.count_established(side);
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The data side of a connection: the core, the send ring and the messages that wait for a reader.
+//!
+//! It lives under the stream lock of its connection.
+
+use super::messages::SdpChannelOps;
+use crate::{
+    fabric::account::Orphan,
+    kapi::verbs::{
+        channel::{
+            Arriving,
+            Channel,
+            GatherPiece,
+            ReceivedBuffer,
+            SendFlags,
+            SlotMessage,
+            WriteSource, //
+        },
+        sendbuf::SendBuffer, //
+    },
+    proto::{
+        base::time::{
+            Duration,
+            Instant, //
+        },
+        sdp::{
+            conn::{
+                ConnTimers,
+                Outbound,
+                RxBuffer,
+                SdpConfig,
+                SdpConn, //
+            },
+            msg::MAX_HEADER,
+            setup::SdpTerms,
+            sink::{
+                RxPlan,
+                SinkItem, //
+            },
+            source::PayloadFrom,
+        },
+        stream::{
+            events::StreamEvents,
+            positions::Segment, //
+        },
+    },
+    sock::stats::Traffic, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Messages that wait for a reader, at most: as many as there are receive buffers.
+const PLACES: usize = 32;
+
+/// Corked data is sent after this time, as TCP does.
+const CORK: Duration = Duration::from_millis(200);
+
+/// The data side of a connection that uses SDP.
+pub(super) struct SdpData {
+    /// The protocol core of the connection.
+    pub(super) core: KBox<SdpConn>,
+    /// The queue pair; `None` once the link is down.
+    pub(super) channel: Option<Arc<Channel<SdpChannelOps>>>,
+    /// The send ring.
+    pub(super) sendbuf: Arc<SendBuffer>,
+    /// The same, as the device reads it.
+    source: WriteSource,
+    /// Messages whose data was not read, by the numbers of their buffers.
+    pub(super) places: KVec<Option<ReceivedBuffer<SdpChannelOps>>>,
+    /// The link is down, and the core does not know it.
+    pub(super) is_lost: bool,
+    /// The socket has the error of the connection.
+    pub(super) is_reported: bool,
+    /// The program has ended its reading.
+    pub(super) is_shut: bool,
+    /// What the program has written is held back until then, at most.
+    pub(super) corked_until: Option<Instant>,
+    /// Urgent data is part of the stream.
+    pub(super) is_inline: bool,
+    /// Traffic so far.
+    pub(super) counters: Traffic,
+    /// The program has closed the connection.
+    pub(super) orphan: Option<Orphan>,
+}
+
+/// Makes the core. It is too large to lie on the stack of a caller that goes on.
+#[inline(never)]
+fn new_core(now: Instant, config: SdpConfig, terms: &SdpTerms) -> Result<KBox<SdpConn>> {
+    let place = KBox::<SdpConn>::new_uninit(GFP_KERNEL)?;
+    Ok(KBox::write(place, SdpConn::new(now, config, terms)))
+}
+
+impl SdpData {
+    /// The data side of a connection whose set-up is over. Context: may sleep.
+    pub(super) fn new(
+        now: Instant,
+        terms: &SdpTerms,
+        channel: &Arc<Channel<SdpChannelOps>>,
+        sendbuf: Arc<SendBuffer>,
+    ) -> Result<KBox<Self>> {
+        let config = SdpConfig {
+            ring: u32::try_from(sendbuf.len())?,
+            threshold: u32::MAX,
+            nudges: 0,
+            timers: ConnTimers::DEFAULT,
+        };
+        let mut places = KVec::with_capacity(PLACES, GFP_KERNEL)?;
+        for _ in 0..PLACES {
+            places.push(None, GFP_KERNEL)?;
+        }
+        let data = Self {
+            core: new_core(now, config, terms)?,
+            channel: Some(channel.clone()),
+            source: WriteSource::Buffer(sendbuf.map(channel.device())?),
+            sendbuf,
+            places,
+            is_lost: false,
+            is_reported: false,
+            is_shut: false,
+            corked_until: None,
+            is_inline: false,
+            counters: Traffic::default(),
+            orphan: None,
+        };
+        Ok(KBox::new(data, GFP_KERNEL)?)
+    }
+
+    /// Takes a message in.
+    pub(super) fn receive(&mut self, now: Instant, msg: Arriving<'_, SdpChannelOps>) {
+        self.counters.rx_messages = self.counters.rx_messages.wrapping_add(1);
+        let mut head = [0; MAX_HEADER];
+        let len = msg.len();
+        let head = head.get_mut(..len.min(MAX_HEADER)).unwrap_or_default();
+        if msg.read(0, head).is_err() {
+            return self.core.abort(now);
+        }
+        let buffer = RxBuffer {
+            slot: msg.number(),
+            size: u32::try_from(msg.size()).unwrap_or(0),
+            octets: head,
+            invalidated: msg.invalidated(),
+        };
+        let plan = self.core.handle_head(now, buffer, len);
+        let kept = match plan {
+            Ok(RxPlan::Queue { .. }) => self.keep(msg),
+            Ok(RxPlan::Append { slot, off, len, .. }) => self.append(slot, &msg, off, len),
+            Ok(RxPlan::Free) | Err(_) => Ok(()),
+        };
+        if kept.is_err() {
+            self.core.abort(now);
+        }
+        self.refuse_adverts(now);
+    }
+
+    /// Every octet comes as Data.
+    fn refuse_adverts(&mut self, now: Instant) {
+        if matches!(self.core.next_received(), SinkItem::Advert { .. }) {
+            self.core.refuse_advert(now);
+        }
+    }
+
+    /// Keeps a message for a reader.
+    fn keep(&mut self, msg: Arriving<'_, SdpChannelOps>) -> Result {
+        let place = self.places.get_mut(usize::from(msg.number()));
+        *place.ok_or(EINVAL)? = Some(msg.keep());
+        Ok(())
+    }
+
+    /// Puts the payload of a message behind that of another one.
+    fn append(
+        &mut self,
+        slot: u16,
+        msg: &Arriving<'_, SdpChannelOps>,
+        off: u32,
+        len: u32,
+    ) -> Result {
+        let place = self.places.get_mut(usize::from(slot)).ok_or(EINVAL)?;
+        let last = place.as_mut().ok_or(EINVAL)?;
+        last.append(msg, usize::try_from(off)?, usize::try_from(len)?)
+    }
+
+    /// The reader has `count` octets more.
+    pub(super) fn consume(&mut self, now: Instant, count: u32) {
+        let mut left = count;
+        while left > 0 {
+            let Some((_, _, len)) = self.core.octets_at(0) else {
+                break;
+            };
+            let part = left.min(len);
+            if let Some(slot) = self.core.consumed(now, part) {
+                self.forget(slot);
+            }
+            left = left.saturating_sub(part);
+        }
+        self.refuse_adverts(now);
+    }
+
+    /// Forgets a message that is read, or that no program will read.
+    fn forget(&mut self, slot: u16) {
+        if let Some(place) = self.places.get_mut(usize::from(slot)) {
+            *place = None;
+        }
+    }
+
+    /// The program reads no longer.
+    pub(super) fn shut_receive(&mut self) {
+        self.is_shut = true;
+        while let Some(slot) = self.core.shutdown_receive() {
+            self.forget(slot);
+        }
+    }
+
+    /// Posts the receive buffers that the peer may fill. There are spares for one that a reader
+    /// still copies from.
+    fn post_buffers(&mut self) {
+        let wanted = self.core.wanted_buffers();
+        let Some(channel) = self.channel.as_ref().filter(|_| wanted > 0) else {
+            return;
+        };
+        match channel.post_buffers(wanted) {
+            Ok(posted) => self.core.handle_posted(posted),
+            Err(_) => self.is_lost = true,
+        }
+    }
+
+    /// Posts the messages that are due. Returns whether one was due and there was no slot for the
+    /// first.
+    pub(super) fn post_due(&mut self, now: Instant) -> bool {
+        self.post_buffers();
+        let mut is_first = true;
+        loop {
+            let Some(channel) = self.channel.as_ref() else {
+                return false;
+            };
+            if !self.core.has_due() {
+                return false;
+            }
+            let slot = channel.try_reserve(0);
+            let Some(slot) = slot else {
+                return is_first;
+            };
+            let Some(message) = self.core.poll_transmit(now) else {
+                return false;
+            };
+            is_first = false;
+            let segments = match message.payload {
+                PayloadFrom::Ring(segments) => segments,
+                PayloadFrom::Nothing | PayloadFrom::Lent { .. } => [Segment::default(); 2],
+            };
+            let pieces = segments.map(|segment| GatherPiece {
+                source: &self.source,
+                offset: segment.off,
+                len: segment.len,
+            });
+            let flags = SendFlags {
+                solicited: message.solicited,
+                signal: message.signal,
+            };
+            let header = message.header.as_slice();
+            let header = match message.invalidate {
+                Some(rkey) => SlotMessage::invalidating(header, rkey),
+                None => header.into(),
+            };
+            let posted = slot.post_gathered(message.token, header, &pieces, flags);
+            if posted.is_err() {
+                // The channel says that it is broken.
+                self.is_lost = true;
+                return false;
+            }
+            self.count(&message);
+        }
+    }
+
+    fn count(&mut self, message: &Outbound) {
+        let counters = &mut self.counters;
+        counters.tx_messages = counters.tx_messages.wrapping_add(1);
+        if let PayloadFrom::Ring(pieces) = &message.payload {
+            let octets = pieces.iter().map(|piece| u64::from(piece.len));
+            let octets = octets.fold(0, u64::wrapping_add);
+            counters.tx_bytes = counters.tx_bytes.wrapping_add(octets);
+        }
+    }
+
+    /// Changes since the last call.
+    pub(super) fn events(&mut self) -> StreamEvents {
+        let news = self.core.take_events();
+        StreamEvents {
+            readable: news.readable,
+            writable: news.writable,
+            urgent: news.urgent,
+            closing: news.over || self.is_lost,
+            error: false,
+        }
+    }
+
+    /// Sets whether later data waits for more.
+    pub(super) fn cork(&mut self, now: Instant, corked: bool) {
+        self.core.set_corked(corked);
+        self.corked_until = match corked {
+            true if self.core.unsent() > 0 => {
+                Some(self.corked_until.unwrap_or(now.saturating_add(CORK)))
+            }
+            _ => None,
+        };
+    }
+}

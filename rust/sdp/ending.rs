@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Timers of a connection, and its end: what the core decides, done to the link and to the socket.
+//!
+//! Source: draft 8.2 (SDP-CLS-*, SDP-ABT-*); the decisions are in `proto::sdp::teardown`.
+
+use super::{
+    link::SdpLink,
+    setup::SdpConnection, //
+};
+use crate::{
+    kapi::compat::errno::{
+        ECONNABORTED,
+        ECONNRESET, //
+    },
+    proto::sdp::teardown::{
+        EndError,
+        EndState, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The errno of the error of a connection.
+fn errno(error: EndError) -> Error {
+    match error {
+        EndError::Reset => ECONNRESET,
+        EndError::Aborted => ECONNABORTED,
+        EndError::Protocol => EPROTO,
+        EndError::TimedOut => ETIMEDOUT,
+    }
+}
+
+impl SdpConnection {
+    /// Runs timers that are due, and the step of the end that is.
+    ///
+    /// It does not wait for the sock lock. Context: may sleep. Only the work item of the end calls
+    /// it.
+    pub(super) fn run_closing(self: &Arc<Self>) {
+        if self.is_negotiating() {
+            // The set-up reads the mail.
+            return;
+        }
+        let mail = self.protocol.mail.take();
+        let is_down = mail.is_down || mail.is_refused;
+        let found = self.update_closing(|data, now| {
+            data.core.handle_timeout(now);
+            data.core.poll_take_down() || data.is_lost || is_down
+        });
+        let Some(takes_down) = found else {
+            return;
+        };
+        if takes_down {
+            self.take_link_down();
+        }
+        if self.report_error().is_err() {
+            return self.retry_closing();
+        }
+        self.closing_locked();
+        let is_over = self.look(|data| {
+            let is_closed = data.core.state() == EndState::Closed && data.channel.is_none();
+            is_closed && data.core.is_released()
+        });
+        if is_over == Some(true) {
+            self.finish_unless_it_lingers();
+        }
+    }
+
+    /// Takes the link down, if there is one, and lets the core know. Context: may sleep.
+    pub(super) fn take_link_down(self: &Arc<Self>) {
+        let link = core::mem::replace(&mut *self.protocol.link.lock(), SdpLink::NONE);
+        drop(link);
+        self.leave_device();
+        let channel = self.update(|data, now| {
+            data.is_lost = false;
+            data.core.handle_link_down(now);
+            data.channel.take()
+        });
+        drop(channel);
+    }
+
+    /// The connection has nothing on a device from now on, and gets no mail. Context: may sleep.
+    pub(super) fn leave_device(&self) {
+        self.protocol.engine.services.links.leave(self);
+        self.protocol.mail.close();
+    }
+
+    /// Brings the error of the connection to the socket, and wakes all sleepers.
+    ///
+    /// It does not wait for the sock lock. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if a program has the sock lock; nothing is done then.
+    fn report_error(&self) -> Result {
+        let error = self.look(|data| data.core.read_error().filter(|_| !data.is_reported));
+        let Some(error) = error.flatten() else {
+            return Ok(());
+        };
+        {
+            let mut sk = self.sk.try_lock()?;
+            sk.set_err(errno(error));
+            if let Some(data) = self.stream.lock().stream.as_mut() {
+                data.is_reported = true;
+            }
+        }
+        self.sk.wake_state();
+        Ok(())
+    }
+}

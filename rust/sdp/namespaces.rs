@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Follows the network namespaces.
+
+use super::engine::engine;
+use crate::kapi::net::netns::{
+    Net,
+    NetOps, //
+};
+use kernel::prelude::*;
+
+/// Follows the network namespaces.
+pub(super) struct SdpNamespaces;
+
+impl NetOps for SdpNamespaces {
+    fn init(_net: &Net) -> Result {
+        Ok(())
+    }
+
+    fn exit(net: &Net) {
+        if let Some(engine) = engine() {
+            engine.nets.forget(net.cookie());
+        }
+    }
+}

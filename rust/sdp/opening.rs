@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The set-up of a client: address, route, Hello, and the answer of the peer.
+//!
+//! Source: draft 8.1.1 (SDP-CONN-*, SDP-CS-*); the decisions are in `proto::sdp::setup`. All of it
+//! runs in the work item of the set-up.
+
+use super::{
+    attempt::{
+        Opening,
+        Outcome,
+        SdpAttempt, //
+    },
+    link::SdpLink,
+    offer::{
+        offer,
+        PSN_MASK,
+        READS,
+        SERVICE, //
+    },
+    reach::Known,
+    setup::SdpConnection, //
+};
+use crate::{
+    kapi::{
+        base::module::random_u32,
+        compat::errno::ENOTCONN,
+        net::{addr::Addr, msg::Name},
+        verbs::cm::{
+            CmHandle,
+            CmReply,
+            CmRequestParams,
+            PortSpace,
+            RdmaIdHandle, //
+        },
+    },
+    proto::{
+        base::time::{
+            Duration,
+            Instant, //
+        },
+        sdp::{
+            hello::ReadDepths,
+            setup::{
+                Connecting,
+                Discovery,
+                FallBackReason,
+                SdpTerms,
+                SetupRefusal,
+                SetupStep,
+                SetupTimers, //
+            },
+        },
+        stream::reason::{
+            LocalReason,
+            Reason, //
+        },
+    },
+    sock::{
+        connection::Mode,
+        context::now,
+        stats::Side, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How long a client waits. The resolver may try again only after a second.
+const TIMERS: SetupTimers = SetupTimers {
+    resolve: Duration::from_secs(2),
+    ..SetupTimers::DEFAULT
+};
+/// Longest time for an address, in milliseconds; the set-up itself waits shorter.
+const ADDRESS_MS: u32 = 2000;
+/// Code of the time in which the peer answers: 268 ms.
+const RESPONSE: u8 = 16;
+/// Attempts to send a request after the first.
+const RETRIES: u8 = 2;
+
+/// A depth of the connection manager.
+fn depths(reply: &CmReply) -> ReadDepths {
+    ReadDepths {
+        ird: reply.initiator_depth.into(),
+        ord: reply.responder_resources.into(),
+    }
+}
+
+/// The reason that the administrator sees.
+fn reason(fall_back: FallBackReason) -> Reason {
+    Reason::Local(match fall_back {
+        FallBackReason::Silent => LocalReason::SdpSilent,
+        FallBackReason::Refused(_) => LocalReason::SdpRefused,
+        FallBackReason::Unresolved => LocalReason::SdpUnreachable,
+        FallBackReason::Timeout => LocalReason::SdpTimeout,
+        FallBackReason::LinkDown => LocalReason::SdpLinkDown,
+        FallBackReason::Answer(_) | FallBackReason::OutOfPlace => LocalReason::SdpHello,
+    })
+}
+
+impl Opening {
+    fn handle_mail(&mut self, connection: &Arc<SdpConnection>) {
+        let mail = connection.protocol.mail.take();
+        let now = now();
+        if let Some(is_mapped) = mail.mapped {
+            self.note_mapped(is_mapped);
+        }
+        if mail.is_resolved {
+            match self.learn_local(connection) {
+                Ok(()) => self.connecting.handle_resolved(now),
+                Err(_) => self.connecting.handle_link_down(),
+            }
+        }
+        if mail.is_unresolved || mail.is_down {
+            self.connecting.handle_link_down();
+        }
+        if mail.is_refused {
+            self.connecting.handle_refused(SetupRefusal::Rejected);
+        }
+        if let Some(reply) = mail.reply {
+            let data = reply.data;
+            self.connecting
+                .handle_hello_ack(data.as_bytes(), depths(&reply));
+        }
+        self.connecting.handle_timeout(now);
+    }
+
+    fn note_mapped(&mut self, is_mapped: bool) {
+        match is_mapped {
+            true => self.connecting.handle_mapped(now()),
+            false => self.connecting.handle_refused(SetupRefusal::Absent),
+        }
+    }
+
+    /// Asks the Port Mapper of the peer, unless its answer is known.
+    fn ask(&mut self, connection: &Arc<SdpConnection>) {
+        let bound = connection.sk.local_addr();
+        let reach = &connection.protocol.net.reach;
+        match reach.ask(&self.target, &bound, &connection.protocol.mail) {
+            Known::Sdp(_) => self.note_mapped(true),
+            Known::Tcp => self.note_mapped(false),
+            Known::Asking => {}
+        }
+    }
+
+    /// The address that the route begins at goes into Hello.
+    fn learn_local(&mut self, connection: &SdpConnection) -> Result {
+        let resolver = self.resolver.as_ref().ok_or(ENOTCONN)?;
+        let (from, to) = resolver.gids()?;
+        if from == to {
+            // A peer on this host is quicker by TCP.
+            return Err(EINVAL);
+        }
+        let bound = connection.sk.bound_port();
+        let port = match bound {
+            0 => connection.protocol.net.next_port(),
+            bound => bound,
+        };
+        let local = Addr::from_mapped(from, port, 0, self.target.as_v4().is_some());
+        self.connecting.set_offer(offer(&local, &self.target));
+        self.local = Some(local);
+        Ok(())
+    }
+
+    /// Begins to resolve the address of the peer.
+    fn resolve(&mut self, connection: &Arc<SdpConnection>) -> Result {
+        let net = connection.sk.net();
+        let resolver = RdmaIdHandle::new(&net, PortSpace::Tcp, connection.protocol.mail.clone())?;
+        let resolver = self.resolver.insert(resolver);
+        resolver.resolve_addr(None, &self.target, ADDRESS_MS)
+    }
+
+    /// Sends the request with Hello.
+    fn open_link(&mut self, connection: &Arc<SdpConnection>, hello: &[u8]) -> Result {
+        let resolver = self.resolver.as_ref().ok_or(ENOTCONN)?;
+        let devices = connection.protocol.engine.fabric.devices.known()?;
+        let device = devices.iter().find(|device| resolver.is_on(device));
+        let device = device.ok_or(ENODEV)?;
+        let path = resolver.path(device)?;
+        let channel = connection.new_channel(device, resolver.port()?)?;
+        let channel = self.link.channel.insert(channel);
+        self.psn = random_u32() & PSN_MASK;
+        let handle = CmHandle::new(device, connection.protocol.mail.clone())?;
+        let handle = self.link.handle.insert(handle);
+        let request = CmRequestParams {
+            service_id: SERVICE.saturating_add(self.target.port().into()),
+            qpn: channel.qpn(),
+            psn: self.psn,
+            responder_resources: READS,
+            initiator_depth: READS,
+            retries: 7,
+            rnr_retries: 7,
+            remote_response_timeout: RESPONSE,
+            local_response_timeout: RESPONSE,
+            max_retries: RETRIES,
+            data: hello,
+        };
+        handle.request(&path, &request)
+    }
+
+    /// Connects the queue pair: data may come from now on.
+    fn establish(&mut self, connection: &Arc<SdpConnection>, terms: &SdpTerms) -> Result {
+        let handle = self.link.handle.as_ref().ok_or(ENOTCONN)?;
+        let channel = self.link.channel.as_ref().ok_or(ENOTCONN)?;
+        handle.to_rtr(channel, self.psn)?;
+        handle.to_rts(channel)?;
+        connection.install(now(), terms, channel)
+    }
+
+    fn perform(&mut self, connection: &Arc<SdpConnection>, step: SetupStep) {
+        let result = match step {
+            SetupStep::AskPortMapper => {
+                self.ask(connection);
+                Ok(())
+            }
+            SetupStep::Resolve => self.resolve(connection),
+            SetupStep::OpenLink(hello) => self.open_link(connection, hello.as_slice()),
+            SetupStep::CloseLink => {
+                self.link.take_down();
+                Ok(())
+            }
+            SetupStep::Established(terms) => {
+                let established = self.establish(connection, &terms);
+                self.outcome = match established {
+                    Ok(()) => Outcome::Up,
+                    Err(_) => Outcome::Tcp(Reason::Local(LocalReason::SdpLinkDown)),
+                };
+                Ok(())
+            }
+            SetupStep::FallBack(fall_back) => {
+                let reach = &connection.protocol.net.reach;
+                let is_refusal = matches!(fall_back, FallBackReason::Refused(_));
+                if self.local.is_some() && !is_refusal {
+                    reach.note_failed(&self.target);
+                }
+                self.outcome = Outcome::Tcp(reason(fall_back));
+                Ok(())
+            }
+            // Those of the accepting end.
+            SetupStep::AcceptLink(_) | SetupStep::RejectLink(_) => Ok(()),
+        };
+        if result.is_err() {
+            self.connecting.handle_link_down();
+        }
+    }
+
+    /// Goes on as far as possible.
+    fn run(&mut self, connection: &Arc<SdpConnection>) {
+        self.handle_mail(connection);
+        while let Some(step) = self.connecting.poll_step() {
+            self.perform(connection, step);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.connecting.poll_timeout()
+    }
+}
+
+impl SdpConnection {
+    /// Begins the set-up of a client. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// The reason for which it is TCP's.
+    pub(super) fn begin_opening(self: &Arc<Self>, name: &Name) -> Result<(), Reason> {
+        let unsuitable = Reason::Local(LocalReason::SdpUnreachable);
+        let name = name.to_owned().map_err(|_| unsuitable)?;
+        // TCP asks the programs of the cgroup again.
+        let mut asked = name;
+        let refused = self.sk.lock().pre_connect(&mut asked).is_err();
+        let target = asked.addr().filter(|_| !refused).ok_or(unsuitable)?;
+        let local = target;
+        let opening = Opening {
+            name,
+            target,
+            local: None,
+            connecting: Connecting::new(now(), TIMERS, offer(&local, &target), Discovery::Ask),
+            outcome: Outcome::Open,
+            resolver: None,
+            link: SdpLink::NONE,
+            psn: 0,
+        };
+        let opening = KBox::new(opening, GFP_KERNEL).map_err(|_| Reason::Memory)?;
+        let mut attempt = self.protocol.attempt.lock();
+        self.protocol.mail.open(self.clone());
+        *attempt = Some(SdpAttempt::Opening(opening));
+        Ok(())
+    }
+
+    /// Goes on with the set-up of a client. Returns whether the attempt is over. Context: may sleep.
+    pub(super) fn run_opening(self: &Arc<Self>, opening: &mut Opening) -> bool {
+        if matches!(opening.outcome, Outcome::Open) {
+            opening.run(self);
+        }
+        match opening.outcome {
+            Outcome::Open => {
+                if let Some(at) = opening.poll_timeout() {
+                    self.arm_setup(at);
+                }
+                false
+            }
+            Outcome::Up => self.finish_opening(opening).is_ok(),
+            Outcome::Tcp(reason) => {
+                // Its id may wait for handlers, which the caller in `connect` need not.
+                drop(opening.resolver.take());
+                self.open_tcp(&opening.name, reason).is_ok()
+            }
+        }
+    }
+
+    /// The link is up: tells the program. The program may have the sock lock.
+    fn finish_opening(self: &Arc<Self>, opening: &mut Opening) -> Result {
+        let local = opening.local.unwrap_or(opening.target);
+        {
+            let Ok(mut sk) = self.sk.try_lock() else {
+                self.retry_setup();
+                return Err(EBUSY);
+            };
+            sk.set_addrs(&local, &opening.target);
+        }
+        self.setup_locked();
+        drop(opening.resolver.take());
+        let link = core::mem::replace(&mut opening.link, SdpLink::NONE);
+        // If the peer never gets it, the first message stands for it.
+        let handle = link.handle.as_ref();
+        let is_ready = handle.is_some_and(|handle| handle.ready_to_use(&[]).is_ok());
+        *self.protocol.link.lock() = link;
+        if !is_ready {
+            self.protocol.mail.note(|mail| mail.is_down = true);
+        }
+        self.protocol.net.reach.note_spoke(&opening.target);
+        self.count_sdp(Side::Client);
+        self.change_mode(Mode::Negotiating, Mode::Stream);
+        self.set_keepalive();
+        self.sk.wake_connected();
+        // What has come meanwhile is for the data side.
+        self.kick_closing();
+        Ok(())
+    }
+}

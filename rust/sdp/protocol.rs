@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! SDP as the socket engine uses it.
+
+use super::{
+    attempt::SdpAttempt,
+    data::SdpData,
+    engine::{
+        engine,
+        SdpEngine, //
+    },
+    mail::Mailbox,
+    net::NAME,
+    setup::{
+        SdpConnection,
+        SdpSetup, //
+    },
+};
+use crate::{
+    kapi::{
+        compat::errno::ENOPROTOOPT,
+        net::{
+            msg::Name,
+            proc::SeqFile,
+            sock::Sock,
+            socket::Socket,
+            sockopt::{
+                GetOpt,
+                SetOpt, //
+            },
+        },
+    },
+    proto::stream::reason::{
+        LocalReason,
+        Reason, //
+    },
+    sock::{
+        connection::{
+            Connection,
+            Protocol, //
+        },
+        policy,
+        stats::Side, //
+    },
+};
+use kernel::{
+    prelude::*,
+    seq_print,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
+};
+
+/// The level of SDP's own options of programs that were made for other implementations.
+const SOL_SDP: i32 = 27;
+
+/// Makes the context of a socket. Context: may sleep.
+fn make(engine: &Arc<SdpEngine>, sk: ARef<Sock>, side: Side) -> Result<Arc<SdpConnection>> {
+    let net = engine.nets.state(&sk.net())?;
+    let setup = SdpSetup::new(engine, &net, Mailbox::new()?);
+    Connection::new(&engine.context, &net.stats, sk, side, false, setup)
+}
+
+impl Protocol for SdpSetup {
+    type Stream = SdpData;
+    const NAME: &'static str = NAME;
+    const LEVEL: i32 = SOL_SDP;
+    const BESIDE_TCP: bool = true;
+    const NOT_AGREED: Reason = Reason::Local(LocalReason::SdpNotTried);
+
+    fn connection(sk: ARef<Sock>, side: Side) -> Result<Arc<SdpConnection>> {
+        make(&engine().ok_or(ENODEV)?, sk, side)
+    }
+
+    fn child(listener: &SdpConnection, sk: ARef<Sock>) -> Result<Arc<SdpConnection>> {
+        make(&listener.protocol.engine, sk, Side::Server)
+    }
+
+    fn opt_out(connection: &SdpConnection, name: &Name) -> Option<Reason> {
+        let sk = &connection.sk;
+        let devices = &connection.protocol.engine.fabric.devices;
+        if !devices.serve(sk.net_cookie()) {
+            return Some(Reason::Local(LocalReason::SdpUnreachable));
+        }
+        policy::refusal_to(sk, name)
+    }
+
+    fn open(connection: &Arc<SdpConnection>, name: &Name) -> Result<(), Reason> {
+        connection.begin_opening(name)
+    }
+
+    fn offer(_sock: &Socket, _side: Side) {}
+
+    fn withdraw(_sock: &Socket) {}
+
+    fn listens(listener: &Arc<SdpConnection>) {
+        listener.protocol.net.serve_mapper(&listener.sk.net());
+        // Without memory, clients use TCP.
+        let _ = listener.protocol.engine.services.add(listener.clone());
+    }
+
+    fn stops_listening(listener: &SdpConnection) {
+        listener.protocol.engine.services.remove(listener);
+    }
+
+    fn withhold(_sk: &Sock, _withholds: bool) {}
+
+    fn agreed(_sk: &Sock) -> bool {
+        // A child of TCP is one of a client that did not use SDP.
+        false
+    }
+
+    fn step(connection: &Arc<SdpConnection>) {
+        connection.run_setup();
+    }
+
+    /// # Errors
+    ///
+    /// Always: children of TCP have no set-up.
+    fn negotiate(_child: &Arc<SdpConnection>) -> Result {
+        Err(EINVAL)
+    }
+
+    fn cancel(connection: &SdpConnection) -> bool {
+        let mut attempt = connection.protocol.attempt.lock();
+        let was_open = attempt.is_some();
+        connection.end_attempt(&mut attempt);
+        was_open
+    }
+
+    fn judge_first(_connection: &SdpConnection) {}
+
+    fn watch_tcp(_connection: &Arc<SdpConnection>) {}
+
+    fn close(connection: &Arc<SdpConnection>, abort: bool) {
+        let orphan = connection.protocol.net.accounts.count_orphan();
+        // As TCP does, whose limit is `tcp_max_orphans`.
+        let abort = abort || !orphan.is_within_limit();
+        let _ = connection.update(|data, now| {
+            data.orphan = Some(orphan);
+            if abort {
+                data.core.abort(now);
+            }
+            data.core.close(now);
+            data.shut_receive();
+        });
+    }
+
+    fn closing(connection: &Arc<SdpConnection>) {
+        connection.run_closing();
+    }
+
+    fn release(data: KBox<SdpData>) {
+        drop(data);
+    }
+
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: there is no option.
+    fn set_option(_sock: &Socket, _opt: &mut SetOpt) -> Result {
+        Err(ENOPROTOOPT)
+    }
+
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT`: there is no option.
+    fn get_option(_sock: &Socket, _opt: &mut GetOpt) -> Result {
+        Err(ENOPROTOOPT)
+    }
+
+    fn print(connection: &SdpConnection, m: &SeqFile) {
+        let device = connection.look(|data| {
+            let channel = data.channel.as_ref();
+            channel.map(|channel| channel.device().name())
+        });
+        if let Some(Some(device)) = device {
+            seq_print!(m, " dev={}", device.as_str());
+        }
+    }
+}
+
+impl SdpConnection {
+    /// Frees an attempt that is over. Without a link, the connection has nothing on a device then.
+    /// The caller has the lock: the next attempt may come at once.
+    fn end_attempt(&self, attempt: &mut Option<SdpAttempt>) {
+        *attempt = None;
+        if self.protocol.link.lock().channel.is_none() {
+            self.leave_device();
+        }
+    }
+
+    /// Goes on with the set-up. Context: may sleep. Only its work item calls it.
+    fn run_setup(self: &Arc<Self>) {
+        let mut attempt = self.protocol.attempt.lock();
+        let is_over = match &mut *attempt {
+            None => return,
+            Some(SdpAttempt::Opening(opening)) => self.run_opening(opening),
+            Some(SdpAttempt::Accepting(accepted)) => self.run_accepting(accepted),
+        };
+        if !is_over {
+            return;
+        }
+        let is_child = matches!(*attempt, Some(SdpAttempt::Accepting(_)));
+        self.end_attempt(&mut attempt);
+        drop(attempt);
+        if is_child {
+            self.settle_child();
+        }
+    }
+}
