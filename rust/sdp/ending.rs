@@ -11,7 +11,8 @@ use super::{
 use crate::{
     kapi::compat::errno::{
         ECONNABORTED,
-        ECONNRESET, //
+        ECONNRESET,
+        EPROTO, //
     },
     proto::sdp::teardown::{
         EndError,

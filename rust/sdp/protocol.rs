@@ -17,18 +17,10 @@ use super::{
     },
 };
 use crate::{
-    kapi::{
-        compat::errno::ENOPROTOOPT,
-        net::{
-            msg::Name,
-            proc::SeqFile,
-            sock::Sock,
-            socket::Socket,
-            sockopt::{
-                GetOpt,
-                SetOpt, //
-            },
-        },
+    kapi::net::{
+        msg::Name,
+        proc::SeqFile,
+        sock::Sock, //
     },
     proto::stream::reason::{
         LocalReason,
@@ -90,10 +82,6 @@ impl Protocol for SdpSetup {
         connection.begin_opening(name)
     }
 
-    fn offer(_sock: &Socket, _side: Side) {}
-
-    fn withdraw(_sock: &Socket) {}
-
     fn listens(listener: &Arc<SdpConnection>) {
         listener.protocol.net.serve_mapper(&listener.sk.net());
         // Without memory, clients use TCP.
@@ -104,22 +92,8 @@ impl Protocol for SdpSetup {
         listener.protocol.engine.services.remove(listener);
     }
 
-    fn withhold(_sk: &Sock, _withholds: bool) {}
-
-    fn agreed(_sk: &Sock) -> bool {
-        // A child of TCP is one of a client that did not use SDP.
-        false
-    }
-
     fn step(connection: &Arc<SdpConnection>) {
         connection.run_setup();
-    }
-
-    /// # Errors
-    ///
-    /// Always: children of TCP have no set-up.
-    fn negotiate(_child: &Arc<SdpConnection>) -> Result {
-        Err(EINVAL)
     }
 
     fn cancel(connection: &SdpConnection) -> bool {
@@ -128,10 +102,6 @@ impl Protocol for SdpSetup {
         connection.end_attempt(&mut attempt);
         was_open
     }
-
-    fn judge_first(_connection: &SdpConnection) {}
-
-    fn watch_tcp(_connection: &Arc<SdpConnection>) {}
 
     fn close(connection: &Arc<SdpConnection>, abort: bool) {
         let orphan = connection.protocol.net.accounts.count_orphan();
@@ -153,20 +123,6 @@ impl Protocol for SdpSetup {
 
     fn release(data: KBox<SdpData>) {
         drop(data);
-    }
-
-    /// # Errors
-    ///
-    /// `ENOPROTOOPT`: there is no option.
-    fn set_option(_sock: &Socket, _opt: &mut SetOpt) -> Result {
-        Err(ENOPROTOOPT)
-    }
-
-    /// # Errors
-    ///
-    /// `ENOPROTOOPT`: there is no option.
-    fn get_option(_sock: &Socket, _opt: &mut GetOpt) -> Result {
-        Err(ENOPROTOOPT)
     }
 
     fn print(connection: &SdpConnection, m: &SeqFile) {

@@ -297,8 +297,10 @@ def bounded(seconds):
 
 def module_file(name="rdma_sock"):
     """A module's file in the checkout for the running kernel; None if it does not exist."""
-    for folder in ("lab", "debug", "stock", "kdir"):
-        file = pathlib.Path("/src/build", folder, name + ".ko")
+    build = pathlib.Path("/src/build")
+    suites = sorted(folder.name for folder in build.glob("stock-*"))
+    for folder in ("lab", "debug", "stock", "kdir", *suites):
+        file = build / folder / (name + ".ko")
         magic = command("modinfo", "-F", "vermagic", str(file), check=False)
         if file.exists() and magic.split(" ")[0] == os.uname().release:
             return file
