@@ -68,7 +68,9 @@ impl Buffers {
     /// `EINVAL` if a buffer has no octets; `ENOMEM` early, so that the caller may ask for less.
     pub(super) fn new(slots: usize, bytes: usize, long: usize, cgroup: &MemCgroup) -> Result<Self> {
         let stride = bytes.checked_next_multiple_of(ALIGN).ok_or(EINVAL)?;
-        let shift = SHARED.checked_div(stride).ok_or(EINVAL)?.max(1).ilog2();
+        let together = SHARED.checked_div(stride).ok_or(EINVAL)?;
+        // One in a block of its own, if two do not fit.
+        let shift = together.checked_ilog2().unwrap_or(0);
         let mut blocks = KVec::new();
         let mut left = slots;
         while left > 0 {
