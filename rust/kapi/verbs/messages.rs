@@ -207,9 +207,10 @@ impl Buffers {
         for block in &self.blocks {
             // SAFETY: The block is that memory, and by this function's contract.
             let mapping = unsafe {
-                match cpu_writes {
-                    true => Mapping::both_ways(dev, block.addr(), block.len())?,
-                    false => Mapping::from_device(dev, block.addr(), block.len())?,
+                if cpu_writes {
+                    Mapping::both_ways(dev, block.addr(), block.len())?
+                } else {
+                    Mapping::from_device(dev, block.addr(), block.len())?
                 }
             };
             mappings.push(mapping, GFP_KERNEL)?;

@@ -101,9 +101,10 @@ impl PmInquiry {
         Self {
             service,
             timers,
-            patience: match is_speaking {
-                true => Patience::Unlimited,
-                false => Patience::Until(now.saturating_add(timers.patience)),
+            patience: if is_speaking {
+                Patience::Unlimited
+            } else {
+                Patience::Until(now.saturating_add(timers.patience))
             },
             transaction: None,
             is_unsent: false,
