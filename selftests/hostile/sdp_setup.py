@@ -137,6 +137,8 @@ def late_hosts(requester, listening):
     equal(under_way(), 0, "set-ups")
     for sock, _ in accepted:
         sock.close()
+    time.sleep(8)
+    print(topology.proc("b", "conns"), topology.proc("b", "stat"))
 
 
 def main():

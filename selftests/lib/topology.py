@@ -145,6 +145,20 @@ def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
     return client, server
 
 
+def pair_by_rdma(seconds=60):
+    """A connection that uses RDMA, where the devices have just come back. A client of SDP may not try for 30
+    s after a failure."""
+    end = time.monotonic() + (seconds if ENGINE[0] == "sdp" else 0)
+    while True:
+        client, server = pair()
+        if mode("a", client)[0] == ENGINE[0] or time.monotonic() > end:
+            expect_smc(client, server)
+            return client, server
+        client.close()
+        server.close()
+        time.sleep(0.5)
+
+
 def proc(side, name):
     """The text of a file of the module, as a side sees it."""
     with inside(side):

@@ -103,7 +103,8 @@ def accept_subnet():
     topology.await_gid("rs_a", OUTSIDE)
     equal(outcome()[0], "sdp", "inside")
     equal(outcome(source=OUTSIDE), ("tcp", REFUSED), "outside")
-    equal(refusals(NOT_ALLOWED), 1, "refusals")
+    # The request may be sent again while the answer is under way.
+    equal(refusals(NOT_ALLOWED) >= 1, True, "refusals")
     write("b", "sdp_accept", "any")
     equal(outcome(source=OUTSIDE)[0], "sdp", "outside, where all are accepted")
     equal(outcome(family=socket.AF_INET6)[0], "sdp", "IPv6")
