@@ -39,6 +39,7 @@ use crate::{
                 SinkItem, //
             },
             source::PayloadFrom,
+            teardown::EndState, //
         },
         stream::{
             events::StreamEvents,
@@ -84,6 +85,8 @@ pub(super) struct SdpData {
     pub(super) counters: Traffic,
     /// The program has closed the connection.
     pub(super) orphan: Option<Orphan>,
+    /// The end of the time that a closed connection has for its data.
+    pub(super) orphan_until: Option<Instant>,
 }
 
 /// Makes the core. It is too large to lie on the stack of a caller that goes on.
@@ -124,6 +127,7 @@ impl SdpData {
             is_inline: false,
             counters: Traffic::default(),
             orphan: None,
+            orphan_until: None,
         };
         Ok(KBox::new(data, GFP_KERNEL)?)
     }
@@ -281,6 +285,17 @@ impl SdpData {
             let octets = pieces.iter().map(|piece| u64::from(piece.len));
             let octets = octets.fold(0, u64::wrapping_add);
             counters.tx_bytes = counters.tx_bytes.wrapping_add(octets);
+        }
+    }
+
+    /// Runs timers that are due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.core.handle_timeout(now);
+        if self.orphan_until.is_some_and(|until| until <= now) {
+            self.orphan_until = None;
+            if self.core.state() != EndState::Closed {
+                self.core.abort(now);
+            }
         }
     }
 

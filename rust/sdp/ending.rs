@@ -45,9 +45,9 @@ impl SdpConnection {
             return;
         }
         let mail = self.protocol.mail.take();
-        let is_down = mail.is_down || mail.is_refused;
+        let is_down = mail.is_down || mail.is_unanswered || mail.refused.is_some();
         let found = self.update_closing(|data, now| {
-            data.core.handle_timeout(now);
+            data.handle_timeout(now);
             data.core.poll_take_down() || data.is_lost || is_down
         });
         let Some(takes_down) = found else {

@@ -13,7 +13,8 @@
 //!
 //! A listener listens in TCP, and in the connection manager of each device (`services`) under the
 //! service id of its port. A request becomes a child that accept does not see yet (`accepting`), and
-//! reaches accept when the link is up.
+//! reaches accept when the link is up. Sysctls (`settings`) say which peers and ports there are, and a
+//! peer has few set-ups under way at a time (`half_open`).
 //!
 //! The data side (`data`) copies into the send ring, from where the device sends it with the headers
 //! that the core makes. Received messages stay in their buffers until a reader has copied them out.
@@ -42,6 +43,7 @@ mod conn;
 mod data;
 mod ending;
 mod engine;
+mod half_open;
 mod link;
 mod links;
 mod mail;
@@ -54,6 +56,7 @@ mod portmap;
 mod protocol;
 mod reach;
 mod services;
+mod settings;
 mod setup;
 mod stream;
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
@@ -110,7 +113,11 @@ impl Sdp {
     pub(crate) fn new(fabric: &FabricRegistration, directory: &Arc<Directory>) -> Result<Self> {
         let engine = SdpEngine::new(&fabric.fabric, directory)?;
         let published = PublishedSdp::new(&engine);
-        let changes = Arc::new(DeviceChanges(engine.services.clone()), GFP_KERNEL)?;
+        let changes = DeviceChanges {
+            services: engine.services.clone(),
+            reach: engine.nets.clone(),
+        };
+        let changes = Arc::new(changes, GFP_KERNEL)?;
         let user = UserRegistration::new(&fabric.fabric, changes)?;
         let nets = NetRegistration::new()?;
         let family = FamilyRegistration::new(AF_INET_SDP, IPPROTO_SDP)?;

@@ -104,11 +104,14 @@ impl Protocol for SdpSetup {
     }
 
     fn close(connection: &Arc<SdpConnection>, abort: bool) {
-        let orphan = connection.protocol.net.accounts.count_orphan();
+        let accounts = &connection.protocol.net.accounts;
+        let orphan = accounts.count_orphan();
+        let time = accounts.caps().orphan_time;
         // As TCP does, whose limit is `tcp_max_orphans`.
         let abort = abort || !orphan.is_within_limit();
         let _ = connection.update(|data, now| {
             data.orphan = Some(orphan);
+            data.orphan_until = Some(now.saturating_add(time));
             if abort {
                 data.core.abort(now);
             }

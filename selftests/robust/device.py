@@ -90,8 +90,7 @@ def deleted(side):
     server.close()
     all_gone()
     restore(side)
-    client, server = pair()
-    expect_smc(client, server)
+    client, server = topology.pair_by_rdma()
     exchange(client, server)
     client.close()
     server.close()
@@ -151,8 +150,7 @@ def link_goes_down():
     exchange(client, server)
     client.close()
     server.close()
-    client, server = pair()
-    expect_smc(client, server)
+    client, server = topology.pair_by_rdma()
     exchange(client, server)
     client.close()
     server.close()
@@ -216,9 +214,9 @@ def device_comes_and_goes_under_new_connections():
 def main():
     """Runs all tests."""
     topology.need_module()
-    return ktap.run([deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
-                     network_device_is_deleted, link_goes_down,
-                     device_comes_and_goes_under_new_connections])
+    tests = [deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
+             network_device_is_deleted, link_goes_down, device_comes_and_goes_under_new_connections]
+    return ktap.run(tests + topology.by_sdp(*tests))
 
 
 if __name__ == "__main__":
