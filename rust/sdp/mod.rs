@@ -77,7 +77,14 @@ use crate::{
         UserRegistration, //
     },
     kapi::net::{
-        family::FamilyRegistration,
+        addr::{
+            AF_INET,
+            AF_INET6, //
+        },
+        family::{
+            FamilyRegistration,
+            SocketFamily, //
+        },
         netns::NetRegistration, //
     },
     sock::{
@@ -90,8 +97,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Address family of programs that were made for other implementations.
+/// Numbers of the families of programs that were made for other implementations.
 const AF_INET_SDP: u16 = 27;
+const AF_INET6_SDP: u16 = 28;
+/// Protocol number of TCP.
+const IPPROTO_TCP: i32 = 6;
+/// These families. They take the protocol arguments of TCP sockets. The kernel has other uses for
+/// the numbers, which need no sockets so far.
+static FAMILIES: [SocketFamily; 2] = [
+    SocketFamily {
+        number: AF_INET_SDP,
+        protocols: &[(0, AF_INET), (IPPROTO_TCP, AF_INET)],
+        is_optional: true,
+    },
+    SocketFamily {
+        number: AF_INET6_SDP,
+        protocols: &[(0, AF_INET6), (IPPROTO_TCP, AF_INET6)],
+        is_optional: true,
+    },
+];
 /// Protocol number of SDP sockets in the Internet families.
 const IPPROTO_SDP: u16 = 257;
 
@@ -109,8 +133,13 @@ pub(crate) struct Sdp {
 }
 
 impl Sdp {
-    /// Registers everything. Context: may sleep.
-    pub(crate) fn new(fabric: &FabricRegistration, directory: &Arc<Directory>) -> Result<Self> {
+    /// Registers everything; the families of their own only if the host has use for them.
+    /// Context: may sleep.
+    pub(crate) fn new(
+        fabric: &FabricRegistration,
+        directory: &Arc<Directory>,
+        has_families: bool,
+    ) -> Result<Self> {
         let engine = SdpEngine::new(&fabric.fabric, directory)?;
         let published = PublishedSdp::new(&engine);
         let changes = DeviceChanges {
@@ -120,7 +149,8 @@ impl Sdp {
         let changes = Arc::new(changes, GFP_KERNEL)?;
         let user = UserRegistration::new(&fabric.fabric, changes)?;
         let nets = NetRegistration::new()?;
-        let family = FamilyRegistration::new(AF_INET_SDP, IPPROTO_SDP)?;
+        let families: &[SocketFamily] = if has_families { &FAMILIES } else { &[] };
+        let family = FamilyRegistration::new(families, IPPROTO_SDP)?;
         Ok(Self {
             _family: family,
             _nets: nets,

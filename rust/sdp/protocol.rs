@@ -15,9 +15,15 @@ use super::{
         SdpConnection,
         SdpSetup, //
     },
+    AF_INET6_SDP,
+    AF_INET_SDP, //
 };
 use crate::{
     kapi::net::{
+        addr::{
+            AF_INET,
+            AF_INET6, //
+        },
         msg::Name,
         proc::SeqFile,
         sock::Sock, //
@@ -58,6 +64,7 @@ impl Protocol for SdpSetup {
     type Stream = SdpData;
     const NAME: &'static str = NAME;
     const LEVEL: i32 = SOL_SDP;
+    const ALIASES: &'static [(u16, u16)] = &[(AF_INET_SDP, AF_INET), (AF_INET6_SDP, AF_INET6)];
     const BESIDE_TCP: bool = true;
     const NOT_AGREED: Reason = Reason::Local(LocalReason::SdpNotTried);
 

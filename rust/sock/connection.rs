@@ -135,6 +135,8 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Level of its socket options.
     const LEVEL: i32;
+    /// Address families that stand for others in the addresses that programs give.
+    const ALIASES: &'static [(u16, u16)] = &[];
     /// Connections are opened beside TCP, which stays closed while data flows by RDMA. Otherwise TCP
     /// carries the offer, and stays connected.
     const BESIDE_TCP: bool;
