@@ -67,8 +67,8 @@ pub(super) struct SdpData {
     pub(super) channel: Option<Arc<Channel<SdpChannelOps>>>,
     /// The send ring.
     pub(super) sendbuf: Arc<SendBuffer>,
-    /// The same, as the device reads it.
-    source: WriteSource,
+    /// The same, as the device reads it. Dropped with the channel: it keeps the device.
+    pub(super) source: Option<WriteSource>,
     /// Messages whose data was not read, by the numbers of their buffers.
     pub(super) places: KVec<Option<ReceivedBuffer<SdpChannelOps>>>,
     /// The link is down, and the core does not know it.
@@ -117,7 +117,7 @@ impl SdpData {
         let data = Self {
             core: new_core(now, config, terms)?,
             channel: Some(channel.clone()),
-            source: WriteSource::Buffer(sendbuf.map(channel.device())?),
+            source: Some(WriteSource::Buffer(sendbuf.map(channel.device())?)),
             sendbuf,
             places,
             is_lost: false,
@@ -236,7 +236,7 @@ impl SdpData {
         self.post_buffers();
         let mut is_first = true;
         loop {
-            let Some(channel) = self.channel.as_ref() else {
+            let (Some(channel), Some(source)) = (&self.channel, &self.source) else {
                 return false;
             };
             if !self.core.has_due() {
@@ -255,7 +255,7 @@ impl SdpData {
                 PayloadFrom::Nothing | PayloadFrom::Lent { .. } => [Segment::default(); 2],
             };
             let pieces = segments.map(|segment| GatherPiece {
-                source: &self.source,
+                source,
                 offset: segment.off,
                 len: segment.len,
             });

@@ -74,12 +74,12 @@ impl SdpConnection {
         let link = core::mem::replace(&mut *self.protocol.link.lock(), SdpLink::NONE);
         drop(link);
         self.leave_device();
-        let channel = self.update(|data, now| {
+        let held = self.update(|data, now| {
             data.is_lost = false;
             data.core.handle_link_down(now);
-            data.channel.take()
+            (data.channel.take(), data.source.take())
         });
-        drop(channel);
+        drop(held);
     }
 
     /// The connection has nothing on a device from now on, and gets no mail. Context: may sleep.

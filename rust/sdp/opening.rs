@@ -17,6 +17,7 @@ use super::{
         offer,
         PSN_MASK,
         READS,
+        RESENDS,
         SERVICE, //
     },
     reach::Known,
@@ -235,7 +236,7 @@ impl Opening {
             psn: self.psn,
             responder_resources: READS,
             initiator_depth: READS,
-            retries: 7,
+            retries: RESENDS,
             rnr_retries: 7,
             remote_response_timeout: RESPONSE,
             local_response_timeout: RESPONSE,
