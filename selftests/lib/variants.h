@@ -19,7 +19,7 @@
 #define RS_SDP_KINDS(row, fixture)
 #endif
 
-/* The families of SDP, with the sockets of the rows above: programs that define RS_WITH_OFED. */
+/* The families of SDP, whose sockets are those above, in programs that define RS_WITH_OFED. */
 #ifdef RS_WITH_OFED
 #define RS_OFED_KINDS(row, fixture)							\
 	; row(fixture, ofed, AF_INET_SDP, 0, AF_INET, SDP, SDP, NONE);			\
