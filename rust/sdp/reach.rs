@@ -214,10 +214,6 @@ enum Decision {
     Missing,
 }
 
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
-)]
 impl<W: ReachWaiter> ReachTable<W> {
     /// A table that knows nothing, whose inquiries run on `context.setups`. Context: may sleep.
     ///
