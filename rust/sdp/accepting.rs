@@ -294,7 +294,9 @@ impl From<Error> for Refusal {
 }
 
 impl SdpConnection {
-    /// Whether the administrator allows a connection of `peer` to `local`. Context: may sleep.
+    /// Whether the administrator allows a connection of `peer` to `local`. Its values and networks are too
+    /// large to lie on the stack of a caller that goes on. Context: may sleep.
+    #[inline(never)]
     fn check_policy(&self, local: &Addr, peer: &Addr, ifindex: u32) -> Result<(), Refusal> {
         let values = self.protocol.net.settings.values();
         if values.accept == AcceptPolicy::Off || !values.ports.has(local.port()) {

@@ -75,7 +75,7 @@ impl HalfOpenTable {
     }
 }
 
-/// The place of a set-up, until it is dropped. Context of the drop: may sleep.
+/// The place of a set-up, until it is dropped. Context of the drop: it may sleep.
 pub(super) struct HalfOpenPlace {
     table: Arc<HalfOpenTable>,
     id: u64,

@@ -26,7 +26,7 @@ use kernel::{
 /// Octets of the longest value, with the NUL behind it.
 const ROOM: usize = 512;
 
-/// The settings of a folder. Context of all methods: may sleep.
+/// The settings of a folder. All functions may sleep.
 pub(crate) trait TextSettings: Send + Sync + 'static {
     /// The folder below `/proc/sys`.
     const PATH: &'static CStr;
