@@ -140,11 +140,13 @@ void rdma_sock_helper_ring_copy(void *to, const void *from, size_t len)
 
 u32 rdma_sock_helper_ring_load_index(const void *at)
 {
+	/* What the user stored before the index is visible. */
 	return smp_load_acquire((const u32 *)at);
 }
 
 void rdma_sock_helper_ring_store_index(void *at, u32 index)
 {
+	/* The user sees what was stored before the index. */
 	smp_store_release((u32 *)at, index);
 }
 

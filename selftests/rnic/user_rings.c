@@ -4,8 +4,8 @@
  *
  *	user_rings DEVICE INDEX DEVICE INDEX CASE
  *
- * The devices are joined, and each INDEX is that of an address with RoCE v2. Exit status 0 means that
- * the kernel answered as the case wants; what differs is printed.
+ * The devices are joined, and each INDEX is that of an address with RoCE v2. Exit status 0 means
+ * that the kernel answered as the case wants; what differs is printed.
  */
 
 #define _GNU_SOURCE
