@@ -32,6 +32,9 @@ use kernel::sync::Arc;
 /// Packets of a run, in each direction (RNIC-RUN-04).
 const BUDGET: u32 = 64;
 
+/// Receive work requests that a run flushes.
+const FLUSHES: u32 = 1_024;
+
 impl Run<0> for QueuePair {
     /// Runs in softirq.
     fn run(this: Arc<Self>) {
@@ -59,7 +62,7 @@ impl QueuePair {
             core.armed = None;
         }
         self.expire(core, now);
-        self.take_posts(core, events);
+        let unread = self.take_posts(core, events) || unread;
         let mut room = BUDGET;
         self.transmit(core, now, &mut room);
         if self.kind == IbQpType::Rc {
@@ -72,11 +75,9 @@ impl QueuePair {
             self.fail(core);
             self.complete_sends(core, events);
         }
-        if core.state == QpState::Err {
-            self.flush(core, events);
-        }
+        let flushing = core.state == QpState::Err && self.flush(core, events);
         self.note_progress(core, events);
-        unread || room == 0
+        unread || flushing || room == 0
     }
 
     /// Handles packets that arrived. Returns whether there are more than the budget.
@@ -139,28 +140,30 @@ impl QueuePair {
         self.apply_posting(core.state);
     }
 
-    /// Completes all requests with a flush error (RNIC-ERR-01, RNIC-ERR-02).
-    fn flush(&self, core: &mut Core, events: &mut PendingEvents) {
+    /// Completes all requests with a flush error (RNIC-ERR-01, RNIC-ERR-02). Returns whether there may be
+    /// more than the budget: a program may fill its ring meanwhile (RNIC-SEC-06).
+    fn flush(&self, core: &mut Core, events: &mut PendingEvents) -> bool {
         if let Some(wr) = core.receiving.take() {
-            self.complete_receive(&wr, false, events, |completion| {
+            self.complete_receive(core, &wr, false, events, |completion| {
                 completion.status = CompletionStatus::Flushed;
             });
         }
-        loop {
-            let wr = self.receives.lock().take();
-            let Some(wr) = wr else {
-                break;
+        for _ in 0..FLUSHES {
+            let Some(wr) = self.next_receive(core) else {
+                return false;
             };
-            self.complete_receive(&wr, false, events, |completion| {
+            self.complete_receive(core, &wr, false, events, |completion| {
                 completion.status = CompletionStatus::Flushed;
             });
         }
+        true
     }
 
     /// Completes a receive request; `change` says how it differs from an empty message, and
     /// `solicited` whether the sender asked for an event.
     pub(super) fn complete_receive(
         &self,
+        core: &mut Core,
         wr: &RecvWr,
         solicited: bool,
         events: &mut PendingEvents,
@@ -168,6 +171,9 @@ impl QueuePair {
     ) {
         let mut completion = self.completion(wr.id, CompletedOp::Receive);
         change(&mut completion);
+        if let Some(rings) = &mut core.rings {
+            rings.receives.release();
+        }
         if !self.recv_cq.push(&completion, solicited) {
             events.fatal = true;
         }
@@ -181,6 +187,7 @@ impl QueuePair {
             op,
             len: 0,
             qp: self.handle.token(),
+            qpn: self.number.get(),
             imm: None,
             invalidated: None,
             datagram: None,

@@ -35,7 +35,7 @@ impl QueuePair {
     /// Handles a datagram, or drops it (RNIC-UD-02, RNIC-UD-04).
     pub(super) fn take_datagram(
         &self,
-        core: &Core,
+        core: &mut Core,
         events: &mut PendingEvents,
         frame: &Frame,
         transport: &[u8],
@@ -48,14 +48,10 @@ impl QueuePair {
             return;
         };
         // A buffer that is too short stays for the next datagram.
-        let mut receives = self.receives.lock();
-        let room = receives.peek().map(|wr| Self::room_of(&wr.data));
-        let Ok(len) = datagram.place(room) else {
+        let Ok(len) = datagram.place(self.next_room(core)) else {
             return;
         };
-        let wr = receives.take();
-        drop(receives);
-        let Some(wr) = wr else {
+        let Some(wr) = self.next_receive(core) else {
             return;
         };
         let area = grh_area(frame);
@@ -67,7 +63,7 @@ impl QueuePair {
             GidProtocol::Ipv4 => DatagramProtocol::Ipv4,
             GidProtocol::Ipv6 => DatagramProtocol::Ipv6,
         };
-        self.complete_receive(&wr, datagram.solicited, events, |completion| {
+        self.complete_receive(core, &wr, datagram.solicited, events, |completion| {
             completion.len = len;
             completion.imm = datagram.imm;
             completion.datagram = Some((datagram.src_qp.get(), protocol));

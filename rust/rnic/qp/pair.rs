@@ -13,6 +13,7 @@ use super::{
         PostedSends,
         Send, //
     },
+    rings::UserQueues,
     settings::QpSettings, //
 };
 use crate::{
@@ -69,7 +70,10 @@ use crate::{
                 Resource,
                 Responder, //
             },
-            state::QpState,
+            state::{
+                Posting,
+                QpState, //
+            },
         },
     },
     rnic::{
@@ -106,6 +110,8 @@ pub(super) struct Core {
     pub(super) requester: Option<Requester<KVVec<SendRecord>>>,
     /// Receiving half of a connection, from state RTR on.
     pub(super) responder: Option<Responder<KVVec<Resource>>>,
+    /// Queues of user space.
+    pub(super) rings: Option<UserQueues>,
     /// Send work requests that were taken, by the place of their number.
     pub(super) taken: KVVec<Option<Send>>,
     /// The receive work request of the message that arrives.
@@ -168,7 +174,11 @@ impl QueuePair {
     ///
     /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
     pub(crate) fn create(init: QpInit<Domain, CompletionQueue>) -> Result<(Arc<Self>, u32)> {
-        let caps = checked(init.caps)?;
+        let caps = if init.handle.rings().is_some() {
+            init.caps
+        } else {
+            checked(init.caps)?
+        };
         let node = init.pd.node.clone();
         let numbers = node.runtime().numbers();
         let reserved = if init.kind == IbQpType::Gsi {
@@ -201,9 +211,21 @@ impl QueuePair {
 
     fn new(init: QpInit<Domain, CompletionQueue>, caps: QpCaps, number: Qpn) -> Result<Arc<Self>> {
         let sends = usize::try_from(caps.max_send_wr)?;
-        let send_queue = PostedSends::new(sends)?;
-        let recv_queue = PostedReceives::new(usize::try_from(caps.max_recv_wr)?)?;
+        let receives = usize::try_from(caps.max_recv_wr)?;
+        let rings = match init.handle.rings() {
+            Some(rings) => Some(UserQueues::new(rings, caps, service_of(init.kind))?),
+            None => None,
+        };
+        // User space posts to its rings only.
+        let places = if rings.is_some() {
+            (0, 0)
+        } else {
+            (sends, receives)
+        };
+        let send_queue = PostedSends::new(places.0)?;
+        let recv_queue = PostedReceives::new(places.1)?;
         let core = Core {
+            rings,
             state: QpState::Reset,
             record: QpRecord::new(),
             requester: None,
@@ -245,9 +267,42 @@ impl QueuePair {
 
     /// The service of its packets.
     pub(super) fn service(&self) -> Service {
-        match self.kind {
-            IbQpType::Rc => Service::Rc,
-            IbQpType::Ud | IbQpType::Gsi => Service::Ud,
+        service_of(self.kind)
+    }
+
+    /// Takes the next send work request.
+    pub(super) fn next_send(&self, core: &mut Core) -> Option<Send> {
+        match &mut core.rings {
+            Some(_) if core.state.post_send() == Posting::Refuse => None,
+            Some(rings) => rings.sends.take(&self.domain),
+            None => self.sends.lock().take(),
+        }
+    }
+
+    /// Frees the places of the oldest send work requests.
+    pub(super) fn release_sends(&self, core: &mut Core, count: u64) {
+        match &mut core.rings {
+            Some(rings) => rings.sends.release(count),
+            None => self.sends.lock().release(count),
+        }
+    }
+
+    /// The room of the next receive work request.
+    pub(super) fn next_room(&self, core: &mut Core) -> Option<u32> {
+        match &mut core.rings {
+            Some(rings) => rings.receives.peek().map(|wr| Self::room_of(&wr.data)),
+            None => {
+                let receives = self.receives.lock();
+                receives.peek().map(|wr| Self::room_of(&wr.data))
+            }
+        }
+    }
+
+    /// Takes the next receive work request.
+    pub(super) fn next_receive(&self, core: &mut Core) -> Option<RecvWr> {
+        match &mut core.rings {
+            Some(rings) => rings.receives.take(),
+            None => self.receives.lock().take(),
         }
     }
 
@@ -266,6 +321,14 @@ impl PacketReceiver for QueuePair {
         if self.inbox.lock().push(Arrived { packet, header }) {
             self.kick();
         }
+    }
+}
+
+/// The service of the packets of a type.
+const fn service_of(kind: IbQpType) -> Service {
+    match kind {
+        IbQpType::Rc => Service::Rc,
+        IbQpType::Ud | IbQpType::Gsi => Service::Ud,
     }
 }
 

@@ -147,8 +147,7 @@ impl QueuePair {
                 Ruling::Drop(_) => break None,
                 Ruling::Done(settled) => break Some(settled),
                 Ruling::NeedReceive => {
-                    let wr = self.receives.lock().take();
-                    core.receiving = wr;
+                    core.receiving = self.next_receive(core);
                     match &core.receiving {
                         Some(wr) => responder.grant_receive(Self::room_of(&wr.data)),
                         None => responder.refuse_receive(),
@@ -261,7 +260,7 @@ impl QueuePair {
     fn settle(&self, core: &mut Core, events: &mut PendingEvents, settled: &Settled) {
         if let Some(done) = &settled.receive {
             if let Some(wr) = core.receiving.take() {
-                self.complete_receive(&wr, done.solicited, events, |completion| {
+                self.complete_receive(core, &wr, done.solicited, events, |completion| {
                     completion.status = status_of(done.status);
                     completion.len = done.len;
                     completion.imm = done.imm;
