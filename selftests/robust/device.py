@@ -161,22 +161,6 @@ def link_comes_up():
     all_gone()
 
 
-def link_goes_down_under_a_writer():
-    """A link that stays down ends the connection of a writer by SDP. As with TCP, nothing tells a reader;
-    its close does not wait for the peer."""
-    topology.netns("up")
-    client, server = pair()
-    expect_smc(client, server)
-    command("ip", "-n", "rs-b", "link", "set", "vb", "down")
-    error = stream_until_error(client)
-    equal(error in ("late", "EAGAIN"), False, "error of the writer: %s" % error)
-    server.setblocking(False)
-    equal(read_until_end(server), "EAGAIN", "what the reader knows")
-    server.close()
-    client.close()
-    link_comes_up()
-
-
 def device_comes_and_goes_under_new_connections():
     """Ten removals during connects: every connection works by RDMA or TCP, or fails with an error. None
     hangs or delivers wrong octets."""
@@ -236,7 +220,7 @@ def main():
     topology.need_module()
     tests = [deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
              network_device_is_deleted, link_goes_down, device_comes_and_goes_under_new_connections]
-    of_sdp = [test for test in tests if test != link_goes_down] + [link_goes_down_under_a_writer]
+    of_sdp = [test for test in tests if test != link_goes_down]
     return ktap.run(tests + topology.by_sdp(*of_sdp))
 
 
