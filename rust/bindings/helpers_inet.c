@@ -56,6 +56,12 @@ u32 rdma_sock_helper_tcp_keepalive(const struct sock *sk)
 	return jiffies_to_msecs(keepalive_time_when(tcp_sk(sk)));
 }
 
+/* In milliseconds, 0 without TCP_USER_TIMEOUT. */
+u32 rdma_sock_helper_tcp_user_timeout(const struct sock *sk)
+{
+	return READ_ONCE(inet_csk(sk)->icsk_user_timeout);
+}
+
 bool rdma_sock_helper_tcp_repair(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;

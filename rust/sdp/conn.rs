@@ -15,13 +15,16 @@ use super::{
 };
 use crate::{
     fabric::quota::Payer,
-    kapi::verbs::{
-        channel::{
-            Arriving,
-            Channel, //
+    kapi::{
+        base::time::real_now_ns,
+        verbs::{
+            channel::{
+                Arriving,
+                Channel, //
+            },
+            device::Device,
+            pd::Pd, //
         },
-        device::Device,
-        pd::Pd, //
     },
     proto::{
         base::time::Instant,
@@ -58,7 +61,12 @@ impl ChannelUser for SdpConnection {
     }
 
     fn received(self: Arc<Self>, msg: Arriving<'_, SdpChannelOps>) {
-        let _ = self.update(|data, now| data.receive(now, msg));
+        let inline = self.sk.urgent_inline();
+        let time = self.sk.wants_time().then(real_now_ns);
+        let _ = self.update(|data, now| {
+            data.core.set_inline(inline);
+            data.receive(now, time, msg);
+        });
         if self.is_negotiating() {
             self.protocol.mail.note(|mail| mail.has_message = true);
         }
@@ -72,7 +80,10 @@ impl ChannelUser for SdpConnection {
         self.kick_closing();
     }
 
-    fn broken(self: Arc<Self>) {
+    fn broken(self: Arc<Self>, is_silent: bool) {
+        if is_silent {
+            let _ = self.update(|data, _| data.core.handle_silence());
+        }
         self.protocol.mail.note(|mail| mail.is_down = true);
     }
 }

@@ -39,9 +39,11 @@ use crate::{
                 SinkItem, //
             },
             source::PayloadFrom,
-            teardown::EndState, //
+            teardown::EndState,
+            violation::SdpViolation, //
         },
         stream::{
+            arrivals::Arrivals,
             events::StreamEvents,
             positions::Segment, //
         },
@@ -79,8 +81,10 @@ pub(super) struct SdpData {
     pub(super) is_shut: bool,
     /// What the program has written is held back until then, at most.
     pub(super) corked_until: Option<Instant>,
-    /// Urgent data is part of the stream.
-    pub(super) is_inline: bool,
+    /// The last urgent octet that came.
+    pub(super) urgent_octet: u8,
+    /// When unread data came, if the program wants to know.
+    pub(super) arrivals: Arrivals,
     /// Traffic so far.
     pub(super) counters: Traffic,
     /// The program has closed the connection.
@@ -124,7 +128,8 @@ impl SdpData {
             is_reported: false,
             is_shut: false,
             corked_until: None,
-            is_inline: false,
+            urgent_octet: 0,
+            arrivals: Arrivals::default(),
             counters: Traffic::default(),
             orphan: None,
             orphan_until: None,
@@ -132,8 +137,13 @@ impl SdpData {
         Ok(KBox::new(data, GFP_KERNEL)?)
     }
 
-    /// Takes a message in.
-    pub(super) fn receive(&mut self, now: Instant, msg: Arriving<'_, SdpChannelOps>) {
+    /// Takes a message in that came at the wall-clock time `time`, if the program wants to know.
+    pub(super) fn receive(
+        &mut self,
+        now: Instant,
+        time: Option<u64>,
+        msg: Arriving<'_, SdpChannelOps>,
+    ) {
         self.counters.rx_messages = self.counters.rx_messages.wrapping_add(1);
         let mut head = [0; MAX_HEADER];
         let len = msg.len();
@@ -147,7 +157,13 @@ impl SdpData {
             octets: head,
             invalidated: msg.invalidated(),
         };
+        let noted = time.map(|time| (time, self.core.recv_positions().1));
         let plan = self.core.handle_head(now, buffer, len);
+        if let Some((time, before)) = noted {
+            let (read, end) = self.core.recv_positions();
+            self.arrivals.note(read, before, end, time);
+        }
+        self.keep_urgent(&plan, &msg);
         let kept = match plan {
             Ok(RxPlan::Queue { .. }) => self.keep(msg),
             Ok(RxPlan::Append { slot, off, len, .. }) => self.append(slot, &msg, off, len),
@@ -156,7 +172,38 @@ impl SdpData {
         if kept.is_err() {
             self.core.abort(now);
         }
+        self.pass_urgent();
         self.refuse_adverts(now);
+    }
+
+    /// Copies an urgent octet that has just come.
+    fn keep_urgent(
+        &mut self,
+        plan: &Result<RxPlan, SdpViolation>,
+        msg: &Arriving<'_, SdpChannelOps>,
+    ) {
+        if !self.core.poll_urgent() {
+            return;
+        }
+        let (Ok(RxPlan::Queue { off, len }) | Ok(RxPlan::Append { off, len, .. })) = plan else {
+            return;
+        };
+        let last = off.saturating_add(*len).saturating_sub(1);
+        let mut octet = [0];
+        // It lies in the message, or nothing is read.
+        if msg
+            .read(usize::try_from(last).unwrap_or(usize::MAX), &mut octet)
+            .is_ok()
+        {
+            [self.urgent_octet] = octet;
+        }
+    }
+
+    /// Takes the urgent octet out of the stream if it is the next one and not in line.
+    pub(super) fn pass_urgent(&mut self) {
+        if let Some(slot) = self.core.poll_passed() {
+            self.forget(slot);
+        }
     }
 
     /// Every octet comes as Data.
@@ -199,6 +246,7 @@ impl SdpData {
             }
             left = left.saturating_sub(part);
         }
+        self.pass_urgent();
         self.refuse_adverts(now);
     }
 

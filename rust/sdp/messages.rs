@@ -31,8 +31,8 @@ pub(super) trait ChannelUser: Send + Sync {
     /// There is one, and the caller may have the lock of the stream.
     fn slot_unused(self: Arc<Self>);
 
-    /// The channel is broken. The caller has no lock.
-    fn broken(self: Arc<Self>);
+    /// The channel is broken, as the peer `is_silent` or for another reason. The caller has no lock.
+    fn broken(self: Arc<Self>, is_silent: bool);
 }
 
 /// The user of a connection's channel. The channel holds it until it is shut down.
@@ -72,7 +72,7 @@ impl ChannelOps for SdpChannelOps {
         self.user.clone().slot_unused();
     }
 
-    fn on_broken(&self, _status: WcStatus) {
-        self.user.clone().broken();
+    fn on_broken(&self, status: WcStatus) {
+        self.user.clone().broken(status == WcStatus::RETRY_EXCEEDED);
     }
 }

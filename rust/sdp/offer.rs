@@ -11,13 +11,16 @@ use crate::{
             RecvPosting, //
         },
     },
-    proto::sdp::{
-        hello::{
-            HelloAddrs,
-            ReadDepths, //
+    proto::{
+        base::time::Duration,
+        sdp::{
+            hello::{
+                HelloAddrs,
+                ReadDepths, //
+            },
+            profile::SdpTransport,
+            setup::SdpOffer, //
         },
-        profile::SdpTransport,
-        setup::SdpOffer, //
     },
 };
 use core::net::IpAddr;
@@ -39,6 +42,11 @@ const SENDS: u16 = 32;
 /// How often a packet is sent again. Nothing else notices a peer that is silent, and to soft-RoCE seven
 /// times have no end.
 pub(super) const RESENDS: u8 = 6;
+/// Exponent of the time after which a device repeats a message. A device notices a peer that
+/// vanished after some 4 s.
+const ACK_TIMEOUT: u8 = 17;
+/// The same as a time: 4.096 us, doubled as often.
+pub(super) const REPEAT: Duration = Duration::from_nanos(4096 << ACK_TIMEOUT);
 /// RDMA Reads in flight.
 pub(super) const READS: u8 = 8;
 
@@ -90,8 +98,7 @@ pub(super) fn channel_config(port: u32) -> ChannelConfig {
         may_invalidate: false,
         peer_reads: false,
         connection: ConnectionConfig {
-            // A peer that vanishes is noticed after some 4 s.
-            ack_timeout: 17,
+            ack_timeout: ACK_TIMEOUT,
             retries: RESENDS,
             rnr_retries: 7,
             min_rnr_timer: 1,

@@ -5,6 +5,7 @@
 use super::{
     data::SdpData,
     messages::SdpChannelOps,
+    offer::REPEAT,
     setup::SdpConnection, //
 };
 use crate::{
@@ -23,7 +24,6 @@ use crate::{
     proto::{
         base::time::{
             earliest,
-            Duration,
             Instant, //
         },
         sdp::{
@@ -36,6 +36,8 @@ use crate::{
                 Receive,
                 StreamEvents, //
             },
+            info::StreamInfo,
+            keepalive::KeepaliveTimes,
             poll::{
                 PollState,
                 PollStream,
@@ -163,22 +165,26 @@ impl Stream for SdpData {
     }
 
     fn is_inline(&self) -> bool {
-        self.is_inline
+        self.core.urgent().is_inline()
     }
 
     fn set_inline(&mut self, inline: bool) {
-        self.is_inline = inline;
+        self.core.set_inline(inline);
+        self.pass_urgent();
     }
 
     fn recv_available(&self) -> u32 {
         u32::try_from(self.core.readable_octets()).unwrap_or(u32::MAX)
     }
 
-    fn recv_until_mark(&self, _skip: u32) -> Option<u32> {
-        None
+    fn recv_until_mark(&self, skip: u32) -> Option<u32> {
+        let (next, _) = self.core.recv_positions();
+        self.core.urgent().until_mark(next, skip)
     }
 
-    fn leave_mark(&mut self) {}
+    fn leave_mark(&mut self) {
+        self.core.leave_mark();
+    }
 
     fn recv_state(&self) -> Receive {
         match self.core.next_received() {
@@ -198,6 +204,8 @@ impl Stream for SdpData {
         let found = self.core.octets_at(skip);
         let (slot, off, len) = found.unwrap_or((u16::MAX, 0, 0));
         let len = len.min(count);
+        let (next, _) = self.core.recv_positions();
+        let last = u64::from(skip.saturating_add(len)).saturating_sub(1);
         let message = self.places.get(usize::from(slot)).and_then(Option::as_ref);
         let part = message.and_then(|message| {
             let (off, len) = (usize::try_from(off).ok()?, usize::try_from(len).ok()?);
@@ -206,7 +214,7 @@ impl Stream for SdpData {
         Received {
             memory: MessageMemory(part),
             segments: [Segment { off: 0, len }, Segment::default()],
-            time: None,
+            time: self.arrivals.time_of(next.saturating_add(last)),
         }
     }
 
@@ -219,15 +227,20 @@ impl Stream for SdpData {
     fn recv_hint(&self) -> u32 {
         // As with TCP, the end of the peer counts as one octet.
         let end = u32::from(self.core.is_peer_done());
-        self.recv_available().saturating_add(end)
+        // So does the urgent octet that the reader stands at, though a read skips it.
+        let skipped = u32::from(self.core.urgent().is_passed());
+        self.recv_available()
+            .saturating_add(skipped)
+            .saturating_add(end)
     }
 
-    fn fetch_urgent(&mut self, _take: bool) -> (Fetch, u8) {
-        (Fetch::Nothing, 0)
+    fn fetch_urgent(&mut self, take: bool) -> (Fetch, u8) {
+        (self.core.fetch_urgent(take), self.urgent_octet)
     }
 
     fn is_at_mark(&self) -> bool {
-        false
+        let (next, _) = self.core.recv_positions();
+        self.core.urgent().is_at_mark(next)
     }
 
     fn outstanding(&mut self) -> u32 {
@@ -282,7 +295,7 @@ impl Stream for SdpData {
         PollState::Connected(PollStream {
             data: available > 0 && available >= socket.low_water,
             room: self.core.send_room() >= ring / 3,
-            urgent: false,
+            urgent: self.core.urgent().is_urgent(),
             read_ended,
             write_ended: self.core.can_send().is_err(),
             error: socket.error,
@@ -298,6 +311,13 @@ impl Stream for SdpData {
             EndState::LastSent => TcpState::LastAck,
             EndState::Ending => TcpState::TimeWait,
             EndState::Aborting { .. } | EndState::Closed => TcpState::Close,
+        })
+    }
+
+    fn info(&self, now: Instant) -> Option<StreamInfo> {
+        Some(StreamInfo {
+            rto: REPEAT,
+            ..self.core.info(now)
         })
     }
 
@@ -321,5 +341,7 @@ impl Stream for SdpData {
         earliest(self.core.poll_timeout(), self.orphan_until)
     }
 
-    fn set_keepalive(&mut self, _now: Instant, _idle: Option<Duration>) {}
+    fn set_keepalive(&mut self, now: Instant, times: KeepaliveTimes) {
+        self.core.set_patience(now, times.idle, times.stalled);
+    }
 }

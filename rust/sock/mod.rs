@@ -40,6 +40,7 @@ pub(crate) mod lent_pages;
 mod listed;
 pub(crate) mod listen;
 pub(crate) mod ops;
+mod options;
 pub(crate) mod policy;
 pub(crate) mod print;
 mod rx;

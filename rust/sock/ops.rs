@@ -17,7 +17,12 @@ use super::{
         Mode,
         Protocol, //
     },
+    context::now,
     listen,
+    options::{
+        self,
+        show_segment, //
+    },
     rx,
     stats::Side,
     stream::Stream,
@@ -65,10 +70,13 @@ use crate::{
             uapi::*, //
         },
     },
-    proto::stream::poll::{
-        self,
-        Mask,
-        PollState, //
+    proto::stream::{
+        info::TAIL_OFFSET,
+        poll::{
+            self,
+            Mask,
+            PollState, //
+        },
     },
 };
 use core::marker::PhantomData;
@@ -334,13 +342,18 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         if level == P::LEVEL {
             return P::set_option(sock, opt);
         }
-        let result = sock.inet_setsockopt(opt);
         let connection = context::<P>(sock);
+        if let Some(connection) = &connection {
+            options::refuse_connected(connection, opt)?;
+        }
+        let result = sock.inet_setsockopt(opt);
         if let Some(connection) = &connection {
             connection.unlocked();
         }
         result?;
-        if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE) = (level, name) {
+        if let (SOL_SOCKET, SO_KEEPALIVE) | (SOL_TCP, TCP_KEEPIDLE | TCP_USER_TIMEOUT) =
+            (level, name)
+        {
             if let Some(connection) = &connection {
                 connection.set_keepalive();
             }
@@ -373,12 +386,10 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
         let result = sock.inet_getsockopt(opt);
         if let Some(connection) = context::<P>(sock) {
             connection.unlocked();
-            let is_info = opt.level == SOL_TCP && opt.name == TCP_INFO;
-            if let (true, Ok(())) = (is_info, result) {
-                // The state comes first.
-                if let Some(Some(state)) = connection.look(Stream::shown_state) {
-                    opt.replace(&[state.code()])?;
-                }
+            match (opt.level, opt.name) {
+                (SOL_TCP, TCP_INFO) if result.is_ok() => show_info(&connection, opt)?,
+                (SOL_TCP, TCP_MAXSEG) if result.is_ok() => show_segment(&connection, opt, now())?,
+                _ => {}
             }
         }
         result
@@ -473,6 +484,17 @@ fn await_first<P: Protocol>(
         P::judge_first(connection);
         !connection.is_doubtful()
     })
+}
+
+/// Puts the figures of a connection that TCP does not carry into those of TCP.
+fn show_info<P: Protocol>(connection: &Connection<P>, opt: &mut GetOpt) -> Result {
+    let now = now();
+    let found = connection.look(|stream| stream.shown_state().zip(stream.info(now)));
+    if let Some((state, info)) = found.flatten() {
+        opt.replace(0, &info.head(state.code()))?;
+        opt.replace(TAIL_OFFSET, &info.tail())?;
+    }
+    Ok(())
 }
 
 /// Counts bytes that went over TCP.

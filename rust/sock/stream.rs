@@ -19,16 +19,15 @@ use crate::{
         },
     },
     proto::{
-        base::time::{
-            Duration,
-            Instant, //
-        },
+        base::time::Instant,
         stream::{
             events::{
                 Fetch,
                 Receive,
                 StreamEvents, //
             },
+            info::StreamInfo,
+            keepalive::KeepaliveTimes,
             poll,
             positions::Segment, //
         },
@@ -184,6 +183,8 @@ pub(crate) trait Stream: Send + Sized + 'static {
     fn poll_state(&self, socket: &poll::PolledSocket) -> poll::PollState;
     /// The state of TCP that a program sees, if it is not that of the TCP connection.
     fn shown_state(&self) -> Option<TcpState>;
+    /// The figures of `TCP_INFO`; `None` for those of TCP.
+    fn info(&self, now: Instant) -> Option<StreamInfo>;
     /// A name of the state, for `/proc`.
     fn state_name(&self) -> &'static str;
     /// Traffic so far.
@@ -198,6 +199,6 @@ pub(crate) trait Stream: Send + Sized + 'static {
     fn pump(&mut self, owner: &Arc<Self::Owner>, now: Instant, turn: bool) -> bool;
     /// When the work item of the end has something to do.
     fn poll_timeout(&self) -> Option<Instant>;
-    /// Longest idle time before the peer is tested; `None` without keepalive.
-    fn set_keepalive(&mut self, now: Instant, idle: Option<Duration>);
+    /// For how long the program wants to wait for a peer that may be gone.
+    fn set_keepalive(&mut self, now: Instant, times: KeepaliveTimes);
 }

@@ -22,7 +22,10 @@ use crate::{
             Duration,
             Instant, //
         },
-        stream::events::StreamEvents, //
+        stream::{
+            events::StreamEvents,
+            keepalive::KeepaliveTimes, //
+        },
     },
 };
 use kernel::sync::{
@@ -145,9 +148,11 @@ impl<P: Protocol> Connection<P> {
     /// Takes in the keepalive options of the socket: at the start, and when an option has changed
     /// (`SMCR-KAL-01`). Context: any.
     pub(crate) fn set_keepalive(self: &Arc<Self>) {
-        let idle = self.sk.keepalive_ms().map(u64::from);
-        let _ = self.update(|stream, now| {
-            stream.set_keepalive(now, idle.map(Duration::from_millis));
-        });
+        let span = |millis: u32| Duration::from_millis(millis.into());
+        let times = KeepaliveTimes {
+            idle: self.sk.keepalive_ms().map(span),
+            stalled: self.sk.user_timeout_ms().map(span),
+        };
+        let _ = self.update(|stream, now| stream.set_keepalive(now, times));
     }
 }

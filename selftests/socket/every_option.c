@@ -5,6 +5,8 @@
  * packets or the socket itself, and intended differences.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 
 #include "compare.h"
@@ -12,14 +14,17 @@
 enum how {
 	SAME,
 	ANY_VALUE,	/* the value is not compared */
+	TUNED,		/* the value is compared once it was set: TCP adapts it to its segments */
 	OTHER,		/* differs on purpose; documented in usage.rst */
 };
 
-static const struct exception {
+struct exception {
 	int level;
 	int name;
 	enum how how;
-} exceptions[] = {
+};
+
+static const struct exception exceptions[] = {
 	{ SOL_SOCKET, 28 /* SO_PEERNAME */, ANY_VALUE },
 	{ SOL_SOCKET, 49 /* SO_INCOMING_CPU */, ANY_VALUE },
 	{ SOL_SOCKET, 55 /* SO_MEMINFO */, ANY_VALUE },
@@ -45,15 +50,30 @@ static const struct exception {
 	{ IPPROTO_IPV6, 1 /* IPV6_ADDRFORM */, OTHER },
 };
 
-static enum how how_to_compare(int level, int name)
-{
-	size_t n;
+/* Those of SDP, whose TCP has no segments, come first. */
+static const struct exception sdp_exceptions[] = {
+	{ SOL_SOCKET, SO_SNDBUF, TUNED },
+	/* Payload of a message. */
+	{ IPPROTO_TCP, 2 /* TCP_MAXSEG */, ANY_VALUE },
+	{ IPPROTO_TCP, 10 /* TCP_WINDOW_CLAMP */, TUNED },
+};
 
-	for (n = 0; n < ARRAY_SIZE(exceptions); n++) {
-		if (exceptions[n].level == level && exceptions[n].name == name)
-			return exceptions[n].how;
+static enum how find(const struct exception *exception, size_t count, int level, int name)
+{
+	for (; count; count--, exception++) {
+		if (exception->level == level && exception->name == name)
+			return exception->how;
 	}
 	return SAME;
+}
+
+static enum how how_to_compare(enum engine engine, int level, int name)
+{
+	enum how how = SAME;
+
+	if (engine == SDP)
+		how = find(sdp_exceptions, ARRAY_SIZE(sdp_exceptions), level, name);
+	return how == SAME ? find(exceptions, ARRAY_SIZE(exceptions), level, name) : how;
 }
 
 static struct outcome get(int fd, int level, int name, int room)
@@ -79,10 +99,11 @@ static struct outcome set(int fd, int level, int name, const void *value, int si
 static const int sizes[] = { 0, 1, 4, 256, -1 };
 
 /* Compares one option; the number of differences. */
-static int compare_option(enum state state, int reference, int tested, int level, int name)
+static int compare_option(enum state state, enum engine engine, int reference, int tested,
+			  int level, int name)
 {
 	static const int values[] = { 1, 0 };
-	enum how how = how_to_compare(level, name);
+	enum how how = how_to_compare(engine, level, name);
 	struct outcome a, b;
 	int count = 0;
 	size_t n;
@@ -106,17 +127,19 @@ static int compare_option(enum state state, int reference, int tested, int level
 		count += differs(state, "set", name, &a, &b, true);
 		a = get(reference, level, name, sizeof(int));
 		b = get(tested, level, name, sizeof(int));
-		count += differs(state, "get again", name, &a, &b, how == SAME);
+		count += differs(state, "get again", name, &a, &b,
+				 how == SAME || how == TUNED);
 	}
 	return count;
 }
 
-static int compare_level(enum state state, int reference, int tested, int level, int last)
+static int compare_level(const FIXTURE_DATA(both) *self, int level, int last)
 {
 	int count = 0, name;
 
 	for (name = 0; name <= last; name++)
-		count += compare_option(state, reference, tested, level, name);
+		count += compare_option(self->state, engine_of(&self->tested_kind, CLIENT),
+					self->reference.near, self->tested.near, level, name);
 	return count;
 }
 
@@ -139,29 +162,25 @@ static void expect_same_traffic(struct __test_metadata *_metadata, struct ends *
 
 TEST_F(both, options_of_sockets)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
-				   SOL_SOCKET, 100));
+	EXPECT_EQ(0, compare_level(self, SOL_SOCKET, 100));
 	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_tcp)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
-				   IPPROTO_TCP, 60));
+	EXPECT_EQ(0, compare_level(self, IPPROTO_TCP, 60));
 	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_ip)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
-				   IPPROTO_IP, 64));
+	EXPECT_EQ(0, compare_level(self, IPPROTO_IP, 64));
 	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
 TEST_F(both, options_of_ipv6)
 {
-	EXPECT_EQ(0, compare_level(self->state, self->reference.near, self->tested.near,
-				   IPPROTO_IPV6, 90));
+	EXPECT_EQ(0, compare_level(self, IPPROTO_IPV6, 90));
 	expect_same_traffic(_metadata, &self->reference, &self->tested);
 }
 
@@ -186,7 +205,18 @@ TEST_F(both, options_of_other_levels)
 TEST_F(both, options_of_smc)
 {
 	int fd = self->tested.near, one = 1, name;
+	struct outcome a, b;
 
+	if (engine_of(&self->tested_kind, CLIENT) != SMC) {
+		/* Not a level of the socket. */
+		a = get(self->reference.near, 286, 1, 4);
+		b = get(fd, 286, 1, 4);
+		EXPECT_EQ(0, differs(self->state, "get of level", 286, &a, &b, true));
+		a = set(self->reference.near, 286, 1, &one, 4);
+		b = set(fd, 286, 1, &one, 4);
+		EXPECT_EQ(0, differs(self->state, "set of level", 286, &a, &b, true));
+		return;
+	}
 	for (name = 0; name < 8; name++) {
 		if (name == 1 /* SMC_LIMIT_HS */)
 			continue;

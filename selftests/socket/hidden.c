@@ -5,6 +5,8 @@
  * nothing, so these paths are refused. Without SMC-R they work as on any TCP socket.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <liburing.h>
 #include <linux/tcp.h>

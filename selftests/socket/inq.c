@@ -4,6 +4,8 @@
  * those of TCP, with which the tests run too.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>

@@ -4,6 +4,8 @@
  * sendmsg() refuses.
  */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/errqueue.h>
 #include <linux/net_tstamp.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Urgent data, with the semantics of TCP. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <linux/sockios.h>
 #include <signal.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* io_uring: connect, accept, send, recv, poll, cancel, and close with requests in progress. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <liburing.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Transmission without a copy: MSG_ZEROCOPY, sendfile() and io_uring's SEND_ZC. */
 
+#define RS_WITH_SDP
+
 #include <kselftest_harness.h>
 #include <liburing.h>
 #include <linux/errqueue.h>
@@ -24,6 +26,12 @@
 static long long lent_bytes(void)
 {
 	return both_sides("tx_zerocopy_bytes");
+}
+
+/* Whether the engine sends from the memory of the program. SDP copies. */
+static bool lends(const struct kind *kind)
+{
+	return carrier_of(kind) == SMC;
 }
 
 static int use_zerocopy(int fd)
@@ -132,7 +140,7 @@ TEST_F(conn, much)
 	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
 	EXPECT_EQ(0, result_of(child));
 	EXPECT_SENT(self, LARGE);
-	if (is_carried(self->kind)) {
+	if (lends(self->kind)) {
 		EXPECT_EQ(0, copied);
 		/* Only the end of each call may be copied. */
 		EXPECT_LT(LARGE - (int)calls * 8192, lent_bytes() - before);
@@ -442,7 +450,7 @@ TEST_F(conn, a_file)
 	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
 	EXPECT_EQ(0, result_of(child));
 	EXPECT_SENT(self, LARGE);
-	if (is_carried(self->kind)) {
+	if (lends(self->kind)) {
 		EXPECT_LT(LARGE / 2, lent_bytes() - before);
 	}
 	close(file);
@@ -481,7 +489,7 @@ TEST_F(conn, io_uring)
 			ASSERT_EQ(0, io_uring_wait_cqe(&ring, &cqe));
 			more = cqe->flags & IORING_CQE_F_MORE;
 			if (cqe->flags & IORING_CQE_F_NOTIF) {
-				if (is_carried(self->kind) && want >= 8192) {
+				if (lends(self->kind) && want >= 8192) {
 					EXPECT_EQ(0, cqe->res);
 				}
 			} else {
@@ -494,7 +502,7 @@ TEST_F(conn, io_uring)
 	ASSERT_EQ(0, shutdown(self->client, SHUT_WR));
 	EXPECT_EQ(0, result_of(child));
 	EXPECT_SENT(self, LARGE);
-	if (is_carried(self->kind)) {
+	if (lends(self->kind)) {
 		EXPECT_LT(LARGE * 3 / 4, lent_bytes() - before);
 	}
 	io_uring_queue_exit(&ring);

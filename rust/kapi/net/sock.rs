@@ -248,6 +248,14 @@ impl Sock {
         (idle != 0).then_some(idle)
     }
 
+    /// How long data may wait without an acknowledgement, in milliseconds (TCP_USER_TIMEOUT); `None`
+    /// without a limit of the program. Context: any.
+    pub(crate) fn user_timeout_ms(&self) -> Option<u32> {
+        // SAFETY: By the type invariants the sock is valid.
+        let time = unsafe { bindings::rdma_sock_helper_tcp_user_timeout(self.as_raw()) };
+        (time != 0).then_some(time)
+    }
+
     /// Signals urgent data to the owner of the socket (SIGURG), as TCP does. Never called from
     /// [`super::events::TcpEvents`] callbacks. Context: any.
     pub(crate) fn signal_urgent(&self) {

@@ -20,6 +20,8 @@ use kernel::{
 pub(crate) const SOL_SOCKET: i32 = 1;
 /// Options of TCP.
 pub(crate) const SOL_TCP: i32 = 6;
+/// Options of IPv6.
+pub(crate) const SOL_IPV6: i32 = 41;
 /// Options of SMC.
 pub(crate) const SOL_SMC: i32 = 286;
 
@@ -96,15 +98,16 @@ impl GetOpt {
         Ok(())
     }
 
-    /// Replaces the first octets of what the caller was given, as far as there is room.
+    /// Replaces octets of what the caller was given, from `offset` on, as far as there is room.
     ///
     /// # Errors
     ///
     /// `EFAULT` for a bad address, `EINVAL` for a negative size.
-    pub(crate) fn replace(&mut self, octets: &[u8]) -> Result {
-        let len = octets.len().min(self.room()?);
+    pub(crate) fn replace(&mut self, offset: usize, octets: &[u8]) -> Result {
+        let len = octets.len().min(self.room()?.saturating_sub(offset));
+        let to = self.value.wrapping_byte_add(offset);
         // SAFETY: The address is the user's and checked by the function.
-        match unsafe { kb::copy_to_user(self.value.cast(), octets.as_ptr().cast(), len) } {
+        match unsafe { kb::copy_to_user(to.cast(), octets.as_ptr().cast(), len) } {
             0 => Ok(()),
             _ => Err(EFAULT),
         }

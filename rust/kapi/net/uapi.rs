@@ -40,6 +40,28 @@ pub(crate) const TCP_INFO: i32 = 11;
 pub(crate) const TCP_ZEROCOPY_RECEIVE: i32 = 35;
 /// `TCP_KEEPIDLE`.
 pub(crate) const TCP_KEEPIDLE: i32 = 4;
+/// `TCP_MAXSEG`.
+pub(crate) const TCP_MAXSEG: i32 = 2;
+/// `TCP_WINDOW_CLAMP`.
+pub(crate) const TCP_WINDOW_CLAMP: i32 = 10;
+/// `TCP_QUEUE_SEQ`.
+pub(crate) const TCP_QUEUE_SEQ: i32 = 21;
+/// `TCP_FASTOPEN`.
+pub(crate) const TCP_FASTOPEN: i32 = 23;
+/// `TCP_FASTOPEN_CONNECT`.
+pub(crate) const TCP_FASTOPEN_CONNECT: i32 = 30;
+/// `TCP_FASTOPEN_NO_COOKIE`.
+pub(crate) const TCP_FASTOPEN_NO_COOKIE: i32 = 34;
+/// `TCP_AO_ADD_KEY`.
+pub(crate) const TCP_AO_ADD_KEY: i32 = 38;
+/// `TCP_AO_DEL_KEY`.
+pub(crate) const TCP_AO_DEL_KEY: i32 = 39;
+/// `TCP_AO_INFO`.
+pub(crate) const TCP_AO_INFO: i32 = 40;
+/// `IPV6_V6ONLY`.
+pub(crate) const IPV6_V6ONLY: i32 = 26;
+/// `TCP_USER_TIMEOUT`.
+pub(crate) const TCP_USER_TIMEOUT: i32 = 18;
 
 /// Whether a listener limits its handshakes (`SMC_LIMIT_HS`).
 pub(crate) const SMC_LIMIT_HS: i32 = 1;

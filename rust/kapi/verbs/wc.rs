@@ -17,6 +17,8 @@ pub(crate) struct WcStatus(bindings::ib_wc_status);
 impl WcStatus {
     /// The request was not executed because the queue pair was in error or shut down.
     pub(crate) const FLUSHED: Self = Self(bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR);
+    /// The device of the peer did not answer, as often as the request was repeated.
+    pub(crate) const RETRY_EXCEEDED: Self = Self(bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR);
     /// The request could not be posted.
     pub(crate) const GENERAL: Self = Self(bindings::ib_wc_status_IB_WC_GENERAL_ERR);
 

@@ -27,6 +27,7 @@ use super::{
         RxWindow,
         TxCredit, //
     },
+    meter::SdpMeter,
     msg::HalfMode,
     oob::UrgentRx,
     profile::{
@@ -50,10 +51,16 @@ use super::{
         Teardown, //
     },
 };
-use crate::proto::base::time::{
-    earliest,
-    Duration,
-    Instant, //
+use crate::proto::{
+    base::time::{
+        earliest,
+        Duration,
+        Instant, //
+    },
+    stream::{
+        keepalive::Keepalive,
+        urgent::UrgentReader, //
+    },
 };
 
 /// How long a connection waits for its peer.
@@ -143,7 +150,27 @@ pub(crate) struct SdpConn {
     /// A move of the peer.
     suspend: Suspend,
     /// Announcements of the peer.
-    urgent: UrgentRx,
+    announced: UrgentRx,
+    /// The urgent octet as the reader sees it.
+    urgent: UrgentReader,
+    /// An urgent octet has just come, and the engine has no copy of it.
+    is_urgent_new: bool,
+    /// Octets that the reader has consumed.
+    read: u64,
+    /// What is measured.
+    meter: SdpMeter,
+    /// The timer of an idle connection.
+    keepalive: Keepalive,
+    /// The peer has to be tested.
+    is_probing: bool,
+    /// How long data may wait without any progress (TCP_USER_TIMEOUT).
+    patience: Option<Duration>,
+    /// When that has taken too long.
+    stall_at: Option<Instant>,
+    /// Octets that the peer had when that timer was started.
+    progress: u64,
+    /// The device has tried in vain to reach the peer.
+    is_silent: bool,
     /// The second credit is kept for reports.
     keeps_reserve: bool,
     /// Our first message has to be sent at once.
@@ -187,7 +214,17 @@ impl SdpConn {
             end: Teardown::new(timers.end),
             resize: Resize::new(terms.size),
             suspend: Suspend::new(timers.suspend, timers.suspend_interval),
-            urgent: UrgentRx::default(),
+            announced: UrgentRx::default(),
+            urgent: UrgentReader::NONE,
+            is_urgent_new: false,
+            read: 0,
+            meter: SdpMeter::default(),
+            keepalive: Keepalive::default(),
+            is_probing: false,
+            patience: None,
+            stall_at: None,
+            progress: 0,
+            is_silent: false,
             keeps_reserve: true,
             is_opening: is_iwcm && terms.role == SetupRole::Connecting,
             nudges: if is_iwcm { config.nudges } else { 0 },
@@ -251,6 +288,7 @@ impl SdpConn {
         self.resize = Resize::new(terms.size);
         self.end.resume();
         self.suspend.resume();
+        self.meter.resume();
         self.events.writable = true;
         self.open(now);
     }
@@ -281,6 +319,15 @@ impl SdpConn {
         let waits = lacks && self.source.has_plan() && !self.is_asking;
         set(&mut self.ask_at, is_live && waits, timers.ask);
         set(&mut self.nudge_at, is_live && is_first, timers.first);
+        let (progress, waits) = self.source.progress();
+        if progress != self.progress || !waits || !is_live {
+            self.progress = progress;
+            self.stall_at = None;
+        }
+        if let Some(patience) = self.patience.filter(|_| waits && is_live) {
+            let until = now.saturating_add(patience);
+            self.stall_at = self.stall_at.or(Some(until));
+        }
     }
 
     /// A timer may have expired.
@@ -301,7 +348,10 @@ impl SdpConn {
             self.ask_at = None;
             self.is_asking = true;
         }
-        let gives_up = is_over(self.suspend.poll_timeout());
+        if self.keepalive.handle_timeout(now).is_some() {
+            self.is_probing = true;
+        }
+        let gives_up = is_over(self.suspend.poll_timeout()) || is_over(self.stall_at);
         if is_over(self.cancel_at) || gives_up {
             self.break_off(now, super::teardown::EndError::TimedOut);
         }
@@ -319,6 +369,8 @@ impl SdpConn {
             self.cancel_at,
             self.nudge_at,
             self.ask_at,
+            self.stall_at,
+            self.keepalive.poll_timeout().filter(|_| self.end.is_live()),
             suspend.filter(|_| self.end.is_live()),
         ]
         .into_iter()

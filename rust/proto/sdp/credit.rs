@@ -143,6 +143,11 @@ impl TxCredit {
         self.available() == 2 && self.bufs >= 3 && is_open
     }
 
+    /// Receive buffers of the peer: messages that may be in flight.
+    pub(crate) const fn bufs(&self) -> u64 {
+        self.bufs
+    }
+
     /// Messages sent.
     pub(crate) const fn sent(&self) -> u64 {
         self.sent

@@ -16,6 +16,7 @@
 //! | SinkAvail adverts of the peer                    | 9.5.1           | [`discards`]  |
 //! | Our receiving half, and the peer's adverts       | 9, 11           | [`sink`]      |
 //! | Urgent data                                      | 9.5.3           | [`oob`]       |
+//! | What a connection measures of itself             | -               | [`meter`]     |
 //! | Receive buffers of another size                  | 10.6            | [`resize`]    |
 //! | Moves of the peer                                | 13              | [`suspend`]   |
 //! | The end                                          | 8.2             | [`teardown`]  |
@@ -49,6 +50,7 @@ pub(crate) mod gate;
 pub(crate) mod hello;
 #[cfg(test)]
 mod hex;
+pub(crate) mod meter;
 pub(crate) mod msg;
 pub(crate) mod oob;
 pub(crate) mod pm;

@@ -119,6 +119,12 @@ impl UrgentRx {
         }
         is_news
     }
+
+    /// Whether an octet is announced and has not come. An urgent octet that comes meanwhile counts as
+    /// data, since TCP knows the last mark only.
+    pub(super) const fn is_open(&self) -> bool {
+        self.open > 0
+    }
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -384,7 +384,7 @@ impl Source {
             self.owed_to
         };
         // While a cancel has to be sent or answered, adverts are out.
-        let most = self.limits.peer_size.saturating_sub(16);
+        let most = self.payload_limit();
         let mut len = core::cmp::min(distance(self.sent, limit), most);
         if let Some(boundary) = self.extents.boundary(self.sent) {
             len = core::cmp::min(len, distance(self.sent, boundary));
@@ -460,6 +460,16 @@ impl Source {
     /// Stream position that a completion of the message just posted stands for.
     pub(super) const fn position(&self) -> u64 {
         self.sent
+    }
+
+    /// Octets that the peer is known to have, and whether there are others (TCP_USER_TIMEOUT).
+    pub(super) const fn progress(&self) -> (u64, bool) {
+        (self.freed, self.freed < self.written)
+    }
+
+    /// Octets of payload in a message, at most.
+    pub(super) const fn payload_limit(&self) -> u32 {
+        self.limits.peer_size.saturating_sub(16)
     }
 
     /// Message `count`, posted when the stream was at `to`, has completed, and all before it.

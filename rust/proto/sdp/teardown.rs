@@ -249,13 +249,14 @@ impl Teardown {
         self.close(Some(EndError::Reset));
     }
 
-    /// The link is down. Gracefully, if both directions had ended (SDP-CLS-14, SDP-TS-7).
-    pub(crate) fn handle_link_down(&mut self) {
+    /// The link is down. Gracefully, if both directions had ended (SDP-CLS-14, SDP-TS-7). `broken` is
+    /// the error otherwise.
+    pub(crate) fn handle_link_down(&mut self, broken: EndError) {
         let error = match self.state {
             EndState::Ending | EndState::Closed => None,
             EndState::LastSent if self.is_completed => None,
             EndState::Aborting { .. } => self.error,
-            _ => Some(EndError::Reset),
+            _ => Some(broken),
         };
         if self.state != EndState::Closed {
             self.close(error);

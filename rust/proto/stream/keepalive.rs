@@ -12,6 +12,15 @@ use crate::proto::base::time::{
     Instant, //
 };
 
+/// For how long a program wants to wait for a peer that may be gone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeepaliveTimes {
+    /// Longest idle time before the peer is tested (SO_KEEPALIVE); `None` without.
+    pub(crate) idle: Option<Duration>,
+    /// Longest time for data without any progress (TCP_USER_TIMEOUT); `None` for any time.
+    pub(crate) stalled: Option<Duration>,
+}
+
 /// The timer of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keepalive {

@@ -10,16 +10,22 @@
 //! | Data that is sent without a copy                    | [`zerocopy`]  |
 //! | Events for the engine, and what a reader finds      | [`events`]    |
 //! | What poll reports                                   | [`poll`]      |
+//! | What `TCP_INFO` reports                             | [`info`]      |
+//! | When received bytes came                            | [`arrivals`]  |
+//! | Where the last urgent byte is                       | [`urgent`]    |
 //! | Whether an idle connection still has a peer         | [`keepalive`] |
 //! | How many handshakes a listener has at a time        | [`accept`]    |
 //! | Why a connection is not, or no longer, over RDMA    | [`reason`]    |
 
 pub(crate) mod accept;
+pub(crate) mod arrivals;
 pub(crate) mod coalesce;
 pub(crate) mod events;
+pub(crate) mod info;
 pub(crate) mod keepalive;
 pub(crate) mod poll;
 pub(crate) mod positions;
 pub(crate) mod reason;
 pub(crate) mod signals;
+pub(crate) mod urgent;
 pub(crate) mod zerocopy;

@@ -25,14 +25,16 @@ use crate::{
         smc::{
             cdc::{
                 self,
-                Arrivals,
                 Conn,
                 Segment,
                 Transmit, //
             },
             wire::AlertToken, //
         },
-        stream::keepalive::Keepalive, //
+        stream::{
+            arrivals::Arrivals,
+            keepalive::Keepalive, //
+        },
     },
     smc::group::{
         completions::{

@@ -17,7 +17,6 @@ use crate::{
     proto::{
         base::time::{
             earliest,
-            Duration,
             Instant, //
         },
         smc::cdc::{
@@ -31,6 +30,8 @@ use crate::{
                 Receive,
                 StreamEvents, //
             },
+            info::StreamInfo,
+            keepalive::KeepaliveTimes,
             poll, //
         },
     },
@@ -267,6 +268,10 @@ impl Stream for Data {
         None
     }
 
+    fn info(&self, _now: Instant) -> Option<StreamInfo> {
+        None
+    }
+
     fn state_name(&self) -> &'static str {
         self.core.state().name()
     }
@@ -287,7 +292,7 @@ impl Stream for Data {
         earliest(self.core.poll_timeout(), self.keepalive.poll_timeout())
     }
 
-    fn set_keepalive(&mut self, now: Instant, idle: Option<Duration>) {
-        self.keepalive.set(now, idle);
+    fn set_keepalive(&mut self, now: Instant, times: KeepaliveTimes) {
+        self.keepalive.set(now, times.idle);
     }
 }

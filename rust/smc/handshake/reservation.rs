@@ -13,7 +13,6 @@ use crate::{
         smc::{
             buffer_sizing::WantedSize,
             cdc::{
-                Arrivals,
                 CloseTimers as CdcTimers,
                 Conn,
                 ConnConfig as CdcConfig, //
@@ -33,6 +32,7 @@ use crate::{
             },
         },
         stream::{
+            arrivals::Arrivals,
             keepalive::Keepalive,
             reason::Reason, //
         },

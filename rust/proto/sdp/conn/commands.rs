@@ -4,7 +4,10 @@
 
 use super::SdpConn;
 use crate::proto::{
-    base::time::Instant,
+    base::time::{
+        Duration,
+        Instant, //
+    },
     sdp::{
         msg::HalfMode,
         policy,
@@ -19,7 +22,12 @@ use crate::proto::{
             EndState, //
         },
     },
-    stream::positions::Segment, //
+    stream::{
+        events::Fetch,
+        info::StreamInfo,
+        positions::Segment,
+        urgent::UrgentReader, //
+    },
 };
 
 impl SdpConn {
@@ -179,9 +187,102 @@ impl SdpConn {
 
     /// The reader has consumed octets of the first buffer. Gives the buffer if it is free now.
     pub(crate) fn consumed(&mut self, now: Instant, count: u32) -> Option<u16> {
+        let there = self.sink.octets_at(0).map_or(0, |(_, _, len)| len);
+        let count = core::cmp::min(count, there);
         let free = self.sink.consume(count);
+        if count > 0 {
+            self.read = self.read.saturating_add(u64::from(count));
+            self.urgent.advance(self.read);
+        }
         self.rearm(now);
         free
+    }
+
+    /// Positions in the stream of the next octet to read, and of the one behind the last that came.
+    pub(crate) fn recv_positions(&self) -> (u64, u64) {
+        (self.read, self.read.saturating_add(self.sink.octets()))
+    }
+
+    // Urgent data.
+
+    /// Sets whether urgent octets are part of the stream (SO_OOBINLINE). [`Self::poll_passed`]
+    /// follows, also after each message and each read.
+    pub(crate) fn set_inline(&mut self, inline: bool) {
+        self.urgent.set_inline(inline);
+    }
+
+    /// The urgent octet as the reader sees it.
+    pub(crate) const fn urgent(&self) -> &UrgentReader {
+        &self.urgent
+    }
+
+    /// Whether the last octet of the message that was just taken in is the urgent one, which the
+    /// engine has to copy. Only the first call says so.
+    pub(crate) fn poll_urgent(&mut self) -> bool {
+        core::mem::take(&mut self.is_urgent_new)
+    }
+
+    /// Takes the urgent octet out of the stream if it is the next one and not in line. Gives the
+    /// buffer, which is free then.
+    pub(crate) fn poll_passed(&mut self) -> Option<u16> {
+        if !self.urgent.takes_out(self.read) {
+            return None;
+        }
+        self.read = self.read.saturating_add(1);
+        self.sink.consume(1)
+    }
+
+    /// What recv(MSG_OOB) finds; with `take` the octet counts as fetched.
+    pub(crate) fn fetch_urgent(&mut self, take: bool) -> Fetch {
+        self.urgent.fetch(take)
+    }
+
+    /// The reader at the mark goes on behind it.
+    pub(crate) fn leave_mark(&mut self) {
+        self.urgent.leave_mark();
+    }
+
+    // A peer that may be gone.
+
+    /// Sets after which idle time the peer is tested, and how long data may wait without any
+    /// progress (SO_KEEPALIVE, TCP_USER_TIMEOUT). `None`: never, and for any time.
+    pub(crate) fn set_patience(
+        &mut self,
+        now: Instant,
+        idle: Option<Duration>,
+        stalled: Option<Duration>,
+    ) {
+        self.keepalive.set(now, idle);
+        self.is_probing &= idle.is_some();
+        self.patience = stalled;
+        self.stall_at = None;
+        self.rearm(now);
+    }
+
+    /// The device has tried in vain to reach the peer: the link will go down (SDP-ERRNO-9).
+    pub(crate) fn handle_silence(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// The figures of the connection, but for the time after which the device repeats a message.
+    pub(crate) fn info(&self, now: Instant) -> StreamInfo {
+        let (tx, rx) = (&self.tx, &self.rx);
+        let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        // The last two buffers are not for payload (SDP-CRED-30).
+        let octets = |bufs: u64, size: u32| small(bufs.saturating_sub(2)).saturating_mul(size);
+        let send_mss = self.source.payload_limit();
+        let recv_mss = self.resize.size().saturating_sub(16);
+        StreamInfo {
+            rto: Duration::ZERO,
+            send_mss,
+            recv_mss,
+            in_flight: self.meter.in_flight(tx.sent(), tx.acked()),
+            window: small(tx.bufs()),
+            send_window: octets(tx.available(), send_mss),
+            recv_window: octets(rx.peer_credit(), recv_mss),
+            unsent: small(self.source.unsent()),
+            meter: self.meter.figures(now, tx.sent(), rx.received()),
+        }
     }
 
     /// A reader with a buffer of `len` octets has come. In Buffered Mode it may be worth a change
@@ -209,6 +310,7 @@ impl SdpConn {
     /// The oldest RDMA Read has completed. Gives its octets if they are the reader's.
     pub(crate) fn handle_read(&mut self, now: Instant) -> u32 {
         let count = self.sink.handle_read();
+        self.read = self.read.saturating_add(u64::from(count));
         self.events.readable = true;
         self.rearm(now);
         count
@@ -314,7 +416,11 @@ impl SdpConn {
         if self.suspend.is_moving() && self.end.is_live() {
             return;
         }
-        self.end.handle_link_down();
+        let error = match self.is_silent {
+            true => EndError::TimedOut,
+            false => EndError::Reset,
+        };
+        self.end.handle_link_down(error);
         self.source.on_link_down();
         self.sink.on_link_down();
         self.rx.release();

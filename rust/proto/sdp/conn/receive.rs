@@ -102,19 +102,39 @@ impl SdpConn {
         if buffer.invalidated.is_some() && !is_report {
             return Err(SdpViolation::Invalidated);
         }
+        self.keepalive.touch(now);
         let flags = message.flags;
         if self
-            .urgent
+            .announced
             .handle_flags(flags.urgent_pending, flags.urgent_present)
         {
             self.events.urgent = true;
+        }
+        if flags.urgent_pending {
+            let _ = self.urgent.announce();
         }
         if message.payload > 0 && self.end.is_released() {
             // As TCP resets: no program will ever read it.
             self.break_off(now, EndError::Aborted);
             return Ok(RxPlan::Free);
         }
-        self.take_body(now, &message, buffer)
+        let plan = self.take_body(now, &message, buffer)?;
+        if plan != RxPlan::Free {
+            self.meter.on_received(now, message.payload);
+            self.note_mark(flags.urgent_present);
+        }
+        Ok(plan)
+    }
+
+    /// The last octet of the queue is urgent, if it `is_marked` (SDP-OOB-08).
+    fn note_mark(&mut self, is_marked: bool) {
+        if !is_marked || self.announced.is_open() {
+            return;
+        }
+        let end = self.read.saturating_add(self.sink.octets());
+        if let Some(at) = end.checked_sub(1) {
+            self.is_urgent_new = self.urgent.present(at, self.read).is_some();
+        }
     }
 
     fn take_body(

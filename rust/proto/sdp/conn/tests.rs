@@ -6,6 +6,8 @@ mod adverts;
 mod basics;
 mod control;
 mod modes;
+mod patience;
+mod urgent;
 
 use super::{
     receive::RxBuffer,

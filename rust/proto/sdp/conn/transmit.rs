@@ -194,7 +194,9 @@ impl SdpConn {
         let updates = self.rx.wants_update() && self.may(GateKind::Update);
         let may_ask = self.role == SetupRole::Connecting || self.is_asking;
         let asks = is_blocked && may_ask && self.tx.lacks_ack();
-        (announces || opens || updates || asks && self.may(GateKind::Announcement))
+        let probes =
+            self.is_probing && (self.may(GateKind::Announcement) || self.may(GateKind::Update));
+        (announces || opens || updates || probes || asks && self.may(GateKind::Announcement))
             .then_some(MessageChoice::Bare(Body::Data))
     }
 
@@ -242,6 +244,8 @@ impl SdpConn {
         flags.urgent_present = marked;
         self.is_opening = false;
         self.is_asking = false;
+        // Any message tests the peer, if its completion is awaited.
+        let probes = core::mem::take(&mut self.is_probing);
         let message = SdpMessage {
             flags,
             bufs,
@@ -253,6 +257,8 @@ impl SdpConn {
         let is_urgent = flags.urgent_pending || flags.urgent_present;
         let mid = body.mid();
         let signal = payload > 0 && self.source.take_signal(&from);
+        let signal = signal || meaning != Meaning::Nothing || probes;
+        self.meter.on_sent(now, count, payload, signal);
         self.rearm(now);
         Some(Outbound {
             header: message.emit(self.profile.layout),
@@ -266,7 +272,7 @@ impl SdpConn {
                 MessageChoice::Advert(plan) => Some(plan.place),
                 _ => None,
             },
-            signal: signal || meaning != Meaning::Nothing,
+            signal,
             token: SdpToken {
                 count,
                 position: self.source.position(),
@@ -321,6 +327,8 @@ impl SdpConn {
     /// A message has completed, and all before it.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: SdpToken) {
         self.source.on_completed(token.count, token.position);
+        self.meter.on_completed(now, token.count, token.position);
+        self.keepalive.touch(now);
         self.events.writable = true;
         match token.meaning {
             Meaning::Nothing => {}

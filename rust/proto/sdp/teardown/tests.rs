@@ -51,7 +51,7 @@ fn apply(mut end: Teardown, event: Happens) -> Option<Result<Teardown, SdpViolat
             end.on_disconn_completed(now);
         }
         Happens::Completed => return None,
-        Happens::LinkDown => end.handle_link_down(),
+        Happens::LinkDown => end.handle_link_down(EndError::Reset),
         Happens::LocalAbort => end.abort(now, EndError::Aborted, true),
         Happens::AbortCompleted if end.state == (EndState::Aborting { is_sent: true }) => {
             end.on_abort_completed();

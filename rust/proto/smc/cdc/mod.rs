@@ -26,7 +26,6 @@
 //!
 //! Urgent data (4.7.5, 4.7.6) has the semantics of TCP on Linux: only the last mark counts.
 
-mod arrivals;
 pub(crate) mod conn;
 #[cfg(test)]
 mod end_of_stream;
@@ -46,7 +45,6 @@ mod validation;
 mod traces;
 
 pub(crate) use self::{
-    arrivals::Arrivals,
     conn::{
         Conn,
         ConnConfig,

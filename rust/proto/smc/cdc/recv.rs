@@ -16,24 +16,9 @@ use crate::proto::{
             distance,
             Segment, //
         },
+        urgent::UrgentReader, //
     },
 };
-
-/// Where the last urgent byte of the stream is.
-///
-/// Out of band, the byte is consumed as soon as it is the next one: the engine has taken it out of
-/// the element when it came, and its sender waits for that (URG-05, URG-06). For the application
-/// the mark stays where it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct UrgentMark {
-    at: u64,
-    /// The application has fetched the byte.
-    fetched: bool,
-    /// The byte was taken out of the stream, which goes on behind it.
-    passed: bool,
-    /// The engine has got the place of the byte.
-    located: bool,
-}
 
 /// The receiving direction of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -56,12 +41,10 @@ pub(super) struct Receiver {
     urgent_end: Option<u64>,
     /// What the element holds can no longer be trusted.
     spoiled: bool,
-    /// Urgent data is announced and has not come (P without U).
-    pending: bool,
-    /// The urgent mark, until reading has passed it.
-    mark: Option<UrgentMark>,
-    /// Urgent bytes are part of the stream (SO_OOBINLINE).
-    inline: bool,
+    /// The last urgent byte. Its sender waits until it is consumed (URG-05, URG-06).
+    urgent: UrgentReader,
+    /// The engine has yet to get the place of an urgent byte that has just come.
+    unlocated: bool,
     /// The peer has moved to another link and may repeat announcements, from an earlier cursor on.
     replaying: bool,
 }
@@ -95,9 +78,8 @@ impl Receiver {
             requested: false,
             urgent_end: None,
             spoiled: false,
-            pending: false,
-            mark: None,
-            inline: false,
+            urgent: UrgentReader::NONE,
+            unlocated: false,
             replaying: false,
         }
     }
@@ -119,8 +101,8 @@ impl Receiver {
     /// What TCP calls the distance from the reader to the last octet that came: the urgent byte
     /// that the reader stands at counts, though a read skips it.
     pub(super) fn ahead(&self) -> u32 {
-        let skipped = self.mark.is_some_and(|mark| mark.passed);
-        self.available().saturating_add(skipped.into())
+        self.available()
+            .saturating_add(self.urgent.is_passed().into())
     }
 
     /// The part of `target` bytes that fits into the element, at least one.
@@ -148,86 +130,63 @@ impl Receiver {
             self.consumed = consumed;
         }
         if count > 0 {
-            let at = self.consumed.position();
-            self.mark = self.mark.filter(|mark| mark.at >= at);
+            self.urgent.advance(self.consumed.position());
         }
         self.pass();
     }
 
     /// Takes the urgent byte out of the stream if it is the next one.
     fn pass(&mut self) {
-        let next = self.consumed.position();
-        if self.inline || self.spoiled {
-            return;
-        }
-        if let Some(mark) = self.mark.as_mut() {
-            if mark.at == next && !mark.passed {
-                // Cannot fail: the byte was produced.
-                if let Some(consumed) = self.ring.advance(self.consumed, 1) {
-                    self.consumed = consumed;
-                    mark.passed = true;
-                }
+        if !self.spoiled && self.urgent.takes_out(self.consumed.position()) {
+            // Cannot fail: the byte was produced.
+            if let Some(consumed) = self.ring.advance(self.consumed, 1) {
+                self.consumed = consumed;
             }
         }
     }
 
     /// Whether urgent bytes are part of the stream.
     pub(super) fn set_inline(&mut self, inline: bool) {
-        self.inline = inline;
+        self.urgent.set_inline(inline);
         self.pass();
     }
 
     /// Whether they are.
     pub(super) const fn is_inline(&self) -> bool {
-        self.inline
+        self.urgent.is_inline()
     }
 
     /// Whether the application stands at the mark (SIOCATMARK).
     pub(super) fn is_at_mark(&self) -> bool {
-        self.mark
-            .is_some_and(|mark| mark.passed || mark.at == self.consumed.position())
+        self.urgent.is_at_mark(self.consumed.position())
     }
 
     /// Bytes from the one after `skip` up to the mark; `None` without one.
     pub(super) fn until_mark(&self, skip: u32) -> Option<u32> {
-        let from = self.consumed.position().saturating_add(u64::from(skip));
-        match self.mark {
-            Some(mark) if mark.passed => (skip == 0).then_some(0),
-            Some(mark) if mark.at >= from => Some(distance(from, mark.at)),
-            _ => None,
-        }
+        self.urgent.until_mark(self.consumed.position(), skip)
     }
 
     /// The application goes on behind the mark it stands at.
     pub(super) fn leave_mark(&mut self) {
-        self.mark = self.mark.filter(|mark| !mark.passed);
+        self.urgent.leave_mark();
     }
 
     /// Where the urgent byte is in the element; said once for each mark, right after the message.
     pub(super) fn urgent_offset(&mut self) -> Option<u32> {
-        let mark = self.mark.as_mut().filter(|mark| !mark.located)?;
-        mark.located = true;
         // It is the last byte that came (URG-08).
-        self.ring.before(self.produced)
+        core::mem::take(&mut self.unlocated)
+            .then(|| self.ring.before(self.produced))
+            .flatten()
     }
 
     /// Whether the application can fetch the urgent byte; with `take` it does.
     pub(super) fn fetch_urgent(&mut self, take: bool) -> Fetch {
-        match self.mark.as_mut() {
-            _ if self.inline => Fetch::Nothing,
-            Some(mark) if mark.fetched => Fetch::Nothing,
-            Some(mark) => {
-                mark.fetched = take;
-                Fetch::Here
-            }
-            None if self.pending => Fetch::NotYet,
-            None => Fetch::Nothing,
-        }
+        self.urgent.fetch(take)
     }
 
     /// Whether poll reports POLLPRI.
     pub(super) fn is_urgent(&self) -> bool {
-        self.mark.is_some_and(|mark| !mark.fetched)
+        self.urgent.is_urgent()
     }
 
     /// Notes the urgent flags of a message whose cursor was taken in. Returns whether to signal it
@@ -235,31 +194,27 @@ impl Receiver {
     /// a new one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
     fn note_urgent(&mut self, flags: msg::Flags, count: u32) -> bool {
         if flags.urgent_present {
-            let known = core::mem::take(&mut self.pending);
             let end = self.produced.position();
             let Some(at) = end.checked_sub(1) else {
+                self.urgent.withdraw();
                 return false;
             };
             // Said again, or read already (URG-08).
-            if at < self.consumed.position() || self.mark.is_some_and(|mark| mark.at >= at) {
+            let Some(known) = self.urgent.present(at, self.consumed.position()) else {
                 return false;
-            }
+            };
             self.urgent_end = Some(end);
-            self.mark = Some(UrgentMark {
-                at,
-                fetched: false,
-                passed: false,
-                located: false,
-            });
+            self.unlocated = true;
             self.pass();
             return !known;
         }
         if flags.urgent_pending {
-            self.mark = None;
-            return !core::mem::replace(&mut self.pending, true);
+            return self.urgent.announce();
         }
-        // URG-07.
-        self.pending &= count == 0;
+        if count > 0 {
+            // URG-07.
+            self.urgent.withdraw();
+        }
         false
     }
 

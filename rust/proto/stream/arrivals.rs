@@ -69,7 +69,7 @@ impl Arrivals {
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
-#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_cdc_arrivals))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_sock_stream_arrivals))]
 mod tests {
     use super::*;
 

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A peer that may be gone: keepalive, TCP_USER_TIMEOUT, and a device that gives up. Figures.
+
+use super::{
+    at,
+    Script, //
+};
+use crate::proto::{
+    base::time::Duration,
+    sdp::{
+        msg::Body,
+        teardown::EndError, //
+    },
+};
+
+const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+// SDP-KA-01.
+#[test]
+fn idle_connection_tests_its_peer_by_an_empty_message() {
+    let mut script = Script::new();
+    script.conn.set_patience(at(0), SECOND, None);
+    script.wait(900);
+    script.data(1).unwrap();
+    script.wait(900);
+    assert!(!script.conn.has_due());
+    assert_eq!(script.conn.poll_timeout(), Some(at(1900)));
+    script.wait(100);
+    let (message, out) = script.hear_all().unwrap();
+    assert_eq!((message.body, message.payload), (Body::Data, 0));
+    assert!(out.signal && !script.conn.has_due());
+    script.conn.handle_sent(at(1950), out.token);
+    assert_eq!(script.conn.poll_timeout(), Some(at(2900)));
+    script.wait(1000);
+    assert!(!script.conn.has_due());
+    script.conn.set_patience(at(2900), None, None);
+    assert_eq!(script.conn.poll_timeout(), None);
+}
+
+#[test]
+fn data_without_progress_ends_the_connection_in_time() {
+    let mut script = Script::new();
+    script.conn.set_patience(at(0), None, SECOND);
+    assert_eq!(script.conn.poll_timeout(), None);
+    script.conn.write(at(0), 3000);
+    let (_, first) = script.hear_all().unwrap();
+    script.wait(500);
+    script.conn.handle_sent(at(500), first.token);
+    assert_eq!(script.conn.poll_timeout(), Some(at(1500)));
+    script.wait(900);
+    assert_eq!(script.conn.read_error(), None);
+    script.wait(100);
+    assert_eq!(script.conn.read_error(), Some(EndError::TimedOut));
+    assert!(script.conn.poll_take_down());
+}
+
+#[test]
+fn sent_data_needs_no_patience() {
+    let mut script = Script::new();
+    script.conn.set_patience(at(0), None, SECOND);
+    script.conn.write(at(0), 3000);
+    script.hear();
+    assert_eq!(script.conn.poll_timeout(), None);
+}
+
+// SDP-ERRNO-9.
+#[test]
+fn link_that_the_device_gave_up_has_timed_out() {
+    let mut script = Script::new();
+    script.conn.handle_silence();
+    script.conn.handle_link_down(at(1));
+    assert_eq!(script.conn.read_error(), Some(EndError::TimedOut));
+}
+
+#[test]
+fn figures_are_those_of_the_connection() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 1500);
+    let (_, first) = script.hear_all().unwrap();
+    let (_, last) = script.hear_all().unwrap();
+    assert!(!first.signal && last.signal);
+    script.wait(3);
+    script.conn.handle_sent(at(3), last.token);
+    script.data(7).unwrap();
+    script.conn.write(at(3), 1);
+    let info = script.conn.info(at(4));
+    assert_eq!((info.send_mss, info.recv_mss), (1000, 1000));
+    assert_eq!((info.in_flight, info.window, info.unsent), (0, 10, 1));
+    assert_eq!(info.send_window, 8000);
+    let meter = info.meter;
+    assert_eq!((meter.sent, meter.acked, meter.received), (1500, 1500, 7));
+    assert_eq!((meter.messages_out, meter.messages_in), (2, 1));
+    assert_eq!((meter.data_out, meter.data_in), (2, 1));
+    assert_eq!(meter.rtt, Duration::from_millis(3));
+    assert_eq!(meter.since_sent, Duration::from_millis(4));
+}
