@@ -7,7 +7,6 @@
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/string.h>
-#include <linux/version.h>
 #include <rdma/ib_user_verbs.h>
 
 struct ib_device *rdma_sock_helper_ibdev_alloc(size_t size)
@@ -31,7 +30,7 @@ void rdma_sock_helper_ibdev_setup(struct ib_device *dev,
 	/* The doorbells of rxe's interface with user space. */
 	dev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
 				BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#ifdef RDMA_SOCK_ROBUST_UDATA
 	dev->ops.uverbs_robust_udata = 1;
 #endif
 	ib_mark_name_assigned_by_user(dev);

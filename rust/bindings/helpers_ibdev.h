@@ -7,6 +7,14 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
 
+/*
+ * Kernels with this header have ib_umem_get_va(), and check themselves that a driver reads all that
+ * a program passes to a call.
+ */
+#if __has_include("rdma/iter.h")
+#define RDMA_SOCK_ROBUST_UDATA 1
+#endif
+
 /* What a device of one port says about itself before it is registered. */
 struct rdma_sock_ibdev_setup {
 	const char *description;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* What drivers of RDMA devices need for programs in user space, as functions Rust can call. */
 
+#include "helpers_ibdev.h"
 #include "helpers_uverbs.h"
 
 #include <linux/build_bug.h>
 #include <linux/mm.h>
 #include <linux/uaccess.h>
-#include <linux/version.h>
 #include <linux/vmalloc.h>
 
-#if __has_include(<rdma/iter.h>)
+#ifdef RDMA_SOCK_ROBUST_UDATA
 #include <rdma/iter.h>
 #endif
 
@@ -164,7 +164,7 @@ struct ib_device *rdma_sock_helper_ibah_device(const struct ib_ah *ah)
 struct ib_umem *rdma_sock_helper_umem_pin(struct ib_device *dev, u64 start,
 					  u64 len, int access)
 {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+#ifdef RDMA_SOCK_ROBUST_UDATA
 	return ib_umem_get_va(dev, start, len, access);
 #else
 	return ib_umem_get(dev, start, len, access);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
+#include <kselftest.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_rxe.h>
 
@@ -356,7 +357,7 @@ static void opcodes(void)
 	static const uint32_t bad[] = { 8, 10, 11, 12, 13, 14, 15, 16, 31, 32, 0x20, 0xf0, 0xff,
 					0x100, 1u << 31, 0xffffffff };
 
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct end ends[2];
 
 		new_pair(ends);
@@ -376,7 +377,7 @@ static void sizes(void)
 
 	static const uint32_t counts[] = { 17, 18, 1000, 1u << 31, 0xffffffff };
 
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
 		new_pair(ends);
 		prepare(&ends[0])->dma.num_sge = counts[i];
 		expect_send(&ends[0], IBV_WC_LOC_QP_OP_ERR, "elements", counts[i]);
@@ -425,7 +426,7 @@ static void elements(void)
 	bad[5] = (typeof(bad[0])){ 0xffff888000000000ull, 8, LOCAL_DMA_KEY };
 	bad[6] = (typeof(bad[0])){ 0x60000000, 8, LOCAL_DMA_KEY };
 	CHECK(!ibv_dereg_mr(gone));
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		struct rxe_send_wqe *wqe;
 		struct ibv_wc wc;
 
@@ -480,7 +481,7 @@ static void handles(void)
 	/* Number 1 of another protection domain. */
 	ah = ibv_create_ah(pd, &attr);
 	CHECK(ah);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		struct end end = new_end(&sides[0], IBV_QPT_UD);
 		struct rxe_send_wqe *wqe;
 
@@ -502,7 +503,7 @@ static void indices(void)
 {
 	static const uint32_t values[] = { 1, 7, 15, 16, 17, 0x7fffffff, 0x80000000, 0xffffffff };
 
-	for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
 		for (int which = 0; which < 6; which++) {
 			struct end ends[2];
 			struct ring *ring;
@@ -759,7 +760,7 @@ int main(int argc, char **argv)
 		fail("usage: %s DEVICE INDEX DEVICE INDEX CASE", argv[0]);
 	for (int i = 0; i < 2; i++)
 		open_side(&sides[i], argv[1 + 2 * i], atoi(argv[2 + 2 * i]));
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (!strcmp(cases[i].name, argv[5])) {
 			cases[i].run();
 			return 0;

@@ -302,8 +302,8 @@ impl<T: SocketOps> Drop for FamilyRegistration<T> {
 pub(super) fn is_ours(ops: *const kb::proto_ops) -> bool {
     (0..PLACES).any(|place| {
         let tables = tables_at(place);
-        // SAFETY: The tables of a registration are never freed.
         !tables.is_null()
+            // SAFETY: The tables of a registration are never freed.
             && unsafe {
                 (*tables).ops.as_ptr_range().contains(&ops)
                     || (*tables).own_ops.as_ptr_range().contains(&ops)
@@ -455,10 +455,8 @@ mod tests {
     impl Made {
         fn is_inet6(&self) -> bool {
             // SAFETY: The socket is this object's, and has a sock.
-            matches!(
-                unsafe { Socket::from_raw(self.0) }.sk().family(),
-                Family::V6
-            )
+            let family = unsafe { Socket::from_raw(self.0) }.sk().family();
+            matches!(family, Family::V6)
         }
     }
 
