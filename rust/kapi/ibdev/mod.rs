@@ -22,6 +22,8 @@ mod ops;
 mod qp;
 mod sgid;
 mod shell;
+mod srq;
+mod stats;
 mod table;
 mod wr;
 
@@ -75,6 +77,16 @@ pub(crate) use self::{
     sgid::{
         AddressVector,
         GidProtocol, //
+    },
+    srq::{
+        IbSrqOps,
+        SrqAttr,
+        SrqChange,
+        SrqHandle, //
+    },
+    stats::{
+        StatName,
+        StatValues, //
     },
     wr::{
         RecvWr,

@@ -25,6 +25,7 @@ use crate::{
         },
     },
     proto::{base::time::Instant, roce::state::QpState},
+    rnic::counters::Counter,
 };
 use core::sync::atomic::Ordering;
 use kernel::sync::Arc;
@@ -76,6 +77,7 @@ impl QueuePair {
             self.flush(core, events);
         }
         self.note_progress(core, events);
+        self.count_events(core);
         unread || room == 0
     }
 
@@ -94,6 +96,8 @@ impl QueuePair {
             };
             if core.state.receives() {
                 self.take_packet(core, events, now, &arrived);
+            } else {
+                self.count(Counter::DropState);
             }
         }
         true
@@ -146,6 +150,11 @@ impl QueuePair {
                 completion.status = CompletionStatus::Flushed;
             });
         }
+        // What waits in a shared queue is for others.
+        if self.srq.is_some() && !core.last_receive {
+            core.last_receive = true;
+            events.last_receive = true;
+        }
         loop {
             let wr = self.receives.lock().take();
             let Some(wr) = wr else {
@@ -168,6 +177,9 @@ impl QueuePair {
     ) {
         let mut completion = self.completion(wr.id, CompletedOp::Receive);
         change(&mut completion);
+        if completion.status == CompletionStatus::Success {
+            self.count(Counter::Receives);
+        }
         if !self.recv_cq.push(&completion, solicited) {
             events.fatal = true;
         }
@@ -219,6 +231,7 @@ impl QueuePair {
             (events.fatal, QpAsyncEvent::Fatal),
             (events.request_error, QpAsyncEvent::RequestError),
             (events.access_error, QpAsyncEvent::AccessError),
+            (events.last_receive, QpAsyncEvent::LastReceive),
         ];
         for (happened, event) in list {
             if happened {

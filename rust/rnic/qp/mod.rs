@@ -18,6 +18,8 @@
 //! | `inbox`    | BH, innermost   | reception, which the network stack may call below `core` |
 //! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
 //!
+//! A queue pair with a shared receive queue takes from that, whose lock is innermost, too.
+//!
 //! `core` is held while packets go to the network stack: a packet that comes back at once only finds
 //! `inbox`. Nothing calls a program back with a lock held: completions go by the work item of their
 //! queue, events are reported when `core` is released.
@@ -34,6 +36,7 @@
 //! | Requests: packets, completions              | [`request`]  |
 //! | Requests of the peer, replies               | [`respond`]  |
 //! | Datagrams                                   | [`datagram`] |
+//! | Counters of packets and events              | [`tally`]    |
 
 mod actor;
 mod datagram;
@@ -45,6 +48,7 @@ mod queues;
 mod request;
 mod respond;
 mod settings;
+mod tally;
 mod verbs;
 
 pub(super) use self::pair::QueuePair;

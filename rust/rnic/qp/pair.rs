@@ -3,13 +3,13 @@
 //! A queue pair and its protocol state.
 
 use super::{
+    events::CountedEvents,
     inbox::{
         Arrived,
         PacketInbox, //
     },
     queues::{
         empty_places,
-        PostedReceives,
         PostedSends,
         Send, //
     },
@@ -73,10 +73,16 @@ use crate::{
         },
     },
     rnic::{
+        counters::{
+            Counter,
+            Counters, //
+        },
         cq::CompletionQueue,
         domain::Domain,
         limits,
         numbers::PacketReceiver,
+        receives::PostedReceives,
+        srq::SharedQueue,
         wire::PeerPath, //
     },
 };
@@ -126,6 +132,10 @@ pub(super) struct Core {
     pub(super) armed: Option<Instant>,
     /// Whether the program waits for the send queue to drain.
     pub(super) draining: bool,
+    /// Whether the end of receives from a shared queue was reported.
+    pub(super) last_receive: bool,
+    /// Events that the device has counted.
+    pub(super) counted: CountedEvents,
     /// Whether it is destroyed.
     pub(super) dead: bool,
 }
@@ -143,6 +153,8 @@ pub(crate) struct QueuePair {
     pub(super) signal_all: bool,
     pub(super) send_cq: Arc<CompletionQueue>,
     pub(super) recv_cq: Arc<CompletionQueue>,
+    /// The shared receive queue, in place of `receives`.
+    pub(super) srq: Option<Arc<SharedQueue>>,
     /// The timer has expired.
     pub(super) expired: AtomicBool,
     #[pin]
@@ -167,8 +179,10 @@ impl QueuePair {
     /// # Errors
     ///
     /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
-    pub(crate) fn create(init: QpInit<Domain, CompletionQueue>) -> Result<(Arc<Self>, u32)> {
-        let caps = checked(init.caps)?;
+    pub(crate) fn create(
+        init: QpInit<Domain, CompletionQueue, SharedQueue>,
+    ) -> Result<(Arc<Self>, u32)> {
+        let caps = checked(init.caps, init.srq.is_some())?;
         let node = init.pd.node.clone();
         let numbers = node.runtime().numbers();
         let reserved = if init.kind == IbQpType::Gsi {
@@ -199,7 +213,11 @@ impl QueuePair {
         }
     }
 
-    fn new(init: QpInit<Domain, CompletionQueue>, caps: QpCaps, number: Qpn) -> Result<Arc<Self>> {
+    fn new(
+        init: QpInit<Domain, CompletionQueue, SharedQueue>,
+        caps: QpCaps,
+        number: Qpn,
+    ) -> Result<Arc<Self>> {
         let sends = usize::try_from(caps.max_send_wr)?;
         let send_queue = PostedSends::new(sends)?;
         let recv_queue = PostedReceives::new(usize::try_from(caps.max_recv_wr)?)?;
@@ -218,6 +236,8 @@ impl QueuePair {
             ident: ident(),
             armed: None,
             draining: false,
+            last_receive: false,
+            counted: CountedEvents::default(),
             dead: false,
         };
         Arc::pin_init(
@@ -230,6 +250,7 @@ impl QueuePair {
                 signal_all: init.signal_all,
                 send_cq: init.send_cq,
                 recv_cq: init.recv_cq,
+                srq: init.srq,
                 expired: AtomicBool::new(false),
                 sends <- new_spinlock_irq!(send_queue, "rdma_soft_sends"),
                 receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
@@ -251,6 +272,31 @@ impl QueuePair {
         }
     }
 
+    /// Takes the oldest receive request if `check`, which sees it, agrees (RNIC-SRQ-02).
+    ///
+    /// # Errors
+    ///
+    /// That of `check`.
+    pub(super) fn take_receive_if<T, E>(
+        &self,
+        check: impl FnOnce(Option<&RecvWr>) -> Result<T, E>,
+    ) -> Result<(Option<RecvWr>, T), E> {
+        if let Some(srq) = &self.srq {
+            return srq.take_if(check);
+        }
+        let mut receives = self.receives.lock();
+        let checked = check(receives.peek())?;
+        Ok((receives.take(), checked))
+    }
+
+    /// The domain that the memory of receive requests belongs to (RNIC-SRQ-02).
+    pub(super) fn receive_domain(&self) -> &Domain {
+        match &self.srq {
+            Some(srq) => srq.domain(),
+            None => &self.domain,
+        }
+    }
+
     /// Runs the work item soon. Context: any.
     pub(super) fn kick(self: &Arc<Self>) {
         self.work.kick(self, self.domain.node.runtime().softirq());
@@ -261,16 +307,31 @@ impl PacketReceiver for QueuePair {
     fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader) {
         let netdev = self.domain.node.netdev();
         if !netdev.is_some_and(|netdev| packet.reaches(&netdev)) {
-            return;
+            return self.count(Counter::DropNetdev);
         }
-        if self.inbox.lock().push(Arrived { packet, header }) {
-            self.kick();
+        let octets = u64::try_from(packet.octets().len()).unwrap_or(0);
+        let pushed = self.inbox.lock().push(Arrived { packet, header });
+        if !pushed {
+            return self.count(Counter::DropInbox);
         }
+        self.count(Counter::ReceivedPackets);
+        let counters = self.domain.node.counters();
+        counters.add(Counter::ReceivedOctets, octets);
+        self.kick();
     }
 }
 
-/// Sizes that the device has.
-fn checked(caps: QpCaps) -> Result<QpCaps> {
+/// Sizes that the device has. A shared receive queue replaces the queue pair's own (RNIC-QPS-08).
+fn checked(caps: QpCaps, shares: bool) -> Result<QpCaps> {
+    let caps = if shares {
+        QpCaps {
+            max_recv_wr: 0,
+            max_recv_sge: 0,
+            ..caps
+        }
+    } else {
+        caps
+    };
     let inline = u32::try_from(MAX_WR_INLINE)?;
     if caps.max_send_wr > limits::MAX_QP_WR
         || caps.max_recv_wr > limits::MAX_QP_WR
@@ -301,7 +362,7 @@ impl Expire for QueuePair {
 
 impl Core {
     /// The way to the peer of a connection, while its address is there.
-    pub(super) fn way(&self) -> Option<PeerPath<'_>> {
-        PeerPath::new(self.to.as_ref()?, self.port)
+    pub(super) fn way<'a>(&'a self, counters: &'a Counters) -> Option<PeerPath<'a>> {
+        PeerPath::new(self.to.as_ref()?, self.port, counters)
     }
 }
