@@ -744,15 +744,17 @@ mod tests {
                 shared.receive(index, Some(right))?;
             }
             shared.receive(3, Some(left))?;
-            let good = shared.element(BUFFERS * ROOM, 8)?;
-            let bad = |length| bindings::ib_sge {
-                length,
-                lkey: 0xdead_0000,
-                ..good
+            let good = || shared.element(BUFFERS * ROOM, 8);
+            let bad = |length| -> Result<bindings::ib_sge> {
+                Ok(bindings::ib_sge {
+                    length,
+                    lkey: 0xdead_0000,
+                    ..good()?
+                })
             };
-            shared.send_elements(left, &mut [bad(0), good], 0)?;
+            shared.send_elements(left, &mut [bad(0)?, good()?], 0)?;
             let first = shared.results(2)?;
-            shared.send_elements(left, &mut [good, bad(8)], 0)?;
+            shared.send_elements(left, &mut [good()?, bad(8)?], 0)?;
             // The request, and the receive request of the same queue pair.
             let second = shared.results(2)?;
             let late = shared.poll();
