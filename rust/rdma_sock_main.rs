@@ -26,6 +26,7 @@ module! {
         "net-pf-2-proto-256-type-1",
         "net-pf-10-proto-256-type-1",
         "net-pf-27",
+        "net-pf-28",
         "net-pf-2-proto-257-type-1",
         "net-pf-10-proto-257-type-1",
     ],
@@ -33,6 +34,10 @@ module! {
         option_backend: i32 {
             default: 0,
             description: "TCP option by: 0 the kernel's TCP if it can, 1 the kernel's TCP, 2 netfilter",
+        },
+        sdp_family: i32 {
+            default: 1,
+            description: "SDP also by the families 27 and 28: 1 yes, 0 no",
         },
     },
 }
@@ -55,10 +60,15 @@ impl kernel::Module for RdmaSockModule {
             2 => kapi::net::option::BackendKind::Netfilter,
             _ => return Err(EINVAL),
         };
+        let has_families = match module_parameters::sdp_family.value() {
+            0 => false,
+            1 => true,
+            _ => return Err(EINVAL),
+        };
         let fabric = fabric::client::FabricRegistration::new()?;
         let directory = sock::directory::Directory::new()?;
         let smc = smc::Smc::new(backend, &fabric, &directory)?;
-        let sdp = sdp::Sdp::new(&fabric, &directory)?;
+        let sdp = sdp::Sdp::new(&fabric, &directory, has_families)?;
         Ok(Self {
             _sdp: sdp,
             _smc: smc,

@@ -7,6 +7,7 @@
 
 #![crate_name = "rdma_soft"]
 
+use kapi::compat::parameter::copied;
 use kernel::prelude::*;
 
 mod bindings;
@@ -65,7 +66,7 @@ struct RdmaSoftModule {
 impl kernel::Module for RdmaSoftModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _rnic: rnic::Rnic::new(module_parameters::roce.value())?,
+            _rnic: rnic::Rnic::new(copied(module_parameters::roce.value()))?,
         })
     }
 }

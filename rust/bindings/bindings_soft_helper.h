@@ -9,3 +9,4 @@
 #include "helpers_netns.h"
 #include "helpers_packet.h"
 #include "helpers_sys.h"
+#include "helpers_uverbs.h"

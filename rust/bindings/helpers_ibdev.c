@@ -7,6 +7,8 @@
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/string.h>
+#include <linux/version.h>
+#include <rdma/ib_user_verbs.h>
 
 struct ib_device *rdma_sock_helper_ibdev_alloc(size_t size)
 {
@@ -26,6 +28,12 @@ void rdma_sock_helper_ibdev_setup(struct ib_device *dev,
 	dev->node_type = RDMA_NODE_IB_CA;
 	dev->phys_port_cnt = 1;
 	dev->num_comp_vectors = num_possible_cpus();
+	/* The doorbells of rxe's interface with user space. */
+	dev->uverbs_cmd_mask |= BIT_ULL(IB_USER_VERBS_CMD_POST_SEND) |
+				BIT_ULL(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 3, 0)
+	dev->ops.uverbs_robust_udata = 1;
+#endif
 	ib_mark_name_assigned_by_user(dev);
 }
 

@@ -2,10 +2,10 @@
 
 //! Generated bindings of the kernel's C interfaces; for `kapi` only.
 //!
-//! Each module has bindings of its own, with the names that its parts of `kapi` need. The kernel crate binds a part of what is needed. Only the difference is generated here: the names
-//! below come first, everything else is taken from the kernel crate, so a type known to both is one
-//! type. Functions and macros that exist only in C headers are reached through `rdma_sock_helper_*`
-//! of `helpers_*.c`.
+//! Each module has bindings of its own, with the names that its parts of `kapi` need. The kernel
+//! crate binds a part of them; only the difference is generated here. The names below come first and
+//! everything else is taken from the kernel crate, so a type known to both is one type. Functions and
+//! macros that exist only in C headers are reached through `rdma_sock_helper_*` of `helpers_*.c`.
 
 #![allow(
     clippy::all,

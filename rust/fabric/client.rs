@@ -2,9 +2,12 @@
 
 //! Our client of the verbs core: devices come, change and go, and the users of ports learn of it.
 
-use super::ports::{
-    DeviceList,
-    PortUser, //
+use super::{
+    ports::{
+        DeviceList,
+        PortUser, //
+    },
+    quota::Quotas, //
 };
 use crate::kapi::{
     base::{
@@ -50,6 +53,8 @@ type Users = [Option<Arc<dyn PortUser>>; MAX_USERS];
 pub(crate) struct Fabric {
     /// RDMA devices that can be used.
     pub(crate) devices: Arc<DeviceList>,
+    /// Buffer memory of all protocols, and its limits.
+    pub(crate) quotas: Arc<Quotas>,
     /// The users of ports, which get their events.
     #[pin]
     users: Mutex<Users>,
@@ -88,6 +93,7 @@ impl FabricRegistration {
         let fabric = Arc::pin_init(
             pin_init!(Fabric {
                 devices: DeviceList::new()?,
+                quotas: Quotas::new()?,
                 users <- new_mutex!([const { None }; MAX_USERS], "rdma_sock_port_users"),
                 queue: WorkQueue::new(c"rdma_sock_port")?,
             }? Error),

@@ -79,7 +79,13 @@ impl NetAccounts {
     }
 }
 
-/// The counts of buffers of the host.
+/// The accounts of a namespace.
+struct NetEntry {
+    cookie: u64,
+    accounts: Arc<NetAccounts>,
+}
+
+/// The counts of buffers of the host, for all protocols.
 #[pin_data]
 pub(crate) struct Quotas {
     /// Octets of buffers of all namespaces.
@@ -87,6 +93,9 @@ pub(crate) struct Quotas {
     /// Those of each memory cgroup with a limit.
     #[pin]
     cgroups: Mutex<KVec<CgroupAccount>>,
+    /// Those of each namespace, from its beginning.
+    #[pin]
+    nets: Mutex<KVec<NetEntry>>,
 }
 
 /// The payer of the buffers of a connection.
@@ -125,7 +134,13 @@ impl Payer {
     }
 
     /// Counts octets against the limits of the cgroup, of the namespace and of the host.
-    fn count(&self, bytes: usize) -> Result<OnFree> {
+    ///
+    /// For memory that is charged to [`Self::cgroup`] and keeps what this returns. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOBUFS` above a limit; `ENOMEM`.
+    pub(crate) fn count(&self, bytes: usize) -> Result<OnFree> {
         let bytes = u64::try_from(bytes)?;
         let caps = self.net.caps();
         let host = self.quotas.buffers.take(bytes, caps.host_bytes);
@@ -164,9 +179,33 @@ impl Quotas {
             pin_init!(Self {
                 buffers,
                 cgroups <- new_mutex!(KVec::new(), "rdma_sock_cgroups"),
+                nets <- new_mutex!(KVec::new(), "rdma_sock_net_accounts"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Makes the accounts of a namespace that comes, with its limits. Context: may sleep.
+    pub(crate) fn enter(&self, cookie: u64, limits: Arc<dyn QuotaLimits>) -> Result {
+        let accounts = NetAccounts::new(limits)?;
+        let entry = NetEntry { cookie, accounts };
+        Ok(self.nets.lock().push(entry, GFP_KERNEL)?)
+    }
+
+    /// A namespace goes. What its sockets have left stays counted. Context: may sleep.
+    pub(crate) fn forget(&self, cookie: u64) {
+        self.nets.lock().retain(|net| net.cookie != cookie);
+    }
+
+    /// The accounts of a namespace. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is no such namespace.
+    pub(crate) fn of(&self, cookie: u64) -> Result<Arc<NetAccounts>> {
+        let nets = self.nets.lock();
+        let found = nets.iter().find(|net| net.cookie == cookie);
+        found.map(|net| net.accounts.clone()).ok_or(ENOENT)
     }
 
     /// Finds or makes the account of a cgroup, which stays while there is a share of it.

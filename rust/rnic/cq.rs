@@ -6,23 +6,32 @@
 //! in softirq, without any lock (RNIC-CQ-07).
 
 use super::runtime::Runtime;
-use crate::kapi::{
-    base::work::{
-        new_deferred,
-        Deferred,
-        Run, //
+use crate::{
+    kapi::{
+        base::work::{
+            new_deferred,
+            Deferred,
+            Run, //
+        },
+        compat::{
+            new_spinlock_irq,
+            SpinLockIrq, //
+        },
+        ibdev::{
+            Completion,
+            CompletionStatus,
+            CqHandle,
+            IbCqOps,
+            PolledCompletions,
+            QpToken,
+            UserRing, //
+        },
     },
-    compat::{
-        new_spinlock_irq,
-        SpinLockIrq, //
-    },
-    ibdev::{
-        Completion,
-        CompletionStatus,
-        CqHandle,
-        IbCqOps,
-        PolledCompletions,
-        QpToken, //
+    proto::roce::ring::{
+        RingShape,
+        CONSUMER_AT,
+        PRODUCER_AT,
+        SHAPE_AT, //
     },
 };
 use kernel::{
@@ -38,13 +47,34 @@ enum Armed {
     Any,
 }
 
-/// Completions in their order.
-struct CompletionRing {
+/// Completions in the order of their arrival.
+enum Completions {
+    /// Those that a kernel program polls.
+    Kernel(KernelCompletions),
+    /// Those that user space reads.
+    User(UserCompletions),
+}
+
+/// Completions that a kernel program polls.
+struct KernelCompletions {
     places: KVVec<Option<Completion>>,
     /// The place of the oldest completion.
     first: usize,
     /// Completions.
     count: usize,
+}
+
+/// A ring of completions that user space reads.
+struct UserCompletions {
+    ring: Arc<UserRing>,
+    shape: RingShape,
+    /// Slot of the next completion. What the ring says is never read (RNIC-CQ-02).
+    producer: u32,
+}
+
+/// The state of a completion queue.
+struct CompletionRing {
+    completions: Completions,
     armed: Armed,
     /// Whether a completion found no place (RNIC-ERR-09).
     overflowed: bool,
@@ -54,7 +84,7 @@ struct CompletionRing {
     report: bool,
 }
 
-impl CompletionRing {
+impl KernelCompletions {
     /// The place that is `offset` behind the oldest completion.
     fn place(&mut self, offset: usize) -> Option<&mut Option<Completion>> {
         let len = self.places.len();
@@ -69,7 +99,7 @@ impl CompletionRing {
 
     /// Adds a completion. Returns whether there was a place.
     fn push(&mut self, completion: &Completion) -> bool {
-        if self.overflowed || self.count >= self.places.len() {
+        if self.count >= self.places.len() {
             return false;
         }
         let count = self.count;
@@ -92,6 +122,76 @@ impl CompletionRing {
             self.first = 0;
         }
         completion
+    }
+
+    /// Removes all completions of a queue pair.
+    fn purge(&mut self, qp: QpToken) {
+        for _ in 0..self.count {
+            if let Some(completion) = self.pop().filter(|completion| completion.qp != qp) {
+                // Cannot fail: one was just taken.
+                self.push(&completion);
+            }
+        }
+    }
+}
+
+impl UserCompletions {
+    /// Tells the library the shape of a new ring.
+    fn new(ring: &Arc<UserRing>, entries: u32) -> Result<Self> {
+        let shape = RingShape::of_completions(entries).ok_or(EINVAL)?;
+        let [bits, mask] = shape.words();
+        let mut words = [0; 8];
+        let (first, last) = words.split_at_mut(4);
+        first.copy_from_slice(&bits.to_ne_bytes());
+        last.copy_from_slice(&mask.to_ne_bytes());
+        ring.store(SHAPE_AT, &words).map_err(|_| EINVAL)?;
+        Ok(Self {
+            ring: ring.clone(),
+            shape,
+            producer: 0,
+        })
+    }
+
+    /// Completions that the program has not consumed, as it says (RNIC-CQ-03).
+    fn count(&self) -> u32 {
+        // Cannot fail: each ring has a header.
+        let consumer = self.ring.load_index(CONSUMER_AT).unwrap_or_default();
+        self.shape.used(self.producer, consumer)
+    }
+
+    /// Adds a completion. Returns whether there was a slot.
+    fn push(&mut self, completion: &Completion) -> bool {
+        if self.count() >= self.shape.entries() {
+            return false;
+        }
+        let at = self.shape.slot_at(self.producer);
+        let next = self.shape.after(self.producer);
+        // The index goes last.
+        let stored = self
+            .ring
+            .store_completion(at, completion)
+            .and_then(|()| self.ring.store_index(PRODUCER_AT, next));
+        self.producer = next;
+        stored.is_ok()
+    }
+}
+
+impl CompletionRing {
+    /// Adds a completion. Returns whether there was a place.
+    fn push(&mut self, completion: &Completion) -> bool {
+        !self.overflowed
+            && match &mut self.completions {
+                Completions::Kernel(completions) => completions.push(completion),
+                Completions::User(completions) => completions.push(completion),
+            }
+    }
+
+    /// Whether there are completions.
+    fn has_any(&self) -> bool {
+        match &self.completions {
+            Completions::Kernel(completions) => completions.count > 0,
+            Completions::User(completions) => completions.count() > 0,
+        }
     }
 }
 
@@ -117,12 +217,20 @@ impl CompletionQueue {
         if entries == 0 {
             return Err(EINVAL);
         }
-        let mut places = KVVec::new();
-        places.resize(usize::try_from(entries)?, None, GFP_KERNEL_ACCOUNT)?;
+        let completions = match handle.ring() {
+            Some(ring) => Completions::User(UserCompletions::new(ring, entries)?),
+            None => {
+                let mut places = KVVec::new();
+                places.resize(usize::try_from(entries)?, None, GFP_KERNEL_ACCOUNT)?;
+                Completions::Kernel(KernelCompletions {
+                    places,
+                    first: 0,
+                    count: 0,
+                })
+            }
+        };
         let ring = CompletionRing {
-            places,
-            first: 0,
-            count: 0,
+            completions,
             armed: Armed::No,
             overflowed: false,
             complete: false,
@@ -166,23 +274,12 @@ impl CompletionQueue {
         added
     }
 
-    /// Removes all completions of a queue pair, and waits for a handler that may know of them
-    /// (RNIC-QPS-04, RNIC-QPS-09). Context: may sleep.
+    /// Removes all completions of a queue pair, unless user space reads them, and waits for a handler
+    /// that may know of them (RNIC-QPS-04, RNIC-QPS-09). Context: may sleep.
     pub(super) fn purge(&self, qp: QpToken) {
-        let mut ring = self.ring.lock();
-        for _ in 0..ring.count {
-            if let Some(completion) = ring.pop() {
-                if completion.qp != qp {
-                    // Cannot fail: one was just taken.
-                    let count = ring.count;
-                    if let Some(place) = ring.place(count) {
-                        *place = Some(completion);
-                        ring.count = count.wrapping_add(1);
-                    }
-                }
-            }
+        if let Completions::Kernel(completions) = &mut self.ring.lock().completions {
+            completions.purge(qp);
         }
-        drop(ring);
         // A program that frees its queue next must not be called about this queue pair.
         self.notify.flush();
     }
@@ -212,8 +309,11 @@ impl IbCqOps for CompletionQueue {
 
     fn poll(&self, into: &mut PolledCompletions) {
         let mut ring = self.ring.lock();
+        let Completions::Kernel(completions) = &mut ring.completions else {
+            return;
+        };
         while !into.is_full() {
-            match ring.pop() {
+            match completions.pop() {
                 Some(completion) => into.push(&completion),
                 None => return,
             }
@@ -227,7 +327,7 @@ impl IbCqOps for CompletionQueue {
         } else if ring.armed == Armed::No {
             ring.armed = Armed::Solicited;
         }
-        ring.count > 0
+        ring.has_any()
     }
 
     fn destroy(self: &Arc<Self>) {

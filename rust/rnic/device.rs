@@ -14,7 +14,10 @@ use super::{
         active_mtu,
         Node, //
     },
-    qp::QueuePair,
+    qp::{
+        user_sizes,
+        QueuePair, //
+    },
     region::Region,
     srq::SharedQueue, //
 };
@@ -30,17 +33,24 @@ use crate::{
             IbDeviceOps,
             IbMrOps,
             MrAccess,
+            MrMap,
             PortAttr,
+            QpCaps,
             QpInit,
             RoceVersions,
             SrqAttr,
             SrqHandle,
             StatName,
-            StatValues, //
+            StatValues,
+            UserCqSizes,
+            UserQpSizes, //
         },
         net::netdev_ref::NetDeviceRef,
     },
-    proto::roce::work::MAX_MESSAGE,
+    proto::roce::{
+        ring::RingShape,
+        work::MAX_MESSAGE, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -168,8 +178,23 @@ impl IbDeviceOps for SoftDevice {
         Domain::new(&self.node)
     }
 
-    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<CompletionQueue>> {
+    fn user_cq_sizes(&self, entries: u32) -> Result<UserCqSizes> {
         if entries > limits::MAX_CQE {
+            return Err(EINVAL);
+        }
+        let shape = RingShape::of_completions(entries).ok_or(EINVAL)?;
+        Ok(UserCqSizes {
+            entries: shape.entries(),
+            ring: usize::try_from(shape.octets())?,
+        })
+    }
+
+    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes> {
+        user_sizes(caps)
+    }
+
+    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<CompletionQueue>> {
+        if entries > limits::MAX_CQE && handle.ring().is_none() {
             return Err(EINVAL);
         }
         CompletionQueue::new(self.node.runtime(), entries, handle)
@@ -197,6 +222,17 @@ impl IbDeviceOps for SoftDevice {
             .add(|key| Region::linear(&pd.tag, key, access))
     }
 
+    fn user_mr(
+        self: &Arc<Self>,
+        pd: &Arc<Domain>,
+        access: MrAccess,
+        map: MrMap,
+    ) -> Result<Arc<Region>> {
+        self.node
+            .keys()
+            .add(|key| Region::pinned(&pd.tag, key, access, map))
+    }
+
     fn alloc_mr(self: &Arc<Self>, pd: &Arc<Domain>, pages: u32) -> Result<Arc<Region>> {
         if pages > limits::MAX_FAST_REG_PAGES {
             return Err(EINVAL);
@@ -220,8 +256,23 @@ impl IbDeviceOps for SoftDevice {
         let handle = AddressHandle {
             domain: pd.clone(),
             to,
+            number: 0,
         };
         Ok(Arc::new(handle, GFP_ATOMIC)?)
+    }
+
+    fn create_user_ah(
+        self: &Arc<Self>,
+        pd: &Arc<Domain>,
+        to: AddressVector,
+    ) -> Result<Arc<AddressHandle>> {
+        pd.add_handle(to)
+    }
+
+    fn destroy_ah(self: &Arc<Self>, ah: &Arc<AddressHandle>) {
+        if ah.number != 0 {
+            ah.domain.remove_handle(ah.number);
+        }
     }
 
     fn released(self: &Arc<Self>) {

@@ -19,7 +19,10 @@ use crate::kapi::{
             SpinLockBh, //
         },
     },
-    ibdev::WordChange,
+    ibdev::{
+        WordChange,
+        LOCAL_DMA_KEY, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -29,10 +32,6 @@ use kernel::{
     },
     sync::Arc, //
 };
-
-/// The local key of the device: valid for all memory, and only in work requests of kernel programs
-/// (RNIC-MR-12). No region has its index.
-pub(super) const LOCAL_KEY: u32 = 1;
 
 /// The distance of two indices.
 const STEP: u32 = 0x100;
@@ -100,7 +99,7 @@ impl KeyTable {
         loop {
             let index = index_of(indices.next);
             indices.next = index.wrapping_add(STEP);
-            if index != index_of(LOCAL_KEY) && indices.regions.get(&index).is_none() {
+            if index != index_of(LOCAL_DMA_KEY) && indices.regions.get(&index).is_none() {
                 indices.regions.insert(reservation.into_node(index, None));
                 indices.count = indices.count.saturating_add(1);
                 return Ok(index | (random_u32() & 0xff));
@@ -182,13 +181,13 @@ mod tests {
             assert!(table
                 .find(made ^ 1)
                 .is_some_and(|found| Arc::ptr_eq(&found, &region)));
-            assert!(index_of(made) != index_of(LOCAL_KEY));
+            assert!(index_of(made) != index_of(LOCAL_DMA_KEY));
             assert!(!keys.contains(&index_of(made)));
             keys.push(index_of(made), GFP_KERNEL)?;
             table.remove(made);
             assert!(table.find(made).is_none());
         }
-        assert!(table.find(LOCAL_KEY).is_none());
+        assert!(table.find(LOCAL_DMA_KEY).is_none());
         Ok(())
     }
 

@@ -4,7 +4,6 @@
 
 use super::{
     domain::Domain,
-    keys::LOCAL_KEY,
     region::{
         RegionAccess,
         Right, //
@@ -13,7 +12,8 @@ use super::{
 };
 use crate::kapi::ibdev::{
     WrData,
-    WrSge, //
+    WrSge,
+    LOCAL_DMA_KEY, //
 };
 use core::ops::Range;
 
@@ -78,8 +78,8 @@ pub(super) fn gather(
             let elements = elements.get(..*count).ok_or(PayloadFault)?;
             for_each(elements, offset, to.len(), |element, at, range| {
                 let to = to.get_mut(range).ok_or(PayloadFault)?;
-                if element.lkey() == LOCAL_KEY {
-                    return element.read(LOCAL_KEY, at, to).map_err(|_| PayloadFault);
+                if element.lkey() == LOCAL_DMA_KEY {
+                    return element.read(at, to).map_err(|_| PayloadFault);
                 }
                 let access = access(domain, element, at, Right::LocalRead);
                 domain
@@ -105,8 +105,8 @@ pub(super) fn scatter(
     let elements = elements.get(..*count).ok_or(PayloadFault)?;
     for_each(elements, offset, from.len(), |element, at, range| {
         let from = from.get(range).ok_or(PayloadFault)?;
-        if element.lkey() == LOCAL_KEY {
-            return element.write(LOCAL_KEY, at, from).map_err(|_| PayloadFault);
+        if element.lkey() == LOCAL_DMA_KEY {
+            return element.write(at, from).map_err(|_| PayloadFault);
         }
         let access = access(domain, element, at, Right::LocalWrite);
         domain

@@ -21,7 +21,10 @@ use crate::kapi::{
         WordChange, //
     },
 };
-use core::mem::swap;
+use core::mem::{
+    replace,
+    swap, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -109,7 +112,7 @@ pub(crate) struct Region {
     domain: Arc<DomainTag>,
     /// The key that it was made with.
     key: u32,
-    /// Whether it is made once, for all of the kernel's memory.
+    /// Whether it is made once: for all of the kernel's memory, or for that of user space.
     fixed: bool,
     #[pin]
     in_force: SpinLockBh<InForce>,
@@ -132,6 +135,26 @@ impl Region {
             map: MrMap::linear(),
         };
         Self::new(domain, key, true, in_force, MrMap::with_capacity(0)?)
+    }
+
+    /// Makes a region of pinned memory of user space. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn pinned(
+        domain: &Arc<DomainTag>,
+        key: u32,
+        access: MrAccess,
+        map: MrMap,
+    ) -> Result<Arc<Self>> {
+        let in_force = InForce {
+            valid: true,
+            key,
+            access,
+            map,
+        };
+        Self::new(domain, key, true, in_force, MrMap::empty())
     }
 
     /// Makes a region for fast registrations, which is invalid. Context: may sleep.
@@ -254,9 +277,14 @@ impl Region {
         Ok(())
     }
 
-    /// Ends all access for good (RNIC-MR-07).
+    /// Ends all access for good, and drops the memory (RNIC-MR-07). Context: may sleep.
     pub(super) fn end(&self) {
-        self.in_force.lock().valid = false;
+        let mut state = self.in_force.lock();
+        state.valid = false;
+        let map = replace(&mut state.map, MrMap::empty());
+        drop(state);
+        // Pages of user space are released without the lock.
+        drop(map);
     }
 
     /// Ends all access by the key (RNIC-MR-08); `remote` if the peer asks for it.

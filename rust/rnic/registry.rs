@@ -10,7 +10,6 @@ use super::{
         DeviceOwner,
         SoftDevice, //
     },
-    keys::LOCAL_KEY,
     node::Node,
     ports::{
         NetPorts,
@@ -26,7 +25,8 @@ use crate::kapi::{
     ibdev::{
         IbDevice,
         IbDeviceSetup,
-        RoceVersions, //
+        RoceVersions,
+        LOCAL_DMA_KEY, //
     },
     net::netdev_ref::{
         NetDevice,
@@ -109,7 +109,7 @@ impl Registry {
         let setup = IbDeviceSetup {
             description: c"rdma_soft",
             node_guid: device.guid(),
-            local_dma_lkey: LOCAL_KEY,
+            local_dma_lkey: LOCAL_DMA_KEY,
         };
         // If it fails, `released` was called.
         let registered = IbDevice::register(device.clone(), name, &setup)?;

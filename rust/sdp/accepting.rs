@@ -17,6 +17,7 @@ use super::{
         PSN_MASK,
         READS, //
     },
+    opening::is_memory,
     services::{
         gid_addr,
         ServiceListener, //
@@ -29,6 +30,10 @@ use crate::{
         compat::errno::ENOTCONN,
         net::{
             addr::Addr,
+            netdev::{
+                ipv4_prefix,
+                ipv6_prefixes, //
+            },
             sock::Sock, //
         },
         verbs::{
@@ -41,15 +46,25 @@ use crate::{
             device::Device,
         },
     },
-    proto::sdp::{
-        hello::{
-            HelloRest,
-            ReadDepths, //
+    proto::{
+        sdp::{
+            admission::{
+                is_in_network,
+                AcceptPolicy, //
+            },
+            hello::{
+                HelloRest,
+                ReadDepths, //
+            },
+            setup::{
+                Accepting,
+                SetupStep,
+                SetupTimers, //
+            },
         },
-        setup::{
-            Accepting,
-            SetupStep,
-            SetupTimers, //
+        stream::reason::{
+            LocalReason,
+            Reason, //
         },
     },
     sock::{
@@ -67,10 +82,16 @@ use kernel::{
 
 /// What becomes of a set-up.
 enum Verdict {
+    /// Go on.
     Open,
+    /// The link is up.
     Up,
-    Failed,
+    /// There is no connection, for this reason.
+    Failed(Reason),
 }
+
+/// The reason of a set-up whose peer went away.
+const LINK_DOWN: Reason = Reason::Local(LocalReason::SdpLinkDown);
 
 impl Accepted {
     /// Sends the reply with HelloAck.
@@ -95,15 +116,19 @@ impl Accepted {
 
     fn run(&mut self, connection: &Arc<SdpConnection>) -> Verdict {
         if let Some(ack) = self.answer.take() {
-            if self.reply(connection, ack.as_slice()).is_err() {
+            if let Err(error) = self.reply(connection, ack.as_slice()) {
+                let (answer, reason) = match is_memory(error) {
+                    true => (RejectReason::NO_RESOURCES, Reason::Memory),
+                    false => (RejectReason::CONSUMER_DEFINED, LINK_DOWN),
+                };
                 if let Some(handle) = self.link.handle.as_ref() {
-                    let _ = handle.reject(RejectReason::NO_RESOURCES, &[]);
+                    let _ = handle.reject(answer, &[]);
                 }
-                return Verdict::Failed;
+                return Verdict::Failed(reason);
             }
         }
         let mail = connection.protocol.mail.take();
-        if mail.is_down || mail.is_refused {
+        if mail.is_down || mail.is_unanswered || mail.refused.is_some() {
             self.accepting.handle_link_down();
         }
         if mail.has_message {
@@ -115,12 +140,17 @@ impl Accepted {
         if mail.is_up || mail.has_message {
             self.accepting.handle_link_up();
         }
+        let is_late = self.accepting.poll_timeout().is_some_and(|at| at <= now());
+        let reason = match is_late || mail.is_unanswered {
+            true => Reason::Local(LocalReason::SdpTimeout),
+            false => LINK_DOWN,
+        };
         self.accepting.handle_timeout(now());
         let mut verdict = Verdict::Open;
         while let Some(step) = self.accepting.poll_step() {
             verdict = match step {
                 SetupStep::Established(_) => Verdict::Up,
-                _ => Verdict::Failed,
+                _ => Verdict::Failed(reason),
             };
         }
         verdict
@@ -142,7 +172,8 @@ impl SdpConnection {
                 *self.protocol.link.lock() = link;
                 true
             }
-            Verdict::Failed => {
+            Verdict::Failed(reason) => {
+                self.net.count_abort(Side::Server, reason);
                 self.set_mode(Mode::Tcp);
                 true
             }
@@ -154,6 +185,7 @@ impl SdpConnection {
         if self.protocol.link.lock().channel.is_none() {
             return listen::discard(self);
         }
+        self.protocol.net.reach.note_spoke(&self.sk.peer_addr());
         self.count_sdp(Side::Server);
         self.change_mode(Mode::Negotiating, Mode::Stream);
         self.set_keepalive();
@@ -175,9 +207,10 @@ impl SdpConnection {
         info: &CmRequestInfo,
         device: &Arc<Device>,
         local: &Addr,
-    ) -> Result<(Arc<Self>, KBox<Accepted>)> {
+    ) -> Result<(Arc<Self>, KBox<Accepted>), Refusal> {
         let ifindex = info.netdev.map_or(0, |netdev| netdev.ifindex);
         let unknown = gid_addr(info.remote_gid, 0, ifindex);
+        self.check_policy(local, &unknown, ifindex)?;
         let mut accepting =
             Accepting::new(now(), SetupTimers::DEFAULT, offer(local, &unknown), false);
         let depths = ReadDepths {
@@ -187,24 +220,30 @@ impl SdpConnection {
         let hello = accepting.handle_hello(now(), info.data.as_bytes(), depths);
         let (Some(hello), Some(SetupStep::AcceptLink(answer))) = (hello, accepting.poll_step())
         else {
-            return Err(EINVAL);
+            return Err(Refusal::HELLO);
         };
         let HelloRest::Annex { addrs, .. } = hello.rest else {
-            return Err(EINVAL);
+            return Err(Refusal::HELLO);
         };
         // The addresses are a claim: those that packets go to are the GIDs.
         let is_claimed = |claimed: IpAddr, addr: &Addr| claimed == hello_ip(addr);
         if !is_claimed(addrs.source, &unknown) || !is_claimed(addrs.destination, local) {
-            return Err(EINVAL);
+            return Err(Refusal::HELLO);
         }
+        if listen::is_full(self) {
+            return Err(Refusal::BUSY);
+        }
+        let half_opens = &self.protocol.net.half_opens;
+        let place = half_opens.begin(local.port(), unknown.ip_mapped())?;
         let accepted = Accepted {
             accepting,
             answer: Some(answer),
             device: device.clone(),
             port: info.port,
             link: SdpLink::NONE,
+            _place: place,
         };
-        let accepted = KBox::new(accepted, GFP_KERNEL)?;
+        let accepted = KBox::new(accepted, GFP_KERNEL).map_err(Error::from)?;
         let peer = gid_addr(info.remote_gid, addrs.port, ifindex);
         let detached = self.sk.new_child(local, &peer)?;
         let child = listen::enter_child(self, detached, true)?;
@@ -212,6 +251,90 @@ impl SdpConnection {
         Ok((child, accepted))
     }
 }
+
+/// Why a request becomes no connection.
+struct Refusal {
+    answer: RejectReason,
+    reason: Reason,
+}
+
+impl Refusal {
+    /// Hello is not valid, or names other addresses than the packets.
+    const HELLO: Self = Self {
+        answer: RejectReason::CONSUMER_DEFINED,
+        reason: Reason::Local(LocalReason::SdpHello),
+    };
+    /// There is no room at the moment.
+    const BUSY: Self = Self {
+        answer: RejectReason::NO_RESOURCES,
+        reason: Reason::Local(LocalReason::SdpBusy),
+    };
+    /// The administrator has no such peer.
+    const PEER: Self = Self {
+        answer: RejectReason::CONSUMER_DEFINED,
+        reason: Reason::Local(LocalReason::SdpNotAllowed),
+    };
+    /// The administrator has no such service.
+    const SERVICE: Self = Self {
+        answer: RejectReason::INVALID_SERVICE_ID,
+        reason: Reason::Local(LocalReason::SdpNotAllowed),
+    };
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        match error {
+            error if error == ENOMEM => Self {
+                answer: RejectReason::NO_RESOURCES,
+                reason: Reason::Memory,
+            },
+            _ => Self::BUSY,
+        }
+    }
+}
+
+impl SdpConnection {
+    /// Whether the administrator allows a connection of `peer` to `local`. Its values and networks are too
+    /// large to lie on the stack of a caller that goes on. Context: may sleep.
+    #[inline(never)]
+    fn check_policy(&self, local: &Addr, peer: &Addr, ifindex: u32) -> Result<(), Refusal> {
+        let values = self.protocol.net.settings.values();
+        if values.accept == AcceptPolicy::Off || !values.ports.has(local.port()) {
+            return Err(Refusal::SERVICE);
+        }
+        let in_subnet = || self.shares_subnet(local, peer, ifindex);
+        match values.accept.admits(in_subnet) {
+            true => Ok(()),
+            false => Err(Refusal::PEER),
+        }
+    }
+
+    /// Whether a peer is in an IP subnet of an interface. Context: may sleep.
+    fn shares_subnet(&self, local: &Addr, peer: &Addr, ifindex: u32) -> bool {
+        let net = self.sk.net();
+        match (local.as_v4(), peer.as_v4()) {
+            (Some(local), Some(peer)) => {
+                let subnet = ipv4_prefix(&net, ifindex, local);
+                subnet.is_some_and(|(subnet, bits)| is_in_network(&subnet, bits, &peer))
+            }
+            (None, None) => {
+                let peer = peer.ip_mapped();
+                let prefixes = ipv6_prefixes(&net, ifindex);
+                let of_link = is_in_network(&LINK_LOCAL, LINK_LOCAL_BITS, &peer);
+                of_link
+                    || prefixes.is_some_and(|prefixes| {
+                        let mut prefixes = prefixes.iter();
+                        prefixes.any(|(prefix, bits)| is_in_network(&prefix, bits, &peer))
+                    })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The addresses of one link, fe80::/10.
+const LINK_LOCAL: [u8; 2] = [0xfe, 0x80];
+const LINK_LOCAL_BITS: u8 = 10;
 
 impl ServiceListener for SdpConnection {
     fn sk(&self) -> &Sock {
@@ -227,12 +350,9 @@ impl ServiceListener for SdpConnection {
                 }
                 Err(_) => listen::discard(&child),
             },
-            Err(error) => {
-                let reason = match error {
-                    error if error == EINVAL => RejectReason::CONSUMER_DEFINED,
-                    _ => RejectReason::NO_RESOURCES,
-                };
-                let _ = request.reject(reason, &[]);
+            Err(Refusal { answer, reason }) => {
+                self.net.count_abort(Side::Server, reason);
+                let _ = request.reject(answer, &[]);
             }
         }
     }

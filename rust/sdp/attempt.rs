@@ -3,6 +3,7 @@
 //! The set-up of a connection while it is under way.
 
 use super::{
+    half_open::HalfOpenPlace,
     link::SdpLink,
     mail::Mailbox, //
 };
@@ -78,6 +79,8 @@ pub(super) struct Accepted {
     pub(super) port: u32,
     /// The link.
     pub(super) link: SdpLink,
+    /// Counts the set-up while it is under way.
+    pub(super) _place: HalfOpenPlace,
 }
 
 /// A set-up that is under way.

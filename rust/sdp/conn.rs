@@ -92,17 +92,33 @@ impl SdpConnection {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device goes, `EINVAL` if it has no queues of that size, `ENOMEM`.
+    /// `ENODEV` if the device goes, `EINVAL` if it has no queues of that size, `ENOBUFS` above a limit
+    /// of memory, `ENOMEM`.
     pub(super) fn new_channel(
         self: &Arc<Self>,
         device: &Arc<Device>,
         port: u32,
     ) -> Result<Arc<Channel<SdpChannelOps>>> {
+        let (config, ops) = (channel_config(port), SdpChannelOps::new(self.clone())?);
+        let payer = self.payer()?;
+        let counted = payer.count(config.recv_buffer_bytes()?)?;
         // From here on the removal of the device finds the connection.
         let links = &self.protocol.engine.services.links;
         links.enter(device, self.clone())?;
-        let (config, ops) = (channel_config(port), SdpChannelOps::new(self.clone())?);
-        Channel::charged(&Pd::new(device)?, &config, &self.sk.mem_cgroup(), ops)
+        let pd = Pd::new(device)?;
+        Channel::charged(&pd, &config, payer.cgroup(), Some(counted), ops)
+    }
+
+    /// The payer of the buffers: the memory cgroup of the socket, or of the listener before accept.
+    fn payer(&self) -> Result<Payer> {
+        let protocol = &self.protocol;
+        // The sock of a child is made by a work item, which has no cgroup.
+        let listener = self.listener.lock().clone();
+        let cgroup = match listener {
+            Some(listener) => listener.sk.mem_cgroup(),
+            None => self.sk.mem_cgroup(),
+        };
+        Payer::new(&protocol.engine.quotas, &protocol.net.accounts, cgroup)
     }
 
     /// Gives the connection its data side, before the peer can send. Context: may sleep.
@@ -116,9 +132,7 @@ impl SdpConnection {
         terms: &SdpTerms,
         channel: &Arc<Channel<SdpChannelOps>>,
     ) -> Result {
-        let protocol = &self.protocol;
-        let accounts = &protocol.net.accounts;
-        let payer = Payer::new(&protocol.engine.quotas, accounts, self.sk.mem_cgroup())?;
+        let payer = self.payer()?;
         let (least, most) = RINGS;
         let ring = self.sk.sndbuf_user().unwrap_or(RING).clamp(least, most);
         let ring = ring.checked_next_power_of_two().unwrap_or(most);

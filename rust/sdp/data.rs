@@ -39,6 +39,7 @@ use crate::{
                 SinkItem, //
             },
             source::PayloadFrom,
+            teardown::EndState, //
         },
         stream::{
             events::StreamEvents,
@@ -66,8 +67,8 @@ pub(super) struct SdpData {
     pub(super) channel: Option<Arc<Channel<SdpChannelOps>>>,
     /// The send ring.
     pub(super) sendbuf: Arc<SendBuffer>,
-    /// The same, as the device reads it.
-    source: WriteSource,
+    /// The same, as the device reads it. Dropped with the channel: it keeps the device.
+    pub(super) source: Option<WriteSource>,
     /// Messages whose data was not read, by the numbers of their buffers.
     pub(super) places: KVec<Option<ReceivedBuffer<SdpChannelOps>>>,
     /// The link is down, and the core does not know it.
@@ -84,6 +85,8 @@ pub(super) struct SdpData {
     pub(super) counters: Traffic,
     /// The program has closed the connection.
     pub(super) orphan: Option<Orphan>,
+    /// The end of the time that a closed connection has for its data.
+    pub(super) orphan_until: Option<Instant>,
 }
 
 /// Makes the core. It is too large to lie on the stack of a caller that goes on.
@@ -114,7 +117,7 @@ impl SdpData {
         let data = Self {
             core: new_core(now, config, terms)?,
             channel: Some(channel.clone()),
-            source: WriteSource::Buffer(sendbuf.map(channel.device())?),
+            source: Some(WriteSource::Buffer(sendbuf.map(channel.device())?)),
             sendbuf,
             places,
             is_lost: false,
@@ -124,6 +127,7 @@ impl SdpData {
             is_inline: false,
             counters: Traffic::default(),
             orphan: None,
+            orphan_until: None,
         };
         Ok(KBox::new(data, GFP_KERNEL)?)
     }
@@ -232,7 +236,7 @@ impl SdpData {
         self.post_buffers();
         let mut is_first = true;
         loop {
-            let Some(channel) = self.channel.as_ref() else {
+            let (Some(channel), Some(source)) = (&self.channel, &self.source) else {
                 return false;
             };
             if !self.core.has_due() {
@@ -251,7 +255,7 @@ impl SdpData {
                 PayloadFrom::Nothing | PayloadFrom::Lent { .. } => [Segment::default(); 2],
             };
             let pieces = segments.map(|segment| GatherPiece {
-                source: &self.source,
+                source,
                 offset: segment.off,
                 len: segment.len,
             });
@@ -281,6 +285,17 @@ impl SdpData {
             let octets = pieces.iter().map(|piece| u64::from(piece.len));
             let octets = octets.fold(0, u64::wrapping_add);
             counters.tx_bytes = counters.tx_bytes.wrapping_add(octets);
+        }
+    }
+
+    /// Runs timers that are due.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.core.handle_timeout(now);
+        if self.orphan_until.is_some_and(|until| until <= now) {
+            self.orphan_until = None;
+            if self.core.state() != EndState::Closed {
+                self.core.abort(now);
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use super::{
 use crate::{
     kapi::compat::errno::{
         ECONNABORTED,
-        ECONNRESET, //
+        ECONNRESET,
+        EPROTO, //
     },
     proto::sdp::teardown::{
         EndError,
@@ -44,9 +45,9 @@ impl SdpConnection {
             return;
         }
         let mail = self.protocol.mail.take();
-        let is_down = mail.is_down || mail.is_refused;
+        let is_down = mail.is_down || mail.is_unanswered || mail.refused.is_some();
         let found = self.update_closing(|data, now| {
-            data.core.handle_timeout(now);
+            data.handle_timeout(now);
             data.core.poll_take_down() || data.is_lost || is_down
         });
         let Some(takes_down) = found else {
@@ -73,12 +74,12 @@ impl SdpConnection {
         let link = core::mem::replace(&mut *self.protocol.link.lock(), SdpLink::NONE);
         drop(link);
         self.leave_device();
-        let channel = self.update(|data, now| {
+        let held = self.update(|data, now| {
             data.is_lost = false;
             data.core.handle_link_down(now);
-            data.channel.take()
+            (data.channel.take(), data.source.take())
         });
-        drop(channel);
+        drop(held);
     }
 
     /// The connection has nothing on a device from now on, and gets no mail. Context: may sleep.

@@ -3,8 +3,12 @@
 //! The engine: the registries that all SDP sockets share.
 
 use super::{
-    net::SdpNets,
-    services::Services, //
+    net::{
+        NetParts,
+        SdpNets, //
+    },
+    services::Services,
+    settings::SdpSysctls, //
 };
 use crate::{
     fabric::{
@@ -32,8 +36,10 @@ pub(super) struct SdpEngine {
     pub(super) nets: Arc<SdpNets>,
     /// Ports that listeners have, with the listeners of the connection managers.
     pub(super) services: Arc<Services>,
-    /// Buffer memory of the host, and its limits.
+    /// Buffer memory of the host, and its limits, for all protocols.
     pub(super) quotas: Arc<Quotas>,
+    /// Settings, by namespace.
+    pub(super) sysctls: Arc<SdpSysctls>,
 }
 
 static ENGINE: Global<SdpEngine> = Global::new();
@@ -48,13 +54,21 @@ impl SdpEngine {
     pub(super) fn new(fabric: &Arc<Fabric>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
         let context = Context::new(c"rdma_sock_sdp", c"rdma_sock_sdp_end")?;
         let services = Services::new(&fabric.devices)?;
-        let nets = SdpNets::new(directory, &context, &services)?;
+        let (quotas, sysctls) = (fabric.quotas.clone(), SdpSysctls::new()?);
+        let parts = NetParts {
+            context: context.clone(),
+            services: services.clone(),
+            quotas: quotas.clone(),
+            sysctls: sysctls.clone(),
+        };
+        let nets = SdpNets::new(directory, parts)?;
         let engine = Self {
             context,
             fabric: fabric.clone(),
             nets,
             services,
-            quotas: Quotas::new()?,
+            quotas,
+            sysctls,
         };
         Ok(Arc::new(engine, GFP_KERNEL)?)
     }

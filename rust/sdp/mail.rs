@@ -6,21 +6,26 @@
 //! refer to its mailbox, and not to the connection itself, which has the ids.
 
 use super::reach::ReachWaiter;
-use crate::kapi::{
-    base::sync::{
-        new_spinlock_bh,
-        SpinLockBh, //
+use crate::{
+    kapi::{
+        base::sync::{
+            new_spinlock_bh,
+            SpinLockBh, //
+        },
+        net::addr::Addr,
+        verbs::cm::{
+            CmEvent,
+            CmId,
+            CmMessage,
+            CmOps,
+            CmReply,
+            RdmaId,
+            RdmaIdEvent,
+            RdmaIdOps,
+            RejectReason, //
+        },
     },
-    net::addr::Addr,
-    verbs::cm::{
-        CmEvent,
-        CmId,
-        CmOps,
-        CmReply,
-        RdmaId,
-        RdmaIdEvent,
-        RdmaIdOps, //
-    },
+    proto::sdp::setup::SetupRefusal, //
 };
 use kernel::{
     prelude::*,
@@ -30,11 +35,22 @@ use kernel::{
 /// Longest time for the route, in milliseconds; the set-up itself waits shorter.
 const ROUTE_MS: u32 = 2000;
 
+/// What has become of a question to a Port Mapper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReachReply {
+    /// The service is there.
+    Mapped,
+    /// It is not, or the host has no Port Mapper.
+    Absent,
+    /// The host has not answered.
+    Silent,
+}
+
 /// What has come and was not handled.
 #[derive(Clone, Copy, Default)]
 pub(super) struct SdpMail {
-    /// The Port Mapper of the peer has the service, or not.
-    pub(super) mapped: Option<bool>,
+    /// What has become of the question to the Port Mapper of the peer.
+    pub(super) mapped: Option<ReachReply>,
     /// Address and route are resolved.
     pub(super) is_resolved: bool,
     /// They cannot be.
@@ -42,13 +58,27 @@ pub(super) struct SdpMail {
     /// The reply of the peer.
     pub(super) reply: Option<CmReply>,
     /// The peer, or its host, has refused.
-    pub(super) is_refused: bool,
+    pub(super) refused: Option<SetupRefusal>,
+    /// The peer has not answered the request, or the reply.
+    pub(super) is_unanswered: bool,
     /// RTU.
     pub(super) is_up: bool,
     /// A message of the peer, which may come before RTU.
     pub(super) has_message: bool,
     /// The link is down, or the peer wants it to be.
     pub(super) is_down: bool,
+}
+
+/// What a rejection of the connection manager means.
+fn refusal(reason: RejectReason) -> SetupRefusal {
+    match reason {
+        RejectReason::STALE_CONN | RejectReason::DUPLICATE_ID => SetupRefusal::Stale,
+        RejectReason::NO_RESOURCES | RejectReason::NO_QP | RejectReason::TIMEOUT => {
+            SetupRefusal::Busy
+        }
+        RejectReason::INVALID_SERVICE_ID => SetupRefusal::NoListener,
+        _ => SetupRefusal::Rejected,
+    }
 }
 
 /// The connection of a mailbox.
@@ -120,7 +150,15 @@ impl Mailbox {
 
 impl ReachWaiter for Mailbox {
     fn answered(self: &Arc<Self>, at: Option<Addr>) {
-        self.note(|mail| mail.mapped = Some(at.is_some()));
+        let reply = match at {
+            Some(_) => ReachReply::Mapped,
+            None => ReachReply::Absent,
+        };
+        self.note(|mail| mail.mapped = Some(reply));
+    }
+
+    fn not_answered(self: &Arc<Self>) {
+        self.note(|mail| mail.mapped = Some(ReachReply::Silent));
     }
 }
 
@@ -134,7 +172,12 @@ impl CmOps for Mailbox {
                 let _ = id.confirm_disconnect(&[]);
                 this.note(|mail| mail.is_down = true);
             }
-            CmEvent::Rejected { .. } => this.note(|mail| mail.is_refused = true),
+            CmEvent::Rejected { reason, .. } => {
+                this.note(|mail| mail.refused = Some(refusal(reason)));
+            }
+            CmEvent::Unanswered(CmMessage::Request | CmMessage::Reply) => {
+                this.note(|mail| mail.is_unanswered = true);
+            }
             CmEvent::Unanswered(_) | CmEvent::DisconnectReply(_) => {
                 this.note(|mail| mail.is_down = true);
             }

@@ -13,7 +13,8 @@
 //!
 //! A listener listens in TCP, and in the connection manager of each device (`services`) under the
 //! service id of its port. A request becomes a child that accept does not see yet (`accepting`), and
-//! reaches accept when the link is up.
+//! reaches accept when the link is up. Sysctls (`settings`) say which peers and ports there are, and a
+//! peer has few set-ups under way at a time (`half_open`).
 //!
 //! The data side (`data`) copies into the send ring, from where the device sends it with the headers
 //! that the core makes. Received messages stay in their buffers until a reader has copied them out.
@@ -42,6 +43,7 @@ mod conn;
 mod data;
 mod ending;
 mod engine;
+mod half_open;
 mod link;
 mod links;
 mod mail;
@@ -54,6 +56,7 @@ mod portmap;
 mod protocol;
 mod reach;
 mod services;
+mod settings;
 mod setup;
 mod stream;
 #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
@@ -74,7 +77,14 @@ use crate::{
         UserRegistration, //
     },
     kapi::net::{
-        family::FamilyRegistration,
+        addr::{
+            AF_INET,
+            AF_INET6, //
+        },
+        family::{
+            FamilyRegistration,
+            SocketFamily, //
+        },
         netns::NetRegistration, //
     },
     sock::{
@@ -87,8 +97,25 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Address family of programs that were made for other implementations.
+/// Numbers of the families of programs that were made for other implementations.
 const AF_INET_SDP: u16 = 27;
+const AF_INET6_SDP: u16 = 28;
+/// Protocol number of TCP.
+const IPPROTO_TCP: i32 = 6;
+/// These families. They take the protocol arguments of TCP sockets. The kernel has other uses for
+/// the numbers, which need no sockets so far.
+static FAMILIES: [SocketFamily; 2] = [
+    SocketFamily {
+        number: AF_INET_SDP,
+        protocols: &[(0, AF_INET), (IPPROTO_TCP, AF_INET)],
+        is_optional: true,
+    },
+    SocketFamily {
+        number: AF_INET6_SDP,
+        protocols: &[(0, AF_INET6), (IPPROTO_TCP, AF_INET6)],
+        is_optional: true,
+    },
+];
 /// Protocol number of SDP sockets in the Internet families.
 const IPPROTO_SDP: u16 = 257;
 
@@ -106,14 +133,24 @@ pub(crate) struct Sdp {
 }
 
 impl Sdp {
-    /// Registers everything. Context: may sleep.
-    pub(crate) fn new(fabric: &FabricRegistration, directory: &Arc<Directory>) -> Result<Self> {
+    /// Registers everything; the families of their own only if the host has use for them.
+    /// Context: may sleep.
+    pub(crate) fn new(
+        fabric: &FabricRegistration,
+        directory: &Arc<Directory>,
+        has_families: bool,
+    ) -> Result<Self> {
         let engine = SdpEngine::new(&fabric.fabric, directory)?;
         let published = PublishedSdp::new(&engine);
-        let changes = Arc::new(DeviceChanges(engine.services.clone()), GFP_KERNEL)?;
+        let changes = DeviceChanges {
+            services: engine.services.clone(),
+            reach: engine.nets.clone(),
+        };
+        let changes = Arc::new(changes, GFP_KERNEL)?;
         let user = UserRegistration::new(&fabric.fabric, changes)?;
         let nets = NetRegistration::new()?;
-        let family = FamilyRegistration::new(AF_INET_SDP, IPPROTO_SDP)?;
+        let families: &[SocketFamily] = if has_families { &FAMILIES } else { &[] };
+        let family = FamilyRegistration::new(families, IPPROTO_SDP)?;
         Ok(Self {
             _family: family,
             _nets: nets,

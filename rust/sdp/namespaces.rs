@@ -13,13 +13,15 @@ use kernel::prelude::*;
 pub(super) struct SdpNamespaces;
 
 impl NetOps for SdpNamespaces {
-    fn init(_net: &Net) -> Result {
-        Ok(())
+    fn init(net: &Net) -> Result {
+        // The rest of the state is made by the first socket.
+        engine().ok_or(ENODEV)?.sysctls.add(net)
     }
 
     fn exit(net: &Net) {
         if let Some(engine) = engine() {
             engine.nets.forget(net.cookie());
+            engine.sysctls.remove(net.cookie());
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a network namespace: its accounts and counts.
+//! The state of a network namespace: its accounts, settings and counts.
 
 use super::{
     addr::from_pm,
+    half_open::HalfOpenTable,
     mail::Mailbox,
     portmap::{
         PortMapParams,
@@ -14,21 +15,24 @@ use super::{
         ReachParams,
         ReachTable, //
     },
-    services::Services, //
+    services::{
+        ReachUser,
+        Services, //
+    },
+    settings::{
+        SdpSettings,
+        SdpSysctls, //
+    },
 };
 use crate::{
     fabric::quota::{
         NetAccounts,
-        QuotaLimits, //
+        Quotas, //
     },
-    kapi::{mem::host_kbytes, net::netns::Net},
-    proto::{
-        base::quota::{
-            kbytes,
-            part_of_memory,
-            Caps, //
-        },
-        sdp::pm::{
+    kapi::net::netns::Net,
+    proto::sdp::{
+        admission::AcceptPolicy,
+        pm::{
             msg::PmAddr,
             server::PmService, //
         },
@@ -39,6 +43,7 @@ use crate::{
         stats::NetStats, //
     },
 };
+use core::net::IpAddr;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -54,28 +59,8 @@ use kernel::{
 
 /// The name of the protocol in `/proc`.
 pub(super) const NAME: &str = "sdp";
-/// One part in this number of the host's memory is for buffers of SDP.
-const PARTS: u64 = 8;
-/// Connections without a file, after their close.
-const ORPHANS: u64 = 4096;
 /// The first port that a client has, unless its program has bound one, and how many there are.
 const EPHEMERAL: (u16, u16) = (32768, 28232);
-
-/// The limits of a namespace.
-struct SdpLimits;
-
-impl QuotaLimits for SdpLimits {
-    fn caps(&self) -> Caps {
-        let part = u32::try_from(part_of_memory(host_kbytes(), PARTS)).unwrap_or(0);
-        Caps {
-            bytes: kbytes(part),
-            host_bytes: kbytes(part),
-            forming: 0,
-            forming_per_peer: 0,
-            orphans: ORPHANS,
-        }
-    }
-}
 
 /// A mapping of ours lives as long as its listener.
 const FOREVER: u8 = u8::MAX;
@@ -85,8 +70,12 @@ const FOREVER: u8 = u8::MAX;
 pub(super) struct SdpNet {
     /// Cookie of the namespace.
     cookie: u64,
-    /// Counts of buffers and of orphans.
+    /// Counts of buffers and of orphans, of all protocols.
     pub(super) accounts: Arc<NetAccounts>,
+    /// Settings of the administrator.
+    pub(super) settings: Arc<SdpSettings>,
+    /// Set-ups of children that are under way.
+    pub(super) half_opens: Arc<HalfOpenTable>,
     /// The connections and their counts.
     pub(super) stats: Arc<NetStats>,
     /// Ports that clients have had.
@@ -106,15 +95,25 @@ pub(super) struct SdpNet {
 struct MappedServices {
     cookie: u64,
     services: Arc<Services>,
+    settings: Arc<SdpSettings>,
+    reach: Arc<ReachTable<Mailbox>>,
 }
 
 impl PortMapServices for MappedServices {
     fn find(&self, service: PmAddr) -> Option<PmService> {
+        let values = self.settings.values();
+        if values.accept == AcceptPolicy::Off || !values.ports.has(service.port) {
+            return None;
+        }
         let addr = from_pm(service);
         self.services.has(self.cookie, &addr).then_some(PmService {
             at: service,
             time: FOREVER,
         })
+    }
+
+    fn asked(&self, host: IpAddr) {
+        self.reach.note_asked(host);
     }
 }
 
@@ -128,6 +127,8 @@ impl SdpNet {
         let services = MappedServices {
             cookie: self.cookie,
             services: self.services.clone(),
+            settings: self.settings.clone(),
+            reach: self.reach.clone(),
         };
         let Ok(services) = Arc::new(services, GFP_KERNEL) else {
             return;
@@ -154,31 +155,36 @@ impl SdpNet {
     }
 }
 
+/// What the state of each namespace refers to.
+pub(super) struct NetParts {
+    /// The work queues of the engine.
+    pub(super) context: Arc<Context>,
+    /// The listeners of all namespaces.
+    pub(super) services: Arc<Services>,
+    /// The accounts of all namespaces.
+    pub(super) quotas: Arc<Quotas>,
+    /// The settings of all namespaces.
+    pub(super) sysctls: Arc<SdpSysctls>,
+}
+
 /// The namespaces that have had a socket.
 #[pin_data]
 pub(super) struct SdpNets {
     directory: Arc<Directory>,
-    context: Arc<Context>,
-    services: Arc<Services>,
+    parts: NetParts,
     #[pin]
     list: Mutex<KVec<Arc<SdpNet>>>,
 }
 
 impl SdpNets {
     /// No namespace has had a socket yet. Context: may sleep.
-    pub(super) fn new(
-        directory: &Arc<Directory>,
-        context: &Arc<Context>,
-        services: &Arc<Services>,
-    ) -> Result<Arc<Self>> {
-        let (directory, context) = (directory.clone(), context.clone());
-        let services = services.clone();
+    pub(super) fn new(directory: &Arc<Directory>, parts: NetParts) -> Result<Arc<Self>> {
+        let directory = directory.clone();
         let list = new_mutex!(KVec::new(), "rdma_sock_sdp_nets");
         Arc::pin_init(
             pin_init!(Self {
                 directory,
-                context,
-                services,
+                parts,
                 list <- list,
             }),
             GFP_KERNEL,
@@ -192,14 +198,19 @@ impl SdpNets {
         if let Some(net) = nets.iter().find(|net| net.cookie == cookie) {
             return Ok(net.clone());
         }
-        let accounts = NetAccounts::new(Arc::new(SdpLimits, GFP_KERNEL)?)?;
+        let parts = &self.parts;
+        let accounts = parts.quotas.of(cookie)?;
+        let settings = parts.sysctls.of(cookie)?;
+        let half_opens = HalfOpenTable::new()?;
         let stats = NetStats::new()?;
-        let reach = ReachTable::new(net, &self.context, &ReachParams::DEFAULT)?;
-        let (context, services) = (self.context.clone(), self.services.clone());
+        let reach = ReachTable::new(net, &parts.context, &ReachParams::DEFAULT)?;
+        let (context, services) = (parts.context.clone(), parts.services.clone());
         let net = Arc::pin_init(
             pin_init!(SdpNet {
                 cookie,
                 accounts,
+                settings,
+                half_opens,
                 stats,
                 ports: Atomic::new(0u32),
                 reach,
@@ -225,5 +236,13 @@ impl SdpNets {
             net.close();
         }
         self.directory.forget(cookie);
+    }
+}
+
+impl ReachUser for SdpNets {
+    fn forget_hosts(&self) {
+        for net in self.list.lock().iter() {
+            net.reach.forget_all();
+        }
     }
 }

@@ -36,6 +36,9 @@ const SPARES: u16 = 8;
 const ADVERTS: u16 = 16;
 /// Messages in flight.
 const SENDS: u16 = 32;
+/// How often a packet is sent again. Nothing else notices a peer that is silent, and to soft-RoCE seven
+/// times have no end.
+pub(super) const RESENDS: u8 = 6;
 /// RDMA Reads in flight.
 pub(super) const READS: u8 = 8;
 
@@ -87,8 +90,9 @@ pub(super) fn channel_config(port: u32) -> ChannelConfig {
         may_invalidate: false,
         peer_reads: false,
         connection: ConnectionConfig {
-            ack_timeout: 16,
-            retries: 7,
+            // A peer that vanishes is noticed after some 4 s.
+            ack_timeout: 17,
+            retries: RESENDS,
             rnr_retries: 7,
             min_rnr_timer: 1,
             max_rd_atomic: READS,

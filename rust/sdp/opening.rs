@@ -12,10 +12,12 @@ use super::{
         SdpAttempt, //
     },
     link::SdpLink,
+    mail::ReachReply,
     offer::{
         offer,
         PSN_MASK,
         READS,
+        RESENDS,
         SERVICE, //
     },
     reach::Known,
@@ -24,7 +26,10 @@ use super::{
 use crate::{
     kapi::{
         base::module::random_u32,
-        compat::errno::ENOTCONN,
+        compat::errno::{
+            ENOBUFS,
+            ENOTCONN, //
+        },
         net::{addr::Addr, msg::Name},
         verbs::cm::{
             CmHandle,
@@ -40,6 +45,7 @@ use crate::{
             Instant, //
         },
         sdp::{
+            admission::ProbePolicy,
             hello::ReadDepths,
             setup::{
                 Connecting,
@@ -67,8 +73,10 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How long a client waits. The resolver may try again only after a second.
+/// How long a client waits. The inquiry of the Port Mapper always has an answer, in its own time. The
+/// resolver may try again only after a second.
 const TIMERS: SetupTimers = SetupTimers {
+    probe: Duration::from_secs(5),
     resolve: Duration::from_secs(2),
     ..SetupTimers::DEFAULT
 };
@@ -91,20 +99,35 @@ fn depths(reply: &CmReply) -> ReadDepths {
 fn reason(fall_back: FallBackReason) -> Reason {
     Reason::Local(match fall_back {
         FallBackReason::Silent => LocalReason::SdpSilent,
-        FallBackReason::Refused(_) => LocalReason::SdpRefused,
+        FallBackReason::Refused(refusal) => match refusal {
+            SetupRefusal::Denied | SetupRefusal::Absent => LocalReason::SdpAbsent,
+            SetupRefusal::Rejected => LocalReason::SdpRefused,
+            SetupRefusal::NoListener => LocalReason::SdpNoListener,
+            SetupRefusal::Stale => LocalReason::SdpStale,
+            SetupRefusal::Busy => LocalReason::SdpBusy,
+        },
         FallBackReason::Unresolved => LocalReason::SdpUnreachable,
         FallBackReason::Timeout => LocalReason::SdpTimeout,
         FallBackReason::LinkDown => LocalReason::SdpLinkDown,
+        FallBackReason::Memory => return Reason::Memory,
         FallBackReason::Answer(_) | FallBackReason::OutOfPlace => LocalReason::SdpHello,
     })
+}
+
+/// Whether an error is one of memory, or of a limit of it.
+pub(super) fn is_memory(error: Error) -> bool {
+    error == ENOMEM || error == ENOBUFS
 }
 
 impl Opening {
     fn handle_mail(&mut self, connection: &Arc<SdpConnection>) {
         let mail = connection.protocol.mail.take();
         let now = now();
-        if let Some(is_mapped) = mail.mapped {
-            self.note_mapped(is_mapped);
+        match mail.mapped {
+            Some(ReachReply::Mapped) => self.connecting.handle_mapped(now),
+            Some(ReachReply::Absent) => self.note_absent(now),
+            Some(ReachReply::Silent) => self.connecting.handle_silence(),
+            None => {}
         }
         if mail.is_resolved {
             match self.learn_local(connection) {
@@ -115,8 +138,11 @@ impl Opening {
         if mail.is_unresolved || mail.is_down {
             self.connecting.handle_link_down();
         }
-        if mail.is_refused {
-            self.connecting.handle_refused(SetupRefusal::Rejected);
+        if mail.is_unanswered {
+            self.connecting.handle_unanswered();
+        }
+        if let Some(refusal) = mail.refused {
+            self.connecting.handle_refused(now, refusal);
         }
         if let Some(reply) = mail.reply {
             let data = reply.data;
@@ -126,20 +152,29 @@ impl Opening {
         self.connecting.handle_timeout(now);
     }
 
-    fn note_mapped(&mut self, is_mapped: bool) {
-        match is_mapped {
-            true => self.connecting.handle_mapped(now()),
-            false => self.connecting.handle_refused(SetupRefusal::Absent),
-        }
+    fn note_absent(&mut self, now: Instant) {
+        self.connecting.handle_refused(now, SetupRefusal::Absent);
     }
 
-    /// Asks the Port Mapper of the peer, unless its answer is known.
+    /// Asks the Port Mapper of the peer, unless its answer is known or the administrator wants
+    /// something else.
     fn ask(&mut self, connection: &Arc<SdpConnection>) {
         let bound = connection.sk.local_addr();
-        let reach = &connection.protocol.net.reach;
-        match reach.ask(&self.target, &bound, &connection.protocol.mail) {
-            Known::Sdp(_) => self.note_mapped(true),
-            Known::Tcp => self.note_mapped(false),
+        let net = &connection.protocol.net;
+        let known = match net.settings.values().probe {
+            ProbePolicy::PortMapper => {
+                net.reach
+                    .ask(&self.target, &bound, &connection.protocol.mail)
+            }
+            ProbePolicy::Connect => {
+                let known = net.reach.known(&self.target);
+                known.unwrap_or(Known::Sdp(self.target))
+            }
+            ProbePolicy::Nothing => net.reach.known(&self.target).unwrap_or(Known::Tcp),
+        };
+        match known {
+            Known::Sdp(_) => self.connecting.handle_mapped(now()),
+            Known::Tcp => self.note_absent(now()),
             Known::Asking => {}
         }
     }
@@ -163,12 +198,24 @@ impl Opening {
         Ok(())
     }
 
+    /// The address that a program has bound its socket to, in the form of the target's, without a port:
+    /// that of TCP is no port of the connection manager. `None` if it has bound none.
+    fn source(&self, bound: &Addr) -> Option<Addr> {
+        let (is_bound, scope) = match *bound {
+            Addr::V4 { ip, .. } => (ip != [0; 4], 0),
+            Addr::V6 { ip, scope, .. } => (ip != [0; 16], scope),
+        };
+        let is_v4 = matches!(self.target, Addr::V4 { .. });
+        is_bound.then(|| Addr::from_mapped(bound.ip_mapped(), 0, scope, is_v4))
+    }
+
     /// Begins to resolve the address of the peer.
     fn resolve(&mut self, connection: &Arc<SdpConnection>) -> Result {
         let net = connection.sk.net();
         let resolver = RdmaIdHandle::new(&net, PortSpace::Tcp, connection.protocol.mail.clone())?;
+        let source = self.source(&connection.sk.local_addr());
         let resolver = self.resolver.insert(resolver);
-        resolver.resolve_addr(None, &self.target, ADDRESS_MS)
+        resolver.resolve_addr(source.as_ref(), &self.target, ADDRESS_MS)
     }
 
     /// Sends the request with Hello.
@@ -189,7 +236,7 @@ impl Opening {
             psn: self.psn,
             responder_resources: READS,
             initiator_depth: READS,
-            retries: 7,
+            retries: RESENDS,
             rnr_retries: 7,
             remote_response_timeout: RESPONSE,
             local_response_timeout: RESPONSE,
@@ -218,20 +265,33 @@ impl Opening {
             SetupStep::OpenLink(hello) => self.open_link(connection, hello.as_slice()),
             SetupStep::CloseLink => {
                 self.link.take_down();
+                // There may be another link.
+                connection
+                    .protocol
+                    .engine
+                    .services
+                    .links
+                    .leave(&**connection);
+                let _ = connection.protocol.mail.take();
                 Ok(())
             }
             SetupStep::Established(terms) => {
                 let established = self.establish(connection, &terms);
                 self.outcome = match established {
                     Ok(()) => Outcome::Up,
+                    Err(error) if is_memory(error) => Outcome::Tcp(Reason::Memory),
                     Err(_) => Outcome::Tcp(Reason::Local(LocalReason::SdpLinkDown)),
                 };
                 Ok(())
             }
             SetupStep::FallBack(fall_back) => {
                 let reach = &connection.protocol.net.reach;
-                let is_refusal = matches!(fall_back, FallBackReason::Refused(_));
-                if self.local.is_some() && !is_refusal {
+                // They say nothing about the host.
+                let is_passing = matches!(
+                    fall_back,
+                    FallBackReason::Refused(_) | FallBackReason::Memory
+                );
+                if self.local.is_some() && !is_passing {
                     reach.note_failed(&self.target);
                 }
                 self.outcome = Outcome::Tcp(reason(fall_back));
@@ -240,8 +300,10 @@ impl Opening {
             // Those of the accepting end.
             SetupStep::AcceptLink(_) | SetupStep::RejectLink(_) => Ok(()),
         };
-        if result.is_err() {
-            self.connecting.handle_link_down();
+        match result {
+            Ok(()) => {}
+            Err(error) if is_memory(error) => self.connecting.handle_no_memory(),
+            Err(_) => self.connecting.handle_link_down(),
         }
     }
 
@@ -271,6 +333,11 @@ impl SdpConnection {
         let mut asked = name;
         let refused = self.sk.lock().pre_connect(&mut asked).is_err();
         let target = asked.addr().filter(|_| !refused).ok_or(unsuitable)?;
+        let net = &self.protocol.net;
+        let is_off = net.settings.values().probe == ProbePolicy::Nothing;
+        if is_off && net.reach.known(&target).is_none() {
+            return Err(Reason::Local(LocalReason::SdpNotAllowed));
+        }
         let local = target;
         let opening = Opening {
             name,

@@ -15,20 +15,18 @@ use super::{
         SdpConnection,
         SdpSetup, //
     },
+    AF_INET6_SDP,
+    AF_INET_SDP, //
 };
 use crate::{
-    kapi::{
-        compat::errno::ENOPROTOOPT,
-        net::{
-            msg::Name,
-            proc::SeqFile,
-            sock::Sock,
-            socket::Socket,
-            sockopt::{
-                GetOpt,
-                SetOpt, //
-            },
+    kapi::net::{
+        addr::{
+            AF_INET,
+            AF_INET6, //
         },
+        msg::Name,
+        proc::SeqFile,
+        sock::Sock, //
     },
     proto::stream::reason::{
         LocalReason,
@@ -66,6 +64,7 @@ impl Protocol for SdpSetup {
     type Stream = SdpData;
     const NAME: &'static str = NAME;
     const LEVEL: i32 = SOL_SDP;
+    const ALIASES: &'static [(u16, u16)] = &[(AF_INET_SDP, AF_INET), (AF_INET6_SDP, AF_INET6)];
     const BESIDE_TCP: bool = true;
     const NOT_AGREED: Reason = Reason::Local(LocalReason::SdpNotTried);
 
@@ -90,10 +89,6 @@ impl Protocol for SdpSetup {
         connection.begin_opening(name)
     }
 
-    fn offer(_sock: &Socket, _side: Side) {}
-
-    fn withdraw(_sock: &Socket) {}
-
     fn listens(listener: &Arc<SdpConnection>) {
         listener.protocol.net.serve_mapper(&listener.sk.net());
         // Without memory, clients use TCP.
@@ -104,22 +99,8 @@ impl Protocol for SdpSetup {
         listener.protocol.engine.services.remove(listener);
     }
 
-    fn withhold(_sk: &Sock, _withholds: bool) {}
-
-    fn agreed(_sk: &Sock) -> bool {
-        // A child of TCP is one of a client that did not use SDP.
-        false
-    }
-
     fn step(connection: &Arc<SdpConnection>) {
         connection.run_setup();
-    }
-
-    /// # Errors
-    ///
-    /// Always: children of TCP have no set-up.
-    fn negotiate(_child: &Arc<SdpConnection>) -> Result {
-        Err(EINVAL)
     }
 
     fn cancel(connection: &SdpConnection) -> bool {
@@ -129,16 +110,15 @@ impl Protocol for SdpSetup {
         was_open
     }
 
-    fn judge_first(_connection: &SdpConnection) {}
-
-    fn watch_tcp(_connection: &Arc<SdpConnection>) {}
-
     fn close(connection: &Arc<SdpConnection>, abort: bool) {
-        let orphan = connection.protocol.net.accounts.count_orphan();
+        let accounts = &connection.protocol.net.accounts;
+        let orphan = accounts.count_orphan();
+        let time = accounts.caps().orphan_time;
         // As TCP does, whose limit is `tcp_max_orphans`.
         let abort = abort || !orphan.is_within_limit();
         let _ = connection.update(|data, now| {
             data.orphan = Some(orphan);
+            data.orphan_until = Some(now.saturating_add(time));
             if abort {
                 data.core.abort(now);
             }
@@ -153,20 +133,6 @@ impl Protocol for SdpSetup {
 
     fn release(data: KBox<SdpData>) {
         drop(data);
-    }
-
-    /// # Errors
-    ///
-    /// `ENOPROTOOPT`: there is no option.
-    fn set_option(_sock: &Socket, _opt: &mut SetOpt) -> Result {
-        Err(ENOPROTOOPT)
-    }
-
-    /// # Errors
-    ///
-    /// `ENOPROTOOPT`: there is no option.
-    fn get_option(_sock: &Socket, _opt: &mut GetOpt) -> Result {
-        Err(ENOPROTOOPT)
     }
 
     fn print(connection: &SdpConnection, m: &SeqFile) {

@@ -100,6 +100,12 @@ pub(crate) trait ReachWaiter: Send + Sync + 'static {
     /// must not wait for a peer or a program; an implementation keeps the answer and kicks its own
     /// work item.
     fn answered(self: &Arc<Self>, at: Option<Addr>);
+
+    /// The host has not answered for as long as a connection waits: TCP. Called in the place of
+    /// [`Self::answered`].
+    fn not_answered(self: &Arc<Self>) {
+        self.answered(None);
+    }
 }
 
 /// What is known of a service.
@@ -208,10 +214,6 @@ enum Decision {
     Missing,
 }
 
-#[cfg_attr(
-    not(CONFIG_RDMA_SOCK_KUNIT_TEST),
-    expect(dead_code, reason = "for later parts of SDP; used by KUnit tests")
-)]
 impl<W: ReachWaiter> ReachTable<W> {
     /// A table that knows nothing, whose inquiries run on `context.setups`. Context: may sleep.
     ///
@@ -342,6 +344,17 @@ impl<W: ReachWaiter> ReachTable<W> {
         waiting.len() < self.params.waiters && waiting.push_within_capacity(entry).is_ok()
     }
 
+    /// What is known of `service`, without a question to its host: `None` for nothing. Context: any.
+    pub(crate) fn known(&self, service: &Addr) -> Option<Known> {
+        let service = to_pm(service)?;
+        let state = self.state.lock();
+        match state.cache.advise(now(), service, self.params.maps_ports) {
+            ReachAdvice::Connect(at) => Some(Known::Sdp(from_pm(at))),
+            ReachAdvice::Tcp => Some(Known::Tcp),
+            ReachAdvice::Ask => None,
+        }
+    }
+
     /// A connection by SDP with this host came about. Context: any.
     pub(crate) fn note_spoke(&self, host: &Addr) {
         if let Some(host) = to_pm(host) {
@@ -405,7 +418,7 @@ impl<W: ReachWaiter> ReachTable<W> {
     /// The connections that wait for an inquiry use TCP.
     fn release(&self, inquiry: &Arc<Inquiry<W>>) {
         while let Some(waiting) = self.take_waiter(inquiry) {
-            waiting.waiter.answered(None);
+            waiting.waiter.not_answered();
         }
     }
 

@@ -39,8 +39,9 @@ use kernel::{
     },
 };
 
-/// Requests of a service id that are not established, at most.
-const HALF_OPEN: u32 = 64;
+/// Requests of a service id that are not established, at most. Listeners of all namespaces share it, each
+/// of which has a limit of its own.
+const HALF_OPEN: u32 = 4096;
 
 /// A socket that listens.
 pub(super) trait ServiceListener: Send + Sync {
@@ -229,9 +230,9 @@ impl Services {
         Ok(self.list.lock().listeners.push(known, GFP_KERNEL)?)
     }
 
-    /// Whether there is a service with this address. Context: may sleep.
+    /// Whether there is a service with this address, and a device for it. Context: may sleep.
     pub(super) fn has(&self, cookie: u64, local: &Addr) -> bool {
-        self.find(cookie, local).is_some()
+        self.devices.serve(cookie) && self.find(cookie, local).is_some()
     }
 
     /// The listener of a service with this address.
@@ -254,22 +255,36 @@ impl Services {
     }
 }
 
+/// What is known of other hosts by way of the ports of this one.
+pub(super) trait ReachUser: Send + Sync {
+    /// Ports or their addresses have changed. Context: may sleep.
+    fn forget_hosts(&self);
+}
+
 /// The changes of devices, for the services.
-pub(super) struct DeviceChanges(pub(super) Arc<Services>);
+pub(super) struct DeviceChanges {
+    /// The services.
+    pub(super) services: Arc<Services>,
+    /// What is known of other hosts.
+    pub(super) reach: Arc<dyn ReachUser>,
+}
 
 impl PortUser for DeviceChanges {
     fn ports_added(&self) {
-        self.0.extend();
+        self.services.extend();
+        self.reach.forget_hosts();
     }
 
     fn port_failed(&self, _device: &Arc<Device>, _port: u32) {}
 
-    fn addresses_changed(&self, _device: &Arc<Device>, _port: u32) {}
+    fn addresses_changed(&self, _device: &Arc<Device>, _port: u32) {
+        self.reach.forget_hosts();
+    }
 
     fn device_failed(&self, _device: &Arc<Device>) {}
 
     fn device_removed(&self, device: &Arc<Device>) {
-        self.0.lose_device(device);
+        self.services.lose_device(device);
     }
 }
 

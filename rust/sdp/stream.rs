@@ -22,6 +22,7 @@ use crate::{
     },
     proto::{
         base::time::{
+            earliest,
             Duration,
             Instant, //
         },
@@ -317,7 +318,7 @@ impl Stream for SdpData {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        self.core.poll_timeout()
+        earliest(self.core.poll_timeout(), self.orphan_until)
     }
 
     fn set_keepalive(&mut self, _now: Instant, _idle: Option<Duration>) {}

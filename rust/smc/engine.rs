@@ -45,7 +45,7 @@ pub(crate) struct Engine {
     pub(super) sysctls: Arc<Sysctls>,
     /// Enterprise identifiers, by namespace.
     pub(super) eids: Arc<Eids>,
-    /// Buffer memory of the host, and its limits.
+    /// Buffer memory of the host, and its limits, for all protocols.
     pub(super) quotas: Arc<Quotas>,
 }
 
@@ -61,8 +61,8 @@ impl Engine {
     pub(super) fn new(fabric: &Arc<Fabric>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
         let context = Context::new(c"rdma_sock_clc", c"rdma_sock_end")?;
         let sysctls = Sysctls::new()?;
-        let quotas = Quotas::new()?;
-        let nets = Nets::new(&sysctls, directory)?;
+        let quotas = fabric.quotas.clone();
+        let nets = Nets::new(&sysctls, directory, &quotas)?;
         let groups = LinkGroups::make(&GroupContext::new(&context)?, &fabric.devices, &nets)?;
         let engine = Self {
             context,

@@ -65,7 +65,14 @@ use crate::{
         UserRegistration, //
     },
     kapi::net::{
-        family::FamilyRegistration as Family,
+        addr::{
+            AF_INET,
+            AF_INET6, //
+        },
+        family::{
+            FamilyRegistration as Family,
+            SocketFamily, //
+        },
         netns::NetRegistration,
         option::{
             Backend,
@@ -83,8 +90,12 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Address family of SMC sockets.
-const AF_SMC: u16 = 43;
+/// The address family of SMC sockets, by protocol 0 for IPv4 and 1 for IPv6.
+static AF_SMC: [SocketFamily; 1] = [SocketFamily {
+    number: 43,
+    protocols: &[(0, AF_INET), (1, AF_INET6)],
+    is_optional: false,
+}];
 /// Protocol number of SMC sockets in the Internet families.
 const IPPROTO_SMC: u16 = 256;
 
@@ -133,7 +144,7 @@ impl Smc {
         let nets = NetRegistration::new()?;
         let proc = NetProc::new()?;
         let option = Backend::register(backend)?;
-        let family = Family::new(AF_SMC, IPPROTO_SMC)?;
+        let family = Family::new(&AF_SMC, IPPROTO_SMC)?;
         let files = NetRegistration::new()?;
         Ok(Self {
             _files: files,

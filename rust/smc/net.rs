@@ -13,7 +13,8 @@ use crate::{
         ports::Path,
         quota::{
             NetAccounts,
-            QuotaLimits, //
+            QuotaLimits,
+            Quotas, //
         },
     },
     kapi::base::{
@@ -86,11 +87,11 @@ pub(crate) struct NetState {
 }
 
 /// The limits of a namespace, of which those of the initial one are upper bounds.
-struct NetLimits {
+pub(super) struct NetLimits {
     /// Settings of the namespace.
-    own: Arc<Settings>,
+    pub(super) own: Arc<Settings>,
     /// Settings of the initial namespace.
-    host: Arc<Settings>,
+    pub(super) host: Arc<Settings>,
 }
 
 impl QuotaLimits for NetLimits {
@@ -104,19 +105,26 @@ impl QuotaLimits for NetLimits {
 pub(crate) struct Nets {
     sysctls: Arc<Sysctls>,
     directory: Arc<Directory>,
+    quotas: Arc<Quotas>,
     #[pin]
     list: Mutex<KVec<Arc<NetState>>>,
 }
 
 impl Nets {
     /// No namespace has had a socket yet. Context: may sleep.
-    pub(crate) fn new(sysctls: &Arc<Sysctls>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
+    pub(crate) fn new(
+        sysctls: &Arc<Sysctls>,
+        directory: &Arc<Directory>,
+        quotas: &Arc<Quotas>,
+    ) -> Result<Arc<Self>> {
         let (sysctls, directory) = (sysctls.clone(), directory.clone());
+        let quotas = quotas.clone();
         let list = new_mutex!(KVec::new(), "rdma_sock_nets");
         Arc::pin_init(
             pin_init!(Self {
                 sysctls,
                 directory,
+                quotas,
                 list <- list,
             }),
             GFP_KERNEL,
@@ -131,11 +139,7 @@ impl Nets {
             return Ok(net.clone());
         }
         let [low, high, ..] = random_u32().to_ne_bytes();
-        let limits = NetLimits {
-            own: settings.clone(),
-            host: self.sysctls.host.clone(),
-        };
-        let accounts = NetAccounts::new(Arc::new(limits, GFP_KERNEL)?)?;
+        let accounts = self.quotas.of(cookie)?;
         let stats = NetStats::new()?;
         let net = Arc::pin_init(
             pin_init!(NetState {

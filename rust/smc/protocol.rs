@@ -91,10 +91,6 @@ impl Protocol for SmcSetup {
     /// # Errors
     ///
     /// Always: TCP carries the offer.
-    fn open(_connection: &Arc<SmcConnection>, _name: &Name) -> Result<(), Reason> {
-        Err(Reason::OptionUnsupported)
-    }
-
     fn offer(sock: &Socket, side: Side) {
         sock.enable_option(match side {
             Side::Client => random_u32(),
@@ -105,10 +101,6 @@ impl Protocol for SmcSetup {
     fn withdraw(sock: &Socket) {
         sock.disable_option();
     }
-
-    fn listens(_listener: &Arc<SmcConnection>) {}
-
-    fn stops_listening(_listener: &SmcConnection) {}
 
     fn withhold(sk: &Sock, withholds: bool) {
         sk.withhold_option(withholds);

@@ -170,9 +170,10 @@ fn outcome_beside<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> Opt
     if connection.mode() != Mode::Stream {
         // TCP reports how its attempt went, but for an error that it found at once.
         let began = sock.state() != SocketState::Unconnected;
-        return match began {
-            true => None,
-            false => guard.take_err().err().map(Err),
+        return if began {
+            None
+        } else {
+            guard.take_err().err().map(Err)
         };
     }
     if sock.state() == SocketState::Connected {

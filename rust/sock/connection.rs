@@ -34,6 +34,7 @@ use crate::{
                 Deferred, //
             },
         },
+        compat::errno::ENOPROTOOPT,
         net::{
             events::{
                 TcpEvents,
@@ -134,6 +135,8 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     const NAME: &'static str;
     /// Level of its socket options.
     const LEVEL: i32;
+    /// Address families that stand for others in the addresses that programs give.
+    const ALIASES: &'static [(u16, u16)] = &[];
     /// Connections are opened beside TCP, which stays closed while data flows by RDMA. Otherwise TCP
     /// carries the offer, and stays connected.
     const BESIDE_TCP: bool;
@@ -146,7 +149,8 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// Makes the context of a child of `listener`. Context: may sleep.
     fn child(listener: &Connection<Self>, sk: ARef<Sock>) -> Result<Arc<Connection<Self>>>;
 
-    // The offer.
+    // The offer. A protocol beside TCP has `open`, `listens` and `stops_listening`; another has the
+    // calls that put an option of TCP on its sockets. The defaults do nothing.
 
     /// The reason for which a connection to `name` is not even offered. Context: may sleep.
     fn opt_out(connection: &Connection<Self>, name: &Name) -> Option<Reason>;
@@ -156,33 +160,43 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// The reason for which the connection is one of TCP.
-    fn open(connection: &Arc<Connection<Self>>, name: &Name) -> Result<(), Reason>;
+    fn open(_connection: &Arc<Connection<Self>>, _name: &Name) -> Result<(), Reason> {
+        Err(Self::NOT_AGREED)
+    }
 
     /// Puts the offer on a socket that connects, or listens. Context: may sleep.
-    fn offer(sock: &Socket, side: Side);
+    fn offer(_sock: &Socket, _side: Side) {}
 
     /// The socket listens: TCP has its port. Context: may sleep.
-    fn listens(listener: &Arc<Connection<Self>>);
+    fn listens(_listener: &Arc<Connection<Self>>) {}
 
     /// The socket listens no longer. Context: may sleep.
-    fn stops_listening(listener: &Connection<Self>);
+    fn stops_listening(_listener: &Connection<Self>) {}
 
     /// Takes the offer off a socket. Context: may sleep.
-    fn withdraw(sock: &Socket);
+    fn withdraw(_sock: &Socket) {}
 
     /// Sets whether a listener withholds the offer. Context: may sleep.
-    fn withhold(sk: &Sock, withholds: bool);
+    fn withhold(_sk: &Sock, _withholds: bool) {}
 
     /// Whether the client of a child, new from TCP, agreed to the protocol. Context: may sleep.
-    fn agreed(sk: &Sock) -> bool;
+    fn agreed(_sk: &Sock) -> bool {
+        false
+    }
 
     // The set-up. It does not wait for the sock lock.
 
     /// Goes on with the set-up: TCP has something, or a timer is due. Context: may sleep.
     fn step(connection: &Arc<Connection<Self>>);
 
-    /// Begins the server's side for a child. Context: may sleep.
-    fn negotiate(child: &Arc<Connection<Self>>) -> Result;
+    /// Begins the server's side for a child that [agreed](Self::agreed). Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if children of TCP have no set-up.
+    fn negotiate(_child: &Arc<Connection<Self>>) -> Result {
+        Err(EINVAL)
+    }
 
     /// Ends the set-up, whose work item does not run. Returns whether it was under way.
     /// Context: may sleep.
@@ -190,13 +204,13 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
 
     /// Looks at the first octets of a TCP connection that is [`Connection::is_doubtful`].
     /// Context: may sleep.
-    fn judge_first(connection: &Connection<Self>);
+    fn judge_first(_connection: &Connection<Self>) {}
 
     // The data side.
 
     /// TCP has reported something about a connection whose data flows by RDMA.
     /// It does not wait for the sock lock. Context: may sleep.
-    fn watch_tcp(connection: &Arc<Connection<Self>>);
+    fn watch_tcp(_connection: &Arc<Connection<Self>>) {}
 
     /// The program has closed the socket; `abort` asks for a reset. Context: may sleep.
     fn close(connection: &Arc<Connection<Self>>, abort: bool);
@@ -211,10 +225,22 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     // Administration.
 
     /// setsockopt at [`Self::LEVEL`]. Context: may sleep.
-    fn set_option(sock: &Socket, opt: &mut SetOpt) -> Result;
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT` if the protocol has no such option.
+    fn set_option(_sock: &Socket, _opt: &mut SetOpt) -> Result {
+        Err(ENOPROTOOPT)
+    }
 
     /// getsockopt at [`Self::LEVEL`]. Context: may sleep.
-    fn get_option(sock: &Socket, opt: &mut GetOpt) -> Result;
+    ///
+    /// # Errors
+    ///
+    /// `ENOPROTOOPT` if the protocol has no such option.
+    fn get_option(_sock: &Socket, _opt: &mut GetOpt) -> Result {
+        Err(ENOPROTOOPT)
+    }
 
     /// Prints more fields of a connection's row in `/proc`. Context: may sleep.
     fn print(connection: &Connection<Self>, m: &SeqFile);

@@ -77,6 +77,6 @@ impl<P: Protocol> Listed for Connection<P> {
         seq_print!(m, " tcp_bytes={}", self.tcp_bytes());
         seq_print!(m, " ino={} uid={}", self.sk.ino(), self.sk.uid());
         P::print(self, m);
-        seq_print!(m, "\n");
+        seq_print!(m, " proto={}\n", P::NAME);
     }
 }

@@ -175,6 +175,11 @@ fn drop_child<P: Protocol>(child: &Arc<Connection<P>>) {
     }
 }
 
+/// Whether as many connections wait for accept as may. Context: may sleep.
+pub(crate) fn is_full<P: Protocol>(listener: &Connection<P>) -> bool {
+    listener.accepts.lock().ready.len() > backlog(listener)
+}
+
 /// Takes the next connection for accept. Context: may sleep.
 pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<Connection<P>>> {
     let child = listener.accepts.lock().ready.remove(0).ok()?;

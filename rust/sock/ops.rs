@@ -126,6 +126,8 @@ fn close_stream<P: Protocol>(sock: Closing<'_>, connection: &Arc<Connection<P>>)
 }
 
 impl<P: Protocol> SocketOps for StreamOps<P> {
+    const ALIASES: &'static [(u16, u16)] = P::ALIASES;
+
     fn release(sock: Closing<'_>) -> Result {
         let Some(connection) = context::<P>(&sock) else {
             return sock.inet_release();

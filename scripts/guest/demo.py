@@ -11,6 +11,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import time
 
 HERE = pathlib.Path("/run/demo")
 SERVER = os.environ["GUEST"] == "b"
@@ -18,6 +19,8 @@ PEER = os.environ["PEER"]
 TOOL = "/src/build/tools/rdma-sock"
 CGROUP = "/sys/fs/cgroup/vm"
 LIMIT = 600
+# How long a server may take to give its port back.
+STOP = 60
 MIB = 1 << 20
 
 BIG = 64 * MIB
@@ -124,28 +127,49 @@ def nginx_conf():
         encoding="ascii")
 
 
-def start_servers():
-    """All of guest b's servers."""
+def prepare_server():
+    """Guest b's files and keys."""
     (HERE / "big").write_bytes(os.urandom(BIG))
     (HERE / "small").write_bytes(os.urandom(SMALL))
     nginx_conf()
-    # Returns once it listens.
-    run("nginx", "-c", str(HERE / "nginx.conf"))
-    serve("Server listening", "iperf3", "-s", "--forceflush")
-    serve("Ready to accept", "redis-server", "--save", "", "--protected-mode", "no", "--bind", "0.0.0.0",
-          cwd=HERE)
     run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
         "-subj", "/CN=b", "-keyout", str(HERE / "tls.key"), "-out", str(HERE / "tls.crt"),
         stderr=subprocess.DEVNULL)
-    serve("ACCEPT", "openssl", "s_server", "-accept", "8443", "-WWW", "-key", "tls.key",
-          "-cert", "tls.crt", cwd=HERE)
     run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(HERE / "host_key"))
     host_key = (HERE / "host_key.pub").read_text(encoding="ascii").strip()
     (HERE / "authorized").write_text(sync("keys", host_key) + "\n", encoding="ascii")
-    serve("Server listening", "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", "2222",
-          "-h", str(HERE / "host_key"), "-o", "ListenAddress=0.0.0.0", "-o", "StrictModes=no",
-          "-o", f"AuthorizedKeysFile={HERE / 'authorized'}", "-o", "UsePAM=no",
-          "-o", "PermitRootLogin=prohibit-password")
+
+
+def start_servers():
+    """All of guest b's servers."""
+    # Returns once it listens.
+    run("nginx", "-c", str(HERE / "nginx.conf"))
+    return [
+        serve("Server listening", "iperf3", "-s", "--forceflush"),
+        serve("Ready to accept", "redis-server", "--save", "", "--protected-mode", "no",
+              "--bind", "0.0.0.0", cwd=HERE),
+        serve("ACCEPT", "openssl", "s_server", "-accept", "8443", "-WWW", "-key", "tls.key",
+              "-cert", "tls.crt", cwd=HERE),
+        serve("Server listening", "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", "2222",
+              "-h", str(HERE / "host_key"), "-o", "ListenAddress=0.0.0.0", "-o", "StrictModes=no",
+              "-o", f"AuthorizedKeysFile={HERE / 'authorized'}", "-o", "UsePAM=no",
+              "-o", "PermitRootLogin=prohibit-password"),
+    ]
+
+
+def stop_servers(servers):
+    """Ends them, and waits for it: the next ones take their ports."""
+    nginx = int((HERE / "nginx.pid").read_text(encoding="ascii"))
+    run("nginx", "-c", str(HERE / "nginx.conf"), "-s", "stop")
+    for process in servers:
+        process.terminate()
+    for process in servers:
+        process.wait(STOP)
+    end = time.monotonic() + STOP
+    while os.path.exists(f"/proc/{nginx}"):
+        if time.monotonic() > end:
+            sys.exit("nginx does not stop")
+        time.sleep(0.05)
 
 
 def prepare_client():
@@ -209,11 +233,11 @@ def expected(what):
     return digest(file.read_bytes()) if file.exists() else what
 
 
-def step(name, client, what):
+def step(protocol, name, client, what):
     """One program: returns this guest's notes about it."""
-    tag = re.sub(r"\W+", "-", name)
+    tag = f"{protocol}-" + re.sub(r"\W+", "-", name)
     wanted = sync(f"{tag}-begin", expected(what) if SERVER else "")
-    notes = {"name": name, "before": counters()}
+    notes = {"protocol": protocol, "name": name, "before": counters()}
     sync(f"{tag}-noted")
     if not SERVER:
         start = os.times().elapsed
@@ -233,18 +257,28 @@ def step(name, client, what):
     return notes
 
 
+def round_of(protocol):
+    """All steps with the sockets of a protocol, for which the servers are started anew."""
+    if module_loaded():
+        run(TOOL, "accel", "on", "--cgroup", CGROUP, "--proto", protocol)
+    servers = start_servers() if SERVER else []
+    sync(f"{protocol}-ready")
+    notes = [step(protocol, *s) for s in STEPS]
+    if SERVER:
+        stop_servers(servers)
+    sync(f"{protocol}-over")
+    return notes
+
+
 def main():
-    """All steps; the notes go to /out/steps.json, for the host to judge."""
+    """Both rounds; the notes go to /out/steps.json, for the host to judge."""
     HERE.mkdir()
     run("nft", "-f", "-", input=rules(), text=True)
-    if module_loaded():
-        run(TOOL, "accel", "on", "--cgroup", CGROUP)
     if SERVER:
-        start_servers()
+        prepare_server()
     else:
         prepare_client()
-    sync("ready")
-    notes = [step(*s) for s in STEPS]
+    notes = round_of("smc") + round_of("sdp")
     pathlib.Path("/out/steps.json").write_text(json.dumps(notes, indent=1), encoding="ascii")
     if module_loaded():
         run(TOOL, "accel", "off")

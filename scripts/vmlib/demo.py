@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 
 """The demonstration: runs guest/demo.py in two stock guests, first with our module in both, then in
-the client only, and judges by the counters of the module and by those of the wire."""
+the client only, each time by SMC-R and by SDP, and judges by the counters of the module and by those
+of the wire."""
 
 import fcntl
 import json
@@ -15,8 +16,14 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 OUT = TOP / "build" / "demo"
 COMMAND = "python3 /src/scripts/guest/demo.py"
 TIMEOUT_SECONDS = 1800
-# All that a connection may put on TCP before it goes to RDMA: its Proposal, Accept and Confirm.
-HANDSHAKE_BYTES = 256
+# All that a connection may put on TCP before it goes to RDMA: with SMC-R its Proposal, Accept and
+# Confirm; SDP does not use TCP.
+HANDSHAKE_BYTES = {"smc": 256, "sdp": 0}
+TITLES = {"smc": "SMC-R", "sdp": "SDP"}
+# Names of the counters of the module: SMC-R's have none of their own in front.
+PREFIXES = {"smc": "", "sdp": "sdp_"}
+# Connections of SDP that the programs of one round make at the least.
+SDP_CONNECTIONS = 4
 
 
 def guests(name, module_b):
@@ -50,18 +57,29 @@ def grown(notes, *path):
 def row(client, server):
     """One program's figures, of both guests."""
     both = (client, server)
+    protocol = client["protocol"]
+    prefix = PREFIXES[protocol]
+
+    def counted(notes, name):
+        """By how much a counter of the protocol grew at an end."""
+        return grown(notes, "module", "counters", prefix + name)
+
     return {
         "program": client["name"],
+        "protocol": protocol,
         "seconds": client["seconds"],
         "data_ok": client["data_ok"],
         "checked_by": client.get("checked_by", "nothing"),
         "payload_bytes": client["payload"],
-        "smc_connections": grown(client, "module", "counters", "smc_clnt_conns"),
-        "smc_connections_server": grown(server, "module", "counters", "smc_srv_conns"),
-        "fallback_connections": grown(client, "module", "counters", "fallback_clnt"),
-        # What each side wrote into the other's memory.
-        "rdma_bytes": sum(grown(n, "module", "counters", "tx_bytes") for n in both),
-        "tcp_payload_bytes": max(grown(n, "module", "counters", "tcp_payload_bytes") for n in both),
+        "rdma_connections": grown(client, "module", "counters", protocol + "_clnt_conns"),
+        "rdma_connections_server": grown(server, "module", "counters", protocol + "_srv_conns"),
+        # Those of the other protocol, of which there is none.
+        "other_connections": sum(grown(client, "module", "counters", p + "_clnt_conns")
+                                 for p in PREFIXES if p != protocol),
+        "fallback_connections": counted(client, "fallback_clnt"),
+        # What each side sent by RDMA.
+        "rdma_bytes": sum(counted(n, "tx_bytes") for n in both),
+        "tcp_payload_bytes": max(counted(n, "tcp_payload_bytes") for n in both),
         # As the client's card saw it, whatever the module says.
         "wire_tcp_bytes": sum(grown(client, "wire", "tcp_payload", w) for w in ("in", "out")),
         "wire_roce_bytes": sum(grown(client, "wire", "roce", w) for w in ("in", "out")),
@@ -72,19 +90,22 @@ def faults_rdma(r):
     """What is wrong with a step that should have gone by RDMA."""
     if not r["data_ok"]:
         yield "the data is not what was sent"
-    if r["smc_connections"] == 0:
-        yield "no SMC-R connection"
-    if r["smc_connections"] != r["smc_connections_server"]:
-        yield "client and server count different numbers of SMC-R connections"
+    title = TITLES[r["protocol"]]
+    if r["rdma_connections"] == 0:
+        yield f"no {title} connection"
+    if r["rdma_connections"] != r["rdma_connections_server"]:
+        yield f"client and server count different numbers of {title} connections"
+    if r["other_connections"]:
+        yield f"not all connections are of {title}"
     if r["fallback_connections"]:
         yield "connections fell back to TCP"
     if r["rdma_bytes"] < r["payload_bytes"]:
-        yield "less was written by RDMA than the program carried"
+        yield "less was sent by RDMA than the program carried"
     if r["wire_roce_bytes"] < r["payload_bytes"]:
         yield "less RoCE traffic was seen on the wire than the program carried"
     if r["tcp_payload_bytes"]:
         yield "payload went over TCP"
-    if r["wire_tcp_bytes"] > HANDSHAKE_BYTES * r["smc_connections"]:
+    if r["wire_tcp_bytes"] > HANDSHAKE_BYTES[r["protocol"]] * r["rdma_connections"]:
         yield "more was seen on TCP than handshakes"
 
 
@@ -92,8 +113,8 @@ def faults_tcp(r):
     """What is wrong with a step that should have gone by TCP."""
     if not r["data_ok"]:
         yield "the data is not what was sent"
-    if r["smc_connections"] or r["rdma_bytes"]:
-        yield "SMC-R although the peer has no module"
+    if r["rdma_connections"] or r["rdma_bytes"]:
+        yield f"{TITLES[r['protocol']]} although the peer has no module"
     if r["fallback_connections"] == 0:
         yield "no connection is counted as fallen back"
     if r["wire_tcp_bytes"] < r["payload_bytes"]:
@@ -111,14 +132,15 @@ def size(n):
 
 def table(rows):
     """The rows as text in columns."""
-    heads = ("program", "peer", "by", "connections", "payload", "RDMA writes",
+    heads = ("program", "asked for", "peer", "by", "connections", "payload", "by RDMA",
              "RoCE on wire", "TCP on wire", "seconds", "data checked")
     lines = [heads]
     for r in rows:
-        by_rdma = r["smc_connections"] > 0
+        title = TITLES[r["protocol"]]
         lines.append((
-            r["program"], "module" if r["part"] == "rdma" else "no module", "SMC-R" if by_rdma else "TCP",
-            str(r["smc_connections"] or r["fallback_connections"]), size(r["payload_bytes"]),
+            r["program"], title, "module" if r["part"] == "rdma" else "no module",
+            title if r["rdma_connections"] else "TCP",
+            str(r["rdma_connections"] or r["fallback_connections"]), size(r["payload_bytes"]),
             size(r["rdma_bytes"]), size(r["wire_roce_bytes"]), size(r["wire_tcp_bytes"]),
             f"{r['seconds']:.1f}", r["checked_by"] if r["data_ok"] else "DIFFERENT"))
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
@@ -146,16 +168,23 @@ def main():
         for client, server in zip(*notes):
             r = {"part": part, **row(client, server)}
             r["faults"] = list(check(r))
-            faults += [f"{part}: {r['program']}: {fault}" for fault in r["faults"]]
+            faults += [f"{part}: {TITLES[r['protocol']]}: {r['program']}: {fault}"
+                       for fault in r["faults"]]
             rows.append(r)
     print(f"\n{table(rows)}\n")
     for fault in faults:
         print(f"demo: {fault}")
     first = [r for r in rows if r["part"] == "rdma"]
     second = [r for r in rows if r["part"] == "fallback"]
+    connections = {p: sum(r["rdma_connections"] for r in first if r["protocol"] == p)
+                   for p in PREFIXES}
+    if connections["sdp"] < SDP_CONNECTIONS:
+        faults.append(f"rdma: {connections['sdp']} connections of SDP, not {SDP_CONNECTIONS} or more")
+        print(f"demo: {faults[-1]}")
     result = {
         "result": "FAIL" if faults else "PASS",
-        "smc_connections": sum(r["smc_connections"] for r in first),
+        "smc_connections": connections["smc"],
+        "sdp_connections": connections["sdp"],
         "fallback_connections": sum(r["fallback_connections"] for r in second),
         "rdma_bytes": sum(r["rdma_bytes"] for r in first),
         "tcp_payload_bytes": sum(r["tcp_payload_bytes"] for r in first),
@@ -164,7 +193,8 @@ def main():
     }
     (TOP / "build" / "demo.json").write_text(json.dumps(result, indent=1) + "\n", encoding="ascii")
     print("demo: {result} smc_connections={smc_connections} fallback_connections={fallback_connections} "
-          "rdma_bytes={rdma_bytes} tcp_payload_bytes={tcp_payload_bytes}".format(**result))
+          "rdma_bytes={rdma_bytes} tcp_payload_bytes={tcp_payload_bytes} "
+          "sdp_connections={sdp_connections}".format(**result))
     return 1 if faults else 0
 
 

@@ -25,6 +25,11 @@
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif
+/* The numbers of OFED's SDP, which are AF_IB and AF_MPLS of the kernel. */
+#ifndef AF_INET_SDP
+#define AF_INET_SDP 27
+#define AF_INET6_SDP 28
+#endif
 #ifndef IPPROTO_SMC
 #define IPPROTO_SMC 256
 #endif

@@ -23,6 +23,7 @@ import ktap
 
 AF_SMC = 43
 IPPROTO_SMC = 256
+IPPROTO_SDP = 257
 HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = {socket.AF_INET: {"a": "10.9.0.1", "b": "10.9.0.2"},
          socket.AF_INET6: {"a": "fd09::1", "b": "fd09::2"}}
@@ -32,7 +33,35 @@ SLOW = 4 if pathlib.Path("/sys/kernel/debug/kmemleak").exists() else 1
 # Time limit for anything that must end by itself.
 BOUND = 60 * SLOW
 
+# Protocol numbers of the engines, and what their counters begin with.
+ENGINES = {"smc": (IPPROTO_SMC, ""), "sdp": (IPPROTO_SDP, "sdp_")}
+# The engine that new sockets ask for.
+ENGINE = ["smc"]
+# Counters that each engine has.
+OF_EACH = ("active_conns", "tx_bytes", "rx_bytes", "tcp_payload_bytes", "fallback_clnt", "fallback_srv")
+
 libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextlib.contextmanager
+def engine(name):
+    """Sockets ask for that engine during the block, and counters are its own."""
+    was, ENGINE[0] = ENGINE[0], name
+    try:
+        yield
+    finally:
+        ENGINE[0] = was
+
+
+def by_sdp(*tests):
+    """The same tests with sockets of SDP."""
+    def variant(test):
+        def run():
+            with engine("sdp"):
+                test()
+        run.name = "sdp_" + (getattr(test, "name", None) or test.__name__)
+        return run
+    return [variant(test) for test in tests]
 
 
 def command(*words, check=True):
@@ -83,7 +112,7 @@ def new_socket(side, family=socket.AF_INET, smc=True, flags=0):
     """A socket in the namespace of a side."""
     with inside(side):
         fd = libc.socket(int(family), socket.SOCK_STREAM | flags,
-                         IPPROTO_SMC if smc and SMC else 0)
+                         ENGINES[ENGINE[0]][0] if smc and SMC else 0)
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, "socket: " + os.strerror(number))
@@ -116,6 +145,20 @@ def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
     return client, server
 
 
+def pair_by_rdma(seconds=60):
+    """A connection that uses RDMA, where the devices have just come back. A client of SDP may not try for 30
+    s after a failure."""
+    end = time.monotonic() + (seconds if ENGINE[0] == "sdp" else 0)
+    while True:
+        client, server = pair()
+        if mode("a", client)[0] == ENGINE[0] or time.monotonic() > end:
+            expect_smc(client, server)
+            return client, server
+        client.close()
+        server.close()
+        time.sleep(0.5)
+
+
 def proc(side, name):
     """The text of a file of the module, as a side sees it."""
     with inside(side):
@@ -129,8 +172,8 @@ def counters(side):
 
 
 def counter(side, name):
-    """One counter; 0 if the file does not list it."""
-    return counters(side).get(name, 0)
+    """One counter, of the engine in use if each has one; 0 if the file does not list it."""
+    return counters(side).get((ENGINES[ENGINE[0]][1] if name in OF_EACH else "") + name, 0)
 
 
 def records(side, name):
@@ -149,14 +192,14 @@ def mode(side, sock):
 
 
 def expect_smc(client, server):
-    """Fails unless both sockets use RDMA."""
-    ktap.equal((mode("a", client)[0], mode("b", server)[0]), ("smc", "smc"), "modes")
+    """Fails unless both sockets use RDMA, by the engine in use."""
+    ktap.equal((mode("a", client)[0], mode("b", server)[0]), (ENGINE[0], ENGINE[0]), "modes")
 
 
 def expect_tcp(client, server):
     """Fails if one of the sockets uses RDMA."""
     for side, sock in (("a", client), ("b", server)):
-        ktap.equal(mode(side, sock)[0] == "smc", False, "%s is SMC" % side)
+        ktap.equal(mode(side, sock)[0] in ENGINES, False, "%s uses RDMA" % side)
 
 
 def receive(sock, size):
@@ -297,8 +340,10 @@ def bounded(seconds):
 
 def module_file(name="rdma_sock"):
     """A module's file in the checkout for the running kernel; None if it does not exist."""
-    for folder in ("lab", "debug", "stock", "kdir"):
-        file = pathlib.Path("/src/build", folder, name + ".ko")
+    build = pathlib.Path("/src/build")
+    suites = sorted(folder.name for folder in build.glob("stock-*"))
+    for folder in ("lab", "debug", "stock", "kdir", *suites):
+        file = build / folder / (name + ".ko")
         magic = command("modinfo", "-F", "vermagic", str(file), check=False)
         if file.exists() and magic.split(" ")[0] == os.uname().release:
             return file
@@ -347,7 +392,8 @@ def name_both(name="LAB.ONE"):
 
 def all_gone():
     """Waits until closed connections have left the module."""
-    until(lambda: all(counter(side, "active_conns") == 0 for side in "ab"), "connections are left")
+    until(lambda: all(counters(side).get(begin + "active_conns", 0) == 0 for side in "ab"
+                      for _, begin in ENGINES.values()), "connections are left")
     until(lambda: module_users() == 0, "the module is in use")
 
 

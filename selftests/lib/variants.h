@@ -19,6 +19,15 @@
 #define RS_SDP_KINDS(row, fixture)
 #endif
 
+/* The families of SDP, whose sockets are those above, in programs that define RS_WITH_OFED. */
+#ifdef RS_WITH_OFED
+#define RS_OFED_KINDS(row, fixture)							\
+	; row(fixture, ofed, AF_INET_SDP, 0, AF_INET, SDP, SDP, NONE);			\
+	row(fixture, ofed6, AF_INET6_SDP, IPPROTO_TCP, AF_INET6, SDP, SDP, NONE)
+#else
+#define RS_OFED_KINDS(row, fixture)
+#endif
+
 /*
  * Both sides ask for the same engine. The columns of a row are: variant, family and protocol number
  * of the socket() call, family of the addresses, engine of the client, engine of the server, and
@@ -31,7 +40,8 @@
 	row(fixture, inet6, AF_INET6, IPPROTO_SMC, AF_INET6, SMC, SMC, TCP);		\
 	row(fixture, smc, AF_SMC, 0, AF_INET, SMC, SMC, NONE);				\
 	row(fixture, smc6, AF_SMC, 1, AF_INET6, SMC, SMC, NONE)					\
-	RS_SDP_KINDS(row, fixture)
+	RS_SDP_KINDS(row, fixture)							\
+	RS_OFED_KINDS(row, fixture)
 
 /* One side is a plain TCP socket, so that the other side falls back. The columns are the same. */
 #define RS_FALLBACKS(row, fixture)							\

@@ -23,7 +23,9 @@ KNOWN = {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "r
 
 def resources(kind, device):
     """The objects of a device of one kind."""
-    return json.loads(command("rdma", "-j", "resource", "show", kind, "link", device + "/1"))
+    # Queue pairs belong to a port, the others to the device.
+    of = ("link", device + "/1") if kind == "qp" else ("dev", device)
+    return json.loads(command("rdma", "-j", "resource", "show", kind, *of))
 
 
 def connected(device):
@@ -107,18 +109,25 @@ def losses_are_counted():
 
 
 def dead_peer_is_counted():
-    """Requests to a device that is gone fail after their last repetition."""
+    """Requests to a device that does not answer fail after their last repetition."""
     client, server = pair()
     with client, server:
         expect_smc(client, server)
         exchange(client, server, 1000)
-        with rsoft.counted("link_downed", 1, "rs_a"):
-            command("ip", "-n", "rs-a", "link", "set", "va", "down")
+        command("tc", "-n", "rs-b", "qdisc", "add", "dev", "vb", "root", "netem", "loss", "100%")
+        try:
             topology.error_of(server.send, bytes(1000))
-            until(lambda: rsoft.counter("retry_exceeded_err") + rsoft.counter("send_err") > 0,
-                  "requests that failed")
-        command("ip", "-n", "rs-a", "link", "set", "va", "up")
+            until(lambda: rsoft.counter("retry_exceeded_err") > 0, "requests that failed")
+        finally:
+            command("tc", "-n", "rs-b", "qdisc", "delete", "dev", "vb", "root")
     all_gone()
+
+
+def port_that_goes_down_is_counted():
+    """Each time that a port has no carrier."""
+    with rsoft.counted("link_downed", 1, "rs_a"):
+        command("ip", "-n", "rs-a", "link", "set", "va", "down")
+    command("ip", "-n", "rs-a", "link", "set", "va", "up")
 
 
 def main():
@@ -128,7 +137,8 @@ def main():
     try:
         topology.netns("up")
         return ktap.run([counters_have_known_names, both_sides_count_the_same,
-                         resources_show_the_connection, losses_are_counted, dead_peer_is_counted])
+                         resources_show_the_connection, losses_are_counted, dead_peer_is_counted,
+                         port_that_goes_down_is_counted])
     finally:
         rsoft.unload()
 

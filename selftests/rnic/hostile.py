@@ -4,7 +4,7 @@
 dropped and counted, or ends its own queue pair; a connection between two other hosts goes on.
 
 Covers RNIC-HDR-05, RNIC-HDR-07, RNIC-ICRC-06, RNIC-ICRC-07, RNIC-ICRC-08, RNIC-ICRC-09, RNIC-IP-03,
-RNIC-IP-06, RNIC-IP-07, RNIC-IP-08, RNIC-IP-13, RNIC-RSP-01, RNIC-RSP-07, RNIC-RSP-11, RNIC-SEC-01,
+RNIC-IP-06, RNIC-IP-07, RNIC-IP-08, RNIC-RSP-01, RNIC-RSP-07, RNIC-RSP-11, RNIC-SEC-01,
 RNIC-SEC-10, RNIC-DATA-04, RNIC-DATA-06, RNIC-UD-02, RNIC-MR-12, RNIC-NET-06,
 RNIC-STAT-01.
 """
@@ -357,20 +357,6 @@ def headers_of_the_device(it):
         equal(packet[length - 4 - pad:length - 4], bytes(pad), "padding")
 
 
-def fragmentation_needed(it):
-    """A router's message that packets are too long changes nothing."""
-    quoted = it.host.ip_header(socket.IPPROTO_UDP, 1100)
-    quoted = quoted[:12] + quoted[16:20] + quoted[12:16]
-    quoted += struct.pack("!HHHH", 0xc123, raw.ROCE_PORT, 1100, 0)
-    message = struct.pack("!BBHHH", 3, 4, 0, 0, 576) + quoted
-    message = message[:2] + struct.pack("!H", raw.checksum(message)) + message[4:]
-    it.host.send_ip(socket.IPPROTO_ICMP, message)
-    time.sleep(0.05)
-    data = topology.known("long", 8000)
-    it.sock.sendall(data)
-    equal(it.conn.take(len(data)) == data, True, "data in long packets")
-
-
 def empty_write(it):
     """The key of no octets is not checked."""
     it.qp.write(0xdead0000, 0xbad00, b"")
@@ -543,8 +529,8 @@ def cases():
             ("drop_too_long", too_long_a_datagram), ("drop_address", other_address),
             ("drop_network_header", network_header)):
         yield packets.__name__, dropped(counter, packets)
-    for function in (padded_frames, udp_checksums, headers_of_the_device, fragmentation_needed, empty_write,
-                     broken_write, packet_by_another_device, fragments, earlier_numbers, later_numbers,
+    for function in (padded_frames, udp_checksums, headers_of_the_device, empty_write, broken_write,
+                     packet_by_another_device, fragments, earlier_numbers, later_numbers,
                      answers_to_nothing, answers_twice):
         yield function.__name__, attack(function)
     for name, syndrome, make in refused_requests():

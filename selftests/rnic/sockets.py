@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R and SDP, with
-IPv4 and IPv6.
+"""Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R, with IPv4 and
+IPv6.
 
-Covers RNIC-GEN-03, RNIC-UD-08.
+Covers RNIC-GEN-03.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ import topology
 
 FOLDER = topology.HERE.parent / "socket"
 PROGRAMS = ("connect", "io", "bulk", "close")
-VARIANTS = ("inet", "inet6", "sdp", "sdp6")
+VARIANTS = ("inet", "inet6")
 
 
 def run(program):

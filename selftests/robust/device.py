@@ -90,8 +90,7 @@ def deleted(side):
     server.close()
     all_gone()
     restore(side)
-    client, server = pair()
-    expect_smc(client, server)
+    client, server = topology.pair_by_rdma()
     exchange(client, server)
     client.close()
     server.close()
@@ -134,14 +133,18 @@ def network_device_is_deleted():
 
 
 def link_goes_down():
-    """A link that stays down ends the connections of both sides. With the link up, connections use RDMA
-    again."""
+    """A link that stays down ends the connections of both sides."""
     # KAL-05, CLS-33, TST-130.
     topology.netns("up")
     client, server = pair()
     expect_smc(client, server)
     both_ends_are_told(client, server,
                        lambda: command("ip", "-n", "rs-b", "link", "set", "vb", "down"))
+    link_comes_up()
+
+
+def link_comes_up():
+    """With the link up, connections use RDMA again."""
     command("ip", "-n", "rs-b", "link", "set", "vb", "up")
     topology.await_gid("rs_b", "10.9.0.2")
     topology.await_gid("rs_a", "10.9.0.1")
@@ -151,12 +154,27 @@ def link_goes_down():
     exchange(client, server)
     client.close()
     server.close()
-    client, server = pair()
-    expect_smc(client, server)
+    client, server = topology.pair_by_rdma()
     exchange(client, server)
     client.close()
     server.close()
     all_gone()
+
+
+def link_goes_down_under_a_writer():
+    """A link that stays down ends the connection of a writer by SDP. As with TCP, nothing tells a reader;
+    its close does not wait for the peer."""
+    topology.netns("up")
+    client, server = pair()
+    expect_smc(client, server)
+    command("ip", "-n", "rs-b", "link", "set", "vb", "down")
+    error = stream_until_error(client)
+    equal(error in ("late", "EAGAIN"), False, "error of the writer: %s" % error)
+    server.setblocking(False)
+    equal(read_until_end(server), "EAGAIN", "what the reader knows")
+    server.close()
+    client.close()
+    link_comes_up()
 
 
 def device_comes_and_goes_under_new_connections():
@@ -216,9 +234,10 @@ def device_comes_and_goes_under_new_connections():
 def main():
     """Runs all tests."""
     topology.need_module()
-    return ktap.run([deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
-                     network_device_is_deleted, link_goes_down,
-                     device_comes_and_goes_under_new_connections])
+    tests = [deleted_by_the_client, deleted_by_the_server, deleted_with_idle_connections,
+             network_device_is_deleted, link_goes_down, device_comes_and_goes_under_new_connections]
+    of_sdp = [test for test in tests if test != link_goes_down] + [link_goes_down_under_a_writer]
+    return ktap.run(tests + topology.by_sdp(*of_sdp))
 
 
 if __name__ == "__main__":

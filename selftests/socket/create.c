@@ -2,6 +2,7 @@
 /* socket(), bind(), listen(), and the names of sockets, with all their errors. */
 
 #define RS_WITH_SDP
+#define RS_WITH_OFED
 
 #include <kselftest_harness.h>
 
@@ -34,6 +35,97 @@ TEST(arguments_of_ipproto_smc)
 	EXPECT_NE(0, last_errno(socket(AF_INET, SOCK_DGRAM, IPPROTO_SMC)));
 	EXPECT_NE(0, last_errno(socket(AF_INET6, SOCK_DGRAM, IPPROTO_SMC)));
 	EXPECT_NE(0, last_errno(socket(AF_UNIX, SOCK_STREAM, IPPROTO_SMC)));
+}
+
+TEST(arguments_of_af_inet_sdp)
+{
+	static const int families[] = { AF_INET_SDP, AF_INET6_SDP };
+	static const int domains[] = { AF_INET, AF_INET6 };
+	int n, fd, value, protocol;
+	socklen_t size;
+
+	if (!smc_wanted())
+		SKIP(return, "SDP is off");
+	for (n = 0; n < 2; n++) {
+		EXPECT_EQ(ESOCKTNOSUPPORT, last_errno(socket(families[n], SOCK_DGRAM, 0)));
+		EXPECT_EQ(ESOCKTNOSUPPORT, last_errno(socket(families[n], SOCK_SEQPACKET, 0)));
+		EXPECT_EQ(EPROTONOSUPPORT, last_errno(socket(families[n], SOCK_STREAM, 1)));
+		EXPECT_EQ(EPROTONOSUPPORT,
+			  last_errno(socket(families[n], SOCK_STREAM, IPPROTO_SDP)));
+		for (protocol = 0; protocol <= IPPROTO_TCP; protocol += IPPROTO_TCP) {
+			fd = socket(families[n], SOCK_STREAM | SOCK_CLOEXEC, protocol);
+			ASSERT_LE(0, fd);
+			size = sizeof(value);
+			ASSERT_EQ(0, getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &size));
+			EXPECT_EQ(domains[n], value);
+			EXPECT_EQ(FD_CLOEXEC, fcntl(fd, F_GETFD));
+			close(fd);
+		}
+	}
+}
+
+/* Programs that know only these families give their addresses as well. */
+TEST(addresses_of_af_inet_sdp)
+{
+	static const struct kind kinds[] = {
+		{ AF_INET_SDP, 0, AF_INET, { SDP, SDP } },
+		{ AF_INET6_SDP, 0, AF_INET6, { SDP, SDP } },
+		{ AF_INET, IPPROTO_SDP, AF_INET, { SDP, SDP } },
+	};
+	static const int names[] = { AF_INET_SDP, AF_INET6_SDP, AF_INET_SDP };
+	union address address;
+	socklen_t size;
+	char octet = 0;
+	int n;
+
+	if (!smc_wanted())
+		SKIP(return, "SDP is off");
+	for (n = 0; n < 3; n++) {
+		const struct kind *kind = &kinds[n], tcp = { kind->ip, 0, kind->ip, { TCP, TCP } };
+		int listener = new_listener(&tcp, 1, NULL), client = new_socket(&tcp, CLIENT, 0);
+		int server;
+
+		/*
+		 * The ends know each other's link addresses: those of IPv6 may be later than the
+		 * answer of the Port Mapper, for which a client waits 150 ms.
+		 */
+		ASSERT_EQ(0, connect_to(&tcp, client, listener));
+		close(client);
+		close(listener);
+		listener = new_socket(kind, SERVER, 0);
+		address = address_of(kind, SERVER, 0);
+		address.sa.sa_family = names[n];
+		ASSERT_EQ(0, bind(listener, &address.sa, address_size(kind)));
+		ASSERT_EQ(0, listen(listener, 1));
+		size = sizeof(address);
+		ASSERT_EQ(0, getsockname(listener, &address.sa, &size));
+		EXPECT_EQ(kind->ip, address.sa.sa_family);
+		client = new_socket(kind, CLIENT, 0);
+		address.sa.sa_family = names[n];
+		ASSERT_EQ(0, connect(client, &address.sa, address_size(kind)));
+		server = accept(listener, NULL, NULL);
+		ASSERT_LE(0, server);
+		EXPECT_PATH(kind, client, server);
+		size = sizeof(address);
+		ASSERT_EQ(0, getpeername(client, &address.sa, &size));
+		EXPECT_EQ(kind->ip, address.sa.sa_family);
+		ASSERT_EQ(1, send(client, "s", 1, 0));
+		ASSERT_EQ(1, recv(server, &octet, 1, 0));
+		EXPECT_EQ('s', octet);
+		close(client);
+		close(server);
+		close(listener);
+	}
+	/* The other family, and that of an SMC socket, are none. */
+	n = new_socket(&kinds[0], SERVER, 0);
+	address = address_of(&kinds[0], SERVER, 0);
+	address.sa.sa_family = AF_INET6_SDP;
+	EXPECT_NE(0, last_errno(bind(n, &address.sa, sizeof(address))));
+	close(n);
+	n = socket(AF_SMC, SOCK_STREAM, 0);
+	address.sa.sa_family = AF_INET_SDP;
+	EXPECT_EQ(EAFNOSUPPORT, last_errno(bind(n, &address.sa, sizeof(address))));
+	close(n);
 }
 
 TEST(socketpair_is_refused)

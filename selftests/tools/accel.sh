@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# `rdma-sock accel`: the sockets of selected programs become SMC sockets, those of others stay; what
-# was started outlives the tool and goes away without a trace. With the module loaded, selected
-# programs get SMC; without, they keep TCP, and --force shows by its error that SMC was asked for.
+# `rdma-sock accel`: the sockets of selected programs become sockets of SMC or SDP, those of others
+# stay; what was started outlives the tool and goes away without a trace. With the module loaded,
+# selected programs get SMC; without, they keep TCP, and --force shows by its error that SMC was asked for.
 
 set -u
 # shellcheck source=selftests/tools/lib.sh
@@ -31,7 +31,7 @@ cleanup() {
 	rm -rf "$WORK"
 }
 trap cleanup EXIT
-plan 35
+plan 44
 
 accel() {
 	# Without the module each start prints a note, which has a test of its own.
@@ -109,6 +109,34 @@ thread.join()
 '
 same "thread with a name of its own belongs to its program" "$FORCED" \
 	"$("$CHOSEN" -c "$RENAMED" AF_INET SOCK_STREAM 0 "$PROBE")"
+
+# Protocols. Each selector has its own.
+if sdp_is_there; then
+	SDP=$IPPROTO_SDP
+	GUARDED_SDP=$IPPROTO_SDP
+else
+	SDP=EPROTONOSUPPORT
+	GUARDED_SDP=$IPPROTO_TCP
+fi
+protos() {
+	json "$(status)" '[s["proto"] for s in d["selectors"]]'
+}
+same "selectors get SMC by default" "['smc']" "$(protos)"
+before=$(json "$(status)" 'd["selectors"][0]["sockets"]')
+accel on --comm rs-chosen --proto sdp --force
+same "on again takes the new protocol" "['sdp']" "$(protos)"
+same "and keeps the count" "$before" "$(json "$(status)" 'd["selectors"][0]["sockets"]')"
+same "selected program asks for SDP" "$SDP" "$(probe "$CHOSEN")"
+accel on --comm rs-second --proto auto --force
+same "selectors have protocols of their own" "['sdp', 'auto']" "$(protos)"
+same "auto asks for SMC first" "$FORCED" "$(probe "$SECOND")"
+accel on --comm rs-chosen --proto sdp
+same "selected program gets SDP if and only if the kernel has it" "$GUARDED_SDP" \
+	"$(probe "$CHOSEN")"
+same "auto gets SMC if and only if the kernel has it" "$GUARDED" "$(probe "$SECOND" AF_INET6)"
+accel off --comm rs-second
+accel on --comm rs-chosen --force
+same "and SMC again" "$FORCED" "$(probe "$CHOSEN")"
 
 # Several selectors, and cgroups.
 accel on --comm rs-second --force

@@ -17,6 +17,8 @@ TEST_FAILED=0
 # shellcheck disable=SC2034 # for the tests
 IPPROTO_TCP=6
 IPPROTO_SMC=256
+# shellcheck disable=SC2034 # for the tests
+IPPROTO_SDP=257
 
 echo "TAP version 13"
 
@@ -95,24 +97,27 @@ program() {
 	echo "$WORK/$1"
 }
 
-# The probe makes a socket by its arguments, and prints its protocol or the error. An SMC socket
-# shows itself as TCP, as its program asked for, but the module lists it once it is used.
+# The probe makes a socket by its arguments, and prints its protocol or the error. A socket of SMC
+# or SDP shows itself as TCP, as its program asked for, but the module lists it once it is used.
 PROBE='
 import errno, os, socket, sys
 family, kind, protocol = (eval("socket." + word) if word[0].isalpha() else int(word)
                           for word in sys.argv[1:4])
 
-def is_listed(s):
+def listed_as(s):
     s.listen()
     with open("/proc/net/rdma_sock/conns") as conns:
-        return f"ino={os.fstat(s.fileno()).st_ino}" in conns.read().split()
+        for words in map(str.split, conns):
+            if f"ino={os.fstat(s.fileno()).st_ino}" in words:
+                return 256 if "proto=smc" in words else 257 if "proto=sdp" in words else 0
+    return socket.IPPROTO_TCP
 
 try:
     s = socket.socket(family, kind, protocol)
     answer = s.getsockopt(socket.SOL_SOCKET, 38)  # SO_PROTOCOL
     if (answer == socket.IPPROTO_TCP and s.type & 0xf == socket.SOCK_STREAM
-            and os.path.exists("/proc/net/rdma_sock") and is_listed(s)):
-        answer = 256
+            and os.path.exists("/proc/net/rdma_sock")):
+        answer = listed_as(s)
     print(answer)
 except OSError as e:
     print(errno.errorcode[e.errno])
@@ -126,6 +131,11 @@ probe() {
 # smc_is_there: does the kernel have the protocol?
 smc_is_there() {
 	[ "$(probe "$(command -v python3)" AF_INET SOCK_STREAM "$IPPROTO_SMC")" = "$IPPROTO_SMC" ]
+}
+
+# sdp_is_there: the same for SDP.
+sdp_is_there() {
+	[ "$(probe "$(command -v python3)" AF_INET SOCK_STREAM "$IPPROTO_SDP")" = "$IPPROTO_SDP" ]
 }
 
 finish() {

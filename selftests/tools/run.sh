@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# `rdma-sock run`: the program asks for SMC sockets, and gets TCP where the kernel has no SMC.
+# `rdma-sock run`: the program asks for sockets of SMC or SDP, and gets TCP where the kernel has no
+# such protocol.
 
 set -u
 # shellcheck source=selftests/tools/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-plan 15
+plan 20
 
 PYTHON=$(command -v python3)
 if smc_is_there; then
@@ -16,8 +17,20 @@ else
 	EXPECTED=$IPPROTO_TCP
 fi
 
+if sdp_is_there; then
+	SDP=$IPPROTO_SDP
+else
+	SDP=$IPPROTO_TCP
+fi
+# SMC-R first, then SDP.
+[ "$EXPECTED" = "$IPPROTO_SMC" ] && AUTO=$EXPECTED || AUTO=$SDP
+
 under_run() {
 	"$TOOL" run -- "$PYTHON" -c "$PROBE" "$@"
+}
+
+under_proto() {
+	"$TOOL" run --proto "$1" -- "$PYTHON" -c "$PROBE" AF_INET SOCK_STREAM 0
 }
 
 same "TCP socket becomes SMC if and only if the kernel has it" "$EXPECTED" \
@@ -26,6 +39,12 @@ same "IPv6 as well" "$EXPECTED" "$(under_run AF_INET6 SOCK_STREAM IPPROTO_TCP)"
 same "datagrams are left alone" 17 "$(under_run AF_INET SOCK_DGRAM 0)"
 same "what fails for TCP still fails in the same way" EINVAL \
 	"$(under_run AF_INET 'SOCK_STREAM|0x100000' 0)"
+
+same "--proto sdp asks for SDP" "$SDP" "$(under_proto sdp)"
+same "--proto smc asks for SMC" "$EXPECTED" "$(under_proto smc)"
+same "--proto auto takes the first that the kernel has" "$AUTO" "$(under_proto auto)"
+same "protocol is taken from the environment" "$SDP" \
+	"$(export RDMA_SOCK_PROTO=sdp && under_run AF_INET SOCK_STREAM 0)"
 
 # Without SMC the kernel looks for a module at each call, so the library must not ask each time.
 if [ "$EXPECTED" = "$IPPROTO_SMC" ]; then
@@ -63,6 +82,9 @@ while chunk := client.recv(65536):
 print("same" if back == data else "different")
 '
 same "data come back unchanged" "same" "$(timeout 60 "$TOOL" run -- "$PYTHON" -c "$ECHO")"
+
+same "data come back unchanged by SDP" "same" \
+	"$(timeout 60 "$TOOL" run --proto sdp -- "$PYTHON" -c "$ECHO")"
 
 "$TOOL" run -- sh -c 'exit 7'
 same "status of the program is passed on" 7 $?

@@ -7,6 +7,7 @@ pub(crate) use kernel::error::code::{
     EADDRINUSE,
     EAFNOSUPPORT,
     EALREADY,
+    ECANCELED,
     ECONNABORTED,
     ECONNREFUSED,
     ECONNRESET,
@@ -17,6 +18,7 @@ pub(crate) use kernel::error::code::{
     ENOPROTOOPT,
     ENOTCONN,
     EOPNOTSUPP,
+    EPROTO,
     EPROTONOSUPPORT,
     ESHUTDOWN,
     ESOCKTNOSUPPORT, //
@@ -62,6 +64,7 @@ mod own {
         EADDRINUSE "Address already in use."
         EAFNOSUPPORT "Address family not supported by protocol."
         EALREADY "Operation already in progress."
+        ECANCELED "Operation canceled."
         ECONNABORTED "Software caused connection abort."
         ECONNREFUSED "Connection refused."
         ECONNRESET "Connection reset by peer."
@@ -72,6 +75,7 @@ mod own {
         ENOPROTOOPT "Protocol not available."
         ENOTCONN "Transport endpoint is not connected."
         EOPNOTSUPP "Operation not supported on transport endpoint."
+        EPROTO "Protocol error."
         EPROTONOSUPPORT "Protocol not supported."
         ESHUTDOWN "Cannot send after transport endpoint shutdown."
         ESOCKTNOSUPPORT "Socket type not supported."

@@ -16,6 +16,7 @@
 
 pub(crate) mod enums;
 pub(crate) mod errno;
+pub(crate) mod parameter;
 mod spin_lock_irq;
 
 pub(crate) use self::spin_lock_irq::{

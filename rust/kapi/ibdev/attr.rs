@@ -51,29 +51,35 @@ impl DeviceAttr {
         attr.sys_image_guid = u64::from_ne_bytes(self.guid);
         attr.max_mr_size = self.max_mr_size;
         attr.page_size_cap = self.page_sizes;
-        attr.max_qp = self.max_qp;
-        attr.max_qp_wr = self.max_qp_wr;
+        attr.max_qp = count(self.max_qp);
+        attr.max_qp_wr = count(self.max_qp_wr);
         attr.device_cap_flags = DEVICE_CAPS;
         attr.kernel_cap_flags = KERNEL_CAPS;
-        attr.max_send_sge = self.max_sge;
-        attr.max_recv_sge = self.max_sge;
-        attr.max_sge_rd = self.max_sge;
-        attr.max_srq = self.max_srq;
-        attr.max_srq_wr = self.max_qp_wr;
-        attr.max_srq_sge = self.max_sge;
-        attr.max_cq = self.max_cq;
-        attr.max_cqe = self.max_cqe;
-        attr.max_mr = self.max_mr;
-        attr.max_pd = self.max_pd;
-        attr.max_ah = self.max_ah;
-        attr.max_qp_rd_atom = self.max_rd_atomic;
-        attr.max_res_rd_atom = self.max_rd_atomic.saturating_mul(self.max_qp);
-        attr.max_qp_init_rd_atom = self.max_rd_atomic;
+        attr.max_send_sge = count(self.max_sge);
+        attr.max_recv_sge = count(self.max_sge);
+        attr.max_sge_rd = count(self.max_sge);
+        attr.max_srq = count(self.max_srq);
+        attr.max_srq_wr = count(self.max_qp_wr);
+        attr.max_srq_sge = count(self.max_sge);
+        attr.max_cq = count(self.max_cq);
+        attr.max_cqe = count(self.max_cqe);
+        attr.max_mr = count(self.max_mr);
+        attr.max_pd = count(self.max_pd);
+        attr.max_ah = count(self.max_ah);
+        attr.max_qp_rd_atom = count(self.max_rd_atomic);
+        attr.max_res_rd_atom = count(self.max_rd_atomic.saturating_mul(self.max_qp));
+        attr.max_qp_init_rd_atom = count(self.max_rd_atomic);
         attr.atomic_cap = bindings::ib_atomic_cap_IB_ATOMIC_GLOB;
         attr.max_fast_reg_page_list_len = self.max_fast_reg_pages;
         attr.max_pkeys = 1;
         attr.local_ca_ack_delay = self.ack_delay;
     }
+}
+
+/// A count as the verbs core has it: `u32`, or `int` in some kernels. The limits of this module are
+/// far below the largest `int`.
+fn count<T: TryFrom<u32> + Default>(limit: u32) -> T {
+    T::try_from(limit).unwrap_or_default()
 }
 
 /// What kernel and user space programs may expect.

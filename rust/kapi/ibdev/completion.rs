@@ -6,13 +6,18 @@
 
 use super::{
     qp::QpToken,
-    shell::ObjectGate, //
+    shell::ObjectGate,
+    user::{
+        RingMapping,
+        UserRing, //
+    },
 };
 use crate::bindings;
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
+use kernel::sync::Arc;
 
 /// The status of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +50,7 @@ pub(crate) enum CompletionStatus {
 
 impl CompletionStatus {
     /// The code of the verbs core.
-    const fn code(self) -> bindings::ib_wc_status {
+    pub(super) const fn code(self) -> bindings::ib_wc_status {
         match self {
             Self::Success => bindings::ib_wc_status_IB_WC_SUCCESS,
             Self::LocalLength => bindings::ib_wc_status_IB_WC_LOC_LEN_ERR,
@@ -88,7 +93,7 @@ pub(crate) enum CompletedOp {
 
 impl CompletedOp {
     /// The code of the verbs core.
-    const fn code(self) -> bindings::ib_wc_opcode {
+    pub(super) const fn code(self) -> bindings::ib_wc_opcode {
         match self {
             Self::Send => bindings::ib_wc_opcode_IB_WC_SEND,
             Self::Write => bindings::ib_wc_opcode_IB_WC_RDMA_WRITE,
@@ -138,6 +143,8 @@ pub(crate) struct Completion {
     pub(crate) len: u32,
     /// Queue pair.
     pub(crate) qp: QpToken,
+    /// Its number.
+    pub(crate) qpn: u32,
     /// Immediate data, in the order of the wire.
     pub(crate) imm: Option<[u8; 4]>,
     /// Key that the peer invalidated.
@@ -233,6 +240,8 @@ impl PolledCompletions {
 pub(crate) struct CqHandle {
     cq: NonNull<bindings::ib_cq>,
     gate: ObjectGate,
+    /// The ring that a program in user space maps.
+    mapping: Option<RingMapping>,
 }
 
 // SAFETY: The handlers may be called from any thread.
@@ -244,12 +253,18 @@ impl CqHandle {
     /// # Safety
     ///
     /// `cq` must be valid until [`Self::close`] has returned.
-    pub(super) unsafe fn new(cq: NonNull<bindings::ib_cq>) -> Self {
+    pub(super) unsafe fn new(cq: NonNull<bindings::ib_cq>, mapping: Option<RingMapping>) -> Self {
         // INVARIANT: By this function's contract.
         Self {
             cq,
             gate: ObjectGate::new(),
+            mapping,
         }
+    }
+
+    /// The ring of a program in user space, which polls it.
+    pub(crate) fn ring(&self) -> Option<&Arc<UserRing>> {
+        self.mapping.as_ref().map(RingMapping::ring)
     }
 
     /// Calls the completion handler. Context: softirq. The caller holds no
@@ -269,8 +284,12 @@ impl CqHandle {
         });
     }
 
-    /// Waits for handlers that run; there are no others. Context: may sleep.
+    /// Waits for handlers that run; there are no others. Nothing maps the ring from here on. Context:
+    /// may sleep.
     pub(super) fn close(&self) {
         self.gate.close();
+        if let Some(mapping) = &self.mapping {
+            mapping.remove();
+        }
     }
 }

@@ -10,10 +10,18 @@
 //! Peers and programs change the memory at any time, so it is never borrowed, only copied.
 
 use crate::bindings;
-use kernel::prelude::*;
+use core::ptr::NonNull;
+use kernel::{
+    error::from_err_ptr,
+    prelude::*, //
+};
 
 /// Scatter/gather elements of a work request.
 pub(crate) const MAX_WR_SGE: usize = 16;
+
+/// The local key of devices: valid for all of the kernel's memory, and only in work requests of kernel
+/// programs (RNIC-MR-12).
+pub(crate) const LOCAL_DMA_KEY: u32 = 1;
 
 /// The address is outside of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +51,8 @@ unsafe fn store(to: u64, from: &[u8]) {
 ///
 /// # Invariants
 ///
-/// It came from a work request of a kernel program, which names valid memory if `lkey` is the local
-/// key of the device.
+/// If `lkey` is [`LOCAL_DMA_KEY`], it came from a work request of a kernel program, and names valid
+/// memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WrSge {
     addr: u64,
@@ -60,6 +68,17 @@ impl WrSge {
         lkey: 0,
     };
 
+    /// Copies the octets of an element that has no key yet.
+    ///
+    /// # Safety
+    ///
+    /// The element must be one of a request for inline data that a kernel program posts, and `to` must
+    /// have its length.
+    pub(super) unsafe fn read_inline(raw: &bindings::ib_sge, to: &mut [u8]) {
+        // SAFETY: By this function's contract the memory is valid now.
+        unsafe { load(raw.addr, to) };
+    }
+
     /// # Safety
     ///
     /// The element must be one of a work request that a kernel program posts.
@@ -69,6 +88,17 @@ impl WrSge {
             addr: raw.addr,
             len: raw.length,
             lkey: raw.lkey,
+        }
+    }
+
+    /// An element of a work request of user space. The local key of devices becomes one that is never
+    /// valid (RNIC-SEC-03).
+    pub(crate) const fn of_user(addr: u64, len: u32, lkey: u32) -> Self {
+        // INVARIANT: Another key.
+        Self {
+            addr,
+            len,
+            lkey: if lkey == LOCAL_DMA_KEY { 0 } else { lkey },
         }
     }
 
@@ -88,38 +118,33 @@ impl WrSge {
     }
 
     /// The address of a range if it is inside.
-    fn range(&self, local_key: u32, offset: u32, len: usize) -> Result<u64, OutOfRange> {
+    fn range(&self, offset: u32, len: usize) -> Result<u64, OutOfRange> {
         let end = u64::from(offset).saturating_add(len as u64);
-        if self.lkey != local_key || end > u64::from(self.len) {
+        if self.lkey != LOCAL_DMA_KEY || end > u64::from(self.len) {
             return Err(OutOfRange);
         }
         self.addr.checked_add(u64::from(offset)).ok_or(OutOfRange)
     }
 
-    /// Copies octets from `offset` on, if the key is `local_key`, that of the device.
+    /// Copies octets from `offset` on, if the key is [`LOCAL_DMA_KEY`].
     ///
     /// # Errors
     ///
     /// [`OutOfRange`], also for another key.
-    pub(crate) fn read(
-        &self,
-        local_key: u32,
-        offset: u32,
-        to: &mut [u8],
-    ) -> Result<(), OutOfRange> {
-        let from = self.range(local_key, offset, to.len())?;
+    pub(crate) fn read(&self, offset: u32, to: &mut [u8]) -> Result<(), OutOfRange> {
+        let from = self.range(offset, to.len())?;
         // SAFETY: By the type invariants the element is valid memory, and the range is inside.
         unsafe { load(from, to) };
         Ok(())
     }
 
-    /// Copies octets to `offset`, if the key is `local_key`, that of the device.
+    /// Copies octets to `offset`, if the key is [`LOCAL_DMA_KEY`].
     ///
     /// # Errors
     ///
     /// [`OutOfRange`], also for another key.
-    pub(crate) fn write(&self, local_key: u32, offset: u32, from: &[u8]) -> Result<(), OutOfRange> {
-        let to = self.range(local_key, offset, from.len())?;
+    pub(crate) fn write(&self, offset: u32, from: &[u8]) -> Result<(), OutOfRange> {
+        let to = self.range(offset, from.len())?;
         // SAFETY: As in `read`.
         unsafe { store(to, from) };
         Ok(())
@@ -149,13 +174,62 @@ enum MrPages {
     },
 }
 
+/// A range of a task's memory that becomes a region.
+pub(super) struct UserRange {
+    /// Address in the task.
+    pub(super) start: u64,
+    /// Octets.
+    pub(super) len: u64,
+    /// Address for work requests and peers.
+    pub(super) iova: u64,
+    /// Rights, as the verbs core codes them.
+    pub(super) access: i32,
+}
+
+/// Pages of a task that stay in memory.
+///
+/// # Invariants
+///
+/// The pointer is a pinned range of a device that outlives it.
+struct PinnedPages(NonNull<bindings::ib_umem>);
+
+// SAFETY: The range may be released by any task.
+unsafe impl Send for PinnedPages {}
+// SAFETY: The object is only released.
+unsafe impl Sync for PinnedPages {}
+
+impl PinnedPages {
+    /// # Safety
+    ///
+    /// `dev` must be the device of the call.
+    unsafe fn new(dev: *mut bindings::ib_device, range: &UserRange) -> Result<Self> {
+        // SAFETY: By this function's contract. The core checks the range.
+        let umem = unsafe {
+            bindings::rdma_sock_helper_umem_pin(dev, range.start, range.len, range.access)
+        };
+        let umem = from_err_ptr(umem)?;
+        // INVARIANT: Just pinned.
+        NonNull::new(umem).map(Self).ok_or(ENOMEM)
+    }
+}
+
+impl Drop for PinnedPages {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::ib_umem_release(self.0.as_ptr()) }
+    }
+}
+
 /// The memory of a memory region.
 ///
 /// # Invariants
 ///
-/// The pages came from a scatter list that the owner of the region mapped, and they cover the region.
+/// The pages came from a scatter list that the owner of the region mapped, or from `_pinned`, and they
+/// cover the region.
 pub(crate) struct MrMap {
     pages: MrPages,
+    /// What keeps the pages of user space in memory.
+    _pinned: Option<PinnedPages>,
     /// The address of the first octet, as work requests and peers name it.
     iova: u64,
     /// Octets.
@@ -167,9 +241,73 @@ impl MrMap {
     pub(crate) const fn linear() -> Self {
         Self {
             pages: MrPages::Linear,
+            _pinned: None,
             iova: 0,
             len: u64::MAX,
         }
+    }
+
+    /// A map of nothing.
+    pub(crate) const fn empty() -> Self {
+        Self {
+            pages: MrPages::List {
+                pages: KVVec::new(),
+                shift: 12,
+                first: 0,
+            },
+            _pinned: None,
+            iova: 0,
+            len: 0,
+        }
+    }
+
+    /// The map of a range of the calling task's memory, which is pinned until the map is dropped, also
+    /// where the caller may sleep (RNIC-MR-10). Work requests and peers name its first octet by `iova`.
+    /// `sizes` has a bit for each size of blocks. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a range that no block size fits, `ENOMEM`, also beyond the limit of locked memory,
+    /// `EFAULT` for a range without memory.
+    ///
+    /// # Safety
+    ///
+    /// `dev` must be the device of the call.
+    pub(super) unsafe fn pin(
+        dev: *mut bindings::ib_device,
+        range: &UserRange,
+        sizes: u64,
+    ) -> Result<Self> {
+        // SAFETY: By this function's contract.
+        let pinned = unsafe { PinnedPages::new(dev, range)? };
+        let mut size = 0;
+        // SAFETY: The object is valid, and the result is.
+        let count = unsafe {
+            bindings::rdma_sock_helper_umem_blocks(pinned.0.as_ptr(), range.iova, sizes, &mut size)
+        };
+        let page_size = u32::try_from(size)?;
+        if count == 0 {
+            return Err(EINVAL);
+        }
+        let mut pages = KVVec::<u64>::new();
+        pages.resize(count, 0, GFP_KERNEL_ACCOUNT)?;
+        // SAFETY: As above, and there is room for that number of addresses.
+        let listed = unsafe {
+            bindings::rdma_sock_helper_umem_list(pinned.0.as_ptr(), size, pages.as_mut_ptr(), count)
+        };
+        if listed != count {
+            return Err(EINVAL);
+        }
+        let mut map = Self::empty();
+        map.pages = MrPages::List {
+            pages,
+            shift: 12,
+            first: 0,
+        };
+        // INVARIANT: The blocks cover the range, and the device maps by the addresses of the kernel.
+        map._pinned = Some(pinned);
+        map.finish(range.iova, range.len, page_size);
+        Ok(map)
     }
 
     /// An empty map with room for `pages` pages. Context: may sleep.
@@ -184,6 +322,7 @@ impl MrMap {
                 shift: 12,
                 first: 0,
             },
+            _pinned: None,
             iova: 0,
             len: 0,
         })

@@ -12,19 +12,25 @@
 //! | driver's device `Arc`            | `ib_device`, until released   | all clients and objects         |
 //! | driver's object `Arc`            | C object, until destroyed     | handlers of the program         |
 //! | link type                        | [`LinkRegistration`]          | calls that create links         |
+//! | ring shared with user space      | driver's object, verbs core's entry | nothing                   |
+//! | pages of a ring                  | the ring, mappings of user space | nothing                      |
+//! | pinned pages of user space       | [`MrMap`]                     | copies under way                |
 
 mod attr;
 mod completion;
 mod device;
+mod handles;
 mod link;
 mod memory;
 mod ops;
 mod qp;
+mod regions;
 mod sgid;
 mod shell;
 mod srq;
 mod stats;
 mod table;
+mod user;
 mod wr;
 
 pub(crate) use self::{
@@ -53,13 +59,17 @@ pub(crate) use self::{
     memory::{
         MrMap,
         WordChange,
-        WrSge, //
+        WrSge,
+        LOCAL_DMA_KEY, //
     },
     ops::{
+        IbAhOps,
         IbCqOps,
         IbDeviceOps,
         IbMrOps,
-        IbQpOps, //
+        IbQpOps,
+        UserCqSizes,
+        UserQpSizes, //
     },
     qp::{
         IbQpState,
@@ -72,6 +82,7 @@ pub(crate) use self::{
         QpInit,
         QpRecord,
         QpReport,
+        QpRings,
         QpToken, //
     },
     sgid::{
@@ -88,11 +99,13 @@ pub(crate) use self::{
         StatName,
         StatValues, //
     },
+    user::UserRing,
     wr::{
         RecvWr,
         RemoteAddr,
         SendOp,
         SendWr,
+        UdDest,
         WrData,
         MAX_WR_INLINE, //
     },

@@ -65,7 +65,7 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// Memory region.
     type Mr: IbMrOps;
     /// Address handle.
-    type Ah: Send + Sync + 'static;
+    type Ah: IbAhOps;
 
     /// Counters of the port (RNIC-STAT-01).
     const COUNTERS: &'static [StatName];
@@ -94,10 +94,16 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// Makes a protection domain.
     fn alloc_pd(self: &Arc<Self>) -> Result<Arc<Self::Pd>>;
 
-    /// Makes a completion queue with room for `entries`.
+    /// The sizes of a completion queue of user space with room for `entries`.
+    fn user_cq_sizes(&self, entries: u32) -> Result<UserCqSizes>;
+
+    /// The sizes of a queue pair of user space with these capabilities.
+    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes>;
+
+    /// Makes a completion queue with room for `entries`. One of user space has a ring in its handle.
     fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<Self::Cq>>;
 
-    /// Makes a queue pair. Returns it with its number.
+    /// Makes a queue pair. Returns it with its number. One of user space has rings in its handle.
     fn create_qp(
         self: &Arc<Self>,
         init: QpInit<Self::Pd, Self::Cq, Self::Srq>,
@@ -114,17 +120,62 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// Makes a region of all of the kernel's memory.
     fn linear_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, access: MrAccess) -> Result<Arc<Self::Mr>>;
 
+    /// Makes a region of pinned memory of user space, whose key gives `access` until it ends.
+    fn user_mr(
+        self: &Arc<Self>,
+        pd: &Arc<Self::Pd>,
+        access: MrAccess,
+        map: MrMap,
+    ) -> Result<Arc<Self::Mr>>;
+
     /// Makes a region for fast registrations of at most `pages` pages.
     fn alloc_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, pages: u32) -> Result<Arc<Self::Mr>>;
 
-    /// Ends a region. On return no octet of it is read or written.
+    /// Ends a region. On return no octet of it is read or written, and its map is dropped.
     fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>);
 
     /// Makes an address handle. Context: any.
     fn create_ah(self: &Arc<Self>, pd: &Arc<Self::Pd>, to: AddressVector) -> Result<Arc<Self::Ah>>;
 
+    /// Makes an address handle with a number, for user space (RNIC-AH-02).
+    fn create_user_ah(
+        self: &Arc<Self>,
+        pd: &Arc<Self::Pd>,
+        to: AddressVector,
+    ) -> Result<Arc<Self::Ah>>;
+
+    /// Ends an address handle; its number is not valid any longer. Programs of the kernel, whose handles
+    /// have no number, may hold locks.
+    fn destroy_ah(self: &Arc<Self>, ah: &Arc<Self::Ah>);
+
     /// The device is released: there is no object of it left, and no operation is called after this.
     fn released(self: &Arc<Self>);
+}
+
+/// The sizes of a completion queue of user space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserCqSizes {
+    /// Entries.
+    pub(crate) entries: u32,
+    /// Octets of the ring.
+    pub(crate) ring: usize,
+}
+
+/// The sizes of a queue pair of user space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserQpSizes {
+    /// What the program is told.
+    pub(crate) caps: QpCaps,
+    /// Octets of the ring of send work requests.
+    pub(crate) sends: usize,
+    /// Octets of the ring of receive work requests.
+    pub(crate) receives: usize,
+}
+
+/// An address handle.
+pub(crate) trait IbAhOps: Send + Sync + 'static {
+    /// The number that user space names it by; 0 for none.
+    fn number(&self) -> u32;
 }
 
 /// A completion queue.
@@ -167,6 +218,13 @@ pub(crate) trait IbQpOps: Send + Sync + 'static {
 
     /// Work requests were queued, like [`Self::post_send`]. Context: any.
     fn posted(self: &Arc<Self>);
+
+    /// User space has filled its ring. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` in a state in which nothing is sent.
+    fn doorbell(self: &Arc<Self>) -> Result;
 
     /// Changes attributes and state.
     fn modify(self: &Arc<Self>, change: &QpChange<'_>) -> Result;

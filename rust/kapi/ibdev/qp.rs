@@ -6,7 +6,11 @@
 
 use super::{
     sgid::AddressVector,
-    shell::ObjectGate, //
+    shell::ObjectGate,
+    user::{
+        RingMapping,
+        UserRing, //
+    },
 };
 use crate::bindings;
 use core::ptr::NonNull;
@@ -166,6 +170,20 @@ pub(crate) struct QpInit<P, C, S> {
     pub(crate) handle: QpHandle,
 }
 
+/// The rings of work requests that a program in user space fills.
+pub(crate) struct QpRings {
+    /// Of send work requests.
+    pub(crate) sends: Arc<UserRing>,
+    /// Of receive work requests.
+    pub(crate) receives: Arc<UserRing>,
+}
+
+/// Mappings of both rings.
+pub(super) struct QpMappings {
+    pub(super) sends: RingMapping,
+    pub(super) receives: RingMapping,
+}
+
 /// The queue pair that a completion names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QpToken(*mut bindings::ib_qp);
@@ -207,6 +225,8 @@ pub(crate) enum QpAsyncEvent {
 pub(crate) struct QpHandle {
     qp: NonNull<bindings::ib_qp>,
     gate: ObjectGate,
+    /// The rings that a program in user space maps.
+    mappings: Option<QpMappings>,
 }
 
 // SAFETY: The handler may be called from any thread.
@@ -218,12 +238,26 @@ impl QpHandle {
     /// # Safety
     ///
     /// `qp` must be valid until [`Self::close`] has returned.
-    pub(super) unsafe fn new(qp: NonNull<bindings::ib_qp>) -> Self {
+    pub(super) unsafe fn new(qp: NonNull<bindings::ib_qp>, mappings: Option<QpMappings>) -> Self {
         // INVARIANT: By this function's contract.
         Self {
             qp,
             gate: ObjectGate::new(),
+            mappings,
         }
+    }
+
+    /// Whether the queue pair is one of user space.
+    pub(super) const fn is_user(&self) -> bool {
+        self.mappings.is_some()
+    }
+
+    /// The rings of a program in user space, which posts by them only.
+    pub(crate) fn rings(&self) -> Option<QpRings> {
+        self.mappings.as_ref().map(|mappings| QpRings {
+            sends: mappings.sends.ring().clone(),
+            receives: mappings.receives.ring().clone(),
+        })
     }
 
     /// The value that completions of the queue pair carry. The driver removes them from all queues
@@ -248,9 +282,14 @@ impl QpHandle {
         });
     }
 
-    /// Waits for a handler that runs; there are no others. Context: may sleep.
+    /// Waits for a handler that runs; there are no others. Nothing maps the rings from here on.
+    /// Context: may sleep.
     pub(super) fn close(&self) {
         self.gate.close();
+        if let Some(mappings) = &self.mappings {
+            mappings.sends.remove();
+            mappings.receives.remove();
+        }
     }
 }
 

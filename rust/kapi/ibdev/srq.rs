@@ -14,6 +14,7 @@ use super::{
         device,
         PdShell, //
     },
+    user::CallData,
     wr::RecvWr, //
 };
 use crate::{
@@ -148,12 +149,13 @@ pub(super) fn install<D: IbDeviceOps>(ops: &mut bindings::ib_device_ops) {
 unsafe extern "C" fn create_srq_raw<D: IbDeviceOps>(
     srq: *mut bindings::ib_srq,
     init: *mut bindings::ib_srq_init_attr,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     from_result(|| {
-        // SAFETY: The core passes valid attributes.
-        let init = unsafe { &mut *init };
-        if init.srq_type != bindings::ib_srq_type_IB_SRQT_BASIC {
+        // SAFETY: The core passes valid attributes, and the data of the call.
+        let (init, call) = unsafe { (&mut *init, CallData::new(udata)) };
+        // Programs of user space have receive queues of their own only.
+        if call.is_user() || init.srq_type != bindings::ib_srq_type_IB_SRQT_BASIC {
             return Err(EOPNOTSUPP);
         }
         // SAFETY: The core passes an object of a device of `D` that is being created, with a protection

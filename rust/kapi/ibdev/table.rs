@@ -18,24 +18,33 @@ use super::{
         DeviceShell,
         IbDeviceCall, //
     },
+    handles::{
+        create_ah_raw,
+        create_user_ah_raw,
+        destroy_ah_raw,
+        AhShell, //
+    },
     ops::{
         IbCqOps,
         IbDeviceOps,
-        IbMrOps,
         IbQpOps, //
     },
     qp::{
         IbQpType,
-        MrAccess,
         QpCaps,
         QpChange,
         QpHandle,
-        QpInit, //
+        QpInit,
+        QpMappings, //
     },
-    sgid::{
-        protocol_of,
-        AddressVector, //
+    regions::{
+        alloc_mr_raw,
+        dereg_mr_raw,
+        get_dma_mr_raw,
+        map_mr_sg_raw,
+        reg_user_mr_raw, //
     },
+    sgid::protocol_of,
     shell::{
         CoreRef,
         Shell, //
@@ -47,6 +56,14 @@ use super::{
     stats::{
         self,
         StatValues, //
+    },
+    user::{
+        alloc_ucontext_raw,
+        dealloc_ucontext_raw,
+        disassociate_ucontext_raw,
+        mmap_free_raw,
+        mmap_raw,
+        CallData, //
     },
     wr::{
         RecvWr,
@@ -67,15 +84,15 @@ use core::ptr::{
 use kernel::{
     error::from_result,
     ffi,
-    prelude::*,
-    sync::Arc, //
+    prelude::*, //
 };
 
 pub(super) type PdShell<D> = Shell<bindings::ib_pd, <D as IbDeviceOps>::Pd>;
 type CqShell<D> = Shell<bindings::ib_cq, <D as IbDeviceOps>::Cq>;
 type QpShell<D> = Shell<bindings::ib_qp, <D as IbDeviceOps>::Qp>;
-type MrShell<D> = Shell<bindings::ib_mr, <D as IbDeviceOps>::Mr>;
-type AhShell<D> = Shell<bindings::ib_ah, <D as IbDeviceOps>::Ah>;
+
+/// Version of `rdma_rxe`'s interface with user space.
+const UVERBS_ABI: u32 = 2;
 
 /// A table of operations, which the core copies.
 pub(super) struct OpsTable(KBox<bindings::ib_device_ops>);
@@ -93,8 +110,9 @@ impl OpsTable {
             ops.as_mut_ptr().write_bytes(0, 1);
             ops.assume_init()
         };
-        // A number of its own belongs to an interface with user space, which there is none of.
-        ops.driver_id = bindings::rdma_driver_id_RDMA_DRIVER_UNKNOWN;
+        // The interface with user space is that of `rdma_rxe` (RNIC-UAPI-02).
+        ops.driver_id = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
+        ops.uverbs_abi_ver = UVERBS_ABI;
         ops.query_device = Some(query_device_raw::<D>);
         ops.query_port = Some(query_port_raw::<D>);
         ops.get_port_immutable = Some(get_port_immutable_raw::<D>);
@@ -106,6 +124,11 @@ impl OpsTable {
         ops.add_gid = Some(add_gid_raw::<D>);
         ops.del_gid = Some(del_gid_raw::<D>);
         ops.dealloc_driver = Some(dealloc_driver_raw::<D>);
+        ops.alloc_ucontext = Some(alloc_ucontext_raw);
+        ops.dealloc_ucontext = Some(dealloc_ucontext_raw);
+        ops.disassociate_ucontext = Some(disassociate_ucontext_raw);
+        ops.mmap = Some(mmap_raw);
+        ops.mmap_free = Some(mmap_free_raw);
         ops.alloc_pd = Some(alloc_pd_raw::<D>);
         ops.dealloc_pd = Some(dealloc_pd_raw::<D>);
         ops.create_cq = Some(create_cq_raw::<D>);
@@ -120,16 +143,18 @@ impl OpsTable {
         ops.post_send = Some(post_send_raw::<D>);
         ops.post_recv = Some(post_recv_raw::<D>);
         ops.get_dma_mr = Some(get_dma_mr_raw::<D>);
-        ops.reg_user_mr = Some(reg_user_mr_raw);
+        ops.reg_user_mr = Some(reg_user_mr_raw::<D>);
         ops.alloc_mr = Some(alloc_mr_raw::<D>);
         ops.map_mr_sg = Some(map_mr_sg_raw::<D>);
         ops.dereg_mr = Some(dereg_mr_raw::<D>);
         ops.create_ah = Some(create_ah_raw::<D>);
+        ops.create_user_ah = Some(create_user_ah_raw::<D>);
         ops.destroy_ah = Some(destroy_ah_raw::<D>);
         ops.size_ib_pd = PdShell::<D>::SIZE;
         ops.size_ib_cq = CqShell::<D>::SIZE;
         ops.size_ib_qp = QpShell::<D>::SIZE;
         ops.size_ib_ah = AhShell::<D>::SIZE;
+        ops.size_ib_ucontext = size_of::<bindings::ib_ucontext>();
         Ok(Self(ops))
     }
 
@@ -159,11 +184,16 @@ pub(super) unsafe fn device<'a, D: IbDeviceOps>(dev: *mut bindings::ib_device) -
 unsafe extern "C" fn query_device_raw<D: IbDeviceOps>(
     dev: *mut bindings::ib_device,
     attr: *mut bindings::ib_device_attr,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
-    // SAFETY: The core passes its device and a zeroed structure for the result.
-    unsafe { device::<D>(dev).query_device().fill(&mut *attr) };
-    0
+    from_result(|| {
+        // SAFETY: The core passes its device, a zeroed structure for the result, and the data of the call.
+        unsafe {
+            CallData::new(udata).respond_empty()?;
+            device::<D>(dev).query_device().fill(&mut *attr);
+        }
+        Ok(0)
+    })
 }
 
 /// `ib_device_ops::query_port`.
@@ -332,11 +362,13 @@ unsafe extern "C" fn dealloc_driver_raw<D: IbDeviceOps>(dev: *mut bindings::ib_d
 /// As for [`query_device_raw`].
 unsafe extern "C" fn alloc_pd_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     from_result(|| {
-        // SAFETY: The core passes an object of a device of `D` that is being created.
+        // SAFETY: The core passes an object of a device of `D` that is being created, and the data of the
+        // call.
         unsafe {
+            CallData::new(udata).respond_empty()?;
             let dev = bindings::rdma_sock_helper_ibpd_device(pd);
             PdShell::<D>::publish(pd, device::<D>(dev).alloc_pd()?);
         }
@@ -366,19 +398,33 @@ unsafe extern "C" fn dealloc_pd_raw<D: IbDeviceOps>(
 unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
     cq: *mut bindings::ib_cq,
     attr: *const bindings::ib_cq_init_attr,
-    _attrs: *mut bindings::uverbs_attr_bundle,
+    attrs: *mut bindings::uverbs_attr_bundle,
 ) -> ffi::c_int {
     from_result(|| {
         // SAFETY: The core passes valid attributes.
-        let (entries, flags) = unsafe { ((*attr).cqe, (*attr).flags) };
+        let (mut entries, flags) = unsafe { ((*attr).cqe, (*attr).flags) };
         if flags != 0 {
             return Err(EOPNOTSUPP);
         }
+        // SAFETY: The core passes the attributes of the call.
+        let call = unsafe { CallData::of_bundle(attrs) };
+        let mapping = if call.is_user() {
+            call.expect_empty()?;
+            // SAFETY: The core passes an object of a device of `D`.
+            let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibcq_device(cq)) };
+            let sizes = device.user_cq_sizes(entries)?;
+            entries = sizes.entries;
+            let mapping = call.new_ring(sizes.ring)?;
+            call.respond_cq(&mapping)?;
+            Some(mapping)
+        } else {
+            None
+        };
         // SAFETY: The core passes an object of a device of `D` that is being created. It stays until
         // `destroy_cq_raw` returns, which closes the handle; a core that is not created drops it.
         unsafe {
             let dev = bindings::rdma_sock_helper_ibcq_device(cq);
-            let handle = CqHandle::new(NonNull::new(cq).ok_or(EINVAL)?);
+            let handle = CqHandle::new(NonNull::new(cq).ok_or(EINVAL)?, mapping);
             CqShell::<D>::publish(cq, device::<D>(dev).create_cq(entries, handle)?);
             bindings::rdma_sock_helper_ibcq_set_entries(cq, entries);
         }
@@ -448,11 +494,11 @@ unsafe extern "C" fn req_notify_cq_raw<D: IbDeviceOps>(
 unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_init_attr,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     from_result(|| {
-        // SAFETY: The core passes valid attributes.
-        let attr = unsafe { &mut *attr };
+        // SAFETY: The core passes valid attributes, and the data of the call.
+        let (attr, call) = unsafe { (&mut *attr, CallData::new(udata)) };
         let kind = match attr.qp_type {
             bindings::ib_qp_type_IB_QPT_RC => IbQpType::Rc,
             bindings::ib_qp_type_IB_QPT_UD => IbQpType::Ud,
@@ -469,11 +515,28 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
             return Err(EINVAL);
         }
+        let mut caps = QpCaps::new(&attr.cap);
+        // SAFETY: The core passes an object of a device of `D`.
+        let pd = unsafe { bindings::rdma_sock_helper_ibqp_pd(qp) };
+        let mappings = if call.is_user() {
+            call.expect_empty()?;
+            // SAFETY: As above.
+            let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibpd_device(pd)) };
+            let sizes = device.user_qp_sizes(caps)?;
+            caps = sizes.caps;
+            let mappings = QpMappings {
+                sends: call.new_ring(sizes.sends)?,
+                receives: call.new_ring(sizes.receives)?,
+            };
+            call.respond_qp(&mappings.sends, &mappings.receives)?;
+            Some(mappings)
+        } else {
+            None
+        };
         // SAFETY: The core passes an object of a device of `D` that is being created, with objects of
         // the same device that outlive it. It stays until `destroy_qp_raw` returns, which closes the
         // handle; a core that is not created drops it.
         unsafe {
-            let pd = bindings::rdma_sock_helper_ibqp_pd(qp);
             let dev = bindings::rdma_sock_helper_ibpd_device(pd);
             let init = QpInit {
                 kind,
@@ -481,9 +544,9 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
                 send_cq: CqShell::<D>::core(attr.send_cq).clone(),
                 recv_cq: CqShell::<D>::core(attr.recv_cq).clone(),
                 srq: shares.then(|| SrqShell::<D>::core(attr.srq).clone()),
-                caps: QpCaps::new(&attr.cap),
+                caps,
                 signal_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
-                handle: QpHandle::new(NonNull::new(qp).ok_or(EINVAL)?),
+                handle: QpHandle::new(NonNull::new(qp).ok_or(EINVAL)?, mappings),
             };
             let (core, number) = device::<D>(dev).create_qp(init)?;
             core.caps().fill(&mut attr.cap);
@@ -503,11 +566,13 @@ unsafe extern "C" fn modify_qp_raw<D: IbDeviceOps>(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
     mask: ffi::c_int,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     from_result(|| {
-        // SAFETY: The core passes an object of a device of `D`, and valid attributes.
+        // SAFETY: The core passes an object of a device of `D`, valid attributes, and the data of the
+        // call.
         unsafe {
+            CallData::new(udata).respond_empty()?;
             let kind = bindings::rdma_sock_helper_ibqp_type(qp);
             let change = QpChange::new(&*attr, mask as u32, kind);
             QpShell::<D>::core(qp).modify(&change)?;
@@ -567,6 +632,14 @@ unsafe extern "C" fn post_send_raw<D: IbDeviceOps>(
     let datagram = core.takes_datagrams();
     let mut next = wr;
     let result = from_result(|| {
+        if core.handle().is_user() {
+            // A request that the core has built names memory of user space: only rings count.
+            return if wr.is_null() {
+                core.doorbell().map(|()| 0)
+            } else {
+                Err(EINVAL)
+            };
+        }
         while !next.is_null() {
             // SAFETY: The program passes a list of work requests.
             unsafe {
@@ -598,6 +671,9 @@ unsafe extern "C" fn post_recv_raw<D: IbDeviceOps>(
     let core = unsafe { QpShell::<D>::core(qp) };
     let mut next = wr;
     let result = from_result(|| {
+        if core.handle().is_user() {
+            return Err(EINVAL);
+        }
         while !next.is_null() {
             // SAFETY: The program passes a list of work requests.
             unsafe {
@@ -613,187 +689,4 @@ unsafe extern "C" fn post_recv_raw<D: IbDeviceOps>(
     }
     core.posted();
     result
-}
-
-/// The pointer that stands for an error.
-fn error_pointer<T>(err: Error) -> *mut T {
-    err.to_ptr()
-}
-
-/// Gives a region of a device to the core.
-fn new_mr<D: IbDeviceOps>(dev: &Arc<D>, core: Result<Arc<D::Mr>>) -> *mut bindings::ib_mr {
-    let core = match core {
-        Ok(core) => core,
-        Err(err) => return error_pointer(err),
-    };
-    match KBox::<MrShell<D>>::new_uninit(GFP_KERNEL) {
-        Ok(shell) => {
-            let key = core.key();
-            // SAFETY: All fields of the structure are numbers or pointers.
-            let shell = shell.write(unsafe { MrShell::<D>::with_core(core) });
-            let mr = KBox::into_raw(shell).cast::<bindings::ib_mr>();
-            // SAFETY: The structure is ours until it is returned.
-            unsafe { bindings::rdma_sock_helper_ibmr_set_keys(mr, key, key) };
-            mr
-        }
-        Err(err) => {
-            dev.dereg_mr(&core);
-            error_pointer(err.into())
-        }
-    }
-}
-
-/// `ib_device_ops::get_dma_mr`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn get_dma_mr_raw<D: IbDeviceOps>(
-    pd: *mut bindings::ib_pd,
-    access: ffi::c_int,
-) -> *mut bindings::ib_mr {
-    // SAFETY: The core passes an object of a device of `D`.
-    let (core, dev) = unsafe {
-        let dev = bindings::rdma_sock_helper_ibpd_device(pd);
-        (PdShell::<D>::core(pd), device::<D>(dev))
-    };
-    new_mr::<D>(
-        &dev,
-        MrAccess::new(access).and_then(|access| dev.linear_mr(&core, access)),
-    )
-}
-
-/// `ib_device_ops::reg_user_mr`, without which the core takes the device for one that kernel programs
-/// cannot use. There are no contexts of user space that could call it.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn reg_user_mr_raw(
-    _pd: *mut bindings::ib_pd,
-    _start: u64,
-    _len: u64,
-    _addr: u64,
-    _access: ffi::c_int,
-    _hints: *mut bindings::ib_dmah,
-    _udata: *mut bindings::ib_udata,
-) -> *mut bindings::ib_mr {
-    error_pointer(EOPNOTSUPP)
-}
-
-/// `ib_device_ops::alloc_mr`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
-    pd: *mut bindings::ib_pd,
-    kind: bindings::ib_mr_type,
-    pages: u32,
-) -> *mut bindings::ib_mr {
-    if kind != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
-        return error_pointer(EOPNOTSUPP);
-    }
-    // SAFETY: The core passes an object of a device of `D`.
-    let (core, dev) = unsafe {
-        let dev = bindings::rdma_sock_helper_ibpd_device(pd);
-        (PdShell::<D>::core(pd), device::<D>(dev))
-    };
-    new_mr::<D>(&dev, dev.alloc_mr(&core, pages))
-}
-
-/// `ib_device_ops::map_mr_sg`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
-    mr: *mut bindings::ib_mr,
-    list: *mut bindings::scatterlist,
-    count: ffi::c_int,
-    offset: *mut ffi::c_uint,
-) -> ffi::c_int {
-    // SAFETY: The program passes its region.
-    let core = unsafe { MrShell::<D>::core(mr) };
-    core.update_map(|map| map.clear());
-    // SAFETY: The program passes a list that is mapped for the device, whose addresses are those of the
-    // kernel, and which it leaves mapped while the region is registered.
-    let mapped =
-        unsafe { bindings::ib_sg_to_pages(mr, list, count, offset, Some(set_page_raw::<D>)) };
-    let (mut iova, mut len, mut page_size) = (0, 0, 0);
-    // SAFETY: The region is valid, and all results are.
-    unsafe { bindings::rdma_sock_helper_ibmr_extent(mr, &mut iova, &mut len, &mut page_size) };
-    core.update_map(|map| map.finish(iova, len, page_size));
-    mapped
-}
-
-/// The function that [`map_mr_sg_raw`] gives to the core.
-///
-/// # Safety
-///
-/// Only for `ib_sg_to_pages`, with a region of a device of `D` and one of its pages.
-unsafe extern "C" fn set_page_raw<D: IbDeviceOps>(
-    mr: *mut bindings::ib_mr,
-    page: u64,
-) -> ffi::c_int {
-    // SAFETY: By this function's contract.
-    let pushed = unsafe { MrShell::<D>::core(mr) }.update_map(|map| unsafe { map.push(page) });
-    from_result(|| pushed.map(|()| 0))
-}
-
-/// `ib_device_ops::dereg_mr`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn dereg_mr_raw<D: IbDeviceOps>(
-    mr: *mut bindings::ib_mr,
-    _udata: *mut bindings::ib_udata,
-) -> ffi::c_int {
-    // SAFETY: The core gives back what `new_mr` made.
-    unsafe {
-        let dev = bindings::rdma_sock_helper_ibmr_device(mr);
-        let core = MrShell::<D>::take(mr);
-        device::<D>(dev).dereg_mr(&core);
-        drop(KBox::from_raw(mr.cast::<MrShell<D>>()));
-    }
-    0
-}
-
-/// `ib_device_ops::create_ah`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn create_ah_raw<D: IbDeviceOps>(
-    ah: *mut bindings::ib_ah,
-    attr: *mut bindings::rdma_ah_init_attr,
-    _udata: *mut bindings::ib_udata,
-) -> ffi::c_int {
-    from_result(|| {
-        // SAFETY: The core passes an object of a device of `D` that is being created, and valid
-        // attributes.
-        unsafe {
-            let pd = bindings::rdma_sock_helper_ibah_pd(ah);
-            let dev = bindings::rdma_sock_helper_ibpd_device(pd);
-            let to = AddressVector::new(&*(*attr).ah_attr)?;
-            let core = device::<D>(dev).create_ah(&PdShell::<D>::core(pd), to)?;
-            AhShell::<D>::publish(ah, core);
-        }
-        Ok(0)
-    })
-}
-
-/// `ib_device_ops::destroy_ah`.
-///
-/// # Safety
-///
-/// As for [`query_device_raw`].
-unsafe extern "C" fn destroy_ah_raw<D: IbDeviceOps>(
-    ah: *mut bindings::ib_ah,
-    _flags: u32,
-) -> ffi::c_int {
-    // SAFETY: The core destroys an object that it created.
-    drop(unsafe { AhShell::<D>::take(ah) });
-    0
 }

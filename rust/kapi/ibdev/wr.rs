@@ -66,16 +66,45 @@ impl WrData {
         let mut used = 0_usize;
         for index in 0..usize::try_from(count)? {
             // SAFETY: By this function's contract.
-            let element = unsafe { WrSge::new(&*list.add(index)) };
-            let len = usize::try_from(element.len())?;
+            let element = unsafe { &*list.add(index) };
+            let len = usize::try_from(element.length)?;
             let room = octets.get_mut(used..).and_then(|rest| rest.get_mut(..len));
-            // No key is checked.
-            element
-                .read(element.lkey(), 0, room.ok_or(EINVAL)?)
-                .map_err(|_| EINVAL)?;
+            // SAFETY: As above. No key is checked.
+            unsafe { WrSge::read_inline(element, room.ok_or(EINVAL)?) };
             used += len;
         }
         Ok(Self::Inline(octets, used))
+    }
+
+    /// Elements of a work request of user space, up to [`MAX_WR_SGE`], which `next` reads one by one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more, or if `next` has none.
+    pub(crate) fn user_elements(
+        count: usize,
+        mut next: impl FnMut(usize) -> Option<WrSge>,
+    ) -> Result<Self> {
+        let mut elements = [WrSge::EMPTY; MAX_WR_SGE];
+        let used = elements.get_mut(..count).ok_or(EINVAL)?;
+        for (index, element) in used.iter_mut().enumerate() {
+            *element = next(index).ok_or(EINVAL)?;
+        }
+        Ok(Self::Elements(elements, count))
+    }
+
+    /// Inline data of a work request of user space, up to [`MAX_WR_INLINE`] octets, which `read` copies.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for more, or if `read` fails.
+    pub(crate) fn user_inline(
+        len: usize,
+        read: impl FnOnce(&mut [u8]) -> Option<()>,
+    ) -> Result<Self> {
+        let mut octets = [0; MAX_WR_INLINE];
+        octets.get_mut(..len).and_then(read).ok_or(EINVAL)?;
+        Ok(Self::Inline(octets, len))
     }
 
     /// Number of elements.
@@ -141,6 +170,8 @@ pub(crate) enum SendOp<M> {
     LocalInv(u32),
     /// Registers memory.
     RegMr(MrRegistration<M>),
+    /// A request of user space that cannot be executed (RNIC-SEC-02).
+    Malformed,
 }
 
 /// The destination of a datagram.
@@ -250,6 +281,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
                 | SendOp::FetchAdd(..)
                 | SendOp::LocalInv(_)
                 | SendOp::RegMr(_)
+                | SendOp::Malformed
         );
         // SAFETY: By this function's contract.
         let data = unsafe {

@@ -30,6 +30,7 @@ use crate::{
     },
 };
 use core::{
+    array,
     marker::PhantomData,
     ptr,
     sync::atomic::{
@@ -64,9 +65,28 @@ static TABLES: [AtomicPtr<Tables>; PLACES] = [const { AtomicPtr::new(ptr::null_m
 type CreateFn =
     unsafe extern "C" fn(*mut kb::net, *mut kb::socket, ffi::c_int, ffi::c_int) -> ffi::c_int;
 
-/// The `create` of the registration at each place. The kernel does not pass the number of the
-/// family.
-const CREATE: [CreateFn; PLACES] = [create::<0>, create::<1>, create::<2>, create::<3>];
+/// Families of our own that a registration can have.
+const FAMILIES: usize = 2;
+
+/// The `create` of each family of the registration at each place. The kernel does not pass the
+/// number of the family.
+const CREATE: [[CreateFn; FAMILIES]; PLACES] = [
+    [create::<0, 0>, create::<0, 1>],
+    [create::<1, 0>, create::<1, 1>],
+    [create::<2, 0>, create::<2, 1>],
+    [create::<3, 0>, create::<3, 1>],
+];
+
+/// A socket family of our own.
+#[derive(Clone, Copy)]
+pub(crate) struct SocketFamily {
+    /// Its number.
+    pub(crate) number: u16,
+    /// The protocol arguments of `socket` that it takes, each with the Internet family of the socket.
+    pub(crate) protocols: &'static [(i32, u16)],
+    /// Whether the registration does without it if the number is taken.
+    pub(crate) is_optional: bool,
+}
 
 /// The tables at a place; null for none. Context: any.
 fn tables_at(place: usize) -> *mut Tables {
@@ -78,36 +98,39 @@ fn tables_at(place: usize) -> *mut Tables {
 
 /// The tables the kernel keeps pointers to. They are never freed: see the drop of [`FamilyRegistration`].
 struct Tables {
-    /// For sockets of IPv4, of IPv6, and of the family of our own.
-    ops: [kb::proto_ops; 3],
+    /// For sockets of IPv4, of IPv6, and of the families of our own.
+    ops: [kb::proto_ops; 2],
+    own_ops: [kb::proto_ops; FAMILIES],
     prot: [Opaque<bindings::proto>; 2],
     protosw: [Opaque<bindings::inet_protosw>; 2],
-    family: kb::net_proto_family,
+    families: [kb::net_proto_family; FAMILIES],
+    /// The families of our own, no more than [`FAMILIES`].
+    own: &'static [SocketFamily],
     ipproto: i32,
 }
 
-/// How far a registration has come.
+/// How far the registration of the Internet protocol has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum FamilyStage {
     Nothing,
     Inet,
     Inet6,
-    Family,
 }
 
-/// A registered family and internet protocol, whose sockets the engine `T` serves.
+/// An Internet protocol and its families of our own, registered, whose sockets the engine `T` serves.
 ///
 /// Dropping it ends the creation of sockets; no socket may exist then, which the module references
 /// that sockets hold see to.
 ///
 /// # Invariants
 ///
-/// `tables` came from a `KBox` and is never freed; `stage` shows which of them are registered.
-/// `TABLES` has it at `place`, of which no other registration has the same.
+/// `tables` came from a `KBox` and is never freed; `stage` and `has_family` show which of them are
+/// registered. `TABLES` has it at `place`, of which no other registration has the same.
 pub(crate) struct FamilyRegistration<T: SocketOps> {
     tables: *mut Tables,
     place: usize,
     stage: FamilyStage,
+    has_family: [bool; FAMILIES],
     _engine: PhantomData<T>,
 }
 
@@ -117,11 +140,16 @@ unsafe impl<T: SocketOps> Send for FamilyRegistration<T> {}
 unsafe impl<T: SocketOps> Sync for FamilyRegistration<T> {}
 
 impl<T: SocketOps> FamilyRegistration<T> {
-    /// Registers `socket(family, SOCK_STREAM, 0)` (IPv4) and 1 (IPv6), and
-    /// `socket(AF_INET or AF_INET6, SOCK_STREAM, ipproto)`.
+    /// Registers `socket(AF_INET or AF_INET6, SOCK_STREAM, ipproto)`, and up to [`FAMILIES`] families
+    /// of our own. Context: may sleep.
     ///
-    /// Fails with `EBUSY` if the family is taken. Context: may sleep.
-    pub(crate) fn new(family: u16, ipproto: u16) -> Result<Self> {
+    /// # Errors
+    ///
+    /// `EBUSY` if a family is taken that is not optional, `EINVAL` for too many families.
+    pub(crate) fn new(own: &'static [SocketFamily], ipproto: u16) -> Result<Self> {
+        if own.len() > FAMILIES {
+            return Err(EINVAL);
+        }
         // SAFETY: The tables and protocols of TCP live as long as the kernel.
         let (inet, inet6, tcp, tcpv6): (&kb::proto_ops, &kb::proto_ops, _, _) = unsafe {
             (
@@ -136,16 +164,20 @@ impl<T: SocketOps> FamilyRegistration<T> {
                 ops: [
                     OpsVTable::<T>::table(inet, AF_INET),
                     OpsVTable::<T>::table(inet6, AF_INET6),
-                    OpsVTable::<T>::table(inet, family),
                 ],
+                own_ops: array::from_fn(|n| {
+                    let number = own.get(n).map_or(AF_INET, |family| family.number);
+                    OpsVTable::<T>::table(inet, number)
+                }),
                 prot: [Opaque::zeroed(), Opaque::zeroed()],
                 protosw: [Opaque::zeroed(), Opaque::zeroed()],
-                family: kb::net_proto_family {
-                    family: i32::from(family),
+                families: array::from_fn(|n| kb::net_proto_family {
+                    family: own.get(n).map_or(0, |family| i32::from(family.number)),
                     create: None,
                     // SAFETY: Always safe to call.
                     owner: unsafe { bindings::rdma_sock_helper_this_module() }.cast(),
-                },
+                }),
+                own,
                 ipproto: i32::from(ipproto),
             },
             GFP_KERNEL,
@@ -162,7 +194,9 @@ impl<T: SocketOps> FamilyRegistration<T> {
     /// `ENOSPC` if there is none.
     fn place(mut tables: KBox<Tables>) -> Result<Self> {
         for (place, (entry, create)) in TABLES.iter().zip(CREATE).enumerate() {
-            tables.family.create = Some(create);
+            for (family, create) in tables.families.iter_mut().zip(create) {
+                family.create = Some(create);
+            }
             let raw = KBox::into_raw(tables);
             let entered =
                 entry.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Relaxed);
@@ -172,6 +206,7 @@ impl<T: SocketOps> FamilyRegistration<T> {
                     tables: raw,
                     place,
                     stage: FamilyStage::Nothing,
+                    has_family: [false; FAMILIES],
                     _engine: PhantomData,
                 });
             }
@@ -185,7 +220,7 @@ impl<T: SocketOps> FamilyRegistration<T> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the family is taken, or those of the kernel. Dropping the registration undoes what
+    /// `EBUSY` if a family is taken that is not optional, or those of the kernel. Dropping the registration undoes what
     /// was done.
     fn register(&mut self, ipproto: u16, [tcp, tcpv6]: [*mut bindings::proto; 2]) -> Result {
         let tables = self.tables;
@@ -196,7 +231,7 @@ impl<T: SocketOps> FamilyRegistration<T> {
             bindings::rdma_sock_helper_proto_copy(prot.get(), tcp, Some(init));
             bindings::rdma_sock_helper_proto_copy(prot6.get(), tcpv6, Some(init));
             let [sw, sw6] = &(*tables).protosw;
-            let [ops, ops6, _] = &(*tables).ops;
+            let [ops, ops6] = &(*tables).ops;
             for (sw, prot, ops) in [(sw, prot, ops), (sw6, prot6, ops6)] {
                 let sw = sw.get();
                 (*sw).type_ = SOCK_STREAM.unsigned_abs();
@@ -210,14 +245,15 @@ impl<T: SocketOps> FamilyRegistration<T> {
             self.stage = FamilyStage::Inet;
             to_result(bindings::inet6_register_protosw(sw6.get()))?;
             self.stage = FamilyStage::Inet6;
-            to_result(kb::sock_register(&raw const (*tables).family)).map_err(|err| {
-                if err == EEXIST {
-                    EBUSY
-                } else {
-                    err
+            let families = (*tables).own.iter().zip(&(*tables).families);
+            for ((own, family), has_family) in families.zip(&mut self.has_family) {
+                match to_result(kb::sock_register(family)) {
+                    Ok(()) => *has_family = true,
+                    Err(err) if err == EEXIST && own.is_optional => {}
+                    Err(err) if err == EEXIST => return Err(EBUSY),
+                    Err(err) => return Err(err),
                 }
-            })?;
-            self.stage = FamilyStage::Family;
+            }
         }
         Ok(())
     }
@@ -233,8 +269,10 @@ impl<T: SocketOps> Drop for FamilyRegistration<T> {
         // owner and its use.
         unsafe {
             let [sw, sw6] = &(*self.tables).protosw;
-            if self.stage >= FamilyStage::Family {
-                kb::sock_unregister((*self.tables).family.family);
+            for (family, has_family) in (*self.tables).families.iter().zip(self.has_family) {
+                if has_family {
+                    kb::sock_unregister(family.family);
+                }
             }
             if self.stage >= FamilyStage::Inet6 {
                 bindings::inet6_unregister_protosw(sw6.get());
@@ -248,7 +286,8 @@ impl<T: SocketOps> Drop for FamilyRegistration<T> {
             bindings::synchronize_net();
             let inet: *const kb::proto_ops = bindings::rdma_sock_helper_inet_ops().cast();
             let inet6: *const kb::proto_ops = bindings::rdma_sock_helper_inet6_ops().cast();
-            (&raw mut (*self.tables).ops).write([*inet, *inet6, *inet]);
+            (&raw mut (*self.tables).ops).write([*inet, *inet6]);
+            (&raw mut (*self.tables).own_ops).write([*inet; FAMILIES]);
             let [prot, prot6] = &(*self.tables).prot;
             let tcp = bindings::rdma_sock_helper_tcp_prot();
             bindings::rdma_sock_helper_proto_restore(prot.get(), tcp);
@@ -264,7 +303,11 @@ pub(super) fn is_ours(ops: *const kb::proto_ops) -> bool {
     (0..PLACES).any(|place| {
         let tables = tables_at(place);
         // SAFETY: The tables of a registration are never freed.
-        !tables.is_null() && unsafe { (*tables).ops.as_ptr_range().contains(&ops) }
+        !tables.is_null()
+            && unsafe {
+                (*tables).ops.as_ptr_range().contains(&ops)
+                    || (*tables).own_ops.as_ptr_range().contains(&ops)
+            }
     })
 }
 
@@ -289,12 +332,12 @@ unsafe extern "C" fn init(sk: *mut kb::sock) -> ffi::c_int {
     }
 }
 
-/// The `create` of the family at a place: a socket of the internet family lends its sock.
+/// The `create` of a family of the registration at a place: a socket of the internet family lends its sock.
 ///
 /// # Safety
 ///
 /// Called by `__sock_create` with a new socket.
-unsafe extern "C" fn create<const PLACE: usize>(
+unsafe extern "C" fn create<const PLACE: usize, const OWN: usize>(
     net: *mut kb::net,
     sock: *mut kb::socket,
     protocol: ffi::c_int,
@@ -305,15 +348,14 @@ unsafe extern "C" fn create<const PLACE: usize>(
         if unsafe { (*sock).type_ } != SOCK_STREAM {
             return Err(ESOCKTNOSUPPORT);
         }
-        let family = match protocol {
-            0 => AF_INET,
-            1 => AF_INET6,
-            _ => return Err(EPROTONOSUPPORT),
-        };
         let tables = tables_at(PLACE);
         if tables.is_null() {
             return Err(EAFNOSUPPORT);
         }
+        // SAFETY: The tables stay, because the caller holds a reference to the module.
+        let own = unsafe { (*tables).own.get(OWN) }.ok_or(EAFNOSUPPORT)?;
+        let known = own.protocols.iter().find(|(number, _)| *number == protocol);
+        let &(_, family) = known.ok_or(EPROTONOSUPPORT)?;
         let mut lender = ptr::null_mut();
         // SAFETY: The arguments are the caller's; `lender` is a place for the result. The tables
         // stay, because the caller holds a reference to the module.
@@ -333,8 +375,8 @@ unsafe extern "C" fn create<const PLACE: usize>(
             let sk = (*lender).sk.cast::<bindings::sock>();
             (*lender).sk = ptr::null_mut();
             (*sock).state = kb::socket_state_SS_UNCONNECTED;
-            let [_, _, ops] = &(*tables).ops;
-            (*sock).ops = ops;
+            let ops = &(*tables).own_ops;
+            (*sock).ops = ops.get(OWN).map_or(ptr::null(), ptr::from_ref);
             bindings::rdma_sock_helper_set_zerocopy(
                 sock.cast(),
                 bindings::rdma_sock_helper_zerocopy(lender.cast()),
@@ -354,6 +396,7 @@ unsafe extern "C" fn create<const PLACE: usize>(
 #[kernel::macros::kunit_tests(rdma_sock_kapi_net_family)]
 mod tests {
     use super::*;
+    use crate::kapi::net::sock::Family;
 
     /// An engine that leaves all calls to TCP.
     struct PlainOps;
@@ -362,13 +405,32 @@ mod tests {
 
     // Families that no protocol of the kernel has, and protocols beside those of the engines.
     const FIRST: (u16, u16) = (25, 259);
-    const SECOND: (u16, u16) = (28, 258);
+    const SECOND: (u16, u16) = (22, 258);
+    /// A protocol argument of the second family.
+    const SIX: i32 = 6;
+
+    const fn family(number: u16, is_optional: bool) -> SocketFamily {
+        SocketFamily {
+            number,
+            protocols: &[(0, AF_INET), (SIX, AF_INET6)],
+            is_optional,
+        }
+    }
+
+    static FIRST_OWN: [SocketFamily; 1] = [family(FIRST.0, false)];
+    static SECOND_OWN: [SocketFamily; 1] = [family(SECOND.0, false)];
+    static BOTH_OWN: [SocketFamily; 2] = [family(FIRST.0, true), family(SECOND.0, true)];
+    static THREE_OWN: [SocketFamily; 3] = [family(FIRST.0, true); 3];
 
     /// A socket of a family, closed on drop.
     struct Made(*mut kb::socket);
 
     impl Made {
         fn new(family: u16) -> Result<Self> {
+            Self::with(family, 0)
+        }
+
+        fn with(family: u16, protocol: i32) -> Result<Self> {
             let mut sock = ptr::null_mut();
             // SAFETY: The initial namespace always exists; `sock` is a place for the result.
             to_result(unsafe {
@@ -376,7 +438,7 @@ mod tests {
                     &raw mut kb::init_net,
                     i32::from(family),
                     i32::from(SOCK_STREAM),
-                    0,
+                    protocol,
                     &mut sock,
                     1,
                 )
@@ -390,6 +452,16 @@ mod tests {
         }
     }
 
+    impl Made {
+        fn is_inet6(&self) -> bool {
+            // SAFETY: The socket is this object's, and has a sock.
+            matches!(
+                unsafe { Socket::from_raw(self.0) }.sk().family(),
+                Family::V6
+            )
+        }
+    }
+
     impl Drop for Made {
         fn drop(&mut self) {
             // SAFETY: The socket is this object's, and not used any longer.
@@ -399,8 +471,8 @@ mod tests {
 
     #[test]
     fn two_families_at_a_time_have_their_own_operations() -> Result {
-        let first = FamilyRegistration::<PlainOps>::new(FIRST.0, FIRST.1)?;
-        let second = FamilyRegistration::<PlainOps>::new(SECOND.0, SECOND.1)?;
+        let first = FamilyRegistration::<PlainOps>::new(&FIRST_OWN, FIRST.1)?;
+        let second = FamilyRegistration::<PlainOps>::new(&SECOND_OWN, SECOND.1)?;
         assert!(first.place != second.place);
         let sockets = [Made::new(FIRST.0)?, Made::new(SECOND.0)?];
         assert!(sockets.iter().all(|made| is_ours(made.ops())));
@@ -414,12 +486,44 @@ mod tests {
 
     #[test]
     fn refused_registrations_take_no_place() -> Result {
-        let _first = FamilyRegistration::<PlainOps>::new(FIRST.0, FIRST.1)?;
+        let _first = FamilyRegistration::<PlainOps>::new(&FIRST_OWN, FIRST.1)?;
         for _ in 0..=PLACES {
-            let again = FamilyRegistration::<PlainOps>::new(FIRST.0, SECOND.1);
+            let again = FamilyRegistration::<PlainOps>::new(&FIRST_OWN, SECOND.1);
             assert!(again.is_err_and(|error| error == EBUSY));
         }
-        drop(FamilyRegistration::<PlainOps>::new(SECOND.0, SECOND.1)?);
+        drop(FamilyRegistration::<PlainOps>::new(&SECOND_OWN, SECOND.1)?);
         Ok(())
+    }
+
+    #[test]
+    fn protocol_argument_decides_the_internet_family() -> Result {
+        let _both = FamilyRegistration::<PlainOps>::new(&BOTH_OWN, FIRST.1)?;
+        for number in [FIRST.0, SECOND.0] {
+            let sockets = [Made::new(number)?, Made::with(number, SIX)?];
+            assert!(sockets.iter().all(|made| is_ours(made.ops())));
+            assert_eq!(sockets.each_ref().map(Made::is_inet6), [false, true]);
+            let refused = Made::with(number, 1);
+            assert!(refused.is_err_and(|error| error == EPROTONOSUPPORT));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn taken_optional_family_stays_with_its_owner() -> Result {
+        let first = FamilyRegistration::<PlainOps>::new(&FIRST_OWN, FIRST.1)?;
+        let both = FamilyRegistration::<PlainOps>::new(&BOTH_OWN, SECOND.1)?;
+        assert_eq!(both.has_family, [false, true]);
+        drop(both);
+        assert!(Made::new(SECOND.0).is_err());
+        assert!(is_ours(Made::new(FIRST.0)?.ops()));
+        drop(first);
+        assert!(Made::new(FIRST.0).is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn too_many_families_are_refused() {
+        let three = FamilyRegistration::<PlainOps>::new(&THREE_OWN, FIRST.1);
+        assert!(three.is_err_and(|error| error == EINVAL));
     }
 }

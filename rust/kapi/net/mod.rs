@@ -10,7 +10,7 @@
 //! | wait queue entry   | inside `events::Attachment`      | the release of the socket                  |
 //! | `struct net`       | [`netns::NetRef`]                | its last reference                         |
 //! | `struct socket` (UDP) | [`udp::UdpSocket`]            | `Drop`, before the namespace exits         |
-//! | `struct ctl_table` | [`sysctl::SysctlTable`]               | `Drop`                                     |
+//! | `struct ctl_table` | [`sysctl::SysctlTable`], [`sysctl_text::TextTable`] | `Drop`               |
 //! | `struct proto`, `proto_ops`, `net_proto_family` | [`family::FamilyRegistration`] | `Drop`                |
 
 pub(crate) mod addr;
@@ -30,6 +30,7 @@ pub(crate) mod sock;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod sysctl;
+pub(crate) mod sysctl_text;
 pub(crate) mod tcp;
 pub(crate) mod uapi;
 pub(crate) mod udp;

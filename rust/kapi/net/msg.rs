@@ -293,6 +293,16 @@ impl Name {
         self.octets().first_chunk().map(|f| u16::from_ne_bytes(*f))
     }
 
+    /// Replaces an address family that stands for another one, as `aliases` has them.
+    pub(super) fn replace_family(&mut self, aliases: &[(u16, u16)]) {
+        let family = self.family();
+        let alias = aliases.iter().find(|(alias, _)| Some(*alias) == family);
+        if let Some((_, meant)) = alias {
+            // SAFETY: By the type invariants; the address has as many octets, as it has a family.
+            unsafe { self.raw.cast::<u16>().write_unaligned(*meant) };
+        }
+    }
+
     /// A copy that outlives the call.
     ///
     /// # Errors

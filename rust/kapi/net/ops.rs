@@ -56,6 +56,9 @@ const IPV6_ADDRFORM: i32 = 1;
 /// Every function has the behaviour of a TCP socket until it is implemented. All may sleep, and are
 /// called without the lock of the sock.
 pub(crate) trait SocketOps: Sized + Send + Sync + 'static {
+    /// Address families that stand for others in the addresses of `bind` and `connect`.
+    const ALIASES: &'static [(u16, u16)] = &[];
+
     /// The last close(). No other call is running.
     fn release(sock: Closing<'_>) -> Result {
         sock.inet_release()
@@ -311,7 +314,9 @@ impl<T: SocketOps> OpsVTable<T> {
         // SAFETY: See above.
         let socket = unsafe { Socket::from_raw(sock) };
         // INVARIANT: The kernel copied the address of that length.
-        from_result(|| T::bind(socket, &Name { raw: addr, len }).map(|()| 0))
+        let mut name = Name { raw: addr, len };
+        name.replace_family(T::ALIASES);
+        from_result(|| T::bind(socket, &name).map(|()| 0))
     }
 
     /// # Safety
@@ -327,7 +332,8 @@ impl<T: SocketOps> OpsVTable<T> {
         let socket = unsafe { Socket::from_raw(sock) };
         socket.settle();
         // INVARIANT: The kernel copied the address of that length.
-        let name = Name { raw: addr, len };
+        let mut name = Name { raw: addr, len };
+        name.replace_family(T::ALIASES);
         from_result(|| T::connect(socket, &name, ConnectFlags(flags)).map(|()| 0))
     }
 

@@ -45,22 +45,73 @@ pub(crate) trait Knobs: Send + Sync + 'static {
     fn knobs(&self) -> impl Iterator<Item = (&'static Knob, &Atomic<i32>)>;
 }
 
+/// Files of a folder that are registered. The drop waits for running reads and writes and removes
+/// them.
+///
+/// # Invariants
+///
+/// `header` is registered for `_entries`, which do not move.
+pub(super) struct SysctlFolder {
+    header: NonNull<kb::ctl_table_header>,
+    _entries: KVec<kb::ctl_table>,
+}
+
+// SAFETY: The header is only used by the kernel, under its own lock.
+unsafe impl Send for SysctlFolder {}
+// SAFETY: As above.
+unsafe impl Sync for SysctlFolder {}
+
+impl SysctlFolder {
+    /// Registers files. The caller drops the folder before the namespace goes. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, also if another module has files of these names.
+    ///
+    /// # Safety
+    ///
+    /// What the entries point to stays valid until the folder is dropped, and is what their handlers
+    /// need.
+    pub(super) unsafe fn register(
+        net: &Net,
+        path: &'static CStr,
+        mut entries: KVec<kb::ctl_table>,
+    ) -> Result<Self> {
+        // SAFETY: The namespace is valid. The entries stay where they are until the folder is
+        // dropped; the rest is by this function's contract.
+        let header = unsafe {
+            bindings::rdma_sock_helper_register_net_sysctl(
+                net.as_raw(),
+                path.as_char_ptr(),
+                entries.as_mut_ptr(),
+                entries.len(),
+            )
+        };
+        // INVARIANT: Just registered; the entries are on the heap.
+        Ok(Self {
+            header: NonNull::new(header).ok_or(ENOMEM)?,
+            _entries: entries,
+        })
+    }
+}
+
+impl Drop for SysctlFolder {
+    fn drop(&mut self) {
+        // SAFETY: Registered by the type invariants. Waits for users.
+        unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) }
+    }
+}
+
 /// The folder of a namespace with its files. The drop waits for running reads and writes and
 /// removes them.
 ///
 /// # Invariants
 ///
-/// `header` is registered. What it points to is in `entries` and `values`, and neither moves.
+/// What the entries of `_folder` point to is `_values`, which does not move and lives longer.
 pub(crate) struct SysctlTable<K: Knobs> {
-    header: NonNull<kb::ctl_table_header>,
-    _entries: KVec<kb::ctl_table>,
+    _folder: SysctlFolder,
     _values: Arc<K>,
 }
-
-// SAFETY: The header is only used by the kernel, under its own lock; the values are `Sync`.
-unsafe impl<K: Knobs> Send for SysctlTable<K> {}
-// SAFETY: As above.
-unsafe impl<K: Knobs> Sync for SysctlTable<K> {}
 
 impl<K: Knobs> SysctlTable<K> {
     /// Shows the numbers to a namespace. The caller drops it before the namespace goes.
@@ -85,29 +136,14 @@ impl<K: Knobs> SysctlTable<K> {
             };
             entries.push(entry, GFP_KERNEL)?;
         }
-        // SAFETY: The namespace is valid. The entries and the values stay where they are until the
-        // table is dropped; the names and limits are static. The handler reads and writes whole
-        // values, and does not write the limits.
-        let header = unsafe {
-            bindings::rdma_sock_helper_register_net_sysctl(
-                net.as_raw(),
-                K::PATH.as_char_ptr(),
-                entries.as_mut_ptr(),
-                entries.len(),
-            )
-        };
-        // INVARIANT: Just registered; both are on the heap.
+        // SAFETY: The values stay where they are until the folder is dropped, which is the first field;
+        // the names and limits are static. The handler reads and writes whole values, and does not
+        // write the limits.
+        let folder = unsafe { SysctlFolder::register(net, K::PATH, entries)? };
+        // INVARIANT: As just said.
         Ok(Self {
-            header: NonNull::new(header).ok_or(ENOMEM)?,
-            _entries: entries,
+            _folder: folder,
             _values: values,
         })
-    }
-}
-
-impl<K: Knobs> Drop for SysctlTable<K> {
-    fn drop(&mut self) {
-        // SAFETY: Registered by the type invariants. Waits for users.
-        unsafe { bindings::unregister_net_sysctl_table(self.header.as_ptr()) }
     }
 }

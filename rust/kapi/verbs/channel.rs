@@ -54,7 +54,10 @@ use crate::{
             new_spinlock_irq,
             SpinLockIrq, //
         },
-        mem::cgroup::MemCgroup, //
+        mem::{
+            cgroup::MemCgroup,
+            OnFree, //
+        },
     },
 };
 use core::cell::UnsafeCell;
@@ -250,6 +253,8 @@ pub(crate) struct Channel<T: ChannelOps> {
     /// The user knows already that it does not work.
     broken: Atomic<bool>,
     pub(super) counters: RunningChannel,
+    /// Ends the account of the receive buffers.
+    _on_free: Option<OnFree>,
 }
 
 // SAFETY: `handlers` is `Send` and `Sync` and accessed as the type invariants say, slots are only accessed
@@ -270,10 +275,11 @@ impl<T: ChannelOps> Channel<T> {
     /// `EINVAL` if the device cannot hold that many requests, or a parameter is 0 that must not be;
     /// `ENODEV` if it is being removed.
     pub(crate) fn new(pd: &Arc<Pd>, config: &ChannelConfig, ops: Arc<T>) -> Result<Arc<Self>> {
-        Self::charged(pd, config, &MemCgroup::ROOT, ops)
+        Self::charged(pd, config, &MemCgroup::ROOT, None, ops)
     }
 
-    /// As [`Self::new`], with the buffers of messages charged to `cgroup`. Context: may sleep.
+    /// As [`Self::new`], with the buffers of messages charged to `cgroup`. `on_free` is dropped with
+    /// the receive buffers, which live as long as a message in one of them. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -282,11 +288,12 @@ impl<T: ChannelOps> Channel<T> {
         pd: &Arc<Pd>,
         config: &ChannelConfig,
         cgroup: &MemCgroup,
+        on_free: Option<OnFree>,
         ops: Arc<T>,
     ) -> Result<Arc<Self>> {
         let depth = config.depth(pd.device())?;
         let pieces = usize::try_from(depth.send_sges)?;
-        let this = Self::closed(pd.device(), config, pieces, cgroup)?;
+        let this = Self::closed(pd.device(), config, pieces, cgroup, on_free)?;
         let qp = Qp::new(
             pd,
             Cq::new(pd, depth.send)?,
@@ -309,6 +316,7 @@ impl<T: ChannelOps> Channel<T> {
         config: &ChannelConfig,
         pieces: usize,
         cgroup: &MemCgroup,
+        on_free: Option<OnFree>,
     ) -> Result<Arc<Self>> {
         let (sends, recvs) = (config.send_slots, config.recv_buffers()?);
         let send = SendQueue::new(sends, config.max_unsignalled)?;
@@ -336,6 +344,7 @@ impl<T: ChannelOps> Channel<T> {
                 handlers: UnsafeCell::new(None),
                 broken: Atomic::new(false),
                 counters: RunningChannel::new(),
+                _on_free: on_free,
             }),
             GFP_KERNEL,
         )

@@ -111,6 +111,16 @@ impl ChannelConfig {
         self.recv_slots.checked_add(waiting).ok_or(EINVAL)
     }
 
+    /// Octets of all receive buffers for messages.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are too many.
+    pub(crate) fn recv_buffer_bytes(&self) -> Result<usize> {
+        let each = usize::try_from(self.recv_bytes)?;
+        each.checked_mul(self.recv_buffers()?.into()).ok_or(EINVAL)
+    }
+
     /// How many receive slots are posted at the start.
     pub(super) fn first_posted(&self) -> usize {
         match self.recv_posting {

@@ -68,7 +68,9 @@ impl Buffers {
     /// `EINVAL` if a buffer has no octets; `ENOMEM` early, so that the caller may ask for less.
     pub(super) fn new(slots: usize, bytes: usize, long: usize, cgroup: &MemCgroup) -> Result<Self> {
         let stride = bytes.checked_next_multiple_of(ALIGN).ok_or(EINVAL)?;
-        let shift = SHARED.checked_div(stride).ok_or(EINVAL)?.max(1).ilog2();
+        let together = SHARED.checked_div(stride).ok_or(EINVAL)?;
+        // One in a block of its own, if two do not fit.
+        let shift = together.checked_ilog2().unwrap_or(0);
         let mut blocks = KVec::new();
         let mut left = slots;
         while left > 0 {
@@ -205,9 +207,10 @@ impl Buffers {
         for block in &self.blocks {
             // SAFETY: The block is that memory, and by this function's contract.
             let mapping = unsafe {
-                match cpu_writes {
-                    true => Mapping::both_ways(dev, block.addr(), block.len())?,
-                    false => Mapping::from_device(dev, block.addr(), block.len())?,
+                if cpu_writes {
+                    Mapping::both_ways(dev, block.addr(), block.len())?
+                } else {
+                    Mapping::from_device(dev, block.addr(), block.len())?
                 }
             };
             mappings.push(mapping, GFP_KERNEL)?;

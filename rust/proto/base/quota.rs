@@ -5,6 +5,8 @@
 //! Limits are numbers of an administrator: those of a namespace, whose administrator may be that of
 //! a container, and those of the initial namespace, which bound all.
 
+use super::time::Duration;
+
 /// The values that hold for a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caps {
@@ -18,6 +20,8 @@ pub(crate) struct Caps {
     pub(crate) forming_per_peer: usize,
     /// Connections without a file, after their close.
     pub(crate) orphans: u64,
+    /// How long such a connection has to get rid of its data.
+    pub(crate) orphan_time: Duration,
 }
 
 /// The least of a value of a namespace and that of the initial one, neither of which is negative.
@@ -93,6 +97,7 @@ mod tests {
         forming: 3,
         forming_per_peer: 2,
         orphans: 0,
+        orphan_time: Duration::from_secs(0),
     };
 
     #[test]

@@ -21,6 +21,8 @@
 //! | The receiving half of a connected queue pair    | RNIC-RSP, RNIC-RDA | [`responder`] |
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
 //! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
+//! | Rings shared with user space                    | RNIC-UAPI     | [`ring`]   |
+//! | Work requests in these rings                    | RNIC-UAPI, RNIC-SEC | [`wqe`] |
 //! | Literal packets as tests                        | RNIC-HDR      | `vectors`  |
 //! | Two queue pairs on a lossy network              | all           | `sim`      |
 
@@ -36,8 +38,10 @@ pub(crate) mod plan;
 pub(crate) mod psn;
 pub(crate) mod requester;
 pub(crate) mod responder;
+pub(crate) mod ring;
 pub(crate) mod state;
 pub(crate) mod work;
+pub(crate) mod wqe;
 
 #[cfg(test)]
 mod sim;

@@ -39,6 +39,8 @@ pub(crate) enum WorkKind {
     LocalInv,
     /// Binds a memory window; no packet.
     BindMw,
+    /// A request that cannot be executed, of a user that fills a ring (RNIC-SEC-02).
+    Malformed,
 }
 
 impl WorkKind {
@@ -60,7 +62,7 @@ impl WorkKind {
             Self::FetchAdd => Some((Operation::FetchAdd, Nothing)),
             Self::AtomicWrite => Some((Operation::AtomicWrite, Nothing)),
             Self::Flush => Some((Operation::Flush, Nothing)),
-            Self::RegMr | Self::LocalInv | Self::BindMw => None,
+            Self::RegMr | Self::LocalInv | Self::BindMw | Self::Malformed => None,
         }
     }
 

@@ -95,9 +95,10 @@ impl Discards {
         // Stale ones in front of it are gone since the last message with payload.
         let by = used_up_by(self.payloads, self.potential, non_discards);
         self.drop_stale();
-        Some(match self.queue.is_empty() {
-            true => SinkAvailFate::Stale { by },
-            false => SinkAvailFate::Fresh,
+        Some(if self.queue.is_empty() {
+            SinkAvailFate::Stale { by }
+        } else {
+            SinkAvailFate::Fresh
         })
     }
 

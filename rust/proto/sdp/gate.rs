@@ -116,10 +116,7 @@ mod tests {
         let completions = [Mid::RdmaRdCompl, Mid::SendSm, Mid::SrcAvailCancel];
         for mid in Mid::ALL {
             let kind = GateKind::Bare(mid);
-            let reserved = match completions.contains(&mid) {
-                true => 2,
-                false => 3,
-            };
+            let reserved = if completions.contains(&mid) { 2 } else { 3 };
             assert_eq!(least(kind, |_| ()), 2);
             assert_eq!(least(kind, |view| view.gives = true), 1);
             assert_eq!(least(kind, |view| view.is_reserved = true), reserved);

@@ -313,9 +313,10 @@ impl ReadDepths {
             WireLayout::IdFirst => (second, first),
             WireLayout::IdLast => (first, second),
         };
-        match ird > 0 && ord > 0 {
-            true => Ok(Self { ird, ord }),
-            false => Err(HelloFault::Reads),
+        if ird > 0 && ord > 0 {
+            Ok(Self { ird, ord })
+        } else {
+            Err(HelloFault::Reads)
         }
     }
 }
@@ -438,9 +439,10 @@ impl SdpHello {
         Ok(Self {
             bufs: bsdh.bufs,
             minor: raw.version & 0xf,
-            max_adverts: match extended {
-                true => raw.ext_max_adverts.get(),
-                false => u16::from(raw.max_adverts),
+            max_adverts: if extended {
+                raw.ext_max_adverts.get()
+            } else {
+                u16::from(raw.max_adverts)
             },
             desired_size: raw.desired_size.get(),
             local_size: raw.local_size.get(),

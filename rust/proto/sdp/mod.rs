@@ -22,6 +22,7 @@
 //! | Whether a message may be posted                  | 10.5, 8.2, 13   | [`gate`]      |
 //! | All of it together                               | -               | [`conn`]      |
 //! | Which services are there by SDP                  | 7               | [`pm`]        |
+//! | Which connections a host takes part in           | 15              | [`admission`] |
 //!
 //! References such as `SDP-CRED-04` name rows of the project's requirement list. These rules are
 //! this implementation's own:
@@ -38,6 +39,7 @@
 //! | R-8  | Data that lacks nothing but an acknowledgement asks for it                            |
 //! | R-9  | A SinkAvail that refused data used up voids the SrcAvail sent before that data        |
 
+pub(crate) mod admission;
 pub(crate) mod conn;
 pub(crate) mod credit;
 pub(crate) mod discards;

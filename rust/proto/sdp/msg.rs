@@ -236,9 +236,10 @@ impl RawAdvert {
             stag: self.stag.get(),
             va: self.va.get(),
         };
-        match advert.is_valid() {
-            true => Ok(advert),
-            false => Err(Malformed::Advert),
+        if advert.is_valid() {
+            Ok(advert)
+        } else {
+            Err(Malformed::Advert)
         }
     }
 

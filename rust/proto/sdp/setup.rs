@@ -12,7 +12,7 @@
 //!
 //! Until `Established` the engine may fall back to TCP, and no program sees it. The child of a
 //! listener reaches `accept` only when the link is up, so that a client that went on to TCP leaves
-//! nothing there.
+//! nothing there. A refusal that passes leads from Opening to Pausing, and back with another link.
 
 use super::{
     hello::{
@@ -36,6 +36,7 @@ use super::{
 };
 use crate::proto::base::{
     queue::ArrayQueue,
+    retry::Backoff,
     time::{
         Duration,
         Instant, //
@@ -111,7 +112,32 @@ pub(crate) enum SetupRefusal {
     Absent,
     /// The connection manager of the peer, or TCP below iWARP.
     Rejected,
+    /// The connection manager of the peer has no listener for the service.
+    NoListener,
+    /// The connection manager of the peer knows an older connection with the queue pair.
+    Stale,
+    /// The peer has no room for another connection at the moment.
+    Busy,
 }
+
+impl SetupRefusal {
+    /// Whether another link may be accepted where this one was not.
+    const fn passes(self) -> bool {
+        match self {
+            Self::Stale | Self::Busy => true,
+            Self::Denied | Self::Absent | Self::Rejected | Self::NoListener => false,
+        }
+    }
+}
+
+/// Pauses before further links, after refusals that pass. They are short: a listener without room may
+/// be one under attack, and TCP serves its clients meanwhile.
+const PAUSES: Backoff = Backoff {
+    first: Duration::from_millis(10),
+    most: Duration::from_millis(40),
+};
+/// Links after the first, at most.
+const FURTHER_LINKS: u32 = 3;
 
 /// Why a connection has to be one of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +152,8 @@ pub(crate) enum FallBackReason {
     Timeout,
     /// The link went down.
     LinkDown,
+    /// No memory for the link.
+    Memory,
     /// A HelloAck that is not valid (SDP-CONN-23).
     Answer(HelloFault),
     /// A message that has no place here (SDP-CS-5).
@@ -199,6 +227,8 @@ enum ConnectingState {
     Resolving,
     /// The link is opened.
     Opening,
+    /// A refusal passes meanwhile. `deadline` of the attempt, from its first link on.
+    Pausing { deadline: Instant },
     /// The outcome is known.
     Done,
 }
@@ -209,7 +239,10 @@ pub(crate) struct Connecting {
     offer: SdpOffer,
     timers: SetupTimers,
     state: ConnectingState,
+    /// The end of the state, if nothing else ends it.
     deadline: Instant,
+    /// Links that the peer has refused.
+    refused: u32,
     steps: ArrayQueue<SetupStep, STEPS>,
 }
 
@@ -226,6 +259,7 @@ impl Connecting {
             timers,
             state: ConnectingState::Done,
             deadline: now,
+            refused: 0,
             steps: ArrayQueue::new(),
         };
         match discovery {
@@ -274,11 +308,15 @@ impl Connecting {
     /// Address and route are known.
     pub(crate) fn handle_resolved(&mut self, now: Instant) {
         if self.state == ConnectingState::Resolving {
-            self.state = ConnectingState::Opening;
-            self.deadline = now.saturating_add(self.timers.attempt);
-            let hello = self.hello().emit(WireLayout::IdFirst);
-            self.put(SetupStep::OpenLink(hello));
+            self.open(now.saturating_add(self.timers.attempt));
         }
+    }
+
+    fn open(&mut self, deadline: Instant) {
+        self.state = ConnectingState::Opening;
+        self.deadline = deadline;
+        let hello = self.hello().emit(WireLayout::IdFirst);
+        self.put(SetupStep::OpenLink(hello));
     }
 
     fn hello(&self) -> SdpHello {
@@ -348,17 +386,32 @@ impl Connecting {
         }
     }
 
-    /// The peer or its host has refused (SDP-PMC-05, SDP-PMC-10, SDP-CS-3).
-    pub(crate) fn handle_refused(&mut self, refusal: SetupRefusal) {
+    /// The peer or its host has refused (SDP-PMC-05, SDP-PMC-10, SDP-CS-3). A refusal that passes is
+    /// no answer yet: another link is opened, with another queue pair.
+    pub(crate) fn handle_refused(&mut self, now: Instant, refusal: SetupRefusal) {
         match self.state {
-            ConnectingState::Done => {}
             // A link that was refused is down.
-            ConnectingState::Opening => {
-                self.state = ConnectingState::Done;
-                self.put(SetupStep::FallBack(FallBackReason::Refused(refusal)));
+            ConnectingState::Pausing { .. } | ConnectingState::Done => {}
+            ConnectingState::Opening => self.pause(now, refusal),
+            ConnectingState::Asking { .. } | ConnectingState::Resolving => {
+                self.fall_back(FallBackReason::Refused(refusal));
             }
-            _ => self.fall_back(FallBackReason::Refused(refusal)),
         }
+    }
+
+    /// Waits for a refusal to pass, if it does and there is time.
+    fn pause(&mut self, now: Instant, refusal: SetupRefusal) {
+        let (tries, deadline) = (self.refused, self.deadline);
+        let until = now.saturating_add(PAUSES.delay(tries));
+        if !refusal.passes() || tries >= FURTHER_LINKS || until >= deadline {
+            self.state = ConnectingState::Done;
+            self.put(SetupStep::FallBack(FallBackReason::Refused(refusal)));
+            return;
+        }
+        self.refused = tries.saturating_add(1);
+        self.state = ConnectingState::Pausing { deadline };
+        self.deadline = until;
+        self.put(SetupStep::CloseLink);
     }
 
     /// Address or route cannot be resolved, or the link is down (SDP-CONN-30, SDP-CS-6).
@@ -366,7 +419,31 @@ impl Connecting {
         match self.state {
             ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::LinkDown),
-            ConnectingState::Asking { .. } | ConnectingState::Done => {}
+            // The link of a pause is closed anyway.
+            ConnectingState::Asking { .. }
+            | ConnectingState::Pausing { .. }
+            | ConnectingState::Done => {}
+        }
+    }
+
+    /// The peer has not answered the opening of the link, however often it was sent.
+    pub(crate) fn handle_unanswered(&mut self) {
+        if self.state == ConnectingState::Opening {
+            self.fall_back(FallBackReason::Timeout);
+        }
+    }
+
+    /// The Port Mapper of the peer does not answer.
+    pub(crate) fn handle_silence(&mut self) {
+        if matches!(self.state, ConnectingState::Asking { .. }) {
+            self.fall_back(FallBackReason::Silent);
+        }
+    }
+
+    /// The host has no memory for the link, or a limit of it is reached: another try would fail as well.
+    pub(crate) fn handle_no_memory(&mut self) {
+        if self.state != ConnectingState::Done {
+            self.fall_back(FallBackReason::Memory);
         }
     }
 
@@ -380,6 +457,7 @@ impl Connecting {
             ConnectingState::Asking { .. } => self.fall_back(FallBackReason::Silent),
             ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::Timeout),
+            ConnectingState::Pausing { deadline } => self.open(deadline),
             ConnectingState::Done => {}
         }
     }

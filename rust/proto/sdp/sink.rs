@@ -326,9 +326,10 @@ impl Sink {
             // If all of it is payload there is nothing to read, and SendSm ends it.
             is_refused: self.is_shut || payload.len == advert.len,
         };
-        let plan = match has_payload {
-            true => self.store(payload),
-            false => RxPlan::Free,
+        let plan = if has_payload {
+            self.store(payload)
+        } else {
+            RxPlan::Free
         };
         if !self.adverts.push(peer) {
             return Err(SdpViolation::TooManyAdverts);
@@ -561,9 +562,10 @@ impl Sink {
         let is_done = head.left() == 0;
         if let SinkCancel::Draining { is_cut } = self.cancel {
             self.adverts.clear();
-            self.cancel = match is_cut {
-                true => SinkCancel::Refusing,
-                false => SinkCancel::None,
+            self.cancel = if is_cut {
+                SinkCancel::Refusing
+            } else {
+                SinkCancel::None
             };
             return true;
         }

@@ -227,9 +227,10 @@ impl Source {
 
     /// Octets that may be lent: they take room of the ring, though none of its memory.
     pub(super) fn lendable(&self, want: u32) -> u32 {
-        match self.extents.has_room() {
-            true => core::cmp::min(want, self.room()),
-            false => 0,
+        if self.extents.has_room() {
+            core::cmp::min(want, self.room())
+        } else {
+            0
         }
     }
 

@@ -160,6 +160,16 @@ pub(crate) enum LocalReason {
     SdpLinkDown,
     /// The Hello or HelloAck of the peer is not valid.
     SdpHello,
+    /// The host of the peer is known to have no SDP, or its Port Mapper has said so.
+    SdpAbsent,
+    /// The connection manager of the peer has no listener for the service.
+    SdpNoListener,
+    /// The peer knows an older connection with the queue pair, each time.
+    SdpStale,
+    /// The peer has no room for another connection.
+    SdpBusy,
+    /// The administrator allows no SDP with this peer or port.
+    SdpNotAllowed,
 }
 
 impl LocalReason {
@@ -179,6 +189,11 @@ impl LocalReason {
         Self::SdpTimeout,
         Self::SdpLinkDown,
         Self::SdpHello,
+        Self::SdpAbsent,
+        Self::SdpNoListener,
+        Self::SdpStale,
+        Self::SdpBusy,
+        Self::SdpNotAllowed,
     ];
 
     /// The code for statistics and sock_diag.
@@ -198,6 +213,11 @@ impl LocalReason {
             Self::SdpTimeout => 0x7f00_0105,
             Self::SdpLinkDown => 0x7f00_0106,
             Self::SdpHello => 0x7f00_0107,
+            Self::SdpAbsent => 0x7f00_0108,
+            Self::SdpNoListener => 0x7f00_0109,
+            Self::SdpStale => 0x7f00_010a,
+            Self::SdpBusy => 0x7f00_010b,
+            Self::SdpNotAllowed => 0x7f00_010c,
         }
     }
 
@@ -218,6 +238,11 @@ impl LocalReason {
             Self::SdpTimeout => "timeout waiting for SDP answer",
             Self::SdpLinkDown => "RDMA link down during SDP set-up",
             Self::SdpHello => "peer sent invalid Hello",
+            Self::SdpAbsent => "peer host has no SDP",
+            Self::SdpNoListener => "peer has no SDP listener for the port",
+            Self::SdpStale => "peer knows an older connection with the queue pair",
+            Self::SdpBusy => "peer has no room for another SDP connection",
+            Self::SdpNotAllowed => "SDP not allowed by sysctl",
         }
     }
 }

@@ -33,6 +33,9 @@ use kernel::sync::Arc;
 /// Packets of a run, in each direction (RNIC-RUN-04).
 const BUDGET: u32 = 64;
 
+/// Receive work requests that a run flushes.
+const FLUSHES: u32 = 1_024;
+
 impl Run<0> for QueuePair {
     /// Runs in softirq.
     fn run(this: Arc<Self>) {
@@ -60,7 +63,7 @@ impl QueuePair {
             core.armed = None;
         }
         self.expire(core, now);
-        self.take_posts(core, events);
+        let unread = self.take_posts(core, events) || unread;
         let mut room = BUDGET;
         self.transmit(core, now, &mut room);
         if self.kind == IbQpType::Rc {
@@ -73,12 +76,10 @@ impl QueuePair {
             self.fail(core);
             self.complete_sends(core, events);
         }
-        if core.state == QpState::Err {
-            self.flush(core, events);
-        }
+        let flushing = core.state == QpState::Err && self.flush(core, events);
         self.note_progress(core, events);
         self.count_events(core);
-        unread || room == 0
+        unread || flushing || room == 0
     }
 
     /// Handles packets that arrived. Returns whether there are more than the budget.
@@ -143,10 +144,11 @@ impl QueuePair {
         self.apply_posting(core.state);
     }
 
-    /// Completes all requests with a flush error (RNIC-ERR-01, RNIC-ERR-02).
-    fn flush(&self, core: &mut Core, events: &mut PendingEvents) {
+    /// Completes all requests with a flush error (RNIC-ERR-01, RNIC-ERR-02). Returns whether there may be
+    /// more than the budget: a program may fill its ring meanwhile (RNIC-SEC-06).
+    fn flush(&self, core: &mut Core, events: &mut PendingEvents) -> bool {
         if let Some(wr) = core.receiving.take() {
-            self.complete_receive(&wr, false, events, |completion| {
+            self.complete_receive(core, &wr, false, events, |completion| {
                 completion.status = CompletionStatus::Flushed;
             });
         }
@@ -155,21 +157,22 @@ impl QueuePair {
             core.last_receive = true;
             events.last_receive = true;
         }
-        loop {
-            let wr = self.receives.lock().take();
-            let Some(wr) = wr else {
-                break;
+        for _ in 0..FLUSHES {
+            let Some(wr) = self.next_receive(core) else {
+                return false;
             };
-            self.complete_receive(&wr, false, events, |completion| {
+            self.complete_receive(core, &wr, false, events, |completion| {
                 completion.status = CompletionStatus::Flushed;
             });
         }
+        true
     }
 
     /// Completes a receive request; `change` says how it differs from an empty message, and
     /// `solicited` whether the sender asked for an event.
     pub(super) fn complete_receive(
         &self,
+        core: &mut Core,
         wr: &RecvWr,
         solicited: bool,
         events: &mut PendingEvents,
@@ -179,6 +182,9 @@ impl QueuePair {
         change(&mut completion);
         if completion.status == CompletionStatus::Success {
             self.count(Counter::Receives);
+        }
+        if let Some(rings) = &mut core.rings {
+            rings.receives.release();
         }
         if !self.recv_cq.push(&completion, solicited) {
             events.fatal = true;
@@ -193,6 +199,7 @@ impl QueuePair {
             op,
             len: 0,
             qp: self.handle.token(),
+            qpn: self.number.get(),
             imm: None,
             invalidated: None,
             datagram: None,

@@ -35,7 +35,7 @@ impl QueuePair {
     /// Handles a datagram, or drops it (RNIC-UD-02, RNIC-UD-04).
     pub(super) fn take_datagram(
         &self,
-        core: &Core,
+        core: &mut Core,
         events: &mut PendingEvents,
         frame: &Frame,
         transport: &[u8],
@@ -50,7 +50,7 @@ impl QueuePair {
             Err(reason) => return self.count_lost_datagram(reason),
         };
         // A buffer that is too short stays for the next datagram.
-        let taken = self.take_receive_if(|wr| {
+        let taken = self.take_receive_if(core, |wr| {
             let room = wr.map(|wr| Self::room_of(&wr.data));
             datagram.place(room)
         });
@@ -69,7 +69,7 @@ impl QueuePair {
             GidProtocol::Ipv4 => DatagramProtocol::Ipv4,
             GidProtocol::Ipv6 => DatagramProtocol::Ipv6,
         };
-        self.complete_receive(&wr, datagram.solicited, events, |completion| {
+        self.complete_receive(core, &wr, datagram.solicited, events, |completion| {
             completion.len = len;
             completion.imm = datagram.imm;
             completion.datagram = Some((datagram.src_qp.get(), protocol));

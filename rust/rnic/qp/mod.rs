@@ -19,6 +19,8 @@
 //! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
 //!
 //! A queue pair with a shared receive queue takes from that, whose lock is innermost, too.
+//! A queue pair of user space has its queues in rings, which the work item reads:
+//! [`rings::UserQueues`] is a part of `core`.
 //!
 //! `core` is held while packets go to the network stack: a packet that comes back at once only finds
 //! `inbox`. Nothing calls a program back with a lock held: completions go by the work item of their
@@ -29,6 +31,7 @@
 //! | The queue pair and its protocol state       | [`pair`]     |
 //! | Calls of the verbs core                     | `verbs`      |
 //! | Queues of programs, of packets              | [`queues`], [`inbox`] |
+//! | Rings of user space                         | [`rings`]    |
 //! | Attributes                                  | [`settings`] |
 //! | Changes of state, the end                   | [`modify`]   |
 //! | Events and status codes                     | [`events`]   |
@@ -47,8 +50,12 @@ mod pair;
 mod queues;
 mod request;
 mod respond;
+mod rings;
 mod settings;
 mod tally;
 mod verbs;
 
-pub(super) use self::pair::QueuePair;
+pub(super) use self::{
+    pair::QueuePair,
+    rings::user_sizes, //
+};

@@ -211,6 +211,9 @@ impl QueuePair {
         for place in core.taken.iter_mut() {
             *place = None;
         }
+        if let Some(rings) = &mut core.rings {
+            rings.clear();
+        }
     }
 
     /// Forgets all requests that are posted. None is posted meanwhile.

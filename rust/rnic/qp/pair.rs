@@ -13,6 +13,7 @@ use super::{
         PostedSends,
         Send, //
     },
+    rings::UserQueues,
     settings::QpSettings, //
 };
 use crate::{
@@ -69,7 +70,10 @@ use crate::{
                 Resource,
                 Responder, //
             },
-            state::QpState,
+            state::{
+                Posting,
+                QpState, //
+            },
         },
     },
     rnic::{
@@ -112,6 +116,8 @@ pub(super) struct Core {
     pub(super) requester: Option<Requester<KVVec<SendRecord>>>,
     /// Receiving half of a connection, from state RTR on.
     pub(super) responder: Option<Responder<KVVec<Resource>>>,
+    /// Queues of user space.
+    pub(super) rings: Option<UserQueues>,
     /// Send work requests that were taken, by the place of their number.
     pub(super) taken: KVVec<Option<Send>>,
     /// The receive work request of the message that arrives.
@@ -182,7 +188,11 @@ impl QueuePair {
     pub(crate) fn create(
         init: QpInit<Domain, CompletionQueue, SharedQueue>,
     ) -> Result<(Arc<Self>, u32)> {
-        let caps = checked(init.caps, init.srq.is_some())?;
+        let caps = if init.handle.rings().is_some() {
+            init.caps
+        } else {
+            checked(init.caps, init.srq.is_some())?
+        };
         let node = init.pd.node.clone();
         let numbers = node.runtime().numbers();
         let reserved = if init.kind == IbQpType::Gsi {
@@ -219,9 +229,21 @@ impl QueuePair {
         number: Qpn,
     ) -> Result<Arc<Self>> {
         let sends = usize::try_from(caps.max_send_wr)?;
-        let send_queue = PostedSends::new(sends)?;
-        let recv_queue = PostedReceives::new(usize::try_from(caps.max_recv_wr)?)?;
+        let receives = usize::try_from(caps.max_recv_wr)?;
+        let rings = match init.handle.rings() {
+            Some(rings) => Some(UserQueues::new(rings, caps, service_of(init.kind))?),
+            None => None,
+        };
+        // User space posts to its rings only.
+        let places = if rings.is_some() {
+            (0, 0)
+        } else {
+            (sends, receives)
+        };
+        let send_queue = PostedSends::new(places.0)?;
+        let recv_queue = PostedReceives::new(places.1)?;
         let core = Core {
+            rings,
             state: QpState::Reset,
             record: QpRecord::new(),
             requester: None,
@@ -266,9 +288,31 @@ impl QueuePair {
 
     /// The service of its packets.
     pub(super) fn service(&self) -> Service {
-        match self.kind {
-            IbQpType::Rc => Service::Rc,
-            IbQpType::Ud | IbQpType::Gsi => Service::Ud,
+        service_of(self.kind)
+    }
+
+    /// Takes the next send work request.
+    pub(super) fn next_send(&self, core: &mut Core) -> Option<Send> {
+        match &mut core.rings {
+            Some(_) if core.state.post_send() == Posting::Refuse => None,
+            Some(rings) => rings.sends.take(&self.domain),
+            None => self.sends.lock().take(),
+        }
+    }
+
+    /// Frees the places of the oldest send work requests.
+    pub(super) fn release_sends(&self, core: &mut Core, count: u64) {
+        match &mut core.rings {
+            Some(rings) => rings.sends.release(count),
+            None => self.sends.lock().release(count),
+        }
+    }
+
+    /// Takes the next receive work request of the queue pair's own queue.
+    pub(super) fn next_receive(&self, core: &mut Core) -> Option<RecvWr> {
+        match &mut core.rings {
+            Some(rings) => rings.receives.take(),
+            None => self.receives.lock().take(),
         }
     }
 
@@ -279,10 +323,15 @@ impl QueuePair {
     /// That of `check`.
     pub(super) fn take_receive_if<T, E>(
         &self,
+        core: &mut Core,
         check: impl FnOnce(Option<&RecvWr>) -> Result<T, E>,
     ) -> Result<(Option<RecvWr>, T), E> {
         if let Some(srq) = &self.srq {
             return srq.take_if(check);
+        }
+        if let Some(rings) = &mut core.rings {
+            let checked = check(rings.receives.peek())?;
+            return Ok((rings.receives.take(), checked));
         }
         let mut receives = self.receives.lock();
         let checked = check(receives.peek())?;
@@ -318,6 +367,14 @@ impl PacketReceiver for QueuePair {
         let counters = self.domain.node.counters();
         counters.add(Counter::ReceivedOctets, octets);
         self.kick();
+    }
+}
+
+/// The service of the packets of a type.
+const fn service_of(kind: IbQpType) -> Service {
+    match kind {
+        IbQpType::Rc => Service::Rc,
+        IbQpType::Ud | IbQpType::Gsi => Service::Ud,
     }
 }
 

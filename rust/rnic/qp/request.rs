@@ -78,6 +78,9 @@ use kernel::{
     sync::Arc, //
 };
 
+/// Work requests of a run (RNIC-SEC-06).
+const POSTS: u32 = 256;
+
 /// The kind of a work request for the protocol.
 fn kind_of(op: &SendOp<Region>) -> WorkKind {
     match op {
@@ -91,13 +94,16 @@ fn kind_of(op: &SendOp<Region>) -> WorkKind {
         SendOp::FetchAdd(..) => WorkKind::FetchAdd,
         SendOp::LocalInv(_) => WorkKind::LocalInv,
         SendOp::RegMr(_) => WorkKind::RegMr,
+        SendOp::Malformed => WorkKind::Malformed,
     }
 }
 
 /// The operation of its completion.
 fn completed(op: &SendOp<Region>) -> CompletedOp {
     match op {
-        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) => CompletedOp::Send,
+        SendOp::Send | SendOp::SendImm(_) | SendOp::SendInv(_) | SendOp::Malformed => {
+            CompletedOp::Send
+        }
         SendOp::Write(_) | SendOp::WriteImm(..) => CompletedOp::Write,
         SendOp::Read(_) => CompletedOp::Read,
         SendOp::CompareSwap(..) => CompletedOp::CompareSwap,
@@ -140,7 +146,7 @@ fn headers(wr: &Send, burst: &Burst) -> Extensions {
         compare,
     };
     match &wr.op {
-        SendOp::Send | SendOp::LocalInv(_) | SendOp::RegMr(_) => {}
+        SendOp::Send | SendOp::LocalInv(_) | SendOp::RegMr(_) | SendOp::Malformed => {}
         SendOp::SendImm(imm) => ext.imm = Some(*imm),
         SendOp::SendInv(key) => ext.invalidate = Some(RKey::new(*key)),
         SendOp::Write(at) => ext.reth = Some(reth(at, 0, burst.work.len)),
@@ -156,17 +162,17 @@ fn headers(wr: &Send, burst: &Burst) -> Extensions {
 }
 
 impl QueuePair {
-    /// Takes work requests that were posted (RNIC-REQ-01).
-    pub(super) fn take_posts(&self, core: &mut Core, events: &mut PendingEvents) {
-        loop {
-            let wr = self.sends.lock().take();
-            let Some(wr) = wr else {
-                return;
+    /// Takes work requests that were posted (RNIC-REQ-01). Returns whether there may be more than the
+    /// budget.
+    pub(super) fn take_posts(&self, core: &mut Core, events: &mut PendingEvents) -> bool {
+        for _ in 0..POSTS {
+            let Some(wr) = self.next_send(core) else {
+                return false;
             };
             let Some(requester) = &mut core.requester else {
                 // The queue pair failed before it could send.
                 self.complete_send(&wr, WorkStatus::WrFlushErr, events);
-                self.sends.lock().release(1);
+                self.release_sends(core, 1);
                 continue;
             };
             // Cannot fail: the queue of the program has as many places.
@@ -178,6 +184,7 @@ impl QueuePair {
                 *place = Some(wr);
             }
         }
+        true
     }
 
     /// Sends packets and executes local requests.
@@ -349,7 +356,7 @@ impl QueuePair {
             }
         }
         if released > 0 {
-            self.sends.lock().release(released);
+            self.release_sends(core, released);
         }
     }
 

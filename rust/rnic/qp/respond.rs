@@ -154,7 +154,7 @@ impl QueuePair {
                 }
                 Ruling::Done(settled) => break Some(settled),
                 Ruling::NeedReceive => {
-                    let taken = self.take_receive_if(|_| Ok::<_, Infallible>(()));
+                    let taken = self.take_receive_if(core, |_| Ok::<_, Infallible>(()));
                     core.receiving = taken.ok().and_then(|(wr, ())| wr);
                     match &core.receiving {
                         Some(wr) => responder.grant_receive(Self::room_of(&wr.data)),
@@ -268,7 +268,7 @@ impl QueuePair {
     fn settle(&self, core: &mut Core, events: &mut PendingEvents, settled: &Settled) {
         if let Some(done) = &settled.receive {
             if let Some(wr) = core.receiving.take() {
-                self.complete_receive(&wr, done.solicited, events, |completion| {
+                self.complete_receive(core, &wr, done.solicited, events, |completion| {
                     completion.status = status_of(done.status);
                     completion.len = done.len;
                     completion.imm = done.imm;

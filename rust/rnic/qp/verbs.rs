@@ -18,6 +18,7 @@ use crate::{
         RecvWr,
         SendWr, //
     },
+    proto::roce::state::Posting,
     rnic::{
         domain::AddressHandle,
         region::Region, //
@@ -57,6 +58,14 @@ impl IbQpOps for QueuePair {
 
     fn posted(self: &Arc<Self>) {
         self.kick();
+    }
+
+    fn doorbell(self: &Arc<Self>) -> Result {
+        if self.core.lock().state.post_send() == Posting::Refuse {
+            return Err(EINVAL);
+        }
+        self.kick();
+        Ok(())
     }
 
     fn modify(self: &Arc<Self>, change: &QpChange<'_>) -> Result {

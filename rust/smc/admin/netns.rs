@@ -11,17 +11,32 @@ use crate::{
         sysctl::SysctlTable, //
     },
     proto::smc::clc::EidList,
-    smc::engine::engine, //
+    smc::{
+        engine::{
+            engine,
+            Engine, //
+        },
+        net::NetLimits, //
+    },
 };
-use kernel::prelude::*;
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
 
 /// Follows network namespaces.
 pub(crate) struct Namespaces;
 
 impl NetOps for Namespaces {
     fn init(net: &Net) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        engine.sysctls.add(net)?;
         // The rest of the state is made by the first socket.
-        engine().ok_or(ENODEV)?.sysctls.add(net)
+        let entered = enter_limits(&engine, net.cookie());
+        if entered.is_err() {
+            engine.sysctls.remove(net.cookie());
+        }
+        entered
     }
 
     fn exit(net: &Net) {
@@ -30,11 +45,21 @@ impl NetOps for Namespaces {
             let cookie = net.cookie();
             engine.groups.terminate_all(|group| group.key.net == cookie);
             engine.nets.forget(cookie);
+            engine.quotas.forget(cookie);
             engine.sysctls.remove(cookie);
             // Removing needs no memory.
             let _ = engine.eids.set(cookie, EidList::EMPTY);
         }
     }
+}
+
+/// Makes the accounts of a namespace, which all protocols share.
+fn enter_limits(engine: &Engine, cookie: u64) -> Result {
+    let limits = NetLimits {
+        own: engine.sysctls.of(cookie)?,
+        host: engine.sysctls.host.clone(),
+    };
+    engine.quotas.enter(cookie, Arc::new(limits, GFP_KERNEL)?)
 }
 
 /// The files. They come after the family is ours: the C implementation has files of these names.

@@ -74,9 +74,9 @@ impl SeqShow for Stat {
     fn show(net: u64, m: &SeqFile) -> Result {
         let engine = engine().ok_or(ENODEV)?;
         let state = engine.nets.find(net);
-        let (buffers, orphans) = match state.as_ref() {
-            Some(state) => (state.accounts.buffers.used(), state.accounts.orphans.used()),
-            None => (0, 0),
+        let (buffers, orphans) = match engine.quotas.of(net) {
+            Ok(accounts) => (accounts.buffers.used(), accounts.orphans.used()),
+            Err(_) => (0, 0),
         };
         let group_totals = state.as_ref().map(|state| state.group_totals());
         let group_totals = group_totals.unwrap_or_default();
@@ -140,6 +140,9 @@ fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
     seq_print!(m, "{name}_clnt_conns {clnt}\n{name}_srv_conns {srv}\n");
     seq_print!(m, "{name}_fallback_clnt {fallback_clnt}\n");
     seq_print!(m, "{name}_fallback_srv {fallback_srv}\n");
+    let [aborted_clnt, aborted_srv] = totals.aborted;
+    seq_print!(m, "{name}_aborted_clnt {aborted_clnt}\n");
+    seq_print!(m, "{name}_aborted_srv {aborted_srv}\n");
     seq_print!(m, "{name}_active_conns {active}\n");
     seq_print!(m, "{name}_tx_bytes {}\n", traffic.tx_bytes);
     seq_print!(m, "{name}_rx_bytes {}\n", traffic.rx_bytes);
@@ -148,6 +151,9 @@ fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
     seq_print!(m, "{name}_tcp_payload_bytes {}\n", totals.tcp_bytes);
     for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
         seq_print!(m, "{name}_fallback_reason_{code:08x} {count}\n");
+    }
+    for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {
+        seq_print!(m, "{name}_aborted_reason_{code:08x} {count}\n");
     }
     for (rule, count) in totals.violations.iter().filter(|(_, count)| *count != 0) {
         seq_print!(m, "{name}_violation_");

@@ -192,6 +192,7 @@ impl Settings {
             forming: count(&self.max_forming, &initial.max_forming),
             forming_per_peer: count(&self.max_forming_per_peer, &initial.max_forming_per_peer),
             orphans: u64::from(least(&self.max_orphans, &initial.max_orphans)),
+            orphan_time: self.orphan_time(),
         }
     }
 

@@ -28,8 +28,10 @@ const TICKS: f64 = 100.0;
 pub enum Transport {
     /// The kernel's own SMC.
     C,
-    /// This project's.
+    /// This project's SMC-R.
     Ours,
+    /// This project's SDP.
+    Sdp,
     /// TCP.
     Tcp,
     /// A queue pair and nothing above it.
@@ -40,13 +42,21 @@ pub enum Transport {
 
 impl Transport {
     /// All, in the order of a round.
-    pub const ALL: [Self; 5] = [Self::C, Self::Ours, Self::Tcp, Self::Raw, Self::Unix];
+    pub const ALL: [Self; 6] = [
+        Self::C,
+        Self::Ours,
+        Self::Sdp,
+        Self::Tcp,
+        Self::Raw,
+        Self::Unix,
+    ];
 
     /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::C => "c",
             Self::Ours => "ours",
+            Self::Sdp => "sdp",
             Self::Tcp => "tcp",
             Self::Raw => "raw",
             Self::Unix => "unix",
@@ -94,6 +104,15 @@ fn pairs(text: &str, prefix: &str, found: &mut Counters) {
     }
 }
 
+/// The counters of SDP among those of the module, whose names begin with `sdp_`.
+fn sdp_pairs(text: &str, found: &mut Counters) {
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("sdp_") {
+            pairs(rest, "sdp.", found);
+        }
+    }
+}
+
 /// The kernel's times and events, of all processors together.
 fn machine(text: &str, found: &mut Counters) {
     for line in text.lines() {
@@ -135,10 +154,13 @@ pub fn of_end(end: &End, transport: Transport) -> Result<Counters> {
             &mut found,
         );
         match transport {
-            Transport::Ours => {
+            Transport::Ours | Transport::Sdp => {
                 let text = fs::read_to_string(net.join("rdma_sock/stat"))
                     .context("the module's counters")?;
-                pairs(&text, "smc.", &mut found);
+                match transport {
+                    Transport::Sdp => sdp_pairs(&text, &mut found),
+                    _ => pairs(&text, "smc.", &mut found),
+                }
             }
             Transport::C => {
                 for (name, value) in Smc::open()?.stats()? {
@@ -238,6 +260,14 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
             wanted("smc.tx_bytes", by_rdma)?;
             wanted("rxe.sent_bytes", by_rdma)
         }
+        Transport::Sdp => {
+            bound("sdp.fallback_clnt", fallbacks)?;
+            wanted("sdp.clnt_conns", connections - fallbacks)?;
+            wanted("sdp.tx_bytes", by_rdma)?;
+            wanted("rxe.sent_bytes", by_rdma)?;
+            // A connection of SDP has none of TCP.
+            bound("tcp.ActiveOpens", fallbacks)
+        }
         Transport::C => {
             bound("smc.fallbacks", fallbacks)?;
             bound("smc.clnt_errors", 0.0)?;
@@ -269,6 +299,7 @@ mod tests {
             &mut found,
         );
         pairs("tx_bytes 5\nactive_conns 0\n", "smc.", &mut found);
+        sdp_pairs("tx_bytes 5\nsdp_tx_bytes 6\nother 7\n", &mut found);
         machine(
             "cpu  100 0 50 9 9 1 49 0 0 0\nctxt 77\nsoftirq 8 1 7\n",
             &mut found,
@@ -279,6 +310,7 @@ mod tests {
             ("cpu.softirq", 8.0),
             ("net.rx_packets", 20.0),
             ("net.tx_packets", 40.0),
+            ("sdp.tx_bytes", 6.0),
             ("smc.active_conns", 0.0),
             ("smc.tx_bytes", 5.0),
             ("tcp.ActiveOpens", 3.0),
@@ -317,6 +349,17 @@ mod tests {
                 "{transport:?}"
             );
         }
+        assert!(proves(Transport::Sdp, &outcome, &counters).is_err());
+        let mut by_sdp: Counters = [
+            ("rxe.sent_bytes", 1500.0),
+            ("sdp.tx_bytes", 1000.0),
+            ("sdp.clnt_conns", 1.0),
+        ]
+        .map(|(k, v)| (k.to_string(), v))
+        .into();
+        assert_eq!(proves(Transport::Sdp, &outcome, &by_sdp), Ok(()));
+        by_sdp.insert("tcp.ActiveOpens".into(), 1.0);
+        assert!(proves(Transport::Sdp, &outcome, &by_sdp).is_err());
         assert!(proves(Transport::Unix, &outcome, &counters).is_err());
         assert_eq!(proves(Transport::Unix, &outcome, &Counters::new()), Ok(()));
         counters.insert("smc.fallback_clnt".into(), 1.0);

@@ -27,7 +27,10 @@ use crate::{
         Program, //
     },
     wire,
-    workload::Workload,
+    workload::{
+        PeerKind,
+        Workload, //
+    },
 };
 use anyhow::{
     bail,
@@ -292,6 +295,8 @@ impl Driver<'_> {
         match transport {
             Transport::C | Transport::Ours => programs::preload_library().map(Some),
             Transport::Tcp | Transport::Raw | Transport::Unix => Ok(None),
+            // The plan has no programs for it.
+            Transport::Sdp => Ok(None),
         }
     }
 
@@ -347,9 +352,22 @@ impl Driver<'_> {
                     fs::write(BUSY_READ, BUSY_MICROS)?;
                     server = Some(self.serve(transport)?);
                 }
+                let of_peer = match workload {
+                    Workload::Setup(peer) => Some(peer),
+                    _ => None,
+                };
+                if let Some(peer) = of_peer {
+                    drop(server.take());
+                    server = Some(self.serve_peer(transport, peer)?);
+                }
                 let sample = self
                     .measure(transport, mtu, round, workload, server.as_ref())
                     .with_context(|| workload.to_string())?;
+                if let Some(peer) = of_peer {
+                    drop(server.take());
+                    self.forget_peer(transport, peer)?;
+                    server = Some(self.serve(transport)?);
+                }
                 if polls {
                     drop(server.take());
                     fs::write(BUSY_READ, "0")?;
@@ -387,7 +405,7 @@ impl Driver<'_> {
                 lab::run("modprobe smc")?;
                 self.lab.near.within(|| Smc::open()?.add_eid())
             }
-            Transport::Ours => {
+            Transport::Ours | Transport::Sdp => {
                 lab::run(&format!("insmod {}", self.args.module.display())).map(drop)
             }
             Transport::Tcp | Transport::Raw | Transport::Unix => Ok(()),
@@ -433,12 +451,50 @@ impl Driver<'_> {
         Server::start(&self.lab.far, &mut command)
     }
 
+    /// A server on all addresses, as the client of [`Workload::Setup`] is to meet it.
+    fn serve_peer(&self, transport: Transport, peer: PeerKind) -> Result<Server> {
+        let carried = match peer {
+            PeerKind::Known | PeerKind::Unknown => transport,
+            PeerKind::TcpOnly => {
+                // A namespace that has had a listener of SDP answers for its ports.
+                self.unload()?;
+                self.load(transport)?;
+                Transport::Tcp
+            }
+        };
+        if peer != PeerKind::Known {
+            self.lab.far.set_strangers(true)?;
+        }
+        let mut command = Command::new(this_program()?);
+        command
+            .args(["serve", "--at", &format!("0.0.0.0:{PORT}")])
+            .args(["--family", family(carried)]);
+        Server::start(&self.lab.far, &mut command)
+    }
+
+    /// The end of it.
+    fn forget_peer(&self, transport: Transport, peer: PeerKind) -> Result<()> {
+        if peer != PeerKind::Known {
+            self.lab.far.set_strangers(false)?;
+        }
+        if peer == PeerKind::TcpOnly {
+            self.unload()?;
+            self.load(transport)?;
+        }
+        Ok(())
+    }
+
     fn client(&self, transport: Transport, workload: Workload) -> Result<Command> {
         let mut command = Command::new(this_program()?);
         match transport {
             Transport::Raw => command.args(["raw-load", "--device", self.lab.near.rdma]),
             _ => command.args(["load", "--family", family(transport)]),
         };
+        if let Workload::Setup(PeerKind::Unknown | PeerKind::TcpOnly) = workload {
+            for addr in self.lab.far.strangers() {
+                command.args(["--each", &format!("{addr}:{PORT}")]);
+            }
+        }
         command
             .args(["--peer", &self.lab.far.at(PORT)?.to_string()])
             .args(["--seconds", &self.plan.seconds.to_string()])
@@ -495,7 +551,11 @@ impl Driver<'_> {
                 sample.near = counters::delta(&run.before.near, &run.after.near);
                 sample.far = counters::delta(&run.before.far, &run.after.far);
                 sample.machine = counters::delta(&run.before.machine, &run.after.machine);
-                let doubt = counters::proves(transport, &run.outcome, &sample.near).err();
+                let carried = match workload {
+                    Workload::Setup(PeerKind::TcpOnly) => Transport::Tcp,
+                    _ => transport,
+                };
+                let doubt = counters::proves(carried, &run.outcome, &sample.near).err();
                 sample.doubt = doubt.unwrap_or_default();
                 sample.outcome = run.outcome;
             }
@@ -573,6 +633,7 @@ fn family(transport: Transport) -> &'static str {
     match transport {
         Transport::Tcp => "tcp",
         Transport::Unix => "unix",
+        Transport::Sdp => "sdp",
         _ => "smc",
     }
 }

@@ -25,6 +25,10 @@ use std::{
     },
 };
 
+/// Further addresses that a server can have, each of them once: to a client that has not seen them,
+/// peers that it does not know.
+const STRANGERS: std::ops::RangeInclusive<u8> = 101..=124;
+
 /// How long anything in the lab may take to come about.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -115,6 +119,26 @@ impl End {
         Ok(format!("{}:{port}", self.addr).parse()?)
     }
 
+    /// The further addresses, in the network of [`Lab`].
+    pub fn strangers(&self) -> Vec<String> {
+        STRANGERS.map(|host| format!("10.8.0.{host}")).collect()
+    }
+
+    /// Gives the end its further addresses, or takes them away, and waits for the RDMA device.
+    pub fn set_strangers(&self, there: bool) -> Result<()> {
+        let verb = if there { "add" } else { "delete" };
+        self.within(|| {
+            for addr in self.strangers() {
+                run(&format!("ip address {verb} {addr}/24 dev {}", self.netdev))?;
+            }
+            Ok(())
+        })?;
+        for addr in self.strangers().into_iter().filter(|_| there) {
+            self.await_gid(&addr)?;
+        }
+        Ok(())
+    }
+
     /// Settings that keep ports and backlogs from being what is measured.
     fn settle(&self) -> Result<()> {
         self.within(|| {
@@ -140,7 +164,13 @@ impl End {
     fn add_rdma(&self) -> Result<()> {
         let (rdma, netdev) = (self.rdma, self.netdev);
         self.within(|| run(&format!("rdma link add {rdma} type rxe netdev {netdev}")))?;
-        let ip: std::net::Ipv4Addr = self.addr.parse()?;
+        self.await_gid(&self.addr)
+    }
+
+    /// Waits until the RDMA device knows an address.
+    fn await_gid(&self, addr: &str) -> Result<()> {
+        let rdma = self.rdma;
+        let ip: std::net::Ipv4Addr = addr.parse()?;
         let [a, b, c, d] = ip.octets();
         let gid = format!("0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}");
         let folder = format!("/sys/class/infiniband/{rdma}/ports/1/gids");

@@ -86,7 +86,11 @@ impl ToArgs {
 pub struct LoadArgs {
     #[command(flatten)]
     to: ToArgs,
-    /// first, bulk:SIZE, file:SIZE, both:SIZE, pingpong:SIZE, stream:SIZE[:nodelay|:cork],
+    /// Further addresses of the server, for setup: one connection to each, in place of those to
+    /// --peer
+    #[arg(long)]
+    each: Vec<SocketAddr>,
+    /// first, setup:PEER, bulk:SIZE, file:SIZE, both:SIZE, pingpong:SIZE, stream:SIZE[:nodelay|:cork],
     /// pipe:SIZE:DEPTH[:nodelay|:cork], rr:CONNECTIONS, crr:CLIENTS, idle:CONNECTIONS
     workload: Workload,
 }
@@ -105,6 +109,7 @@ pub fn run(args: &LoadArgs) -> Result<()> {
     let mut held = Vec::new();
     let mut outcome = match args.workload {
         Workload::First => client.first(),
+        Workload::Setup(_) => client.setup(&args.each),
         Workload::Bulk(size) => client.stream(size, Push::Default, true),
         Workload::File(size) => client.file(size),
         Workload::Stream { size, push } => client.stream(size, pushed(push), false),
@@ -140,6 +145,13 @@ fn await_arrival(stream: &mut TcpStream, start: Instant, sent: u64) -> Result<f6
     Ok(seconds)
 }
 
+/// A request and its response.
+fn request(stream: &mut TcpStream) -> Result<()> {
+    stream.write_all(&Hello::of(Mode::Request, 1).to_bytes())?;
+    stream.read_exact(&mut [0; LEN])?;
+    Ok(())
+}
+
 /// The same time in microseconds.
 pub fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
@@ -163,9 +175,41 @@ impl Client {
     /// One request and its response on a new connection.
     pub fn ask(&self) -> Result<TcpStream> {
         let mut stream = self.dial()?;
-        stream.write_all(&Hello::of(Mode::Request, 1).to_bytes())?;
-        stream.read_exact(&mut [0; LEN])?;
+        request(&mut stream)?;
         Ok(stream)
+    }
+
+    /// The time of `connect` to addresses one after the other, or to the server's again and again.
+    /// Each connection carries a request then, which is not measured.
+    fn setup(&self, each: &[SocketAddr]) -> Result<Outcome> {
+        let mut times = Vec::new();
+        let start = Instant::now();
+        let mut dial = |peer| -> Result<()> {
+            let begin = Instant::now();
+            let mut stream = sock::dial(self.family, peer)?;
+            times.push(micros(begin.elapsed()));
+            request(&mut stream)
+        };
+        if each.is_empty() {
+            while start.elapsed() < self.time {
+                dial(self.peer)?;
+            }
+        }
+        for peer in each {
+            dial(*peer)?;
+        }
+        let count = times.len() as u64;
+        let mut outcome = Outcome {
+            connections: count,
+            messages: count,
+            sent: count * REQUEST as u64,
+            received: count * REQUEST as u64,
+            seconds: start.elapsed().as_secs_f64(),
+            ..Outcome::default()
+        };
+        outcome.set_times(&mut times);
+        outcome.value = outcome.p50.context("no connection")?;
+        Ok(outcome)
     }
 
     fn first(&self) -> Result<Outcome> {

@@ -6,6 +6,7 @@ use crate::{
     counters::Transport,
     programs::Program,
     workload::{
+        PeerKind,
         Push,
         Workload, //
     },
@@ -40,6 +41,7 @@ impl Plan {
         let sockets = !matches!(transport, Transport::Raw | Transport::Unix);
         match workload {
             _ if transport == Transport::Unix && self.wire => false,
+            _ if transport == Transport::Sdp && !self.is_of_sdp(workload) => false,
             Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
             Workload::PollPong(_) => transport != Transport::Unix,
             Workload::File(_)
@@ -47,7 +49,19 @@ impl Plan {
             | Workload::Stream { .. }
             | Workload::Pipe { .. } => transport != Transport::Raw,
             Workload::Program(_) => sockets && !self.wire,
+            // The server is started anew, which two kernels cannot agree on.
+            Workload::Setup(_) => sockets && !self.wire,
             Workload::First | Workload::Connects(_) | Workload::Idle(_) => sockets,
+        }
+    }
+
+    /// What SDP is measured by: data, messages and connections. The rest is for SMC-R.
+    fn is_of_sdp(&self, workload: Workload) -> bool {
+        match workload {
+            Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
+            Workload::First | Workload::Setup(_) | Workload::Connects(_) => true,
+            Workload::Both(size) => size == 65536,
+            _ => false,
         }
     }
 
@@ -76,6 +90,9 @@ impl Plan {
             vec![64, 4096]
         };
         plan.push(Workload::First);
+        if full && !self.wire {
+            plan.extend(PeerKind::ALL.map(Workload::Setup));
+        }
         if full {
             let idle = if self.quick { 200 } else { 1000 };
             plan.push(Workload::Idle(idle));
@@ -193,6 +210,14 @@ mod tests {
                 assert_eq!(c, plan.workloads(Transport::Ours, mtu));
                 assert_eq!(c, plan.workloads(Transport::Tcp, mtu));
                 assert_eq!(c.first(), Some(&Workload::First));
+                let sdp = plan.workloads(Transport::Sdp, mtu);
+                assert!(sdp.iter().all(|workload| c.contains(workload)));
+                assert!(sdp.contains(&Workload::Bulk(65536)));
+                assert_eq!(
+                    sdp.contains(&Workload::Setup(PeerKind::TcpOnly)),
+                    mtu == LARGE_MTU
+                );
+                assert!(!sdp.contains(&Workload::Idle(200)));
                 let raw = plan.workloads(Transport::Raw, mtu);
                 assert!(raw.contains(&Workload::Bulk(65536)));
                 let programs = |workload: &Workload| matches!(workload, Workload::Program(_));
@@ -211,6 +236,7 @@ mod tests {
             let planned = wire.workloads(Transport::C, SMALL_MTU);
             assert_eq!(planned.contains(&crr), !quick);
             assert!(!planned.contains(&Workload::Program(Program::Iperf3)));
+            assert!(!planned.contains(&Workload::Setup(PeerKind::Known)));
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
             assert!(wire.workloads(Transport::Unix, SMALL_MTU).is_empty());
         }

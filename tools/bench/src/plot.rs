@@ -29,6 +29,7 @@ fn color(transport: Transport) -> RGBColor {
     match transport {
         Transport::C => RGBColor(213, 94, 0),
         Transport::Ours => RGBColor(0, 114, 178),
+        Transport::Sdp => RGBColor(230, 159, 0),
         Transport::Tcp => RGBColor(120, 120, 120),
         Transport::Raw => RGBColor(0, 158, 115),
         Transport::Unix => RGBColor(204, 121, 167),
@@ -38,7 +39,8 @@ fn color(transport: Transport) -> RGBColor {
 fn title(transport: Transport) -> &'static str {
     match transport {
         Transport::C => "C net/smc",
-        Transport::Ours => "rdma_sock",
+        Transport::Ours => "rdma_sock, SMC-R",
+        Transport::Sdp => "rdma_sock, SDP",
         Transport::Tcp => "TCP",
         Transport::Raw => "raw verbs",
         Transport::Unix => "local sockets",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Stream sockets of TCP and of SMC, which differ by what `socket()` is asked for and by nothing else;
+//! Stream sockets of TCP, of SMC and of SDP, which differ by what `socket()` is asked for and by nothing else;
 //! and local ones, which have a path where those have an address.
 
 use anyhow::{
@@ -35,6 +35,7 @@ use std::{
 
 const AF_SMC: u16 = 43;
 const IPPROTO_SMC: NonZeroU32 = NonZeroU32::new(256).unwrap();
+const IPPROTO_SDP: NonZeroU32 = NonZeroU32::new(257).unwrap();
 const SMCPROTO_SMC6: NonZeroU32 = NonZeroU32::new(1).unwrap();
 
 /// Connections that may wait to be accepted.
@@ -49,6 +50,8 @@ pub enum Family {
     Smc,
     /// SMC, as a protocol of the internet families.
     SmcProto,
+    /// SDP, as a protocol of the internet families.
+    Sdp,
     /// Local sockets, which have no network and no device. Only the port of an address means something.
     Unix,
 }
@@ -60,6 +63,7 @@ impl Family {
             Self::Tcp => "tcp",
             Self::Smc => "smc",
             Self::SmcProto => "smc-proto",
+            Self::Sdp => "sdp",
             Self::Unix => "unix",
         }
     }
@@ -83,6 +87,7 @@ fn new(family: Family, addr: SocketAddr) -> Result<rustix::fd::OwnedFd> {
             (AddressFamily::from_raw(AF_SMC), six)
         }
         Family::SmcProto => (inet, Some(IPPROTO_SMC)),
+        Family::Sdp => (inet, Some(IPPROTO_SDP)),
         Family::Unix => (AddressFamily::UNIX, None),
     };
     socket_with(

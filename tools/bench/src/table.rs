@@ -110,6 +110,9 @@ pub struct Row {
 /// A target and whether it is met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
+    /// Which of ours.
+    #[serde(default = "smc_r")]
+    pub of: String,
     /// To which transport.
     pub to: String,
     /// The bound of the ratio.
@@ -119,6 +122,11 @@ pub struct Verdict {
     /// If not: the same ratio of those that have less to do and do not keep it either.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub limits: BTreeMap<String, f64>,
+}
+
+/// What the targets of files without the name of ours are for.
+fn smc_r() -> String {
+    Transport::Ours.name().into()
 }
 
 /// Everything that a run gave.
@@ -208,12 +216,20 @@ impl Results {
             }
         }
         if metric == Metric::Value {
-            for Target { to, bound, limits } in targets::of(workload) {
-                let Some(ratio) = row.ratios.get(to.name()) else {
+            for target in targets::of(workload) {
+                let Target {
+                    of,
+                    to,
+                    bound,
+                    limits,
+                } = target;
+                let pair = values.get(of.name()).zip(values.get(to.name()));
+                let Some(ratio) = pair.and_then(|(of, to)| paired_ratio(of, to)) else {
                     continue;
                 };
                 let met = |ratio: f64| met(ratio, bound, row.lower_is_better);
                 let mut verdict = Verdict {
+                    of: of.name().into(),
                     to: to.name().into(),
                     bound,
                     met: met(ratio.median),
@@ -272,8 +288,8 @@ impl Results {
     pub fn table(&self) -> String {
         let mut text = String::new();
         let header = [
-            "workload", "unit", "C", "ours", "TCP", "raw", "unix", "/C", "/TCP", "/raw", "/unix",
-            "target",
+            "workload", "unit", "C", "ours", "SDP", "TCP", "raw", "unix", "/C", "/SDP", "/TCP",
+            "/raw", "/unix", "target",
         ];
         let rows: Vec<Vec<String>> = self.rows.iter().map(Row::cells).collect();
         grid(&mut text, &header.map(String::from), &rows);
@@ -299,7 +315,9 @@ impl Results {
                 rows.push(row);
             }
         }
-        let header = ["workload", "count", "C", "ours", "TCP", "raw", "unix"];
+        let header = [
+            "workload", "count", "C", "ours", "SDP", "TCP", "raw", "unix",
+        ];
         grid(&mut text, &header.map(String::from), &rows);
         if !self.doubtful.is_empty() {
             text += "\nNot counted, as the payload did not go the way that was meant\n\n";
@@ -315,7 +333,7 @@ impl Results {
 const COPIES: &str = "smc.tx_copies";
 
 /// Counters that make sense for a message.
-const COUNTED: [&str; 26] = [
+const COUNTED: [&str; 28] = [
     "wire.tx_write_msg",
     "wire.tx_write_rest",
     "wire.tx_send_msg",
@@ -339,6 +357,8 @@ const COUNTED: [&str; 26] = [
     "smc.rx_cdc",
     "smc.tx_posts",
     "smc.tx_cqes",
+    "sdp.tx_messages",
+    "sdp.rx_messages",
     "cpu.ctxt",
     "cpu.softirq",
     "cpu.intr",
@@ -382,6 +402,9 @@ impl Row {
         let sign = if self.lower_is_better { "≤" } else { "≥" };
         for verdict in &self.targets {
             let word = if verdict.met { "met" } else { "missed" };
+            if verdict.of != Transport::Ours.name() {
+                targets += &format!("{} ", verdict.of);
+            }
             // Writing to a string does not fail.
             let _ = write!(targets, "{sign}{} {} {word} ", verdict.bound, verdict.to);
             for (limit, ratio) in &verdict.limits {
@@ -493,6 +516,21 @@ mod tests {
         assert!(!verdict.met);
         assert_eq!(verdict.limits, [("raw".to_string(), 0.8)].into());
         assert!(results.table().contains("≤0.75 c missed (raw 0.80)"));
+    }
+
+    #[test]
+    fn target_of_sdp_is_to_smc_r() {
+        let mut samples = Vec::new();
+        for (transport, value) in [("ours", 20.0), ("sdp", 15.0), ("raw", 12.0)] {
+            samples.push(sample(transport, 1, value));
+        }
+        let results = Results::of(&samples).unwrap();
+        assert_eq!(results.rows[0].figures["sdp"].median, 15.0);
+        assert!(results.table().contains("sdp ≤0.8 ours met"));
+        samples[1].outcome.value = 18.0;
+        samples[2].outcome.value = 17.0;
+        let table = Results::of(&samples).unwrap().table();
+        assert!(table.contains("sdp ≤0.8 ours missed (raw 0.85)"));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::{
 /// A bound for the ratio of ours to another, which way depends on the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
+    /// Ours: SMC-R or SDP.
+    pub of: Transport,
     /// The other.
     pub to: Transport,
     /// The bound.
@@ -27,9 +29,21 @@ pub fn of(workload: Workload) -> Vec<Target> {
         Workload::Connects(_) => &[Transport::Tcp],
         _ => &[Transport::Raw, Transport::Unix],
     };
-    let to = |to, bound| Target { to, bound, limits };
+    let to = |to, bound| Target {
+        of: Transport::Ours,
+        to,
+        bound,
+        limits,
+    };
     let c = |bound| to(Transport::C, bound);
-    match workload {
+    // SDP has one message where SMC-R has a write and a message, and no first contact.
+    let sdp = |bound| Target {
+        of: Transport::Sdp,
+        to: Transport::Ours,
+        bound,
+        limits: &[Transport::Raw],
+    };
+    let mut targets = match workload {
         Workload::Bulk(size) if size >= 64 << 10 => vec![c(1.05), to(Transport::Raw, 0.97)],
         Workload::Both(size) | Workload::File(size) if size >= 64 << 10 => vec![c(1.05)],
         Workload::PingPong(size) if size <= 4096 => vec![c(0.75)],
@@ -40,7 +54,14 @@ pub fn of(workload: Workload) -> Vec<Target> {
         Workload::First => vec![c(0.7)],
         Workload::Idle(_) => vec![c(0.5)],
         _ => Vec::new(),
+    };
+    match workload {
+        Workload::Bulk(size) if size >= 64 << 10 => targets.push(sdp(1.0)),
+        Workload::PingPong(size) if size <= 4096 => targets.push(sdp(0.8)),
+        Workload::First => targets.push(sdp(0.5)),
+        _ => {}
     }
+    targets
 }
 
 #[cfg(test)]
@@ -49,10 +70,12 @@ mod tests {
 
     #[test]
     fn they_depend_on_the_size() {
-        assert_eq!(of(Workload::Bulk(1 << 20)).len(), 2);
+        assert_eq!(of(Workload::Bulk(1 << 20)).len(), 3);
         assert_eq!(of(Workload::Bulk(64)).len(), 1);
         assert!(of(Workload::Bulk(4096)).is_empty());
         assert!(of(Workload::PingPong(65536)).is_empty());
         assert_eq!(of(Workload::Connects(8))[0].bound, 3.0);
+        let first = of(Workload::First);
+        assert!(first.iter().any(|target| target.of == Transport::Sdp));
     }
 }

@@ -35,11 +35,37 @@ impl Push {
     }
 }
 
+/// What a client that connects knows of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerKind {
+    /// It has had a connection to it.
+    Known,
+    /// Nothing.
+    Unknown,
+    /// Nothing, and the peer's sockets are of TCP.
+    TcpOnly,
+}
+
+impl PeerKind {
+    /// All, in the order of a round.
+    pub const ALL: [Self; 3] = [Self::Known, Self::Unknown, Self::TcpOnly];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::Unknown => "unknown",
+            Self::TcpOnly => "tcp-only",
+        }
+    }
+}
+
 /// One kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// The first connection to a peer: connect, one request, its response.
     First,
+    /// Connections one after the other, without their requests.
+    Setup(PeerKind),
     /// Data one way, in sends of this size.
     Bulk(u32),
     /// Data one way, out of a file in memory, by `sendfile()` calls of this size.
@@ -95,7 +121,7 @@ impl Workload {
     /// What its value is measured in.
     pub fn unit(self) -> &'static str {
         match self {
-            Self::First | Self::PingPong(_) | Self::PollPong(_) => "us",
+            Self::First | Self::Setup(_) | Self::PingPong(_) | Self::PollPong(_) => "us",
             Self::Bulk(_) | Self::File(_) | Self::Both(_) => "MiB/s",
             Self::Stream { .. } | Self::Pipe { .. } => "msg/s",
             Self::Requests(_) => "req/s",
@@ -123,6 +149,7 @@ impl Workload {
         let of = |name: &str, x: u32| (name.to_string(), f64::from(x));
         match self {
             Self::First => of("First contact", 1),
+            Self::Setup(peer) => of(&format!("Connection set-up, {} peer", peer.name()), 1),
             Self::Bulk(size) => of("Bulk, one way, by send size", size),
             Self::File(size) => of("Files, by call size", size),
             Self::Both(size) => of("Bulk, both ways, by send size", size),
@@ -149,6 +176,7 @@ impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::First => write!(f, "first"),
+            Self::Setup(peer) => write!(f, "setup:{}", peer.name()),
             Self::Bulk(size) => write!(f, "bulk:{size}"),
             Self::File(size) => write!(f, "file:{size}"),
             Self::Both(size) => write!(f, "both:{size}"),
@@ -170,6 +198,11 @@ impl FromStr for Workload {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
+        if let Some(name) = text.strip_prefix("setup:") {
+            let peer = PeerKind::ALL.into_iter().find(|peer| peer.name() == name);
+            let peer = peer.with_context(|| format!("{text} is no workload"))?;
+            return Ok(Self::Setup(peer));
+        }
         let mut words: Vec<&str> = text.split(':').collect();
         let push = match words.last() {
             Some(&"nodelay") => Push::NoDelay,
@@ -218,6 +251,9 @@ mod tests {
     fn names_are_read_back() {
         for name in [
             "first",
+            "setup:known",
+            "setup:unknown",
+            "setup:tcp-only",
             "bulk:65536",
             "file:65536",
             "both:64",
@@ -252,6 +288,8 @@ mod tests {
             "bulk:x",
             "bulk:1:2",
             "rr:8:cork",
+            "setup",
+            "setup:1",
             "first:1",
             "cork",
             "wrk",

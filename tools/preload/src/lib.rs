@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A library to preload into a program that should use SMC instead of TCP.
+//! A library to preload into a program that should use SMC or SDP instead of TCP.
 //!
-//! It wraps `socket(2)`: a request for a TCP stream socket becomes one for `IPPROTO_SMC`. If the
-//! kernel cannot make that socket, the program gets the TCP socket it asked for, so a program runs
+//! It wraps `socket(2)`: a request for a TCP stream socket becomes one for `IPPROTO_SMC` or
+//! `IPPROTO_SDP`. If the kernel cannot make that socket, the program gets the TCP socket it asked for, so a program runs
 //! on machines without the module as if the library were not there. Nothing else needs wrapping:
 //! sockets from `accept(2)` are of the kind of the listening socket.
 //!
-//! `SMC_RCVBUF` and `SMC_SNDBUF` in the environment are the sizes that the buffers of SMC sockets get
+//! `RDMA_SOCK_PROTO` in the environment names the protocol: `smc`, which is the default, `sdp`, or
+//! `auto` for the first of both that the kernel has.
+//!
+//! `SMC_RCVBUF` and `SMC_SNDBUF` in the environment are the sizes that the buffers of these sockets get
 //! at first: octets, or KiB or MiB with a `K` or `M` behind the number.
 //!
 //! Programs that do not create sockets through the C library (statically linked ones, Go's runtime)
@@ -18,14 +21,19 @@ use std::{
     ffi::CStr,
     mem, ptr, str,
     sync::atomic::{
+        AtomicBool,
         AtomicPtr,
         AtomicU32,
         Ordering, //
     },
 };
 
-/// Protocol number of SMC in the internet families, from `linux/in.h`.
+/// Protocol numbers in the internet families; that of SMC is from `linux/in.h`.
 const IPPROTO_SMC: c_int = 256;
+const IPPROTO_SDP: c_int = 257;
+
+/// What the environment calls the protocol.
+const PROTOCOL: &CStr = c"RDMA_SOCK_PROTO";
 
 /// The bits of the type argument that are the type; the others are flags.
 const SOCK_TYPE_MASK: c_int = 0xf;
@@ -48,10 +56,49 @@ static BUFFERS: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
 /// The C library's `socket`, or null until it has been looked up.
 static NEXT_SOCKET: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Second of the monotonic clock, plus one, at which the kernel last lacked the protocol; 0 never.
-static LACKED_AT: AtomicU32 = AtomicU32::new(0);
+/// A protocol that may take the place of TCP.
+struct Candidate {
+    /// Its number.
+    protocol: c_int,
+    /// Whether the program shall use it.
+    is_wanted: AtomicBool,
+    /// Second of the monotonic clock, plus one, at which the kernel last lacked it; 0 never.
+    lacked_at: AtomicU32,
+}
 
-/// Does a socket with these arguments become an SMC socket?
+impl Candidate {
+    const fn new(protocol: c_int, is_wanted: bool) -> Self {
+        Self {
+            protocol,
+            is_wanted: AtomicBool::new(is_wanted),
+            lacked_at: AtomicU32::new(0),
+        }
+    }
+
+    /// Is it worth a try now?
+    fn is_worth_a_try(&self) -> bool {
+        // Hints among threads, nothing is published with them.
+        self.is_wanted.load(Ordering::Relaxed)
+            && !is_too_early(self.lacked_at.load(Ordering::Relaxed), now())
+    }
+}
+
+/// The protocols in the order in which they are tried.
+static CANDIDATES: [Candidate; 2] = [
+    Candidate::new(IPPROTO_SMC, true),
+    Candidate::new(IPPROTO_SDP, false),
+];
+
+/// Which of [`CANDIDATES`] a word of the environment means.
+fn wanted_by(word: &[u8]) -> [bool; 2] {
+    match word {
+        b"sdp" => [false, true],
+        b"auto" => [true, true],
+        _ => [true, false],
+    }
+}
+
+/// Does a socket with these arguments become a socket of such a protocol?
 fn is_tcp(family: c_int, kind: c_int, protocol: c_int) -> bool {
     matches!(family, libc::AF_INET | libc::AF_INET6)
         && kind & SOCK_TYPE_MASK == libc::SOCK_STREAM
@@ -63,7 +110,7 @@ fn is_lack_of_protocol(errno: c_int) -> bool {
     matches!(errno, libc::EPROTONOSUPPORT | libc::ESOCKTNOSUPPORT)
 }
 
-/// Is it too early to try again, `lacked_at` being as in [`LACKED_AT`]?
+/// Is it too early to try again, `lacked_at` being that of a [`Candidate`]?
 fn is_too_early(lacked_at: u32, now: u32) -> bool {
     lacked_at != 0 && now.wrapping_sub(lacked_at) < RETRY_SECONDS
 }
@@ -136,16 +183,28 @@ fn size_of(word: &[u8]) -> u32 {
         .unwrap_or(0)
 }
 
-/// Reads the sizes of buffers from the environment.
-fn read_sizes() {
+/// A word of the environment, at the start of the program.
+fn word_of(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: `name` is a C string.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: `value` is a C string of the environment, which the program does not change before its
+    // main function has begun; callers use it until then.
+    Some(unsafe { CStr::from_ptr(value) }.to_bytes())
+}
+
+/// Reads the protocol and the sizes of buffers from the environment.
+fn read_environment() {
+    if let Some(word) = word_of(PROTOCOL) {
+        for (candidate, is_wanted) in CANDIDATES.iter().zip(wanted_by(word)) {
+            candidate.is_wanted.store(is_wanted, Ordering::Relaxed);
+        }
+    }
     for ((name, _), buffer) in SIZES.iter().zip(&BUFFERS) {
-        // SAFETY: `name` is a C string.
-        let value = unsafe { libc::getenv(name.as_ptr()) };
-        if !value.is_null() {
-            // SAFETY: `value` is a C string of the environment, which the program does not change
-            // before its main function has begun.
-            let word = unsafe { CStr::from_ptr(value) };
-            buffer.store(size_of(word.to_bytes()), Ordering::Relaxed);
+        if let Some(word) = word_of(name) {
+            buffer.store(size_of(word), Ordering::Relaxed);
         }
     }
 }
@@ -171,24 +230,28 @@ fn set_buffers(fd: c_int) {
     }
 }
 
-/// `socket(2)`, with SMC in place of TCP where the kernel has it.
+/// `socket(2)`, with SMC or SDP in place of TCP where the kernel has it.
 // SAFETY: The symbol takes the place of the C library's on purpose, with the same signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
-    if !is_tcp(family, kind, protocol) || is_too_early(LACKED_AT.load(Ordering::Relaxed), now()) {
+    if !is_tcp(family, kind, protocol) {
         return next_socket(family, kind, protocol);
     }
 
     let errno_before = errno();
-    let fd = next_socket(family, kind, IPPROTO_SMC);
-    if fd >= 0 {
-        set_buffers(fd);
-        set_errno(errno_before);
-        return fd;
-    }
-    if is_lack_of_protocol(errno()) {
-        // A hint among threads, nothing is published with it.
-        LACKED_AT.store(now(), Ordering::Relaxed);
+    for candidate in CANDIDATES
+        .iter()
+        .filter(|candidate| candidate.is_worth_a_try())
+    {
+        let fd = next_socket(family, kind, candidate.protocol);
+        if fd >= 0 {
+            set_buffers(fd);
+            set_errno(errno_before);
+            return fd;
+        }
+        if is_lack_of_protocol(errno()) {
+            candidate.lacked_at.store(now(), Ordering::Relaxed);
+        }
     }
     // Whatever the reason was: the program asked for TCP, and TCP's answer is the one it knows.
     set_errno(errno_before);
@@ -199,7 +262,7 @@ pub extern "C" fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
 /// the environment for threads.
 extern "C" fn initialize() {
     look_up();
-    read_sizes();
+    read_environment();
 }
 
 // SAFETY: The loader calls what this section holds before the program's main function; the function
@@ -239,6 +302,25 @@ mod tests {
         assert!(is_too_early(100, 100));
         assert!(is_too_early(100, 100 + RETRY_SECONDS - 1));
         assert!(!is_too_early(100, 100 + RETRY_SECONDS));
+    }
+
+    #[test]
+    fn environment_names_the_protocols_in_their_order() {
+        assert_eq!(wanted_by(b"smc"), [true, false]);
+        assert_eq!(wanted_by(b"sdp"), [false, true]);
+        assert_eq!(wanted_by(b"auto"), [true, true]);
+        assert_eq!(wanted_by(b""), [true, false]);
+        assert_eq!(CANDIDATES.each_ref().map(|c| c.protocol), [256, 257]);
+    }
+
+    #[test]
+    fn candidate_is_tried_if_it_is_wanted_and_was_not_lacking_just_now() {
+        let candidate = Candidate::new(IPPROTO_SDP, false);
+        assert!(!candidate.is_worth_a_try());
+        candidate.is_wanted.store(true, Ordering::Relaxed);
+        assert!(candidate.is_worth_a_try());
+        candidate.lacked_at.store(now(), Ordering::Relaxed);
+        assert!(!candidate.is_worth_a_try());
     }
 
     #[test]

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Turns the TCP sockets that selected programs ask for into SMC sockets.
+ * Turns the TCP sockets that selected programs ask for into sockets of SMC or SDP.
  *
  * The kernel calls update_socket_protocol() at the start of socket(2) with the arguments of the
- * call, so that a program like this one can change the protocol. The program answers IPPROTO_SMC
- * for TCP stream sockets of the tasks that the maps select, and leaves all else alone: a result of
- * 0 lets the kernel go on as if the program were not there.
+ * call, so that a program like this one can change the protocol. The program answers the protocol
+ * of the selector for TCP stream sockets of the tasks that the maps select, and leaves all else
+ * alone: a result of 0 lets the kernel go on as if the program were not there.
  *
- * A socket is only turned while the kernel has IPPROTO_SMC in its table of protocols. Otherwise
+ * A socket is only turned while the kernel has the protocol in its table of protocols. Otherwise
  * socket(2) would fail in every selected program as soon as the module is unloaded.
  */
 
@@ -23,7 +23,6 @@
 #define SOCK_STREAM	1
 #define SOCK_TYPE_MASK	0xf
 #define IPPROTO_TCP	6
-#define IPPROTO_SMC	256
 
 #define COMM_LEN	16
 #define MAX_SELECTORS	1024
@@ -31,13 +30,22 @@
 #define MAX_PROTOCOLS	64
 /* Deepest cgroup looked at. */
 #define MAX_CGROUP_DEPTH	64
+/* Protocols of a selector. */
+#define MAX_WANTED	2
 
-/* Layouts that the tool writes and reads: keep src/accel/maps.rs in step, and ACCEL_ABI there. */
+/* Layouts that the tool writes and reads: keep src/accel/pinned.rs in step, and ACCEL_ABI there. */
 struct accel_config {
 	__u32 abi;
 	__u32 unguarded;
 	/* Addresses of the list heads of stream protocols: inetsw[1] and inetsw6[1]. */
 	__u64 protocols[2];
+};
+
+struct accel_selector {
+	/* Sockets that it has turned. */
+	__u64 sockets;
+	/* Protocols in the order in which they are looked for; 0 is none. */
+	__u32 wanted[MAX_WANTED];
 };
 
 enum accel_counter {
@@ -68,19 +76,18 @@ struct {
 	__type(value, struct accel_config);
 } config SEC(".maps");
 
-/* Both selector maps count the sockets that the selector has turned. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_SELECTORS);
 	__type(key, __u64);
-	__type(value, __u64);
+	__type(value, struct accel_selector);
 } cgroups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_SELECTORS);
 	__type(key, char[COMM_LEN]);
-	__type(value, __u64);
+	__type(value, struct accel_selector);
 } comms SEC(".maps");
 
 struct {
@@ -99,16 +106,16 @@ static void count(__u32 which)
 }
 
 /* The selector by name: that of the thread, or that of the program's first thread. */
-static __u64 *select_by_comm(void)
+static struct accel_selector *select_by_comm(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	char comm[COMM_LEN] = {};
-	__u64 *hits;
+	struct accel_selector *selector;
 
 	bpf_get_current_comm(comm, sizeof(comm));
-	hits = bpf_map_lookup_elem(&comms, comm);
-	if (hits)
-		return hits;
+	selector = bpf_map_lookup_elem(&comms, comm);
+	if (selector)
+		return selector;
 
 	__builtin_memset(comm, 0, sizeof(comm));
 	BPF_CORE_READ_STR_INTO(&comm, task, group_leader, comm);
@@ -116,25 +123,25 @@ static __u64 *select_by_comm(void)
 }
 
 /* The selector by cgroup: that of the task's cgroup or of one above it. */
-static __u64 *select_by_cgroup(void)
+static struct accel_selector *select_by_cgroup(void)
 {
 	int level;
 
 	for (level = 0; level < MAX_CGROUP_DEPTH; level++) {
 		__u64 id = bpf_get_current_ancestor_cgroup_id(level);
-		__u64 *hits;
+		struct accel_selector *selector;
 
 		if (!id)
 			break;
-		hits = bpf_map_lookup_elem(&cgroups, &id);
-		if (hits)
-			return hits;
+		selector = bpf_map_lookup_elem(&cgroups, &id);
+		if (selector)
+			return selector;
 	}
 	return NULL;
 }
 
-/* Is IPPROTO_SMC in the list of stream protocols that begins at address head? */
-static bool smc_registered(__u64 head)
+/* Is a protocol in the list of stream protocols that begins at address head? */
+static bool is_registered(__u64 head, __u32 wanted)
 {
 	const __u64 list_offset = bpf_core_field_offset(struct inet_protosw, list);
 	__u64 pos = head;
@@ -151,18 +158,34 @@ static bool smc_registered(__u64 head)
 			return false;
 		protosw = (void *)(pos - list_offset);
 		bpf_core_read(&protocol, sizeof(protocol), &protosw->protocol);
-		if (protocol == IPPROTO_SMC)
+		if (protocol == wanted)
 			return true;
 	}
 	return false;
+}
+
+/* The protocol for a socket of a selected program; 0 if the kernel has none of the wanted ones. */
+static __u32 protocol_of(struct accel_selector *selector, struct accel_config *cfg, bool inet6)
+{
+	int i;
+
+	for (i = 0; i < MAX_WANTED; i++) {
+		__u32 wanted = selector->wanted[i];
+
+		if (!wanted)
+			break;
+		if (cfg->unguarded || is_registered(cfg->protocols[inet6], wanted))
+			return wanted;
+	}
+	return 0;
 }
 
 SEC("fmod_ret/update_socket_protocol")
 int BPF_PROG(rdma_sock_accel, int family, int type, int protocol)
 {
 	struct accel_config *cfg;
-	__u32 zero = 0;
-	__u64 *hits;
+	struct accel_selector *selector;
+	__u32 zero = 0, chosen;
 
 	if (family != AF_INET && family != AF_INET6)
 		return 0;
@@ -172,23 +195,24 @@ int BPF_PROG(rdma_sock_accel, int family, int type, int protocol)
 	if (protocol && protocol != IPPROTO_TCP)
 		return 0;
 
-	hits = select_by_comm();
-	if (!hits)
-		hits = select_by_cgroup();
-	if (!hits)
+	selector = select_by_comm();
+	if (!selector)
+		selector = select_by_cgroup();
+	if (!selector)
 		return 0;
 
 	cfg = bpf_map_lookup_elem(&config, &zero);
 	if (!cfg)
 		return 0;
-	if (!cfg->unguarded && !smc_registered(cfg->protocols[family == AF_INET6])) {
+	chosen = protocol_of(selector, cfg, family == AF_INET6);
+	if (!chosen) {
 		count(COUNTER_UNREGISTERED);
 		return 0;
 	}
 
-	__sync_fetch_and_add(hits, 1);
+	__sync_fetch_and_add(&selector->sockets, 1);
 	count(COUNTER_TURNED);
-	return IPPROTO_SMC;
+	return chosen;
 }
 
 char _license[] SEC("license") = "GPL";

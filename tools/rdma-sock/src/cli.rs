@@ -12,12 +12,15 @@ use std::{
     path::PathBuf, //
 };
 
-use crate::run;
+use crate::{
+    proto::Proto,
+    run, //
+};
 
 /// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
 ///
-/// The module offers SMC sockets. An SMC socket is a TCP socket whose data goes by RDMA if both
-/// hosts can do so, and by plain TCP otherwise. RDMA means that the network card of one host writes
+/// The module offers sockets of two protocols, SMC-R and SDP. Such a socket is a TCP socket whose data
+/// goes by RDMA if both hosts can do so, and by plain TCP otherwise. RDMA means that the network card of one host writes
 /// straight into the memory of another host.
 #[derive(Debug, Parser)]
 #[command(name = "rdma-sock", version, max_term_width = 100)]
@@ -28,11 +31,12 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Give selected programs SMC sockets in place of TCP sockets (by BPF; needs root)
+    /// Give selected programs sockets of SMC-R or SDP in place of TCP sockets (by BPF; needs root)
     #[command(subcommand)]
     Accel(AccelCommand),
 
-    /// Run one program with SMC sockets in place of TCP sockets (by LD_PRELOAD; without root)
+    /// Run one program with sockets of SMC-R or SDP in place of TCP sockets (by LD_PRELOAD; without
+    /// root)
     Run(RunArgs),
 
     /// Show the module, RDMA devices, connections, link groups and counters
@@ -47,8 +51,8 @@ pub(crate) enum Command {
 pub(crate) enum AccelCommand {
     /// Start acceleration, or add selectors to it; it stays on until `accel off` or the next boot
     ///
-    /// From now on, selected programs get SMC sockets where they ask for TCP sockets. A program is
-    /// selected if any selector matches. Without --cgroup and --comm, every program is selected.
+    /// From now on, selected programs get sockets of SMC-R or SDP where they ask for TCP sockets. A
+    /// program is selected if any selector matches. Without --cgroup and --comm, every program is selected.
     /// Existing sockets stay as they are.
     On(OnArgs),
 
@@ -58,7 +62,7 @@ pub(crate) enum AccelCommand {
     /// options, and when no selector is left. Existing sockets stay as they are.
     Off(OffArgs),
 
-    /// Show the selectors, each with the number of sockets it has turned into SMC sockets
+    /// Show the selectors, each with its protocol and the number of sockets it has turned
     Status(StatusArgs),
 }
 
@@ -85,6 +89,10 @@ pub(crate) struct SelectorArgs {
 pub(crate) struct OnArgs {
     #[command(flatten)]
     pub(crate) selectors: SelectorArgs,
+
+    /// The protocol that the selected programs get; a selector that exists takes the new one
+    #[arg(long, value_enum, default_value_t, value_name = "PROTO")]
+    pub(crate) proto: Proto,
 
     /// Do not check for each socket whether the kernel has the protocol
     ///
@@ -114,11 +122,15 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) preload: Option<PathBuf>,
 
-    /// Initial receive buffer of the program's SMC sockets: bytes, or a number with suffix K or M
+    /// The protocol that the program gets; RDMA_SOCK_PROTO or smc by default
+    #[arg(long, value_enum, value_name = "PROTO")]
+    pub(crate) proto: Option<Proto>,
+
+    /// Initial receive buffer of the program's sockets of the protocol: bytes, or a number with suffix K or M
     #[arg(short = 'r', long, value_name = "SIZE", value_parser = run::parse_size)]
     pub(crate) rcvbuf: Option<u32>,
 
-    /// Initial send buffer of the program's SMC sockets, in the same form
+    /// Initial send buffer of these sockets, in the same form
     #[arg(short = 't', long, value_name = "SIZE", value_parser = run::parse_size)]
     pub(crate) sndbuf: Option<u32>,
 
@@ -176,6 +188,22 @@ mod tests {
             };
             assert_eq!(args.command, ["curl", "--json", "-s"]);
         }
+    }
+
+    #[test]
+    fn protocol_is_a_word_of_three() {
+        let proto = |words: &[&str]| match Cli::try_parse_from(words).unwrap().command {
+            Command::Run(args) => args.proto,
+            Command::Accel(AccelCommand::On(args)) => Some(args.proto),
+            _ => panic!("neither"),
+        };
+        assert_eq!(proto(&["rdma-sock", "run", "curl"]), None);
+        let words = ["rdma-sock", "run", "--proto", "sdp", "curl"];
+        assert_eq!(proto(&words), Some(Proto::Sdp));
+        assert_eq!(proto(&["rdma-sock", "accel", "on"]), Some(Proto::Smc));
+        let words = ["rdma-sock", "accel", "on", "--proto", "auto"];
+        assert_eq!(proto(&words), Some(Proto::Auto));
+        assert!(Cli::try_parse_from(["rdma-sock", "run", "--proto", "tcp", "curl"]).is_err());
     }
 
     #[test]

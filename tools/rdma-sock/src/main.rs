@@ -4,7 +4,7 @@
 //!
 //! | command  | file          | what it does                                                |
 //! |----------|---------------|-------------------------------------------------------------|
-//! | `accel`  | `accel/`      | turns sockets of selected programs into SMC sockets, by BPF  |
+//! | `accel`  | `accel/`      | gives selected programs sockets of SMC or SDP, by BPF        |
 //! | `run`    | `run.rs`      | the same for one program, by `LD_PRELOAD`                    |
 //! | `status` | `status/`     | what the module is doing                                     |
 //! | `device` | `device/`     | soft-RoCE devices for machines without RDMA hardware         |
@@ -18,6 +18,7 @@ mod cli;
 mod device;
 mod module;
 mod output;
+mod proto;
 mod run;
 mod status;
 

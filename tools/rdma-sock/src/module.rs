@@ -2,6 +2,7 @@
 
 //! Kernel modules: which are there, and loading them.
 
+use crate::proto::Proto;
 use serde::Serialize;
 use std::{
     fs,
@@ -15,7 +16,7 @@ use std::{
 /// The module this tool belongs to.
 pub(crate) const RDMA_SOCK: &str = "rdma_sock";
 
-/// The module of the kernel tree that offers the same protocol.
+/// The module of the kernel tree that offers SMC-R as well.
 pub(crate) const IN_TREE_SMC: &str = "smc";
 
 const SYS_MODULE: &str = "/sys/module";
@@ -52,9 +53,10 @@ pub(crate) fn is_present(name: &str) -> bool {
     Path::new(SYS_MODULE).join(name).exists()
 }
 
-/// Does a module that offers `IPPROTO_SMC` run?
-pub(crate) fn offers_smc() -> bool {
-    Module::find().loaded || Module::find_in(Path::new(SYS_MODULE), IN_TREE_SMC).loaded
+/// Does a module that offers the protocol run?
+pub(crate) fn offers(proto: Proto) -> bool {
+    let has_smc = || Module::find_in(Path::new(SYS_MODULE), IN_TREE_SMC).loaded;
+    Module::find().loaded || (proto != Proto::Sdp && has_smc())
 }
 
 /// Loads the module `name` unless it is there; says what went wrong.

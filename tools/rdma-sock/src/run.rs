@@ -36,6 +36,9 @@ use crate::{
 const LIBRARY: &str = "librdma_sock_preload.so";
 const VARIABLE: &str = "LD_PRELOAD";
 
+/// What tells the library the protocol.
+const PROTOCOL: &str = "RDMA_SOCK_PROTO";
+
 /// What tells the library the sizes of buffers; the names are those of smc_run(8).
 const RCVBUF: &str = "SMC_RCVBUF";
 const SNDBUF: &str = "SMC_SNDBUF";
@@ -78,6 +81,9 @@ fn prepare(args: &RunArgs) -> Result<Command> {
     let (program, arguments) = args.command.split_first().context("no program given")?;
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, preload);
+    if let Some(proto) = args.proto {
+        command.env(PROTOCOL, proto.name());
+    }
     for (name, size) in [(RCVBUF, args.rcvbuf), (SNDBUF, args.sndbuf)] {
         if let Some(size) = size {
             command.env(name, size.to_string());

@@ -8,6 +8,7 @@ pub use kernel::error::code::{
     EADDRINUSE,
     EAFNOSUPPORT,
     EALREADY,
+    ECANCELED,
     ECONNABORTED,
     ECONNREFUSED,
     ECONNRESET,
@@ -18,6 +19,7 @@ pub use kernel::error::code::{
     ENOPROTOOPT,
     ENOTCONN,
     EOPNOTSUPP,
+    EPROTO,
     EPROTONOSUPPORT,
     ESHUTDOWN,
     ESOCKTNOSUPPORT, //

@@ -25,7 +25,10 @@ use super::{
 use crate::{
     bindings,
     kapi::{
-        compat::errno::EALREADY,
+        compat::errno::{
+            EALREADY,
+            ECANCELED, //
+        },
         verbs::{
             channel::{
                 Channel,

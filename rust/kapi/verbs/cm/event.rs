@@ -13,6 +13,8 @@ pub(crate) struct RejectReason(u32);
 impl RejectReason {
     /// The listener has no resources for another connection.
     pub(crate) const NO_RESOURCES: Self = Self(bindings::ib_cm_rej_reason_IB_CM_REJ_NO_RESOURCES);
+    /// The peer has no queue pair for the connection.
+    pub(crate) const NO_QP: Self = Self(bindings::ib_cm_rej_reason_IB_CM_REJ_NO_QP);
     /// The peer gave up waiting.
     pub(crate) const TIMEOUT: Self = Self(bindings::ib_cm_rej_reason_IB_CM_REJ_TIMEOUT);
     /// No listener has this service id.
@@ -20,6 +22,9 @@ impl RejectReason {
         Self(bindings::ib_cm_rej_reason_IB_CM_REJ_INVALID_SERVICE_ID);
     /// The peer knows an older connection with this queue pair.
     pub(crate) const STALE_CONN: Self = Self(bindings::ib_cm_rej_reason_IB_CM_REJ_STALE_CONN);
+    /// The peer knows another connection with this id of the connection manager.
+    pub(crate) const DUPLICATE_ID: Self =
+        Self(bindings::ib_cm_rej_reason_IB_CM_REJ_DUPLICATE_LOCAL_COMM_ID);
     /// For a reason of the engine's own, which the private data may give.
     pub(crate) const CONSUMER_DEFINED: Self =
         Self(bindings::ib_cm_rej_reason_IB_CM_REJ_CONSUMER_DEFINED);

@@ -5,7 +5,10 @@
 //! `ib_cm` keeps no reference to an id while it reports that a message was not answered: the id may be
 //! destroyed meanwhile, with its context. A pointer would dangle then; a number finds nothing.
 
-use crate::bindings;
+use crate::{
+    bindings,
+    kapi::compat::errno::ECANCELED, //
+};
 use core::{
     hint,
     ptr::without_provenance_mut,

@@ -26,11 +26,14 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::verbs::device::{
-        netdev_id,
-        Device,
-        Lease,
-        NetdevId, //
+    kapi::{
+        compat::errno::ECANCELED,
+        verbs::device::{
+            netdev_id,
+            Device,
+            Lease,
+            NetdevId, //
+        },
     },
 };
 use core::{

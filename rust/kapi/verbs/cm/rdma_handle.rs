@@ -24,7 +24,10 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::net::netns::Net, //
+    kapi::{
+        compat::errno::ECANCELED,
+        net::netns::Net, //
+    },
 };
 use core::{
     mem::ManuallyDrop,

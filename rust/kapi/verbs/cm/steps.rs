@@ -98,6 +98,7 @@ fn step(
         }
         _ => {
             attr.timeout = connection.ack_timeout;
+            attr.retry_cnt = attr.retry_cnt.min(connection.retries);
             attr.max_rd_atomic = attr.max_rd_atomic.min(connection.max_rd_atomic);
         }
     }

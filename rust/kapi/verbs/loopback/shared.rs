@@ -628,7 +628,7 @@ mod tests {
     /// behind the area of the GRH. The handle may go while the request is posted.
     #[test]
     fn datagram_takes_a_request_of_the_shared_queue() -> Result {
-        let result = with_shared(4, |shared| {
+        let result = with_soft(4, |shared| {
             shared.add_datagrams()?;
             shared.receive(2, None)?;
             let to = Datagrams::new(shared)?;

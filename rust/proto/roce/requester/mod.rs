@@ -220,6 +220,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     fn refusal(&self, work: &Work) -> Option<WorkStatus> {
         let kind = work.kind;
         let possible = match self.config.service {
+            _ if kind == WorkKind::Malformed => false,
             Service::Rc => !kind.awaits_response() || self.config.max_rd_atomic > 0,
             Service::Uc => matches!(
                 kind,

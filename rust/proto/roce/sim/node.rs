@@ -217,9 +217,10 @@ impl Node {
                 }
                 Some(SendStep::Local(msg)) => {
                     let fault = self.jobs[msg.get() as usize].fault_at.is_some();
-                    let result = match fault {
-                        true => Err(WorkStatus::LocQpOpErr),
-                        false => Ok(()),
+                    let result = if fault {
+                        Err(WorkStatus::LocQpOpErr)
+                    } else {
+                        Ok(())
                     };
                     self.requester.local_done(msg, result);
                 }

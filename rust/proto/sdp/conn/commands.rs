@@ -28,9 +28,10 @@ impl SdpConn {
     /// Whether the application may write; otherwise why not. `None`: it has ended its direction
     /// (SDP-CLS-04, SDP-ERRNO-5).
     pub(crate) fn can_send(&self) -> Result<(), Option<EndError>> {
-        match self.end.is_open_for_sending() {
-            true => Ok(()),
-            false => Err(self.end.error()),
+        if self.end.is_open_for_sending() {
+            Ok(())
+        } else {
+            Err(self.end.error())
         }
     }
 
@@ -229,9 +230,10 @@ impl SdpConn {
 
     /// Receive buffers to post now.
     pub(crate) fn wanted_buffers(&self) -> u16 {
-        match self.end.is_live() {
-            true => self.rx.wanted(self.sink.queued()),
-            false => 0,
+        if self.end.is_live() {
+            self.rx.wanted(self.sink.queued())
+        } else {
+            0
         }
     }
 

@@ -201,9 +201,10 @@ impl SdpConn {
         receiver_sends: bool,
         mode: HalfMode,
     ) -> Result<(), SdpViolation> {
-        match receiver_sends {
-            true => self.source.handle_mode_change(mode),
-            false => self.sink.handle_mode_change(mode),
+        if receiver_sends {
+            self.source.handle_mode_change(mode)
+        } else {
+            self.sink.handle_mode_change(mode)
         }
     }
 }

@@ -115,9 +115,10 @@ impl SdpConn {
             MessageChoice::Advert(plan) if plan.payload == 0 => GateKind::Bare(Mid::SrcAvail),
             MessageChoice::Advert(_) | MessageChoice::Data(_) => GateKind::Payload,
         };
-        match self.may(kind) {
-            true => Due::Go(choice),
-            false => Due::Blocked,
+        if self.may(kind) {
+            Due::Go(choice)
+        } else {
+            Due::Blocked
         }
     }
 
@@ -138,9 +139,10 @@ impl SdpConn {
         }
         if self.suspend.is_active() {
             let is_due = self.suspend.is_answer_due() && !self.sink.is_in_process();
-            return match is_due {
-                true => self.due(MessageChoice::Bare(Body::SuspCommAck)),
-                false => Due::Idle,
+            return if is_due {
+                self.due(MessageChoice::Bare(Body::SuspCommAck))
+            } else {
+                Due::Idle
             };
         }
         if self.source.is_cancel_due() {

@@ -186,9 +186,10 @@ fn message_with_payload_it_may_not_have_is_refused() {
         let mid = message.body.mid();
         octets.push(0);
         let found = SdpMessage::parse(&with_len(octets), WireLayout::IdFirst);
-        match mid.may_carry_data() {
-            true => assert_eq!(found.map(|m| m.payload), Ok(message.payload + 1)),
-            false => assert_eq!(found, Err(Malformed::Payload)),
+        if mid.may_carry_data() {
+            assert_eq!(found.map(|m| m.payload), Ok(message.payload + 1))
+        } else {
+            assert_eq!(found, Err(Malformed::Payload))
         }
     }
 }

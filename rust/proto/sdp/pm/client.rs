@@ -334,9 +334,10 @@ mod tests {
             client.handle_timeout(at(deadline - 1));
             assert_eq!(client.poll_step(), None);
             client.handle_timeout(at(deadline));
-            let want = match sends {
-                true => PmStep::Send(client.request.emit()),
-                false => PmStep::Done(PmOutcome::Silent),
+            let want = if sends {
+                PmStep::Send(client.request.emit())
+            } else {
+                PmStep::Done(PmOutcome::Silent)
             };
             assert_eq!(client.poll_step(), Some(want));
         }

@@ -101,9 +101,10 @@ impl PmInquiry {
         Self {
             service,
             timers,
-            patience: match is_speaking {
-                true => Patience::Unlimited,
-                false => Patience::Until(now.saturating_add(timers.patience)),
+            patience: if is_speaking {
+                Patience::Unlimited
+            } else {
+                Patience::Until(now.saturating_add(timers.patience))
             },
             transaction: None,
             is_unsent: false,
@@ -130,6 +131,10 @@ impl PmInquiry {
     /// (SDP-PMC-14), and `handle` is unique in the host (SDP-PMC-03).
     pub(crate) fn begin(&mut self, now: Instant, client: PmAddr, handle: u64) {
         if self.transaction.is_none() {
+            // What this host needs before its first datagram is no silence of the peer.
+            if let Patience::Until(until) = &mut self.patience {
+                *until = now.saturating_add(self.timers.patience);
+            }
             let client = PmClient::new(now, self.timers, self.service, client, handle);
             self.transaction = Some(client);
         }
@@ -316,6 +321,22 @@ mod tests {
         assert_eq!(inquiry.poll_timeout(), Some(at(150)));
         inquiry.handle_timeout(at(200));
         assert_eq!(inquiry.poll_step(), Some(InquiryStep::Release));
+    }
+
+    #[test]
+    fn patience_is_for_the_peer_and_not_for_this_host() {
+        let mut inquiry = PmInquiry::new(at(0), PmTimers::DEFAULT, ASKED(), false);
+        inquiry.begin(at(100), addr(1, 4000), 7);
+        assert!(matches!(inquiry.poll_step(), Some(InquiryStep::Send(_))));
+        inquiry.handle_timeout(at(249));
+        assert!(inquiry.is_waited_for());
+        inquiry.handle_timeout(at(250));
+        assert!(!inquiry.is_waited_for());
+        // A late begin does not bring them back.
+        let mut inquiry = PmInquiry::new(at(0), PmTimers::DEFAULT, ASKED(), false);
+        inquiry.handle_timeout(at(150));
+        inquiry.begin(at(160), addr(1, 4000), 7);
+        assert!(!inquiry.is_waited_for());
     }
 
     // SDP-PMT-13, SDP-PMC-10.

@@ -100,10 +100,10 @@ impl<S: DerefMut<Target = [Option<PmTransaction>]>> PmServer<S> {
         let entries = entries.filter_map(|(at, entry)| Some((at, entry.as_ref()?)));
         let mut candidates = entries.filter(|(_, entry)| share < SHARE || is_same(entry));
         let first = candidates.next()?;
-        let (at, _) = candidates.fold(first, |old, new| match new.1.since < old.1.since {
-            true => new,
-            false => old,
-        });
+        let (at, _) = candidates.fold(
+            first,
+            |old, new| if new.1.since < old.1.since { new } else { old },
+        );
         Some(at)
     }
 

@@ -81,6 +81,7 @@ enum Client {
     AskingThenTry,
     Resolving,
     Opening,
+    Pausing,
     Done,
 }
 
@@ -92,18 +93,22 @@ enum Input {
     BadAck,
     OutOfPlace,
     Refused,
+    Stale,
+    NoMemory,
     LinkDown,
     TooEarly,
     Timeout,
 }
 
-const INPUTS: [Input; 9] = [
+const INPUTS: [Input; 11] = [
     Input::Mapped,
     Input::Resolved,
     Input::GoodAck,
     Input::BadAck,
     Input::OutOfPlace,
     Input::Refused,
+    Input::Stale,
+    Input::NoMemory,
     Input::LinkDown,
     Input::TooEarly,
     Input::Timeout,
@@ -123,7 +128,9 @@ fn client(transport: SdpTransport, state: Client) -> (Connecting, Instant) {
         if state != Client::Resolving {
             now = at(20);
             client.handle_resolved(now);
-            if state != Client::Opening {
+            if state == Client::Pausing {
+                client.handle_refused(now, SetupRefusal::Stale);
+            } else if state != Client::Opening {
                 client.handle_hello_ack(&ack_octets(transport), CM);
             }
         }
@@ -149,6 +156,12 @@ fn expected(state: Client, input: Input) -> Vec<Did> {
         (Client::Opening, Input::OutOfPlace) => close(Why::OutOfPlace),
         (Client::Opening, Input::LinkDown) => close(Why::LinkDown),
         (Client::Opening, Input::Timeout) => close(Why::Timeout),
+        (Client::Opening, Input::Stale) => vec![Did::Close],
+        (Client::Opening, Input::NoMemory) => close(Why::Memory),
+        (_, Input::NoMemory) => fall_back(Why::Memory),
+        (Client::Pausing, Input::Timeout) => vec![Did::Open],
+        (Client::Pausing, _) => vec![],
+        (_, Input::Stale) => fall_back(Why::Refused(SetupRefusal::Stale)),
         (_, Input::Refused) => fall_back(Why::Refused(SetupRefusal::Rejected)),
         _ => vec![],
     }
@@ -162,6 +175,7 @@ fn connecting_end_does_what_the_table_says() {
         Client::AskingThenTry,
         Client::Resolving,
         Client::Opening,
+        Client::Pausing,
         Client::Done,
     ];
     for transport in TRANSPORTS {
@@ -180,7 +194,9 @@ fn connecting_end_does_what_the_table_says() {
                     Input::GoodAck => client.handle_hello_ack(&good, CM),
                     Input::BadAck => client.handle_hello_ack(&bad, CM),
                     Input::OutOfPlace => client.handle_out_of_place(),
-                    Input::Refused => client.handle_refused(SetupRefusal::Rejected),
+                    Input::Refused => client.handle_refused(now, SetupRefusal::Rejected),
+                    Input::Stale => client.handle_refused(since, SetupRefusal::Stale),
+                    Input::NoMemory => client.handle_no_memory(),
                     Input::LinkDown => client.handle_link_down(),
                     Input::TooEarly => {
                         client.handle_timeout(Instant::from_nanos(now.as_nanos().saturating_sub(1)))
@@ -210,6 +226,74 @@ fn connecting_end_waits_as_long_as_its_timers_say() {
     ] {
         let (client, since) = client(SdpTransport::Annex, state);
         assert_eq!(client.poll_timeout(), Some(since.saturating_add(span)));
+    }
+}
+
+fn steps(client: &mut Connecting) -> Vec<Did> {
+    core::iter::from_fn(|| client.poll_step())
+        .map(did)
+        .collect()
+}
+
+// A queue pair number of an older connection, and a listener without room, are not the last word.
+#[test]
+fn refusal_that_passes_leads_to_another_link() {
+    for refusal in [SetupRefusal::Stale, SetupRefusal::Busy] {
+        let (mut client, mut now) = client(SdpTransport::Annex, Client::Opening);
+        let mut millis = 0;
+        for pause in [10, 20, 40] {
+            client.handle_refused(now, refusal);
+            assert_eq!(steps(&mut client), [Did::Close]);
+            // A late sign of the link that was refused.
+            client.handle_link_down();
+            client.handle_refused(now, SetupRefusal::Rejected);
+            assert_eq!(steps(&mut client), []);
+            now = client.poll_timeout().unwrap();
+            client.handle_timeout(now);
+            assert_eq!(steps(&mut client), [Did::Open]);
+            millis += pause;
+            assert_eq!(now, at(20 + millis));
+        }
+        // The last link is accepted, or not.
+        let mut accepted = client.clone();
+        accepted.handle_hello_ack(&ack_octets(SdpTransport::Annex), CM);
+        assert_eq!(steps(&mut accepted), [Did::Established]);
+        client.handle_refused(now, refusal);
+        let reason = FallBackReason::Refused(refusal);
+        assert_eq!(steps(&mut client), [Did::FallBack(reason)]);
+        assert_eq!(client.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn further_links_do_not_prolong_the_attempt() {
+    let (mut client, since) = client(SdpTransport::Annex, Client::Opening);
+    let deadline = since.saturating_add(TIMERS.attempt);
+    client.handle_refused(since, SetupRefusal::Stale);
+    let resumed = client.poll_timeout().unwrap();
+    client.handle_timeout(resumed);
+    assert_eq!(client.poll_timeout(), Some(deadline));
+    // No time is left for another pause.
+    client.handle_refused(deadline, SetupRefusal::Busy);
+    let reason = FallBackReason::Refused(SetupRefusal::Busy);
+    assert_eq!(
+        steps(&mut client),
+        [Did::Close, Did::Open, Did::FallBack(reason)]
+    );
+}
+
+#[test]
+fn refusal_that_stays_means_tcp_at_once() {
+    for refusal in [
+        SetupRefusal::Denied,
+        SetupRefusal::Absent,
+        SetupRefusal::Rejected,
+        SetupRefusal::NoListener,
+    ] {
+        let (mut client, since) = client(SdpTransport::Annex, Client::Opening);
+        client.handle_refused(since, refusal);
+        let reason = FallBackReason::Refused(refusal);
+        assert_eq!(steps(&mut client), [Did::FallBack(reason)]);
     }
 }
 

@@ -383,9 +383,10 @@ impl SdpEnd {
                     return Some(None);
                 }
                 let room = rng.bytes(1, 6000);
-                let to = match rng.one_in(2) {
-                    true => ReadTo::Reader,
-                    false => ReadTo::Buffer(self.slot(0)),
+                let to = if rng.one_in(2) {
+                    ReadTo::Reader
+                } else {
+                    ReadTo::Buffer(self.slot(0))
                 };
                 let op = self.conn.begin_read(now, to, room);
                 match (op, to) {

@@ -55,7 +55,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// use, a client asks for one (LLF-20, LLF-24, TMR-30).
     pub(crate) fn request_link(&mut self, now: Instant, ports: &[Port]) {
         match self.role {
-            Role::Server => self.want_add |= !ports.is_empty(),
+            Role::Server => self.attempts.wanted |= !ports.is_empty(),
             Role::Client if ports.is_empty() => {}
             Role::Client => {
                 let mut notice = AcceptNotice {
@@ -64,7 +64,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 for (place, port) in notice.ports.iter_mut().zip(ports) {
                     *place = Some(*port);
                 }
-                self.notice = Some(notice);
+                self.attempts.announce(notice);
             }
         }
         self.advance(now);
@@ -72,10 +72,8 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Client: asks for a link if that is due (LLF-24, LLF-26). No answer is waited for (LLF-27).
     pub(super) fn send_notice(&mut self) {
-        if self.adding.is_some() {
-            return;
-        }
-        let (Some(notice), Some(carrier)) = (self.notice.take(), self.active_slot()) else {
+        let (Some(notice), Some(carrier)) = (self.attempts.take_notice(), self.active_slot())
+        else {
             return;
         };
         if !self.may_add() {
@@ -127,7 +125,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         message: &AddLink,
         octets: &[u8],
     ) {
-        if self.adding.is_some() {
+        if self.attempts.adding.is_some() {
             // The server knows that the attempt before is over.
             self.give_up(now);
         }
@@ -135,7 +133,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             self.phase = LinkPhase::Second;
         }
         // COL-32: it goes ahead of what this side has asked for.
-        self.retry_at = None;
+        self.attempts.cancel_retry();
         let wanted = PeerOffer::of(message).filter(|_| {
             self.has_room() && self.slot_of(message.number).is_none() && !self.is_ending()
         });
@@ -144,7 +142,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         let deadline = now.saturating_add(self.stage_time(AddStage::Keys));
         self.set_adding(slot, carrier, deadline);
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.number = message.number;
             adding.wanted = Some(wanted);
         }
@@ -180,7 +178,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Takes in what the engine has made for the link the server wants, if anything (LLF-15).
     pub(crate) fn accept_link(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
-        if self.adding_at(slot, AddStage::Asking).is_some() && self.role == Role::Client {
+        if self.attempts.at(slot, AddStage::Asking).is_some() && self.role == Role::Client {
             self.accept_link_with(now, slot, offer);
         } else if offer.is_some() {
             // Too late.
@@ -201,7 +199,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             number,
             wanted: Some(wanted),
             ..
-        }) = self.adding
+        }) = self.attempts.adding
         else {
             return;
         };
@@ -213,7 +211,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         }
         let Some(offer) = accepted else {
             self.rtokens.forget_link(slot);
-            self.adding = None;
+            self.attempts.adding = None;
             return self.refuse(
                 carrier,
                 &AddLink {
@@ -229,7 +227,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             );
         };
         let listed = self.own.list(carrier, slot);
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.left = listed;
         }
         let reply = AddLink {

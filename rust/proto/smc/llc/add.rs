@@ -216,30 +216,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Begins with a link that is asked for of the engine.
     pub(super) fn set_adding(&mut self, slot: LinkSlot, carrier: LinkSlot, deadline: Instant) {
         self.next_serial = self.next_serial.wrapping_add(1);
-        self.adding = Some(Adding {
-            slot,
-            carrier,
-            number: LinkNum::new(0),
-            stage: AddStage::Asking,
-            deadline,
-            told: 0,
-            left: 0,
-            peer_left: None,
-            broken: false,
-            wanted: None,
-        });
-    }
-
-    /// The link that is being added, if it is this one and that far.
-    pub(super) fn adding_at(&self, slot: LinkSlot, stage: AddStage) -> Option<Adding> {
-        self.adding
-            .filter(|adding| adding.slot == slot && adding.stage == stage)
+        self.attempts.begin(slot, carrier, deadline);
     }
 
     /// Goes on to another stage.
     pub(super) fn set_stage(&mut self, now: Instant, stage: AddStage) {
         let wait = self.stage_time(stage);
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.stage = stage;
             adding.deadline = now.saturating_add(wait);
         }
@@ -261,7 +244,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Enters the end the engine has made. `false` if it is not fit for a link, or the group has
     /// no room.
     pub(super) fn enter_link(&mut self, slot: LinkSlot, offer: &LinkOffer, peer: PeerLink) -> bool {
-        let number = self.adding.map_or(LinkNum::new(0), |adding| adding.number);
+        let number = self
+            .attempts
+            .adding
+            .map_or(LinkNum::new(0), |adding| adding.number);
         if !self.own.all_on(slot) {
             return false;
         }
@@ -282,7 +268,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Server: begins to add a link (LLF-10, LLF-20).
     pub(super) fn begin_add(&mut self, now: Instant) {
-        self.want_add = false;
+        self.attempts.wanted = false;
         let Some(slot) = self.free_slot() else {
             return self.refuse_request();
         };
@@ -295,7 +281,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Takes in what the engine has made for another link, if anything (LLF-11).
     pub(crate) fn offer_link(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
-        if self.adding_at(slot, AddStage::Asking).is_some() && self.role == Role::Server {
+        if self.attempts.at(slot, AddStage::Asking).is_some() && self.role == Role::Server {
             self.request_link_with(now, slot, offer);
         } else if offer.is_some() {
             // Too late.
@@ -306,11 +292,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Server: sends ADD LINK with what the engine has made.
     fn request_link_with(&mut self, now: Instant, slot: LinkSlot, offer: Option<LinkOffer>) {
-        let number = self.next_number();
+        let number = self
+            .attempts
+            .next_number(|number| self.slot_of(number).is_some());
         let Some(carrier) = self.active_slot() else {
             return self.give_up(now);
         };
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.number = number;
             adding.carrier = carrier;
         }
@@ -345,10 +333,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
                 return self.give_up(now);
             }
         };
-        self.last_number = number;
-        self.asked = None;
+        self.attempts.requested(number);
         let listed = self.own.list(carrier, slot);
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.left = listed;
         }
         self.set_stage(now, AddStage::Requested);
@@ -373,6 +360,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         octets: &[u8],
     ) {
         let adding = self
+            .attempts
             .adding
             .filter(|adding| adding.number == message.number && adding.carrier == slot);
         let refused = message.refusal.is_some();
@@ -382,14 +370,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             Some(AddStage::Requested) => self.on_accepted(now, message, octets),
             // It has crossed the end of the attempt.
             Some(AddStage::Dropping) => {}
-            None if refused || message.number == self.last_number => {}
+            None if refused || self.attempts.is_last(message.number) => {}
             _ => self.fail(now, slot, Cause::Unexpected("ADD LINK")),
         }
     }
 
     /// The client has accepted the link.
     fn on_accepted(&mut self, now: Instant, message: &AddLink, octets: &[u8]) {
-        let Some(Adding { slot, carrier, .. }) = self.adding else {
+        let Some(Adding { slot, carrier, .. }) = self.attempts.adding else {
             return;
         };
         let local = self.link(slot).map(|link| link.local);
@@ -424,7 +412,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         slot: LinkSlot,
         result: Result<(), Reason>,
     ) {
-        match (self.adding.map(|adding| adding.stage), result) {
+        match (self.attempts.adding.map(|adding| adding.stage), result) {
             (Some(AddStage::Connecting), Ok(())) if self.layout.is_v2() => self.confirm_added(now),
             (Some(AddStage::Connecting), Ok(())) => self.send_keys(now),
             (Some(AddStage::AwaitRts), Ok(())) => {
@@ -438,7 +426,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// All keys are known: a server proves the link, a client waits for that (LLF-05).
     pub(super) fn confirm_added(&mut self, now: Instant) {
-        let Some(Adding { slot, broken, .. }) = self.adding else {
+        let Some(Adding { slot, broken, .. }) = self.attempts.adding else {
             return;
         };
         if broken {
@@ -452,14 +440,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The new link is proven.
     pub(super) fn link_is_up(&mut self, now: Instant) {
-        let Some(Adding { slot, .. }) = self.adding.take() else {
+        let Some(Adding { slot, .. }) = self.attempts.succeed() else {
             return;
         };
         self.activate(now, slot);
         self.own.listed_told(slot);
         self.touch(now, slot);
-        self.retries = 0;
-        self.retry_at = None;
         self.act(LlcAction::LinkUp { slot });
         self.move_connections(now);
         self.end_of_attempt();
@@ -474,10 +460,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The attempt has failed, and the peer knows or cannot be told.
     pub(super) fn give_up(&mut self, now: Instant) {
-        let Some(Adding { slot, number, .. }) = self.adding.take() else {
+        let Some(Adding { slot, .. }) = self.attempts.fail() else {
             return;
         };
-        self.late = Some(number);
         if self.free_place(slot) {
             self.act(LlcAction::DropLink { slot });
         }
@@ -490,7 +475,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// The attempt has failed, and the peer is told on an old link (LLF-19, TMR-11, TMR-12, TMR-17,
     /// TMR-18).
     pub(super) fn drop_added(&mut self, now: Instant) {
-        let Some(Adding { number, stage, .. }) = self.adding else {
+        let Some(Adding { number, stage, .. }) = self.attempts.adding else {
             return;
         };
         if stage == AddStage::Dropping {
@@ -499,7 +484,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let Some(carrier) = self.active_slot() else {
             return self.give_up(now);
         };
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.carrier = carrier;
         }
         self.set_stage(now, AddStage::Dropping);
@@ -523,24 +508,14 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Sets the timer for the next attempt, each time a longer one.
     pub(super) fn arm_retry(&mut self, now: Instant) {
-        if self.timers.add_retry == Duration::ZERO {
-            return;
-        }
-        let factor = 1_u64.checked_shl(u32::from(self.retries)).unwrap_or(1);
-        let wait = self.timers.add_retry.saturating_mul(factor);
-        self.retries = self.retries.saturating_add(1).min(4);
-        self.retry_at = Some(now.saturating_add(wait));
+        self.attempts.arm_retry(now, self.timers.add_retry);
     }
 
     /// The timer for the next attempt. It is of use only while there is no redundancy (TMR-31).
     pub(super) fn on_retry_timeout(&mut self, now: Instant) {
-        match self.retry_at {
-            Some(at) if at <= now => self.retry_at = None,
-            _ => return,
-        }
-        if self.kind() == Shape::Single {
+        if self.attempts.take_due_retry(now) && self.kind() == Shape::Single {
             match self.role {
-                Role::Server => self.want_add = true,
+                Role::Server => self.attempts.wanted = true,
                 Role::Client => self.act(LlcAction::SuggestLink),
             }
         }
@@ -548,7 +523,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The timer of a link that is being added.
     pub(super) fn on_add_timeout(&mut self, now: Instant) {
-        let Some(adding) = self.adding.filter(|adding| adding.deadline <= now) else {
+        let Some(adding) = self.attempts.adding.filter(|adding| adding.deadline <= now) else {
             return;
         };
         let first = self.phase == LinkPhase::Second;
@@ -574,7 +549,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             // word, and a Linux client may not answer.
             (_, AddStage::Requested | AddStage::Keys | AddStage::Dropping) => {
                 let until = self.more_time(now, adding.carrier);
-                match (until.filter(|_| !self.is_lenient()), &mut self.adding) {
+                match (
+                    until.filter(|_| !self.is_lenient()),
+                    &mut self.attempts.adding,
+                ) {
                     (Some(until), Some(adding)) => adding.deadline = until,
                     _ => {
                         self.give_up(now);
@@ -602,7 +580,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// A link failed that is being added, or that carries the messages about one.
     pub(super) fn on_add_link_lost(&mut self, now: Instant, slot: LinkSlot) {
-        let Some(adding) = &mut self.adding else {
+        let Some(adding) = &mut self.attempts.adding else {
             return;
         };
         let stage = adding.stage;
@@ -625,7 +603,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Whether the new link may still become the one to go on with.
     pub(super) fn is_hopeful(&self) -> bool {
-        self.adding.is_some_and(|adding| {
+        self.attempts.adding.is_some_and(|adding| {
             matches!(adding.stage, AddStage::Confirming | AddStage::AwaitRts)
                 && self.link(adding.slot).is_some()
         })
@@ -639,10 +617,10 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         };
         if v2 {
             self.refuse_request();
-            self.asked = Some(slot);
+            self.attempts.ask(slot);
         }
         match self.admit(LlcRequest::AddLink) {
-            Admit::Process | Admit::Queue if self.may_add() => self.want_add = true,
+            Admit::Process | Admit::Queue if self.may_add() => self.attempts.wanted = true,
             // COL-11, and when there is no room for another one.
             _ => self.refuse_request(),
         }
@@ -650,22 +628,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Server: a client of SMC-Rv2 that has asked for a link waits for a word.
     pub(super) fn refuse_request(&mut self) {
-        if let Some(slot) = self.asked.take() {
+        if let Some(slot) = self.attempts.take_asked() {
             if self.link(slot).is_some_and(LinkRecord::is_active) {
                 let reply = LlcBody::RequestAddLink(RequestAddLink::REPLY);
                 self.send(slot, &reply, LlcKind::Reply);
             }
         }
-    }
-
-    /// A number no link has, and none had for as long as possible (LNK-02, AMB-35).
-    pub(super) fn next_number(&self) -> LinkNum {
-        let after = |number: LinkNum| LinkNum::new(number.get().checked_add(1).unwrap_or(1));
-        let mut number = after(self.last_number);
-        while self.slot_of(number).is_some() {
-            number = after(number);
-        }
-        number
     }
 }
 

@@ -69,7 +69,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Takes in how moving the queue pair of a link went (LNK-08, LLF-18).
     pub(crate) fn handle_rts(&mut self, now: Instant, slot: LinkSlot, result: Result<(), Reason>) {
-        if self.adding.is_some_and(|adding| adding.slot == slot) {
+        if self
+            .attempts
+            .adding
+            .is_some_and(|adding| adding.slot == slot)
+        {
             self.on_added_rts(now, slot, result);
         } else if matches!(self.phase, LinkPhase::AwaitRts { .. }) {
             match result {
@@ -116,7 +120,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// CONFIRM LINK arrived.
     pub(super) fn on_confirm_link(&mut self, now: Instant, slot: LinkSlot, message: &ConfirmLink) {
-        if self.adding_at(slot, AddStage::Confirming).is_some() {
+        if self.attempts.at(slot, AddStage::Confirming).is_some() {
             return self.on_confirm_added(now, slot, message);
         }
         if self.is_repeated(slot, message) {
@@ -178,7 +182,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// of the link.
     fn check_confirm_link(&mut self, slot: LinkSlot, message: &ConfirmLink) -> Result<(), Cause> {
         // The client of a first contact does not know the number yet; else it has to be the same.
-        let learns = self.role == Role::Client && self.adding.is_none();
+        let learns = self.role == Role::Client && self.attempts.adding.is_none();
         let v2 = self.layout.is_v2();
         let Some(link) = self.link_mut(slot) else {
             return Ok(());
@@ -190,7 +194,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return Err(Cause::Mismatch("CONFIRM LINK"));
         }
         link.peer_uid = Some(message.uid);
-        if self.adding.is_none() {
+        if self.attempts.adding.is_none() {
             // Said of the first link, it holds for the group (DEP-1).
             self.eye_catchers = !message.no_eye_catcher;
         }
@@ -763,9 +767,11 @@ mod tests {
         let mut places = [Entry::EMPTY; 2];
         let mut group = new(Role::Server, &mut places);
         for expected in (2..=u8::MAX).chain(2..=3) {
-            let number = group.next_number();
+            let number = group
+                .attempts
+                .next_number(|number| group.slot_of(number).is_some());
             assert_eq!(number.get(), expected);
-            group.last_number = number;
+            group.attempts.requested(number);
         }
     }
 

@@ -9,7 +9,6 @@
 use core::ops::DerefMut;
 
 use super::{
-    accept::AcceptNotice,
     action::{
         Cause,
         Fail,
@@ -17,7 +16,7 @@ use super::{
         LlcKind,
         Role, //
     },
-    add::Adding,
+    attempts::Attempts,
     delete_link::{
         DeleteLink,
         DeleteReason, //
@@ -152,25 +151,10 @@ pub(crate) struct Group<S> {
     /// The peer's CONFIRM LINK did not say that there are none (DEP-1).
     pub(super) eye_catchers: bool,
     pub(super) phase: LinkPhase,
-    /// The number of the link that was assigned last (LNK-02).
-    pub(super) last_number: LinkNum,
     pub(super) links: [Option<LinkRecord>; MAX_LINKS],
     /// Tells the next link from others in its place.
     pub(super) next_serial: u16,
-    /// The link that is being added.
-    pub(super) adding: Option<Adding>,
-    /// The number of the link of the last attempt that failed: messages about it may be late.
-    pub(super) late: Option<LinkNum>,
-    /// Server: another link is wanted.
-    pub(super) want_add: bool,
-    /// Server: where a client of SMC-Rv2 has asked for a link and waits for a word.
-    pub(super) asked: Option<LinkSlot>,
-    /// Client: the ports to announce to the server.
-    pub(super) notice: Option<AcceptNotice>,
-    /// When another link is tried again (TMR-30).
-    pub(super) retry_at: Option<Instant>,
-    /// How often that was.
-    pub(super) retries: u8,
+    pub(super) attempts: Attempts,
     pub(super) rkeys: Exchange,
     pub(super) own: LocalRmbs<S>,
     pub(super) rtokens: RTokenTable<S>,
@@ -209,16 +193,9 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             max_conns: config.max_conns,
             eye_catchers: false,
             phase: LinkPhase::Idle,
-            last_number: config.number,
             links,
             next_serial: 1,
-            adding: None,
-            late: None,
-            want_add: false,
-            asked: None,
-            notice: None,
-            retry_at: None,
-            retries: 0,
+            attempts: Attempts::new(config.number),
             rkeys: Exchange::new(),
             own: LocalRmbs::new(own),
             rtokens: RTokenTable::new(peer),
@@ -350,8 +327,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         let idle = self.idle_test();
         let own = earliest(self.phase.deadline(), self.rkeys.deadline());
         let own = earliest(own, self.phase.repeat_at());
-        let own = earliest(own, self.adding.map(|adding| adding.deadline));
-        let own = earliest(own, self.retry_at);
+        let own = earliest(own, self.attempts.deadline());
         self.links
             .iter()
             .flatten()
@@ -481,7 +457,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             }
             _ => false,
         };
-        if self.phase.is_first_contact() || self.adding.is_some() {
+        if self.phase.is_first_contact() || self.attempts.adding.is_some() {
             RunningFlow::AddLink
         } else if self.slots().any(|(_, link)| deletes(link)) {
             RunningFlow::DeleteLink
@@ -513,7 +489,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         while self.is_ready() && self.running() == RunningFlow::Nothing {
             let went_on = self.start_delete(now)
                 || self.start_delayed(now)
-                || (self.want_add && self.start_add(now));
+                || (self.attempts.wanted && self.start_add(now));
             if !went_on {
                 break;
             }
@@ -540,7 +516,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Server: adds a link if that is of use. Says whether it does.
     fn start_add(&mut self, now: Instant) -> bool {
-        self.want_add = false;
+        self.attempts.wanted = false;
         if self.role == Role::Client || !self.may_add() {
             self.refuse_request();
             return false;

@@ -51,7 +51,10 @@ const NONE: RTokenPair = RTokenPair {
 impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// Where the chosen buffers lie on the new link, each by its key on the old one (LLF-31).
     pub(super) fn own_pairs(&self) -> impl Iterator<Item = RTokenPair> + '_ {
-        let links = self.adding.map(|adding| (adding.carrier, adding.slot));
+        let links = self
+            .attempts
+            .adding
+            .map(|adding| (adding.carrier, adding.slot));
         self.own.listed().filter_map(move |entry| {
             let (carrier, slot) = links?;
             Some(RTokenPair {
@@ -76,7 +79,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             told,
             left,
             ..
-        }) = self.adding
+        }) = self.attempts.adding
         else {
             return;
         };
@@ -90,7 +93,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         for (place, pair) in message.pairs.iter_mut().zip(pairs) {
             *place = pair;
         }
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.told = told.saturating_add(PAIRS);
             adding.left = left.saturating_sub(PAIRS);
         }
@@ -109,11 +112,12 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             return self.fail(now, slot, unexpected);
         }
         let running = self
+            .attempts
             .adding
             .filter(|adding| adding.number == message.number && adding.carrier == slot);
         let Some(adding) = running else {
             // It may have crossed the end of the attempt.
-            if self.late != Some(message.number) {
+            if !self.attempts.failed_with(message.number) {
                 self.fail(now, slot, unexpected);
             }
             return;
@@ -132,13 +136,13 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
             self.learn_pair(slot, adding.slot, pair);
         }
         let peer_left = message.left.saturating_sub(PAIRS);
-        if let Some(adding) = &mut self.adding {
+        if let Some(adding) = &mut self.attempts.adding {
             adding.peer_left = Some(peer_left);
         }
         if self.role == Role::Client {
             self.send_keys(now);
         }
-        let left = self.adding.map_or(0, |adding| adding.left);
+        let left = self.attempts.adding.map_or(0, |adding| adding.left);
         match (self.role, left == 0 && peer_left == 0) {
             (_, true) => self.confirm_added(now),
             (Role::Server, false) => self.send_keys(now),

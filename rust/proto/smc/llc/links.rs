@@ -75,7 +75,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         if self.is_over() {
             return;
         }
-        if self.adding.is_some_and(|adding| adding.slot == slot) {
+        if self
+            .attempts
+            .adding
+            .is_some_and(|adding| adding.slot == slot)
+        {
             return self.on_add_link_lost(now, slot);
         }
         if self.phase.is_first_contact() {
@@ -220,7 +224,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
         self.rkeys.resume();
         // C.8: redundancy is wanted back.
         if self.role == Role::Server && cause != Cause::Ended(DeleteReason::NoAsymmetric) {
-            self.want_add = true;
+            self.attempts.wanted = true;
         }
         self.check_alive(cause);
     }
@@ -283,7 +287,7 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
     /// about a link it does not know (LLF-42, AMB-14). A reply to nothing may belong to an attempt
     /// for a link that is over, and means nothing.
     pub(super) fn on_delete_reply(&mut self, now: Instant, message: &DeleteLink) {
-        let dropped = self.adding.filter(|adding| {
+        let dropped = self.attempts.adding.filter(|adding| {
             adding.number == message.number && adding.stage == super::add::AddStage::Dropping
         });
         if dropped.is_some() {
@@ -306,7 +310,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// The peer ends one link, or, as a client, wants it to end.
     pub(super) fn on_delete_one(&mut self, now: Instant, slot: LinkSlot, message: &DeleteLink) {
-        if let Some(adding) = self.adding.filter(|adding| adding.number == message.number) {
+        if let Some(adding) = self
+            .attempts
+            .adding
+            .filter(|adding| adding.number == message.number)
+        {
             return self.on_delete_added(now, slot, message, adding.stage);
         }
         match self.admit(LlcRequest::DeleteLink) {

@@ -10,12 +10,13 @@
 //! | TEST LINK, and patience with a busy peer                   | `liveness`                |
 //! | CONFIRM LINK, and what makes a group ready                 | `first_contact`           |
 //! | Adding a link: the server's part, the client's, the keys   | `add`, `accept`, `keys`   |
+//! | The attempt that runs, and the time of the next one        | `attempts`                |
 //! | Which links may be beside each other                       | [`shape`]                 |
 //! | How far a group is, and what a failure then means          | `phase`                   |
 //! | DELETE LINK for one link, and for all                      | `links`, `teardown`       |
 //! | CONFIRM RKEY and DELETE RKEY, sent and received            | `rkey`, `rkey_recv`       |
 //! | What happens when exchanges collide                        | `flow`                    |
-//! | Where the buffers of both sides are                        | `own`, [`rtoken`]         |
+//! | Where the buffers of both sides are                        | `local_rmbs`, [`rtoken`]  |
 //! | What the engine is asked to do, and its answers            | [`action`], [`driver`]    |
 //! | Which connection a token names, and which link it uses    | [`tokens`], [`balance`]   |
 //! | When RMBs are made and returned                            | [`rmb_pool`]              |
@@ -27,6 +28,7 @@ pub(crate) mod add;
 mod add_link;
 mod add_link_cont;
 mod add_link_ext;
+mod attempts;
 pub(crate) mod balance;
 mod confirm_link;
 mod confirm_rkey;

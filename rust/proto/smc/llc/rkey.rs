@@ -165,7 +165,11 @@ impl<S: DerefMut<Target = [Entry]>> Group<S> {
 
     /// Enters where a buffer of this side lies on a link that is being added (LLF-11, LLF-15).
     pub(crate) fn set_token(&mut self, id: RmbId, slot: LinkSlot, token: RToken) {
-        if self.adding.is_some_and(|adding| adding.slot == slot) {
+        if self
+            .attempts
+            .adding
+            .is_some_and(|adding| adding.slot == slot)
+        {
             self.own.set(id, slot, token);
         }
     }

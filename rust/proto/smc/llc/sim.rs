@@ -276,7 +276,7 @@ impl World {
             self.now = when;
             if when > START.saturating_add(QUIET) {
                 for peer in &mut self.peers {
-                    peer.group.retry_at = None;
+                    peer.group.attempts.cancel_retry();
                     peer.group.timers.add_retry = Duration::ZERO;
                 }
             }
@@ -642,7 +642,7 @@ impl World {
                 assert_eq!(outcomes, [Outcome::Ready; 2]);
                 // Nothing is under way, and nothing waits without a timer.
                 assert!(peer.group.poll_timeout().is_some());
-                assert!(peer.group.adding.is_none());
+                assert!(peer.group.attempts.adding.is_none());
                 assert!(!peer.group.slots().any(|(_, link)| link.is_leaving()));
                 assert_eq!(peer.device.ends.len(), peer.group.active().count());
                 for known in peer.rmbs.values() {

@@ -213,7 +213,7 @@ pub(super) fn ready(role: Role, places: &mut [Entry]) -> TestGroup<'_> {
     deliver(&mut group, START, &LlcBody::AddLink(add_link(other(role))));
     group.accept_link(START, SECOND, None);
     // A client would look for another link in time.
-    group.retry_at = None;
+    group.attempts.cancel_retry();
     while group.poll_action().is_some() {}
     group
 }

@@ -34,10 +34,12 @@ use crate::{
         self,
         Table, //
     },
+    proto::Proto,
 };
 use pinned::{
     Counters,
-    Pinned, //
+    Pinned,
+    Rule, //
 };
 use selector::Selector;
 
@@ -67,6 +69,8 @@ pub(crate) struct Report {
 struct SelectorReport {
     #[serde(flatten)]
     selector: selector::Description,
+    /// What its programs get in place of TCP.
+    proto: Proto,
     /// Sockets turned because of this selector.
     sockets: u64,
 }
@@ -88,9 +92,10 @@ impl Report {
             turned,
             unregistered,
         } = pinned.counters()?;
-        let report = |(selector, sockets): (Selector, u64)| SelectorReport {
+        let report = |(selector, rule): (Selector, Rule)| SelectorReport {
             selector: selector.describe(),
-            sockets,
+            proto: rule.proto,
+            sockets: rule.sockets,
         };
         Ok(Self {
             schema_version: SCHEMA_VERSION,
@@ -108,7 +113,7 @@ impl Report {
             return "off".into();
         }
         let mut text = format!(
-            "on, {}, {} turned into SMC sockets",
+            "on, {}, {} turned into sockets of SMC-R or SDP",
             output::counted(self.selectors.len(), "selector"),
             output::counted(self.sockets_turned, "socket"),
         );
@@ -123,10 +128,15 @@ impl Report {
     }
 
     fn table(&self) -> String {
-        let mut table = Table::new(&["SELECTOR", "VALUE", "SOCKETS"]);
+        let mut table = Table::new(&["SELECTOR", "VALUE", "PROTO", "SOCKETS"]);
         for entry in &self.selectors {
             let (kind, value) = entry.selector.words();
-            table.row([kind, value, entry.sockets.to_string()]);
+            table.row([
+                kind,
+                value,
+                entry.proto.name().into(),
+                entry.sockets.to_string(),
+            ]);
         }
         table.render()
     }
@@ -146,13 +156,13 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
     let load_error = module::load(module::RDMA_SOCK).err();
 
     match Pinned::open()? {
-        Some(pinned) => pinned.update(protocols, &selectors)?,
+        Some(pinned) => pinned.update(protocols, &selectors, args.proto)?,
         None => {
             kernel::check_hook()?;
-            Pinned::attach(protocols, &selectors)?;
+            Pinned::attach(protocols, &selectors, args.proto)?;
         }
     }
-    if !module::offers_smc() {
+    if !module::offers(args.proto) {
         let reason = load_error
             .map(|text| format!(" ({text})"))
             .unwrap_or_default();

@@ -39,6 +39,8 @@ use std::{
     sync::Mutex, //
 };
 
+use crate::proto::Proto;
+
 use super::{
     kernel::{
         self,
@@ -53,7 +55,7 @@ use super::{
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/accel.bpf.o"));
 
 /// Version of the layouts shared with the program; of what is pinned as well.
-const ACCEL_ABI: u32 = 1;
+const ACCEL_ABI: u32 = 2;
 
 const FOLDER: &str = "rdma-sock";
 
@@ -120,6 +122,39 @@ impl Config {
     }
 }
 
+/// `struct accel_selector`: what the programs of a selector get, and how many sockets have got it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Rule {
+    pub(super) sockets: u64,
+    pub(super) proto: Proto,
+}
+
+impl Rule {
+    const SIZE: usize = 16;
+
+    fn encode(&self) -> Vec<u8> {
+        let [first, second] = self.proto.numbers();
+        let parts: [&[u8]; 3] = [
+            &self.sockets.to_ne_bytes(),
+            &first.to_ne_bytes(),
+            &second.to_ne_bytes(),
+        ];
+        parts.concat()
+    }
+
+    fn decode(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; Self::SIZE] = octets.try_into().ok()?;
+        let (sockets, rest) = octets.split_first_chunk()?;
+        let (first, rest) = rest.split_first_chunk()?;
+        let (second, _) = rest.split_first_chunk()?;
+        let numbers = [u32::from_ne_bytes(*first), u32::from_ne_bytes(*second)];
+        Some(Self {
+            sockets: u64::from_ne_bytes(*sockets),
+            proto: Proto::from_numbers(numbers)?,
+        })
+    }
+}
+
 /// Sockets of selected programs since the program was attached.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counters {
@@ -156,9 +191,13 @@ impl Pinned {
     }
 
     /// Loads and attaches the program with these selectors, and pins it.
-    pub(super) fn attach(protocols: Option<ProtocolLists>, selectors: &[Selector]) -> Result<()> {
+    pub(super) fn attach(
+        protocols: Option<ProtocolLists>,
+        selectors: &[Selector],
+        proto: Proto,
+    ) -> Result<()> {
         remove()?;
-        let result = Self::try_attach(protocols, selectors);
+        let result = Self::try_attach(protocols, selectors, proto);
         if result.is_err() {
             // The first error is the one to tell.
             let _ = remove();
@@ -166,7 +205,11 @@ impl Pinned {
         result
     }
 
-    fn try_attach(protocols: Option<ProtocolLists>, selectors: &[Selector]) -> Result<()> {
+    fn try_attach(
+        protocols: Option<ProtocolLists>,
+        selectors: &[Selector],
+        proto: Proto,
+    ) -> Result<()> {
         let mut object = ObjectBuilder::default()
             .open_memory(OBJECT)
             .and_then(libbpf_rs::OpenObject::load)
@@ -185,7 +228,7 @@ impl Pinned {
             }
         }
         let pinned = Self::open_maps(&dir)?;
-        pinned.write(Config::new(protocols), selectors)?;
+        pinned.write(Config::new(protocols), selectors, proto)?;
 
         let program = object
             .progs_mut()
@@ -218,22 +261,27 @@ impl Pinned {
         &self,
         protocols: Option<ProtocolLists>,
         selectors: &[Selector],
+        proto: Proto,
     ) -> Result<()> {
-        self.write(Config::new(protocols), selectors)
+        self.write(Config::new(protocols), selectors, proto)
     }
 
-    fn write(&self, config: Config, selectors: &[Selector]) -> Result<()> {
+    fn write(&self, config: Config, selectors: &[Selector], proto: Proto) -> Result<()> {
         self.config
             .update(&0u32.to_ne_bytes(), &config.encode(), MapFlags::ANY)
             .context("cannot write the configuration of the BPF program")?;
         for selector in selectors {
             let (map, key) = self.place(selector);
-            match map.update(&key, &0u64.to_ne_bytes(), MapFlags::NO_EXIST) {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(error).context("cannot add the selector");
-                }
-                _ => {}
+            let known = map.lookup(&key, MapFlags::ANY)?;
+            let known = known.map(|value| decode_rule(&value)).transpose()?;
+            if known.is_some_and(|rule| rule.proto == proto) {
+                continue;
             }
+            // The sockets that are made between the two calls are not counted.
+            let sockets = known.map_or(0, |rule| rule.sockets);
+            let rule = Rule { sockets, proto };
+            map.update(&key, &rule.encode(), MapFlags::ANY)
+                .context("cannot add the selector")?;
         }
         Ok(())
     }
@@ -248,8 +296,8 @@ impl Pinned {
         }
     }
 
-    /// All selectors, each with the number of sockets it has turned.
-    pub(super) fn selectors(&self) -> Result<Vec<(Selector, u64)>> {
+    /// All selectors with what they do.
+    pub(super) fn selectors(&self) -> Result<Vec<(Selector, Rule)>> {
         let mut found = Vec::new();
         for (map, decode) in [
             (&self.comms, decode_comm as fn(&[u8]) -> Option<Selector>),
@@ -259,11 +307,11 @@ impl Pinned {
                 let selector = decode(&key).context("unexpected key in a BPF map")?;
                 // Another run may have removed it meanwhile.
                 if let Some(value) = map.lookup(&key, MapFlags::ANY)? {
-                    found.push((selector, decode_count(&value)?));
+                    found.push((selector, decode_rule(&value)?));
                 }
             }
         }
-        found.sort_unstable();
+        found.sort_unstable_by_key(|(selector, _)| *selector);
         Ok(found)
     }
 
@@ -378,6 +426,10 @@ fn decode_count(value: &[u8]) -> Result<u64> {
     Ok(u64::from_ne_bytes(octets))
 }
 
+fn decode_rule(value: &[u8]) -> Result<Rule> {
+    Rule::decode(value).context("unexpected value in a BPF map")
+}
+
 /// What libbpf had to say; only of interest if something fails.
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
 
@@ -423,7 +475,7 @@ mod tests {
     fn configuration_has_the_layout_of_the_program() {
         let octets = Config::new(Some(LISTS)).encode();
         let expected = [
-            &1u32.to_ne_bytes()[..],
+            &2u32.to_ne_bytes()[..],
             &0u32.to_ne_bytes(),
             &LISTS.inet.to_ne_bytes(),
             &LISTS.inet6.to_ne_bytes(),
@@ -441,6 +493,23 @@ mod tests {
     }
 
     #[test]
+    fn rule_has_the_layout_of_the_program_and_survives_the_map() {
+        let rule = Rule {
+            sockets: 7,
+            proto: Proto::Auto,
+        };
+        let expected = [
+            &7u64.to_ne_bytes()[..],
+            &256u32.to_ne_bytes(),
+            &257u32.to_ne_bytes(),
+        ];
+        assert_eq!(rule.encode(), expected.concat());
+        assert_eq!(Rule::decode(&rule.encode()), Some(rule));
+        assert_eq!(Rule::decode(&[0; Rule::SIZE]), None);
+        assert_eq!(Rule::decode(&[0; 8]), None);
+    }
+
+    #[test]
     fn program_has_the_maps_that_are_pinned_and_their_sizes() {
         let object = ObjectBuilder::default().open_memory(OBJECT).unwrap();
         let sizes = |name: &str| {
@@ -448,8 +517,8 @@ mod tests {
             (map.key_size() as usize, map.value_size() as usize)
         };
         assert_eq!(sizes(CONFIG), (4, Config::SIZE));
-        assert_eq!(sizes(CGROUPS), (8, 8));
-        assert_eq!(sizes(COMMS), (COMM_LEN, 8));
+        assert_eq!(sizes(CGROUPS), (8, Rule::SIZE));
+        assert_eq!(sizes(COMMS), (COMM_LEN, Rule::SIZE));
         assert_eq!(sizes(COUNTERS), (4, 8));
     }
 

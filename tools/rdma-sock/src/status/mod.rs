@@ -177,7 +177,7 @@ impl Report {
         };
         let summary = format!(
             "{} over RDMA, {} over TCP, {} in the handshake",
-            count("smc"),
+            count("smc") + count("sdp"),
             count("tcp"),
             count("pending")
         );

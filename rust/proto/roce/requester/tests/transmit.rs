@@ -200,6 +200,8 @@ fn impossible_requests_fail_in_their_turn() {
         (CONFIG, FetchAdd, 4, WorkStatus::LocLenErr),
         (CONFIG, AtomicWrite, 16, WorkStatus::LocLenErr),
         (no_reads, Read, 8, WorkStatus::LocQpOpErr),
+        (CONFIG, WorkKind::Malformed, 0, WorkStatus::LocQpOpErr),
+        (ud, WorkKind::Malformed, 0, WorkStatus::LocQpOpErr),
         (uc, Read, 8, WorkStatus::LocQpOpErr),
         (uc, SendInv, 8, WorkStatus::LocQpOpErr),
         (ud, Write, 8, WorkStatus::LocQpOpErr),

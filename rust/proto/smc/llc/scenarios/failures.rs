@@ -200,7 +200,7 @@ fn fewer_keys_than_announced_are_borne_with() {
     );
     assert_eq!(causes(&pair, CLIENT), []);
     let group = &mut pair.sides[CLIENT].group;
-    let slot = group.adding.expect("the link is being added").slot;
+    let slot = group.attempts.adding.expect("the link is being added").slot;
     let known: Vec<_> = (0..3)
         .map(|rmb| {
             let old = token(SERVER, rmb, 0x11).rkey;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations of memory regions.
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use super::{
+    memory::{
+        MrMap,
+        UserRange, //
+    },
+    ops::{
+        IbDeviceOps,
+        IbMrOps, //
+    },
+    qp::MrAccess,
+    shell::Shell,
+    table::{
+        device,
+        PdShell, //
+    },
+    user::CallData, //
+};
+use crate::{
+    bindings,
+    kapi::compat::errno::EOPNOTSUPP, //
+};
+use kernel::{
+    error::from_result,
+    ffi,
+    prelude::*,
+    sync::Arc, //
+};
+
+type MrShell<D> = Shell<bindings::ib_mr, <D as IbDeviceOps>::Mr>;
+
+/// Sizes of the blocks of pinned memory, one bit for each power of two.
+const BLOCK_SIZES: u64 = 0xffff_f000;
+
+/// The pointer that stands for an error.
+fn error_pointer<T>(err: Error) -> *mut T {
+    err.to_ptr()
+}
+
+/// Gives a region of a device to the core.
+fn new_mr<D: IbDeviceOps>(dev: &Arc<D>, core: Result<Arc<D::Mr>>) -> *mut bindings::ib_mr {
+    let core = match core {
+        Ok(core) => core,
+        Err(err) => return error_pointer(err),
+    };
+    match KBox::<MrShell<D>>::new_uninit(GFP_KERNEL) {
+        Ok(shell) => {
+            let key = core.key();
+            // SAFETY: All fields of the structure are numbers or pointers.
+            let shell = shell.write(unsafe { MrShell::<D>::with_core(core) });
+            let mr = KBox::into_raw(shell).cast::<bindings::ib_mr>();
+            // SAFETY: The structure is ours until it is returned.
+            unsafe { bindings::rdma_sock_helper_ibmr_set_keys(mr, key, key) };
+            mr
+        }
+        Err(err) => {
+            dev.dereg_mr(&core);
+            error_pointer(err.into())
+        }
+    }
+}
+
+/// `ib_device_ops::get_dma_mr`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn get_dma_mr_raw<D: IbDeviceOps>(
+    pd: *mut bindings::ib_pd,
+    access: ffi::c_int,
+) -> *mut bindings::ib_mr {
+    // SAFETY: The core passes an object of a device of `D`.
+    let (core, dev) = unsafe {
+        let dev = bindings::rdma_sock_helper_ibpd_device(pd);
+        (PdShell::<D>::core(pd), device::<D>(dev))
+    };
+    new_mr::<D>(
+        &dev,
+        MrAccess::new(access).and_then(|access| dev.linear_mr(&core, access)),
+    )
+}
+
+/// `ib_device_ops::reg_user_mr`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn reg_user_mr_raw<D: IbDeviceOps>(
+    pd: *mut bindings::ib_pd,
+    start: u64,
+    len: u64,
+    iova: u64,
+    access: ffi::c_int,
+    hints: *mut bindings::ib_dmah,
+    udata: *mut bindings::ib_udata,
+) -> *mut bindings::ib_mr {
+    if !hints.is_null() {
+        return error_pointer(EOPNOTSUPP);
+    }
+    // SAFETY: The core passes an object of a device of `D`, and the data of the call.
+    let (dev, core, device, call) = unsafe {
+        let dev = bindings::rdma_sock_helper_ibpd_device(pd);
+        let call = CallData::new(udata);
+        (dev, PdShell::<D>::core(pd), device::<D>(dev), call)
+    };
+    let range = UserRange {
+        start,
+        len,
+        iova,
+        access,
+    };
+    let region = || {
+        call.respond_empty()?;
+        let rights = MrAccess::new(access)?;
+        // SAFETY: The device is that of the call.
+        let map = unsafe { MrMap::pin(dev, &range, BLOCK_SIZES)? };
+        device.user_mr(&core, rights, map)
+    };
+    new_mr::<D>(&device, region())
+}
+
+/// `ib_device_ops::alloc_mr`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
+    pd: *mut bindings::ib_pd,
+    kind: bindings::ib_mr_type,
+    pages: u32,
+) -> *mut bindings::ib_mr {
+    if kind != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
+        return error_pointer(EOPNOTSUPP);
+    }
+    // SAFETY: The core passes an object of a device of `D`.
+    let (core, dev) = unsafe {
+        let dev = bindings::rdma_sock_helper_ibpd_device(pd);
+        (PdShell::<D>::core(pd), device::<D>(dev))
+    };
+    new_mr::<D>(&dev, dev.alloc_mr(&core, pages))
+}
+
+/// `ib_device_ops::map_mr_sg`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
+    mr: *mut bindings::ib_mr,
+    list: *mut bindings::scatterlist,
+    count: ffi::c_int,
+    offset: *mut ffi::c_uint,
+) -> ffi::c_int {
+    // SAFETY: The program passes its region.
+    let core = unsafe { MrShell::<D>::core(mr) };
+    core.update_map(|map| map.clear());
+    // SAFETY: The program passes a list that is mapped for the device, whose addresses are those of the
+    // kernel, and which it leaves mapped while the region is registered.
+    let mapped =
+        unsafe { bindings::ib_sg_to_pages(mr, list, count, offset, Some(set_page_raw::<D>)) };
+    let (mut iova, mut len, mut page_size) = (0, 0, 0);
+    // SAFETY: The region is valid, and all results are.
+    unsafe { bindings::rdma_sock_helper_ibmr_extent(mr, &mut iova, &mut len, &mut page_size) };
+    core.update_map(|map| map.finish(iova, len, page_size));
+    mapped
+}
+
+/// The function that [`map_mr_sg_raw`] gives to the core.
+///
+/// # Safety
+///
+/// Only for `ib_sg_to_pages`, with a region of a device of `D` and one of its pages.
+unsafe extern "C" fn set_page_raw<D: IbDeviceOps>(
+    mr: *mut bindings::ib_mr,
+    page: u64,
+) -> ffi::c_int {
+    // SAFETY: By this function's contract.
+    let pushed = unsafe { MrShell::<D>::core(mr) }.update_map(|map| unsafe { map.push(page) });
+    from_result(|| pushed.map(|()| 0))
+}
+
+/// `ib_device_ops::dereg_mr`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn dereg_mr_raw<D: IbDeviceOps>(
+    mr: *mut bindings::ib_mr,
+    _udata: *mut bindings::ib_udata,
+) -> ffi::c_int {
+    // SAFETY: The core gives back what `new_mr` made.
+    unsafe {
+        let dev = bindings::rdma_sock_helper_ibmr_device(mr);
+        let core = MrShell::<D>::take(mr);
+        device::<D>(dev).dereg_mr(&core);
+        drop(KBox::from_raw(mr.cast::<MrShell<D>>()));
+    }
+    0
+}

@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
+and with rdma_rxe on the other side; and a program that fills its rings by hand.
+
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03.
+"""
+
+import os
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+
+import ktap
+import topology
+from ktap import equal, named
+from topology import command, netns
+
+SOFT = "rdma_soft"
+FILE = topology.module_file(SOFT)
+RINGS = topology.HERE / "user_rings"
+DEVICES = pathlib.Path("/sys/class/infiniband")
+ADDRESSES = {"4": {"a": "10.9.0.1", "b": "10.9.0.2"}, "6": {"a": "fd09::1", "b": "fd09::2"}}
+SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
+CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
+         "mappings", "overwrites", "deaths"]
+
+
+def gid_index(side, family="4", kind="RoCE v2"):
+    """The index of the address of a side."""
+    port = DEVICES / ("rs_" + side) / "ports/1"
+    want = topology.gid_text(ADDRESSES[family][side])
+    for file in sorted((port / "gids").iterdir(), key=lambda file: int(file.name)):
+        try:
+            found = (port / "gid_attrs/types" / file.name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if found == kind and file.read_text(encoding="ascii").strip() == want:
+            return file.name
+    raise AssertionError("rs_%s has no %s of %s" % (side, want, kind))
+
+
+def resources():
+    """Queue pairs and regions of programs in user space."""
+    shown = command("rdma", "resource", "show", "qp") + command("rdma", "resource", "show", "mr")
+    return [line for line in shown.splitlines() if " comm [" not in line and " comm " in line]
+
+
+def inside(side, *words):
+    """The words of a command in the namespace of a side."""
+    return ("ip", "netns", "exec", "rs-" + side) + words
+
+
+def between(server, client):
+    """Runs the server on side b, then the client on side a, again as long as the server only starts.
+    Both must succeed. What they print."""
+    limit = time.monotonic() + topology.BOUND
+    with subprocess.Popen(inside("b", *server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as serving:
+        try:
+            while True:
+                done = subprocess.run(inside("a", "timeout", str(topology.BOUND), *client),
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      check=False)
+                if done.returncode == 0:
+                    break
+                if serving.poll() is not None or time.monotonic() > limit:
+                    serving.kill()
+                    raise AssertionError("%s: %s\n%s" % (" ".join(client), done.stdout,
+                                                         serving.stdout.read()))
+                time.sleep(0.1)
+            heard, _ = serving.communicate(timeout=topology.BOUND)
+            equal(serving.returncode, 0, "%s: %s" % (" ".join(server), heard))
+            return done.stdout, heard
+        finally:
+            serving.kill()
+
+
+def device_is_described(left):
+    """ibv_devinfo of the provider."""
+    shown = command("ibv_devinfo", "-v", "-d", "rs_a")
+    for words in "PORT_ACTIVE", "Ethernet", "max_qp:":
+        equal(words in shown, True, shown)
+    if left == "rsoft":
+        equal("65536" in shown, True, shown)
+    equal("rs_a" in command("ibv_devices"), True, "ibv_devices")
+
+
+def pingpong(name, port, family, kind, *words):
+    """A ping-pong of libibverbs, with checks of the data."""
+    common = ("-p", str(port)) + words
+    said, heard = between(
+        (name, "-d", "rs_b", "-g", gid_index("b", family, kind)) + common,
+        (name, "-d", "rs_a", "-g", gid_index("a", family, kind)) + common +
+        (ADDRESSES["4"]["b"],))
+    for text in said, heard:
+        equal("iters in" in text, True, text)
+
+
+def ping(family):
+    """rping: rdma_cm, READ and WRITE, data compared."""
+    address = ADDRESSES[family]["b"]
+    said, _ = between(("rping", "-s", "-a", address, "-C", "20", "-v", "-V"),
+                      ("rping", "-c", "-a", address, "-C", "20", "-v", "-V"))
+    equal(said.count("ping data: "), 20, said)
+
+
+def cma(name):
+    """ucmatose and udaddy of rdma_cm."""
+    said, heard = between((name, "-b", ADDRESSES["4"]["b"], "-c", "3", "-C", "20", "-S", "1000"),
+                          (name, "-s", ADDRESSES["4"]["b"], "-c", "3", "-C", "20", "-S", "1000"))
+    for text in said, heard:
+        equal("return status 0" in text, True, text)
+
+
+def benchmark(name, *words):
+    """A program of perftest."""
+    common = ("-p", "18600", "-F", "-n", "200", "-s", "4096") + words
+    said, _ = between((name, "-d", "rs_b", "-x", gid_index("b")) + common,
+                      (name, "-d", "rs_a", "-x", gid_index("a")) + common +
+                      (ADDRESSES["4"]["b"],))
+    equal("#bytes" in said, True, said)
+
+
+def atomic():
+    """ib_atomic_lat has one size."""
+    common = ("-p", "18600", "-F", "-n", "200")
+    said, _ = between(("ib_atomic_lat", "-d", "rs_b", "-x", gid_index("b")) + common,
+                      ("ib_atomic_lat", "-d", "rs_a", "-x", gid_index("a")) + common +
+                      (ADDRESSES["4"]["b"],))
+    equal("#bytes" in said, True, said)
+
+
+def nothing_is_left():
+    """All objects of user space are gone."""
+    topology.until(lambda: not [line for line in resources() if "rs_" in line], "end of objects")
+
+
+def rings(case):
+    """A case of the program that fills its rings by hand."""
+    # The library resolves the address of a handle in its own namespace.
+    words = inside("a", RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), case)
+    done = subprocess.run(words,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=2 * topology.BOUND, check=False)
+    equal(done.returncode, 0, done.stdout)
+    nothing_is_left()
+
+
+def device_goes_away_under_a_program():
+    """The removal ends though the context is open; the program's mappings stay."""
+    with subprocess.Popen([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "removal"],
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            equal(running.stdout.readline(), "ready\n", "start")
+            with topology.bounded(60):
+                command("rdma", "link", "delete", "rs_a")
+            said, _ = running.communicate("gone\n", topology.BOUND)
+            equal(running.returncode, 0, said)
+        finally:
+            running.kill()
+    nothing_is_left()
+
+
+def memory_beyond_the_limit_is_refused():
+    """Pinned pages count against RLIMIT_MEMLOCK (RNIC-LIM-03)."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (16384, 16384))
+        # The limit does not count for CAP_IPC_LOCK.
+        os.setgid(65534)
+        os.setuid(65534)
+    for file in pathlib.Path("/dev/infiniband").glob("uverbs*"):
+        file.chmod(0o666)
+    done = subprocess.run([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "bystander"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          preexec_fn=limit, check=False)
+    equal(done.returncode, 1, done.stdout)
+    equal("side->mr (errno 12)" in done.stdout, True, done.stdout)
+    nothing_is_left()
+
+
+def rxe_unloads_beside():
+    """rmmod of rdma_rxe unregisters all devices that share its interface, and this one comes again."""
+    netns("down")
+    netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    with topology.bounded(60):
+        command("rmmod", "rdma_rxe")
+    equal((DEVICES / "rs_a").exists(), False, "device after rmmod")
+    command("modprobe", "rdma_rxe")
+    netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    rings("bystander")
+
+
+def tests():
+    """All tests."""
+    found = []
+    for left, right in SIDES:
+        programs = [
+            ("links are made", netns, "up"),
+            ("device is described", device_is_described, left)]
+        for family in "46":
+            programs.append(("ibv_rc_pingpong by IPv" + family, pingpong, "ibv_rc_pingpong", 18515,
+                             family, "RoCE v2", "-n", "300", "-c"))
+        programs += [
+            ("ibv_rc_pingpong with events", pingpong, "ibv_rc_pingpong", 18515, "4", "RoCE v2", "-e",
+             "-n", "300", "-s", "70000"),
+            ("ibv_ud_pingpong", pingpong, "ibv_ud_pingpong", 18515, "4", "RoCE v2", "-n", "300",
+             "-s", "512")]
+        if left == right:
+            programs.append(("ibv_rc_pingpong by RoCE v1", pingpong, "ibv_rc_pingpong", 18515, "4",
+                             "IB/RoCE v1", "-n", "300"))
+        programs += [
+            ("rping by IPv4", ping, "4"), ("rping by IPv6", ping, "6"),
+            ("ucmatose", cma, "ucmatose"), ("udaddy", cma, "udaddy"),
+            ("ib_write_bw", benchmark, "ib_write_bw"), ("ib_read_bw", benchmark, "ib_read_bw"),
+            ("ib_send_lat", benchmark, "ib_send_lat"), ("ib_atomic_lat", atomic),
+            ("nothing is left", nothing_is_left)]
+        for name, function, *arguments in programs:
+            environment = {}
+            if function is netns:
+                environment = {"LINK_A": left, "LINK_B": right}
+            found.append(named("%s with %s: %s" % (left, right, name),
+                               lambda function=function, arguments=arguments,
+                               environment=environment: function(*arguments, **environment)))
+    found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
+    for case in CASES:
+        found.append(named("rings: " + case, rings, case))
+    return found + [memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
+                    rxe_unloads_beside]
+
+
+def main():
+    """Runs the tests with the module loaded."""
+    if os.geteuid() != 0:
+        ktap.skip_all("needs root")
+    if FILE is None:
+        ktap.skip_all("the module's file is not here")
+    if os.path.isdir("/sys/module/" + SOFT):
+        ktap.skip_all("%s is loaded" % SOFT)
+    topology.load_needed(FILE)
+    for name in "ib_uverbs", "rdma_ucm":
+        command("modprobe", name, check=False)
+    command("insmod", str(FILE))
+    try:
+        return ktap.run(tests())
+    finally:
+        netns("down")
+        command("rmmod", SOFT, check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
