@@ -171,8 +171,8 @@ impl QueuePair {
             };
             let Some(requester) = &mut core.requester else {
                 // The queue pair failed before it could send.
-                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
                 self.release_sends(core, 1);
+                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
                 continue;
             };
             // Cannot fail: the queue of the program has as many places.
@@ -351,6 +351,9 @@ impl QueuePair {
             if let Some(wr) = wr {
                 self.count_completed(&wr, done.status);
                 if done.reported {
+                    // A program that sees the completion may post at once.
+                    self.release_sends(core, released);
+                    released = 0;
                     self.complete_send(&wr, done.status, events);
                 }
             }
