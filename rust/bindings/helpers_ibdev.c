@@ -124,6 +124,23 @@ void rdma_sock_helper_ibqp_event(struct ib_qp *qp, enum ib_event_type type)
 		qp->event_handler(&event, qp->qp_context);
 }
 
+struct ib_pd *rdma_sock_helper_ibsrq_pd(const struct ib_srq *srq)
+{
+	return srq->pd;
+}
+
+void rdma_sock_helper_ibsrq_limit_reached(struct ib_srq *srq)
+{
+	struct ib_event event = {
+		.device = srq->device,
+		.element.srq = srq,
+		.event = IB_EVENT_SRQ_LIMIT_REACHED,
+	};
+
+	if (srq->event_handler)
+		srq->event_handler(&event, srq->srq_context);
+}
+
 struct ib_device *rdma_sock_helper_ibmr_device(const struct ib_mr *mr)
 {
 	return mr->device;
@@ -180,4 +197,18 @@ rdma_sock_helper_gid_netdev(const struct ib_gid_attr *attr)
 	dev_hold(ndev);
 	rcu_read_unlock();
 	return ndev;
+}
+
+struct rdma_hw_stats *
+rdma_sock_helper_stats_alloc(const struct rdma_stat_desc *descs, u32 count)
+{
+	return rdma_alloc_hw_stats_struct(descs, count,
+					  RDMA_HW_STATS_DEFAULT_LIFESPAN);
+}
+
+void rdma_sock_helper_stats_set(struct rdma_hw_stats *stats, u32 index,
+				u64 value)
+{
+	if (index < stats->num_counters)
+		stats->value[index] = value;
 }

@@ -44,6 +44,9 @@ void rdma_sock_helper_ibqp_fill_init(const struct ib_qp *qp,
 				     struct ib_qp_init_attr *init);
 void rdma_sock_helper_ibqp_event(struct ib_qp *qp, enum ib_event_type type);
 
+struct ib_pd *rdma_sock_helper_ibsrq_pd(const struct ib_srq *srq);
+void rdma_sock_helper_ibsrq_limit_reached(struct ib_srq *srq);
+
 struct ib_device *rdma_sock_helper_ibmr_device(const struct ib_mr *mr);
 void rdma_sock_helper_ibmr_set_keys(struct ib_mr *mr, u32 lkey, u32 rkey);
 void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
@@ -53,5 +56,10 @@ bool rdma_sock_helper_is_linear(u64 addr, u64 len);
 struct ib_pd *rdma_sock_helper_ibah_pd(const struct ib_ah *ah);
 struct net_device *
 rdma_sock_helper_gid_netdev(const struct ib_gid_attr *attr);
+
+struct rdma_hw_stats *
+rdma_sock_helper_stats_alloc(const struct rdma_stat_desc *descs, u32 count);
+void rdma_sock_helper_stats_set(struct rdma_hw_stats *stats, u32 index,
+				u64 value);
 
 #endif /* RDMA_SOCK_HELPERS_IBDEV_H */

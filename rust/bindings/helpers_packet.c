@@ -159,6 +159,16 @@ bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,
 	return true;
 }
 
+/* Whether IP has put a packet together from fragments. */
+bool rdma_sock_helper_packet_was_cut(const struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	if (skb->protocol == htons(ETH_P_IPV6))
+		return IP6CB(skb)->flags & IP6SKB_FRAGMENTED;
+#endif
+	return skb->protocol == htons(ETH_P_IP) && IPCB(skb)->frag_max_size;
+}
+
 /* A packet that no other handler reads; NULL, and it is freed, without memory. */
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb)
 {

@@ -21,6 +21,7 @@ int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 /* A received packet, from its IP header on. */
 bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,
 				  unsigned int *len);
+bool rdma_sock_helper_packet_was_cut(const struct sk_buff *skb);
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb);
 struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb);
 

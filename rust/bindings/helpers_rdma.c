@@ -228,3 +228,86 @@ void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, u
 	sg_dma_address(sg) = dma_addr;
 	sg_dma_len(sg) = len;
 }
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/* For tests of drivers: what this module itself does without. */
+
+int rdma_sock_helper_test_poll_cq(struct ib_cq *cq, struct ib_wc *wc)
+{
+	return ib_poll_cq(cq, 1, wc);
+}
+
+struct ib_srq *rdma_sock_helper_test_create_srq(struct ib_pd *pd, u32 max_wr, u32 max_sge,
+						void (*handler)(struct ib_event *, void *),
+						void *context)
+{
+	struct ib_srq_init_attr attr = {
+		.event_handler = handler,
+		.srq_context = context,
+		.attr.max_wr = max_wr,
+		.attr.max_sge = max_sge,
+		.srq_type = IB_SRQT_BASIC,
+	};
+
+	return ib_create_srq(pd, &attr);
+}
+
+int rdma_sock_helper_test_destroy_srq(struct ib_srq *srq)
+{
+	return ib_destroy_srq_user(srq, NULL);
+}
+
+int rdma_sock_helper_test_resize_srq(struct ib_srq *srq, u32 max_wr)
+{
+	struct ib_srq_attr attr = { .max_wr = max_wr };
+
+	return ib_modify_srq(srq, &attr, IB_SRQ_MAX_WR);
+}
+
+int rdma_sock_helper_test_arm_srq(struct ib_srq *srq, u32 limit)
+{
+	struct ib_srq_attr attr = { .srq_limit = limit };
+
+	return ib_modify_srq(srq, &attr, IB_SRQ_LIMIT);
+}
+
+int rdma_sock_helper_test_query_srq(struct ib_srq *srq, u32 *max_wr, u32 *limit)
+{
+	struct ib_srq_attr attr = {};
+	int err = ib_query_srq(srq, &attr);
+
+	*max_wr = attr.max_wr;
+	*limit = attr.srq_limit;
+	return err;
+}
+
+int rdma_sock_helper_test_post_srq(struct ib_srq *srq, const struct ib_recv_wr *wr)
+{
+	const struct ib_recv_wr *bad;
+
+	return ib_post_srq_recv(srq, wr, &bad);
+}
+
+struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr)
+{
+	return rdma_create_ah(pd, attr, RDMA_CREATE_AH_SLEEPABLE);
+}
+
+void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah)
+{
+	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
+}
+
+int rdma_sock_helper_test_send_ud(struct ib_qp *qp, struct ib_ah *ah, u32 qpn, u32 qkey,
+				  const struct ib_send_wr *wr)
+{
+	struct ib_ud_wr ud = {
+		.wr = *wr,
+		.ah = ah,
+		.remote_qpn = qpn,
+		.remote_qkey = qkey,
+	};
+
+	return ib_post_send(qp, &ud.wr, NULL);
+}
+#endif

@@ -71,4 +71,21 @@ void rdma_sock_helper_ib_dma_sync_single_for_device(struct ib_device *dev, u64 a
 void rdma_sock_helper_sg_set_mapped(struct scatterlist *sg, struct page *page, unsigned int len,
 				    u64 dma_addr);
 
+#if IS_ENABLED(CONFIG_KUNIT)
+/* For tests of drivers. */
+int rdma_sock_helper_test_poll_cq(struct ib_cq *cq, struct ib_wc *wc);
+struct ib_srq *rdma_sock_helper_test_create_srq(struct ib_pd *pd, u32 max_wr, u32 max_sge,
+						void (*handler)(struct ib_event *, void *),
+						void *context);
+int rdma_sock_helper_test_destroy_srq(struct ib_srq *srq);
+int rdma_sock_helper_test_resize_srq(struct ib_srq *srq, u32 max_wr);
+int rdma_sock_helper_test_arm_srq(struct ib_srq *srq, u32 limit);
+int rdma_sock_helper_test_query_srq(struct ib_srq *srq, u32 *max_wr, u32 *limit);
+int rdma_sock_helper_test_post_srq(struct ib_srq *srq, const struct ib_recv_wr *wr);
+struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr);
+void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah);
+int rdma_sock_helper_test_send_ud(struct ib_qp *qp, struct ib_ah *ah, u32 qpn, u32 qkey,
+				  const struct ib_send_wr *wr);
+#endif
+
 #endif /* RDMA_SOCK_HELPERS_RDMA_H */

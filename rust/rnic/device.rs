@@ -3,6 +3,7 @@
 //! A device as the verbs core sees it: its attributes, its objects, and its life.
 
 use super::{
+    counters::COUNTER_NAMES,
     cq::CompletionQueue,
     domain::{
         AddressHandle,
@@ -17,7 +18,8 @@ use super::{
         user_sizes,
         QueuePair, //
     },
-    region::Region, //
+    region::Region,
+    srq::SharedQueue, //
 };
 use crate::{
     kapi::{
@@ -36,6 +38,10 @@ use crate::{
             QpCaps,
             QpInit,
             RoceVersions,
+            SrqAttr,
+            SrqHandle,
+            StatName,
+            StatValues,
             UserCqSizes,
             UserQpSizes, //
         },
@@ -108,8 +114,11 @@ impl IbDeviceOps for SoftDevice {
     type Pd = Domain;
     type Cq = CompletionQueue;
     type Qp = QueuePair;
+    type Srq = SharedQueue;
     type Mr = Region;
     type Ah = AddressHandle;
+
+    const COUNTERS: &'static [StatName] = COUNTER_NAMES;
 
     fn query_device(&self) -> DeviceAttr {
         DeviceAttr {
@@ -120,6 +129,7 @@ impl IbDeviceOps for SoftDevice {
             max_qp: limits::MAX_QP,
             max_qp_wr: limits::MAX_QP_WR,
             max_sge: limits::MAX_SGE,
+            max_srq: limits::MAX_SRQ,
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
             max_mr: limits::MAX_MR,
@@ -146,6 +156,10 @@ impl IbDeviceOps for SoftDevice {
             max_message: MAX_MESSAGE,
             speed,
         }
+    }
+
+    fn read_counters(&self, values: &mut StatValues) {
+        self.node.counters().read(values);
     }
 
     fn netdev(&self) -> Option<NetDeviceRef> {
@@ -188,9 +202,18 @@ impl IbDeviceOps for SoftDevice {
 
     fn create_qp(
         self: &Arc<Self>,
-        init: QpInit<Domain, CompletionQueue>,
+        init: QpInit<Domain, CompletionQueue, SharedQueue>,
     ) -> Result<(Arc<QueuePair>, u32)> {
         QueuePair::create(init)
+    }
+
+    fn create_srq(
+        self: &Arc<Self>,
+        pd: &Arc<Domain>,
+        attr: SrqAttr,
+        handle: SrqHandle,
+    ) -> Result<Arc<SharedQueue>> {
+        SharedQueue::new(pd, attr, handle)
     }
 
     fn linear_mr(self: &Arc<Self>, pd: &Arc<Domain>, access: MrAccess) -> Result<Arc<Region>> {

@@ -159,3 +159,48 @@ impl KeyTable {
             .change_word(access, change)
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_keys)]
+mod tests {
+    use super::*;
+    use crate::rnic::region::DomainTag;
+
+    /// RNIC-MR-03, RNIC-MR-12.
+    #[test]
+    fn index_of_a_region_is_not_used_again_at_once() -> Result {
+        let domain = Arc::new(DomainTag, GFP_KERNEL)?;
+        let table = KBox::pin_init(KeyTable::new(), GFP_KERNEL)?;
+        let mut keys = KVec::new();
+        for _ in 0..4 {
+            let mut made = 0;
+            let region = table.add(|key| {
+                made = key;
+                Region::fast(&domain, key, 1)
+            })?;
+            assert!(table
+                .find(made ^ 1)
+                .is_some_and(|found| Arc::ptr_eq(&found, &region)));
+            assert!(index_of(made) != index_of(LOCAL_DMA_KEY));
+            assert!(!keys.contains(&index_of(made)));
+            keys.push(index_of(made), GFP_KERNEL)?;
+            table.remove(made);
+            assert!(table.find(made).is_none());
+        }
+        assert!(table.find(LOCAL_DMA_KEY).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn failed_region_leaves_no_key() -> Result {
+        let table = KBox::pin_init(KeyTable::new(), GFP_KERNEL)?;
+        let mut made = 0;
+        let result = table.add(|key| {
+            made = key;
+            Err(ENOMEM)
+        });
+        assert!(result.is_err());
+        assert!(table.find(made).is_none());
+        Ok(())
+    }
+}

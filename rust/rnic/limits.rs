@@ -8,6 +8,8 @@ pub(super) const MAX_QP: u32 = 65_536;
 pub(super) const MAX_QP_WR: u32 = 16_384;
 /// Scatter/gather elements of a work request.
 pub(super) const MAX_SGE: u32 = 16;
+/// Shared receive queues of a device.
+pub(super) const MAX_SRQ: u32 = 65_536;
 /// Completion queues of a device.
 pub(super) const MAX_CQ: u32 = 65_536;
 /// Entries of a completion queue.

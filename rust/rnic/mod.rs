@@ -12,6 +12,7 @@
 //! | [`domain::Domain`]    | `ib_pd`, queue pairs, regions, address handles       | [`domain`]   |
 //! | [`cq::CompletionQueue`] | `ib_cq`, queue pairs, its queued work item         | [`cq`]       |
 //! | [`qp::QueuePair`]     | `ib_qp`, table of numbers, queued work item, timer   | [`qp`]       |
+//! | [`srq::SharedQueue`]  | `ib_srq`, queue pairs, its queued work item          | [`srq`]      |
 //! | [`region::Region`]    | `ib_mr`, table of keys, work requests                | [`region`]   |
 //!
 //! | Context                                   | Entry                                      |
@@ -28,6 +29,7 @@
 
 #![deny(unsafe_code)]
 
+mod counters;
 mod cq;
 mod device;
 mod domain;
@@ -39,9 +41,11 @@ mod node;
 mod numbers;
 mod ports;
 mod qp;
+mod receives;
 mod region;
 mod registry;
 mod runtime;
+mod srq;
 mod wire;
 
 use self::{

@@ -3,6 +3,10 @@
 //! The part of a device that its objects use: keys, addresses, and the network device below.
 
 use super::{
+    counters::{
+        Counter,
+        Counters, //
+    },
     keys::KeyTable,
     limits,
     numbers::PacketReceiver,
@@ -29,6 +33,10 @@ use crate::{
     },
     proto::base::verbs::Mtu,
 };
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -53,6 +61,9 @@ struct PortAddress {
 #[pin_data]
 pub(super) struct Node {
     runtime: Arc<Runtime>,
+    counters: Counters,
+    /// Whether the port was active when its state changed last.
+    active: AtomicBool,
     /// Keys of memory regions.
     #[pin]
     keys: KeyTable,
@@ -78,6 +89,7 @@ impl Node {
         netdev: NetDeviceRef,
         ports: NetPorts,
     ) -> Result<Arc<Self>> {
+        let active = netdev.is_active();
         let below = Below {
             netdev: Some(netdev),
             ports: Some(ports),
@@ -85,6 +97,8 @@ impl Node {
         Arc::pin_init(
             pin_init!(Self {
                 runtime: runtime.clone(),
+                counters: Counters::new(),
+                active: AtomicBool::new(active),
                 keys <- KeyTable::new(),
                 below <- new_spinlock_bh!(below, "rdma_soft_node_below"),
                 addresses <- new_spinlock_bh!(KVec::new(), "rdma_soft_node_addresses"),
@@ -97,6 +111,18 @@ impl Node {
     /// What all devices share.
     pub(super) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
+    }
+
+    /// Counters of the device.
+    pub(super) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counts the end of an active state of the port.
+    pub(super) fn note_state(&self, active: bool) {
+        if self.active.swap(active, Ordering::Relaxed) && !active {
+            self.counters.count(Counter::LinkDowned);
+        }
     }
 
     /// Keys of memory regions.
@@ -194,6 +220,11 @@ impl GsiLookup for Node {
         }
         self.gsi.lock().clone()
     }
+
+    fn counters_for(&self, packet: &RxPacket) -> Option<&Counters> {
+        let netdev = self.netdev()?;
+        packet.reaches(&netdev).then_some(&self.counters)
+    }
 }
 
 /// The longest payload that fits the network device's MTU with all headers (RNIC-IP-12).
@@ -203,4 +234,29 @@ pub(super) fn active_mtu(mtu: u32) -> Mtu {
         .into_iter()
         .find(|mtu| mtu.octets() <= room)
         .unwrap_or(Mtu::M256)
+}
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_node)]
+mod tests {
+    use super::*;
+
+    /// RNIC-IP-12.
+    #[test]
+    fn longest_payload_fits_with_all_headers() {
+        for (mtu, longest) in [
+            (0, Mtu::M256),
+            (591, Mtu::M256),
+            (592, Mtu::M512),
+            (1_103, Mtu::M512),
+            (1_104, Mtu::M1024),
+            (1_500, Mtu::M1024),
+            (2_128, Mtu::M2048),
+            (4_175, Mtu::M2048),
+            (4_176, Mtu::M4096),
+            (65_535, Mtu::M4096),
+        ] {
+            assert!(active_mtu(mtu) == longest);
+        }
+    }
 }

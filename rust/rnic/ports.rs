@@ -3,6 +3,7 @@
 //! UDP ports of namespaces, and the way of a packet to its queue pair (RNIC-RX).
 
 use super::{
+    counters::Counter,
     runtime::RUNTIME,
     wire::{
         addresses,
@@ -51,10 +52,17 @@ impl PacketOps for RocePackets {
         let Some(runtime) = RUNTIME.get() else {
             return;
         };
+        // RNIC-ICRC-08.
+        if packet.was_cut() {
+            runtime.count_unclaimed(&packet, Counter::DropNetwork);
+            return;
+        }
         let Ok((frame, transport)) = parse_frame(header, packet.octets()) else {
+            runtime.count_unclaimed(&packet, Counter::DropNetwork);
             return;
         };
         let Some((bth, _)) = Bth::parse(transport) else {
+            runtime.count_unclaimed(&packet, Counter::DropHeader);
             return;
         };
         let number = bth.dest_qp.get();
@@ -64,8 +72,9 @@ impl PacketOps for RocePackets {
         } else {
             runtime.numbers().find(number)
         };
-        if let Some(pair) = pair {
-            pair.receive(packet, header);
+        match pair {
+            Some(pair) => pair.receive(packet, header),
+            None => runtime.count_unclaimed(&packet, Counter::DropUnknownQp),
         }
     }
 }

@@ -320,3 +320,127 @@ impl IbMrOps for Region {
         f(&mut pending.map)
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_region)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{
+        AtomicU64,
+        Ordering, //
+    };
+
+    /// A key; the low bits are the variant.
+    const KEY: u32 = 0x1234_5600;
+    /// The first address of the regions.
+    const IOVA: u64 = 0x7000;
+
+    /// Rights of this side alone.
+    const LOCAL: MrAccess = MrAccess {
+        local_write: true,
+        remote_write: false,
+        remote_read: false,
+        remote_atomic: false,
+    };
+    /// All rights.
+    const ALL: MrAccess = MrAccess {
+        local_write: true,
+        remote_write: true,
+        remote_read: true,
+        remote_atomic: true,
+    };
+
+    fn domain() -> Result<Arc<DomainTag>> {
+        Ok(Arc::new(DomainTag, GFP_KERNEL)?)
+    }
+
+    /// A region of no octets that is not registered.
+    fn empty(domain: &Arc<DomainTag>) -> Result<Arc<Region>> {
+        Region::fast(domain, KEY, 1)
+    }
+
+    /// Whether an access to no octets is permitted.
+    fn permits(region: &Region, domain: &Arc<DomainTag>, key: u32, right: Right) -> bool {
+        let access = RegionAccess {
+            domain,
+            key,
+            right,
+            addr: IOVA,
+        };
+        region.check(&access, 0).is_ok()
+    }
+
+    /// RNIC-MR-05, RNIC-REQ-12.
+    #[test]
+    fn registration_needs_an_invalid_region_of_its_domain() -> Result {
+        let (own, other) = (domain()?, domain()?);
+        let region = empty(&own)?;
+        assert!(!permits(&region, &own, KEY, Right::LocalRead));
+        assert!(region.register(&other, KEY, ALL, IOVA).is_err());
+        assert!(region.register(&own, KEY + 0x100, ALL, IOVA).is_err());
+        assert!(region.register(&own, KEY + 1, ALL, IOVA).is_ok());
+        assert!(permits(&region, &own, KEY + 1, Right::RemoteWrite));
+        assert!(!permits(&region, &own, KEY, Right::RemoteWrite));
+        assert!(!permits(&region, &other, KEY + 1, Right::RemoteWrite));
+        // One that is valid.
+        assert!(region.register(&own, KEY + 2, ALL, IOVA).is_err());
+        assert!(region.invalidate(&own, KEY + 1, false).is_ok());
+        assert!(!permits(&region, &own, KEY + 1, Right::LocalRead));
+        assert!(region.register(&own, KEY + 2, LOCAL, IOVA).is_ok());
+        assert!(permits(&region, &own, KEY + 2, Right::LocalWrite));
+        for right in [Right::RemoteWrite, Right::RemoteRead, Right::RemoteAtomic] {
+            assert!(!permits(&region, &own, KEY + 2, right));
+        }
+        region.end();
+        assert!(!permits(&region, &own, KEY + 2, Right::LocalRead));
+        Ok(())
+    }
+
+    /// RNIC-MR-08.
+    #[test]
+    fn invalidation_needs_key_domain_and_right() -> Result {
+        let (own, other) = (domain()?, domain()?);
+        let region = empty(&own)?;
+        assert!(region.register(&own, KEY, LOCAL, IOVA).is_ok());
+        assert!(region.invalidate(&other, KEY, false).is_err());
+        assert!(region.invalidate(&own, KEY + 1, false).is_err());
+        // The peer may not access it.
+        assert!(region.invalidate(&own, KEY, true).is_err());
+        assert!(permits(&region, &own, KEY, Right::LocalWrite));
+        assert!(region.invalidate(&own, KEY, false).is_ok());
+        assert!(region.register(&own, KEY, ALL, IOVA).is_ok());
+        assert!(region.invalidate(&own, KEY, true).is_ok());
+        assert!(region.invalidate(&own, KEY, true).is_err());
+        let linear = Region::linear(&own, KEY, ALL)?;
+        assert!(linear.invalidate(&own, KEY, true).is_err());
+        assert!(linear.invalidate(&own, KEY, false).is_err());
+        assert!(linear.register(&own, KEY, ALL, 0).is_err());
+        Ok(())
+    }
+
+    /// RNIC-MR-11.
+    #[test]
+    fn region_of_all_memory_has_no_other_addresses() -> Result {
+        let own = domain()?;
+        let region = Region::linear(&own, KEY, ALL)?;
+        let word = KBox::new(AtomicU64::new(0), GFP_KERNEL)?;
+        let addr = u64::try_from((&raw const *word).addr())?;
+        let access = |addr| RegionAccess {
+            domain: &own,
+            key: KEY,
+            right: Right::RemoteWrite,
+            addr,
+        };
+        assert!(region.write(&access(addr), &[1; 8]).is_ok());
+        assert_eq!(word.load(Ordering::Relaxed), 0x0101_0101_0101_0101);
+        for bad in [0, 8, 0x1000, u64::MAX, u64::MAX - 7, 1 << 62] {
+            assert!(region.write(&access(bad), &[2; 8]).is_err());
+            assert!(region.read(&access(bad), &mut [0; 8]).is_err());
+        }
+        // A range that is too long, or over the end.
+        assert!(region.check(&access(addr), u64::MAX - addr + 2).is_err());
+        assert!(region.check(&access(addr), 1 << 60).is_err());
+        assert_eq!(word.load(Ordering::Relaxed), 0x0101_0101_0101_0101);
+        Ok(())
+    }
+}

@@ -184,7 +184,8 @@ impl Registry {
     /// The state of a network device may have changed (RNIC-NET-05). Context: may sleep. The
     /// caller holds the RTNL.
     pub(super) fn netdev_state(&self, netdev: &NetDevice) {
-        if let Some((_, Some(registered))) = self.find(netdev) {
+        if let Some((device, Some(registered))) = self.find(netdev) {
+            device.node().note_state(netdev.is_active());
             registered.dispatch_port_state(netdev);
         }
     }

@@ -3,9 +3,15 @@
 //! What all devices share: the workqueue, the numbers of queue pairs, and the way of a packet to its
 //! queue pair.
 
-use super::numbers::{
-    NumberTable,
-    PacketReceiver, //
+use super::{
+    counters::{
+        Counter,
+        Counters, //
+    },
+    numbers::{
+        NumberTable,
+        PacketReceiver, //
+    },
 };
 use crate::kapi::{
     base::{
@@ -37,6 +43,10 @@ pub(super) trait GsiLookup: Send + Sync {
         gid: &[u8; 16],
         protocol: GidProtocol,
     ) -> Option<Arc<dyn PacketReceiver>>;
+
+    /// The counters, if a packet arrived where packets for this device do.
+    /// Context: softirq. Only while the packet is received.
+    fn counters_for(&self, packet: &RxPacket) -> Option<&Counters>;
 }
 
 /// What all devices share.
@@ -112,5 +122,17 @@ impl Runtime {
         devices
             .iter()
             .find_map(|device| device.gsi_for(packet, gid, protocol))
+    }
+
+    /// Counts a packet that is for no queue pair, for a device that it may have been meant for
+    /// (RNIC-SEC-10). Context: softirq. Only while the packet is received.
+    pub(super) fn count_unclaimed(&self, packet: &RxPacket, counter: Counter) {
+        let devices = self.devices.lock();
+        let counters = devices
+            .iter()
+            .find_map(|device| device.counters_for(packet));
+        if let Some(counters) = counters {
+            counters.count(counter);
+        }
     }
 }

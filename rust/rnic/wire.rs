@@ -2,6 +2,10 @@
 
 //! Packets to the network: headers, payload and checksum in one buffer.
 
+use super::counters::{
+    Counter,
+    Counters, //
+};
 use crate::{
     kapi::{
         ibdev::{
@@ -99,6 +103,7 @@ pub(super) fn addresses(route: &RoceRoute) -> ([u8; 16], [u8; 16], GidProtocol) 
 pub(super) struct PeerPath<'a> {
     to: &'a AddressVector,
     netdev: NetDeviceRef,
+    counters: &'a Counters,
     /// UDP source port.
     port: u16,
 }
@@ -121,9 +126,14 @@ pub(super) struct PayloadFault;
 
 impl<'a> PeerPath<'a> {
     /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). Context: any.
-    pub(super) fn new(to: &'a AddressVector, port: u16) -> Option<Self> {
+    pub(super) fn new(to: &'a AddressVector, port: u16, counters: &'a Counters) -> Option<Self> {
         let netdev = to.sgid.netdev()?;
-        Some(Self { to, netdev, port })
+        Some(Self {
+            to,
+            netdev,
+            counters,
+            port,
+        })
     }
 
     /// The headers of the network.
@@ -170,19 +180,35 @@ impl<'a> PeerPath<'a> {
         fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
     ) -> Result<(), PayloadFault> {
         match self.build(head, ident, fill) {
-            Ok(packet) => {
+            Ok(mut packet) => {
+                let octets = packet.octets().len();
                 // What the network stack drops is lost.
-                let _ = match self.to.sgid.protocol() {
+                let sent = match self.to.sgid.protocol() {
                     GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev),
                     GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev),
                     GidProtocol::RoceV1 => {
                         packet.send_ethernet(&self.netdev, ETHERTYPE, &self.to.dmac)
                     }
                 };
+                self.count(sent.is_ok(), octets);
                 Ok(())
             }
-            Err(BuildError::Memory) => Ok(()),
+            Err(BuildError::Memory) => {
+                self.count(false, 0);
+                Ok(())
+            }
             Err(BuildError::Payload) => Err(PayloadFault),
+        }
+    }
+
+    /// Counts a packet of that many octets, which the network stack took or not.
+    fn count(&self, taken: bool, octets: usize) {
+        if taken {
+            let octets = u64::try_from(octets).unwrap_or(0);
+            self.counters.count(Counter::SentPackets);
+            self.counters.add(Counter::SentOctets, octets);
+        } else {
+            self.counters.count(Counter::SendErrors);
         }
     }
 

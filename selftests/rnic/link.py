@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Devices of the type rsoft: how they are made, what they report, and how they go away.
 
-Covers RNIC-NET-01, NET-02, NET-03, NET-05, LIFE-06.
+Covers RNIC-NET-01, RNIC-NET-02, RNIC-NET-03, RNIC-NET-05, RNIC-NET-07, RNIC-LIFE-05, RNIC-LIFE-06,
+RNIC-SEC-12.
 """
 
 import contextlib
@@ -86,6 +87,7 @@ def device_reports_itself():
         equal(read("r0", "ports/1/pkeys/0"), "0xffff", "partition key")
         equal(read("r0", "ports/1/state"), "4: ACTIVE", "state")
         equal(read("r0", "ports/1/phys_state"), "5: LinkUp", "physical state")
+        equal("Gb/sec" in read("r0", "ports/1/rate"), True, "speed")
         shown = command("rdma", "link", "show", "r0/1")
         for words in "state ACTIVE", "physical_state LINK_UP", "netdev " + netdev:
             equal(words in shown, True, shown)
@@ -146,6 +148,19 @@ def second_device_on_a_network_device_is_refused():
         # The refused name left nothing behind.
         add("r1", other)
         equal(exists("r1"), True, "device of another name")
+
+
+def device_needs_the_capability():
+    """A user without CAP_NET_ADMIN makes none, and deletes none."""
+    def run(*words):
+        return subprocess.run(words, user=65534, group=65534, extra_groups=[], check=False,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
+    with dummy() as netdev:
+        equal(run("rdma", "link", "add", "r0", "type", "rsoft", "netdev", netdev) != 0, True, "add")
+        equal(exists("r0"), False, "device")
+        add("r0", netdev)
+        equal(run("rdma", "link", "delete", "r0") != 0, True, "delete")
+        equal(exists("r0"), True, "device")
 
 
 def vlan_is_refused():
@@ -262,7 +277,8 @@ def main():
         return ktap.run([device_reports_itself, gid_table_has_both_versions,
                          parameter_selects_the_versions,
                          port_follows_the_network_device,
-                         second_device_on_a_network_device_is_refused, vlan_is_refused,
+                         second_device_on_a_network_device_is_refused,
+                         device_needs_the_capability, vlan_is_refused,
                          loopback_device_has_a_device,
                          removed_network_device_takes_its_device_along,
                          network_device_that_moves_loses_its_device,

@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Loading and unloading rdma_soft.ko: alone, many times, and beside rdma_sock.ko."""
+"""Loading and unloading rdma_soft.ko: alone, many times, and beside rdma_sock.ko.
+
+Covers RNIC-GEN-02.
+"""
 
 import os
 import pathlib
@@ -54,6 +57,13 @@ def module_needs_no_other_module_of_the_tree():
     equal(SOCK in modinfo("depends").split(","), False, "depends")
 
 
+def module_has_exported_symbols_only():
+    """It asks for no symbols by their name, and sets no probes."""
+    octets = FILES[SOFT].read_bytes()
+    for name in b"kallsyms_lookup_name", b"register_kprobe", b"register_ftrace_function":
+        equal(name in octets, False, name)
+
+
 def module_loads_and_unloads():
     """Once."""
     insmod(SOFT)
@@ -105,6 +115,7 @@ def main():
     if not is_loaded(SOCK):
         ktap.skip_all("%s is not loaded" % SOCK)
     return ktap.run([module_has_description_and_licence, module_needs_no_other_module_of_the_tree,
+                     module_has_exported_symbols_only,
                      module_loads_and_unloads, second_copy_is_refused,
                      module_loads_and_unloads_many_times,
                      both_modules_load_and_unload_in_any_order])

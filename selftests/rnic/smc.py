@@ -3,7 +3,8 @@
 """SMC-R of rdma_sock.ko over devices of the type rsoft: between two of them, and with rdma_rxe on the
 other side.
 
-Covers RNIC-GEN-03, MR-05, RSP-08, REQ-03.
+Covers RNIC-GEN-03, RNIC-MR-05, RNIC-RSP-08, RNIC-REQ-03, RNIC-REQ-14,
+RNIC-LIFE-06, RNIC-TX-02.
 """
 
 import contextlib

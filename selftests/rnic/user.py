@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-LIM-03.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03.
 """
 
 import os

@@ -24,6 +24,8 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_qp_wr: u32,
     /// Scatter/gather elements of a work request.
     pub(crate) max_sge: u32,
+    /// Shared receive queues.
+    pub(crate) max_srq: u32,
     /// Completion queues.
     pub(crate) max_cq: u32,
     /// Entries of a completion queue.
@@ -56,6 +58,9 @@ impl DeviceAttr {
         attr.max_send_sge = count(self.max_sge);
         attr.max_recv_sge = count(self.max_sge);
         attr.max_sge_rd = count(self.max_sge);
+        attr.max_srq = count(self.max_srq);
+        attr.max_srq_wr = count(self.max_qp_wr);
+        attr.max_srq_sge = count(self.max_sge);
         attr.max_cq = count(self.max_cq);
         attr.max_cqe = count(self.max_cqe);
         attr.max_mr = count(self.max_mr);
@@ -80,6 +85,7 @@ fn count<T: TryFrom<u32> + Default>(limit: u32) -> T {
 /// What kernel and user space programs may expect.
 const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_CURR_QP_STATE_MOD as u64;

@@ -27,6 +27,8 @@ mod qp;
 mod regions;
 mod sgid;
 mod shell;
+mod srq;
+mod stats;
 mod table;
 mod user;
 mod wr;
@@ -86,6 +88,16 @@ pub(crate) use self::{
     sgid::{
         AddressVector,
         GidProtocol, //
+    },
+    srq::{
+        IbSrqOps,
+        SrqAttr,
+        SrqChange,
+        SrqHandle, //
+    },
+    stats::{
+        StatName,
+        StatValues, //
     },
     user::UserRing,
     wr::{

@@ -29,6 +29,15 @@ use super::{
         AddressVector,
         GidProtocol, //
     },
+    srq::{
+        IbSrqOps,
+        SrqAttr,
+        SrqHandle, //
+    },
+    stats::{
+        StatName,
+        StatValues, //
+    },
     wr::{
         RecvWr,
         SendWr, //
@@ -51,10 +60,15 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     type Cq: IbCqOps;
     /// Queue pair.
     type Qp: IbQpOps<Mr = Self::Mr, Ah = Self::Ah>;
+    /// Shared receive queue.
+    type Srq: IbSrqOps;
     /// Memory region.
     type Mr: IbMrOps;
     /// Address handle.
     type Ah: IbAhOps;
+
+    /// Counters of the port (RNIC-STAT-01).
+    const COUNTERS: &'static [StatName];
 
     /// The limits, which are constant.
     fn query_device(&self) -> DeviceAttr;
@@ -64,6 +78,9 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
 
     /// The state of the port.
     fn query_port(&self, call: &IbDeviceCall<'_>) -> PortAttr;
+
+    /// Fills in the values of [`Self::COUNTERS`].
+    fn read_counters(&self, values: &mut StatValues);
 
     /// The network device, until its removal begins. The caller may hold the RTNL.
     fn netdev(&self) -> Option<NetDeviceRef>;
@@ -89,8 +106,16 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// Makes a queue pair. Returns it with its number. One of user space has rings in its handle.
     fn create_qp(
         self: &Arc<Self>,
-        init: QpInit<Self::Pd, Self::Cq>,
+        init: QpInit<Self::Pd, Self::Cq, Self::Srq>,
     ) -> Result<(Arc<Self::Qp>, u32)>;
+
+    /// Makes a shared receive queue.
+    fn create_srq(
+        self: &Arc<Self>,
+        pd: &Arc<Self::Pd>,
+        attr: SrqAttr,
+        handle: SrqHandle,
+    ) -> Result<Arc<Self::Srq>>;
 
     /// Makes a region of all of the kernel's memory.
     fn linear_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, access: MrAccess) -> Result<Arc<Self::Mr>>;

@@ -151,7 +151,7 @@ impl QpCaps {
 }
 
 /// A queue pair that a program wants.
-pub(crate) struct QpInit<P, C> {
+pub(crate) struct QpInit<P, C, S> {
     /// Type.
     pub(crate) kind: IbQpType,
     /// Protection domain.
@@ -160,6 +160,8 @@ pub(crate) struct QpInit<P, C> {
     pub(crate) send_cq: Arc<C>,
     /// Completion queue of receives.
     pub(crate) recv_cq: Arc<C>,
+    /// The shared receive queue, in place of a queue of its own.
+    pub(crate) srq: Option<Arc<S>>,
     /// Sizes.
     pub(crate) caps: QpCaps,
     /// Whether all sends generate completions.
@@ -211,6 +213,8 @@ pub(crate) enum QpAsyncEvent {
     RequestError,
     /// The peer named memory that it may not access.
     AccessError,
+    /// The queue pair failed, and takes nothing from its shared receive queue any longer.
+    LastReceive,
 }
 
 /// Calls the handler of a queue pair, until it is destroyed.
@@ -270,6 +274,7 @@ impl QpHandle {
             QpAsyncEvent::Fatal => bindings::ib_event_type_IB_EVENT_QP_FATAL,
             QpAsyncEvent::RequestError => bindings::ib_event_type_IB_EVENT_QP_REQ_ERR,
             QpAsyncEvent::AccessError => bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR,
+            QpAsyncEvent::LastReceive => bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED,
         };
         self.gate.enter(|| {
             // SAFETY: By the type invariants, as the gate is open.

@@ -49,6 +49,14 @@ use super::{
         CoreRef,
         Shell, //
     },
+    srq::{
+        self,
+        SrqShell, //
+    },
+    stats::{
+        self,
+        StatValues, //
+    },
     user::{
         alloc_ucontext_raw,
         dealloc_ucontext_raw,
@@ -108,6 +116,8 @@ impl OpsTable {
         ops.query_device = Some(query_device_raw::<D>);
         ops.query_port = Some(query_port_raw::<D>);
         ops.get_port_immutable = Some(get_port_immutable_raw::<D>);
+        ops.alloc_hw_port_stats = Some(alloc_hw_port_stats_raw::<D>);
+        ops.get_hw_stats = Some(get_hw_stats_raw::<D>);
         ops.get_link_layer = Some(get_link_layer_raw);
         ops.get_netdev = Some(get_netdev_raw::<D>);
         ops.query_pkey = Some(query_pkey_raw);
@@ -129,6 +139,7 @@ impl OpsTable {
         ops.modify_qp = Some(modify_qp_raw::<D>);
         ops.query_qp = Some(query_qp_raw::<D>);
         ops.destroy_qp = Some(destroy_qp_raw::<D>);
+        srq::install::<D>(&mut ops);
         ops.post_send = Some(post_send_raw::<D>);
         ops.post_recv = Some(post_recv_raw::<D>);
         ops.get_dma_mr = Some(get_dma_mr_raw::<D>);
@@ -201,6 +212,34 @@ unsafe extern "C" fn query_port_raw<D: IbDeviceOps>(
         device::<D>(dev).query_port(&call).fill(&mut *attr);
     }
     0
+}
+
+/// `ib_device_ops::alloc_hw_port_stats`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
+unsafe extern "C" fn alloc_hw_port_stats_raw<D: IbDeviceOps>(
+    _dev: *mut bindings::ib_device,
+    _port: u32,
+) -> *mut bindings::rdma_hw_stats {
+    stats::alloc(D::COUNTERS)
+}
+
+/// `ib_device_ops::get_hw_stats`.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
+unsafe extern "C" fn get_hw_stats_raw<D: IbDeviceOps>(
+    dev: *mut bindings::ib_device,
+    values: *mut bindings::rdma_hw_stats,
+    _port: u32,
+    _index: ffi::c_int,
+) -> ffi::c_int {
+    // SAFETY: The core passes its device, and what `alloc_hw_port_stats_raw` made.
+    unsafe { device::<D>(dev).read_counters(&mut StatValues::new(values)) };
+    ffi::c_int::try_from(D::COUNTERS.len()).unwrap_or(0)
 }
 
 /// `ib_device_ops::get_port_immutable`.
@@ -466,7 +505,11 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
             bindings::ib_qp_type_IB_QPT_GSI => IbQpType::Gsi,
             _ => return Err(EOPNOTSUPP),
         };
-        if attr.create_flags != 0 || !attr.srq.is_null() || !attr.rwq_ind_tbl.is_null() {
+        let shares = !attr.srq.is_null();
+        if attr.create_flags != 0
+            || !attr.rwq_ind_tbl.is_null()
+            || (shares && kind == IbQpType::Gsi)
+        {
             return Err(EOPNOTSUPP);
         }
         if attr.send_cq.is_null() || attr.recv_cq.is_null() {
@@ -500,6 +543,7 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
                 pd: PdShell::<D>::core(pd).clone(),
                 send_cq: CqShell::<D>::core(attr.send_cq).clone(),
                 recv_cq: CqShell::<D>::core(attr.recv_cq).clone(),
+                srq: shares.then(|| SrqShell::<D>::core(attr.srq).clone()),
                 caps,
                 signal_all: attr.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
                 handle: QpHandle::new(NonNull::new(qp).ok_or(EINVAL)?, mappings),

@@ -41,7 +41,7 @@ impl WrData {
     /// # Safety
     ///
     /// `list` must have `count` elements of a work request that a kernel program posts.
-    unsafe fn elements(list: *const bindings::ib_sge, count: i32) -> Result<Self> {
+    unsafe fn from_elements(list: *const bindings::ib_sge, count: i32) -> Result<Self> {
         let count = usize::try_from(count)?;
         if count > MAX_WR_SGE {
             return Err(EINVAL);
@@ -60,7 +60,7 @@ impl WrData {
     ///
     /// # Safety
     ///
-    /// As for [`Self::elements`]; the addresses must be valid now.
+    /// As for [`Self::from_elements`]; the addresses must be valid now.
     unsafe fn inline(list: *const bindings::ib_sge, count: i32) -> Result<Self> {
         let mut octets = [0; MAX_WR_INLINE];
         let mut used = 0_usize;
@@ -105,6 +105,14 @@ impl WrData {
         let mut octets = [0; MAX_WR_INLINE];
         octets.get_mut(..len).and_then(read).ok_or(EINVAL)?;
         Ok(Self::Inline(octets, len))
+    }
+
+    /// Number of elements.
+    pub(crate) fn elements(&self) -> u32 {
+        match self {
+            Self::Elements(_, count) => u32::try_from(*count).unwrap_or(u32::MAX),
+            Self::Inline(..) => 0,
+        }
     }
 
     /// Octets of the message; `None` if they do not fit 32 bits.
@@ -282,7 +290,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
                 _ if sends && flags & bindings::ib_send_flags_IB_SEND_INLINE != 0 => {
                     WrData::inline(wr.sg_list, wr.num_sge)?
                 }
-                _ => WrData::elements(wr.sg_list, wr.num_sge)?,
+                _ => WrData::from_elements(wr.sg_list, wr.num_sge)?,
             }
         };
         // SAFETY: A request of a queue pair for datagrams is of this type, with a handle of the device.
@@ -337,7 +345,7 @@ impl RecvWr {
             // SAFETY: Both variants are a number of this size.
             id: unsafe { *raw.__bindgen_anon_1.wr_id },
             // SAFETY: By this function's contract.
-            data: unsafe { WrData::elements(raw.sg_list, raw.num_sge)? },
+            data: unsafe { WrData::from_elements(raw.sg_list, raw.num_sge)? },
         })
     }
 }

@@ -130,6 +130,8 @@ pub(crate) struct RxPacket {
     skb: NonNull<bindings::sk_buff>,
     octets: NonNull<u8>,
     len: usize,
+    /// Whether it arrived in fragments.
+    was_cut: bool,
 }
 
 // SAFETY: Packets may be read and freed anywhere.
@@ -141,7 +143,7 @@ impl RxPacket {
     /// # Safety
     ///
     /// `skb` must be a packet with a network header that the caller gives away.
-    unsafe fn new(skb: NonNull<bindings::sk_buff>) -> Option<Self> {
+    unsafe fn new(skb: NonNull<bindings::sk_buff>, was_cut: bool) -> Option<Self> {
         let (mut octets, mut len) = (core::ptr::null(), 0);
         // SAFETY: By this function's contract; the results are valid for writes.
         let viewed =
@@ -151,7 +153,12 @@ impl RxPacket {
             .zip(usize::try_from(len).ok());
         match view {
             // INVARIANT: The helper gives that number of octets of the packet.
-            Some((octets, len)) => Some(Self { skb, octets, len }),
+            Some((octets, len)) => Some(Self {
+                skb,
+                octets,
+                len,
+                was_cut,
+            }),
             None => {
                 // SAFETY: The packet is ours.
                 unsafe { bindings::rdma_sock_helper_packet_free(skb.as_ptr()) };
@@ -164,6 +171,11 @@ impl RxPacket {
     pub(crate) fn octets(&self) -> &[u8] {
         // SAFETY: By the type invariants. A packet that was received is not changed.
         unsafe { core::slice::from_raw_parts(self.octets.as_ptr(), self.len) }
+    }
+
+    /// Whether IP has put it together from fragments.
+    pub(crate) const fn was_cut(&self) -> bool {
+        self.was_cut
     }
 
     /// Whether it arrived where packets for addresses of `dev` arrive: on the device, on a VLAN of it,
@@ -242,8 +254,12 @@ impl<T: PacketOps> UdpPort<T> {
         _sock: *mut bindings::sock,
         skb: *mut bindings::sk_buff,
     ) -> ffi::c_int {
-        // SAFETY: By this function's contract; UDP packets have a network header.
-        if let Some(packet) = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb) }) {
+        // SAFETY: By this function's contract; UDP packets have a network header, and the data of IP.
+        let packet = NonNull::new(skb).and_then(|skb| unsafe {
+            let was_cut = bindings::rdma_sock_helper_packet_was_cut(skb.as_ptr());
+            RxPacket::new(skb, was_cut)
+        });
+        if let Some(packet) = packet {
             let header = if IPV6 {
                 NetHeader::Ipv6
             } else {
@@ -314,7 +330,8 @@ impl<T: PacketOps> EthernetType<T> {
         // SAFETY: By this function's contract. The helper gives a packet of our own, or none.
         let skb = unsafe { bindings::rdma_sock_helper_packet_unshare(skb) };
         // SAFETY: The packet is ours, and has a network header behind that of Ethernet.
-        if let Some(packet) = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb) }) {
+        let packet = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb, false) });
+        if let Some(packet) = packet {
             T::receive(packet, NetHeader::Ethernet);
         }
         0

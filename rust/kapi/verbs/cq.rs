@@ -36,6 +36,20 @@ unsafe impl Sync for Cq {}
 impl Cq {
     /// Allocates a queue for `entries` completions, on one of the device's vectors in turn. Sleeps.
     pub(super) fn new(pd: &Arc<Pd>, entries: u32) -> Result<Arc<Self>> {
+        Self::with_context(pd, entries, bindings::ib_poll_context_IB_POLL_SOFTIRQ)
+    }
+
+    /// Allocates a queue that its user polls. Sleeps.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn polled(pd: &Arc<Pd>, entries: u32) -> Result<Arc<Self>> {
+        Self::with_context(pd, entries, bindings::ib_poll_context_IB_POLL_DIRECT)
+    }
+
+    fn with_context(
+        pd: &Arc<Pd>,
+        entries: u32,
+        context: bindings::ib_poll_context,
+    ) -> Result<Arc<Self>> {
         let entries = c_int::try_from(entries).map_err(|_| EINVAL)?;
         // SAFETY: The driver is there: the protection domain has a lease.
         let raw = from_err_ptr(unsafe {
@@ -43,7 +57,7 @@ impl Cq {
                 pd.lease().as_raw(),
                 null_mut(),
                 entries,
-                bindings::ib_poll_context_IB_POLL_SOFTIRQ,
+                context,
             )
         })?;
         // INVARIANT: Just allocated, and handed to nobody else.

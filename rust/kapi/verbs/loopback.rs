@@ -14,6 +14,7 @@ mod kept;
 mod pool;
 mod reads;
 mod regions;
+mod shared;
 mod user_regions;
 
 use super::{
@@ -461,6 +462,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-RSP-08.
     #[test]
     fn writes_land_before_their_message() -> Result {
         let (seen, counters, landed) = unless_skipped!(with_loop(|bench, pd, channel, probe| {
@@ -524,6 +526,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-REQ-06.
     #[test]
     fn every_slot_comes_back_with_its_tag() -> Result {
         let (tags, refused, announced) = unless_skipped!(with_loop(|_, _, channel, probe| {
@@ -557,6 +560,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-REQ-06.
     #[test]
     fn one_completion_gives_back_all_slots_before() -> Result {
         let (quiet, tags, cqes) = unless_skipped!(with_loop(|_, _, channel, probe| {

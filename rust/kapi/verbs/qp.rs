@@ -117,6 +117,35 @@ impl Qp {
         Ok(Arc::new(this, GFP_KERNEL)?)
     }
 
+    /// Takes over a queue pair that a test made with other attributes.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is a queue pair in `pd` on `cq` alone, in state RESET, and the caller gives it away.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) unsafe fn from_raw(
+        raw: NonNull<bindings::ib_qp>,
+        pd: &Arc<Pd>,
+        cq: &Arc<Cq>,
+    ) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            raw,
+            inline: 0,
+            initialised: Atomic::new(false),
+            gone: Atomic::new(false),
+            send_cq: cq.clone(),
+            _recv_cq: cq.clone(),
+            pd: pd.clone(),
+        }
+    }
+
+    /// The C object.
+    #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
+    pub(super) fn as_raw(&self) -> *mut bindings::ib_qp {
+        self.raw.as_ptr()
+    }
+
     /// The protection domain.
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd

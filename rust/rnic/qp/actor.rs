@@ -25,6 +25,7 @@ use crate::{
         },
     },
     proto::{base::time::Instant, roce::state::QpState},
+    rnic::counters::Counter,
 };
 use core::sync::atomic::Ordering;
 use kernel::sync::Arc;
@@ -77,6 +78,7 @@ impl QueuePair {
         }
         let flushing = core.state == QpState::Err && self.flush(core, events);
         self.note_progress(core, events);
+        self.count_events(core);
         unread || flushing || room == 0
     }
 
@@ -95,6 +97,8 @@ impl QueuePair {
             };
             if core.state.receives() {
                 self.take_packet(core, events, now, &arrived);
+            } else {
+                self.count(Counter::DropState);
             }
         }
         true
@@ -148,6 +152,11 @@ impl QueuePair {
                 completion.status = CompletionStatus::Flushed;
             });
         }
+        // What waits in a shared queue is for others.
+        if self.srq.is_some() && !core.last_receive {
+            core.last_receive = true;
+            events.last_receive = true;
+        }
         for _ in 0..FLUSHES {
             let Some(wr) = self.next_receive(core) else {
                 return false;
@@ -171,6 +180,9 @@ impl QueuePair {
     ) {
         let mut completion = self.completion(wr.id, CompletedOp::Receive);
         change(&mut completion);
+        if completion.status == CompletionStatus::Success {
+            self.count(Counter::Receives);
+        }
         if let Some(rings) = &mut core.rings {
             rings.receives.release();
         }
@@ -226,6 +238,7 @@ impl QueuePair {
             (events.fatal, QpAsyncEvent::Fatal),
             (events.request_error, QpAsyncEvent::RequestError),
             (events.access_error, QpAsyncEvent::AccessError),
+            (events.last_receive, QpAsyncEvent::LastReceive),
         ];
         for (happened, event) in list {
             if happened {

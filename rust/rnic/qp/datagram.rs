@@ -40,23 +40,29 @@ impl QueuePair {
         frame: &Frame,
         transport: &[u8],
     ) {
-        let Ok(packet) = RocePacket::parse(transport) else {
-            return;
+        let packet = match RocePacket::parse(transport) {
+            Ok(packet) => packet,
+            Err(error) => return self.count_malformed(error),
         };
         let header = RequestHeader::new(&packet);
-        let Ok(datagram) = Datagram::check(&header, core.qkey, self.port_mtu()) else {
-            return;
+        let datagram = match Datagram::check(&header, core.qkey, self.port_mtu()) {
+            Ok(datagram) => datagram,
+            Err(reason) => return self.count_lost_datagram(reason),
         };
         // A buffer that is too short stays for the next datagram.
-        let Ok(len) = datagram.place(self.next_room(core)) else {
-            return;
-        };
-        let Some(wr) = self.next_receive(core) else {
-            return;
+        let taken = self.take_receive_if(core, |wr| {
+            let room = wr.map(|wr| Self::room_of(&wr.data));
+            datagram.place(room)
+        });
+        let (wr, len) = match taken {
+            Ok((Some(wr), len)) => (wr, len),
+            Ok((None, _)) => return,
+            Err(reason) => return self.count_lost_datagram(reason),
         };
         let area = grh_area(frame);
-        let stored = scatter(&self.domain, &wr.data, 0, &area)
-            .and_then(|()| scatter(&self.domain, &wr.data, GRH_LEN, packet.payload));
+        let domain = self.receive_domain();
+        let stored = scatter(domain, &wr.data, 0, &area)
+            .and_then(|()| scatter(domain, &wr.data, GRH_LEN, packet.payload));
         let (_, _, protocol) = addresses(&frame.route);
         let protocol = match protocol {
             GidProtocol::RoceV1 => DatagramProtocol::RoceV1,

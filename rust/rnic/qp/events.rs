@@ -1,20 +1,38 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a run of the work item tells the program.
+//! Events: what a run of the work item tells the program, and what the device has counted.
 
 use crate::{
     kapi::ibdev::CompletionStatus,
-    proto::roce::work::WorkStatus, //
+    proto::roce::{
+        requester::RequesterStats,
+        responder::ResponderStats,
+        work::WorkStatus, //
+    },
 };
 
 /// Events of a run, which are reported when the lock is released.
 #[derive(Default)]
 pub(super) struct PendingEvents {
+    /// The first packet arrived before the queue pair was ready to send.
     pub(super) established: bool,
+    /// The send queue is drained.
     pub(super) drained: bool,
+    /// The queue pair failed without a request to blame.
     pub(super) fatal: bool,
+    /// The peer sent an invalid request.
     pub(super) request_error: bool,
+    /// The peer named memory that it may not access.
     pub(super) access_error: bool,
+    /// Nothing is taken from the shared receive queue any longer (RNIC-ERR-02).
+    pub(super) last_receive: bool,
+}
+
+/// The events of both halves that the device has counted.
+#[derive(Default)]
+pub(super) struct CountedEvents {
+    pub(super) requester: RequesterStats,
+    pub(super) responder: ResponderStats,
 }
 
 /// The status as the verbs core names it.

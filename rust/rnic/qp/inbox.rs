@@ -2,10 +2,12 @@
 
 //! Packets that wait for the work item of a queue pair.
 
-use super::queues::place_of;
-use crate::kapi::net::packet::{
-    NetHeader,
-    RxPacket, //
+use crate::{
+    kapi::net::packet::{
+        NetHeader,
+        RxPacket, //
+    },
+    rnic::receives::place_of,
 };
 use kernel::prelude::*;
 

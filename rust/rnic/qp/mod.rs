@@ -18,6 +18,7 @@
 //! | `inbox`    | BH, innermost   | reception, which the network stack may call below `core` |
 //! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
 //!
+//! A queue pair with a shared receive queue takes from that, whose lock is innermost, too.
 //! A queue pair of user space has its queues in rings, which the work item reads:
 //! [`rings::UserQueues`] is a part of `core`.
 //!
@@ -38,6 +39,7 @@
 //! | Requests: packets, completions              | [`request`]  |
 //! | Requests of the peer, replies               | [`respond`]  |
 //! | Datagrams                                   | [`datagram`] |
+//! | Counters of packets and events              | [`tally`]    |
 
 mod actor;
 mod datagram;
@@ -50,6 +52,7 @@ mod request;
 mod respond;
 mod rings;
 mod settings;
+mod tally;
 mod verbs;
 
 pub(super) use self::{

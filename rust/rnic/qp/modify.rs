@@ -3,6 +3,7 @@
 //! Changes of a queue pair's state, and its end (RNIC-QPS).
 
 use super::{
+    events::CountedEvents,
     pair::{
         Core,
         QueuePair, //
@@ -199,11 +200,14 @@ impl QueuePair {
 
     /// Enters state RESET: nothing is sent, received or completed (RNIC-QPS-04).
     fn stop(&self, core: &mut Core) {
+        self.count_events(core);
         core.requester = None;
         core.responder = None;
+        core.counted = CountedEvents::default();
         core.receiving = None;
         core.to = None;
         core.draining = false;
+        core.last_receive = false;
         for place in core.taken.iter_mut() {
             *place = None;
         }

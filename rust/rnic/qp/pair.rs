@@ -3,13 +3,13 @@
 //! A queue pair and its protocol state.
 
 use super::{
+    events::CountedEvents,
     inbox::{
         Arrived,
         PacketInbox, //
     },
     queues::{
         empty_places,
-        PostedReceives,
         PostedSends,
         Send, //
     },
@@ -77,10 +77,16 @@ use crate::{
         },
     },
     rnic::{
+        counters::{
+            Counter,
+            Counters, //
+        },
         cq::CompletionQueue,
         domain::Domain,
         limits,
         numbers::PacketReceiver,
+        receives::PostedReceives,
+        srq::SharedQueue,
         wire::PeerPath, //
     },
 };
@@ -132,6 +138,10 @@ pub(super) struct Core {
     pub(super) armed: Option<Instant>,
     /// Whether the program waits for the send queue to drain.
     pub(super) draining: bool,
+    /// Whether the end of receives from a shared queue was reported.
+    pub(super) last_receive: bool,
+    /// Events that the device has counted.
+    pub(super) counted: CountedEvents,
     /// Whether it is destroyed.
     pub(super) dead: bool,
 }
@@ -149,6 +159,8 @@ pub(crate) struct QueuePair {
     pub(super) signal_all: bool,
     pub(super) send_cq: Arc<CompletionQueue>,
     pub(super) recv_cq: Arc<CompletionQueue>,
+    /// The shared receive queue, in place of `receives`.
+    pub(super) srq: Option<Arc<SharedQueue>>,
     /// The timer has expired.
     pub(super) expired: AtomicBool,
     #[pin]
@@ -173,11 +185,13 @@ impl QueuePair {
     /// # Errors
     ///
     /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
-    pub(crate) fn create(init: QpInit<Domain, CompletionQueue>) -> Result<(Arc<Self>, u32)> {
+    pub(crate) fn create(
+        init: QpInit<Domain, CompletionQueue, SharedQueue>,
+    ) -> Result<(Arc<Self>, u32)> {
         let caps = if init.handle.rings().is_some() {
             init.caps
         } else {
-            checked(init.caps)?
+            checked(init.caps, init.srq.is_some())?
         };
         let node = init.pd.node.clone();
         let numbers = node.runtime().numbers();
@@ -209,7 +223,11 @@ impl QueuePair {
         }
     }
 
-    fn new(init: QpInit<Domain, CompletionQueue>, caps: QpCaps, number: Qpn) -> Result<Arc<Self>> {
+    fn new(
+        init: QpInit<Domain, CompletionQueue, SharedQueue>,
+        caps: QpCaps,
+        number: Qpn,
+    ) -> Result<Arc<Self>> {
         let sends = usize::try_from(caps.max_send_wr)?;
         let receives = usize::try_from(caps.max_recv_wr)?;
         let rings = match init.handle.rings() {
@@ -240,6 +258,8 @@ impl QueuePair {
             ident: ident(),
             armed: None,
             draining: false,
+            last_receive: false,
+            counted: CountedEvents::default(),
             dead: false,
         };
         Arc::pin_init(
@@ -252,6 +272,7 @@ impl QueuePair {
                 signal_all: init.signal_all,
                 send_cq: init.send_cq,
                 recv_cq: init.recv_cq,
+                srq: init.srq,
                 expired: AtomicBool::new(false),
                 sends <- new_spinlock_irq!(send_queue, "rdma_soft_sends"),
                 receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
@@ -287,22 +308,41 @@ impl QueuePair {
         }
     }
 
-    /// The room of the next receive work request.
-    pub(super) fn next_room(&self, core: &mut Core) -> Option<u32> {
-        match &mut core.rings {
-            Some(rings) => rings.receives.peek().map(|wr| Self::room_of(&wr.data)),
-            None => {
-                let receives = self.receives.lock();
-                receives.peek().map(|wr| Self::room_of(&wr.data))
-            }
-        }
-    }
-
-    /// Takes the next receive work request.
+    /// Takes the next receive work request of the queue pair's own queue.
     pub(super) fn next_receive(&self, core: &mut Core) -> Option<RecvWr> {
         match &mut core.rings {
             Some(rings) => rings.receives.take(),
             None => self.receives.lock().take(),
+        }
+    }
+
+    /// Takes the oldest receive request if `check`, which sees it, agrees (RNIC-SRQ-02).
+    ///
+    /// # Errors
+    ///
+    /// That of `check`.
+    pub(super) fn take_receive_if<T, E>(
+        &self,
+        core: &mut Core,
+        check: impl FnOnce(Option<&RecvWr>) -> Result<T, E>,
+    ) -> Result<(Option<RecvWr>, T), E> {
+        if let Some(srq) = &self.srq {
+            return srq.take_if(check);
+        }
+        if let Some(rings) = &mut core.rings {
+            let checked = check(rings.receives.peek())?;
+            return Ok((rings.receives.take(), checked));
+        }
+        let mut receives = self.receives.lock();
+        let checked = check(receives.peek())?;
+        Ok((receives.take(), checked))
+    }
+
+    /// The domain that the memory of receive requests belongs to (RNIC-SRQ-02).
+    pub(super) fn receive_domain(&self) -> &Domain {
+        match &self.srq {
+            Some(srq) => srq.domain(),
+            None => &self.domain,
         }
     }
 
@@ -316,11 +356,17 @@ impl PacketReceiver for QueuePair {
     fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader) {
         let netdev = self.domain.node.netdev();
         if !netdev.is_some_and(|netdev| packet.reaches(&netdev)) {
-            return;
+            return self.count(Counter::DropNetdev);
         }
-        if self.inbox.lock().push(Arrived { packet, header }) {
-            self.kick();
+        let octets = u64::try_from(packet.octets().len()).unwrap_or(0);
+        let pushed = self.inbox.lock().push(Arrived { packet, header });
+        if !pushed {
+            return self.count(Counter::DropInbox);
         }
+        self.count(Counter::ReceivedPackets);
+        let counters = self.domain.node.counters();
+        counters.add(Counter::ReceivedOctets, octets);
+        self.kick();
     }
 }
 
@@ -332,8 +378,17 @@ const fn service_of(kind: IbQpType) -> Service {
     }
 }
 
-/// Sizes that the device has.
-fn checked(caps: QpCaps) -> Result<QpCaps> {
+/// Sizes that the device has. A shared receive queue replaces the queue pair's own (RNIC-QPS-08).
+fn checked(caps: QpCaps, shares: bool) -> Result<QpCaps> {
+    let caps = if shares {
+        QpCaps {
+            max_recv_wr: 0,
+            max_recv_sge: 0,
+            ..caps
+        }
+    } else {
+        caps
+    };
     let inline = u32::try_from(MAX_WR_INLINE)?;
     if caps.max_send_wr > limits::MAX_QP_WR
         || caps.max_recv_wr > limits::MAX_QP_WR
@@ -364,7 +419,7 @@ impl Expire for QueuePair {
 
 impl Core {
     /// The way to the peer of a connection, while its address is there.
-    pub(super) fn way(&self) -> Option<PeerPath<'_>> {
-        PeerPath::new(self.to.as_ref()?, self.port)
+    pub(super) fn way<'a>(&'a self, counters: &'a Counters) -> Option<PeerPath<'a>> {
+        PeerPath::new(self.to.as_ref()?, self.port, counters)
     }
 }

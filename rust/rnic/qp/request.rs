@@ -12,10 +12,7 @@ use super::{
         Core,
         QueuePair, //
     },
-    queues::{
-        place_of,
-        Send, //
-    },
+    queues::Send, //
 };
 use crate::{
     kapi::ibdev::{
@@ -62,10 +59,12 @@ use crate::{
         },
     },
     rnic::{
+        counters::Counter,
         memory::{
             gather,
             scatter, //
         },
+        receives::place_of,
         region::Region,
         wire::{
             source_port,
@@ -172,8 +171,8 @@ impl QueuePair {
             };
             let Some(requester) = &mut core.requester else {
                 // The queue pair failed before it could send.
-                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
                 self.release_sends(core, 1);
+                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
                 continue;
             };
             // Cannot fail: the queue of the program has as many places.
@@ -243,6 +242,7 @@ impl QueuePair {
             qkey,
             ..
         } = core;
+        let counters = self.domain.node.counters();
         let wr = find(taken, burst.msg).ok_or(WorkStatus::LocQpOpErr)?;
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {
@@ -255,12 +255,18 @@ impl QueuePair {
                 });
                 let peer = Qpn::new(dest.qpn);
                 let port = source_port(dest.ah.to.flow_label, self.number, peer);
-                (PeerPath::new(&dest.ah.to, port), peer)
+                (PeerPath::new(&dest.ah.to, port, counters), peer)
             }
-            None => (to.as_ref().and_then(|to| PeerPath::new(to, *port)), *peer),
+            None => {
+                let way = to
+                    .as_ref()
+                    .and_then(|to| PeerPath::new(to, *port, counters));
+                (way, *peer)
+            }
         };
         // Without the source address packets are lost (RNIC-NET-04).
         let Some(way) = way else {
+            counters.add(Counter::SendErrors, burst.packets.into());
             return Ok(());
         };
         for count in 0..burst.packets {
@@ -342,13 +348,30 @@ impl QueuePair {
             released = released.wrapping_add(1);
             let place = place_of(done.msg.get(), core.taken.len());
             let wr = place.and_then(|place| core.taken.get_mut(place)?.take());
-            if let Some(wr) = wr.filter(|_| done.reported) {
-                self.complete_send(&wr, done.status, events);
+            if let Some(wr) = wr {
+                self.count_completed(&wr, done.status);
+                if done.reported {
+                    // A program that sees the completion may post at once.
+                    self.release_sends(core, released);
+                    released = 0;
+                    self.complete_send(&wr, done.status, events);
+                }
             }
         }
         if released > 0 {
             self.release_sends(core, released);
         }
+    }
+
+    /// Counts a request that completes.
+    fn count_completed(&self, wr: &Send, status: WorkStatus) {
+        let counter = match status {
+            WorkStatus::Success if completed(&wr.op) == CompletedOp::Send => Counter::Sends,
+            WorkStatus::RetryExcErr => Counter::RetriesExceeded,
+            WorkStatus::RnrRetryExcErr => Counter::RnrRetriesExceeded,
+            _ => return,
+        };
+        self.count(counter);
     }
 
     fn complete_send(&self, wr: &Send, status: WorkStatus, events: &mut PendingEvents) {

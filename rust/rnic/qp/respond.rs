@@ -57,6 +57,7 @@ use crate::{
         },
     },
     rnic::{
+        counters::Counter,
         memory::scatter,
         region::{
             RegionAccess,
@@ -70,6 +71,7 @@ use crate::{
         },
     },
 };
+use core::convert::Infallible;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -90,7 +92,7 @@ impl QueuePair {
         let octets = arrived.packet.octets();
         let parsed = parse_frame(arrived.header, octets);
         let Ok((frame, rest)) = parsed else {
-            return;
+            return self.count(Counter::DropNetwork);
         };
         // What comes from elsewhere costs no checksum (RNIC-SEC-09).
         let (src, dst, protocol) = addresses(&frame.route);
@@ -102,10 +104,10 @@ impl QueuePair {
             IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(&dst, protocol),
         };
         if !known {
-            return;
+            return self.count(Counter::DropAddress);
         }
         let Ok(transport) = icrc::check(&frame, rest) else {
-            return;
+            return self.count(Counter::DropIcrc);
         };
         if self.kind != IbQpType::Rc {
             self.take_datagram(core, events, &frame, transport);
@@ -115,6 +117,8 @@ impl QueuePair {
             Ok(packet) if packet.opcode.operation().is_response() => {
                 if packet.opcode.service() == Service::Rc {
                     self.take_answer(core, now, &packet);
+                } else {
+                    self.count(Counter::DropService);
                 }
             }
             Ok(packet) => {
@@ -126,7 +130,7 @@ impl QueuePair {
             Err(PacketError::Opcode(bth)) if Service::of_code(bth.code) == Some(Service::Rc) => {
                 self.rule(core, events, &[], |half| half.handle_unknown(bth.psn));
             }
-            Err(_) => {}
+            Err(error) => self.count_malformed(error),
         }
     }
 
@@ -144,10 +148,14 @@ impl QueuePair {
         let mut ruling = first(&mut responder);
         let settled = loop {
             ruling = match ruling {
-                Ruling::Drop(_) => break None,
+                Ruling::Drop(reason) => {
+                    self.count_dropped(reason);
+                    break None;
+                }
                 Ruling::Done(settled) => break Some(settled),
                 Ruling::NeedReceive => {
-                    core.receiving = self.next_receive(core);
+                    let taken = self.take_receive_if(core, |_| Ok::<_, Infallible>(()));
+                    core.receiving = taken.ok().and_then(|(wr, ())| wr);
                     match &core.receiving {
                         Some(wr) => responder.grant_receive(Self::room_of(&wr.data)),
                         None => responder.refuse_receive(),
@@ -213,7 +221,7 @@ impl QueuePair {
         match placement.target {
             PlacementTarget::Receive => {
                 let wr = core.receiving.as_ref().ok_or(ExecuteError::ReceiveFault)?;
-                scatter(&self.domain, &wr.data, placement.offset, payload)
+                scatter(self.receive_domain(), &wr.data, placement.offset, payload)
                     .map_err(|_| ExecuteError::ReceiveFault)?;
             }
             PlacementTarget::Memory(..) if payload.is_empty() => {}
@@ -323,7 +331,7 @@ impl QueuePair {
                 len: 0,
             };
             core.ident = core.ident.wrapping_add(1);
-            if let Some(way) = core.way() {
+            if let Some(way) = core.way(self.domain.node.counters()) {
                 // There is no payload to copy.
                 let _ = way.send(&head, core.ident, |_| Ok(()));
             }
@@ -356,7 +364,7 @@ impl QueuePair {
             let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
             let keys = self.domain.node.keys();
             core.ident = core.ident.wrapping_add(1);
-            let sent = match core.way() {
+            let sent = match core.way(self.domain.node.counters()) {
                 Some(way) => way.send(&head, core.ident, |payload| {
                     if payload.is_empty() {
                         return Ok(());

@@ -338,6 +338,8 @@ impl UserQueues {
     /// # Errors
     ///
     /// `EINVAL` for rings that are too short.
+    // A frame of its own: that of its caller holds a whole queue pair.
+    #[inline(never)]
     pub(super) fn new(rings: QpRings, caps: QpCaps, service: Service) -> Result<Self> {
         let shapes = Shapes::new(caps)?;
         let sends = RingSends {

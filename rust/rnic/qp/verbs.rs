@@ -50,6 +50,9 @@ impl IbQpOps for QueuePair {
     }
 
     fn post_recv(&self, wr: RecvWr) -> Result {
+        if self.srq.is_some() {
+            return Err(EINVAL);
+        }
         self.receives.lock().post(wr)
     }
 

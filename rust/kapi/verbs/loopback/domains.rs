@@ -115,6 +115,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-RSP-07.
     #[test]
     fn key_of_another_domain_breaks_the_channel() -> Result {
         let result = with_loop_of(

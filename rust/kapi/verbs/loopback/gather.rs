@@ -242,6 +242,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-REQ-10.
     #[test]
     fn lent_pages_and_ring_are_gathered_in_order() -> Result {
         let result = with_loop_of(

@@ -91,6 +91,7 @@ fn post_message(channel: &Arc<Channel<Probe>>, tag: u32, rkey: u32) -> Result {
 mod tests {
     use super::*;
 
+    /// RNIC-RSP-18, RNIC-MR-07.
     #[test]
     fn receiver_sees_the_key_and_the_key_is_dead() -> Result {
         let result = with_loop_of(invalidating, |bench, pd, channel, probe| {
@@ -153,6 +154,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-RSP-18.
     #[test]
     fn unknown_key_breaks_the_channel() -> Result {
         let result = with_loop_of(invalidating, |_, _, channel, probe| {

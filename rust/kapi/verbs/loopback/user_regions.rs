@@ -143,6 +143,7 @@ fn register(
 mod tests {
     use super::*;
 
+    /// RNIC-MR-05, RNIC-MR-07.
     #[test]
     fn peer_reads_pages_until_they_are_invalidated() -> Result {
         let result = with_loop_of(reading, |bench, pd, channel, probe| {
@@ -204,6 +205,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-RSP-07.
     #[test]
     fn access_beyond_the_region_breaks_the_channel() -> Result {
         let result = with_loop_of(reading, |bench, pd, channel, probe| {
@@ -221,6 +223,7 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-RSP-07.
     #[test]
     fn region_for_reading_is_not_written() -> Result {
         let result = with_loop_of(reading, |bench, pd, channel, probe| {

@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Counters of a device, and what `rdma resource` shows of its objects.
+
+Covers RNIC-STAT-01, RNIC-QPS-06, RNIC-PSN-06, RNIC-NET-02.
+"""
+
+import json
+import sys
+
+import ktap
+import rsoft
+import topology
+from ktap import equal
+from topology import all_gone, command, exchange, expect_smc, pair, until
+
+# What rdma_rxe has, too.
+KNOWN = {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err",
+         "send_rnr_err", "rcvd_seq_err", "retry_exceeded_err", "retry_rnr_exceeded_err",
+         "completer_retry_err", "send_err", "link_downed", "rdma_sends", "rdma_recvs", "sent_bytes",
+         "rcvd_bytes"}
+
+
+def resources(kind, device):
+    """The objects of a device of one kind."""
+    # Queue pairs belong to a port, the others to the device.
+    of = ("link", device + "/1") if kind == "qp" else ("dev", device)
+    return json.loads(command("rdma", "-j", "resource", "show", kind, *of))
+
+
+def connected(device):
+    """The connected queue pairs of a device."""
+    return [pair for pair in resources("qp", device) if pair["type"] == "RC"]
+
+
+def agree():
+    """Whether each side has received what the other one has sent."""
+    left, right = rsoft.counters("rs_a"), rsoft.counters("rs_b")
+    return all(one[sent] == other[received]
+               for one, other in ((left, right), (right, left))
+               for sent, received in (("sent_pkts", "rcvd_pkts"), ("sent_bytes", "rcvd_bytes"),
+                                      ("rdma_sends", "rdma_recvs")))
+
+
+def counters_have_known_names():
+    """Those of rdma_rxe, and one for each reason to drop a packet; all begin with 0."""
+    found = rsoft.counters()
+    equal(KNOWN - set(found), set(), "counters that are missing")
+    equal({name: found[name] for name in found if name.startswith("drop_") and found[name]}, {},
+          "packets that were dropped")
+    equal(rsoft.counter("sent_pkts"), found["sent_pkts"], "the file and the command")
+
+
+def both_sides_count_the_same():
+    """Packets, octets and messages of a connection, without a loss."""
+    before = rsoft.counters()
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 500000)
+        until(agree, "equal counters of both sides")
+        now = rsoft.counters()
+        # All octets of payload, and headers of at least 44 octets a packet.
+        grown = now["rcvd_bytes"] - before["rcvd_bytes"]
+        packets = now["rcvd_pkts"] - before["rcvd_pkts"]
+        equal(grown >= 500000 + 44 * packets, True, "%d octets of %d packets" % (grown, packets))
+        for name in "completer_retry_err", "out_of_seq_request", "rx_icrc_encapsulated", "send_err":
+            equal(now[name], 0, name)
+    all_gone()
+
+
+def resources_show_the_connection():
+    """Each side's queue pair names the other one; keys, queues and domains are listed."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        left, right = connected("rs_a"), connected("rs_b")
+        equal([one["state"] for one in left + right], ["RTS"] * (len(left) + len(right)), "states")
+        equal({one["lqpn"] for one in left}, {one["rqpn"] for one in right}, "numbers of a")
+        equal({one["lqpn"] for one in right}, {one["rqpn"] for one in left}, "numbers of b")
+        before = {one["lqpn"]: one["sq-psn"] for one in left}
+        exchange(client, server, 10000)
+        equal(any(one["sq-psn"] != before[one["lqpn"]] for one in connected("rs_a")), True,
+              "sequence numbers go on")
+        for kind in "cq", "mr", "pd":
+            equal(len(resources(kind, "rs_a")) > 0, True, kind)
+    all_gone()
+
+
+def losses_are_counted():
+    """The sender repeats packets; the receiver sees gaps, or packets twice."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        for side in "ab":
+            command("tc", "-n", "rs-" + side, "qdisc", "add", "dev", "v" + side, "root", "netem",
+                    "loss", "3%")
+        try:
+            exchange(client, server, 1000000)
+        finally:
+            for side in "ab":
+                command("tc", "-n", "rs-" + side, "qdisc", "delete", "dev", "v" + side, "root")
+        names = ("completer_retry_err", "rcvd_seq_err", "out_of_seq_request", "duplicate_request")
+        grown = {name: sum(rsoft.counter(name, device) for device in ("rs_a", "rs_b")) for name in names}
+        for name in "completer_retry_err", "out_of_seq_request":
+            equal(grown[name] > 0, True, "%s: %s" % (name, grown))
+        equal(rsoft.counter("retry_exceeded_err"), 0, "requests that failed")
+    all_gone()
+
+
+def dead_peer_is_counted():
+    """Requests to a device that does not answer fail after their last repetition."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 1000)
+        command("tc", "-n", "rs-b", "qdisc", "add", "dev", "vb", "root", "netem", "loss", "100%")
+        try:
+            topology.error_of(server.send, bytes(1000))
+            until(lambda: rsoft.counter("retry_exceeded_err") > 0, "requests that failed")
+        finally:
+            command("tc", "-n", "rs-b", "qdisc", "delete", "dev", "vb", "root")
+    all_gone()
+
+
+def port_that_goes_down_is_counted():
+    """Each time that a port has no carrier."""
+    with rsoft.counted("link_downed", 1, "rs_a"):
+        command("ip", "-n", "rs-a", "link", "set", "va", "down")
+    command("ip", "-n", "rs-a", "link", "set", "va", "up")
+
+
+def main():
+    """Runs the tests with devices of rdma_soft."""
+    topology.need_module()
+    rsoft.load("2")
+    try:
+        topology.netns("up")
+        return ktap.run([counters_have_known_names, both_sides_count_the_same,
+                         resources_show_the_connection, losses_are_counted, dead_peer_is_counted,
+                         port_that_goes_down_is_counted])
+    finally:
+        rsoft.unload()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

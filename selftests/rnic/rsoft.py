@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Devices of the type rsoft under the namespaces of netns.sh: the module, and counters of a device."""
+
+import contextlib
+import json
+import os
+import pathlib
+
+import ktap
+import topology
+from topology import command
+
+SOFT = "rdma_soft"
+FILE = topology.module_file(SOFT)
+
+
+def load(versions="3"):
+    """Loads the module for these versions of RoCE; new namespaces get devices of it."""
+    if FILE is None:
+        ktap.skip_all("the module's file is not here")
+    topology.load_needed(FILE)
+    if os.path.isdir("/sys/module/" + SOFT):
+        command("rmmod", SOFT)
+    command("insmod", str(FILE), "roce=" + versions)
+    os.environ.update(LINK_A="rsoft", LINK_B="rsoft")
+
+
+def unload():
+    """Removes the namespaces and the module."""
+    topology.netns("down")
+    command("rmmod", SOFT, check=False)
+
+
+def counter(name, device="rs_b"):
+    """A counter of a device. It may be some milliseconds old."""
+    file = pathlib.Path("/sys/class/infiniband", device, "ports/1/hw_counters", name)
+    return int(file.read_text(encoding="ascii"))
+
+
+def counters(device="rs_b"):
+    """All counters of a device, as `rdma statistic` shows them."""
+    shown, = json.loads(command("rdma", "-j", "statistic", "show", "link", device + "/1"))
+    return {name: value for name, value in shown.items() if isinstance(value, int)}
+
+
+@contextlib.contextmanager
+def counted(name, by, device="rs_b"):
+    """Fails unless a counter grows by that number for the block, and no further."""
+    before = counter(name, device)
+    yield
+    topology.until(lambda: counter(name, device) >= before + by,
+                   "%s has not grown by %d" % (name, by), 10)
+    ktap.equal(counter(name, device) - before, by, name)

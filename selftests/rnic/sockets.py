@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R, with IPv4 and
+IPv6.
+
+Covers RNIC-GEN-03.
+"""
+
+import pathlib
+import subprocess
+import sys
+
+import ktap
+import rsoft
+import topology
+
+FOLDER = topology.HERE.parent / "socket"
+PROGRAMS = ("connect", "io", "bulk", "close")
+VARIANTS = ("inet", "inet6")
+
+
+def run(program):
+    """Runs a program in its folder, with its results nested in ours; whether it succeeded."""
+    words = [word for variant in VARIANTS for word in ("-v", variant)]
+    with subprocess.Popen(["./" + program, *words], cwd=FOLDER, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            print("# " + line, end="", flush=True)
+    return process.returncode == 0
+
+
+def main():
+    """Runs all programs."""
+    topology.need_module()
+    missing = [name for name in PROGRAMS if not pathlib.Path(FOLDER, name).exists()]
+    if missing:
+        ktap.skip_all("not built: " + " ".join(missing))
+    rsoft.load()
+    failed = 0
+    try:
+        print("KTAP version 1\n1..%d" % len(PROGRAMS))
+        for number, program in enumerate(PROGRAMS, 1):
+            good = run(program)
+            failed += not good
+            print("%s %d %s" % ("ok" if good else "not ok", number, program), flush=True)
+    finally:
+        rsoft.unload()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
