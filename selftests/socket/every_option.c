@@ -133,7 +133,7 @@ static int compare_option(enum state state, enum engine engine, int reference, i
 	return count;
 }
 
-static int compare_level(const FIXTURE_DATA(both) *self, int level, int last)
+static int compare_level(FIXTURE_DATA(both) const *self, int level, int last)
 {
 	int count = 0, name;
 

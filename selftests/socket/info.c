@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TCP_INFO: the figures of a connection of TCP or SDP. With SMC-R they are those of its idle TCP. */
+/* TCP_INFO: the figures of a connection of TCP or SDP. With SMC-R they are of its idle TCP. */
 
 #define RS_WITH_SDP
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A peer that is gone, or does not read: SO_KEEPALIVE and TCP_USER_TIMEOUT, with the results of TCP.
+ * A peer that is gone, or does not read: SO_KEEPALIVE and TCP_USER_TIMEOUT, with TCP's results.
  * SMC-R tests its links; see hostile/peer_failure.py.
  */
 

@@ -353,7 +353,8 @@ unsafe extern "C" fn create<const PLACE: usize, const OWN: usize>(
             return Err(EAFNOSUPPORT);
         }
         // SAFETY: The tables stay, because the caller holds a reference to the module.
-        let own = unsafe { (*tables).own.get(OWN) }.ok_or(EAFNOSUPPORT)?;
+        let families = unsafe { &(*tables).own };
+        let own = families.get(OWN).ok_or(EAFNOSUPPORT)?;
         let known = own.protocols.iter().find(|(number, _)| *number == protocol);
         let &(_, family) = known.ok_or(EPROTONOSUPPORT)?;
         let mut lender = ptr::null_mut();
