@@ -257,6 +257,8 @@ def later_numbers(it):
             it.send(it.transport(0x1f, bytes(8), it.qp.psn + ahead))
     time.sleep(0.05)
     it.qp.acknowledged = was
+    # The acknowledgment of the message before may come late.
+    naks = [(psn, syndrome) for psn, syndrome in naks if syndrome != roce.ACK]
     equal(naks, [(it.qp.psn, NAK_SEQUENCE)], "answers")
 
 

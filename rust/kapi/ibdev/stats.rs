@@ -22,7 +22,7 @@ impl StatName {
     /// A counter of that name.
     pub(crate) const fn new(name: &'static CStr) -> Self {
         Self(bindings::rdma_stat_desc {
-            name: name.as_ptr().cast(),
+            name: name.to_bytes_with_nul().as_ptr().cast(),
             flags: 0,
             priv_: null(),
         })

@@ -130,14 +130,14 @@ impl SetupRefusal {
     }
 }
 
-/// Pauses before further links, after refusals that pass. They are short: a listener without room may
-/// be one under attack, and TCP serves its clients meanwhile.
+/// Pauses before further links, after refusals that pass. In all they are long enough for a crowd of
+/// clients to pass, and short: a listener under attack serves its clients by TCP.
 const PAUSES: Backoff = Backoff {
     first: Duration::from_millis(10),
-    most: Duration::from_millis(40),
+    most: Duration::from_millis(160),
 };
 /// Links after the first, at most.
-const FURTHER_LINKS: u32 = 3;
+const FURTHER_LINKS: u32 = 7;
 
 /// Why a connection has to be one of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
