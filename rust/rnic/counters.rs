@@ -2,7 +2,7 @@
 
 //! Counters of a device (RNIC-STAT-01).
 //!
-//! The names of the first part are those of `rdma_rxe`, for programs and people who know them.
+//! The names of the first part are those of `rdma_rxe`, which existing programs read.
 
 use crate::kapi::ibdev::{
     StatName,
