@@ -11,7 +11,6 @@ import pathlib
 import resource
 import subprocess
 import sys
-import time
 
 import ktap
 import topology
@@ -53,25 +52,29 @@ def inside(side, *words):
     return ("ip", "netns", "exec", "rs-" + side) + words
 
 
+def is_listening(pid):
+    """Whether the process on side b has a listener of rdma_cm or of TCP."""
+    listeners = command(*inside("b", "rdma", "resource", "show", "cm_id"))
+    if any("state LISTEN " in line and "pid %d " % pid in line for line in listeners.splitlines()):
+        return True
+    return "pid=%d," % pid in command(*inside("b", "ss", "-Hltnp"))
+
+
 def between(server, client):
-    """Runs the server on side b, then the client on side a, again as long as the server only starts.
-    Both must succeed. What they print."""
-    limit = time.monotonic() + topology.BOUND
+    """Runs the server on side b and, when it listens, the client on side a. Both must succeed. What
+    they print."""
     with subprocess.Popen(inside("b", *server), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as serving:
         try:
-            while True:
-                done = subprocess.run(inside("a", "timeout", str(topology.BOUND), *client),
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                      check=False)
-                if done.returncode == 0:
-                    break
-                if serving.poll() is not None or time.monotonic() > limit:
-                    serving.kill()
-                    raise AssertionError("%s: %s\n%s" % (" ".join(client), done.stdout,
-                                                         serving.stdout.read()))
-                time.sleep(0.1)
+            topology.until(lambda: serving.poll() is not None or is_listening(serving.pid),
+                           "listener of " + " ".join(server))
+            done = subprocess.run(inside("a", "timeout", str(topology.BOUND), *client),
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  check=False)
+            if done.returncode != 0:
+                serving.kill()
             heard, _ = serving.communicate(timeout=topology.BOUND)
+            equal(done.returncode, 0, "%s: %s\n%s" % (" ".join(client), done.stdout, heard))
             equal(serving.returncode, 0, "%s: %s" % (" ".join(server), heard))
             return done.stdout, heard
         finally:
