@@ -142,7 +142,7 @@ pub fn of_end(end: &End, transport: Transport) -> Result<Counters> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name != "lifespan" {
             let value = number(&fs::read_to_string(entry.path())?);
-            found.insert(format!("rxe.{name}"), value);
+            found.insert(format!("rdma.{name}"), value);
         }
     }
     end.within(|| {
@@ -244,13 +244,13 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
     let by_rdma = sent * (1.0 - fallbacks / connections.max(1.0));
     match transport {
         Transport::Tcp => {
-            bound("rxe.sent_pkts", 0.0)?;
+            bound("rdma.sent_pkts", 0.0)?;
             wanted("tcp.ActiveOpens", connections)?;
             wanted("tcp.OutSegs", connections)
         }
-        Transport::Raw => wanted("rxe.sent_bytes", sent),
+        Transport::Raw => wanted("rdma.sent_bytes", sent),
         Transport::Unix => {
-            bound("rxe.sent_pkts", 0.0)?;
+            bound("rdma.sent_pkts", 0.0)?;
             bound("tcp.ActiveOpens", 0.0)
         }
         Transport::Ours => {
@@ -258,13 +258,13 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
             bound("smc.aborted_clnt", 0.0)?;
             wanted("smc.smc_clnt_conns", connections - fallbacks)?;
             wanted("smc.tx_bytes", by_rdma)?;
-            wanted("rxe.sent_bytes", by_rdma)
+            wanted("rdma.sent_bytes", by_rdma)
         }
         Transport::Sdp => {
             bound("sdp.fallback_clnt", fallbacks)?;
             wanted("sdp.clnt_conns", connections - fallbacks)?;
             wanted("sdp.tx_bytes", by_rdma)?;
-            wanted("rxe.sent_bytes", by_rdma)?;
+            wanted("rdma.sent_bytes", by_rdma)?;
             // A connection of SDP has none of TCP.
             bound("tcp.ActiveOpens", fallbacks)
         }
@@ -276,7 +276,7 @@ pub fn proves(transport: Transport, outcome: &Outcome, counters: &Counters) -> R
                 return Err(format!("{made} connections of {connections} are SMC-R"));
             }
             wanted("smc.tx_bytes", by_rdma)?;
-            wanted("rxe.sent_bytes", by_rdma)
+            wanted("rdma.sent_bytes", by_rdma)
         }
     }
 }
@@ -328,7 +328,7 @@ mod tests {
             ..Outcome::default()
         };
         let mut counters: Counters = [
-            ("rxe.sent_bytes", 1500.0),
+            ("rdma.sent_bytes", 1500.0),
             ("smc.tx_bytes", 1000.0),
             ("smc.smc_clnt_conns", 1.0),
             ("smc.clnt_v2", 1.0),
@@ -351,7 +351,7 @@ mod tests {
         }
         assert!(proves(Transport::Sdp, &outcome, &counters).is_err());
         let mut by_sdp: Counters = [
-            ("rxe.sent_bytes", 1500.0),
+            ("rdma.sent_bytes", 1500.0),
             ("sdp.tx_bytes", 1000.0),
             ("sdp.clnt_conns", 1.0),
         ]
@@ -373,9 +373,9 @@ mod tests {
         };
         counters.insert("smc.clnt_v2".into(), 99.0);
         assert_eq!(proves(Transport::C, &many, &counters), Ok(()));
-        counters.insert("rxe.sent_pkts".into(), 3.0);
+        counters.insert("rdma.sent_pkts".into(), 3.0);
         assert!(proves(Transport::Tcp, &outcome, &counters).is_err());
-        counters.insert("rxe.sent_bytes".into(), 3.0);
+        counters.insert("rdma.sent_bytes".into(), 3.0);
         assert!(proves(Transport::Raw, &outcome, &counters).is_err());
     }
 

@@ -149,6 +149,7 @@ pub fn run(args: &DriveArgs) -> Result<()> {
             seconds: args.seconds,
             quick: args.quick,
             wire: args.topology == Topology::Wire,
+            rsoft: args.topology == Topology::Rsoft,
         },
         server_only: args.topology == Topology::Wire
             && env::var("GUEST").is_ok_and(|guest| guest == "b"),
@@ -250,7 +251,7 @@ impl Driver<'_> {
 
     fn all(&self, out: &mut File) -> Result<()> {
         let mtus: &[u32] = match (&self.args.mtu[..], self.args.topology) {
-            ([], Topology::Namespaces) => &[LARGE_MTU, SMALL_MTU],
+            ([], Topology::Namespaces | Topology::Rsoft) => &[LARGE_MTU, SMALL_MTU],
             ([], Topology::Wire) => &[SMALL_MTU],
             (given, _) => given,
         };
@@ -332,7 +333,7 @@ impl Driver<'_> {
     ) -> Result<()> {
         let name = format!("{mtu}-{round}-{}", transport.name());
         self.load(transport)?;
-        let mut server = if self.args.topology == Topology::Namespaces || self.server_only {
+        let mut server = if self.args.topology.is_one_kernel() || self.server_only {
             Some(self.serve(transport)?)
         } else {
             None
@@ -514,7 +515,7 @@ impl Driver<'_> {
     /// What is counted now.
     fn snapshot(&self, transport: Transport, round: u32, server_cpu: f64) -> Result<Snapshot> {
         let far = match self.args.topology {
-            Topology::Namespaces => counters::of_end(&self.lab.far, transport)?,
+            Topology::Namespaces | Topology::Rsoft => counters::of_end(&self.lab.far, transport)?,
             Topology::Wire => Counters::new(),
         };
         let mut machine = counters::of_machine()?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The two ends that are measured: namespaces of one kernel, joined by a veth pair, or two kernels on
-//! a wire. Each end has a soft-RoCE device on its network card.
+//! a wire. Each end has an RDMA device in software on its network card: one of rdma_rxe or of rdma_soft.
 
 use anyhow::{
     bail,
@@ -39,6 +39,8 @@ pub enum Topology {
     Namespaces,
     /// Two kernels.
     Wire,
+    /// Two namespaces of one kernel, with devices of rdma_soft in place of those of rdma_rxe.
+    Rsoft,
 }
 
 impl Topology {
@@ -47,6 +49,20 @@ impl Topology {
         match self {
             Self::Namespaces => "namespaces",
             Self::Wire => "wire",
+            Self::Rsoft => "rsoft",
+        }
+    }
+
+    /// Whether both ends are in this kernel.
+    pub fn is_one_kernel(self) -> bool {
+        self != Self::Wire
+    }
+
+    /// The link type of its RDMA devices.
+    fn link_type(self) -> &'static str {
+        match self {
+            Self::Namespaces | Self::Wire => "rxe",
+            Self::Rsoft => "rsoft",
         }
     }
 }
@@ -60,6 +76,8 @@ pub struct End {
     pub netdev: &'static str,
     /// The RDMA device.
     pub rdma: &'static str,
+    /// The link type of that device.
+    link_type: &'static str,
     /// The IPv4 address.
     pub addr: String,
 }
@@ -149,6 +167,8 @@ impl End {
                 ("ipv4/tcp_max_tw_buckets", "1024"),
                 ("ipv4/tcp_max_syn_backlog", "4096"),
                 ("ipv4/tcp_syncookies", "0"),
+                // Peers that refuse a datagram are many addresses of one host here.
+                ("ipv4/icmp_ratelimit", "0"),
             ] {
                 let file = Path::new("/proc/sys/net").join(name);
                 // Some exist in the first namespace only.
@@ -162,8 +182,12 @@ impl End {
 
     /// Makes the RDMA device, and waits until it knows the address.
     fn add_rdma(&self) -> Result<()> {
-        let (rdma, netdev) = (self.rdma, self.netdev);
-        self.within(|| run(&format!("rdma link add {rdma} type rxe netdev {netdev}")))?;
+        let (rdma, link_type, netdev) = (self.rdma, self.link_type, self.netdev);
+        self.within(|| {
+            run(&format!(
+                "rdma link add {rdma} type {link_type} netdev {netdev}"
+            ))
+        })?;
         self.await_gid(&self.addr)
     }
 
@@ -207,12 +231,13 @@ impl Lab {
             namespace,
             netdev,
             rdma,
+            link_type: topology.link_type(),
             addr: addr.to_string(),
         };
         let (near, far) = match topology {
-            Topology::Namespaces => (
-                end(Some("bench-a"), "ba", "rxe_a", "10.8.0.1"),
-                end(Some("bench-b"), "bb", "rxe_b", "10.8.0.2"),
+            Topology::Namespaces | Topology::Rsoft => (
+                end(Some("bench-a"), "ba", "rdma_a", "10.8.0.1"),
+                end(Some("bench-b"), "bb", "rdma_b", "10.8.0.2"),
             ),
             Topology::Wire => {
                 let guest = env::var("GUEST").context("GUEST")?;
@@ -235,7 +260,7 @@ impl Lab {
     /// Ends that are of this kernel.
     fn here(&self) -> Vec<&End> {
         match self.topology {
-            Topology::Namespaces => vec![&self.near, &self.far],
+            Topology::Namespaces | Topology::Rsoft => vec![&self.near, &self.far],
             Topology::Wire if env::var("GUEST").is_ok_and(|guest| guest == "b") => vec![&self.far],
             Topology::Wire => vec![&self.near],
         }
@@ -245,7 +270,7 @@ impl Lab {
     pub fn up(&self, mtu: u32) -> Result<()> {
         self.down();
         match self.topology {
-            Topology::Namespaces => {
+            Topology::Namespaces | Topology::Rsoft => {
                 let ends = [&self.near, &self.far];
                 for end in ends {
                     run(&format!(
@@ -298,7 +323,7 @@ impl Lab {
                 let _ = run(&format!("ip netns delete {name}"));
             }
         }
-        if self.topology == Topology::Namespaces {
+        if self.topology.is_one_kernel() {
             // A namespace goes later than its name, and takes its card with it then.
             let _ = run(&format!("ip link delete {}", self.near.netdev));
         }

@@ -9,6 +9,7 @@
 
 mod clients;
 mod counters;
+mod devices;
 mod drive;
 mod duplex;
 mod gate;

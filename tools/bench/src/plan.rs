@@ -32,6 +32,8 @@ pub struct Plan {
     pub quick: bool,
     /// Whether the ends are two kernels.
     pub wire: bool,
+    /// Whether the devices are those of rdma_soft, to be compared with those of rdma_rxe.
+    pub rsoft: bool,
 }
 
 impl Plan {
@@ -41,6 +43,7 @@ impl Plan {
         let sockets = !matches!(transport, Transport::Raw | Transport::Unix);
         match workload {
             _ if transport == Transport::Unix && self.wire => false,
+            _ if self.rsoft && !Self::is_of_rsoft(transport, workload) => false,
             _ if transport == Transport::Sdp && !self.is_of_sdp(workload) => false,
             Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
             Workload::PollPong(_) => transport != Transport::Unix,
@@ -61,6 +64,20 @@ impl Plan {
             Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
             Workload::First | Workload::Setup(_) | Workload::Connects(_) => true,
             Workload::Both(size) => size == 65536,
+            _ => false,
+        }
+    }
+
+    /// What the devices of rdma_soft are measured by: what uses a device, in the sizes of a short run.
+    fn is_of_rsoft(transport: Transport, workload: Workload) -> bool {
+        match workload {
+            _ if matches!(transport, Transport::Tcp | Transport::Unix) => false,
+            Workload::Bulk(size) => matches!(size, 64 | 4096 | 65536 | 1048576),
+            Workload::Both(size) => size == 65536,
+            Workload::PingPong(size) => matches!(size, 64 | 4096),
+            Workload::Requests(count) => matches!(count, 1 | 64 | 200),
+            Workload::First => true,
+            Workload::Connects(count) => count == 8,
             _ => false,
         }
     }
@@ -204,6 +221,7 @@ mod tests {
                 seconds: 1.0,
                 quick,
                 wire: false,
+                rsoft: false,
             };
             for mtu in [LARGE_MTU, SMALL_MTU] {
                 let c = plan.workloads(Transport::C, mtu);
@@ -239,6 +257,19 @@ mod tests {
             assert!(!planned.contains(&Workload::Setup(PeerKind::Known)));
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
             assert!(wire.workloads(Transport::Unix, SMALL_MTU).is_empty());
+            let rsoft = Plan {
+                rsoft: true,
+                ..plan.clone()
+            };
+            for mtu in [LARGE_MTU, SMALL_MTU] {
+                assert!(rsoft.workloads(Transport::Tcp, mtu).is_empty());
+                let raw = rsoft.workloads(Transport::Raw, mtu);
+                assert!(raw.contains(&Workload::Bulk(65536)));
+                // Each has its counterpart on rdma_rxe.
+                let all = plan.workloads(Transport::Ours, mtu);
+                let ours = rsoft.workloads(Transport::Ours, mtu);
+                assert!(ours.iter().all(|workload| all.contains(workload)));
+            }
         }
     }
 }

@@ -5,6 +5,10 @@
 
 use crate::{
     counters::Transport,
+    devices::{
+        self,
+        Beside, //
+    },
     drive::Sample,
     stats::{
         paired_ratio,
@@ -136,6 +140,9 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// Counts for one message, by workload, transport and name.
     pub counts: BTreeMap<String, BTreeMap<String, BTreeMap<String, f64>>>,
+    /// The two kinds of devices beside each other.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub devices: Vec<Beside>,
     /// Measurements that are not in the rows, as they did not go the way that was meant.
     pub doubtful: Vec<String>,
 }
@@ -186,6 +193,7 @@ impl Results {
                 }
             }
         }
+        results.devices = devices::of(&results.rows);
         Ok(results)
     }
 
@@ -319,6 +327,20 @@ impl Results {
             "workload", "count", "C", "ours", "SDP", "TCP", "raw", "unix",
         ];
         grid(&mut text, &header.map(String::from), &rows);
+        if !self.devices.is_empty() {
+            text += "\nDevices of rdma_soft to those of rdma_rxe, in one kernel\n\n";
+            let header = [
+                "workload",
+                "unit",
+                "transport",
+                "rxe",
+                "rsoft",
+                "rsoft/rxe",
+                "target",
+            ];
+            let rows: Vec<Vec<String>> = self.devices.iter().map(beside_cells).collect();
+            grid(&mut text, &header.map(String::from), &rows);
+        }
         if !self.doubtful.is_empty() {
             text += "\nNot counted, as the payload did not go the way that was meant\n\n";
             for line in &self.doubtful {
@@ -345,13 +367,13 @@ const COUNTED: [&str; 28] = [
     "wire.rx_tcp",
     "net.tx_packets",
     "net.rx_packets",
-    "rxe.sent_pkts",
-    "rxe.rcvd_pkts",
-    "rxe.rdma_sends",
-    "rxe.rdma_recvs",
-    "rxe.rcvd_rnr_err",
-    "rxe.send_rnr_err",
-    "rxe.completer_retry_err",
+    "rdma.sent_pkts",
+    "rdma.rcvd_pkts",
+    "rdma.rdma_sends",
+    "rdma.rdma_recvs",
+    "rdma.rcvd_rnr_err",
+    "rdma.send_rnr_err",
+    "rdma.completer_retry_err",
     "smc.tx_writes",
     "smc.tx_cdc",
     "smc.rx_cdc",
@@ -417,6 +439,23 @@ impl Row {
         });
         cells
     }
+}
+
+fn beside_cells(beside: &Beside) -> Vec<String> {
+    let sign = if beside.lower_is_better { "≤" } else { "≥" };
+    let target = beside.bound.zip(beside.is_met()).map(|(bound, met)| {
+        let word = if met { "met" } else { "missed" };
+        format!("{sign}{bound} {word}")
+    });
+    vec![
+        beside.name.clone(),
+        beside.unit.clone(),
+        beside.transport.clone(),
+        figure(beside.rxe),
+        figure(beside.rsoft),
+        format!("{:.2}", beside.ratio),
+        target.unwrap_or("-".into()),
+    ]
 }
 
 /// A simple table of reStructuredText.
@@ -577,6 +616,18 @@ mod tests {
         assert_eq!(figure(1234.5), "1234");
         assert_eq!(figure(12.34), "12.3");
         assert_eq!(figure(0.123), "0.12");
+    }
+
+    #[test]
+    fn devices_have_a_table_of_their_own() {
+        let mut samples = some();
+        samples.extend(some().into_iter().map(|sample| Sample {
+            topology: "rsoft".into(),
+            ..sample
+        }));
+        let results = Results::of(&samples).unwrap();
+        assert_eq!(results.devices.len(), 6);
+        assert!(results.table().contains("40.0   1.00       ≤1 met"));
     }
 
     #[test]
