@@ -278,6 +278,22 @@ mod tests {
         assert_eq!(stream(16 << 10, 10, 9, |_| {}), (1_000, 0));
     }
 
+    // The link has the next part when it is done with one.
+    #[test]
+    fn full_part_is_posted_while_another_is_in_flight() {
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
+        // Nothing completes meanwhile.
+        let mut parts = Vec::new();
+        for _ in 0..64 {
+            a.write(at(0), 1 << 10);
+            if let Some(part) = deliver(at(0), &mut a, &mut b) {
+                parts.push(part.writes()[0].len);
+            }
+        }
+        let waited = parts.iter().skip_while(|len| **len < Coalescer::BYTES);
+        assert!(parts.len() < 8 && waited.count() >= 3, "{parts:?}");
+    }
+
     #[test]
     fn nodelay_write_waits_for_completions_only() {
         let nodelay = |a: &mut Conn| a.set_nodelay(true);

@@ -601,7 +601,9 @@ impl Sender {
         if self.corked && unsent < core::cmp::max(enough, 1) {
             return 0;
         }
-        if self.coalescer.is_on(now) && count < core::cmp::min(Coalescer::BYTES, enough) {
+        // More than that goes at once, so that the link has the next part when it is done with one.
+        let enough = core::cmp::min(Coalescer::BYTES, enough);
+        if self.coalescer.is_on(now) && count < enough {
             return 0;
         }
         // Waits for a completion, if one is coming; unless it is the first since the peer, having
