@@ -47,9 +47,35 @@ static bool route_fits(const struct dst_entry *dst,
 	return !dst->error && (dst->dev == dev || dst->dev->flags & IFF_LOOPBACK);
 }
 
-/* Sends a packet that begins with an IPv4 header. Consumes it. */
+/*
+ * A socket in whose name packets leave. They may be as long as their device's MTU, whatever path MTU
+ * this host was told: any host can forge such news.
+ */
+struct sock *rdma_sock_helper_sender_open(bool v6)
+{
+	struct socket *sock;
+	int err;
+
+	err = sock_create_kern(&init_net, v6 ? AF_INET6 : AF_INET, SOCK_DGRAM,
+			       IPPROTO_UDP, &sock);
+	if (err)
+		return ERR_PTR(err);
+	if (v6)
+		WRITE_ONCE(inet6_sk(sock->sk)->pmtudisc, IPV6_PMTUDISC_PROBE);
+	else
+		WRITE_ONCE(inet_sk(sock->sk)->pmtudisc, IP_PMTUDISC_PROBE);
+	return sock->sk;
+}
+
+/* Packets that are under way keep the memory of the socket. */
+void rdma_sock_helper_sender_close(struct sock *sk)
+{
+	sock_release(sk->sk_socket);
+}
+
+/* Sends a packet that begins with an IPv4 header, in the name of a socket. Consumes it. */
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
-				    struct net_device *dev)
+				    struct net_device *dev, struct sock *sender)
 {
 	struct net *net = dev_net(dev);
 	struct iphdr *iph = ip_hdr(skb);
@@ -78,12 +104,13 @@ int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IP);
 	skb_dst_set(skb, &rt->dst);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
-	return ip_local_out(net, NULL, skb);
+	/* The socket is not the packet's owner, so nothing charges or filters the packet for it. */
+	return ip_local_out(net, sender, skb);
 }
 
-/* Sends a packet that begins with an IPv6 header. Consumes it. */
+/* Sends a packet that begins with an IPv6 header, in the name of a socket. Consumes it. */
 int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
-				    struct net_device *dev)
+				    struct net_device *dev, struct sock *sender)
 {
 #if IS_ENABLED(CONFIG_IPV6)
 	struct net *net = dev_net(dev);
@@ -113,6 +140,11 @@ int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IPV6);
 	skb_dst_set(skb, dst);
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	/* IPv6 asks the packet's owner for the MTU. */
+	if (!skb_set_owner_sk_safe(skb, sender)) {
+		kfree_skb(skb);
+		return -ENOTCONN;
+	}
 	return ip6_local_out(net, NULL, skb);
 #else
 	kfree_skb(skb);

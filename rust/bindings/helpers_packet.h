@@ -10,10 +10,13 @@
 struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
 					      u8 **octets);
 void rdma_sock_helper_packet_free(struct sk_buff *skb);
+
+struct sock *rdma_sock_helper_sender_open(bool v6);
+void rdma_sock_helper_sender_close(struct sock *sk);
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
-				    struct net_device *dev);
+				    struct net_device *dev, struct sock *sender);
 int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
-				    struct net_device *dev);
+				    struct net_device *dev, struct sock *sender);
 int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 				     struct net_device *dev, u16 type,
 				     const u8 *dmac);

@@ -23,7 +23,10 @@ use crate::kapi::{
         work::WorkQueue, //
     },
     ibdev::GidProtocol,
-    net::packet::RxPacket, //
+    net::packet::{
+        RxPacket,
+        Sender, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -54,6 +57,8 @@ pub(super) trait GsiLookup: Send + Sync {
 pub(super) struct Runtime {
     /// Runs the work items of queue pairs and completion queues in softirq.
     softirq: WorkQueue,
+    /// Sends packets of all devices.
+    sender: Sender,
     /// Queue pairs.
     #[pin]
     numbers: NumberTable,
@@ -70,9 +75,11 @@ impl Runtime {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
+        let sender = Sender::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 softirq,
+                sender,
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
             }),
@@ -83,6 +90,11 @@ impl Runtime {
     /// Runs work items in softirq.
     pub(super) fn softirq(&self) -> &WorkQueue {
         &self.softirq
+    }
+
+    /// Sends packets of all devices.
+    pub(super) fn sender(&self) -> &Sender {
+        &self.sender
     }
 
     /// Queue pairs.

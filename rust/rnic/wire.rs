@@ -16,6 +16,7 @@ use crate::{
             netdev_ref::NetDeviceRef,
             packet::{
                 NetHeader,
+                Sender,
                 TxPacket, //
             },
         },
@@ -99,11 +100,20 @@ pub(super) fn addresses(route: &RoceRoute) -> ([u8; 16], [u8; 16], GidProtocol) 
     }
 }
 
+/// What sends and counts the packets of a device.
+#[derive(Clone, Copy)]
+pub(super) struct Egress<'a> {
+    /// Sends packets of all devices.
+    pub(super) sender: &'a Sender,
+    /// Counters of the device.
+    pub(super) counters: &'a Counters,
+}
+
 /// The way of packets to a peer, while the network device is there.
 pub(super) struct PeerPath<'a> {
     to: &'a AddressVector,
     netdev: NetDeviceRef,
-    counters: &'a Counters,
+    egress: Egress<'a>,
     /// UDP source port.
     port: u16,
 }
@@ -126,12 +136,12 @@ pub(super) struct PayloadFault;
 
 impl<'a> PeerPath<'a> {
     /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). Context: any.
-    pub(super) fn new(to: &'a AddressVector, port: u16, counters: &'a Counters) -> Option<Self> {
+    pub(super) fn new(to: &'a AddressVector, port: u16, egress: Egress<'a>) -> Option<Self> {
         let netdev = to.sgid.netdev()?;
         Some(Self {
             to,
             netdev,
-            counters,
+            egress,
             port,
         })
     }
@@ -183,9 +193,10 @@ impl<'a> PeerPath<'a> {
             Ok(mut packet) => {
                 let octets = packet.octets().len();
                 // What the network stack drops is lost.
+                let sender = self.egress.sender;
                 let sent = match self.to.sgid.protocol() {
-                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev),
-                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev),
+                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender),
+                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender),
                     GidProtocol::RoceV1 => {
                         packet.send_ethernet(&self.netdev, ETHERTYPE, &self.to.dmac)
                     }
@@ -203,12 +214,13 @@ impl<'a> PeerPath<'a> {
 
     /// Counts a packet of that many octets, which the network stack took or not.
     fn count(&self, taken: bool, octets: usize) {
+        let counters = self.egress.counters;
         if taken {
             let octets = u64::try_from(octets).unwrap_or(0);
-            self.counters.count(Counter::SentPackets);
-            self.counters.add(Counter::SentOctets, octets);
+            counters.count(Counter::SentPackets);
+            counters.add(Counter::SentOctets, octets);
         } else {
-            self.counters.count(Counter::SendErrors);
+            counters.count(Counter::SendErrors);
         }
     }
 

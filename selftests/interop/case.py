@@ -22,7 +22,14 @@ from ktap import equal
 from topology import known, receive
 
 GUEST = os.environ.get("GUEST", "")
-ADDRESSES = {"a": "192.168.77.1", "b": "192.168.77.2"}
+# The type of link of the RDMA devices, and their names.
+LINK = os.environ.get("LINK", "rxe")
+DEVICES = (LINK + "0", LINK + "1")
+# Whether the devices have RoCE v1 only, so that both sides speak version 1 of SMC-R.
+VERSION1 = os.environ.get("ROCE") == "1"
+FAMILY = socket.AF_INET6 if os.environ.get("FAMILY") == "inet6" else socket.AF_INET
+ADDRESSES = {socket.AF_INET: {"a": "192.168.77.1", "b": "192.168.77.2"},
+             socket.AF_INET6: {"a": "fd77::1", "b": "fd77::2"}}[FAMILY]
 OURS = os.path.isdir("/sys/module/rdma_sock")
 UEIDS = pathlib.Path("/proc/net/rdma_sock/ueids")
 LAB = "LAB.INTEROP"
@@ -169,7 +176,7 @@ class Case:
 
     def new_socket(self):
         """An unbound socket of this side."""
-        sock = topology.new_socket(None, socket.AF_INET, self.smc[self.role])
+        sock = topology.new_socket(None, FAMILY, self.smc[self.role])
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.settimeout(topology.BOUND)
         return sock
@@ -235,10 +242,12 @@ class Alike(Case):
 
 
 def run(cases):
-    """Runs each case in both directions; the exit status."""
+    """Runs each case in both directions, or those that the arguments name; the exit status."""
     need_both()
     tests = []
     for cls in cases:
+        if sys.argv[1:] and cls.__name__ not in sys.argv[1:]:
+            continue
         for server in ("ours", "c"):
             case = cls()
             case.role = "server" if (server == "ours") == OURS else "client"

@@ -13,7 +13,7 @@ import case
 import csmc
 import links
 import topology
-from case import ADDRESSES, GUEST, OURS, Alike
+from case import ADDRESSES, DEVICES, GUEST, OURS, Alike
 from ktap import equal
 from links import Traffic
 
@@ -49,18 +49,18 @@ class Loses(Alike):
     def lose(self, traffic):
         """Removes a device, and makes it again."""
         look = links.devices if OURS else theirs
-        topology.until(lambda: look() == ["rxe0", "rxe1"], "two links")
+        topology.until(lambda: look() == [*DEVICES], "two links")
         self.meet("two")
         if not OURS:
-            topology.command("rdma", "link", "delete", "rxe0")
+            topology.command("rdma", "link", "delete", DEVICES[0])
         self.meet("gone")
         traffic.flows("data by the other device")
         if not OURS:
             # Two links are possible again, from one device of this side to both of the other.
-            equal(theirs(), ["rxe1"], "devices that are left")
+            equal(theirs(), [DEVICES[1]], "devices that are left")
         self.meet("moved")
         if not OURS and self.role == "client":
-            links.device("rxe0", "net0", ADDRESSES[GUEST])
+            links.device(DEVICES[0], "net0", ADDRESSES[GUEST])
         traffic.flows("data until the end")
 
 
@@ -68,7 +68,7 @@ def begin_anew():
     """Resets the C side, and puts both devices into one network."""
     csmc.begin_anew()
     csmc.join(NETWORK, netdev="net0")
-    for name in "rxe0", "rxe1":
+    for name in DEVICES:
         csmc.join(NETWORK, device=name)
 
 

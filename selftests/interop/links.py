@@ -16,12 +16,11 @@ import threading
 import case
 import csmc
 import topology
-from case import ADDRESSES, GUEST, OURS, Alike
+from case import ADDRESSES, DEVICES, GUEST, LINK, OURS, Alike
 from ktap import equal
 
 SIZE = 65536
 SECOND = "192.168.77.11"
-GIDS = "/sys/class/infiniband/%s/ports/1/gids"
 
 
 def shell(text):
@@ -30,17 +29,14 @@ def shell(text):
 
 
 def device(name, netdev, address):
-    """Makes a soft-RoCE device and waits until it has its address."""
-    topology.command("rdma", "link", "add", name, "type", "rxe", "netdev", netdev)
-    parts = [int(part) for part in address.split(".")]
-    gid = "ffff:%02x%02x:%02x%02x" % tuple(parts)
-    topology.until(lambda: gid in topology.command("sh", "-c", "cat %s/* 2>/dev/null" % (GIDS % name),
-                                                   check=False), "address of " + name)
+    """Makes an RDMA device and waits until it has its address."""
+    topology.command("rdma", "link", "add", name, "type", LINK, "netdev", netdev)
+    topology.await_gid(name, address)
 
 
 def take_down():
     """Removes the second device."""
-    shell("rdma link delete rxe1; ip link delete mv0")
+    shell("rdma link delete %s; ip link delete mv0" % DEVICES[1])
 
 
 def second_device(address=SECOND):
@@ -53,7 +49,7 @@ def second_device(address=SECOND):
     shell("for dev in all net0 mv0; do sysctl -qw net.ipv4.conf.$dev.rp_filter=0 "
           "net.ipv4.conf.$dev.arp_ignore=1 net.ipv4.conf.$dev.arp_announce=2; done")
     shell("ip addr add %s/24 dev mv0 && ip link set mv0 up" % address)
-    device("rxe1", "mv0", address)
+    device(DEVICES[1], "mv0", address)
 
 
 def devices():
@@ -127,7 +123,7 @@ class TwoDevices(Alike):
         traffic = Traffic(sock)
         traffic.flows("data with two links")
         if OURS:
-            topology.until(lambda: devices() == ["rxe0", "rxe1"], "two links")
+            topology.until(lambda: devices() == [*DEVICES], "two links")
         self.meet("two")
         if not OURS:
             equal(len(csmc.Family().links()) >= 2, True, "links of the C side")
@@ -142,14 +138,14 @@ class TwoDevices(Alike):
     def lose(self, traffic):
         """Removes a device under load, and makes it again."""
         if OURS:
-            topology.command("rdma", "link", "delete", "rxe0")
-            equal("rxe0" in devices(), False, "a link on the device is left")
+            topology.command("rdma", "link", "delete", DEVICES[0])
+            equal(DEVICES[0] in devices(), False, "a link on the device is left")
         self.meet("gone")
         traffic.flows("data with one link")
         self.meet("flows")
         if OURS:
-            device("rxe0", "net0", ADDRESSES[GUEST])
-            topology.until(lambda: devices() == ["rxe0", "rxe1"], "two links again")
+            device(DEVICES[0], "net0", ADDRESSES[GUEST])
+            topology.until(lambda: devices() == [*DEVICES], "two links again")
         self.meet("again")
         traffic.flows("data with two links again")
         self.meet("over")

@@ -12,7 +12,7 @@ import threading
 
 import case
 import topology
-from case import ADDRESSES, GUEST, Case, carried, groups
+from case import ADDRESSES, FAMILY, GUEST, Case, carried, groups
 from ktap import equal
 from topology import known, receive
 
@@ -139,7 +139,7 @@ class Mixed(Case):
         socks = []
         for _ in range(self.each):
             socks.append(self.connect())
-            socks.append(self.connect(topology.new_socket(None, socket.AF_INET, False)))
+            socks.append(self.connect(topology.new_socket(None, FAMILY, False)))
         for sock in socks:
             sock.settimeout(topology.BOUND)
         self.meet("connected")

@@ -11,8 +11,8 @@ import sys
 import case
 import csmc
 import topology
-from case import (Alike, Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, both_ways, carried,
-                   fallbacks)
+from case import (Alike, Case, LAB, NO_DEVICE, NO_UEID, OURS, PEER_NO_SMC, VERSION1, both_ways,
+                   carried, fallbacks)
 from ktap import equal
 from topology import known, receive
 
@@ -35,6 +35,19 @@ class Terms(Alike):
                   (2, 1, LAB), "version, release, identifier")
             equal(group["v2"]["host"] in "ab", True, "name of the host")
             equal(group["terms"]["direct"], 1, "no gateway")
+        self.meet("looked")
+
+
+class Version1(Alike):
+    """Both sides speak version 1 of SMC-R, as their devices have RoCE v1 only."""
+
+    def go(self, sock):
+        """The C side prints no terms of version 2."""
+        both_ways(sock, "x", "x", 100000)
+        if not OURS:
+            found = [group for group in csmc.Family().groups()
+                     if csmc.ROLES[group["role"]] == self.role and group["conns"]]
+            equal([group.get("v2", {}).get("version", 1) for group in found], [1], "versions of groups")
         self.meet("looked")
 
 
@@ -194,5 +207,5 @@ class AfterAll(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(case.run([Idle, Terms, SecondName, OtherName, NoNameHere, NoNameThere, TcpClient,
-                       TcpServer, AfterAll]))
+    NAMES = [Version1] if VERSION1 else [Terms, SecondName, OtherName, NoNameHere, NoNameThere]
+    sys.exit(case.run([Idle, *NAMES, TcpClient, TcpServer, AfterAll]))

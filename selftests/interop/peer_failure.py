@@ -14,7 +14,7 @@ import sys
 import case
 import csmc
 import topology
-from case import Case, LAB, OURS, both_ways, carried
+from case import Case, DEVICES, LAB, LINK, OURS, both_ways, carried
 from ktap import equal
 from topology import Child, error_of, known, receive
 
@@ -96,7 +96,7 @@ def test_soon(seconds=1):
 def device_goes():
     """Removes the RDMA device of this side. On the C side that ends when programs have closed its
     connections."""
-    return subprocess.Popen(["rdma", "link", "delete", "rxe0"])
+    return subprocess.Popen(["rdma", "link", "delete", DEVICES[0]])
 
 
 def is_gone(removal):
@@ -106,7 +106,7 @@ def is_gone(removal):
 
 def device_comes():
     """Makes the device again."""
-    topology.command("rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "net0")
+    topology.command("rdma", "link", "add", DEVICES[0], "type", LINK, "netdev", "net0")
     case.await_address()
 
 

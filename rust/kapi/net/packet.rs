@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::base::sync::wait_for_readers, //
+    kapi::{
+        base::sync::wait_for_readers,
+        compat::errno::EAFNOSUPPORT, //
+    },
 };
 use core::{
     marker::PhantomData,
@@ -72,10 +75,10 @@ impl TxPacket {
     ///
     /// Without a route that leaves by the device; that the packet was not dropped is no promise that
     /// it arrives.
-    pub(crate) fn send_ipv4(self, dev: &NetDevice) -> Result {
-        let skb = self.into_raw();
-        // SAFETY: The helper consumes the packet; the device is valid.
-        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw()) })
+    pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender) -> Result {
+        let (skb, sender) = (self.into_raw(), sender.ipv4.0.as_ptr());
+        // SAFETY: The helper consumes the packet; the device and the socket are valid.
+        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender) })
     }
 
     /// Sends the packet, which begins with headers of IPv6 and UDP. Context: softirq.
@@ -83,10 +86,11 @@ impl TxPacket {
     /// # Errors
     ///
     /// As for [`Self::send_ipv4`].
-    pub(crate) fn send_ipv6(self, dev: &NetDevice) -> Result {
+    pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender) -> Result {
+        let sender = sender.ipv6.as_ref().ok_or(EAFNOSUPPORT)?.0.as_ptr();
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`.
-        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw()) })
+        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender) })
     }
 
     /// Sends the packet behind an Ethernet header of that type. Context: softirq.
@@ -107,6 +111,68 @@ impl Drop for TxPacket {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
         unsafe { bindings::rdma_sock_helper_packet_free(self.skb.as_ptr()) }
+    }
+}
+
+/// A socket in whose name packets of one version of IP leave.
+///
+/// # Invariants
+///
+/// The pointer is to a socket of this object's own.
+struct SenderSocket(NonNull<bindings::sock>);
+
+// SAFETY: Sockets may be closed from any thread.
+unsafe impl Send for SenderSocket {}
+// SAFETY: Packets only read its settings, which are constant.
+unsafe impl Sync for SenderSocket {}
+
+impl SenderSocket {
+    /// Opens the socket. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EAFNOSUPPORT` without that version of IP, `ENOMEM`.
+    fn open(ipv6: bool) -> Result<Self> {
+        // SAFETY: The helper has no preconditions.
+        let sock = unsafe { bindings::rdma_sock_helper_sender_open(ipv6) };
+        let sock = kernel::error::from_err_ptr(sock)?;
+        // INVARIANT: Just made.
+        Ok(Self(NonNull::new(sock).ok_or(ENOMEM)?))
+    }
+}
+
+impl Drop for SenderSocket {
+    /// Context: may sleep.
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_sender_close(self.0.as_ptr()) };
+    }
+}
+
+/// The sender of packets of all namespaces. The MTU of their device bounds their length, and no path MTU
+/// that this host was told by ICMP (RNIC-IP-13).
+pub(crate) struct Sender {
+    ipv4: SenderSocket,
+    /// `None` where there is no IPv6.
+    ipv6: Option<SenderSocket>,
+}
+
+impl Sender {
+    /// Makes a sender. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let ipv6 = match SenderSocket::open(true) {
+            Ok(socket) => Some(socket),
+            Err(err) if err == EAFNOSUPPORT => None,
+            Err(err) => return Err(err),
+        };
+        Ok(Self {
+            ipv4: SenderSocket::open(false)?,
+            ipv6,
+        })
     }
 }
 

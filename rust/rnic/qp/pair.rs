@@ -77,17 +77,17 @@ use crate::{
         },
     },
     rnic::{
-        counters::{
-            Counter,
-            Counters, //
-        },
+        counters::Counter,
         cq::CompletionQueue,
         domain::Domain,
         limits,
         numbers::PacketReceiver,
         receives::PostedReceives,
         srq::SharedQueue,
-        wire::PeerPath, //
+        wire::{
+            Egress,
+            PeerPath, //
+        },
     },
 };
 use core::sync::atomic::{
@@ -419,7 +419,7 @@ impl Expire for QueuePair {
 
 impl Core {
     /// The way to the peer of a connection, while its address is there.
-    pub(super) fn way<'a>(&'a self, counters: &'a Counters) -> Option<PeerPath<'a>> {
-        PeerPath::new(self.to.as_ref()?, self.port, counters)
+    pub(super) fn way<'a>(&'a self, egress: Egress<'a>) -> Option<PeerPath<'a>> {
+        PeerPath::new(self.to.as_ref()?, self.port, egress)
     }
 }

@@ -242,7 +242,7 @@ impl QueuePair {
             qkey,
             ..
         } = core;
-        let counters = self.domain.node.counters();
+        let egress = self.domain.node.egress();
         let wr = find(taken, burst.msg).ok_or(WorkStatus::LocQpOpErr)?;
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {
@@ -255,17 +255,16 @@ impl QueuePair {
                 });
                 let peer = Qpn::new(dest.qpn);
                 let port = source_port(dest.ah.to.flow_label, self.number, peer);
-                (PeerPath::new(&dest.ah.to, port, counters), peer)
+                (PeerPath::new(&dest.ah.to, port, egress), peer)
             }
             None => {
-                let way = to
-                    .as_ref()
-                    .and_then(|to| PeerPath::new(to, *port, counters));
+                let way = to.as_ref().and_then(|to| PeerPath::new(to, *port, egress));
                 (way, *peer)
             }
         };
         // Without the source address packets are lost (RNIC-NET-04).
         let Some(way) = way else {
+            let counters = egress.counters;
             counters.add(Counter::SendErrors, burst.packets.into());
             return Ok(());
         };

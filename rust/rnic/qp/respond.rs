@@ -331,7 +331,7 @@ impl QueuePair {
                 len: 0,
             };
             core.ident = core.ident.wrapping_add(1);
-            if let Some(way) = core.way(self.domain.node.counters()) {
+            if let Some(way) = core.way(self.domain.node.egress()) {
                 // There is no payload to copy.
                 let _ = way.send(&head, core.ident, |_| Ok(()));
             }
@@ -364,7 +364,7 @@ impl QueuePair {
             let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
             let keys = self.domain.node.keys();
             core.ident = core.ident.wrapping_add(1);
-            let sent = match core.way(self.domain.node.counters()) {
+            let sent = match core.way(self.domain.node.egress()) {
                 Some(way) => way.send(&head, core.ident, |payload| {
                     if payload.is_empty() {
                         return Ok(());

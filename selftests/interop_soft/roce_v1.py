@@ -1,0 +1,18 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's C implementation against our module, each with a device of rdma_soft that has RoCE v1, as
+version 1 of SMC-R needs.
+
+Covers RNIC-GEN-03, RNIC-IP-04, RNIC-IP-05.
+"""
+
+import soft
+
+SIX = {"FAMILY": "inet6"}
+
+if __name__ == "__main__":
+    # The first one's data show the path.
+    soft.main("1", ("data.py", (), {}), ("negotiation.py", (), {}), ("urgent.py", (), {}),
+              ("many.py", ("Mixed", "Many"), {}), ("links.py", (), {}),
+              ("data.py", ("Bulk", "PingPong", "ClientHalfClose", "Abort", "Epoll"), SIX),
+              ("urgent.py", ("OutOfBand",), SIX))

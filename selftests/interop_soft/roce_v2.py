@@ -1,0 +1,14 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel's C implementation against our module, each with a device of rdma_soft that has RoCE v2.
+
+Covers RNIC-GEN-03.
+"""
+
+import soft
+
+if __name__ == "__main__":
+    # The first one's data show the path. The last one leaves a device out.
+    soft.main("2", ("data.py", (), {}), ("negotiation.py", (), {}), ("urgent.py", (), {}),
+              ("many.py", ("Mixed", "Many"), {}), ("capture.py", (), {}), ("links.py", (), {}),
+              ("devices.py", (), {}))
