@@ -194,11 +194,21 @@ impl SdpConnection {
         self.kick_closing();
     }
 
-    /// Begins the set-up of a child. Context: may sleep.
+    /// Begins the set-up of a child, unless its listener is closed. Context: may sleep.
     fn begin_accepting(self: &Arc<Self>, accepted: KBox<Accepted>) {
-        self.protocol.mail.open(self.clone());
-        *self.protocol.attempt.lock() = Some(SdpAttempt::Accepting(accepted));
-        self.kick_setup();
+        {
+            let mut attempt = self.protocol.attempt.lock();
+            // The close of the listener takes it away, and then cancels the attempt that it finds.
+            if self.listener.lock().is_some() {
+                self.protocol.mail.open(self.clone());
+                *attempt = Some(SdpAttempt::Accepting(accepted));
+                drop(attempt);
+                return self.kick_setup();
+            }
+        }
+        self.set_mode(Mode::Tcp);
+        drop(accepted);
+        listen::discard(self);
     }
 
     /// The child of a request for `local` that may become a connection.

@@ -318,6 +318,13 @@ impl Opening {
     fn poll_timeout(&self) -> Option<Instant> {
         self.connecting.poll_timeout()
     }
+
+    /// Address and route are of no use any longer. A program may keep the sock lock from here on, and the
+    /// removal of the device waits for the id. Its drop may wait for handlers, which the caller in
+    /// `connect` need not. Context: may sleep.
+    fn end_resolver(&mut self) {
+        drop(self.resolver.take());
+    }
 }
 
 impl SdpConnection {
@@ -351,6 +358,10 @@ impl SdpConnection {
         };
         let opening = KBox::new(opening, GFP_KERNEL).map_err(|_| Reason::Memory)?;
         let mut attempt = self.protocol.attempt.lock();
+        // A shutdown() meanwhile has cancelled it, and cancels no attempt that begins later.
+        if !self.is_negotiating() {
+            return Err(Reason::Local(LocalReason::SdpNotTried));
+        }
         self.protocol.mail.open(self.clone());
         *attempt = Some(SdpAttempt::Opening(opening));
         Ok(())
@@ -368,10 +379,12 @@ impl SdpConnection {
                 }
                 false
             }
-            Outcome::Up => self.finish_opening(opening).is_ok(),
+            Outcome::Up => {
+                opening.end_resolver();
+                self.finish_opening(opening).is_ok()
+            }
             Outcome::Tcp(reason) => {
-                // Its id may wait for handlers, which the caller in `connect` need not.
-                drop(opening.resolver.take());
+                opening.end_resolver();
                 self.open_tcp(&opening.name, reason).is_ok()
             }
         }
@@ -388,7 +401,6 @@ impl SdpConnection {
             sk.set_addrs(&local, &opening.target);
         }
         self.setup_locked();
-        drop(opening.resolver.take());
         let link = core::mem::replace(&mut opening.link, SdpLink::NONE);
         // If the peer never gets it, the first message stands for it.
         let handle = link.handle.as_ref();

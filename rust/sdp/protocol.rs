@@ -103,10 +103,18 @@ impl Protocol for SdpSetup {
         connection.run_setup();
     }
 
-    fn cancel(connection: &SdpConnection) -> bool {
-        let mut attempt = connection.protocol.attempt.lock();
-        let was_open = attempt.is_some();
-        connection.end_attempt(&mut attempt);
+    fn cancel(connection: &Arc<SdpConnection>) -> bool {
+        let was_open = {
+            let mut attempt = connection.protocol.attempt.lock();
+            let was_open = attempt.is_some();
+            connection.end_attempt(&mut attempt);
+            was_open
+        };
+        if was_open && connection.protocol.link.lock().channel.is_none() {
+            // The data side may have been there before the connection got the link, which is down now.
+            connection.take_link_down();
+            connection.end_stream();
+        }
         was_open
     }
 

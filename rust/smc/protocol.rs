@@ -118,7 +118,7 @@ impl Protocol for SmcSetup {
         child.begin_server()
     }
 
-    fn cancel(connection: &SmcConnection) -> bool {
+    fn cancel(connection: &Arc<SmcConnection>) -> bool {
         connection.cancel_handshake()
     }
 

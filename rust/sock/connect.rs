@@ -183,6 +183,23 @@ fn outcome_beside<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> Opt
     Some(Ok(()))
 }
 
+/// Ends connect() by TCP after a wait that left `timeo` of the time of the call: TCP would give itself
+/// all of it. Context: may sleep.
+fn finish_by_tcp(sock: &Socket, name: &Name, flags: ConnectFlags, mut timeo: isize) -> Result {
+    let connects = || {
+        let state = sock.sk().tcp_state();
+        matches!(state, TcpState::SynSent | TcpState::SynRecv)
+    };
+    if !connects() {
+        return sock.inet_connect(name, flags.raw());
+    }
+    match sock.wait(&mut timeo, || !connects()) {
+        // TCP says that it still connects.
+        Err(error) if error != EAGAIN => Err(error),
+        _ => sock.inet_connect(name, flags.with_nonblock().raw()),
+    }
+}
+
 /// connect() to an address. Context: may sleep.
 pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
     let Some(connection) = context_or_new::<P>(sock, Side::Client) else {
@@ -197,6 +214,7 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
             return Err(EINPROGRESS);
         }
     }
+    let mut waited = None;
     if connection.is_pending() {
         let mut timeo = sock.sk().sndtimeo(flags.nonblock());
         match wait_settled(sock, &connection, &mut timeo) {
@@ -210,6 +228,7 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
             }
             Err(error) => return Err(error),
         }
+        waited = Some(timeo);
     }
     if P::BESIDE_TCP {
         if let Some(outcome) = outcome_beside(sock, &connection) {
@@ -217,7 +236,11 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
         }
     }
     // TCP knows how it went, or goes on alone.
-    match sock.inet_connect(name, flags.raw()) {
+    let result = match waited.filter(|_| P::BESIDE_TCP) {
+        Some(timeo) => finish_by_tcp(sock, name, flags, timeo),
+        None => sock.inet_connect(name, flags.raw()),
+    };
+    match result {
         // The attempt is this call's own, whichever part of it the time ended in.
         Err(error) if error == EALREADY && begun => Err(EINPROGRESS),
         result => result,

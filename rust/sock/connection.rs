@@ -200,7 +200,7 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
 
     /// Ends the set-up, whose work item does not run. Returns whether it was under way.
     /// Context: may sleep.
-    fn cancel(connection: &Connection<Self>) -> bool;
+    fn cancel(connection: &Arc<Connection<Self>>) -> bool;
 
     /// Looks at the first octets of a TCP connection that is [`Connection::is_doubtful`].
     /// Context: may sleep.
@@ -611,6 +611,14 @@ impl<P: Protocol> Connection<P> {
         // A timer that is still armed would only keep the object and the module.
         self.closing_work.cancel();
         self.setup_work.cancel();
+        self.end_stream();
+        self.net.leave(&**self);
+        let detached = self.detached.lock().take();
+        drop(detached);
+    }
+
+    /// Frees the stream, if there is one, which is over. Context: may sleep.
+    pub(crate) fn end_stream(&self) {
         let take = || {
             let stream = self.stream.lock().stream.take()?;
             let traffic = stream.traffic();
@@ -619,9 +627,6 @@ impl<P: Protocol> Connection<P> {
         if let Some(stream) = self.net.end(take) {
             P::release(stream);
         }
-        self.net.leave(&**self);
-        let detached = self.detached.lock().take();
-        drop(detached);
     }
 
     /// Ends what is left of a connection whose stream is over. A close that lingers has the

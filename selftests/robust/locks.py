@@ -296,6 +296,7 @@ if __name__ == "__main__":
     if not pathlib.Path("/proc/sys/vm/unprivileged_userfaultfd").exists():
         ktap.skip_all("this kernel has no userfaultfd")
     Trap.allow()
-    sys.exit(ktap.run([locked_listeners, locked_clients, kept_in_transfer(send, "a"),
-                       kept_in_transfer(recv, "a"), kept_in_transfer(recv, "b"),
-                       kept_in_transfer(lent, "a"), lock_that_comes_free, exit_does_not_linger]))
+    tests = [locked_listeners, locked_clients, kept_in_transfer(send, "a"),
+             kept_in_transfer(recv, "a"), kept_in_transfer(recv, "b"), kept_in_transfer(lent, "a"),
+             lock_that_comes_free, exit_does_not_linger]
+    sys.exit(ktap.run(tests + topology.by_sdp(*tests)))

@@ -3,8 +3,10 @@
 """Removal of the module: refused while a socket is open, clean afterwards, and repeated under
 traffic."""
 
+import contextlib
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -13,11 +15,15 @@ import time
 import ktap
 import topology
 from ktap import equal
-from topology import Child, exchange, expect_smc, known, pair
+from topology import Child, exchange, expect_smc, known, pair, receive
 
 
 FILE = topology.module_file()
 PARAMETERS = []
+# Seconds for what is left of connections whose programs were killed.
+GONE = 20 * topology.SLOW
+# How often programs are killed.
+ROUNDS = 20 if topology.SLOW == 1 else 5
 
 
 def rmmod():
@@ -171,6 +177,62 @@ def ten_times_under_churn():
     topology.all_gone()
 
 
+def killed_round(number):
+    """Programs that connect, transfer and close without a pause are killed, in some order. Soon after,
+    nothing of their connections is left in the module."""
+    order = random.Random(number)
+    listening = [topology.listener() for _ in range(4)]
+    data = known("killed", 30000)
+
+    def serve(sock):
+        while True:
+            server, _ = sock.accept()
+            with server:
+                server.settimeout(topology.BOUND)
+                # Some data stays unread at the close, and some end comes first from here.
+                with contextlib.suppress(OSError):
+                    server.sendall(receive(server, 10000))
+
+    def use(sock, seed):
+        choice = random.Random(seed).choice
+        while True:
+            with topology.new_socket("a") as client:
+                client.settimeout(topology.BOUND)
+                with contextlib.suppress(OSError):
+                    client.connect(sock.getsockname())
+                    client.sendall(data[:choice((1, 10000, 30000))])
+                    if choice((False, True)):
+                        client.shutdown(socket.SHUT_WR)
+                        receive(client, choice((1, 10000)))
+
+    name = topology.ENGINE[0] + "_srv_conns"
+    before = topology.counter("b", name)
+    children = [Child(lambda sock=sock: serve(sock)) for sock in listening]
+    children += [Child(lambda n=n: use(listening[n % 4], n)) for n in range(12)]
+    for sock in listening:
+        sock.close()
+    topology.until(lambda: topology.counter("b", name) - before > 50, "connections")
+    order.shuffle(children)
+    for child in children:
+        child.kill()
+    begin = time.monotonic()
+    try:
+        topology.until(lambda: topology.module_users() == 0, "the module is in use", GONE)
+    except AssertionError:
+        for side in "ab":
+            print("\n".join("# " + line for line in topology.proc(side, "conns").splitlines()))
+        raise
+    return time.monotonic() - begin
+
+
+def of_killed_programs():
+    """The same many times. The module can be removed then."""
+    seconds = [killed_round(number) for number in range(ROUNDS)]
+    print("# the module is free after at most %.1f s" % max(seconds))
+    remove()
+    insmod()
+
+
 def reload_with_devices_and_without():
     """The module works with every state of devices at its loading."""
     topology.netns("down")
@@ -195,10 +257,10 @@ def main():
     topology.netns("up")
     with topology.no_autoload():
         tests = [refused_with_a_connection, refused_with_a_listener, refused_with_a_fresh_socket,
-                 refused_with_a_fallback, absent_module_has_no_protocol, ten_times_under_churn,
-                 reload_with_devices_and_without]
+                 refused_with_a_fallback, absent_module_has_no_protocol, of_killed_programs,
+                 ten_times_under_churn, reload_with_devices_and_without]
         # The removal under churn, and with every state of devices, is one of the module.
-        return ktap.run(topology.by_sdp(*tests[:5]) + tests)
+        return ktap.run(topology.by_sdp(*tests[:6]) + tests)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 mod cancels;
 mod counters;
+mod crowd;
 mod end;
 mod pair;
 mod rude;
