@@ -53,6 +53,8 @@ static_assert(sizeof(struct mminfo) == 16);
 static_assert(sizeof(struct rxe_create_cq_resp) == 16);
 static_assert(sizeof(struct rxe_create_qp_resp) == 32);
 static_assert(offsetof(struct rxe_create_qp_resp, sq_mi) == 16);
+static_assert(sizeof(struct rxe_create_srq_resp) == 24);
+static_assert(sizeof(struct rxe_modify_srq_cmd) == 8);
 static_assert(sizeof(struct rxe_create_ah_resp) == 8);
 
 /* NULL for the queues of kernel programs. */
@@ -82,6 +84,24 @@ int rdma_sock_helper_udata_expect_empty(struct ib_udata *udata)
 			return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+/* What the program passes; behind it are only zeros that a later version may give a meaning. */
+int rdma_sock_helper_udata_request(struct ib_udata *udata, void *request,
+				   size_t len)
+{
+	int err;
+
+	if (!udata || udata->inlen < len)
+		return -EINVAL;
+	err = copy_struct_from_user(request, len, udata->inbuf, udata->inlen);
+	return err == -E2BIG ? -EOPNOTSUPP : err;
+}
+
+/* An address that the program named in its request. */
+int rdma_sock_helper_store_user(u64 to, const void *from, size_t len)
+{
+	return copy_to_user(u64_to_user_ptr(to), from, len) ? -EFAULT : 0;
 }
 
 /* What the program has no room for is cut, what is left of its room is cleared. */

@@ -213,11 +213,16 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// `EINVAL` for no entries, `ENOMEM`.
-    pub(super) fn new(runtime: &Arc<Runtime>, entries: u32, handle: CqHandle) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        runtime: &Arc<Runtime>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<Self>> {
         if entries == 0 {
             return Err(EINVAL);
         }
-        let completions = match handle.ring() {
+        let completions = match ring {
             Some(ring) => Completions::User(UserCompletions::new(ring, entries)?),
             None => {
                 let mut places = KVVec::new();

@@ -19,7 +19,10 @@ use super::{
         QueuePair, //
     },
     region::Region,
-    srq::SharedQueue, //
+    srq::{
+        self,
+        SharedQueue, //
+    },
 };
 use crate::{
     kapi::{
@@ -43,7 +46,9 @@ use crate::{
             StatName,
             StatValues,
             UserCqSizes,
-            UserQpSizes, //
+            UserQpSizes,
+            UserRing,
+            UserSrqSizes, //
         },
         net::netdev_ref::NetDeviceRef,
     },
@@ -189,15 +194,24 @@ impl IbDeviceOps for SoftDevice {
         })
     }
 
-    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes> {
-        user_sizes(caps)
+    fn user_qp_sizes(&self, caps: QpCaps, shares: bool) -> Result<UserQpSizes> {
+        user_sizes(caps, shares)
     }
 
-    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<CompletionQueue>> {
-        if entries > limits::MAX_CQE && handle.ring().is_none() {
+    fn user_srq_sizes(&self, attr: SrqAttr) -> Result<UserSrqSizes> {
+        srq::user_sizes(attr)
+    }
+
+    fn create_cq(
+        self: &Arc<Self>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<CompletionQueue>> {
+        if entries > limits::MAX_CQE && ring.is_none() {
             return Err(EINVAL);
         }
-        CompletionQueue::new(self.node.runtime(), entries, handle)
+        CompletionQueue::new(self.node.runtime(), entries, handle, ring)
     }
 
     fn create_qp(
@@ -212,8 +226,9 @@ impl IbDeviceOps for SoftDevice {
         pd: &Arc<Domain>,
         attr: SrqAttr,
         handle: SrqHandle,
+        ring: Option<&Arc<UserRing>>,
     ) -> Result<Arc<SharedQueue>> {
-        SharedQueue::new(pd, attr, handle)
+        SharedQueue::new(pd, attr, handle, ring)
     }
 
     fn linear_mr(self: &Arc<Self>, pd: &Arc<Domain>, access: MrAccess) -> Result<Arc<Region>> {

@@ -46,6 +46,7 @@ mod region;
 mod registry;
 mod runtime;
 mod srq;
+mod user_queue;
 mod wire;
 
 use self::{

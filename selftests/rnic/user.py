@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01.
 """
 
 import os
@@ -24,7 +24,8 @@ DEVICES = pathlib.Path("/sys/class/infiniband")
 ADDRESSES = {"4": {"a": "10.9.0.1", "b": "10.9.0.2"}, "6": {"a": "fd09::1", "b": "fd09::2"}}
 SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
-         "mappings", "overwrites", "deaths"]
+         "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
+         "shared hostile"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):
@@ -209,6 +210,8 @@ def tests():
         programs += [
             ("ibv_rc_pingpong with events", pingpong, "ibv_rc_pingpong", 18515, "4", "RoCE v2", "-e",
              "-n", "300", "-s", "70000"),
+            ("ibv_srq_pingpong", pingpong, "ibv_srq_pingpong", 18515, "4", "RoCE v2", "-n", "300",
+             "-c"),
             ("ibv_ud_pingpong", pingpong, "ibv_ud_pingpong", 18515, "4", "RoCE v2", "-n", "300",
              "-s", "512")]
         if left == right:

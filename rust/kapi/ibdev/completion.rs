@@ -8,8 +8,8 @@ use super::{
     qp::QpToken,
     shell::ObjectGate,
     user::{
-        RingMapping,
-        UserRing, //
+        NewRing,
+        RingMapping, //
     },
 };
 use crate::bindings;
@@ -17,7 +17,6 @@ use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
-use kernel::sync::Arc;
 
 /// The status of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,7 +239,7 @@ impl PolledCompletions {
 pub(crate) struct CqHandle {
     cq: NonNull<bindings::ib_cq>,
     gate: ObjectGate,
-    /// The ring that a program in user space maps.
+    /// That of the ring that a program in user space maps.
     mapping: Option<RingMapping>,
 }
 
@@ -262,9 +261,11 @@ impl CqHandle {
         }
     }
 
-    /// The ring of a program in user space, which polls it.
-    pub(crate) fn ring(&self) -> Option<&Arc<UserRing>> {
-        self.mapping.as_ref().map(RingMapping::ring)
+    /// The program maps another ring in place of the former one (RNIC-CQ-10). Context: may sleep.
+    pub(crate) fn adopt(&self, ring: &NewRing) {
+        if let Some(mapping) = &self.mapping {
+            mapping.adopt(&ring.mapping);
+        }
     }
 
     /// Calls the completion handler. Context: softirq. The caller holds no

@@ -93,13 +93,17 @@ pub(crate) use self::{
         IbSrqOps,
         SrqAttr,
         SrqChange,
-        SrqHandle, //
+        SrqHandle,
+        UserSrqSizes, //
     },
     stats::{
         StatName,
         StatValues, //
     },
-    user::UserRing,
+    user::{
+        NewRing,
+        UserRing, //
+    },
     wr::{
         RecvWr,
         RemoteAddr,

@@ -32,12 +32,14 @@ use super::{
     srq::{
         IbSrqOps,
         SrqAttr,
-        SrqHandle, //
+        SrqHandle,
+        UserSrqSizes, //
     },
     stats::{
         StatName,
         StatValues, //
     },
+    user::UserRing,
     wr::{
         RecvWr,
         SendWr, //
@@ -97,11 +99,20 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// The sizes of a completion queue of user space with room for `entries`.
     fn user_cq_sizes(&self, entries: u32) -> Result<UserCqSizes>;
 
-    /// The sizes of a queue pair of user space with these capabilities.
-    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes>;
+    /// The sizes of a queue pair of user space with these capabilities. It takes its receive requests
+    /// from a shared queue if `shares`.
+    fn user_qp_sizes(&self, caps: QpCaps, shares: bool) -> Result<UserQpSizes>;
 
-    /// Makes a completion queue with room for `entries`. One of user space has a ring in its handle.
-    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<Self::Cq>>;
+    /// The sizes of a shared receive queue of user space with these attributes.
+    fn user_srq_sizes(&self, attr: SrqAttr) -> Result<UserSrqSizes>;
+
+    /// Makes a completion queue with room for `entries`. One of user space has a ring.
+    fn create_cq(
+        self: &Arc<Self>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<Self::Cq>>;
 
     /// Makes a queue pair. Returns it with its number. One of user space has rings in its handle.
     fn create_qp(
@@ -109,12 +120,13 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
         init: QpInit<Self::Pd, Self::Cq, Self::Srq>,
     ) -> Result<(Arc<Self::Qp>, u32)>;
 
-    /// Makes a shared receive queue.
+    /// Makes a shared receive queue. One of user space has a ring.
     fn create_srq(
         self: &Arc<Self>,
         pd: &Arc<Self::Pd>,
         attr: SrqAttr,
         handle: SrqHandle,
+        ring: Option<&Arc<UserRing>>,
     ) -> Result<Arc<Self::Srq>>;
 
     /// Makes a region of all of the kernel's memory.
@@ -168,8 +180,8 @@ pub(crate) struct UserQpSizes {
     pub(crate) caps: QpCaps,
     /// Octets of the ring of send work requests.
     pub(crate) sends: usize,
-    /// Octets of the ring of receive work requests.
-    pub(crate) receives: usize,
+    /// Octets of the ring of receive work requests, unless they come from a shared queue.
+    pub(crate) receives: Option<usize>,
 }
 
 /// An address handle.

@@ -8,7 +8,7 @@ use super::{
     sgid::AddressVector,
     shell::ObjectGate,
     user::{
-        RingMapping,
+        NewRing,
         UserRing, //
     },
 };
@@ -174,14 +174,14 @@ pub(crate) struct QpInit<P, C, S> {
 pub(crate) struct QpRings {
     /// Of send work requests.
     pub(crate) sends: Arc<UserRing>,
-    /// Of receive work requests.
-    pub(crate) receives: Arc<UserRing>,
+    /// Of receive work requests, unless they come from a shared queue.
+    pub(crate) receives: Option<Arc<UserRing>>,
 }
 
-/// Mappings of both rings.
+/// Both rings with their mappings.
 pub(super) struct QpMappings {
-    pub(super) sends: RingMapping,
-    pub(super) receives: RingMapping,
+    pub(super) sends: NewRing,
+    pub(super) receives: Option<NewRing>,
 }
 
 /// The queue pair that a completion names.
@@ -256,7 +256,7 @@ impl QpHandle {
     pub(crate) fn rings(&self) -> Option<QpRings> {
         self.mappings.as_ref().map(|mappings| QpRings {
             sends: mappings.sends.ring().clone(),
-            receives: mappings.receives.ring().clone(),
+            receives: mappings.receives.as_ref().map(|ring| ring.ring().clone()),
         })
     }
 
@@ -287,8 +287,10 @@ impl QpHandle {
     pub(super) fn close(&self) {
         self.gate.close();
         if let Some(mappings) = &self.mappings {
-            mappings.sends.remove();
-            mappings.receives.remove();
+            mappings.sends.mapping.remove();
+            if let Some(receives) = &mappings.receives {
+                receives.mapping.remove();
+            }
         }
     }
 }

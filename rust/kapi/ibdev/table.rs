@@ -408,15 +408,15 @@ unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
         }
         // SAFETY: The core passes the attributes of the call.
         let call = unsafe { CallData::of_bundle(attrs) };
-        let mapping = if call.is_user() {
+        let new = if call.is_user() {
             call.expect_empty()?;
             // SAFETY: The core passes an object of a device of `D`.
             let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibcq_device(cq)) };
             let sizes = device.user_cq_sizes(entries)?;
             entries = sizes.entries;
-            let mapping = call.new_ring(sizes.ring)?;
-            call.respond_cq(&mapping)?;
-            Some(mapping)
+            let new = call.new_ring(sizes.ring)?;
+            call.respond_cq(&new)?;
+            Some(new)
         } else {
             None
         };
@@ -424,8 +424,11 @@ unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
         // `destroy_cq_raw` returns, which closes the handle; a core that is not created drops it.
         unsafe {
             let dev = bindings::rdma_sock_helper_ibcq_device(cq);
+            let ring = new.as_ref().map(|new| new.ring().clone());
+            let mapping = new.map(|new| new.mapping);
             let handle = CqHandle::new(NonNull::new(cq).ok_or(EINVAL)?, mapping);
-            CqShell::<D>::publish(cq, device::<D>(dev).create_cq(entries, handle)?);
+            let core = device::<D>(dev).create_cq(entries, handle, ring.as_ref())?;
+            CqShell::<D>::publish(cq, core);
             bindings::rdma_sock_helper_ibcq_set_entries(cq, entries);
         }
         Ok(0)
@@ -522,13 +525,17 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
             call.expect_empty()?;
             // SAFETY: As above.
             let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibpd_device(pd)) };
-            let sizes = device.user_qp_sizes(caps)?;
+            let sizes = device.user_qp_sizes(caps, shares)?;
             caps = sizes.caps;
+            let receives = match sizes.receives {
+                Some(octets) => Some(call.new_ring(octets)?),
+                None => None,
+            };
             let mappings = QpMappings {
                 sends: call.new_ring(sizes.sends)?,
-                receives: call.new_ring(sizes.receives)?,
+                receives,
             };
-            call.respond_qp(&mappings.sends, &mappings.receives)?;
+            call.respond_qp(&mappings.sends, mappings.receives.as_ref())?;
             Some(mappings)
         } else {
             None

@@ -183,8 +183,9 @@ impl QueuePair {
         if completion.status == CompletionStatus::Success {
             self.count(Counter::Receives);
         }
-        if let Some(rings) = &mut core.rings {
-            rings.receives.release();
+        let rings = core.rings.as_mut();
+        if let Some(receives) = rings.and_then(|rings| rings.receives.as_mut()) {
+            receives.release();
         }
         if !self.recv_cq.push(&completion, solicited) {
             events.fatal = true;

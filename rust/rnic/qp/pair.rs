@@ -185,6 +185,8 @@ impl QueuePair {
     /// # Errors
     ///
     /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
+    // A frame of its own: that of its caller holds what is asked for.
+    #[inline(never)]
     pub(crate) fn create(
         init: QpInit<Domain, CompletionQueue, SharedQueue>,
     ) -> Result<(Arc<Self>, u32)> {
@@ -311,7 +313,7 @@ impl QueuePair {
     /// Takes the next receive work request of the queue pair's own queue.
     pub(super) fn next_receive(&self, core: &mut Core) -> Option<RecvWr> {
         match &mut core.rings {
-            Some(rings) => rings.receives.take(),
+            Some(rings) => rings.receives.as_mut()?.take(),
             None => self.receives.lock().take(),
         }
     }
@@ -329,9 +331,10 @@ impl QueuePair {
         if let Some(srq) = &self.srq {
             return srq.take_if(check);
         }
-        if let Some(rings) = &mut core.rings {
-            let checked = check(rings.receives.peek())?;
-            return Ok((rings.receives.take(), checked));
+        let rings = core.rings.as_mut();
+        if let Some(receives) = rings.and_then(|rings| rings.receives.as_mut()) {
+            let checked = check(receives.peek())?;
+            return Ok((receives.take(), checked));
         }
         let mut receives = self.receives.lock();
         let checked = check(receives.peek())?;
