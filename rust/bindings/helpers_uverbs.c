@@ -51,6 +51,7 @@ static_assert(sizeof(struct rxe_sge) == 16);
 static_assert(sizeof(struct ib_uverbs_wc) == 48);
 static_assert(sizeof(struct mminfo) == 16);
 static_assert(sizeof(struct rxe_create_cq_resp) == 16);
+static_assert(sizeof(struct rxe_resize_cq_resp) == 16);
 static_assert(sizeof(struct rxe_create_qp_resp) == 32);
 static_assert(offsetof(struct rxe_create_qp_resp, sq_mi) == 16);
 static_assert(sizeof(struct rxe_create_srq_resp) == 24);

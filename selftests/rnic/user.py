@@ -25,7 +25,7 @@ ADDRESSES = {"4": {"a": "10.9.0.1", "b": "10.9.0.2"}, "6": {"a": "fd09::1", "b":
 SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
-         "shared hostile"]
+         "shared hostile", "resizes"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):

@@ -405,6 +405,7 @@ static const struct {
 	{ "overwrites", overwrites }, { "deaths", deaths }, { "removal", removal },
 	{ "shared queues", shared_queues }, { "shared limits", shared_limits },
 	{ "shared sizes", shared_sizes }, { "shared hostile", shared_hostile },
+	{ "resizes", resizes },
 };
 
 int main(int argc, char **argv)

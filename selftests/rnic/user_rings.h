@@ -103,5 +103,6 @@ void shared_queues(void);
 void shared_limits(void);
 void shared_sizes(void);
 void shared_hostile(void);
+void resizes(void);
 
 #endif /* USER_RINGS_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Shared receive queues whose ring is filled by hand, and rings that are resized. */
+/* Shared receive queues whose ring is filled by hand, and completion queues that are resized. */
 
 #include "user_rings.h"
 
@@ -257,5 +257,59 @@ void shared_hostile(void)
 		stop_scribbling();
 		free_group(&group);
 	}
+	expect_service();
+}
+
+/* Posts a receive request with a number of its own, by the library. */
+static void post_numbered(struct end *end, uint64_t id)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)end->side->memory, .length = 8,
+			       .lkey = end->side->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 };
+
+	CHECK(!ibv_post_recv(end->qp, &wr, &bad));
+}
+
+/* RNIC-CQ-10: completions stay, in their order, and others follow them. */
+void resizes(void)
+{
+	static const int bad[] = { 0, 32768, 1 << 30, -1 };
+	struct end ends[2];
+	uint64_t posted = 0, received = 0;
+	struct ibv_wc wc;
+
+	new_pair(ends);
+	for (int round = 0; round < 3; round++) {
+		/* The last round begins in mid-ring. */
+		static const int sizes[] = { 40, 200, 25 };
+
+		for (int i = 0; i < 20; i++) {
+			post_numbered(&ends[1], posted++);
+			prepare(&ends[0]);
+			expect_send(&ends[0], IBV_WC_SUCCESS, "before a resize", i);
+		}
+		CHECK(ibv_resize_cq(ends[1].cq, 5) == EINVAL);
+		for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+			CHECK(ibv_resize_cq(ends[1].cq, bad[i]));
+		CHECK(!ibv_resize_cq(ends[1].cq, sizes[round]));
+		CHECK(ends[1].cq->cqe >= sizes[round] && ends[1].cq->cqe < 2 * sizes[round] + 2);
+		for (int i = 0; i < 3; i++) {
+			memset(sides[0].memory, (int)posted, 8);
+			post_numbered(&ends[1], posted++);
+			prepare(&ends[0]);
+			expect_send(&ends[0], IBV_WC_SUCCESS, "after a resize", i);
+			CHECK(!memcmp(sides[0].memory, sides[1].memory, 8));
+		}
+		for (int i = 0; i < 23; i++) {
+			wc = completion(&ends[1], 10);
+			CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV);
+			CHECK(wc.wr_id == received++ && wc.qp_num == ends[1].qp->qp_num);
+		}
+		CHECK((int)completion(&ends[1], 0.01).status == -1);
+	}
+	/* What the program says of its consumption is only masked. */
+	((volatile struct rxe_queue_buf *)ends[0].completions.buf)->consumer_index = 0xffffffff;
+	(void)ibv_resize_cq(ends[0].cq, 70);
+	free_pair(ends);
 	expect_service();
 }

@@ -39,7 +39,10 @@ use super::{
         StatName,
         StatValues, //
     },
-    user::UserRing,
+    user::{
+        NewRing,
+        UserRing, //
+    },
     wr::{
         RecvWr,
         SendWr, //
@@ -201,6 +204,14 @@ pub(crate) trait IbCqOps: Send + Sync + 'static {
     /// Asks for one call of the completion handler, for a solicited completion if `solicited`.
     /// Returns whether there are completions. Context: any.
     fn request_notify(self: &Arc<Self>, solicited: bool) -> bool;
+
+    /// A queue of user space goes on with a new ring, which has room for `entries` at least, and its
+    /// handle adopts it (RNIC-CQ-10).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are more completions than that.
+    fn resize(&self, entries: u32, ring: &NewRing) -> Result;
 
     /// No queue pair uses it any longer. On return no handler is called.
     fn destroy(self: &Arc<Self>);

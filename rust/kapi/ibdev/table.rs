@@ -133,6 +133,7 @@ impl OpsTable {
         ops.dealloc_pd = Some(dealloc_pd_raw::<D>);
         ops.create_cq = Some(create_cq_raw::<D>);
         ops.destroy_cq = Some(destroy_cq_raw::<D>);
+        ops.resize_user_cq = Some(resize_user_cq_raw::<D>);
         ops.poll_cq = Some(poll_cq_raw::<D>);
         ops.req_notify_cq = Some(req_notify_cq_raw::<D>);
         ops.create_qp = Some(create_qp_raw::<D>);
@@ -449,6 +450,37 @@ unsafe extern "C" fn destroy_cq_raw<D: IbDeviceOps>(
     core.destroy();
     core.handle().close();
     0
+}
+
+/// `ib_device_ops::resize_user_cq`. The verbs core has no such call for kernel programs.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
+unsafe extern "C" fn resize_user_cq_raw<D: IbDeviceOps>(
+    cq: *mut bindings::ib_cq,
+    entries: ffi::c_uint,
+    udata: *mut bindings::ib_udata,
+) -> ffi::c_int {
+    from_result(|| {
+        // SAFETY: The core passes an object of a device of `D`, and the data of the call.
+        let (core, device, call) = unsafe {
+            let dev = bindings::rdma_sock_helper_ibcq_device(cq);
+            (
+                CqShell::<D>::core(cq),
+                device::<D>(dev),
+                CallData::new(udata),
+            )
+        };
+        call.expect_empty()?;
+        let sizes = device.user_cq_sizes(entries)?;
+        let new = call.new_ring(sizes.ring)?;
+        call.respond_cq(&new)?;
+        core.resize(entries, &new)?;
+        // SAFETY: The object is valid.
+        unsafe { bindings::rdma_sock_helper_ibcq_set_entries(cq, sizes.entries) };
+        Ok(0)
+    })
 }
 
 /// `ib_device_ops::poll_cq`.
