@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10.
 """
 
 import os
@@ -25,7 +25,8 @@ ADDRESSES = {"4": {"a": "10.9.0.1", "b": "10.9.0.2"}, "6": {"a": "fd09::1", "b":
 SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
-         "shared hostile", "resizes"]
+         "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
+         "unreliable failures"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):
@@ -153,6 +154,16 @@ def rings(case):
     nothing_is_left()
 
 
+def unreliable_messages_are_lost_whole():
+    """A network that loses packets (RNIC-UD-10)."""
+    words = ("qdisc", "add", "dev", "va", "root", "netem", "loss", "10%")
+    command("tc", "-n", "rs-a", *words)
+    try:
+        rings("unreliable losses")
+    finally:
+        command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
+
+
 def device_goes_away_under_a_program():
     """The removal ends though the context is open; the program's mappings stay."""
     with subprocess.Popen([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "removal"],
@@ -212,6 +223,8 @@ def tests():
              "-n", "300", "-s", "70000"),
             ("ibv_srq_pingpong", pingpong, "ibv_srq_pingpong", 18515, "4", "RoCE v2", "-n", "300",
              "-c"),
+            ("ibv_uc_pingpong", pingpong, "ibv_uc_pingpong", 18515, "4", "RoCE v2", "-n", "300",
+             "-c"),
             ("ibv_ud_pingpong", pingpong, "ibv_ud_pingpong", 18515, "4", "RoCE v2", "-n", "300",
              "-s", "512")]
         if left == right:
@@ -221,7 +234,8 @@ def tests():
             ("rping by IPv4", ping, "4"), ("rping by IPv6", ping, "6"),
             ("ucmatose", cma, "ucmatose"), ("udaddy", cma, "udaddy"),
             ("ib_write_bw", benchmark, "ib_write_bw"), ("ib_read_bw", benchmark, "ib_read_bw"),
-            ("ib_send_lat", benchmark, "ib_send_lat"), ("ib_atomic_lat", atomic),
+            ("ib_send_lat", benchmark, "ib_send_lat"),
+            ("ib_write_lat by UC", benchmark, "ib_write_lat", "-c", "UC"), ("ib_atomic_lat", atomic),
             ("nothing is left", nothing_is_left)]
         for name, function, *arguments in programs:
             environment = {}
@@ -233,7 +247,7 @@ def tests():
     found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
-    return found + [memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
+    return found + [unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
                     rxe_unloads_beside]
 
 

@@ -405,7 +405,10 @@ static const struct {
 	{ "overwrites", overwrites }, { "deaths", deaths }, { "removal", removal },
 	{ "shared queues", shared_queues }, { "shared limits", shared_limits },
 	{ "shared sizes", shared_sizes }, { "shared hostile", shared_hostile },
-	{ "resizes", resizes },
+	{ "resizes", resizes }, { "unreliable messages", unreliable_messages },
+	{ "unreliable refusals", unreliable_refusals },
+	{ "unreliable failures", unreliable_failures },
+	{ "unreliable losses", unreliable_losses },
 };
 
 int main(int argc, char **argv)

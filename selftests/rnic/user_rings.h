@@ -104,5 +104,9 @@ void shared_limits(void);
 void shared_sizes(void);
 void shared_hostile(void);
 void resizes(void);
+void unreliable_messages(void);
+void unreliable_refusals(void);
+void unreliable_failures(void);
+void unreliable_losses(void);
 
 #endif /* USER_RINGS_H */

@@ -61,10 +61,19 @@ impl MrAccess {
 pub(crate) enum IbQpType {
     /// Reliable connection.
     Rc,
+    /// Unreliable connection.
+    Uc,
     /// Unreliable datagrams.
     Ud,
     /// General services interface.
     Gsi,
+}
+
+impl IbQpType {
+    /// Whether it has one peer, whose address is one of its attributes.
+    pub(crate) const fn is_connected(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc)
+    }
 }
 
 /// The state of a queue pair, as the verbs core names it.

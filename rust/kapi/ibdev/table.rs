@@ -536,6 +536,7 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
         let (attr, call) = unsafe { (&mut *attr, CallData::new(udata)) };
         let kind = match attr.qp_type {
             bindings::ib_qp_type_IB_QPT_RC => IbQpType::Rc,
+            bindings::ib_qp_type_IB_QPT_UC => IbQpType::Uc,
             bindings::ib_qp_type_IB_QPT_UD => IbQpType::Ud,
             bindings::ib_qp_type_IB_QPT_GSI => IbQpType::Gsi,
             _ => return Err(EOPNOTSUPP),

@@ -377,6 +377,7 @@ impl PacketReceiver for QueuePair {
 const fn service_of(kind: IbQpType) -> Service {
     match kind {
         IbQpType::Rc => Service::Rc,
+        IbQpType::Uc => Service::Uc,
         IbQpType::Ud | IbQpType::Gsi => Service::Ud,
     }
 }
