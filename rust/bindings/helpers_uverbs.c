@@ -34,6 +34,12 @@ static_assert(offsetof(struct rxe_send_wr, wr.ud.remote_qpn) == 24);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.remote_qkey) == 28);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.pkey_index) == 32);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.ah_num) == 36);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.addr) == 24);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.length) == 32);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.mr_lkey) == 40);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.mw_rkey) == 44);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.rkey) == 48);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.access) == 52);
 static_assert(sizeof(struct rxe_send_wr) == 144);
 
 static_assert(offsetof(struct rxe_send_wqe, dma) == 184);

@@ -23,6 +23,7 @@ use super::{
         self,
         SharedQueue, //
     },
+    window::Window,
 };
 use crate::{
     kapi::{
@@ -35,8 +36,10 @@ use crate::{
             IbDeviceCall,
             IbDeviceOps,
             IbMrOps,
+            IbMwOps,
             MrAccess,
             MrMap,
+            MwKind,
             PortAttr,
             QpCaps,
             QpInit,
@@ -121,6 +124,7 @@ impl IbDeviceOps for SoftDevice {
     type Qp = QueuePair;
     type Srq = SharedQueue;
     type Mr = Region;
+    type Mw = Window;
     type Ah = AddressHandle;
 
     const COUNTERS: &'static [StatName] = COUNTER_NAMES;
@@ -138,6 +142,7 @@ impl IbDeviceOps for SoftDevice {
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
             max_mr: limits::MAX_MR,
+            max_mw: limits::MAX_MW,
             max_pd: limits::MAX_PD,
             max_ah: limits::MAX_AH,
             max_rd_atomic: limits::MAX_RD_ATOMIC,
@@ -258,9 +263,19 @@ impl IbDeviceOps for SoftDevice {
             .add(|key| Region::fast(&pd.tag, key, pages))
     }
 
-    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) {
-        mr.end();
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) -> Result {
+        mr.end()?;
         self.node.keys().remove(mr.key());
+        Ok(())
+    }
+
+    fn alloc_mw(self: &Arc<Self>, pd: &Arc<Domain>, kind: MwKind) -> Result<Arc<Window>> {
+        self.node.keys().add(|key| Window::new(&pd.tag, key, kind))
+    }
+
+    fn dealloc_mw(self: &Arc<Self>, mw: &Arc<Window>) {
+        mw.end();
+        self.node.keys().remove(mw.key());
     }
 
     fn create_ah(

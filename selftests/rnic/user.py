@@ -26,7 +26,8 @@ SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
-         "unreliable failures"]
+         "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
+         "windows of the dead"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):

@@ -28,7 +28,7 @@
 /* RNIC-SEC-02, RNIC-SEC-03. */
 static void opcodes(void)
 {
-	static const uint32_t bad[] = { 8, 10, 11, 12, 13, 14, 15, 16, 31, 32, 0x20, 0xf0, 0xff,
+	static const uint32_t bad[] = { 10, 11, 12, 13, 14, 15, 16, 31, 32, 0x20, 0xf0, 0xff,
 					0x100, 1u << 31, 0xffffffff };
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -408,7 +408,9 @@ static const struct {
 	{ "resizes", resizes }, { "unreliable messages", unreliable_messages },
 	{ "unreliable refusals", unreliable_refusals },
 	{ "unreliable failures", unreliable_failures },
-	{ "unreliable losses", unreliable_losses },
+	{ "unreliable losses", unreliable_losses }, { "windows of type 1", windows_of_type_1 },
+	{ "windows of type 2", windows_of_type_2 }, { "windows refused", windows_refused },
+	{ "windows of the dead", windows_of_the_dead },
 };
 
 int main(int argc, char **argv)

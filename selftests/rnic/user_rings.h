@@ -108,5 +108,9 @@ void unreliable_messages(void);
 void unreliable_refusals(void);
 void unreliable_failures(void);
 void unreliable_losses(void);
+void windows_of_type_1(void);
+void windows_of_type_2(void);
+void windows_refused(void);
+void windows_of_the_dead(void);
 
 #endif /* USER_RINGS_H */

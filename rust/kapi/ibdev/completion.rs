@@ -84,6 +84,8 @@ pub(crate) enum CompletedOp {
     RegMr,
     /// Local invalidation.
     LocalInv,
+    /// Binding of a memory window.
+    BindMw,
     /// A received SEND.
     Receive,
     /// A received WRITE with immediate data.
@@ -96,6 +98,7 @@ impl CompletedOp {
         match self {
             Self::Send => bindings::ib_wc_opcode_IB_WC_SEND,
             Self::Write => bindings::ib_wc_opcode_IB_WC_RDMA_WRITE,
+            Self::BindMw => bindings::ib_wc_opcode_IB_WC_BIND_MW,
             Self::Read => bindings::ib_wc_opcode_IB_WC_RDMA_READ,
             Self::CompareSwap => bindings::ib_wc_opcode_IB_WC_COMP_SWAP,
             Self::FetchAdd => bindings::ib_wc_opcode_IB_WC_FETCH_ADD,

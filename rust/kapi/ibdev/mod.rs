@@ -31,6 +31,7 @@ mod srq;
 mod stats;
 mod table;
 mod user;
+mod windows;
 mod wr;
 
 pub(crate) use self::{
@@ -67,7 +68,9 @@ pub(crate) use self::{
         IbCqOps,
         IbDeviceOps,
         IbMrOps,
+        IbMwOps,
         IbQpOps,
+        MwKind,
         UserCqSizes,
         UserQpSizes, //
     },
@@ -110,6 +113,8 @@ pub(crate) use self::{
         SendOp,
         SendWr,
         UdDest,
+        WindowAccess,
+        WindowBinding,
         WrData,
         MAX_WR_INLINE, //
     },

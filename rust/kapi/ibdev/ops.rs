@@ -69,6 +69,8 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     type Srq: IbSrqOps;
     /// Memory region.
     type Mr: IbMrOps;
+    /// Memory window.
+    type Mw: IbMwOps;
     /// Address handle.
     type Ah: IbAhOps;
 
@@ -147,7 +149,17 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     fn alloc_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, pages: u32) -> Result<Arc<Self::Mr>>;
 
     /// Ends a region. On return no octet of it is read or written, and its map is dropped.
-    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>);
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` while windows are bound to it.
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>) -> Result;
+
+    /// Makes a window that is bound to nothing.
+    fn alloc_mw(self: &Arc<Self>, pd: &Arc<Self::Pd>, kind: MwKind) -> Result<Arc<Self::Mw>>;
+
+    /// Ends a window. On return no octet is read or written by its key.
+    fn dealloc_mw(self: &Arc<Self>, mw: &Arc<Self::Mw>);
 
     /// Makes an address handle. Context: any.
     fn create_ah(self: &Arc<Self>, pd: &Arc<Self::Pd>, to: AddressVector) -> Result<Arc<Self::Ah>>;
@@ -191,6 +203,21 @@ pub(crate) struct UserQpSizes {
 pub(crate) trait IbAhOps: Send + Sync + 'static {
     /// The number that user space names it by; 0 for none.
     fn number(&self) -> u32;
+}
+
+/// The type of a memory window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MwKind {
+    /// Type 1: for all queue pairs of its domain.
+    One,
+    /// Type 2B: for the queue pair that binds it.
+    Two,
+}
+
+/// A memory window.
+pub(crate) trait IbMwOps: Send + Sync + 'static {
+    /// The first key.
+    fn key(&self) -> u32;
 }
 
 /// A completion queue.

@@ -30,6 +30,8 @@ pub(crate) struct MrAccess {
     pub(crate) remote_read: bool,
     /// The peer executes atomic operations.
     pub(crate) remote_atomic: bool,
+    /// Windows may be bound to the region (RNIC-MR-14).
+    pub(crate) window_bind: bool,
 }
 
 impl MrAccess {
@@ -41,6 +43,7 @@ impl MrAccess {
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+            | bindings::ib_access_flags_IB_ACCESS_MW_BIND
             | bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
         let flags = flags as u32;
         if flags & !KNOWN != 0 {
@@ -52,6 +55,7 @@ impl MrAccess {
             remote_write: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE),
             remote_read: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ),
             remote_atomic: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC),
+            window_bind: has(bindings::ib_access_flags_IB_ACCESS_MW_BIND),
         })
     }
 }

@@ -65,6 +65,7 @@ use super::{
         mmap_raw,
         CallData, //
     },
+    windows,
     wr::{
         RecvWr,
         SendWr, //
@@ -148,6 +149,7 @@ impl OpsTable {
         ops.alloc_mr = Some(alloc_mr_raw::<D>);
         ops.map_mr_sg = Some(map_mr_sg_raw::<D>);
         ops.dereg_mr = Some(dereg_mr_raw::<D>);
+        windows::install::<D>(&mut ops);
         ops.create_ah = Some(create_ah_raw::<D>);
         ops.create_user_ah = Some(create_user_ah_raw::<D>);
         ops.destroy_ah = Some(destroy_ah_raw::<D>);

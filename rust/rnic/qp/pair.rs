@@ -86,6 +86,7 @@ use crate::{
         limits,
         numbers::PacketReceiver,
         receives::PostedReceives,
+        region::PairTag,
         srq::SharedQueue,
         wire::PeerPath, //
     },
@@ -151,6 +152,8 @@ pub(super) struct Core {
 pub(crate) struct QueuePair {
     pub(super) handle: QpHandle,
     pub(super) domain: Arc<Domain>,
+    /// What windows of type 2 know of it.
+    pub(super) tag: Arc<PairTag>,
     pub(super) kind: IbQpType,
     /// Its number.
     pub(super) number: Qpn,
@@ -242,6 +245,7 @@ impl QueuePair {
         } else {
             (sends, receives)
         };
+        let tag = Arc::new(PairTag, GFP_KERNEL)?;
         let send_queue = PostedSends::new(places.0)?;
         let recv_queue = PostedReceives::new(places.1)?;
         let core = Core {
@@ -268,6 +272,7 @@ impl QueuePair {
             pin_init!(Self {
                 handle: init.handle,
                 domain: init.pd,
+                tag,
                 kind: init.kind,
                 number,
                 caps,

@@ -192,6 +192,7 @@ impl QueuePair {
     fn remote(&self, right: Right, key: u32, addr: u64) -> RegionAccess<'_> {
         RegionAccess {
             domain: &self.domain.tag,
+            pair: Some(&self.tag),
             key,
             right,
             addr,
@@ -242,9 +243,8 @@ impl QueuePair {
         }
         match placement.invalidate {
             Some(key) => keys
-                .find(key.get())
-                .and_then(|region| region.invalidate(&self.domain.tag, key.get(), true).ok())
-                .ok_or(ExecuteError::NotInvalidated),
+                .invalidate(&self.domain.tag, key.get(), Some(&self.tag))
+                .map_err(|_| ExecuteError::NotInvalidated),
             None => Ok(()),
         }
     }

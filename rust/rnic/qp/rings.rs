@@ -14,6 +14,7 @@ use crate::{
         SendWr,
         UdDest,
         UserQpSizes,
+        WindowBinding,
         WrData,
         MAX_WR_INLINE, //
     },
@@ -194,6 +195,14 @@ fn operation(op: UserOp) -> SendOp<Region> {
         }
         UserOp::FetchAdd(remote, add) => SendOp::FetchAdd(at(remote), add),
         UserOp::LocalInv(key) => SendOp::LocalInv(key),
+        UserOp::BindMw(bind) => SendOp::BindMw(WindowBinding {
+            window: bind.window,
+            key: bind.key,
+            lkey: bind.lkey,
+            addr: bind.addr,
+            len: bind.len,
+            access: bind.access,
+        }),
     }
 }
 
