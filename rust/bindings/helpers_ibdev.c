@@ -160,6 +160,26 @@ void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
 	*page_size = mr->page_size;
 }
 
+struct ib_pd *rdma_sock_helper_ibmw_pd(const struct ib_mw *mw)
+{
+	return mw->pd;
+}
+
+struct ib_device *rdma_sock_helper_ibmw_device(const struct ib_mw *mw)
+{
+	return mw->device;
+}
+
+bool rdma_sock_helper_ibmw_is_type_2(const struct ib_mw *mw)
+{
+	return mw->type == IB_MW_TYPE_2;
+}
+
+void rdma_sock_helper_ibmw_set_key(struct ib_mw *mw, u32 rkey)
+{
+	mw->rkey = rkey;
+}
+
 /* Whether all pages of a range are in the kernel's linear map. */
 bool rdma_sock_helper_is_linear(u64 addr, u64 len)
 {

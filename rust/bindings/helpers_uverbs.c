@@ -34,6 +34,12 @@ static_assert(offsetof(struct rxe_send_wr, wr.ud.remote_qpn) == 24);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.remote_qkey) == 28);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.pkey_index) == 32);
 static_assert(offsetof(struct rxe_send_wr, wr.ud.ah_num) == 36);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.addr) == 24);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.length) == 32);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.mr_lkey) == 40);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.mw_rkey) == 44);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.rkey) == 48);
+static_assert(offsetof(struct rxe_send_wr, wr.mw.access) == 52);
 static_assert(sizeof(struct rxe_send_wr) == 144);
 
 static_assert(offsetof(struct rxe_send_wqe, dma) == 184);
@@ -51,8 +57,11 @@ static_assert(sizeof(struct rxe_sge) == 16);
 static_assert(sizeof(struct ib_uverbs_wc) == 48);
 static_assert(sizeof(struct mminfo) == 16);
 static_assert(sizeof(struct rxe_create_cq_resp) == 16);
+static_assert(sizeof(struct rxe_resize_cq_resp) == 16);
 static_assert(sizeof(struct rxe_create_qp_resp) == 32);
 static_assert(offsetof(struct rxe_create_qp_resp, sq_mi) == 16);
+static_assert(sizeof(struct rxe_create_srq_resp) == 24);
+static_assert(sizeof(struct rxe_modify_srq_cmd) == 8);
 static_assert(sizeof(struct rxe_create_ah_resp) == 8);
 
 /* NULL for the queues of kernel programs. */
@@ -82,6 +91,24 @@ int rdma_sock_helper_udata_expect_empty(struct ib_udata *udata)
 			return -EOPNOTSUPP;
 	}
 	return 0;
+}
+
+/* What the program passes; behind it are only zeros that a later version may give a meaning. */
+int rdma_sock_helper_udata_request(struct ib_udata *udata, void *request,
+				   size_t len)
+{
+	int err;
+
+	if (!udata || udata->inlen < len)
+		return -EINVAL;
+	err = copy_struct_from_user(request, len, udata->inbuf, udata->inlen);
+	return err == -E2BIG ? -EOPNOTSUPP : err;
+}
+
+/* An address that the program named in its request. */
+int rdma_sock_helper_store_user(u64 to, const void *from, size_t len)
+{
+	return copy_to_user(u64_to_user_ptr(to), from, len) ? -EFAULT : 0;
 }
 
 /* What the program has no room for is cut, what is left of its room is cleared. */

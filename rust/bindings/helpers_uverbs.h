@@ -14,6 +14,9 @@ struct ib_udata *
 rdma_sock_helper_bundle_udata(struct uverbs_attr_bundle *attrs);
 struct ib_ucontext *rdma_sock_helper_udata_context(struct ib_udata *udata);
 int rdma_sock_helper_udata_expect_empty(struct ib_udata *udata);
+int rdma_sock_helper_udata_request(struct ib_udata *udata, void *request,
+				   size_t len);
+int rdma_sock_helper_store_user(u64 to, const void *from, size_t len);
 int rdma_sock_helper_udata_respond(struct ib_udata *udata, const void *response,
 				   size_t len);
 

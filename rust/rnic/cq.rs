@@ -22,6 +22,7 @@ use crate::{
             CompletionStatus,
             CqHandle,
             IbCqOps,
+            NewRing,
             PolledCompletions,
             QpToken,
             UserRing, //
@@ -34,10 +35,18 @@ use crate::{
         SHAPE_AT, //
     },
 };
+use core::mem::swap;
 use kernel::{
+    new_mutex,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        Mutex, //
+    },
 };
+
+/// Octets of a completion in a ring.
+const COMPLETION_LEN: usize = 48;
 
 /// The completion that the program waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +161,34 @@ impl UserCompletions {
         })
     }
 
+    /// Goes on with the ring of an empty queue, which gets the former one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are more completions than `entries`, or than it has room for; nothing changes.
+    fn exchange(&mut self, spare: &mut Self, entries: u32) -> Result {
+        let count = self.count();
+        if count > entries.min(spare.shape.entries()) {
+            return Err(EINVAL);
+        }
+        let mut from = self.shape.before(self.producer, count);
+        let mut slot = [0; COMPLETION_LEN];
+        for _ in 0..count {
+            let (old, new) = (
+                self.shape.slot_at(from),
+                spare.shape.slot_at(spare.producer),
+            );
+            self.ring.load(old, &mut slot).map_err(|_| EINVAL)?;
+            spare.ring.store(new, &slot).map_err(|_| EINVAL)?;
+            from = self.shape.after(from);
+            spare.producer = spare.shape.after(spare.producer);
+        }
+        let stored = spare.ring.store_index(PRODUCER_AT, spare.producer);
+        stored.map_err(|_| EINVAL)?;
+        swap(self, spare);
+        Ok(())
+    }
+
     /// Completions that the program has not consumed, as it says (RNIC-CQ-03).
     fn count(&self) -> u32 {
         // Cannot fail: each ring has a header.
@@ -200,6 +237,9 @@ impl CompletionRing {
 pub(super) struct CompletionQueue {
     handle: CqHandle,
     runtime: Arc<Runtime>,
+    /// One change of the size at a time.
+    #[pin]
+    changes: Mutex<()>,
     /// Programs poll with interrupts off.
     #[pin]
     ring: SpinLockIrq<CompletionRing>,
@@ -213,11 +253,16 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// `EINVAL` for no entries, `ENOMEM`.
-    pub(super) fn new(runtime: &Arc<Runtime>, entries: u32, handle: CqHandle) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        runtime: &Arc<Runtime>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<Self>> {
         if entries == 0 {
             return Err(EINVAL);
         }
-        let completions = match handle.ring() {
+        let completions = match ring {
             Some(ring) => Completions::User(UserCompletions::new(ring, entries)?),
             None => {
                 let mut places = KVVec::new();
@@ -240,6 +285,7 @@ impl CompletionQueue {
             pin_init!(Self {
                 handle,
                 runtime: runtime.clone(),
+                changes <- new_mutex!((), "rdma_soft_cq_changes"),
                 ring <- new_spinlock_irq!(ring, "rdma_soft_cq"),
                 notify <- new_deferred!("rdma_soft_cq_notify"),
             }),
@@ -328,6 +374,18 @@ impl IbCqOps for CompletionQueue {
             ring.armed = Armed::Solicited;
         }
         ring.has_any()
+    }
+
+    fn resize(&self, entries: u32, new: &NewRing) -> Result {
+        let changes = self.changes.lock();
+        let mut spare = UserCompletions::new(new.ring(), entries)?;
+        match &mut self.ring.lock().completions {
+            Completions::Kernel(_) => return Err(EINVAL),
+            Completions::User(completions) => completions.exchange(&mut spare, entries)?,
+        }
+        self.handle.adopt(new);
+        drop(changes);
+        Ok(())
     }
 
     fn destroy(self: &Arc<Self>) {

@@ -19,7 +19,11 @@ use super::{
         QueuePair, //
     },
     region::Region,
-    srq::SharedQueue, //
+    srq::{
+        self,
+        SharedQueue, //
+    },
+    window::Window,
 };
 use crate::{
     kapi::{
@@ -32,8 +36,10 @@ use crate::{
             IbDeviceCall,
             IbDeviceOps,
             IbMrOps,
+            IbMwOps,
             MrAccess,
             MrMap,
+            MwKind,
             PortAttr,
             QpCaps,
             QpInit,
@@ -43,7 +49,9 @@ use crate::{
             StatName,
             StatValues,
             UserCqSizes,
-            UserQpSizes, //
+            UserQpSizes,
+            UserRing,
+            UserSrqSizes, //
         },
         net::netdev_ref::NetDeviceRef,
     },
@@ -116,6 +124,7 @@ impl IbDeviceOps for SoftDevice {
     type Qp = QueuePair;
     type Srq = SharedQueue;
     type Mr = Region;
+    type Mw = Window;
     type Ah = AddressHandle;
 
     const COUNTERS: &'static [StatName] = COUNTER_NAMES;
@@ -133,6 +142,7 @@ impl IbDeviceOps for SoftDevice {
             max_cq: limits::MAX_CQ,
             max_cqe: limits::MAX_CQE,
             max_mr: limits::MAX_MR,
+            max_mw: limits::MAX_MW,
             max_pd: limits::MAX_PD,
             max_ah: limits::MAX_AH,
             max_rd_atomic: limits::MAX_RD_ATOMIC,
@@ -189,15 +199,24 @@ impl IbDeviceOps for SoftDevice {
         })
     }
 
-    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes> {
-        user_sizes(caps)
+    fn user_qp_sizes(&self, caps: QpCaps, shares: bool) -> Result<UserQpSizes> {
+        user_sizes(caps, shares)
     }
 
-    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<CompletionQueue>> {
-        if entries > limits::MAX_CQE && handle.ring().is_none() {
+    fn user_srq_sizes(&self, attr: SrqAttr) -> Result<UserSrqSizes> {
+        srq::user_sizes(attr)
+    }
+
+    fn create_cq(
+        self: &Arc<Self>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<CompletionQueue>> {
+        if entries > limits::MAX_CQE && ring.is_none() {
             return Err(EINVAL);
         }
-        CompletionQueue::new(self.node.runtime(), entries, handle)
+        CompletionQueue::new(self.node.runtime(), entries, handle, ring)
     }
 
     fn create_qp(
@@ -212,8 +231,9 @@ impl IbDeviceOps for SoftDevice {
         pd: &Arc<Domain>,
         attr: SrqAttr,
         handle: SrqHandle,
+        ring: Option<&Arc<UserRing>>,
     ) -> Result<Arc<SharedQueue>> {
-        SharedQueue::new(pd, attr, handle)
+        SharedQueue::new(pd, attr, handle, ring)
     }
 
     fn linear_mr(self: &Arc<Self>, pd: &Arc<Domain>, access: MrAccess) -> Result<Arc<Region>> {
@@ -243,9 +263,19 @@ impl IbDeviceOps for SoftDevice {
             .add(|key| Region::fast(&pd.tag, key, pages))
     }
 
-    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) {
-        mr.end();
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) -> Result {
+        mr.end()?;
         self.node.keys().remove(mr.key());
+        Ok(())
+    }
+
+    fn alloc_mw(self: &Arc<Self>, pd: &Arc<Domain>, kind: MwKind) -> Result<Arc<Window>> {
+        self.node.keys().add(|key| Window::new(&pd.tag, key, kind))
+    }
+
+    fn dealloc_mw(self: &Arc<Self>, mw: &Arc<Window>) {
+        mw.end();
+        self.node.keys().remove(mw.key());
     }
 
     fn create_ah(

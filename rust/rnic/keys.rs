@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keys of memory regions (RNIC-MR-03).
+//! Keys of memory regions and windows (RNIC-MR-03).
 
 use super::{
     limits,
     region::{
         index_of,
         AccessDenied,
-        Region, //
-        RegionAccess,
+        DomainTag,
+        PairTag,
+        Region,
+        RegionAccess, //
     },
+    window::Window, //
 };
 use crate::kapi::{
     base::{
@@ -36,11 +39,32 @@ use kernel::{
 /// The distance of two indices.
 const STEP: u32 = 0x100;
 
-/// The regions by the index in their key.
+/// What a key stands for.
+#[derive(Clone)]
+pub(super) enum KeyHolder {
+    /// A memory region.
+    Region(Arc<Region>),
+    /// A memory window, for the peer only.
+    Window(Arc<Window>),
+}
+
+impl From<Arc<Region>> for KeyHolder {
+    fn from(region: Arc<Region>) -> Self {
+        Self::Region(region)
+    }
+}
+
+impl From<Arc<Window>> for KeyHolder {
+    fn from(window: Arc<Window>) -> Self {
+        Self::Window(window)
+    }
+}
+
+/// Regions and windows by the index in their key.
 struct Indices {
-    /// `None` while the owner of an index makes its region.
-    regions: RBTree<u32, Option<Arc<Region>>>,
-    /// Regions.
+    /// `None` while the owner of an index makes its region or window.
+    holders: RBTree<u32, Option<KeyHolder>>,
+    /// Regions and windows.
     count: u32,
     /// Where the search for an unused index begins: no index is used again at once.
     next: u32,
@@ -54,10 +78,10 @@ pub(super) struct KeyTable {
 }
 
 impl KeyTable {
-    /// A table without regions.
+    /// A table without keys.
     pub(super) fn new() -> impl PinInit<Self> {
         let indices = Indices {
-            regions: RBTree::new(),
+            holders: RBTree::new(),
             count: 0,
             next: random_u32(),
         };
@@ -66,21 +90,24 @@ impl KeyTable {
         })
     }
 
-    /// Makes a region with a key of its own. Context: may sleep.
+    /// Makes a region or a window with a key of its own. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, also if there are too many; those of `make`.
-    pub(super) fn add(&self, make: impl FnOnce(u32) -> Result<Arc<Region>>) -> Result<Arc<Region>> {
+    pub(super) fn add<T>(&self, make: impl FnOnce(u32) -> Result<Arc<T>>) -> Result<Arc<T>>
+    where
+        KeyHolder: From<Arc<T>>,
+    {
         let reservation = RBTreeNodeReservation::new(GFP_KERNEL)?;
         let key = self.reserve(reservation)?;
         match make(key) {
-            Ok(region) => {
+            Ok(holder) => {
                 let mut indices = self.indices.lock();
-                if let Some(place) = indices.regions.get_mut(&index_of(key)) {
-                    *place = Some(region.clone());
+                if let Some(place) = indices.holders.get_mut(&index_of(key)) {
+                    *place = Some(holder.clone().into());
                 }
-                Ok(region)
+                Ok(holder)
             }
             Err(err) => {
                 self.remove(key);
@@ -90,27 +117,27 @@ impl KeyTable {
     }
 
     /// Takes an unused index.
-    fn reserve(&self, reservation: RBTreeNodeReservation<u32, Option<Arc<Region>>>) -> Result<u32> {
+    fn reserve(&self, reservation: RBTreeNodeReservation<u32, Option<KeyHolder>>) -> Result<u32> {
         let mut indices = self.indices.lock();
-        if indices.count >= limits::MAX_MR {
+        if indices.count >= limits::MAX_KEYS {
             return Err(ENOMEM);
         }
-        // Ends, as there are fewer regions than indices.
+        // Ends, as there are fewer keys than indices.
         loop {
             let index = index_of(indices.next);
             indices.next = index.wrapping_add(STEP);
-            if index != index_of(LOCAL_DMA_KEY) && indices.regions.get(&index).is_none() {
-                indices.regions.insert(reservation.into_node(index, None));
+            if index != index_of(LOCAL_DMA_KEY) && indices.holders.get(&index).is_none() {
+                indices.holders.insert(reservation.into_node(index, None));
                 indices.count = indices.count.saturating_add(1);
                 return Ok(index | (random_u32() & 0xff));
             }
         }
     }
 
-    /// Removes the region of a key.
+    /// Removes the region or window of a key.
     pub(super) fn remove(&self, key: u32) {
         let mut indices = self.indices.lock();
-        let removed = indices.regions.remove_node(&index_of(key));
+        let removed = indices.holders.remove_node(&index_of(key));
         if removed.is_some() {
             indices.count = indices.count.saturating_sub(1);
         }
@@ -119,44 +146,79 @@ impl KeyTable {
         drop(removed);
     }
 
-    /// The region that a key names, which may have another key by now.
-    pub(super) fn find(&self, key: u32) -> Option<Arc<Region>> {
+    /// What a key names, which may have another key by now.
+    pub(super) fn find(&self, key: u32) -> Option<KeyHolder> {
         let indices = self.indices.lock();
-        indices.regions.get(&index_of(key))?.clone()
+        indices.holders.get(&index_of(key))?.clone()
+    }
+
+    /// The region that a key names, as [`Self::find`].
+    pub(super) fn find_region(&self, key: u32) -> Option<Arc<Region>> {
+        match self.find(key)? {
+            KeyHolder::Region(region) => Some(region),
+            KeyHolder::Window(_) => None,
+        }
+    }
+
+    /// The window that a key names, as [`Self::find`].
+    pub(super) fn find_window(&self, key: u32) -> Option<Arc<Window>> {
+        match self.find(key)? {
+            KeyHolder::Region(_) => None,
+            KeyHolder::Window(window) => Some(window),
+        }
     }
 
     /// Checks an access to `len` octets.
     pub(super) fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
-        self.find(access.key)
-            .ok_or(AccessDenied)?
-            .check(access, len)
+        match self.find(access.key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.check(access, len),
+            KeyHolder::Window(window) => window.check(access, len),
+        }
     }
 
-    /// Copies octets out of the region that the access names.
+    /// Copies octets out of the memory that the access names.
     pub(super) fn read(
         &self,
         access: &RegionAccess<'_>,
         to: &mut [u8],
     ) -> Result<(), AccessDenied> {
-        self.find(access.key).ok_or(AccessDenied)?.read(access, to)
+        match self.find(access.key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.read(access, to),
+            KeyHolder::Window(window) => window.read(access, to),
+        }
     }
 
-    /// Copies octets into the region that the access names.
+    /// Copies octets into the memory that the access names.
     pub(super) fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
-        self.find(access.key)
-            .ok_or(AccessDenied)?
-            .write(access, from)
+        match self.find(access.key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.write(access, from),
+            KeyHolder::Window(window) => window.write(access, from),
+        }
     }
 
-    /// Changes a word of the region that the access names, and returns its former value.
+    /// Changes a word of the memory that the access names, and returns its former value.
     pub(super) fn change_word(
         &self,
         access: &RegionAccess<'_>,
         change: WordChange,
     ) -> Result<u64, AccessDenied> {
-        self.find(access.key)
-            .ok_or(AccessDenied)?
-            .change_word(access, change)
+        match self.find(access.key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.change_word(access, change),
+            KeyHolder::Window(window) => window.change_word(access, change),
+        }
+    }
+
+    /// Ends all access by a key (RNIC-MR-08); `peer` is the queue pair whose peer asks for it.
+    pub(super) fn invalidate(
+        &self,
+        domain: &Arc<DomainTag>,
+        key: u32,
+        peer: Option<&Arc<PairTag>>,
+    ) -> Result<(), AccessDenied> {
+        match self.find(key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.invalidate(domain, key, peer.is_some()),
+            KeyHolder::Window(window) => window.invalidate(domain, key, peer),
+        }
     }
 }
 
@@ -164,7 +226,6 @@ impl KeyTable {
 #[kernel::macros::kunit_tests(rdma_soft_keys)]
 mod tests {
     use super::*;
-    use crate::rnic::region::DomainTag;
 
     /// RNIC-MR-03, RNIC-MR-12.
     #[test]
@@ -179,7 +240,7 @@ mod tests {
                 Region::fast(&domain, key, 1)
             })?;
             assert!(table
-                .find(made ^ 1)
+                .find_region(made ^ 1)
                 .is_some_and(|found| Arc::ptr_eq(&found, &region)));
             assert!(index_of(made) != index_of(LOCAL_DMA_KEY));
             assert!(!keys.contains(&index_of(made)));
@@ -195,7 +256,7 @@ mod tests {
     fn failed_region_leaves_no_key() -> Result {
         let table = KBox::pin_init(KeyTable::new(), GFP_KERNEL)?;
         let mut made = 0;
-        let result = table.add(|key| {
+        let result = table.add::<Region>(|key| {
             made = key;
             Err(ENOMEM)
         });

@@ -16,6 +16,10 @@ pub(super) const MAX_CQ: u32 = 65_536;
 pub(super) const MAX_CQE: u32 = 32_767;
 /// Memory regions of a device.
 pub(super) const MAX_MR: u32 = 1 << 20;
+/// Memory windows of a device.
+pub(super) const MAX_MW: u32 = 1 << 20;
+/// Memory regions and windows of a device.
+pub(super) const MAX_KEYS: u32 = MAX_MR + MAX_MW;
 /// Octets of a memory region.
 pub(super) const MAX_MR_SIZE: u64 = (1 << 48) - 1;
 /// Page sizes of a memory region: powers of two from 4 KiB to 2 GiB.

@@ -53,6 +53,7 @@ fn for_each(
 fn access<'a>(domain: &'a Domain, element: &WrSge, at: u32, right: Right) -> RegionAccess<'a> {
     RegionAccess {
         domain: &domain.tag,
+        pair: None,
         key: element.lkey(),
         right,
         addr: element.addr().wrapping_add(u64::from(at)),

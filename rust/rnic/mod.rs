@@ -13,7 +13,8 @@
 //! | [`cq::CompletionQueue`] | `ib_cq`, queue pairs, its queued work item         | [`cq`]       |
 //! | [`qp::QueuePair`]     | `ib_qp`, table of numbers, queued work item, timer   | [`qp`]       |
 //! | [`srq::SharedQueue`]  | `ib_srq`, queue pairs, its queued work item          | [`srq`]      |
-//! | [`region::Region`]    | `ib_mr`, table of keys, work requests                | [`region`]   |
+//! | [`region::Region`]    | `ib_mr`, table of keys, work requests, windows       | [`region`]   |
+//! | [`window::Window`]    | `ib_mw`, table of keys                               | [`window`]   |
 //!
 //! | Context                                   | Entry                                      |
 //! |-------------------------------------------|--------------------------------------------|
@@ -46,6 +47,8 @@ mod region;
 mod registry;
 mod runtime;
 mod srq;
+mod user_queue;
+mod window;
 mod wire;
 
 use self::{

@@ -18,6 +18,7 @@ use crate::kapi::{
         IbMrOps,
         MrAccess,
         MrMap,
+        WindowBinding,
         WordChange, //
     },
 };
@@ -33,8 +34,11 @@ use kernel::{
 /// A protection domain, as its regions know it: by its identity.
 pub(super) struct DomainTag;
 
+/// A queue pair, as windows of type 2 know it: by its identity.
+pub(super) struct PairTag;
+
 /// The low bits of a key, which the owner changes from one registration to the next (RNIC-MR-03).
-const VARIANT: u32 = 0xff;
+pub(super) const VARIANT: u32 = 0xff;
 
 /// The index of the region that a key names.
 pub(super) const fn index_of(key: u32) -> u32 {
@@ -57,8 +61,16 @@ pub(super) enum Right {
 }
 
 impl Right {
+    /// Whether the peer needs it.
+    pub(super) const fn is_remote(self) -> bool {
+        matches!(
+            self,
+            Self::RemoteRead | Self::RemoteWrite | Self::RemoteAtomic
+        )
+    }
+
     /// Whether `access` gives it.
-    const fn is_given_by(self, access: &MrAccess) -> bool {
+    pub(super) const fn is_given_by(self, access: &MrAccess) -> bool {
         match self {
             Self::LocalRead => true,
             Self::LocalWrite => access.local_write,
@@ -74,6 +86,8 @@ impl Right {
 pub(super) struct RegionAccess<'a> {
     /// The protection domain of the queue pair.
     pub(super) domain: &'a Arc<DomainTag>,
+    /// The queue pair, if the peer needs the right.
+    pub(super) pair: Option<&'a Arc<PairTag>>,
     /// Key.
     pub(super) key: u32,
     /// The right that it needs.
@@ -96,6 +110,8 @@ struct InForce {
     access: MrAccess,
     /// Memory.
     map: MrMap,
+    /// Windows that are bound to it. They keep it in force (RNIC-MR-14).
+    windows: u32,
 }
 
 /// What the next registration puts in force.
@@ -133,6 +149,7 @@ impl Region {
             key,
             access,
             map: MrMap::linear(),
+            windows: 0,
         };
         Self::new(domain, key, true, in_force, MrMap::with_capacity(0)?)
     }
@@ -153,6 +170,7 @@ impl Region {
             key,
             access,
             map,
+            windows: 0,
         };
         Self::new(domain, key, true, in_force, MrMap::empty())
     }
@@ -168,6 +186,7 @@ impl Region {
             key,
             access: MrAccess::default(),
             map: MrMap::with_capacity(pages)?,
+            windows: 0,
         };
         Self::new(domain, key, false, in_force, MrMap::with_capacity(pages)?)
     }
@@ -277,14 +296,65 @@ impl Region {
         Ok(())
     }
 
-    /// Ends all access for good, and drops the memory (RNIC-MR-07). Context: may sleep.
-    pub(super) fn end(&self) {
+    /// Binds a window to a range (RNIC-MR-14).
+    pub(super) fn bind(
+        &self,
+        domain: &Arc<DomainTag>,
+        binding: &WindowBinding,
+        rights: &MrAccess,
+    ) -> Result<(), AccessDenied> {
         let mut state = self.in_force.lock();
+        let writes = rights.remote_write || rights.remote_atomic;
+        let permitted = state.valid
+            && state.key == binding.lkey
+            && self.is_of(domain)
+            && state.access.window_bind
+            && (state.access.local_write || !writes)
+            && state.map.contains(binding.addr, binding.len);
+        if !permitted {
+            return Err(AccessDenied);
+        }
+        state.windows = state.windows.checked_add(1).ok_or(AccessDenied)?;
+        Ok(())
+    }
+
+    /// A window that was bound is bound no longer.
+    pub(super) fn unbind(&self) {
+        let mut state = self.in_force.lock();
+        state.windows = state.windows.saturating_sub(1);
+    }
+
+    /// Runs `f` with the memory for a window that is bound to it, and has checked the access.
+    pub(super) fn with_window<R>(
+        &self,
+        addr: u64,
+        len: u64,
+        f: impl FnOnce(&MrMap) -> R,
+    ) -> Result<R, AccessDenied> {
+        let state = self.in_force.lock();
+        if state.valid && state.map.contains(addr, len) {
+            Ok(f(&state.map))
+        } else {
+            Err(AccessDenied)
+        }
+    }
+
+    /// Ends all access for good, and drops the memory (RNIC-MR-07). Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` while windows are bound to it.
+    pub(super) fn end(&self) -> Result {
+        let mut state = self.in_force.lock();
+        if state.windows > 0 {
+            return Err(EINVAL);
+        }
         state.valid = false;
         let map = replace(&mut state.map, MrMap::empty());
         drop(state);
         // Pages of user space are released without the lock.
         drop(map);
+        Ok(())
     }
 
     /// Ends all access by the key (RNIC-MR-08); `remote` if the peer asks for it.
@@ -300,6 +370,7 @@ impl Region {
         if self.fixed
             || state.key != key
             || !self.is_of(domain)
+            || state.windows > 0
             || remote && !(state.valid && exposed)
         {
             return Err(AccessDenied);
@@ -341,6 +412,7 @@ mod tests {
         remote_write: false,
         remote_read: false,
         remote_atomic: false,
+        window_bind: false,
     };
     /// All rights.
     const ALL: MrAccess = MrAccess {
@@ -348,6 +420,7 @@ mod tests {
         remote_write: true,
         remote_read: true,
         remote_atomic: true,
+        window_bind: true,
     };
 
     fn domain() -> Result<Arc<DomainTag>> {
@@ -363,6 +436,7 @@ mod tests {
     fn permits(region: &Region, domain: &Arc<DomainTag>, key: u32, right: Right) -> bool {
         let access = RegionAccess {
             domain,
+            pair: None,
             key,
             right,
             addr: IOVA,
@@ -391,7 +465,7 @@ mod tests {
         for right in [Right::RemoteWrite, Right::RemoteRead, Right::RemoteAtomic] {
             assert!(!permits(&region, &own, KEY + 2, right));
         }
-        region.end();
+        region.end()?;
         assert!(!permits(&region, &own, KEY + 2, Right::LocalRead));
         Ok(())
     }
@@ -427,6 +501,7 @@ mod tests {
         let addr = u64::try_from((&raw const *word).addr())?;
         let access = |addr| RegionAccess {
             domain: &own,
+            pair: None,
             key: KEY,
             right: Right::RemoteWrite,
             addr,

@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10.
 """
 
 import os
@@ -24,7 +24,10 @@ DEVICES = pathlib.Path("/sys/class/infiniband")
 ADDRESSES = {"4": {"a": "10.9.0.1", "b": "10.9.0.2"}, "6": {"a": "fd09::1", "b": "fd09::2"}}
 SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
-         "mappings", "overwrites", "deaths"]
+         "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
+         "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
+         "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
+         "windows of the dead"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):
@@ -152,6 +155,16 @@ def rings(case):
     nothing_is_left()
 
 
+def unreliable_messages_are_lost_whole():
+    """A network that loses packets (RNIC-UD-10)."""
+    words = ("qdisc", "add", "dev", "va", "root", "netem", "loss", "10%")
+    command("tc", "-n", "rs-a", *words)
+    try:
+        rings("unreliable losses")
+    finally:
+        command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
+
+
 def device_goes_away_under_a_program():
     """The removal ends though the context is open; the program's mappings stay."""
     with subprocess.Popen([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "removal"],
@@ -209,6 +222,10 @@ def tests():
         programs += [
             ("ibv_rc_pingpong with events", pingpong, "ibv_rc_pingpong", 18515, "4", "RoCE v2", "-e",
              "-n", "300", "-s", "70000"),
+            ("ibv_srq_pingpong", pingpong, "ibv_srq_pingpong", 18515, "4", "RoCE v2", "-n", "300",
+             "-c"),
+            ("ibv_uc_pingpong", pingpong, "ibv_uc_pingpong", 18515, "4", "RoCE v2", "-n", "300",
+             "-c"),
             ("ibv_ud_pingpong", pingpong, "ibv_ud_pingpong", 18515, "4", "RoCE v2", "-n", "300",
              "-s", "512")]
         if left == right:
@@ -218,7 +235,8 @@ def tests():
             ("rping by IPv4", ping, "4"), ("rping by IPv6", ping, "6"),
             ("ucmatose", cma, "ucmatose"), ("udaddy", cma, "udaddy"),
             ("ib_write_bw", benchmark, "ib_write_bw"), ("ib_read_bw", benchmark, "ib_read_bw"),
-            ("ib_send_lat", benchmark, "ib_send_lat"), ("ib_atomic_lat", atomic),
+            ("ib_send_lat", benchmark, "ib_send_lat"),
+            ("ib_write_lat by UC", benchmark, "ib_write_lat", "-c", "UC"), ("ib_atomic_lat", atomic),
             ("nothing is left", nothing_is_left)]
         for name, function, *arguments in programs:
             environment = {}
@@ -230,7 +248,7 @@ def tests():
     found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
-    return found + [memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
+    return found + [unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
                     rxe_unloads_beside]
 
 

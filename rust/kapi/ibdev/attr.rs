@@ -32,6 +32,8 @@ pub(crate) struct DeviceAttr {
     pub(crate) max_cqe: u32,
     /// Memory regions.
     pub(crate) max_mr: u32,
+    /// Memory windows.
+    pub(crate) max_mw: u32,
     /// Protection domains.
     pub(crate) max_pd: u32,
     /// Address handles.
@@ -64,6 +66,7 @@ impl DeviceAttr {
         attr.max_cq = count(self.max_cq);
         attr.max_cqe = count(self.max_cqe);
         attr.max_mr = count(self.max_mr);
+        attr.max_mw = count(self.max_mw);
         attr.max_pd = count(self.max_pd);
         attr.max_ah = count(self.max_ah);
         attr.max_qp_rd_atom = count(self.max_rd_atomic);
@@ -84,6 +87,8 @@ fn count<T: TryFrom<u32> + Default>(limit: u32) -> T {
 
 /// What kernel and user space programs may expect.
 const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64

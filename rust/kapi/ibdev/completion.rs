@@ -8,8 +8,8 @@ use super::{
     qp::QpToken,
     shell::ObjectGate,
     user::{
-        RingMapping,
-        UserRing, //
+        NewRing,
+        RingMapping, //
     },
 };
 use crate::bindings;
@@ -17,7 +17,6 @@ use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
 };
-use kernel::sync::Arc;
 
 /// The status of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,8 @@ pub(crate) enum CompletedOp {
     RegMr,
     /// Local invalidation.
     LocalInv,
+    /// Binding of a memory window.
+    BindMw,
     /// A received SEND.
     Receive,
     /// A received WRITE with immediate data.
@@ -97,6 +98,7 @@ impl CompletedOp {
         match self {
             Self::Send => bindings::ib_wc_opcode_IB_WC_SEND,
             Self::Write => bindings::ib_wc_opcode_IB_WC_RDMA_WRITE,
+            Self::BindMw => bindings::ib_wc_opcode_IB_WC_BIND_MW,
             Self::Read => bindings::ib_wc_opcode_IB_WC_RDMA_READ,
             Self::CompareSwap => bindings::ib_wc_opcode_IB_WC_COMP_SWAP,
             Self::FetchAdd => bindings::ib_wc_opcode_IB_WC_FETCH_ADD,
@@ -240,7 +242,7 @@ impl PolledCompletions {
 pub(crate) struct CqHandle {
     cq: NonNull<bindings::ib_cq>,
     gate: ObjectGate,
-    /// The ring that a program in user space maps.
+    /// That of the ring that a program in user space maps.
     mapping: Option<RingMapping>,
 }
 
@@ -262,9 +264,11 @@ impl CqHandle {
         }
     }
 
-    /// The ring of a program in user space, which polls it.
-    pub(crate) fn ring(&self) -> Option<&Arc<UserRing>> {
-        self.mapping.as_ref().map(RingMapping::ring)
+    /// The program maps another ring in place of the former one (RNIC-CQ-10). Context: may sleep.
+    pub(crate) fn adopt(&self, ring: &NewRing) {
+        if let Some(mapping) = &self.mapping {
+            mapping.adopt(&ring.mapping);
+        }
     }
 
     /// Calls the completion handler. Context: softirq. The caller holds no

@@ -31,6 +31,7 @@ mod srq;
 mod stats;
 mod table;
 mod user;
+mod windows;
 mod wr;
 
 pub(crate) use self::{
@@ -67,7 +68,9 @@ pub(crate) use self::{
         IbCqOps,
         IbDeviceOps,
         IbMrOps,
+        IbMwOps,
         IbQpOps,
+        MwKind,
         UserCqSizes,
         UserQpSizes, //
     },
@@ -93,19 +96,25 @@ pub(crate) use self::{
         IbSrqOps,
         SrqAttr,
         SrqChange,
-        SrqHandle, //
+        SrqHandle,
+        UserSrqSizes, //
     },
     stats::{
         StatName,
         StatValues, //
     },
-    user::UserRing,
+    user::{
+        NewRing,
+        UserRing, //
+    },
     wr::{
         RecvWr,
         RemoteAddr,
         SendOp,
         SendWr,
         UdDest,
+        WindowAccess,
+        WindowBinding,
         WrData,
         MAX_WR_INLINE, //
     },

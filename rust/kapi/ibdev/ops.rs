@@ -32,11 +32,16 @@ use super::{
     srq::{
         IbSrqOps,
         SrqAttr,
-        SrqHandle, //
+        SrqHandle,
+        UserSrqSizes, //
     },
     stats::{
         StatName,
         StatValues, //
+    },
+    user::{
+        NewRing,
+        UserRing, //
     },
     wr::{
         RecvWr,
@@ -64,6 +69,8 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     type Srq: IbSrqOps;
     /// Memory region.
     type Mr: IbMrOps;
+    /// Memory window.
+    type Mw: IbMwOps;
     /// Address handle.
     type Ah: IbAhOps;
 
@@ -97,11 +104,20 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     /// The sizes of a completion queue of user space with room for `entries`.
     fn user_cq_sizes(&self, entries: u32) -> Result<UserCqSizes>;
 
-    /// The sizes of a queue pair of user space with these capabilities.
-    fn user_qp_sizes(&self, caps: QpCaps) -> Result<UserQpSizes>;
+    /// The sizes of a queue pair of user space with these capabilities. It takes its receive requests
+    /// from a shared queue if `shares`.
+    fn user_qp_sizes(&self, caps: QpCaps, shares: bool) -> Result<UserQpSizes>;
 
-    /// Makes a completion queue with room for `entries`. One of user space has a ring in its handle.
-    fn create_cq(self: &Arc<Self>, entries: u32, handle: CqHandle) -> Result<Arc<Self::Cq>>;
+    /// The sizes of a shared receive queue of user space with these attributes.
+    fn user_srq_sizes(&self, attr: SrqAttr) -> Result<UserSrqSizes>;
+
+    /// Makes a completion queue with room for `entries`. One of user space has a ring.
+    fn create_cq(
+        self: &Arc<Self>,
+        entries: u32,
+        handle: CqHandle,
+        ring: Option<&Arc<UserRing>>,
+    ) -> Result<Arc<Self::Cq>>;
 
     /// Makes a queue pair. Returns it with its number. One of user space has rings in its handle.
     fn create_qp(
@@ -109,12 +125,13 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
         init: QpInit<Self::Pd, Self::Cq, Self::Srq>,
     ) -> Result<(Arc<Self::Qp>, u32)>;
 
-    /// Makes a shared receive queue.
+    /// Makes a shared receive queue. One of user space has a ring.
     fn create_srq(
         self: &Arc<Self>,
         pd: &Arc<Self::Pd>,
         attr: SrqAttr,
         handle: SrqHandle,
+        ring: Option<&Arc<UserRing>>,
     ) -> Result<Arc<Self::Srq>>;
 
     /// Makes a region of all of the kernel's memory.
@@ -132,7 +149,17 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
     fn alloc_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, pages: u32) -> Result<Arc<Self::Mr>>;
 
     /// Ends a region. On return no octet of it is read or written, and its map is dropped.
-    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>);
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` while windows are bound to it.
+    fn dereg_mr(self: &Arc<Self>, mr: &Arc<Self::Mr>) -> Result;
+
+    /// Makes a window that is bound to nothing.
+    fn alloc_mw(self: &Arc<Self>, pd: &Arc<Self::Pd>, kind: MwKind) -> Result<Arc<Self::Mw>>;
+
+    /// Ends a window. On return no octet is read or written by its key.
+    fn dealloc_mw(self: &Arc<Self>, mw: &Arc<Self::Mw>);
 
     /// Makes an address handle. Context: any.
     fn create_ah(self: &Arc<Self>, pd: &Arc<Self::Pd>, to: AddressVector) -> Result<Arc<Self::Ah>>;
@@ -168,14 +195,29 @@ pub(crate) struct UserQpSizes {
     pub(crate) caps: QpCaps,
     /// Octets of the ring of send work requests.
     pub(crate) sends: usize,
-    /// Octets of the ring of receive work requests.
-    pub(crate) receives: usize,
+    /// Octets of the ring of receive work requests, unless they come from a shared queue.
+    pub(crate) receives: Option<usize>,
 }
 
 /// An address handle.
 pub(crate) trait IbAhOps: Send + Sync + 'static {
     /// The number that user space names it by; 0 for none.
     fn number(&self) -> u32;
+}
+
+/// The type of a memory window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MwKind {
+    /// Type 1: for all queue pairs of its domain.
+    One,
+    /// Type 2B: for the queue pair that binds it.
+    Two,
+}
+
+/// A memory window.
+pub(crate) trait IbMwOps: Send + Sync + 'static {
+    /// The first key.
+    fn key(&self) -> u32;
 }
 
 /// A completion queue.
@@ -189,6 +231,14 @@ pub(crate) trait IbCqOps: Send + Sync + 'static {
     /// Asks for one call of the completion handler, for a solicited completion if `solicited`.
     /// Returns whether there are completions. Context: any.
     fn request_notify(self: &Arc<Self>, solicited: bool) -> bool;
+
+    /// A queue of user space goes on with a new ring, which has room for `entries` at least, and its
+    /// handle adopts it (RNIC-CQ-10).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are more completions than that.
+    fn resize(&self, entries: u32, ring: &NewRing) -> Result;
 
     /// No queue pair uses it any longer. On return no handler is called.
     fn destroy(self: &Arc<Self>);

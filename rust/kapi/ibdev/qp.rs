@@ -8,7 +8,7 @@ use super::{
     sgid::AddressVector,
     shell::ObjectGate,
     user::{
-        RingMapping,
+        NewRing,
         UserRing, //
     },
 };
@@ -30,6 +30,8 @@ pub(crate) struct MrAccess {
     pub(crate) remote_read: bool,
     /// The peer executes atomic operations.
     pub(crate) remote_atomic: bool,
+    /// Windows may be bound to the region (RNIC-MR-14).
+    pub(crate) window_bind: bool,
 }
 
 impl MrAccess {
@@ -41,6 +43,7 @@ impl MrAccess {
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
+            | bindings::ib_access_flags_IB_ACCESS_MW_BIND
             | bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
         let flags = flags as u32;
         if flags & !KNOWN != 0 {
@@ -52,6 +55,7 @@ impl MrAccess {
             remote_write: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE),
             remote_read: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ),
             remote_atomic: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC),
+            window_bind: has(bindings::ib_access_flags_IB_ACCESS_MW_BIND),
         })
     }
 }
@@ -61,10 +65,19 @@ impl MrAccess {
 pub(crate) enum IbQpType {
     /// Reliable connection.
     Rc,
+    /// Unreliable connection.
+    Uc,
     /// Unreliable datagrams.
     Ud,
     /// General services interface.
     Gsi,
+}
+
+impl IbQpType {
+    /// Whether it has one peer, whose address is one of its attributes.
+    pub(crate) const fn is_connected(self) -> bool {
+        matches!(self, Self::Rc | Self::Uc)
+    }
 }
 
 /// The state of a queue pair, as the verbs core names it.
@@ -174,14 +187,14 @@ pub(crate) struct QpInit<P, C, S> {
 pub(crate) struct QpRings {
     /// Of send work requests.
     pub(crate) sends: Arc<UserRing>,
-    /// Of receive work requests.
-    pub(crate) receives: Arc<UserRing>,
+    /// Of receive work requests, unless they come from a shared queue.
+    pub(crate) receives: Option<Arc<UserRing>>,
 }
 
-/// Mappings of both rings.
+/// Both rings with their mappings.
 pub(super) struct QpMappings {
-    pub(super) sends: RingMapping,
-    pub(super) receives: RingMapping,
+    pub(super) sends: NewRing,
+    pub(super) receives: Option<NewRing>,
 }
 
 /// The queue pair that a completion names.
@@ -256,7 +269,7 @@ impl QpHandle {
     pub(crate) fn rings(&self) -> Option<QpRings> {
         self.mappings.as_ref().map(|mappings| QpRings {
             sends: mappings.sends.ring().clone(),
-            receives: mappings.receives.ring().clone(),
+            receives: mappings.receives.as_ref().map(|ring| ring.ring().clone()),
         })
     }
 
@@ -287,8 +300,10 @@ impl QpHandle {
     pub(super) fn close(&self) {
         self.gate.close();
         if let Some(mappings) = &self.mappings {
-            mappings.sends.remove();
-            mappings.receives.remove();
+            mappings.sends.mapping.remove();
+            if let Some(receives) = &mappings.receives {
+                receives.mapping.remove();
+            }
         }
     }
 }

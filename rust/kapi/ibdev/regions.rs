@@ -42,27 +42,24 @@ fn error_pointer<T>(err: Error) -> *mut T {
     err.to_ptr()
 }
 
-/// Gives a region of a device to the core.
-fn new_mr<D: IbDeviceOps>(dev: &Arc<D>, core: Result<Arc<D::Mr>>) -> *mut bindings::ib_mr {
-    let core = match core {
+/// Makes a region of a device and gives it to the core.
+fn new_mr<D: IbDeviceOps>(make: impl FnOnce() -> Result<Arc<D::Mr>>) -> *mut bindings::ib_mr {
+    // First, as nothing may fail once a program can name the key.
+    let shell = match KBox::<MrShell<D>>::new_uninit(GFP_KERNEL) {
+        Ok(shell) => shell,
+        Err(err) => return error_pointer(err.into()),
+    };
+    let core = match make() {
         Ok(core) => core,
         Err(err) => return error_pointer(err),
     };
-    match KBox::<MrShell<D>>::new_uninit(GFP_KERNEL) {
-        Ok(shell) => {
-            let key = core.key();
-            // SAFETY: All fields of the structure are numbers or pointers.
-            let shell = shell.write(unsafe { MrShell::<D>::with_core(core) });
-            let mr = KBox::into_raw(shell).cast::<bindings::ib_mr>();
-            // SAFETY: The structure is ours until it is returned.
-            unsafe { bindings::rdma_sock_helper_ibmr_set_keys(mr, key, key) };
-            mr
-        }
-        Err(err) => {
-            dev.dereg_mr(&core);
-            error_pointer(err.into())
-        }
-    }
+    let key = core.key();
+    // SAFETY: All fields of the structure are numbers or pointers.
+    let shell = shell.write(unsafe { MrShell::<D>::with_core(core) });
+    let mr = KBox::into_raw(shell).cast::<bindings::ib_mr>();
+    // SAFETY: The structure is ours until it is returned.
+    unsafe { bindings::rdma_sock_helper_ibmr_set_keys(mr, key, key) };
+    mr
 }
 
 /// `ib_device_ops::get_dma_mr`.
@@ -80,10 +77,7 @@ pub(super) unsafe extern "C" fn get_dma_mr_raw<D: IbDeviceOps>(
         let dev = bindings::rdma_sock_helper_ibpd_device(pd);
         (PdShell::<D>::core(pd), device::<D>(dev))
     };
-    new_mr::<D>(
-        &dev,
-        MrAccess::new(access).and_then(|access| dev.linear_mr(&core, access)),
-    )
+    new_mr::<D>(|| dev.linear_mr(&core, MrAccess::new(access)?))
 }
 
 /// `ib_device_ops::reg_user_mr`.
@@ -123,7 +117,7 @@ pub(super) unsafe extern "C" fn reg_user_mr_raw<D: IbDeviceOps>(
         let map = unsafe { MrMap::pin(dev, &range, BLOCK_SIZES)? };
         device.user_mr(&core, rights, map)
     };
-    new_mr::<D>(&device, region())
+    new_mr::<D>(region)
 }
 
 /// `ib_device_ops::alloc_mr`.
@@ -145,7 +139,7 @@ pub(super) unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
         let dev = bindings::rdma_sock_helper_ibpd_device(pd);
         (PdShell::<D>::core(pd), device::<D>(dev))
     };
-    new_mr::<D>(&dev, dev.alloc_mr(&core, pages))
+    new_mr::<D>(|| dev.alloc_mr(&core, pages))
 }
 
 /// `ib_device_ops::map_mr_sg`.
@@ -198,12 +192,14 @@ pub(super) unsafe extern "C" fn dereg_mr_raw<D: IbDeviceOps>(
     mr: *mut bindings::ib_mr,
     _udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
-    // SAFETY: The core gives back what `new_mr` made.
-    unsafe {
-        let dev = bindings::rdma_sock_helper_ibmr_device(mr);
-        let core = MrShell::<D>::take(mr);
-        device::<D>(dev).dereg_mr(&core);
-        drop(KBox::from_raw(mr.cast::<MrShell<D>>()));
-    }
-    0
+    from_result(|| {
+        // SAFETY: The core gives back what `new_mr` made; it stays the core's if there is an error.
+        unsafe {
+            let dev = bindings::rdma_sock_helper_ibmr_device(mr);
+            device::<D>(dev).dereg_mr(&MrShell::<D>::core(mr))?;
+            drop(MrShell::<D>::take(mr));
+            drop(KBox::from_raw(mr.cast::<MrShell<D>>()));
+        }
+        Ok(0)
+    })
 }

@@ -14,7 +14,11 @@ use super::{
         device,
         PdShell, //
     },
-    user::CallData,
+    user::{
+        CallData,
+        NewRing,
+        RingMapping, //
+    },
     wr::RecvWr, //
 };
 use crate::{
@@ -60,6 +64,15 @@ impl SrqAttr {
     }
 }
 
+/// The sizes of a shared receive queue of user space.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UserSrqSizes {
+    /// What the program is told.
+    pub(crate) attr: SrqAttr,
+    /// Octets of the ring.
+    pub(crate) ring: usize,
+}
+
 /// A change of a shared receive queue. An attribute that is absent stays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SrqChange {
@@ -77,11 +90,12 @@ pub(crate) trait IbSrqOps: Send + Sync + 'static {
     /// Its attributes now. Context: any.
     fn attr(&self) -> SrqAttr;
 
-    /// Changes attributes.
-    fn modify(&self, change: SrqChange) -> Result;
+    /// Changes attributes. With another number of work requests, a queue of user space goes on with the
+    /// new ring, and its handle adopts it.
+    fn modify(&self, change: SrqChange, ring: Option<&NewRing>) -> Result;
 
-    /// Queues a receive work request. Context: any. The program may hold locks, so nothing calls it
-    /// back.
+    /// Queues a receive work request of a kernel program. Context: any. The program may hold locks, so
+    /// nothing calls it back.
     fn post(&self, wr: RecvWr) -> Result;
 
     /// No queue pair uses it any longer. On return no handler is called.
@@ -96,6 +110,8 @@ pub(crate) trait IbSrqOps: Send + Sync + 'static {
 pub(crate) struct SrqHandle {
     srq: NonNull<bindings::ib_srq>,
     gate: ObjectGate,
+    /// That of the ring that a program in user space maps.
+    mapping: Option<RingMapping>,
 }
 
 // SAFETY: The handler may be called from any thread.
@@ -107,11 +123,24 @@ impl SrqHandle {
     /// # Safety
     ///
     /// `srq` must be valid until [`Self::close`] has returned.
-    unsafe fn new(srq: NonNull<bindings::ib_srq>) -> Self {
+    unsafe fn new(srq: NonNull<bindings::ib_srq>, mapping: Option<RingMapping>) -> Self {
         // INVARIANT: By this function's contract.
         Self {
             srq,
             gate: ObjectGate::new(),
+            mapping,
+        }
+    }
+
+    /// Whether the queue is one of user space.
+    fn is_user(&self) -> bool {
+        self.mapping.is_some()
+    }
+
+    /// The program maps another ring in place of the former one. Context: may sleep.
+    pub(crate) fn adopt(&self, ring: &NewRing) {
+        if let Some(mapping) = &self.mapping {
+            mapping.adopt(&ring.mapping);
         }
     }
 
@@ -124,9 +153,13 @@ impl SrqHandle {
         });
     }
 
-    /// Waits for a handler that runs; there are no others. Context: may sleep.
+    /// Waits for a handler that runs; there are no others. Nothing maps the ring from here on. Context:
+    /// may sleep.
     fn close(&self) {
         self.gate.close();
+        if let Some(mapping) = &self.mapping {
+            mapping.remove();
+        }
     }
 }
 
@@ -154,19 +187,36 @@ unsafe extern "C" fn create_srq_raw<D: IbDeviceOps>(
     from_result(|| {
         // SAFETY: The core passes valid attributes, and the data of the call.
         let (init, call) = unsafe { (&mut *init, CallData::new(udata)) };
-        // Programs of user space have receive queues of their own only.
-        if call.is_user() || init.srq_type != bindings::ib_srq_type_IB_SRQT_BASIC {
+        if init.srq_type != bindings::ib_srq_type_IB_SRQT_BASIC {
             return Err(EOPNOTSUPP);
         }
+        let mut attr = SrqAttr::new(&init.attr);
+        let new = if call.is_user() {
+            call.expect_empty()?;
+            // SAFETY: The core passes an object of a device of `D`.
+            let device = unsafe {
+                let pd = bindings::rdma_sock_helper_ibsrq_pd(srq);
+                device::<D>(bindings::rdma_sock_helper_ibpd_device(pd))
+            };
+            let sizes = device.user_srq_sizes(attr)?;
+            attr = sizes.attr;
+            let new = call.new_ring(sizes.ring)?;
+            call.respond_srq(&new)?;
+            Some(new)
+        } else {
+            None
+        };
+        let ring = new.as_ref().map(|new| new.ring().clone());
+        let mapping = new.map(|new| new.mapping);
         // SAFETY: The core passes an object of a device of `D` that is being created, with a protection
         // domain that outlives it. It stays until `destroy_srq_raw` returns, which closes the handle; a
         // core that is not created drops it.
         unsafe {
             let pd = bindings::rdma_sock_helper_ibsrq_pd(srq);
             let dev = bindings::rdma_sock_helper_ibpd_device(pd);
-            let handle = SrqHandle::new(NonNull::new(srq).ok_or(EINVAL)?);
-            let attr = SrqAttr::new(&init.attr);
-            let core = device::<D>(dev).create_srq(&PdShell::<D>::core(pd), attr, handle)?;
+            let handle = SrqHandle::new(NonNull::new(srq).ok_or(EINVAL)?, mapping);
+            let pd = PdShell::<D>::core(pd);
+            let core = device::<D>(dev).create_srq(&pd, attr, handle, ring.as_ref())?;
             core.attr().fill(&mut init.attr);
             SrqShell::<D>::publish(srq, core);
         }
@@ -183,19 +233,38 @@ unsafe extern "C" fn modify_srq_raw<D: IbDeviceOps>(
     srq: *mut bindings::ib_srq,
     attr: *mut bindings::ib_srq_attr,
     mask: bindings::ib_srq_attr_mask,
-    _udata: *mut bindings::ib_udata,
+    udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     let has = |bit| mask & bit != 0;
     from_result(|| {
-        // SAFETY: The core passes an object of a device of `D`, and valid attributes.
-        unsafe {
+        // SAFETY: The core passes an object of a device of `D`, valid attributes, and the data of the
+        // call.
+        let (core, change, call) = unsafe {
             let change = SrqChange {
                 max_wr: has(bindings::ib_srq_attr_mask_IB_SRQ_MAX_WR).then_some((*attr).max_wr),
                 limit: has(bindings::ib_srq_attr_mask_IB_SRQ_LIMIT).then_some((*attr).srq_limit),
             };
-            SrqShell::<D>::core(srq).modify(change)?;
+            (SrqShell::<D>::core(srq), change, CallData::new(udata))
+        };
+        let mut new = None;
+        if call.is_user() {
+            let place = call.ring_place()?;
+            if let Some(max_wr) = change.max_wr {
+                // SAFETY: The core passes an object of a device of `D`.
+                let device = unsafe {
+                    let pd = bindings::rdma_sock_helper_ibsrq_pd(srq);
+                    device::<D>(bindings::rdma_sock_helper_ibpd_device(pd))
+                };
+                let attr = SrqAttr {
+                    max_wr,
+                    ..core.attr()
+                };
+                let ring = call.new_ring(device.user_srq_sizes(attr)?.ring)?;
+                place.store(&ring)?;
+                new = Some(ring);
+            }
         }
-        Ok(0)
+        core.modify(change, new.as_ref()).map(|()| 0)
     })
 }
 
@@ -243,6 +312,10 @@ unsafe extern "C" fn post_srq_recv_raw<D: IbDeviceOps>(
     let core = unsafe { SrqShell::<D>::core(srq) };
     let mut next = wr;
     let result = from_result(|| {
+        // Only the ring of user space counts.
+        if core.handle().is_user() {
+            return Err(EINVAL);
+        }
         while !next.is_null() {
             // SAFETY: The program passes a list of work requests.
             unsafe {

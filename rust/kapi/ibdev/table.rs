@@ -65,6 +65,7 @@ use super::{
         mmap_raw,
         CallData, //
     },
+    windows,
     wr::{
         RecvWr,
         SendWr, //
@@ -133,6 +134,7 @@ impl OpsTable {
         ops.dealloc_pd = Some(dealloc_pd_raw::<D>);
         ops.create_cq = Some(create_cq_raw::<D>);
         ops.destroy_cq = Some(destroy_cq_raw::<D>);
+        ops.resize_user_cq = Some(resize_user_cq_raw::<D>);
         ops.poll_cq = Some(poll_cq_raw::<D>);
         ops.req_notify_cq = Some(req_notify_cq_raw::<D>);
         ops.create_qp = Some(create_qp_raw::<D>);
@@ -147,6 +149,7 @@ impl OpsTable {
         ops.alloc_mr = Some(alloc_mr_raw::<D>);
         ops.map_mr_sg = Some(map_mr_sg_raw::<D>);
         ops.dereg_mr = Some(dereg_mr_raw::<D>);
+        windows::install::<D>(&mut ops);
         ops.create_ah = Some(create_ah_raw::<D>);
         ops.create_user_ah = Some(create_user_ah_raw::<D>);
         ops.destroy_ah = Some(destroy_ah_raw::<D>);
@@ -408,15 +411,15 @@ unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
         }
         // SAFETY: The core passes the attributes of the call.
         let call = unsafe { CallData::of_bundle(attrs) };
-        let mapping = if call.is_user() {
+        let new = if call.is_user() {
             call.expect_empty()?;
             // SAFETY: The core passes an object of a device of `D`.
             let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibcq_device(cq)) };
             let sizes = device.user_cq_sizes(entries)?;
             entries = sizes.entries;
-            let mapping = call.new_ring(sizes.ring)?;
-            call.respond_cq(&mapping)?;
-            Some(mapping)
+            let new = call.new_ring(sizes.ring)?;
+            call.respond_cq(&new)?;
+            Some(new)
         } else {
             None
         };
@@ -424,8 +427,11 @@ unsafe extern "C" fn create_cq_raw<D: IbDeviceOps>(
         // `destroy_cq_raw` returns, which closes the handle; a core that is not created drops it.
         unsafe {
             let dev = bindings::rdma_sock_helper_ibcq_device(cq);
+            let ring = new.as_ref().map(|new| new.ring().clone());
+            let mapping = new.map(|new| new.mapping);
             let handle = CqHandle::new(NonNull::new(cq).ok_or(EINVAL)?, mapping);
-            CqShell::<D>::publish(cq, device::<D>(dev).create_cq(entries, handle)?);
+            let core = device::<D>(dev).create_cq(entries, handle, ring.as_ref())?;
+            CqShell::<D>::publish(cq, core);
             bindings::rdma_sock_helper_ibcq_set_entries(cq, entries);
         }
         Ok(0)
@@ -446,6 +452,37 @@ unsafe extern "C" fn destroy_cq_raw<D: IbDeviceOps>(
     core.destroy();
     core.handle().close();
     0
+}
+
+/// `ib_device_ops::resize_user_cq`. The verbs core has no such call for kernel programs.
+///
+/// # Safety
+///
+/// As for [`query_device_raw`].
+unsafe extern "C" fn resize_user_cq_raw<D: IbDeviceOps>(
+    cq: *mut bindings::ib_cq,
+    entries: ffi::c_uint,
+    udata: *mut bindings::ib_udata,
+) -> ffi::c_int {
+    from_result(|| {
+        // SAFETY: The core passes an object of a device of `D`, and the data of the call.
+        let (core, device, call) = unsafe {
+            let dev = bindings::rdma_sock_helper_ibcq_device(cq);
+            (
+                CqShell::<D>::core(cq),
+                device::<D>(dev),
+                CallData::new(udata),
+            )
+        };
+        call.expect_empty()?;
+        let sizes = device.user_cq_sizes(entries)?;
+        let new = call.new_ring(sizes.ring)?;
+        call.respond_cq(&new)?;
+        core.resize(entries, &new)?;
+        // SAFETY: The object is valid.
+        unsafe { bindings::rdma_sock_helper_ibcq_set_entries(cq, sizes.entries) };
+        Ok(0)
+    })
 }
 
 /// `ib_device_ops::poll_cq`.
@@ -501,6 +538,7 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
         let (attr, call) = unsafe { (&mut *attr, CallData::new(udata)) };
         let kind = match attr.qp_type {
             bindings::ib_qp_type_IB_QPT_RC => IbQpType::Rc,
+            bindings::ib_qp_type_IB_QPT_UC => IbQpType::Uc,
             bindings::ib_qp_type_IB_QPT_UD => IbQpType::Ud,
             bindings::ib_qp_type_IB_QPT_GSI => IbQpType::Gsi,
             _ => return Err(EOPNOTSUPP),
@@ -522,13 +560,17 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
             call.expect_empty()?;
             // SAFETY: As above.
             let device = unsafe { device::<D>(bindings::rdma_sock_helper_ibpd_device(pd)) };
-            let sizes = device.user_qp_sizes(caps)?;
+            let sizes = device.user_qp_sizes(caps, shares)?;
             caps = sizes.caps;
+            let receives = match sizes.receives {
+                Some(octets) => Some(call.new_ring(octets)?),
+                None => None,
+            };
             let mappings = QpMappings {
                 sends: call.new_ring(sizes.sends)?,
-                receives: call.new_ring(sizes.receives)?,
+                receives,
             };
-            call.respond_qp(&mappings.sends, &mappings.receives)?;
+            call.respond_qp(&mappings.sends, mappings.receives.as_ref())?;
             Some(mappings)
         } else {
             None

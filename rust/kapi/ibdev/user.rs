@@ -102,25 +102,66 @@ impl CallData {
         to_result(unsafe { bindings::rdma_sock_helper_udata_respond(self.0, from, size_of::<T>()) })
     }
 
+    /// Reads where the program wants to know the place of a new ring: an address in its memory.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the program passes too few octets, `EOPNOTSUPP` for others that are not 0, `EFAULT`.
+    pub(super) fn ring_place(&self) -> Result<RingPlace> {
+        let mut request = bindings::rxe_modify_srq_cmd { mmap_info_addr: 0 };
+        let to = (&raw mut request).cast::<ffi::c_void>();
+        // SAFETY: By the type invariants; the structure has room for its size, and takes all values.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_udata_request(self.0, to, size_of_val(&request))
+        })?;
+        // SAFETY: By the type invariants; no octet is read.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_udata_respond(self.0, core::ptr::null(), 0)
+        })?;
+        Ok(RingPlace(request.mmap_info_addr))
+    }
+
     /// Answers where the ring of a completion queue is.
     ///
     /// # Errors
     ///
     /// `EFAULT`.
-    pub(super) fn respond_cq(&self, ring: &RingMapping) -> Result {
+    pub(super) fn respond_cq(&self, ring: &NewRing) -> Result {
         let answer = bindings::rxe_create_cq_resp { mi: ring.place() };
         // SAFETY: The structure has no padding.
         unsafe { self.respond(&answer) }
     }
 
-    /// Answers where the rings of a queue pair are.
+    /// Answers where the ring of a shared receive queue is.
     ///
     /// # Errors
     ///
     /// `EFAULT`.
-    pub(super) fn respond_qp(&self, sends: &RingMapping, receives: &RingMapping) -> Result {
+    pub(super) fn respond_srq(&self, ring: &NewRing) -> Result {
+        let answer = bindings::rxe_create_srq_resp {
+            mi: ring.place(),
+            // Only for queues of extended connections.
+            srq_num: 0,
+            reserved: 0,
+        };
+        // SAFETY: The structure has no padding.
+        unsafe { self.respond(&answer) }
+    }
+
+    /// Answers where the rings of a queue pair are; one that takes its receive requests from a shared
+    /// queue has no ring for them.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub(super) fn respond_qp(&self, sends: &NewRing, receives: Option<&NewRing>) -> Result {
+        let nothing = bindings::mminfo {
+            offset: 0,
+            size: 0,
+            pad: 0,
+        };
         let answer = bindings::rxe_create_qp_resp {
-            rq_mi: receives.place(),
+            rq_mi: receives.map_or(nothing, NewRing::place),
             sq_mi: sends.place(),
         };
         // SAFETY: The structure has no padding.
@@ -146,7 +187,7 @@ impl CallData {
     /// # Errors
     ///
     /// `EINVAL` for a call of a kernel program, `ENOMEM`.
-    pub(super) fn new_ring(&self, len: usize) -> Result<RingMapping> {
+    pub(super) fn new_ring(&self, len: usize) -> Result<NewRing> {
         if !self.is_user() {
             return Err(EINVAL);
         }
@@ -155,7 +196,54 @@ impl CallData {
         let context = unsafe { bindings::rdma_sock_helper_udata_context(self.0) };
         // SAFETY: The context is that of the call. It outlives the object that is being created, which
         // owns the mapping.
-        unsafe { RingMapping::new(context, ring) }
+        let mapping = unsafe { RingMapping::new(context, &ring)? };
+        Ok(NewRing { ring, mapping })
+    }
+}
+
+/// Where a program wants to know the place of a new ring.
+pub(super) struct RingPlace(u64);
+
+impl RingPlace {
+    /// Stores the place of a ring in the program's memory. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`.
+    pub(super) fn store(&self, ring: &NewRing) -> Result {
+        let place = ring.place();
+        let from = (&raw const place).cast::<ffi::c_void>();
+        // SAFETY: The structure is valid and has no padding; the address is checked.
+        to_result(unsafe {
+            bindings::rdma_sock_helper_store_user(self.0, from, size_of_val(&place))
+        })
+    }
+}
+
+/// A ring that is in no object yet.
+pub(crate) struct NewRing {
+    ring: Arc<UserRing>,
+    /// Was just made, and is in no handle yet.
+    pub(super) mapping: RingMapping,
+}
+
+impl NewRing {
+    /// The ring.
+    pub(crate) fn ring(&self) -> &Arc<UserRing> {
+        &self.ring
+    }
+
+    /// Where the program maps it.
+    fn place(&self) -> bindings::mminfo {
+        // SAFETY: By the type invariants of the mapping; it is not removed while it is in no handle.
+        let offset = unsafe {
+            bindings::rdma_sock_helper_mmap_offset(self.mapping.entry.load(Ordering::Relaxed))
+        };
+        bindings::mminfo {
+            offset,
+            size: u32::try_from(self.ring.len).unwrap_or_default(),
+            pad: 0,
+        }
     }
 }
 
@@ -324,7 +412,6 @@ struct RingEntry {
 /// The pointer is null, or the `base` of a [`RingEntry`] that is inserted into a context.
 pub(super) struct RingMapping {
     entry: AtomicPtr<bindings::rdma_user_mmap_entry>,
-    ring: Arc<UserRing>,
 }
 
 impl RingMapping {
@@ -333,7 +420,7 @@ impl RingMapping {
     /// # Safety
     ///
     /// `context` must be valid until [`Self::remove`] was called, or the result is dropped.
-    unsafe fn new(context: *mut bindings::ib_ucontext, ring: Arc<UserRing>) -> Result<Self> {
+    unsafe fn new(context: *mut bindings::ib_ucontext, ring: &Arc<UserRing>) -> Result<Self> {
         const { assert!(core::mem::offset_of!(RingEntry, base) == 0) };
         let entry = KBox::new(
             RingEntry {
@@ -355,31 +442,24 @@ impl RingMapping {
         // INVARIANT: Just inserted.
         Ok(Self {
             entry: AtomicPtr::new(base),
-            ring,
         })
-    }
-
-    /// The ring.
-    pub(super) fn ring(&self) -> &Arc<UserRing> {
-        &self.ring
-    }
-
-    /// Where the program maps it.
-    fn place(&self) -> bindings::mminfo {
-        // SAFETY: By the type invariants; it is not removed while the object is being created.
-        let offset =
-            unsafe { bindings::rdma_sock_helper_mmap_offset(self.entry.load(Ordering::Relaxed)) };
-        bindings::mminfo {
-            offset,
-            size: u32::try_from(self.ring.len).unwrap_or_default(),
-            pad: 0,
-        }
     }
 
     /// Ends the possibility to map the ring; mappings stay (RNIC-UAPI-04). Context: may sleep.
     pub(super) fn remove(&self) {
-        let entry = self.entry.swap(null_mut(), Ordering::Relaxed);
-        // SAFETY: By the type invariants. The function takes null.
+        self.exchange(null_mut());
+    }
+
+    /// Goes on with the ring of another mapping. Context: may sleep.
+    pub(super) fn adopt(&self, other: &Self) {
+        self.exchange(other.entry.swap(null_mut(), Ordering::Relaxed));
+    }
+
+    /// Takes an entry that is inserted, or none, and removes the former one.
+    fn exchange(&self, next: *mut bindings::rdma_user_mmap_entry) {
+        // INVARIANT: Both callers pass null, or what was the entry of another mapping.
+        let entry = self.entry.swap(next, Ordering::Relaxed);
+        // SAFETY: By the type invariants, and no mapping has it any longer. The function takes null.
         unsafe { bindings::rdma_user_mmap_entry_remove(entry) };
     }
 }

@@ -148,6 +148,51 @@ pub(crate) struct MrRegistration<M> {
     pub(crate) iova: u64,
 }
 
+/// The memory that a window gives access to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowBinding {
+    /// Key of the window.
+    pub(crate) window: u32,
+    /// Its next key, of which the low bits count.
+    pub(crate) key: u32,
+    /// Key of the region.
+    pub(crate) lkey: u32,
+    /// First octet, as the region names it.
+    pub(crate) addr: u64,
+    /// Octets.
+    pub(crate) len: u64,
+    /// Rights, as the program codes them: [`WindowAccess::new`].
+    pub(crate) access: u32,
+}
+
+/// The rights of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WindowAccess {
+    /// Rights of the peer.
+    pub(crate) rights: MrAccess,
+    /// Whether the peer names the first octet by 0.
+    pub(crate) zero_based: bool,
+}
+
+impl WindowAccess {
+    /// # Errors
+    ///
+    /// `EINVAL` for rights that a window does not have (RNIC-MR-09).
+    pub(crate) fn new(flags: u32) -> Result<Self> {
+        const KNOWN: u32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
+        const ZERO: u32 = bindings::ib_access_flags_IB_ZERO_BASED;
+        if flags & !(KNOWN | ZERO) != 0 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            rights: MrAccess::new((flags & KNOWN) as i32)?,
+            zero_based: flags & ZERO != 0,
+        })
+    }
+}
+
 /// The operation of a send work request.
 pub(crate) enum SendOp<M> {
     /// SEND.
@@ -170,6 +215,8 @@ pub(crate) enum SendOp<M> {
     LocalInv(u32),
     /// Registers memory.
     RegMr(MrRegistration<M>),
+    /// Binds a memory window. Kernel programs have none.
+    BindMw(WindowBinding),
     /// A request of user space that cannot be executed (RNIC-SEC-02).
     Malformed,
 }
@@ -281,6 +328,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
                 | SendOp::FetchAdd(..)
                 | SendOp::LocalInv(_)
                 | SendOp::RegMr(_)
+                | SendOp::BindMw(_)
                 | SendOp::Malformed
         );
         // SAFETY: By this function's contract.

@@ -108,6 +108,11 @@ impl RingShape {
         index.wrapping_add(1) & self.mask
     }
 
+    /// The index that is `count` elements before.
+    pub(crate) const fn before(self, index: u32, count: u32) -> u32 {
+        index.wrapping_sub(count) & self.mask
+    }
+
     /// Elements between the index of the consumer and that of the producer: at most
     /// [`Self::entries`], for all values of both (RNIC-SEC-06).
     pub(crate) const fn used(self, producer: u32, consumer: u32) -> u32 {
@@ -182,6 +187,8 @@ mod tests {
         }
         assert_eq!(shape.used(1, 3), 2);
         assert_eq!(shape.after(3), 0);
+        assert_eq!(shape.before(1, 3), 2);
+        assert_eq!(shape.before(2, 2), 0);
     }
 
     #[test]

@@ -104,6 +104,24 @@ struct RawAtomic {
     rkey: U32,
 }
 
+/// The part of a request that binds a memory window.
+#[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawBind {
+    /// First octet, as the region names it.
+    addr: U64,
+    /// Octets.
+    len: U64,
+    /// Key of the region.
+    lkey: U32,
+    /// Key of the window.
+    window: U32,
+    /// Its next key.
+    key: U32,
+    /// Rights.
+    access: U32,
+}
+
 /// The part of a request for a datagram.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -141,6 +159,23 @@ pub(crate) struct UserRemote {
     pub(crate) rkey: u32,
 }
 
+/// Memory that a window gives access to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserBind {
+    /// Key of the window.
+    pub(crate) window: u32,
+    /// Its next key, of which the low bits count.
+    pub(crate) key: u32,
+    /// Key of the region.
+    pub(crate) lkey: u32,
+    /// First octet, as the region names it.
+    pub(crate) addr: u64,
+    /// Octets.
+    pub(crate) len: u64,
+    /// Rights, in the numbers of the verbs interface.
+    pub(crate) access: u32,
+}
+
 /// The operation of a send work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserOp {
@@ -162,6 +197,8 @@ pub(crate) enum UserOp {
     FetchAdd(UserRemote, u64),
     /// Invalidates a local key.
     LocalInv(u32),
+    /// Binds a memory window.
+    BindMw(UserBind),
 }
 
 impl UserOp {
@@ -280,7 +317,7 @@ impl UserSend {
                 return None;
             }
             UserData::Inline(usize::try_from(len).ok()?)
-        } else if matches!(op, UserOp::LocalInv(_)) {
+        } else if matches!(op, UserOp::LocalInv(_) | UserOp::BindMw(_)) {
             UserData::Elements(0)
         } else {
             let count = raw.data.count.get();
@@ -318,6 +355,17 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
         };
         Some((remote, raw.compare_add.get(), raw.swap.get()))
     };
+    let bind = || {
+        let (raw, _) = RawBind::ref_from_prefix(&raw.operation).ok()?;
+        Some(UserBind {
+            window: raw.window.get(),
+            key: raw.key.get(),
+            lkey: raw.lkey.get(),
+            addr: raw.addr.get(),
+            len: raw.len.get(),
+            access: raw.access.get(),
+        })
+    };
     let key = || u32::from_ne_bytes(raw.ex);
     Some(match raw.opcode.get() {
         0 => UserOp::Write(remote()?),
@@ -334,8 +382,9 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
             UserOp::FetchAdd(remote, add)
         }
         7 => UserOp::LocalInv(key()),
+        8 => UserOp::BindMw(bind()?),
         9 => UserOp::SendInv(key()),
-        // Windows, FLUSH and ATOMIC WRITE are not offered; the rest is the kernel's or nothing.
+        // FLUSH and ATOMIC WRITE are not offered; the rest is the kernel's or nothing.
         _ => return None,
     })
 }
@@ -477,10 +526,41 @@ mod tests {
         );
     }
 
+    /// RNIC-MR-14.
+    #[test]
+    fn window_has_its_range_and_keys() {
+        let words = [
+            (12, 8),
+            (16, 2),
+            (24, 0x1000),
+            (32, 0x20),
+            (36, 1),
+            (40, 0xa01),
+            (44, 0xb02),
+            (48, 0xb03),
+            (52, 6),
+            // No data, whatever the request says.
+            (196, u32::MAX),
+        ];
+        let wr = parse(Service::Rc, &words).unwrap();
+        let bind = UserBind {
+            window: 0xb02,
+            key: 0xb03,
+            lkey: 0xa01,
+            addr: 0x1000,
+            len: 0x1_0000_0020,
+            access: 6,
+        };
+        assert_eq!(
+            (wr.op, wr.data),
+            (UserOp::BindMw(bind), UserData::Elements(0))
+        );
+    }
+
     /// RNIC-SEC-02, RNIC-SEC-03.
     #[test]
     fn operation_that_is_not_offered_is_malformed() {
-        let offered = [0, 1, 2, 3, 4, 5, 6, 7, 9];
+        let offered = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
         for opcode in (0..=0x200).chain([u32::MAX, 1 << 31]) {
             let parsed = parse(Service::Rc, &[(12, opcode)]);
             assert_eq!(parsed.is_ok(), offered.contains(&opcode), "{opcode:#x}");
@@ -528,7 +608,7 @@ mod tests {
                 MALFORMED
             );
         }
-        for opcode in [4, 5, 6, 7] {
+        for opcode in [4, 5, 6, 7, 8] {
             assert_eq!(
                 parse(Service::Rc, &[(12, opcode), (16, 8), (184, 8)]),
                 MALFORMED

@@ -19,7 +19,6 @@ use crate::{
             CompletedOp,
             Completion,
             CompletionStatus,
-            IbQpType,
             QpAsyncEvent,
             RecvWr, //
         },
@@ -66,14 +65,14 @@ impl QueuePair {
         let unread = self.take_posts(core, events) || unread;
         let mut room = BUDGET;
         self.transmit(core, now, &mut room);
-        if self.kind == IbQpType::Rc {
+        if self.kind.is_connected() {
             self.reply(core, events, &mut room);
         }
         self.complete_sends(core, events);
-        let failed = core.requester.as_ref().is_some_and(|half| half.is_failed())
-            || core.responder.as_ref().is_some_and(|half| half.is_failed());
-        if failed && core.state.receives() {
-            self.fail(core);
+        let sends_failed = core.requester.as_ref().is_some_and(|half| half.is_failed());
+        let receives_failed = core.responder.as_ref().is_some_and(|half| half.is_failed());
+        if (sends_failed || receives_failed) && core.state.receives() {
+            self.fail(core, receives_failed);
             self.complete_sends(core, events);
         }
         let flushing = core.state == QpState::Err && self.flush(core, events);
@@ -126,12 +125,18 @@ impl QueuePair {
         }
     }
 
-    /// Enters state ERR after one half failed (RNIC-ERR-05).
-    pub(super) fn fail(&self, core: &mut Core) {
+    /// Enters state ERR after one half failed (RNIC-ERR-05). Unless `whole`, only a send request did, and
+    /// an unreliable service goes on to receive (RNIC-UD-11).
+    pub(super) fn fail(&self, core: &mut Core, whole: bool) {
+        let next = if whole {
+            QpState::Err
+        } else {
+            QpState::after_send_error(self.service())
+        };
         if let Some(requester) = &mut core.requester {
             requester.flush();
         }
-        if let Some(responder) = &mut core.responder {
+        if let Some(responder) = core.responder.as_mut().filter(|_| next == QpState::Err) {
             // A responder that failed has a NAK to send.
             if !responder.is_failed() {
                 responder.flush();
@@ -139,7 +144,7 @@ impl QueuePair {
         }
         core.state = match core.state {
             QpState::Reset | QpState::Init => core.state,
-            _ => QpState::after_send_error(self.service()),
+            _ => next,
         };
         self.apply_posting(core.state);
     }
@@ -183,8 +188,9 @@ impl QueuePair {
         if completion.status == CompletionStatus::Success {
             self.count(Counter::Receives);
         }
-        if let Some(rings) = &mut core.rings {
-            rings.receives.release();
+        let rings = core.rings.as_mut();
+        if let Some(receives) = rings.and_then(|rings| rings.receives.as_mut()) {
+            receives.release();
         }
         if !self.recv_cq.push(&completion, solicited) {
             events.fatal = true;
@@ -210,7 +216,7 @@ impl QueuePair {
     /// (RNIC-ERR-09).
     fn note_progress(&self, core: &mut Core, events: &mut PendingEvents) {
         if events.fatal && core.state.receives() {
-            self.fail(core);
+            self.fail(core, true);
         }
         let established = core
             .responder

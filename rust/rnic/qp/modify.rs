@@ -71,7 +71,7 @@ impl QueuePair {
         let mut resources = KVVec::new();
         let mut records = KVVec::new();
         match effect {
-            Transition::StartReceive if self.kind == IbQpType::Rc => {
+            Transition::StartReceive if self.kind.is_connected() => {
                 let count = usize::from(config.max_dest_rd_atomic);
                 resources.resize(count, Resource::EMPTY, GFP_KERNEL_ACCOUNT)?;
                 if config.to.is_none() || config.mtu.is_none() {
@@ -92,7 +92,7 @@ impl QueuePair {
         core.record.merge(change);
         core.qkey = match self.kind {
             IbQpType::Gsi => GSI_QKEY,
-            IbQpType::Rc | IbQpType::Ud => config.qkey,
+            IbQpType::Rc | IbQpType::Uc | IbQpType::Ud => config.qkey,
         };
         match effect {
             Transition::StartReceive => self.start_receive(&mut core, &config, port_mtu, resources),
@@ -156,7 +156,7 @@ impl QueuePair {
             GidProtocol::Ipv4 | GidProtocol::Ipv6 => to.flow_label,
         });
         core.port = source_port(label, self.number, config.peer);
-        if self.kind != IbQpType::Rc {
+        if !self.kind.is_connected() {
             return;
         }
         let settings = ResponderConfig {

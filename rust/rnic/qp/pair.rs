@@ -83,6 +83,7 @@ use crate::{
         limits,
         numbers::PacketReceiver,
         receives::PostedReceives,
+        region::PairTag,
         srq::SharedQueue,
         wire::{
             Egress,
@@ -151,6 +152,8 @@ pub(super) struct Core {
 pub(crate) struct QueuePair {
     pub(super) handle: QpHandle,
     pub(super) domain: Arc<Domain>,
+    /// What windows of type 2 know of it.
+    pub(super) tag: Arc<PairTag>,
     pub(super) kind: IbQpType,
     /// Its number.
     pub(super) number: Qpn,
@@ -185,6 +188,8 @@ impl QueuePair {
     /// # Errors
     ///
     /// `EINVAL` for sizes beyond the limits, `EEXIST` for a second general services interface, `ENOMEM`.
+    // A frame of its own: that of its caller holds what is asked for.
+    #[inline(never)]
     pub(crate) fn create(
         init: QpInit<Domain, CompletionQueue, SharedQueue>,
     ) -> Result<(Arc<Self>, u32)> {
@@ -240,6 +245,7 @@ impl QueuePair {
         } else {
             (sends, receives)
         };
+        let tag = Arc::new(PairTag, GFP_KERNEL)?;
         let send_queue = PostedSends::new(places.0)?;
         let recv_queue = PostedReceives::new(places.1)?;
         let core = Core {
@@ -266,6 +272,7 @@ impl QueuePair {
             pin_init!(Self {
                 handle: init.handle,
                 domain: init.pd,
+                tag,
                 kind: init.kind,
                 number,
                 caps,
@@ -311,7 +318,7 @@ impl QueuePair {
     /// Takes the next receive work request of the queue pair's own queue.
     pub(super) fn next_receive(&self, core: &mut Core) -> Option<RecvWr> {
         match &mut core.rings {
-            Some(rings) => rings.receives.take(),
+            Some(rings) => rings.receives.as_mut()?.take(),
             None => self.receives.lock().take(),
         }
     }
@@ -329,9 +336,10 @@ impl QueuePair {
         if let Some(srq) = &self.srq {
             return srq.take_if(check);
         }
-        if let Some(rings) = &mut core.rings {
-            let checked = check(rings.receives.peek())?;
-            return Ok((rings.receives.take(), checked));
+        let rings = core.rings.as_mut();
+        if let Some(receives) = rings.and_then(|rings| rings.receives.as_mut()) {
+            let checked = check(receives.peek())?;
+            return Ok((receives.take(), checked));
         }
         let mut receives = self.receives.lock();
         let checked = check(receives.peek())?;
@@ -374,6 +382,7 @@ impl PacketReceiver for QueuePair {
 const fn service_of(kind: IbQpType) -> Service {
     match kind {
         IbQpType::Rc => Service::Rc,
+        IbQpType::Uc => Service::Uc,
         IbQpType::Ud | IbQpType::Gsi => Service::Ud,
     }
 }

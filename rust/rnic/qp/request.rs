@@ -20,6 +20,7 @@ use crate::{
         CompletedOp,
         RemoteAddr,
         SendOp,
+        WindowBinding,
         WrData, //
     },
     proto::{
@@ -65,7 +66,10 @@ use crate::{
             scatter, //
         },
         receives::place_of,
-        region::Region,
+        region::{
+            AccessDenied,
+            Region, //
+        },
         wire::{
             source_port,
             PacketHead,
@@ -94,6 +98,7 @@ fn kind_of(op: &SendOp<Region>) -> WorkKind {
         SendOp::FetchAdd(..) => WorkKind::FetchAdd,
         SendOp::LocalInv(_) => WorkKind::LocalInv,
         SendOp::RegMr(_) => WorkKind::RegMr,
+        SendOp::BindMw(_) => WorkKind::BindMw,
         SendOp::Malformed => WorkKind::Malformed,
     }
 }
@@ -110,6 +115,7 @@ fn completed(op: &SendOp<Region>) -> CompletedOp {
         SendOp::FetchAdd(..) => CompletedOp::FetchAdd,
         SendOp::LocalInv(_) => CompletedOp::LocalInv,
         SendOp::RegMr(_) => CompletedOp::RegMr,
+        SendOp::BindMw(_) => CompletedOp::BindMw,
     }
 }
 
@@ -146,7 +152,11 @@ fn headers(wr: &Send, burst: &Burst) -> Extensions {
         compare,
     };
     match &wr.op {
-        SendOp::Send | SendOp::LocalInv(_) | SendOp::RegMr(_) | SendOp::Malformed => {}
+        SendOp::Send
+        | SendOp::LocalInv(_)
+        | SendOp::RegMr(_)
+        | SendOp::BindMw(_)
+        | SendOp::Malformed => {}
         SendOp::SendImm(imm) => ext.imm = Some(*imm),
         SendOp::SendInv(key) => ext.invalidate = Some(RKey::new(*key)),
         SendOp::Write(at) => ext.reth = Some(reth(at, 0, burst.work.len)),
@@ -213,7 +223,7 @@ impl QueuePair {
         }
     }
 
-    /// Executes a request without packets (RNIC-REQ-11, RNIC-REQ-12, RNIC-MR-08).
+    /// Executes a request without packets (RNIC-REQ-11, RNIC-REQ-12, RNIC-MR-08, RNIC-MR-14).
     fn execute_local(&self, core: &Core, msg: MsgId) -> Result<(), WorkStatus> {
         let refused = WorkStatus::LocQpOpErr;
         match find(&core.taken, msg).map(|wr| &wr.op) {
@@ -221,14 +231,29 @@ impl QueuePair {
                 .mr
                 .register(&self.domain.tag, reg.key, reg.access, reg.iova)
                 .map_err(|_| refused),
-            Some(SendOp::LocalInv(key)) => {
-                let region = self.domain.node.keys().find(*key).ok_or(refused)?;
-                region
-                    .invalidate(&self.domain.tag, *key, false)
-                    .map_err(|_| refused)
+            Some(SendOp::LocalInv(key)) => self
+                .domain
+                .node
+                .keys()
+                .invalidate(&self.domain.tag, *key, None)
+                .map_err(|_| refused),
+            Some(SendOp::BindMw(binding)) => {
+                self.bind_window(binding).map_err(|_| WorkStatus::MwBindErr)
             }
             _ => Err(refused),
         }
+    }
+
+    /// Binds a memory window, or ends what one of type 1 is bound to (RNIC-MR-14).
+    fn bind_window(&self, binding: &WindowBinding) -> Result<(), AccessDenied> {
+        let keys = self.domain.node.keys();
+        let window = keys.find_window(binding.window).ok_or(AccessDenied)?;
+        let region = if binding.len == 0 {
+            None
+        } else {
+            Some(keys.find_region(binding.lkey).ok_or(AccessDenied)?)
+        };
+        window.bind(&self.domain.tag, &self.tag, binding, region)
     }
 
     /// Sends the packets of a burst.

@@ -97,7 +97,7 @@ impl QueuePair {
         // What comes from elsewhere costs no checksum (RNIC-SEC-09).
         let (src, dst, protocol) = addresses(&frame.route);
         let known = match self.kind {
-            IbQpType::Rc => core
+            IbQpType::Rc | IbQpType::Uc => core
                 .to
                 .as_ref()
                 .is_some_and(|to| Self::is_from(to, &src, &dst) && to.sgid.protocol() == protocol),
@@ -109,13 +109,14 @@ impl QueuePair {
         let Ok(transport) = icrc::check(&frame, rest) else {
             return self.count(Counter::DropIcrc);
         };
-        if self.kind != IbQpType::Rc {
+        if !self.kind.is_connected() {
             self.take_datagram(core, events, &frame, transport);
             return;
         }
         match RocePacket::parse(transport) {
             Ok(packet) if packet.opcode.operation().is_response() => {
-                if packet.opcode.service() == Service::Rc {
+                // An unreliable connection gets no answers.
+                if self.kind == IbQpType::Rc && packet.opcode.service() == Service::Rc {
                     self.take_answer(core, now, &packet);
                 } else {
                     self.count(Counter::DropService);
@@ -191,6 +192,7 @@ impl QueuePair {
     fn remote(&self, right: Right, key: u32, addr: u64) -> RegionAccess<'_> {
         RegionAccess {
             domain: &self.domain.tag,
+            pair: Some(&self.tag),
             key,
             right,
             addr,
@@ -241,9 +243,8 @@ impl QueuePair {
         }
         match placement.invalidate {
             Some(key) => keys
-                .find(key.get())
-                .and_then(|region| region.invalidate(&self.domain.tag, key.get(), true).ok())
-                .ok_or(ExecuteError::NotInvalidated),
+                .invalidate(&self.domain.tag, key.get(), Some(&self.tag))
+                .map_err(|_| ExecuteError::NotInvalidated),
             None => Ok(()),
         }
     }
@@ -285,7 +286,7 @@ impl QueuePair {
             None => {}
         }
         if settled.failed {
-            self.fail(core);
+            self.fail(core, true);
         }
     }
 

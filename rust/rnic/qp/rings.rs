@@ -2,45 +2,32 @@
 
 //! The queues of a queue pair of user space: rings that the program fills (RNIC-UAPI).
 //!
-//! They belong to the protocol state. A work request is copied out once, when it is taken, and checked
-//! in the copy; a slot is free again when its request completes. The program may write anything to a
-//! ring at any time: the indices of this side are kept here, and its own is only masked (RNIC-SEC-04,
-//! RNIC-SEC-05).
+//! They belong to the protocol state. A slot is free again when its request completes.
 
 use super::queues::Send;
 use crate::{
     kapi::ibdev::{
         QpCaps,
         QpRings,
-        RecvWr,
         RemoteAddr,
         SendOp,
         SendWr,
         UdDest,
         UserQpSizes,
-        UserRing,
+        WindowBinding,
         WrData,
-        WrSge,
         MAX_WR_INLINE, //
     },
     proto::roce::{
         opcode::Service,
-        ring::{
-            RingShape,
-            CONSUMER_AT,
-            PRODUCER_AT,
-            SHAPE_AT, //
-        },
+        ring::RingShape,
         wqe::{
             MalformedWqe,
             UserData,
-            UserElement,
             UserLimits,
             UserOp,
-            UserReceive,
             UserRemote,
             UserSend,
-            RECEIVE_HEAD,
             SEND_HEAD,
             SGE_LEN, //
         },
@@ -48,24 +35,25 @@ use crate::{
     rnic::{
         domain::Domain,
         limits,
-        region::Region, //
+        region::Region,
+        user_queue::{
+            receive_elements,
+            RingReceives,
+            UserQueue, //
+        },
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
-/// Octets of the heads, and of an element.
+/// Octets of the head of a send work request.
 const SEND_LEN: usize = 208;
-const RECEIVE_LEN: usize = 40;
-const ELEMENT_LEN: usize = 16;
 
 /// The rings of a queue pair with these sizes, of which `caps` says what the rounding gave
 /// (RNIC-QPS-08).
 struct Shapes {
     sends: RingShape,
-    receives: RingShape,
+    /// `None` if receive requests come from a shared queue.
+    receives: Option<RingShape>,
     caps: QpCaps,
 }
 
@@ -73,18 +61,22 @@ impl Shapes {
     /// # Errors
     ///
     /// `EINVAL` for sizes beyond the limits.
-    fn new(caps: QpCaps) -> Result<Self> {
+    fn new(caps: QpCaps, shares: bool) -> Result<Self> {
         let inline = u32::try_from(MAX_WR_INLINE)?;
         let sends = RingShape::of_sends(caps.max_send_wr, caps.max_send_sge, caps.max_inline);
-        let receives = RingShape::of_receives(caps.max_recv_wr, caps.max_recv_sge);
-        let (sends, receives) = (sends.ok_or(EINVAL)?, receives.ok_or(EINVAL)?);
-        let elements = |room: u32| (room / SGE_LEN).min(limits::MAX_SGE);
+        let sends = sends.ok_or(EINVAL)?;
+        let receives = if shares {
+            None
+        } else {
+            let shape = RingShape::of_receives(caps.max_recv_wr, caps.max_recv_sge);
+            Some(shape.ok_or(EINVAL)?)
+        };
         let room = sends.room_behind(SEND_HEAD);
         let caps = QpCaps {
             max_send_wr: sends.entries(),
-            max_recv_wr: receives.entries(),
-            max_send_sge: elements(room),
-            max_recv_sge: elements(receives.room_behind(RECEIVE_HEAD)),
+            max_recv_wr: receives.map_or(0, RingShape::entries),
+            max_send_sge: (room / SGE_LEN).min(limits::MAX_SGE),
+            max_recv_sge: receives.map_or(0, receive_elements),
             max_inline: room.min(inline),
         };
         Ok(Self {
@@ -95,12 +87,13 @@ impl Shapes {
     }
 }
 
-/// The sizes of a queue pair of user space.
+/// The sizes of a queue pair of user space, which takes its receive requests from a shared queue if
+/// `shares`.
 ///
 /// # Errors
 ///
 /// `EINVAL` for sizes beyond the limits.
-pub(crate) fn user_sizes(caps: QpCaps) -> Result<UserQpSizes> {
+pub(crate) fn user_sizes(caps: QpCaps, shares: bool) -> Result<UserQpSizes> {
     if caps.max_send_wr > limits::MAX_QP_WR
         || caps.max_recv_wr > limits::MAX_QP_WR
         || caps.max_send_sge > limits::MAX_SGE
@@ -109,94 +102,16 @@ pub(crate) fn user_sizes(caps: QpCaps) -> Result<UserQpSizes> {
     {
         return Err(EINVAL);
     }
-    let shapes = Shapes::new(caps)?;
+    let shapes = Shapes::new(caps, shares)?;
+    let receives = match shapes.receives {
+        Some(shape) => Some(usize::try_from(shape.octets())?),
+        None => None,
+    };
     Ok(UserQpSizes {
         caps: shapes.caps,
         sends: usize::try_from(shapes.sends.octets())?,
-        receives: usize::try_from(shapes.receives.octets())?,
+        receives,
     })
-}
-
-/// A ring that a program fills.
-///
-/// # Invariants
-///
-/// `head` and `next` are indices, and at most as many slots as the ring has entries are between them.
-struct UserQueue {
-    ring: Arc<UserRing>,
-    shape: RingShape,
-    /// Slot of the oldest request that is not complete.
-    head: u32,
-    /// Slot of the next request that is taken.
-    next: u32,
-}
-
-impl UserQueue {
-    /// Tells the library the shape of a new ring.
-    fn new(ring: Arc<UserRing>, shape: RingShape) -> Result<Self> {
-        let [bits, mask] = shape.words();
-        let mut words = [0; 8];
-        let (first, last) = words.split_at_mut(4);
-        first.copy_from_slice(&bits.to_ne_bytes());
-        last.copy_from_slice(&mask.to_ne_bytes());
-        ring.store(SHAPE_AT, &words).map_err(|_| EINVAL)?;
-        Ok(Self {
-            ring,
-            shape,
-            head: 0,
-            next: 0,
-        })
-    }
-
-    /// The offset of the slot of the next request, if there is one.
-    fn peek(&self) -> Option<usize> {
-        // A full ring has no other request, whatever the program says (RNIC-SEC-06).
-        if self.shape.used(self.next, self.head) >= self.shape.entries() {
-            return None;
-        }
-        let producer = self.ring.load_index(PRODUCER_AT).ok()?;
-        (self.shape.used(producer, self.next) > 0).then(|| self.shape.slot_at(self.next))
-    }
-
-    /// Takes the request of [`Self::peek`].
-    fn advance(&mut self) {
-        self.next = self.shape.after(self.next);
-    }
-
-    /// Frees the slots of the oldest requests, which are complete.
-    fn release(&mut self, count: u64) {
-        let taken = u64::from(self.shape.used(self.next, self.head));
-        for _ in 0..count.min(taken) {
-            self.head = self.shape.after(self.head);
-        }
-        self.publish();
-    }
-
-    /// Forgets all requests.
-    fn clear(&mut self) {
-        // Cannot fail: each ring has a header.
-        let producer = self.ring.load_index(PRODUCER_AT).unwrap_or_default();
-        self.next = producer & self.shape.entries();
-        self.head = self.next;
-        self.publish();
-    }
-
-    /// Tells the program which slots are free.
-    fn publish(&self) {
-        // Cannot fail, as above.
-        let _ = self.ring.store_index(CONSUMER_AT, self.head);
-    }
-
-    /// Copies elements out.
-    fn elements(&self, at: usize, count: usize) -> Result<WrData> {
-        WrData::user_elements(count, |index| {
-            let mut octets = [0; ELEMENT_LEN];
-            let offset = index.checked_mul(ELEMENT_LEN)?.checked_add(at)?;
-            self.ring.load(offset, &mut octets).ok()?;
-            let element = UserElement::parse(&octets)?;
-            Some(WrSge::of_user(element.addr, element.len, element.lkey))
-        })
-    }
 }
 
 /// The ring of send work requests.
@@ -211,7 +126,7 @@ impl RingSends {
     pub(super) fn take(&mut self, domain: &Domain) -> Option<Send> {
         let at = self.queue.peek()?;
         let mut head = [0; SEND_LEN];
-        self.queue.ring.load(at, &mut head).ok()?;
+        self.queue.load(at, &mut head)?;
         self.queue.advance();
         let parsed = UserSend::parse(&head, self.service, self.limits);
         let id = match parsed {
@@ -243,9 +158,7 @@ impl RingSends {
         };
         let data = match wr.data {
             UserData::Elements(count) => self.queue.elements(at, count),
-            UserData::Inline(len) => {
-                WrData::user_inline(len, |octets| self.queue.ring.load(at, octets).ok())
-            }
+            UserData::Inline(len) => WrData::user_inline(len, |octets| self.queue.load(at, octets)),
         };
         Some(SendWr {
             id: wr.id,
@@ -282,45 +195,14 @@ fn operation(op: UserOp) -> SendOp<Region> {
         }
         UserOp::FetchAdd(remote, add) => SendOp::FetchAdd(at(remote), add),
         UserOp::LocalInv(key) => SendOp::LocalInv(key),
-    }
-}
-
-/// The ring of receive work requests.
-pub(super) struct RingReceives {
-    queue: UserQueue,
-    /// Elements of a request.
-    sges: u32,
-    /// The copy of the next request, once it was looked at.
-    copy: Option<RecvWr>,
-}
-
-impl RingReceives {
-    /// The next request.
-    pub(super) fn peek(&mut self) -> Option<&RecvWr> {
-        if self.copy.is_none() {
-            let at = self.queue.peek()?;
-            let mut head = [0; RECEIVE_LEN];
-            self.queue.ring.load(at, &mut head).ok()?;
-            let wr = UserReceive::parse(&head, self.sges);
-            let elements = self.queue.elements(at.checked_add(RECEIVE_LEN)?, wr.count);
-            self.queue.advance();
-            self.copy = Some(RecvWr {
-                id: wr.id,
-                data: elements.unwrap_or(WrData::EMPTY),
-            });
-        }
-        self.copy.as_ref()
-    }
-
-    /// Takes the next request.
-    pub(super) fn take(&mut self) -> Option<RecvWr> {
-        self.peek()?;
-        self.copy.take()
-    }
-
-    /// Frees the slot of the oldest request, which is complete.
-    pub(super) fn release(&mut self) {
-        self.queue.release(1);
+        UserOp::BindMw(bind) => SendOp::BindMw(WindowBinding {
+            window: bind.window,
+            key: bind.key,
+            lkey: bind.lkey,
+            addr: bind.addr,
+            len: bind.len,
+            access: bind.access,
+        }),
     }
 }
 
@@ -328,8 +210,8 @@ impl RingReceives {
 pub(super) struct UserQueues {
     /// Of send work requests.
     pub(super) sends: RingSends,
-    /// Of receive work requests.
-    pub(super) receives: RingReceives,
+    /// Of receive work requests, unless they come from a shared queue.
+    pub(super) receives: Option<RingReceives>,
 }
 
 impl UserQueues {
@@ -341,7 +223,7 @@ impl UserQueues {
     // A frame of its own: that of its caller holds a whole queue pair.
     #[inline(never)]
     pub(super) fn new(rings: QpRings, caps: QpCaps, service: Service) -> Result<Self> {
-        let shapes = Shapes::new(caps)?;
+        let shapes = Shapes::new(caps, rings.receives.is_none())?;
         let sends = RingSends {
             queue: UserQueue::new(rings.sends, shapes.sends)?,
             limits: UserLimits {
@@ -350,10 +232,9 @@ impl UserQueues {
             },
             service,
         };
-        let receives = RingReceives {
-            queue: UserQueue::new(rings.receives, shapes.receives)?,
-            sges: caps.max_recv_sge,
-            copy: None,
+        let receives = match rings.receives.zip(shapes.receives) {
+            Some((ring, shape)) => Some(RingReceives::new(ring, shape, caps.max_recv_sge)?),
+            None => None,
         };
         Ok(Self { sends, receives })
     }
@@ -361,7 +242,8 @@ impl UserQueues {
     /// Forgets all requests (RNIC-QPS-04).
     pub(super) fn clear(&mut self) {
         self.sends.queue.clear();
-        self.receives.copy = None;
-        self.receives.queue.clear();
+        if let Some(receives) = &mut self.receives {
+            receives.clear();
+        }
     }
 }

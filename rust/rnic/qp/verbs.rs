@@ -9,7 +9,6 @@ use super::{
 use crate::{
     kapi::ibdev::{
         IbQpOps,
-        IbQpType,
         QpCaps,
         QpChange,
         QpHandle,
@@ -42,7 +41,7 @@ impl IbQpOps for QueuePair {
     }
 
     fn takes_datagrams(&self) -> bool {
-        self.kind != IbQpType::Rc
+        !self.kind.is_connected()
     }
 
     fn post_send(&self, wr: SendWr<Region, AddressHandle>) -> Result {

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Sides, queue pairs and rings that a program fills by hand. */
+#ifndef USER_RINGS_H
+#define USER_RINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+#include <kselftest.h>
+#include <rdma/rdma_user_rxe.h>
+
+/* Octets of each side's region. */
+#define REGION 65536
+/* Work requests of each queue: rings of 16 slots. */
+#define DEPTH 15
+/* The local key of the device, which only the kernel may use. */
+#define LOCAL_DMA_KEY 1
+/* A ring of the calling process. */
+struct ring {
+	struct rxe_queue_buf *buf;
+	size_t len;
+	off_t offset;
+};
+
+/* A device with what a queue pair needs. */
+struct side {
+	struct ibv_context *ctx;
+	int gid_index;
+	union ibv_gid gid;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	uint8_t *memory;
+};
+
+/* A shared receive queue with its ring. */
+struct shared {
+	struct ibv_srq *srq;
+	struct ring receives;
+};
+
+/* A queue pair with its rings. */
+struct end {
+	struct side *side;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ring sends, receives, completions;
+};
+
+extern struct side sides[2];
+
+/* Prints what differs, and ends the program. */
+__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
+
+#define CHECK(condition) do {						\
+	if (!(condition))						\
+		fail("%s:%d: %s (errno %d)", __FILE__, __LINE__, #condition, errno); \
+} while (0)
+
+/* The mappings of rings of this process, in the order of their addresses. */
+int rings(struct ring *found, int room);
+/* The ring with slots of that size that was not there before. */
+struct ring new_ring(const struct ring *before, int count, unsigned int bits);
+
+void open_side(struct side *side, const char *name, int gid_index);
+
+/* A shared receive queue with DEPTH work requests, in the protection domain of a side. */
+struct shared new_shared(struct side *side);
+void free_shared(struct shared *shared);
+
+/* A queue pair in state INIT; its receive requests come from `shared` unless that is NULL. */
+struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shared *shared);
+struct end new_end(struct side *side, enum ibv_qp_type type);
+void connect_end(struct end *end, struct end *peer);
+void join(struct end *ends);
+void new_pair(struct end *ends);
+void free_end(struct end *end);
+void free_pair(struct end *ends);
+
+double now(void);
+/* The next completion; a status of -1 if there is none in time. */
+struct ibv_wc completion(struct end *end, double seconds);
+/* One system call; an errno. */
+int ring_doorbell(struct end *end, uint32_t count);
+
+struct rxe_send_wqe *send_slot(struct end *end);
+/* A request that is in order: a SEND of 8 octets. */
+struct rxe_send_wqe *prepare(struct end *end);
+void produce(struct rxe_queue_buf *buf);
+void post_receive(struct end *end, uint64_t addr, uint32_t len, uint32_t lkey, uint32_t count);
+/* Posts the prepared request and checks how it completes. */
+void expect_send(struct end *end, int status, const char *what, uint32_t value);
+/* A pair that nothing was done to still carries data. */
+void expect_service(void);
+/* Fills rings of the two queue pairs with anything, until stop_scribbling(). */
+void start_scribbling(struct end *ends);
+void stop_scribbling(void);
+
+/* Cases of the other files. */
+void shared_queues(void);
+void shared_limits(void);
+void shared_sizes(void);
+void shared_hostile(void);
+void resizes(void);
+void unreliable_messages(void);
+void unreliable_refusals(void);
+void unreliable_failures(void);
+void unreliable_losses(void);
+void windows_of_type_1(void);
+void windows_of_type_2(void);
+void windows_refused(void);
+void windows_of_the_dead(void);
+
+#endif /* USER_RINGS_H */
