@@ -228,6 +228,8 @@ impl QueuePair {
         }
     }
 
+    // Not inlined, for the sake of the stack.
+    #[inline(never)]
     fn new(
         init: QpInit<Domain, CompletionQueue, SharedQueue>,
         caps: QpCaps,
