@@ -46,6 +46,8 @@ mod setup;
 
 use self::{
     admin::{
+        commands::SmcCommands,
+        diag::Sockets,
         netns::{
             Files,
             Namespaces, //
@@ -69,10 +71,12 @@ use crate::{
             AF_INET,
             AF_INET6, //
         },
+        diag::DiagRegistration,
         family::{
             FamilyRegistration as Family,
             SocketFamily, //
         },
+        genl::FamilyOfCommands,
         netns::NetRegistration,
         option::{
             Backend,
@@ -102,6 +106,10 @@ const IPPROTO_SMC: u16 = 256;
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the events of devices, last the engine.
 pub(crate) struct Smc {
+    /// Lists the sockets for tools.
+    _diag: Option<DiagRegistration<Sockets>>,
+    /// Answers the commands of tools.
+    _commands: Option<FamilyOfCommands<SmcCommands>>,
     /// The settings of each network namespace.
     _files: NetRegistration<Files>,
     /// The socket family and protocol.
@@ -146,7 +154,17 @@ impl Smc {
         let option = Backend::register(backend)?;
         let family = Family::new(&AF_SMC, IPPROTO_SMC)?;
         let files = NetRegistration::new()?;
+        let diag = DiagRegistration::new()?;
+        if diag.is_none() {
+            pr_warn!("another module lists the sockets of family 43: smcss does not show ours\n");
+        }
+        let commands = FamilyOfCommands::new()?;
+        if commands.is_none() {
+            pr_warn!("another module has SMC_GEN_NETLINK: smcr and smcd do not show this one\n");
+        }
         Ok(Self {
+            _diag: diag,
+            _commands: commands,
             _files: files,
             _family: family,
             _option: option,

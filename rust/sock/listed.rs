@@ -3,6 +3,7 @@
 //! A connection in the list of its namespace.
 
 use super::{
+    calls::Calls,
     connection::{
         Connection,
         Mode,
@@ -23,6 +24,7 @@ use crate::{
     kapi::net::proc::SeqFile,
     proto::stream::reason::Reason, //
 };
+use core::any::Any;
 use kernel::{
     seq_print,
     sync::atomic::Relaxed, //
@@ -39,12 +41,20 @@ const fn name<P: Protocol>(mode: Mode) -> &'static str {
 }
 
 impl<P: Protocol> Listed for Connection<P> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn traffic(&self) -> Traffic {
         self.look(Stream::traffic).unwrap_or_default()
     }
 
     fn tcp_bytes(&self) -> u64 {
         self.tcp_bytes.load(Relaxed)
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls.read()
     }
 
     fn is_stream(&self) -> bool {

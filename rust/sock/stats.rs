@@ -2,6 +2,7 @@
 
 //! The connections of a network namespace, and their counts.
 
+use super::calls::Calls;
 use crate::{
     kapi::{
         base::sync::{
@@ -12,6 +13,7 @@ use crate::{
     },
     proto::stream::reason::Reason, //
 };
+use core::any::Any;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -31,9 +33,10 @@ const MAX_ABORT_REASONS: usize = 16;
 const MAX_VIOLATIONS: usize = 8;
 
 /// Which end of the TCP connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Active opener, or nothing yet.
+    #[default]
     Client,
     /// Passive opener.
     Server,
@@ -70,11 +73,17 @@ impl Traffic {
 
 /// A connection as the list of its namespace sees it. Context of all methods: any.
 pub(crate) trait Listed: Send + Sync {
+    /// The connection, for code that knows its protocol.
+    fn as_any(&self) -> &dyn Any;
+
     /// Its traffic by RDMA.
     fn traffic(&self) -> Traffic;
 
     /// Bytes of payload that went over TCP.
     fn tcp_bytes(&self) -> u64;
+
+    /// Its calls by RDMA.
+    fn calls(&self) -> Calls;
 
     /// Whether data flows by RDMA.
     fn is_stream(&self) -> bool;
@@ -83,15 +92,33 @@ pub(crate) trait Listed: Send + Sync {
     fn print(&self, m: &SeqFile);
 }
 
+/// A list of connections, in the order of their numbers.
+struct Connections {
+    /// The number of the last one, from 1.
+    last: u64,
+    list: KVec<(u64, Arc<dyn Listed>)>,
+}
+
 /// The connections of a protocol in a network namespace, and what they have counted.
 #[pin_data]
 pub(crate) struct NetStats {
     /// Connections of the namespace.
     #[pin]
-    connections: Mutex<KVec<Arc<dyn Listed>>>,
+    connections: Mutex<Connections>,
     /// Counts of ended connections, and of events.
     #[pin]
     totals: SpinLockBh<Totals>,
+}
+
+/// Why connections fell back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// The code of the reason.
+    pub(crate) code: u32,
+    /// Their end.
+    pub(crate) side: Side,
+    /// The peer has asked for it.
+    pub(crate) by_peer: bool,
 }
 
 /// Counts of ended connections, and of events.
@@ -107,8 +134,10 @@ pub(crate) struct Totals {
     pub(crate) traffic: Traffic,
     /// Payload over TCP, of connections that are over.
     pub(crate) tcp_bytes: u64,
+    /// Calls by RDMA, of connections that are over.
+    pub(crate) calls: Calls,
     /// Fallback reasons with their counts.
-    pub(crate) reasons: [(u32, u64); MAX_REASONS],
+    pub(crate) reasons: [(Cause, u64); MAX_REASONS],
     /// Reasons of the set-ups that ended the connection, with their counts.
     pub(crate) abort_reasons: [(u32, u64); MAX_ABORT_REASONS],
     /// Rules that peers broke on connections, with their counts.
@@ -119,6 +148,19 @@ impl Totals {
     /// All counts zero. Not on the stack, for which they are too large. Context: may sleep.
     pub(crate) fn none() -> Result<KBox<Self>> {
         Ok(KBox::new(Self::default(), GFP_KERNEL)?)
+    }
+
+    /// The codes of fallback reasons, each with its count.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let used = || self.reasons.iter().filter(|(_, count)| *count != 0);
+        used().enumerate().filter_map(move |(row, (cause, _))| {
+            let same = move |(other, _): &&(Cause, u64)| other.code == cause.code;
+            if used().take(row).any(|other| same(&other)) {
+                return None;
+            }
+            let counts = used().filter(same).map(|(_, count)| *count);
+            Some((cause.code, counts.fold(0, u64::wrapping_add)))
+        })
     }
 }
 
@@ -148,9 +190,13 @@ pub(crate) fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
 impl NetStats {
     /// No connection yet. Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
+        let none = Connections {
+            last: 0,
+            list: KVec::new(),
+        };
         Arc::pin_init(
             pin_init!(Self {
-                connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),
+                connections <- new_mutex!(none, "rdma_sock_net_connections"),
                 totals <- new_spinlock_bh!(Totals::default(), "rdma_sock_net_totals"),
             }),
             GFP_KERNEL,
@@ -159,7 +205,10 @@ impl NetStats {
 
     /// Enters a connection in the list. Context: may sleep.
     pub(crate) fn enter(&self, connection: Arc<dyn Listed>) -> Result {
-        self.connections.lock().push(connection, GFP_KERNEL)?;
+        let mut connections = self.connections.lock();
+        let number = connections.last.wrapping_add(1);
+        connections.list.push((number, connection), GFP_KERNEL)?;
+        connections.last = number;
         Ok(())
     }
 
@@ -167,22 +216,33 @@ impl NetStats {
     pub(crate) fn leave(&self, connection: &dyn Listed) {
         let mut connections = self.connections.lock();
         let place = connections
+            .list
             .iter()
             // The table of methods may exist more than once; the object does not.
-            .position(|known| core::ptr::addr_eq(&raw const **known, connection));
-        let removed = place.and_then(|place| connections.remove(place).ok());
+            .position(|(_, known)| core::ptr::addr_eq(&raw const **known, connection));
+        let removed = place.and_then(|place| connections.list.remove(place).ok());
         drop(connections);
         if removed.is_some() {
             let mut totals = self.totals.lock();
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
+            totals.calls.add(&connection.calls());
         }
     }
 
     /// Prints a row for each connection. Context: may sleep.
     pub(crate) fn print_connections(&self, m: &SeqFile) {
-        for connection in self.connections.lock().iter() {
+        for (_, connection) in self.connections.lock().list.iter() {
             connection.print(m);
         }
+    }
+
+    /// The first connection with a greater number than that. Context: may sleep.
+    pub(crate) fn after(&self, number: u64) -> Option<(u64, Arc<dyn Listed>)> {
+        let connections = self.connections.lock();
+        let place = connections
+            .list
+            .partition_point(|(known, _)| *known <= number);
+        connections.list.get(place).cloned()
     }
 
     /// Counts a set-up that ended well. Context: any.
@@ -191,10 +251,15 @@ impl NetStats {
     }
 
     /// Counts a connection that fell back. Context: any.
-    pub(crate) fn count_fallback(&self, side: Side, reason: Reason) {
+    pub(crate) fn count_fallback(&self, side: Side, reason: Reason, by_peer: bool) {
+        let cause = Cause {
+            code: reason.code(),
+            side,
+            by_peer,
+        };
         let mut totals = self.totals.lock();
         bump(&mut totals.fallback, side);
-        bump_named(&mut totals.reasons, reason.code());
+        bump_named(&mut totals.reasons, cause);
     }
 
     /// Counts a set-up that ended the connection. Context: any.
@@ -227,9 +292,10 @@ impl NetStats {
         let connections = self.connections.lock();
         *totals = *self.totals.lock();
         let mut active = 0usize;
-        for connection in connections.iter() {
+        for (_, connection) in connections.list.iter() {
             totals.traffic.add(&connection.traffic());
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
+            totals.calls.add(&connection.calls());
             if connection.is_stream() {
                 active = active.saturating_add(1);
             }
