@@ -27,6 +27,7 @@
 #include "helpers_inet.h"
 #include "helpers_memory.h"
 #include "helpers_net.h"
+#include "helpers_netlink.h"
 #include "helpers_netns.h"
 #include "helpers_pages.h"
 #include "helpers_rdma.h"

@@ -268,3 +268,13 @@ unsigned int rdma_sock_helper_poll_wanted(const struct poll_table_struct *table)
 {
 	return (__force unsigned int)poll_requested_events(table);
 }
+
+u32 rdma_sock_helper_sk_bound(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_bound_dev_if);
+}
+
+u8 rdma_sock_helper_sk_shutdown(const struct sock *sk)
+{
+	return READ_ONCE(sk->sk_shutdown);
+}

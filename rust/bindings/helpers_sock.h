@@ -47,6 +47,8 @@ bool rdma_sock_helper_sock_linger(const struct sock *sk);
 void rdma_sock_helper_sock_no_linger(struct sock *sk);
 u32 rdma_sock_helper_max_ack_backlog(const struct sock *sk);
 u32 rdma_sock_helper_sk_uid(const struct sock *sk);
+u32 rdma_sock_helper_sk_bound(const struct sock *sk);
+u8 rdma_sock_helper_sk_shutdown(const struct sock *sk);
 u64 rdma_sock_helper_sk_ino(const struct sock *sk);
 
 /* net/sock.h: messages, wakes */

@@ -46,6 +46,7 @@ mod setup;
 
 use self::{
     admin::{
+        diag::Sockets,
         netns::{
             Files,
             Namespaces, //
@@ -69,6 +70,7 @@ use crate::{
             AF_INET,
             AF_INET6, //
         },
+        diag::DiagRegistration,
         family::{
             FamilyRegistration as Family,
             SocketFamily, //
@@ -102,6 +104,8 @@ const IPPROTO_SMC: u16 = 256;
 /// SMC-R, registered. Dropping it takes the fields down in their order: first no new sockets, then
 /// the link groups, then the events of devices, last the engine.
 pub(crate) struct Smc {
+    /// Lists the sockets for tools.
+    _diag: Option<DiagRegistration<Sockets>>,
     /// The settings of each network namespace.
     _files: NetRegistration<Files>,
     /// The socket family and protocol.
@@ -146,7 +150,12 @@ impl Smc {
         let option = Backend::register(backend)?;
         let family = Family::new(&AF_SMC, IPPROTO_SMC)?;
         let files = NetRegistration::new()?;
+        let diag = DiagRegistration::new()?;
+        if diag.is_none() {
+            pr_warn!("another module lists the sockets of family 43: smcss does not show ours\n");
+        }
         Ok(Self {
+            _diag: diag,
             _files: files,
             _family: family,
             _option: option,

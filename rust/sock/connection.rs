@@ -274,6 +274,8 @@ pub(crate) struct Connection<P: Protocol> {
     mode: Atomic<u32>,
     /// Why it fell back, as a code of [`Reason`]; 0 if it did not.
     reason: Atomic<u32>,
+    /// The peer has asked for that, and the reason is its own.
+    by_peer: Atomic<bool>,
     /// Bytes of payload that went over TCP.
     pub(crate) tcp_bytes: Atomic<u64>,
     /// The first octets on TCP may be a message of the protocol that is late.
@@ -342,6 +344,7 @@ impl<P: Protocol> Connection<P> {
                 side,
                 mode: Atomic::new(Mode::Tcp.code()),
                 reason: Atomic::new(0u32),
+                by_peer: Atomic::new(false),
                 tcp_bytes: Atomic::new(0u64),
                 doubtful: Atomic::new(false),
                 setup_work <- new_deferred!("rdma_sock_setup_work"),
@@ -455,8 +458,19 @@ impl<P: Protocol> Connection<P> {
         self.reason.load(Relaxed)
     }
 
+    /// Whether the peer has asked for the fallback. Context: any.
+    pub(crate) fn is_declined_by_peer(&self) -> bool {
+        self.by_peer.load(Relaxed)
+    }
+
     /// From now on the socket is a TCP socket. Counted once. Context: any.
     pub(crate) fn fall_back(&self, reason: Reason) {
+        self.fall_back_for(reason, false);
+    }
+
+    /// As [`Self::fall_back`]; `by_peer` says that the peer has asked for it. Context: any.
+    pub(crate) fn fall_back_for(&self, reason: Reason, by_peer: bool) {
+        self.by_peer.store(by_peer, Relaxed);
         self.reason.store(reason.code(), Relaxed);
         self.net.count_fallback(self.side, reason);
         self.set_mode(Mode::Tcp);
@@ -627,6 +641,13 @@ impl<P: Protocol> Connection<P> {
         if let Some(stream) = self.net.end(take) {
             P::release(stream);
         }
+    }
+
+    /// Whether a program has the socket: it was accepted, and is not closed. Context: may sleep.
+    pub(crate) fn has_file(&self) -> bool {
+        // A close that lingers has the lock.
+        let detached = self.detached.try_lock();
+        detached.is_some_and(|detached| detached.is_none())
     }
 
     /// Ends what is left of a connection whose stream is over. A close that lingers has the

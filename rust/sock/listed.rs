@@ -23,6 +23,7 @@ use crate::{
     kapi::net::proc::SeqFile,
     proto::stream::reason::Reason, //
 };
+use core::any::Any;
 use kernel::{
     seq_print,
     sync::atomic::Relaxed, //
@@ -39,6 +40,10 @@ const fn name<P: Protocol>(mode: Mode) -> &'static str {
 }
 
 impl<P: Protocol> Listed for Connection<P> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn traffic(&self) -> Traffic {
         self.look(Stream::traffic).unwrap_or_default()
     }

@@ -12,6 +12,7 @@ use crate::{
     },
     proto::stream::reason::Reason, //
 };
+use core::any::Any;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -70,6 +71,9 @@ impl Traffic {
 
 /// A connection as the list of its namespace sees it. Context of all methods: any.
 pub(crate) trait Listed: Send + Sync {
+    /// The connection, for who knows its protocol.
+    fn as_any(&self) -> &dyn Any;
+
     /// Its traffic by RDMA.
     fn traffic(&self) -> Traffic;
 
@@ -83,12 +87,19 @@ pub(crate) trait Listed: Send + Sync {
     fn print(&self, m: &SeqFile);
 }
 
+/// A list of connections, in the order of their numbers.
+struct Connections {
+    /// The number of the last one, from 1.
+    last: u64,
+    list: KVec<(u64, Arc<dyn Listed>)>,
+}
+
 /// The connections of a protocol in a network namespace, and what they have counted.
 #[pin_data]
 pub(crate) struct NetStats {
     /// Connections of the namespace.
     #[pin]
-    connections: Mutex<KVec<Arc<dyn Listed>>>,
+    connections: Mutex<Connections>,
     /// Counts of ended connections, and of events.
     #[pin]
     totals: SpinLockBh<Totals>,
@@ -148,9 +159,13 @@ pub(crate) fn bump_named<N: PartialEq>(rows: &mut [(N, u64)], name: N) {
 impl NetStats {
     /// No connection yet. Context: may sleep.
     pub(crate) fn new() -> Result<Arc<Self>> {
+        let none = Connections {
+            last: 0,
+            list: KVec::new(),
+        };
         Arc::pin_init(
             pin_init!(Self {
-                connections <- new_mutex!(KVec::new(), "rdma_sock_net_connections"),
+                connections <- new_mutex!(none, "rdma_sock_net_connections"),
                 totals <- new_spinlock_bh!(Totals::default(), "rdma_sock_net_totals"),
             }),
             GFP_KERNEL,
@@ -159,7 +174,10 @@ impl NetStats {
 
     /// Enters a connection in the list. Context: may sleep.
     pub(crate) fn enter(&self, connection: Arc<dyn Listed>) -> Result {
-        self.connections.lock().push(connection, GFP_KERNEL)?;
+        let mut connections = self.connections.lock();
+        let number = connections.last.wrapping_add(1);
+        connections.list.push((number, connection), GFP_KERNEL)?;
+        connections.last = number;
         Ok(())
     }
 
@@ -167,10 +185,11 @@ impl NetStats {
     pub(crate) fn leave(&self, connection: &dyn Listed) {
         let mut connections = self.connections.lock();
         let place = connections
+            .list
             .iter()
             // The table of methods may exist more than once; the object does not.
-            .position(|known| core::ptr::addr_eq(&raw const **known, connection));
-        let removed = place.and_then(|place| connections.remove(place).ok());
+            .position(|(_, known)| core::ptr::addr_eq(&raw const **known, connection));
+        let removed = place.and_then(|place| connections.list.remove(place).ok());
         drop(connections);
         if removed.is_some() {
             let mut totals = self.totals.lock();
@@ -180,9 +199,18 @@ impl NetStats {
 
     /// Prints a row for each connection. Context: may sleep.
     pub(crate) fn print_connections(&self, m: &SeqFile) {
-        for connection in self.connections.lock().iter() {
+        for (_, connection) in self.connections.lock().list.iter() {
             connection.print(m);
         }
+    }
+
+    /// The first connection with a greater number than that. Context: may sleep.
+    pub(crate) fn after(&self, number: u64) -> Option<(u64, Arc<dyn Listed>)> {
+        let connections = self.connections.lock();
+        let place = connections
+            .list
+            .partition_point(|(known, _)| *known <= number);
+        connections.list.get(place).cloned()
     }
 
     /// Counts a set-up that ended well. Context: any.
@@ -227,7 +255,7 @@ impl NetStats {
         let connections = self.connections.lock();
         *totals = *self.totals.lock();
         let mut active = 0usize;
-        for connection in connections.iter() {
+        for (_, connection) in connections.list.iter() {
             totals.traffic.add(&connection.traffic());
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
             if connection.is_stream() {

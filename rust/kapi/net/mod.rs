@@ -16,10 +16,12 @@
 pub(crate) mod addr;
 pub(crate) mod child;
 pub(crate) mod cmsg;
+pub(crate) mod diag;
 pub(crate) mod events;
 pub(crate) mod family;
 pub(crate) mod msg;
 pub(crate) mod netdev;
+pub(crate) mod netlink;
 pub(crate) mod netns;
 pub(crate) mod ops;
 pub(crate) mod option;

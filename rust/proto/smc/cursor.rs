@@ -55,6 +55,11 @@ impl Ring {
         }
     }
 
+    /// The number of bytes of the buffer.
+    pub(crate) const fn len(self) -> u32 {
+        self.len
+    }
+
     /// The number of bytes that carry data (CDC-50).
     pub(crate) const fn capacity(self) -> u32 {
         // Exact, by the type invariant.

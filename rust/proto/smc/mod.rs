@@ -22,5 +22,6 @@ pub(crate) mod cursor;
 pub(crate) mod elements;
 pub(crate) mod hosts;
 pub(crate) mod llc;
+pub(crate) mod netlink;
 pub(crate) mod tcpopt;
 pub(crate) mod wire;

@@ -378,7 +378,7 @@ impl SmcConnection {
                     };
                     prepare::release(reservation, self, how);
                 }
-                self.fall_back(reason);
+                self.fall_back_for(reason, by_peer);
                 self.hand_over();
             }
             (ClcOutcome::Abort(reason), reservation) => {

@@ -9,11 +9,15 @@
 
 mod ending;
 mod reading;
+mod shown;
 mod tcp;
 
-pub(crate) use self::tcp::{
-    Ending,
-    TcpFound, //
+pub(crate) use self::{
+    shown::Report,
+    tcp::{
+        Ending,
+        TcpFound, //
+    },
 };
 use super::{
     events::{
@@ -153,6 +157,10 @@ pub(crate) struct Conn {
     validation: Option<Validation>,
     /// Changes since [`Self::take_events`].
     events: StreamEvents,
+    /// Flags of the peer's last message.
+    heard: Flags,
+    /// Flags of ours.
+    said: Flags,
 }
 
 impl Conn {
@@ -175,6 +183,8 @@ impl Conn {
             patience: config.timers.validation,
             validation: None,
             events: StreamEvents::default(),
+            heard: Flags::default(),
+            said: Flags::default(),
         })
     }
 
@@ -417,6 +427,7 @@ impl Conn {
                 ..Flags::default()
             },
         };
+        self.said = message.flags;
         Some(Transmit {
             writes,
             n,
@@ -604,6 +615,7 @@ impl Conn {
         if self.close.state() == CloseState::Closed || self.rx.order(message.seq) == Order::Old {
             return Ok(());
         }
+        self.heard = flags;
         let notices = Notices {
             done: flags.done,
             closed: flags.closed,

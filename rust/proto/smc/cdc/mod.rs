@@ -49,6 +49,7 @@ pub(crate) use self::{
         Conn,
         ConnConfig,
         Ending,
+        Report,
         TcpFound,
         Transmit, //
     },

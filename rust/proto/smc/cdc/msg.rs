@@ -110,7 +110,7 @@ impl Flags {
     }
 
     /// The two octets.
-    const fn octets(self) -> [u8; 2] {
+    pub(super) const fn octets(self) -> [u8; 2] {
         const fn bit(set: bool, mask: u8) -> u8 {
             if set {
                 mask

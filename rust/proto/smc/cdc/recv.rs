@@ -223,6 +223,16 @@ impl Receiver {
         self.consumed
     }
 
+    /// The end of what came.
+    pub(super) const fn produced(&self) -> Cursor {
+        self.produced
+    }
+
+    /// Bytes of our element.
+    pub(super) const fn size(&self) -> u32 {
+        self.ring.len()
+    }
+
     /// The consumer cursor the peer knows.
     pub(super) const fn reported(&self) -> Cursor {
         self.reported

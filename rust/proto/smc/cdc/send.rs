@@ -385,6 +385,22 @@ impl Sender {
         self.produced
     }
 
+    /// What the peer has consumed, by its last message.
+    pub(super) const fn acked(&self) -> Cursor {
+        self.acked
+    }
+
+    /// In the send ring: the end of what was written, of what was handed to the link, of what it
+    /// has completed.
+    pub(super) const fn shown(&self) -> [Cursor; 3] {
+        [self.accepted, self.taken, self.freed]
+    }
+
+    /// Bytes of the send ring and of the peer's element.
+    pub(super) const fn sizes(&self) -> (u32, u32) {
+        (self.ring.len(), self.peer.len())
+    }
+
     /// Where the application's next bytes go.
     pub(super) fn segments(&self, want: u32) -> [Segment; 2] {
         self.ring
