@@ -23,6 +23,7 @@
 #include "helpers_child.h"
 #include "helpers_cm.h"
 #include "helpers_cmsg.h"
+#include "helpers_genl.h"
 #include "helpers_hide.h"
 #include "helpers_inet.h"
 #include "helpers_memory.h"

@@ -5,6 +5,7 @@
  */
 
 #include <linux/netdevice.h>
+#include <linux/pci.h>
 #include <linux/rtnetlink.h>
 
 #include "helpers_rdma.h"
@@ -17,6 +18,19 @@ const char *rdma_sock_helper_ib_device_name(struct ib_device *dev)
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev)
 {
 	return dev->phys_port_cnt;
+}
+
+void rdma_sock_helper_ib_pci(struct ib_device *dev, u16 *vendor, u16 *device,
+			     char *address, size_t size)
+{
+	struct device *parent = dev->dev.parent;
+
+	/* Software devices have no parent, or one elsewhere. */
+	if (!parent || !dev_is_pci(parent))
+		return;
+	*vendor = to_pci_dev(parent)->vendor;
+	*device = to_pci_dev(parent)->device;
+	strscpy(address, pci_name(to_pci_dev(parent)), size);
 }
 
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port)

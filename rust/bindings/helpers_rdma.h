@@ -13,6 +13,8 @@
 /* rdma/ib_verbs.h: devices and ports */
 const char *rdma_sock_helper_ib_device_name(struct ib_device *dev);
 u32 rdma_sock_helper_ib_phys_ports(struct ib_device *dev);
+void rdma_sock_helper_ib_pci(struct ib_device *dev, u16 *vendor, u16 *device,
+			     char *address, size_t size);
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
 bool rdma_sock_helper_ib_is_iwarp(struct ib_device *dev);
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);

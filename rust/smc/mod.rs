@@ -46,6 +46,7 @@ mod setup;
 
 use self::{
     admin::{
+        commands::SmcCommands,
         diag::Sockets,
         netns::{
             Files,
@@ -75,6 +76,7 @@ use crate::{
             FamilyRegistration as Family,
             SocketFamily, //
         },
+        genl::FamilyOfCommands,
         netns::NetRegistration,
         option::{
             Backend,
@@ -106,6 +108,8 @@ const IPPROTO_SMC: u16 = 256;
 pub(crate) struct Smc {
     /// Lists the sockets for tools.
     _diag: Option<DiagRegistration<Sockets>>,
+    /// Answers the commands of tools.
+    _commands: Option<FamilyOfCommands<SmcCommands>>,
     /// The settings of each network namespace.
     _files: NetRegistration<Files>,
     /// The socket family and protocol.
@@ -154,8 +158,13 @@ impl Smc {
         if diag.is_none() {
             pr_warn!("another module lists the sockets of family 43: smcss does not show ours\n");
         }
+        let commands = FamilyOfCommands::new()?;
+        if commands.is_none() {
+            pr_warn!("another module has SMC_GEN_NETLINK: smcr and smcd do not show this one\n");
+        }
         Ok(Self {
             _diag: diag,
+            _commands: commands,
             _files: files,
             _family: family,
             _option: option,

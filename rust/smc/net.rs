@@ -29,13 +29,17 @@ use crate::{
             quota::Caps,
             verbs::Mac, //
         },
-        smc::wire::PeerId, //
+        smc::{
+            clc::Version,
+            wire::PeerId, //
+        },
     },
     sock::{
         directory::Directory,
         stats::{
             bump_named,
-            NetStats, //
+            NetStats,
+            Side, //
         },
     },
 };
@@ -64,6 +68,8 @@ pub(crate) struct GroupTotals {
     pub(crate) links_down: [(&'static str, u64); MAX_LINK_CAUSES],
     /// Link groups that ended.
     pub(crate) groups_ended: u64,
+    /// Connections as client and as server: of version 1, of version 2.
+    pub(crate) established: [[u64; 2]; 2],
 }
 
 /// The engine's side of a network namespace.
@@ -195,6 +201,21 @@ impl NetState {
     /// Counts a link that went down. Context: any.
     pub(crate) fn count_link_down(&self, cause: &'static str) {
         bump_named(&mut self.groups.lock().links_down, cause);
+    }
+
+    /// Counts a connection that was established. Context: any.
+    pub(crate) fn count_version(&self, side: Side, version: Version) {
+        let mut groups = self.groups.lock();
+        let [client, server] = &mut groups.established;
+        let [first, second] = match side {
+            Side::Client => client,
+            Side::Server => server,
+        };
+        let count = match version {
+            Version::V1 => first,
+            Version::V2 => second,
+        };
+        *count = count.wrapping_add(1);
     }
 
     /// Counts a link group that ended. Context: any.

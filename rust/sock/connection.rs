@@ -8,6 +8,7 @@
 
 use super::{
     accept_queue::AcceptQueue,
+    calls::CallCounts,
     contention::Contention,
     context::{
         now,
@@ -278,6 +279,8 @@ pub(crate) struct Connection<P: Protocol> {
     by_peer: Atomic<bool>,
     /// Bytes of payload that went over TCP.
     pub(crate) tcp_bytes: Atomic<u64>,
+    /// Calls that send and receive by RDMA.
+    pub(crate) calls: CallCounts,
     /// The first octets on TCP may be a message of the protocol that is late.
     doubtful: Atomic<bool>,
     /// Runs the set-up.
@@ -346,6 +349,7 @@ impl<P: Protocol> Connection<P> {
                 reason: Atomic::new(0u32),
                 by_peer: Atomic::new(false),
                 tcp_bytes: Atomic::new(0u64),
+                calls: CallCounts::new(),
                 doubtful: Atomic::new(false),
                 setup_work <- new_deferred!("rdma_sock_setup_work"),
                 setup_contention: Contention::new(),
@@ -472,7 +476,7 @@ impl<P: Protocol> Connection<P> {
     pub(crate) fn fall_back_for(&self, reason: Reason, by_peer: bool) {
         self.by_peer.store(by_peer, Relaxed);
         self.reason.store(reason.code(), Relaxed);
-        self.net.count_fallback(self.side, reason);
+        self.net.count_fallback(self.side, reason, by_peer);
         self.set_mode(Mode::Tcp);
     }
 

@@ -3,6 +3,7 @@
 //! A connection in the list of its namespace.
 
 use super::{
+    calls::Calls,
     connection::{
         Connection,
         Mode,
@@ -50,6 +51,10 @@ impl<P: Protocol> Listed for Connection<P> {
 
     fn tcp_bytes(&self) -> u64 {
         self.tcp_bytes.load(Relaxed)
+    }
+
+    fn calls(&self) -> Calls {
+        self.calls.read()
     }
 
     fn is_stream(&self) -> bool {

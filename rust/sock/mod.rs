@@ -30,6 +30,7 @@
 #![deny(unsafe_code)]
 
 pub(crate) mod accept_queue;
+pub(crate) mod calls;
 pub(crate) mod connect;
 pub(crate) mod connection;
 mod contention;

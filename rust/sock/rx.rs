@@ -6,6 +6,7 @@
 //! copying, never by reference.
 
 use super::{
+    calls::Direction,
     connection::{
         Connection,
         Protocol, //
@@ -305,6 +306,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
 
     /// Unlocks the socket and says how the call ends.
     fn finish(self, result: Result) -> Result<usize> {
+        self.connection.calls.count(Direction::Rx, self.copied);
         match result {
             Err(error) if self.copied == 0 => Err(error),
             _ => Ok(self.copied),

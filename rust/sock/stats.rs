@@ -2,6 +2,7 @@
 
 //! The connections of a network namespace, and their counts.
 
+use super::calls::Calls;
 use crate::{
     kapi::{
         base::sync::{
@@ -32,9 +33,10 @@ const MAX_ABORT_REASONS: usize = 16;
 const MAX_VIOLATIONS: usize = 8;
 
 /// Which end of the TCP connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Active opener, or nothing yet.
+    #[default]
     Client,
     /// Passive opener.
     Server,
@@ -71,7 +73,7 @@ impl Traffic {
 
 /// A connection as the list of its namespace sees it. Context of all methods: any.
 pub(crate) trait Listed: Send + Sync {
-    /// The connection, for who knows its protocol.
+    /// The connection, for code that knows its protocol.
     fn as_any(&self) -> &dyn Any;
 
     /// Its traffic by RDMA.
@@ -79,6 +81,9 @@ pub(crate) trait Listed: Send + Sync {
 
     /// Bytes of payload that went over TCP.
     fn tcp_bytes(&self) -> u64;
+
+    /// Its calls by RDMA.
+    fn calls(&self) -> Calls;
 
     /// Whether data flows by RDMA.
     fn is_stream(&self) -> bool;
@@ -105,6 +110,17 @@ pub(crate) struct NetStats {
     totals: SpinLockBh<Totals>,
 }
 
+/// Why connections fell back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cause {
+    /// The code of the reason.
+    pub(crate) code: u32,
+    /// Their end.
+    pub(crate) side: Side,
+    /// The peer has asked for it.
+    pub(crate) by_peer: bool,
+}
+
 /// Counts of ended connections, and of events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Totals {
@@ -118,8 +134,10 @@ pub(crate) struct Totals {
     pub(crate) traffic: Traffic,
     /// Payload over TCP, of connections that are over.
     pub(crate) tcp_bytes: u64,
+    /// Calls by RDMA, of connections that are over.
+    pub(crate) calls: Calls,
     /// Fallback reasons with their counts.
-    pub(crate) reasons: [(u32, u64); MAX_REASONS],
+    pub(crate) reasons: [(Cause, u64); MAX_REASONS],
     /// Reasons of the set-ups that ended the connection, with their counts.
     pub(crate) abort_reasons: [(u32, u64); MAX_ABORT_REASONS],
     /// Rules that peers broke on connections, with their counts.
@@ -130,6 +148,19 @@ impl Totals {
     /// All counts zero. Not on the stack, for which they are too large. Context: may sleep.
     pub(crate) fn none() -> Result<KBox<Self>> {
         Ok(KBox::new(Self::default(), GFP_KERNEL)?)
+    }
+
+    /// The codes of fallback reasons, each with its count.
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let used = || self.reasons.iter().filter(|(_, count)| *count != 0);
+        used().enumerate().filter_map(move |(row, (cause, _))| {
+            let same = move |(other, _): &&(Cause, u64)| other.code == cause.code;
+            if used().take(row).any(|other| same(&other)) {
+                return None;
+            }
+            let counts = used().filter(same).map(|(_, count)| *count);
+            Some((cause.code, counts.fold(0, u64::wrapping_add)))
+        })
     }
 }
 
@@ -194,6 +225,7 @@ impl NetStats {
         if removed.is_some() {
             let mut totals = self.totals.lock();
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
+            totals.calls.add(&connection.calls());
         }
     }
 
@@ -219,10 +251,15 @@ impl NetStats {
     }
 
     /// Counts a connection that fell back. Context: any.
-    pub(crate) fn count_fallback(&self, side: Side, reason: Reason) {
+    pub(crate) fn count_fallback(&self, side: Side, reason: Reason, by_peer: bool) {
+        let cause = Cause {
+            code: reason.code(),
+            side,
+            by_peer,
+        };
         let mut totals = self.totals.lock();
         bump(&mut totals.fallback, side);
-        bump_named(&mut totals.reasons, reason.code());
+        bump_named(&mut totals.reasons, cause);
     }
 
     /// Counts a set-up that ended the connection. Context: any.
@@ -258,6 +295,7 @@ impl NetStats {
         for (_, connection) in connections.list.iter() {
             totals.traffic.add(&connection.traffic());
             totals.tcp_bytes = totals.tcp_bytes.wrapping_add(connection.tcp_bytes());
+            totals.calls.add(&connection.calls());
             if connection.is_stream() {
                 active = active.saturating_add(1);
             }

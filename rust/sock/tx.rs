@@ -5,6 +5,7 @@
 //! One copy on this side.
 
 use super::{
+    calls::Direction,
     connection::{
         Connection,
         Protocol, //
@@ -223,6 +224,8 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             Some(notice) if self.lent == 0 => notice.copied(),
             _ => {}
         }
+        let moved = if self.sent > 0 { self.total } else { 0 };
+        self.connection.calls.count(Direction::Tx, moved);
         drop(self.guard);
         match result {
             Err(error) if self.sent == 0 => Err(self.sock.stream_error(self.msg.flags(), error)),

@@ -5,6 +5,10 @@
 //! C header: [`include/linux/jiffies.h`](srctree/include/linux/jiffies.h)
 
 use crate::bindings;
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
+};
 
 /// Nanoseconds of the monotonic clock. Context: any.
 pub(crate) fn now_ns() -> u64 {
@@ -24,6 +28,11 @@ pub(crate) fn coarse_now_ns() -> u64 {
 pub(crate) fn real_now_ns() -> u64 {
     // SAFETY: Always safe to call.
     unsafe { bindings::rdma_sock_helper_real_ns() }
+}
+
+/// Sleeps for some milliseconds. Context: may sleep.
+pub(crate) fn sleep_ms(ms: u32) {
+    fsleep(Delta::from_millis(ms.into()));
 }
 
 /// Converts nanoseconds to jiffies, rounded up by one so that a timer never fires early.

@@ -19,6 +19,7 @@ pub(crate) mod cmsg;
 pub(crate) mod diag;
 pub(crate) mod events;
 pub(crate) mod family;
+pub(crate) mod genl;
 pub(crate) mod msg;
 pub(crate) mod netdev;
 pub(crate) mod netlink;

@@ -106,6 +106,12 @@ impl Dump {
         unsafe { bindings::rdma_sock_helper_skb_len(self.skb) }
     }
 
+    /// Takes messages back, down to a former [`Self::len`].
+    pub(crate) fn cut(&mut self, len: usize) {
+        // SAFETY: By the type invariants; the helper only ever shortens.
+        unsafe { bindings::rdma_sock_helper_skb_cut(self.skb, len) }
+    }
+
     /// Appends a message.
     ///
     /// # Errors

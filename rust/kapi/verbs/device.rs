@@ -63,6 +63,25 @@ impl DeviceName {
     }
 }
 
+/// The place of a device on the PCI bus.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PciPlace {
+    /// Number of the maker.
+    pub(crate) vendor: u16,
+    /// Number of the model.
+    pub(crate) device: u16,
+    /// The address, with a nul behind it.
+    address: [u8; 16],
+}
+
+impl PciPlace {
+    /// The address as text.
+    pub(crate) fn address(&self) -> &[u8] {
+        let mut parts = self.address.split(|octet| *octet == 0);
+        parts.next().unwrap_or_default()
+    }
+}
+
 /// A network device: its index is unique in its namespace only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NetdevId {
@@ -269,6 +288,22 @@ impl Device {
     /// The name. Any context.
     pub(crate) fn name(&self) -> DeviceName {
         *self.name.lock()
+    }
+
+    /// Its place on the PCI bus; all zero elsewhere. Any context.
+    pub(crate) fn pci(&self) -> PciPlace {
+        let mut place = PciPlace::default();
+        // A device that goes has no place any longer.
+        let _ = self.with(|raw| {
+            let (name, size) = (place.address.as_mut_ptr(), place.address.len());
+            let (vendor, device) = (&mut place.vendor, &mut place.device);
+            // SAFETY: The driver is there, and all places are valid for writes of their sizes.
+            unsafe {
+                bindings::rdma_sock_helper_ib_pci(raw, vendor, device, name.cast(), size);
+            }
+            Ok(())
+        });
+        place
     }
 
     /// Number of ports; the first is 1. Any context.

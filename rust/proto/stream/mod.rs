@@ -27,5 +27,6 @@ pub(crate) mod poll;
 pub(crate) mod positions;
 pub(crate) mod reason;
 pub(crate) mod signals;
+pub(crate) mod sizes;
 pub(crate) mod urgent;
 pub(crate) mod zerocopy;

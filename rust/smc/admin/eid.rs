@@ -5,7 +5,10 @@
 //! There is none from the start, as with the C implementation. Two machines of ours in one subnet
 //! then use version 1; as soon as both have a common identifier, they use version 2.
 
-use crate::proto::smc::clc::EidList;
+use crate::proto::smc::clc::{
+    Eid,
+    EidList, //
+};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -40,6 +43,47 @@ impl Eids {
         let nets = self.nets.lock();
         let found = nets.iter().find(|net| net.cookie == net_cookie);
         found.map_or(EidList::EMPTY, |net| net.list)
+    }
+
+    /// Adds an identifier to those of a namespace. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if the namespace has it, `ERANGE` if it has as many as there may be.
+    pub(crate) fn add(&self, net_cookie: u64, eid: Eid) -> Result {
+        self.change(net_cookie, |list| {
+            if list.as_slice().contains(&eid) {
+                return Err(EEXIST);
+            }
+            list.push(eid).map_err(|_| ERANGE)
+        })
+    }
+
+    /// Takes an identifier from those of a namespace. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the namespace does not have it.
+    pub(crate) fn remove(&self, net_cookie: u64, eid: Eid) -> Result {
+        self.change(net_cookie, |list| {
+            *list = list.without(eid).ok_or(ENOENT)?;
+            Ok(())
+        })
+    }
+
+    /// Changes the identifiers of a namespace under the lock.
+    fn change(&self, net_cookie: u64, f: impl FnOnce(&mut EidList) -> Result) -> Result {
+        let mut nets = self.nets.lock();
+        if let Some(net) = nets.iter_mut().find(|net| net.cookie == net_cookie) {
+            return f(&mut net.list);
+        }
+        let mut list = EidList::EMPTY;
+        f(&mut list)?;
+        let net = NetEids {
+            cookie: net_cookie,
+            list,
+        };
+        Ok(nets.push(net, GFP_KERNEL)?)
     }
 
     /// Sets the identifiers of a namespace for later handshakes. Context: may sleep.

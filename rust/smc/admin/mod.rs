@@ -2,6 +2,7 @@
 
 //! What an administrator reads and sets: files in `/proc` and settings, per network namespace.
 
+pub(super) mod commands;
 pub(super) mod diag;
 pub(super) mod eid;
 pub(super) mod netns;

@@ -149,7 +149,7 @@ fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
     seq_print!(m, "{name}_tx_messages {}\n", traffic.tx_messages);
     seq_print!(m, "{name}_rx_messages {}\n", traffic.rx_messages);
     seq_print!(m, "{name}_tcp_payload_bytes {}\n", totals.tcp_bytes);
-    for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
+    for (code, count) in totals.codes() {
         seq_print!(m, "{name}_fallback_reason_{code:08x} {count}\n");
     }
     for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {
@@ -165,7 +165,7 @@ fn print_protocol(m: &SeqFile, name: &str, stats: &NetStats) -> Result {
 
 /// Prints the counts that have a name each: reasons, rules, causes.
 fn print_causes(m: &SeqFile, totals: &Totals, group_totals: &GroupTotals) {
-    for (code, count) in totals.reasons.iter().filter(|(_, count)| *count != 0) {
+    for (code, count) in totals.codes() {
         seq_print!(m, "fallback_reason_{:08x} {}\n", code, count);
     }
     for (code, count) in totals.abort_reasons.iter().filter(|(_, count)| *count != 0) {

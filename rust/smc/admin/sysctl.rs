@@ -179,6 +179,11 @@ impl Settings {
         self.limit_handshakes.load(Relaxed) != 0
     }
 
+    /// Sets that for later sockets.
+    pub(crate) fn set_limits_handshakes(&self, limits: bool) {
+        self.limit_handshakes.store(limits.into(), Relaxed);
+    }
+
     /// Effective values of the namespace: its own, up to those of the initial one.
     pub(crate) fn caps(&self, initial: &Self) -> Caps {
         let least = |own: &Atomic<i32>, initial: &Atomic<i32>| {

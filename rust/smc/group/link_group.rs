@@ -87,6 +87,7 @@ use crate::{
         smc::{
             buffer_sizing,
             clc::{
+                System,
                 Terms,
                 Version, //
             },
@@ -205,6 +206,9 @@ pub(crate) struct LinkGroup {
     pub(crate) path: Path,
     /// What was agreed on in first contact.
     pub(crate) terms: Terms,
+    /// What the peer said of itself, in version 2.
+    #[pin]
+    pub(crate) system: SpinLockBh<Option<System>>,
     /// Which hosts it is with.
     #[pin]
     pub(crate) hosts: SpinLockBh<Hosts>,
@@ -404,6 +408,7 @@ impl LinkGroup {
                 key,
                 path,
                 terms,
+                system <- new_spinlock_bh!(None, "rdma_sock_group_system"),
                 hosts <- new_spinlock_bh!(Hosts::new(from, now()), "rdma_sock_group_hosts"),
                 conflicts: Atomic::new(false),
                 groups: groups.clone(),

@@ -122,6 +122,12 @@ impl Rmb {
         )
     }
 
+    /// Octets of all elements.
+    pub(crate) fn octets(&self) -> u64 {
+        let elements = u64::try_from(self.memory.elements()).unwrap_or(0);
+        elements.saturating_mul(self.size.bytes().into())
+    }
+
     /// Maps the RMB for a link and gets its key there, which peers may use after
     /// [`Self::activate`]. Context: may sleep.
     pub(crate) fn map(&self, slot: LinkSlot, pd: &Arc<Pd>) -> Result {

@@ -342,22 +342,26 @@ impl SmcConnection {
     #[inline(never)]
     fn conclude(self: &Arc<Self>, reservation: Option<Reservation>, outcome: ClcOutcome) {
         match (outcome, reservation) {
-            (ClcOutcome::Smc, Some(reservation)) => match prepare::activate(reservation, self) {
-                Ok(()) => {
-                    self.net.count_established(self.side);
-                    self.hand_over();
+            (ClcOutcome::Smc, Some(reservation)) => {
+                let version = reservation.group.key.version;
+                match prepare::activate(reservation, self) {
+                    Ok(()) => {
+                        self.net.count_established(self.side);
+                        self.protocol.net.count_version(self.side, version);
+                        self.hand_over();
+                    }
+                    Err(error) => {
+                        // The peer believes that it is on: there is no word left but a reset.
+                        let reason = if error == ENOMEM {
+                            Reason::Memory
+                        } else {
+                            Reason::NoActiveLink
+                        };
+                        self.net.count_abort(self.side, reason);
+                        self.fail();
+                    }
                 }
-                Err(error) => {
-                    // The peer believes that it is on: there is no word left but a reset.
-                    let reason = if error == ENOMEM {
-                        Reason::Memory
-                    } else {
-                        Reason::NoActiveLink
-                    };
-                    self.net.count_abort(self.side, reason);
-                    self.fail();
-                }
-            },
+            }
             (
                 ClcOutcome::Fallback {
                     reason,

@@ -40,6 +40,7 @@ use crate::{
                     Choice,
                     Site, //
                 },
+                Addition,
                 Answer,
                 ClcRequest,
                 Endpoint,
@@ -304,6 +305,9 @@ fn client_place(
             .groups
             .new_client(key, &path, choice.terms, from);
         let group = group.map_err(|_| Reason::Memory)?;
+        if let Some(system) = accept.v2.as_ref().and_then(Addition::system) {
+            *group.system.lock() = Some(system);
+        }
         return first_place(connection, payer, group, choice).map(Some);
     }
     // `SMCR-CLC-225`: without such a link, or with one that goes, we are out of sync.

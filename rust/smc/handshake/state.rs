@@ -11,6 +11,7 @@ use crate::{
         smc::{
             clc::{
                 client::Client,
+                Addition,
                 Assembler,
                 Bytes,
                 ClcAction,
@@ -134,7 +135,13 @@ impl Handshake {
                 self.request = Some((request, now()));
                 HandshakeStep::Prepare
             }
-            ClcAction::Connect(confirm) => HandshakeStep::Connect(confirm.endpoint),
+            ClcAction::Connect(confirm) => {
+                let system = confirm.v2.as_ref().and_then(Addition::system);
+                if let (Some(reservation), Some(system)) = (self.reservation.as_ref(), system) {
+                    *reservation.group.system.lock() = Some(system);
+                }
+                HandshakeStep::Connect(confirm.endpoint)
+            }
             ClcAction::StartLlc => HandshakeStep::StartLlc,
             ClcAction::Done(outcome) => HandshakeStep::Done(outcome),
         })

@@ -17,7 +17,10 @@ use super::{
         ProtocolError,
         Reserved, //
     },
-    first_contact::FirstContact,
+    first_contact::{
+        FirstContact,
+        HOST_BYTES, //
+    },
     header::{
         self,
         ClcHeader,
@@ -54,6 +57,29 @@ pub(crate) struct Addition {
     pub(crate) eid: Eid,
     /// The terms of the link group, on first contact.
     pub(crate) first: Option<FirstContact>,
+}
+
+/// What a host says of itself on first contact, in version 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct System {
+    /// The enterprise identifier that both have.
+    pub(crate) eid: Eid,
+    /// Its operating system, as a number.
+    pub(crate) os: u8,
+    /// Its name.
+    pub(crate) host: [u8; HOST_BYTES],
+}
+
+impl Addition {
+    /// What the sender says of itself, on first contact.
+    pub(crate) fn system(&self) -> Option<System> {
+        let first = self.first.as_ref()?;
+        Some(System {
+            eid: self.eid,
+            os: first.os,
+            host: first.host,
+        })
+    }
 }
 
 /// One side's answer to the message before: that it agrees, and where its end is.

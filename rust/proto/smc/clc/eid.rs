@@ -84,6 +84,18 @@ impl EidList {
         }
     }
 
+    /// The list without an identifier; `None` if it is not there.
+    pub(crate) fn without(&self, eid: Eid) -> Option<Self> {
+        if !self.as_slice().contains(&eid) {
+            return None;
+        }
+        let mut left = Self::EMPTY;
+        for known in self.as_slice().iter().filter(|known| **known != eid) {
+            left.push(*known).ok()?;
+        }
+        Some(left)
+    }
+
     /// The identifiers.
     pub(crate) fn as_slice(&self) -> &[Eid] {
         self.list.get(..usize::from(self.count)).unwrap_or(&[])

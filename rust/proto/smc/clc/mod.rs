@@ -50,7 +50,8 @@ pub(crate) mod version;
 pub(crate) use self::{
     answer::{
         Addition,
-        Answer, //
+        Answer,
+        System, //
     },
     assembler::{
         Assembler,

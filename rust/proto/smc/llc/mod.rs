@@ -76,3 +76,4 @@ pub(crate) use self::group::{Group, GroupConfig, GroupTimers};
 pub(crate) use self::link::{LinkSlot, LocalLink, PeerLink, Port};
 pub(crate) use self::msg::Layout;
 pub(crate) use self::rtoken::PeerRmbId;
+pub(crate) use self::shape::Shape;

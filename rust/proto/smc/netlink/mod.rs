@@ -5,4 +5,7 @@
 //! Formats: `include/uapi/linux/{smc,smc_diag}.h`. Numbers are in the order of the host's octets.
 
 pub(crate) mod attributes;
+pub(crate) mod commands;
+pub(crate) mod counts;
 pub(crate) mod diag;
+pub(crate) mod groups;
