@@ -1,0 +1,337 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The family SMC_GEN_NETLINK: what smcr and smcd show and change."""
+
+import errno
+import os
+import pathlib
+import socket
+import sys
+
+import ktap
+import netlink
+import topology
+from ktap import equal, fails
+from netlink import Commands, attribute, attributes, eid, number
+from topology import Child, exchange, expect_smc, pair
+
+CHANGES = [netlink.ADD_EID, netlink.REMOVE_EID, netlink.FLUSH_EIDS, netlink.ENABLE_SEID,
+           netlink.DISABLE_SEID, netlink.ENABLE_LIMIT, netlink.DISABLE_LIMIT]
+DUMPS = [command for command in range(1, 19) if command not in CHANGES]
+SINGLE, ACTIVE = 1, 3
+PEER_DECLINED, PEER_NO_SMC, NO_DEVICE = 0x05000000, 0x03010000, 0x03030002
+
+
+def lengths(parts):
+    """Types with the lengths of their values."""
+    return {kind: len(value) for kind, value in parts.items()}
+
+
+def family_has_all_commands():
+    """The family has each of the 18 commands, and no other."""
+    with Commands("a") as smc:
+        equal((number(smc.about[3]), number(smc.about[4]), number(smc.about[5])), (1, 0, 1),
+              "version, size of the head, attributes")
+        known = [number(attributes(operation)[1])
+                 for operation in attributes(smc.about[6]).values()]
+        equal(sorted(known), list(range(1, 19)), "commands")
+        for command in DUMPS:
+            smc.ask(command)
+            fails(errno.EOPNOTSUPP, smc.ask, command, b"", 0)
+        for command in netlink.SMCD_GROUPS, netlink.SMCD_DEVICES:
+            equal(smc.ask(command), [], "objects of SMC-D")
+        equal(smc.ask(netlink.SEID), [{}], "identifier of the system")
+        for command in netlink.ENABLE_SEID, netlink.DISABLE_SEID:
+            fails(errno.EOPNOTSUPP, smc.change, command)
+        fails(errno.EOPNOTSUPP, smc.ask, 19)
+
+
+def system_says_its_versions():
+    """SMC has version 2.1, the name of the host, and no SMC-D."""
+    with Commands("a") as smc:
+        (parts,) = smc.dump(netlink.SYSTEM, 1)
+        equal(lengths(parts), {1: 1, 2: 1, 3: 1, 4: 33, 6: 1}, "attributes")
+        equal([number(parts[kind]) for kind in (1, 2, 3, 6)], [2, 1, 0, 1], "values")
+        equal(parts[4], os.uname().nodename.encode().ljust(32)[:32] + b"\0", "host")
+
+
+def group_shows_its_links():
+    """A group of version 1 comes before its link, both with what the device has."""
+    client, server = pair()
+    expect_smc(client, server)
+    for side, role in ("a", 0), ("b", 1):
+        with Commands(side) as smc:
+            (group,) = smc.dump(netlink.GROUPS, 2)
+            equal(lengths(group), {1: 4, 2: 1, 3: 1, 4: 1, 5: 1, 6: 4, 9: 8, 11: 1, 12: 4, 13: 4},
+                  "attributes of the group")
+            equal(number(group[1]) & 255, 0, "low octet")
+            equal([number(group[kind]) for kind in (2, 3, 5, 6)], [role, SINGLE, 0, 1], "group")
+            equal(number(group[12]) >= 16384 and number(group[13]) >= 16384, True, "buffers")
+            both = smc.ask(netlink.LINKS)
+            equal([list(parts) for parts in both], [[2], [3]], "a group, then its link")
+            equal(attributes(both[0][2]), group, "the same group")
+            link = attributes(both[1][3])
+            (line,) = topology.records(side, "links")
+            equal(lengths(link), {1: 1, 2: 5, 3: 1, 4: 40, 5: 40, 6: 4, 7: 4, 8: 4, 9: 4, 10: 4},
+                  "attributes of the link")
+            equal(link[2], b"rs_" + side.encode() + b"\0", "device")
+            equal([number(link[kind]) for kind in (1, 3, 6, 10)], [int(line["link"]), 1, 1, ACTIVE],
+                  "number, port, connections, state")
+            equal(int.from_bytes(link[8], "big"), int(line["uid"], 0), "name")
+            equal(int.from_bytes(link[9], "big"), int(line["peer_uid"], 0), "name of the peer")
+            equal(link[4][:39].decode() in topology.gids("rs_" + side), True, "address")
+            other = "ab".replace(side, "")
+            equal(link[5][:39].decode() in topology.gids("rs_" + other), True, "other address")
+            with topology.inside(side):
+                equal(number(link[7]), socket.if_nametoindex("v" + side), "network device")
+    client.close()
+    server.close()
+
+
+def group_of_version_2_shows_its_peer():
+    """In version 2 a group has its identifier, the peer's name and the terms."""
+    topology.netns("up")
+    for side in "ab":
+        with Commands(side) as smc:
+            smc.change(netlink.ADD_EID, eid("LAB.ADMIN"))
+    client, server = pair()
+    expect_smc(client, server)
+    for side in "ab":
+        with Commands(side) as smc:
+            (group,) = smc.dump(netlink.GROUPS, 2)
+            common, terms = attributes(group[7]), attributes(group[8])
+            equal(lengths(common), {0: 1, 1: 1, 2: 1, 3: 33, 4: 33}, "attributes")
+            equal([number(common[kind]) for kind in (0, 1, 2)], [2, 1, 2], "version, release, system")
+            equal(common[3], b"LAB.ADMIN".ljust(32) + b"\0", "identifier")
+            equal(common[4].startswith(os.uname().nodename.encode()[:32]), True, "host")
+            equal([number(terms[kind]) for kind in (1, 2, 3)], [1, 255, 2], "terms")
+    with Commands("a") as smc:
+        stats = attributes(smc.dump(netlink.COUNTS, 7)[0][2])
+        equal(number(stats[8]), 1, "connections of version 2")
+    client.close()
+    server.close()
+
+
+def device_has_all_its_numbers():
+    """A device has its port, and zero where it has no place on a bus; another namespace's is not
+    shown."""
+    topology.netns("up")
+    client, server = pair()
+    for side in "ab":
+        with Commands(side) as smc:
+            (device,) = smc.dump(netlink.DEVICES, 6)
+            equal(lengths(device) | {8: 0}, {2: 1, 3: 4, 4: 2, 5: 2, 6: 2, 7: 1, 8: 0, 10: 5},
+                  "attributes")
+            equal(device[10], b"rs_" + side.encode() + b"\0", "name")
+            equal([number(device[kind]) for kind in (2, 3, 4, 5, 6)], [1, 0, 0, 0, 0], "numbers")
+            port = attributes(device[8])
+            equal(lengths(port), {1: 1, 2: 1, 3: 4, 4: 1, 5: 1, 6: 4}, "attributes of the port")
+            equal([number(port[kind]) for kind in (1, 4, 5, 6)], [0, 1, 1, 1], "port")
+            with topology.inside(side):
+                equal(number(port[3]), socket.if_nametoindex("v" + side), "network device")
+    client.close()
+    server.close()
+
+
+def statistics(side):
+    """The counts of SMC-R of a side."""
+    with Commands(side) as smc:
+        (counts,) = smc.dump(netlink.COUNTS, 7)
+        equal(lengths(counts) | {2: 0}, {2: 0, 3: 8, 4: 8}, "attributes")
+        return attributes(counts[2])
+
+
+def counts_follow_calls():
+    """Connections, calls, their sizes and their octets are counted; nothing counts backwards."""
+    topology.netns("up")
+    before = statistics("a")
+    for kind in range(1, 5):
+        equal(lengths(attributes(before[kind])), {kind: 8 for kind in range(1, 10)}, "classes")
+    for kind in 5, 6:
+        equal(lengths(attributes(before[kind])), {kind: 8 for kind in range(1, 8)}, "buffers")
+    equal(lengths(before) | {kind: 0 for kind in range(1, 7)},
+          {kind: 0 for kind in range(1, 7)} | {kind: 8 for kind in range(7, 20)} | {20: 4, 21: 4},
+          "attributes")
+    client, server = pair()
+    expect_smc(client, server)
+    client.sendall(b"x" * 100)
+    client.sendall(b"x" * 9000)
+    equal(len(topology.receive(server, 9100)), 9100, "octets")
+    server.sendall(b"yes")
+    equal(client.recv(10), b"yes", "answer")
+    after, there = statistics("a"), statistics("b")
+    equal([number(after[kind]) for kind in (7, 8, 9, 10)], [1, 0, 0, 0], "connections")
+    equal([number(there[kind]) for kind in (7, 8, 9, 10)], [0, 0, 1, 0], "connections of the server")
+    equal((number(after[16]), number(after[17])), (3, 9100), "octets")
+    equal((number(there[16]), number(there[17])), (9100, 3), "octets of the server")
+    equal((number(after[18]), number(after[19])), (1, 2), "calls")
+    sizes = attributes(after[3])
+    equal([number(sizes[kind]) for kind in (1, 2, 3)], [1, 1, 0], "sizes sent")
+    equal(number(attributes(after[4])[1]), 1, "sizes received")
+    equal(number(after[20]) >= 16384 and number(after[21]) >= 16384, True, "buffers in use")
+    client.close()
+    server.close()
+    topology.all_gone()
+    last = statistics("a")
+    equal((number(last[20]), number(last[21])), (0, 0), "buffers in use at the end")
+    equal([last[kind] for kind in range(7, 20)], [after[kind] for kind in range(7, 20)], "counts")
+    equal([last[kind] for kind in (3, 4)], [after[kind] for kind in (3, 4)], "sizes")
+
+
+def fallbacks_are_told_apart():
+    """Reasons are counted by side, and those of the peer as such; the first has the totals."""
+    topology.netns("up", NO_RDMA="b")
+    with Commands("a") as smc:
+        equal(smc.ask(netlink.FALLBACKS), [], "reasons")
+    for smc_too in True, True, False:
+        client, server = pair(smc=(True, smc_too))
+        client.close()
+        server.close()
+    with Commands("a") as smc:
+        first, second = smc.dump(netlink.FALLBACKS, 8)
+        equal(lengths(first), {1: 1, 2: 8, 3: 8, 4: 4, 5: 2}, "attributes of the first")
+        equal(lengths(second), {1: 1, 4: 4, 5: 2}, "attributes of the second")
+        equal((number(first[2]), number(first[3])), (0, 3), "totals")
+        found = {number(parts[4]): (number(parts[1]), number(parts[5])) for parts in (first, second)}
+        equal(found, {PEER_DECLINED: (0, 2), PEER_NO_SMC: (0, 1)}, "reasons of the client")
+    with Commands("b") as smc:
+        (only,) = smc.dump(netlink.FALLBACKS, 8)
+        equal((number(only[1]), number(only[4]), number(only[5])), (1, NO_DEVICE, 2), "of the server")
+    topology.netns("up")
+
+
+def names(side):
+    """The identifiers of a side."""
+    with Commands(side) as smc:
+        found = [parts[1] for parts in smc.ask(netlink.EIDS)]
+    equal([len(name) for name in found], [33] * len(found), "lengths")
+    return [name.rstrip(b"\0").decode().rstrip() for name in found]
+
+
+def identifiers_are_added_and_removed():
+    """Identifiers come and go one by one, by namespace, with the errors that the tools know."""
+    with Commands("a") as smc:
+        smc.change(netlink.FLUSH_EIDS)
+        smc.change(netlink.FLUSH_EIDS)
+        equal(names("a"), [], "none")
+        for name in "ONE", "TWO.2", "THREE-3":
+            smc.change(netlink.ADD_EID, eid(name))
+        equal((names("a"), names("b")), (["ONE", "TWO.2", "THREE-3"], []), "added")
+        fails(errno.EEXIST, smc.change, netlink.ADD_EID, eid("ONE"))
+        for wrong in eid("one"), eid(".A"), eid(""), attribute(1, b"ONE\0"), attribute(1, b"A" * 32), b"":
+            fails(errno.EINVAL, smc.change, netlink.ADD_EID, wrong)
+        fails(errno.ERANGE, smc.change, netlink.ADD_EID, attribute(1, b"A" * 40 + b"\0"))
+        fails(errno.EINVAL, smc.change, netlink.REMOVE_EID)
+        smc.change(netlink.REMOVE_EID, eid("TWO.2"))
+        fails(errno.ENOENT, smc.change, netlink.REMOVE_EID, eid("TWO.2"))
+        equal(names("a"), ["ONE", "THREE-3"], "removed")
+        for count in range(6):
+            smc.change(netlink.ADD_EID, eid("MORE%d" % count))
+        fails(errno.ERANGE, smc.change, netlink.ADD_EID, eid("NINTH"))
+        equal(topology.proc("a", "ueids").split(), names("a"), "file")
+        smc.change(netlink.FLUSH_EIDS)
+        equal(names("a"), [], "none")
+
+
+def limit_is_the_setting():
+    """The commands and net.smc.limit_smc_hs are one setting, by namespace."""
+    def file():
+        with topology.inside("a"):
+            return int(pathlib.Path("/proc/sys/net/smc/limit_smc_hs").read_text(encoding="ascii"))
+
+    with Commands("a") as smc, Commands("b") as other:
+        for command, value in (netlink.ENABLE_LIMIT, 1), (netlink.DISABLE_LIMIT, 0):
+            smc.change(command)
+            equal(smc.ask(netlink.LIMIT), [{1: bytes([value])}], "shown")
+            equal(file(), value, "file")
+            equal(other.ask(netlink.LIMIT), [{1: b"\0"}], "elsewhere")
+
+
+def user_reads_and_changes_nothing():
+    """Without rights all dumps work and each change is refused."""
+    def ask():
+        os.setuid(65534)
+        with Commands(None) as smc:
+            for command in DUMPS:
+                smc.ask(command)
+            for command in CHANGES:
+                fails(errno.EPERM, smc.change, command, eid("A") if command in (10, 11) else b"")
+
+    with topology.inside("a"):
+        child = Child(ask)
+    child.expect_success()
+    equal(names("a"), [], "identifiers")
+
+
+def administrator_of_a_namespace_changes_it():
+    """The root of a user namespace changes the network namespace that belongs to it."""
+    def ask():
+        os.unshare(os.CLONE_NEWUSER | os.CLONE_NEWNET)
+        with Commands(None) as smc:
+            smc.change(netlink.ADD_EID, eid("INSIDE"))
+            equal(len(smc.ask(netlink.EIDS)), 1, "identifiers")
+
+    Child(ask).expect_success()
+    equal(names("a") + names(None), [], "elsewhere")
+
+
+def strange_requests_are_refused():
+    """Attributes that no command has, wrong lengths and octets at random are refused; the next request
+    works."""
+    with Commands("a") as smc:
+        for command in DUMPS:
+            fails(errno.EINVAL, smc.ask, command, attribute(1, b"\0" * 4))
+            fails(errno.EINVAL, smc.ask, command, attribute(9, b"\0" * 4))
+        for command in CHANGES:
+            fails(errno.EINVAL, smc.change, command, attribute(7, b"\0" * 4))
+        for junk in b"\xff" * 4, b"\x02\0\x01\0", b"\xff\xff\x01\0" + b"A" * 20:
+            fails(errno.EINVAL, smc.change, netlink.ADD_EID, junk)
+        seed = topology.known("commands", 20000)
+        for start in range(0, len(seed), 100):
+            data = seed[start:start + seed[start] % 100]
+            topology.error_of(smc.change, netlink.ADD_EID, data)
+        smc.change(netlink.FLUSH_EIDS)
+        equal(smc.ask(netlink.EIDS), [], "identifiers")
+
+
+def groups_come_and_go_during_dumps():
+    """Dumps of groups and links are well formed while groups come and go."""
+    topology.netns("up")
+    def traffic():
+        for _ in range(10):
+            client, server = pair()
+            exchange(client, server, 1000)
+            client.close()
+            server.close()
+            for side in "ab":
+                topology.command("rdma", "link", "delete", "rs_" + side)
+            for side in "ab":
+                with topology.inside(side):
+                    topology.command("rdma", "link", "add", "rs_" + side, "type", "rxe", "netdev",
+                                     "v" + side)
+            for side in "ab":
+                topology.await_gid("rs_" + side, topology.HOSTS[socket.AF_INET][side])
+
+    child = Child(traffic)
+    seen = 0
+    while not child.has_ended():
+        for side in "ab":
+            with Commands(side) as smc:
+                for command in netlink.GROUPS, netlink.DEVICES, netlink.COUNTS:
+                    smc.ask(command)
+                links = [list(parts) for parts in smc.ask(netlink.LINKS)]
+                seen += len(links)
+                equal(links[:1] in ([], [[2]]), True, "a group first")
+    child.expect_success()
+    equal(seen > 0, True, "groups were seen")
+
+
+if __name__ == "__main__":
+    topology.need_module()
+    topology.netns("up")
+    sys.exit(ktap.run([
+        family_has_all_commands, system_says_its_versions, group_shows_its_links,
+        group_of_version_2_shows_its_peer, device_has_all_its_numbers, counts_follow_calls,
+        fallbacks_are_told_apart, identifiers_are_added_and_removed, limit_is_the_setting,
+        user_reads_and_changes_nothing, administrator_of_a_namespace_changes_it,
+        strange_requests_are_refused, groups_come_and_go_during_dumps]))
