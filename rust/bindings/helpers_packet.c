@@ -48,8 +48,8 @@ static bool route_fits(const struct dst_entry *dst,
 }
 
 /*
- * A socket in whose name packets leave. They may be as long as their device's MTU, whatever path MTU
- * this host was told: any host can forge such news.
+ * A socket in whose name packets leave. They may be as long as their device's MTU, whatever path
+ * MTU this host was told: any host can forge such news.
  */
 struct sock *rdma_sock_helper_sender_open(bool v6)
 {

@@ -21,6 +21,12 @@ NEAR = {"a": ("10.9.1.254", "fd09:1::fe"), "b": ("10.9.2.254", "fd09:2::fe")}
 FAMILIES = socket.AF_INET, socket.AF_INET6
 
 
+def is_answered(address):
+    """Whether side a reaches an address."""
+    return " 0% packet loss" in command("ip", "netns", "exec", "rs-a", "ping", "-qc", "1", "-W", "1",
+                                        address, check=False)
+
+
 @contextlib.contextmanager
 def router():
     """Makes a router between both sides, which have RDMA devices."""
@@ -45,6 +51,9 @@ def router():
             four, six = FAR[side]
             add_rdma(side, "v" + side, four)
             await_gid("rs_" + side, six)
+        # Neighbours answer later than their links are up.
+        for address in FAR["b"]:
+            topology.until(lambda address=address: is_answered(address), "answer of " + address)
         yield
     finally:
         command("ip", "netns", "delete", "rs-r")

@@ -282,7 +282,7 @@ void produce(struct rxe_queue_buf *buf)
 }
 
 void post_receive(struct end *end, uint64_t addr, uint32_t len, uint32_t lkey,
-			 uint32_t count)
+		  uint32_t count)
 {
 	struct rxe_queue_buf *buf = end->receives.buf;
 	struct rxe_recv_wqe *wqe = (void *)(buf->data +

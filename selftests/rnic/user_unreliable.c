@@ -128,7 +128,10 @@ void unreliable_refusals(void)
 	free_pair(ends);
 }
 
-/* RNIC-UD-11, RNIC-QPS-01: after a send failed the queue pair receives, and sends again when told to. */
+/*
+ * RNIC-UD-11, RNIC-QPS-01: after a send failed the queue pair receives, and sends again when told
+ * to.
+ */
 void unreliable_failures(void)
 {
 	static const uint32_t bad[] = { IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,

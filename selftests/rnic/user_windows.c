@@ -71,7 +71,8 @@ static void bind(struct end *end, struct view *view, uint32_t access)
 }
 
 /* Side 0 accesses eight octets of side 1. */
-static void expect_access(struct end *ends, uint32_t opcode, uint32_t key, uint64_t addr, int status)
+static void expect_access(struct end *ends, uint32_t opcode, uint32_t key, uint64_t addr,
+			  int status)
 {
 	struct rxe_send_wqe *wqe;
 
@@ -227,7 +228,8 @@ void windows_of_type_2(void)
 }
 
 /* Changes that no binding permits. */
-static void spoil(struct rxe_send_wqe *wqe, int way, const struct view *view, struct ibv_mr *readable)
+static void spoil(struct rxe_send_wqe *wqe, int way, const struct view *view,
+		  struct ibv_mr *readable)
 {
 	switch (way) {
 	case 0:

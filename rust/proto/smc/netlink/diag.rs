@@ -49,7 +49,7 @@ impl Wants {
     /// Reads the body of a request: family, two octets of padding, bits. What is missing is zero.
     pub(crate) fn of_request(body: &[u8]) -> Self {
         let bits = body.get(3).copied().unwrap_or(0);
-        let has = |kind: u16| bits >> kind.saturating_sub(1) & 1 != 0;
+        let has = |kind: u16| (bits >> kind.saturating_sub(1)) & 1 != 0;
         Self {
             connection: has(CONNINFO),
             group: has(LGRINFO),
