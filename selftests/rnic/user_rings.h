@@ -52,7 +52,7 @@ struct end {
 extern struct side sides[2];
 
 /* Prints what differs, and ends the program. */
-__attribute__((noreturn, format(printf, 1, 2))) void fail(const char *format, ...);
+_Noreturn void fail(const char *format, ...);
 
 #define CHECK(condition) do {						\
 	if (!(condition))						\
