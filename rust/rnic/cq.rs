@@ -5,7 +5,10 @@
 //! A completion is added under the lock of the ring; the handler of the program runs from a work item
 //! in softirq, without any lock (RNIC-CQ-07).
 
-use super::runtime::Runtime;
+use super::{
+    runtime::Runtime,
+    shaped_ring::ShapedRing, //
+};
 use crate::{
     kapi::{
         base::work::{
@@ -31,8 +34,7 @@ use crate::{
     proto::roce::ring::{
         RingShape,
         CONSUMER_AT,
-        PRODUCER_AT,
-        SHAPE_AT, //
+        PRODUCER_AT, //
     },
 };
 use core::mem::swap;
@@ -75,8 +77,7 @@ struct KernelCompletions {
 
 /// A ring of completions that user space reads.
 struct UserCompletions {
-    ring: Arc<UserRing>,
-    shape: RingShape,
+    ring: ShapedRing,
     /// Slot of the next completion. What the ring says is never read (RNIC-CQ-02).
     producer: u32,
 }
@@ -145,18 +146,11 @@ impl KernelCompletions {
 }
 
 impl UserCompletions {
-    /// Tells the library the shape of a new ring.
-    fn new(ring: &Arc<UserRing>, entries: u32) -> Result<Self> {
+    /// No completions in a new ring with room for `entries`.
+    fn new(memory: &Arc<UserRing>, entries: u32) -> Result<Self> {
         let shape = RingShape::of_completions(entries).ok_or(EINVAL)?;
-        let [bits, mask] = shape.words();
-        let mut words = [0; 8];
-        let (first, last) = words.split_at_mut(4);
-        first.copy_from_slice(&bits.to_ne_bytes());
-        last.copy_from_slice(&mask.to_ne_bytes());
-        ring.store(SHAPE_AT, &words).map_err(|_| EINVAL)?;
         Ok(Self {
-            ring: ring.clone(),
-            shape,
+            ring: ShapedRing::new(memory.clone(), shape)?,
             producer: 0,
         })
     }
@@ -168,23 +162,12 @@ impl UserCompletions {
     /// `EINVAL` if there are more completions than `entries`, or than it has room for; nothing changes.
     fn exchange(&mut self, spare: &mut Self, entries: u32) -> Result {
         let count = self.count();
-        if count > entries.min(spare.shape.entries()) {
+        if count > entries {
             return Err(EINVAL);
         }
-        let mut from = self.shape.before(self.producer, count);
+        let ends = (self.ring.shape.before(self.producer, count), spare.producer);
         let mut slot = [0; COMPLETION_LEN];
-        for _ in 0..count {
-            let (old, new) = (
-                self.shape.slot_at(from),
-                spare.shape.slot_at(spare.producer),
-            );
-            self.ring.load(old, &mut slot).map_err(|_| EINVAL)?;
-            spare.ring.store(new, &slot).map_err(|_| EINVAL)?;
-            from = self.shape.after(from);
-            spare.producer = spare.shape.after(spare.producer);
-        }
-        let stored = spare.ring.store_index(PRODUCER_AT, spare.producer);
-        stored.map_err(|_| EINVAL)?;
+        spare.producer = self.ring.append_to(&spare.ring, count, ends, &mut slot)?;
         swap(self, spare);
         Ok(())
     }
@@ -192,22 +175,23 @@ impl UserCompletions {
     /// Completions that the program has not consumed, as it says (RNIC-CQ-03).
     fn count(&self) -> u32 {
         // Cannot fail: each ring has a header.
-        let consumer = self.ring.load_index(CONSUMER_AT).unwrap_or_default();
-        self.shape.used(self.producer, consumer)
+        let consumer = self.ring.memory.load_index(CONSUMER_AT).unwrap_or_default();
+        self.ring.shape.used(self.producer, consumer)
     }
 
     /// Adds a completion. Returns whether there was a slot.
     fn push(&mut self, completion: &Completion) -> bool {
-        if self.count() >= self.shape.entries() {
+        if self.count() >= self.ring.shape.entries() {
             return false;
         }
-        let at = self.shape.slot_at(self.producer);
-        let next = self.shape.after(self.producer);
+        let at = self.ring.shape.slot_at(self.producer);
+        let next = self.ring.shape.after(self.producer);
         // The index goes last.
         let stored = self
             .ring
+            .memory
             .store_completion(at, completion)
-            .and_then(|()| self.ring.store_index(PRODUCER_AT, next));
+            .and_then(|()| self.ring.memory.store_index(PRODUCER_AT, next));
         self.producer = next;
         stored.is_ok()
     }

@@ -8,6 +8,7 @@ use super::{
         index_of,
         AccessDenied,
         DomainTag,
+        KeyedMemory,
         PairTag,
         Region,
         RegionAccess, //
@@ -23,7 +24,7 @@ use crate::kapi::{
         },
     },
     ibdev::{
-        WordChange,
+        MrMap,
         LOCAL_DMA_KEY, //
     },
 };
@@ -147,7 +148,7 @@ impl KeyTable {
     }
 
     /// What a key names, which may have another key by now.
-    pub(super) fn find(&self, key: u32) -> Option<KeyHolder> {
+    fn find(&self, key: u32) -> Option<KeyHolder> {
         let indices = self.indices.lock();
         indices.holders.get(&index_of(key))?.clone()
     }
@@ -168,46 +169,6 @@ impl KeyTable {
         }
     }
 
-    /// Checks an access to `len` octets.
-    pub(super) fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
-        match self.find(access.key).ok_or(AccessDenied)? {
-            KeyHolder::Region(region) => region.check(access, len),
-            KeyHolder::Window(window) => window.check(access, len),
-        }
-    }
-
-    /// Copies octets out of the memory that the access names.
-    pub(super) fn read(
-        &self,
-        access: &RegionAccess<'_>,
-        to: &mut [u8],
-    ) -> Result<(), AccessDenied> {
-        match self.find(access.key).ok_or(AccessDenied)? {
-            KeyHolder::Region(region) => region.read(access, to),
-            KeyHolder::Window(window) => window.read(access, to),
-        }
-    }
-
-    /// Copies octets into the memory that the access names.
-    pub(super) fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
-        match self.find(access.key).ok_or(AccessDenied)? {
-            KeyHolder::Region(region) => region.write(access, from),
-            KeyHolder::Window(window) => window.write(access, from),
-        }
-    }
-
-    /// Changes a word of the memory that the access names, and returns its former value.
-    pub(super) fn change_word(
-        &self,
-        access: &RegionAccess<'_>,
-        change: WordChange,
-    ) -> Result<u64, AccessDenied> {
-        match self.find(access.key).ok_or(AccessDenied)? {
-            KeyHolder::Region(region) => region.change_word(access, change),
-            KeyHolder::Window(window) => window.change_word(access, change),
-        }
-    }
-
     /// Ends all access by a key (RNIC-MR-08); `peer` is the queue pair whose peer asks for it.
     pub(super) fn invalidate(
         &self,
@@ -218,6 +179,20 @@ impl KeyTable {
         match self.find(key).ok_or(AccessDenied)? {
             KeyHolder::Region(region) => region.invalidate(domain, key, peer.is_some()),
             KeyHolder::Window(window) => window.invalidate(domain, key, peer),
+        }
+    }
+}
+
+impl KeyedMemory for KeyTable {
+    fn with_access<R>(
+        &self,
+        access: &RegionAccess<'_>,
+        len: u64,
+        f: impl FnOnce(&MrMap, u64) -> R,
+    ) -> Result<R, AccessDenied> {
+        match self.find(access.key).ok_or(AccessDenied)? {
+            KeyHolder::Region(region) => region.with_access(access, len, f),
+            KeyHolder::Window(window) => window.with_access(access, len, f),
         }
     }
 }

@@ -5,6 +5,7 @@
 use super::{
     domain::Domain,
     region::{
+        KeyedMemory,
         RegionAccess,
         Right, //
     },

@@ -46,6 +46,7 @@ mod receives;
 mod region;
 mod registry;
 mod runtime;
+mod shaped_ring;
 mod srq;
 mod user_queue;
 mod window;

@@ -100,6 +100,46 @@ pub(super) struct RegionAccess<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AccessDenied;
 
+/// Memory that keys give access to.
+pub(super) trait KeyedMemory {
+    /// Runs `f` with the memory and the address in it if the access to `len` octets is permitted.
+    fn with_access<R>(
+        &self,
+        access: &RegionAccess<'_>,
+        len: u64,
+        f: impl FnOnce(&MrMap, u64) -> R,
+    ) -> Result<R, AccessDenied>;
+
+    /// Checks an access to `len` octets. Another one may be refused a moment later.
+    fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
+        self.with_access(access, len, |_, _| ())
+    }
+
+    /// Copies octets out.
+    fn read(&self, access: &RegionAccess<'_>, to: &mut [u8]) -> Result<(), AccessDenied> {
+        let len = u64::try_from(to.len()).map_err(|_| AccessDenied)?;
+        self.with_access(access, len, |map, addr| map.read(addr, to))?
+            .map_err(|_| AccessDenied)
+    }
+
+    /// Copies octets in.
+    fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
+        let len = u64::try_from(from.len()).map_err(|_| AccessDenied)?;
+        self.with_access(access, len, |map, addr| map.write(addr, from))?
+            .map_err(|_| AccessDenied)
+    }
+
+    /// Changes a word and returns its former value.
+    fn change_word(
+        &self,
+        access: &RegionAccess<'_>,
+        change: WordChange,
+    ) -> Result<u64, AccessDenied> {
+        self.with_access(access, 8, |map, addr| map.change_word(addr, change))?
+            .map_err(|_| AccessDenied)
+    }
+}
+
 /// What is in force.
 struct InForce {
     /// Whether the region can be accessed.
@@ -218,59 +258,6 @@ impl Region {
         Arc::ptr_eq(&self.domain, domain)
     }
 
-    /// Runs `f` with the memory if the access to `len` octets is permitted.
-    fn with_access<R>(
-        &self,
-        access: &RegionAccess<'_>,
-        len: u64,
-        f: impl FnOnce(&MrMap) -> R,
-    ) -> Result<R, AccessDenied> {
-        let state = self.in_force.lock();
-        let permitted = state.valid
-            && state.key == access.key
-            && self.is_of(access.domain)
-            && access.right.is_given_by(&state.access)
-            && state.map.contains(access.addr, len);
-        if permitted {
-            Ok(f(&state.map))
-        } else {
-            Err(AccessDenied)
-        }
-    }
-
-    /// Checks an access to `len` octets. Another one may be refused a moment later.
-    pub(super) fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
-        self.with_access(access, len, |_| ())
-    }
-
-    /// Copies octets out.
-    pub(super) fn read(
-        &self,
-        access: &RegionAccess<'_>,
-        to: &mut [u8],
-    ) -> Result<(), AccessDenied> {
-        let len = u64::try_from(to.len()).map_err(|_| AccessDenied)?;
-        self.with_access(access, len, |map| map.read(access.addr, to))?
-            .map_err(|_| AccessDenied)
-    }
-
-    /// Copies octets in.
-    pub(super) fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
-        let len = u64::try_from(from.len()).map_err(|_| AccessDenied)?;
-        self.with_access(access, len, |map| map.write(access.addr, from))?
-            .map_err(|_| AccessDenied)
-    }
-
-    /// Changes a word and returns its former value.
-    pub(super) fn change_word(
-        &self,
-        access: &RegionAccess<'_>,
-        change: WordChange,
-    ) -> Result<u64, AccessDenied> {
-        self.with_access(access, 8, |map| map.change_word(access.addr, change))?
-            .map_err(|_| AccessDenied)
-    }
-
     /// Puts the mapped memory in force (RNIC-REQ-12).
     pub(super) fn register(
         &self,
@@ -377,6 +364,27 @@ impl Region {
         }
         state.valid = false;
         Ok(())
+    }
+}
+
+impl KeyedMemory for Region {
+    fn with_access<R>(
+        &self,
+        access: &RegionAccess<'_>,
+        len: u64,
+        f: impl FnOnce(&MrMap, u64) -> R,
+    ) -> Result<R, AccessDenied> {
+        let state = self.in_force.lock();
+        let permitted = state.valid
+            && state.key == access.key
+            && self.is_of(access.domain)
+            && access.right.is_given_by(&state.access)
+            && state.map.contains(access.addr, len);
+        if permitted {
+            Ok(f(&state.map, access.addr))
+        } else {
+            Err(AccessDenied)
+        }
     }
 }
 

@@ -7,7 +7,10 @@
 //! anything to a ring at any time: the indices of this side are kept here, and its own is only masked
 //! (RNIC-SEC-04, RNIC-SEC-05).
 
-use super::limits;
+use super::{
+    limits,
+    shaped_ring::ShapedRing, //
+};
 use crate::{
     kapi::ibdev::{
         RecvWr,
@@ -19,8 +22,7 @@ use crate::{
         ring::{
             RingShape,
             CONSUMER_AT,
-            PRODUCER_AT,
-            SHAPE_AT, //
+            PRODUCER_AT, //
         },
         wqe::{
             UserElement,
@@ -52,8 +54,7 @@ pub(super) fn receive_elements(shape: RingShape) -> u32 {
 ///
 /// `head` and `next` are indices, and at most as many slots as the ring has entries are between them.
 pub(super) struct UserQueue {
-    ring: Arc<UserRing>,
-    shape: RingShape,
+    ring: ShapedRing,
     /// Slot of the oldest request that is not complete.
     head: u32,
     /// Slot of the next request that is taken.
@@ -61,17 +62,10 @@ pub(super) struct UserQueue {
 }
 
 impl UserQueue {
-    /// Tells the library the shape of a new ring.
-    pub(super) fn new(ring: Arc<UserRing>, shape: RingShape) -> Result<Self> {
-        let [bits, mask] = shape.words();
-        let mut words = [0; 8];
-        let (first, last) = words.split_at_mut(4);
-        first.copy_from_slice(&bits.to_ne_bytes());
-        last.copy_from_slice(&mask.to_ne_bytes());
-        ring.store(SHAPE_AT, &words).map_err(|_| EINVAL)?;
+    /// The queue in a new ring of that shape.
+    pub(super) fn new(memory: Arc<UserRing>, shape: RingShape) -> Result<Self> {
         Ok(Self {
-            ring,
-            shape,
+            ring: ShapedRing::new(memory, shape)?,
             head: 0,
             next: 0,
         })
@@ -80,23 +74,23 @@ impl UserQueue {
     /// The offset of the slot of the next request, if there is one.
     pub(super) fn peek(&self) -> Option<usize> {
         // A full ring has no other request, whatever the program says (RNIC-SEC-06).
-        if self.shape.used(self.next, self.head) >= self.shape.entries() {
+        if self.ring.shape.used(self.next, self.head) >= self.ring.shape.entries() {
             return None;
         }
-        let producer = self.ring.load_index(PRODUCER_AT).ok()?;
-        (self.shape.used(producer, self.next) > 0).then(|| self.shape.slot_at(self.next))
+        let producer = self.ring.memory.load_index(PRODUCER_AT).ok()?;
+        (self.ring.shape.used(producer, self.next) > 0).then(|| self.ring.shape.slot_at(self.next))
     }
 
     /// Takes the request of [`Self::peek`].
     pub(super) fn advance(&mut self) {
-        self.next = self.shape.after(self.next);
+        self.next = self.ring.shape.after(self.next);
     }
 
     /// Frees the slots of the oldest requests, which are complete.
     pub(super) fn release(&mut self, count: u64) {
-        let taken = u64::from(self.shape.used(self.next, self.head));
+        let taken = u64::from(self.ring.shape.used(self.next, self.head));
         for _ in 0..count.min(taken) {
-            self.head = self.shape.after(self.head);
+            self.head = self.ring.shape.after(self.head);
         }
         self.publish();
     }
@@ -104,8 +98,8 @@ impl UserQueue {
     /// Forgets all requests.
     pub(super) fn clear(&mut self) {
         // Cannot fail: each ring has a header.
-        let producer = self.ring.load_index(PRODUCER_AT).unwrap_or_default();
-        self.next = producer & self.shape.entries();
+        let producer = self.ring.memory.load_index(PRODUCER_AT).unwrap_or_default();
+        self.next = producer & self.ring.shape.entries();
         self.head = self.next;
         self.publish();
     }
@@ -113,19 +107,23 @@ impl UserQueue {
     /// Tells the program which slots are free.
     fn publish(&self) {
         // Cannot fail, as above.
-        let _ = self.ring.store_index(CONSUMER_AT, self.head);
+        let _ = self.ring.memory.store_index(CONSUMER_AT, self.head);
     }
 
     /// Copies octets out.
     pub(super) fn load(&self, at: usize, to: &mut [u8]) -> Option<()> {
-        self.ring.load(at, to).ok()
+        self.ring.memory.load(at, to).ok()
     }
 
     /// Requests that wait, as the program says.
     fn waiting(&self) -> u32 {
         // Cannot fail: each ring has a header.
-        let producer = self.ring.load_index(PRODUCER_AT).unwrap_or(self.next);
-        self.shape.used(producer, self.next)
+        let producer = self
+            .ring
+            .memory
+            .load_index(PRODUCER_AT)
+            .unwrap_or(self.next);
+        self.ring.shape.used(producer, self.next)
     }
 
     /// Appends the requests that wait to an empty ring, each with its first `len` octets.
@@ -134,24 +132,11 @@ impl UserQueue {
     ///
     /// `EINVAL` if they do not fit.
     fn move_to(&self, to: &Self, len: usize) -> Result {
-        let count = self.waiting();
         let mut slot = [0; RECEIVE_MOST];
         let slot = slot.get_mut(..len).ok_or(EINVAL)?;
-        if count > to.shape.entries() {
-            return Err(EINVAL);
-        }
-        let (mut from, mut at) = (self.next, to.next);
-        for _ in 0..count {
-            self.ring
-                .load(self.shape.slot_at(from), slot)
-                .map_err(|_| EINVAL)?;
-            to.ring
-                .store(to.shape.slot_at(at), slot)
-                .map_err(|_| EINVAL)?;
-            from = self.shape.after(from);
-            at = to.shape.after(at);
-        }
-        to.ring.store_index(PRODUCER_AT, at).map_err(|_| EINVAL)
+        let ends = (self.next, to.next);
+        self.ring.append_to(&to.ring, self.waiting(), ends, slot)?;
+        Ok(())
     }
 
     /// Copies elements out.
@@ -159,7 +144,7 @@ impl UserQueue {
         WrData::user_elements(count, |index| {
             let mut octets = [0; ELEMENT_LEN];
             let offset = index.checked_mul(ELEMENT_LEN)?.checked_add(at)?;
-            self.ring.load(offset, &mut octets).ok()?;
+            self.ring.memory.load(offset, &mut octets).ok()?;
             let element = UserElement::parse(&octets)?;
             Some(WrSge::of_user(element.addr, element.len, element.lkey))
         })
@@ -191,7 +176,7 @@ impl RingReceives {
 
     /// Requests that the ring has room for.
     pub(super) fn places(&self) -> u32 {
-        self.queue.shape.entries()
+        self.queue.ring.shape.entries()
     }
 
     /// Requests that wait, as the program says.

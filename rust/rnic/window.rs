@@ -9,6 +9,7 @@ use super::region::{
     index_of,
     AccessDenied,
     DomainTag,
+    KeyedMemory,
     PairTag,
     Region,
     RegionAccess,
@@ -25,8 +26,7 @@ use crate::kapi::{
         MrMap,
         MwKind,
         WindowAccess,
-        WindowBinding,
-        WordChange, //
+        WindowBinding, //
     },
 };
 use core::mem::replace;
@@ -184,8 +184,9 @@ impl Window {
         drop(state);
         release(former);
     }
+}
 
-    /// Runs `f` with the memory and the address in it if the access to `len` octets is permitted.
+impl KeyedMemory for Window {
     fn with_access<R>(
         &self,
         access: &RegionAccess<'_>,
@@ -199,39 +200,6 @@ impl Window {
         let bound = state.bound.as_ref().filter(|_| known).ok_or(AccessDenied)?;
         let addr = bound.address(access, len).ok_or(AccessDenied)?;
         bound.region.with_window(addr, len, |map| f(map, addr))
-    }
-
-    /// Checks an access to `len` octets. Another one may be refused a moment later.
-    pub(super) fn check(&self, access: &RegionAccess<'_>, len: u64) -> Result<(), AccessDenied> {
-        self.with_access(access, len, |_, _| ())
-    }
-
-    /// Copies octets out.
-    pub(super) fn read(
-        &self,
-        access: &RegionAccess<'_>,
-        to: &mut [u8],
-    ) -> Result<(), AccessDenied> {
-        let len = u64::try_from(to.len()).map_err(|_| AccessDenied)?;
-        self.with_access(access, len, |map, addr| map.read(addr, to))?
-            .map_err(|_| AccessDenied)
-    }
-
-    /// Copies octets in.
-    pub(super) fn write(&self, access: &RegionAccess<'_>, from: &[u8]) -> Result<(), AccessDenied> {
-        let len = u64::try_from(from.len()).map_err(|_| AccessDenied)?;
-        self.with_access(access, len, |map, addr| map.write(addr, from))?
-            .map_err(|_| AccessDenied)
-    }
-
-    /// Changes a word and returns its former value.
-    pub(super) fn change_word(
-        &self,
-        access: &RegionAccess<'_>,
-        change: WordChange,
-    ) -> Result<u64, AccessDenied> {
-        self.with_access(access, 8, |map, addr| map.change_word(addr, change))?
-            .map_err(|_| AccessDenied)
     }
 }
 

@@ -60,6 +60,7 @@ use crate::{
         counters::Counter,
         memory::scatter,
         region::{
+            KeyedMemory,
             RegionAccess,
             Right, //
         },
