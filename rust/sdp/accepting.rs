@@ -196,19 +196,19 @@ impl SdpConnection {
 
     /// Begins the set-up of a child, unless its listener is closed. Context: may sleep.
     fn begin_accepting(self: &Arc<Self>, accepted: KBox<Accepted>) {
-        {
-            let mut attempt = self.protocol.attempt.lock();
-            // The close of the listener takes it away, and then cancels the attempt that it finds.
-            if self.listener.lock().is_some() {
-                self.protocol.mail.open(self.clone());
-                *attempt = Some(SdpAttempt::Accepting(accepted));
-                drop(attempt);
-                return self.kick_setup();
-            }
+        let mut attempt = self.protocol.attempt.lock();
+        // The close of the listener takes it away, and then cancels the attempt that it finds.
+        if self.listener.lock().is_none() {
+            drop(attempt);
+            self.set_mode(Mode::Tcp);
+            drop(accepted);
+            listen::discard(self);
+            return;
         }
-        self.set_mode(Mode::Tcp);
-        drop(accepted);
-        listen::discard(self);
+        self.protocol.mail.open(self.clone());
+        *attempt = Some(SdpAttempt::Accepting(accepted));
+        drop(attempt);
+        self.kick_setup();
     }
 
     /// The child of a request for `local` that may become a connection.
