@@ -10,12 +10,10 @@
 /* The room that tools have for a piece of a dump. */
 #define RDMA_SOCK_DIAG_BYTES 32768
 
-/* Numbers that a dump keeps. */
-#define RDMA_SOCK_DUMP_CURSORS 4
-
-u64 *rdma_sock_helper_dump_cursor(struct netlink_callback *cb)
+/* A number that a dump keeps. */
+u64 *rdma_sock_helper_dump_place(struct netlink_callback *cb)
 {
-	BUILD_BUG_ON(sizeof(cb->ctx) < RDMA_SOCK_DUMP_CURSORS * sizeof(u64));
+	BUILD_BUG_ON(sizeof(cb->ctx) < sizeof(u64));
 	return (u64 *)cb->ctx;
 }
 

@@ -8,7 +8,7 @@
 #include <net/sock.h>
 
 /* A dump under way. */
-u64 *rdma_sock_helper_dump_cursor(struct netlink_callback *cb);
+u64 *rdma_sock_helper_dump_place(struct netlink_callback *cb);
 struct net *rdma_sock_helper_dump_net(const struct netlink_callback *cb);
 const void *rdma_sock_helper_dump_request(const struct netlink_callback *cb,
 					  size_t *len);

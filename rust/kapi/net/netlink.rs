@@ -23,9 +23,6 @@ use kernel::{
     prelude::*, //
 };
 
-/// Numbers that a dump keeps from one piece to the next; zero at its start.
-pub(crate) type Cursor = [u64; 4];
-
 /// How a piece of a dump ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -88,10 +85,10 @@ impl Dump {
         }
     }
 
-    /// The numbers that are kept.
-    pub(crate) fn cursor(&mut self) -> &mut Cursor {
-        // SAFETY: By the type invariants. The helper's memory has room for them, and is aligned.
-        unsafe { &mut *bindings::rdma_sock_helper_dump_cursor(self.cb).cast::<Cursor>() }
+    /// A number that the dump keeps from one piece to the next; 0 at its start.
+    pub(crate) fn place(&mut self) -> &mut u64 {
+        // SAFETY: By the type invariants. The helper's memory has room for it, and is aligned.
+        unsafe { &mut *bindings::rdma_sock_helper_dump_place(self.cb) }
     }
 
     /// The user of a sock as the reader knows it.

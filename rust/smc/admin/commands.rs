@@ -128,30 +128,28 @@ impl Commands for SmcCommands {
 
 /// A dump of one message.
 fn once(dump: &mut Dump, put: impl FnOnce(&mut Dump) -> Result) -> Result<Progress> {
-    let [is_done, ..] = dump.cursor();
-    if *is_done == 0 {
-        *is_done = 1;
+    if *dump.place() == 0 {
+        *dump.place() = 1;
         put(dump)?;
     }
     Ok(Progress::Done)
 }
 
-/// A dump of the rows from the number in the cursor on. `put` fails with `EMSGSIZE` if the buffer is
+/// A dump of the rows from the number that it kept on. `put` fails with `EMSGSIZE` if the buffer is
 /// full.
 fn rows<T>(
     dump: &mut Dump,
     items: impl Iterator<Item = T>,
     mut put: impl FnMut(&mut Dump, bool, T) -> Result,
 ) -> Result<Progress> {
-    let [mut done, ..] = *dump.cursor();
+    let mut done = *dump.place();
     for item in items.skip(usize::try_from(done)?) {
         match put(dump, done == 0, item) {
             Err(error) if error == EMSGSIZE => return Ok(Progress::Full),
             other => other?,
         }
         done = done.saturating_add(1);
-        let [place, ..] = dump.cursor();
-        *place = done;
+        *dump.place() = done;
     }
     Ok(Progress::Done)
 }
@@ -255,7 +253,7 @@ fn groups_of(engine: &Engine, net: u64) -> Result<KVec<Arc<LinkGroup>>> {
 fn put_groups(engine: &Engine, net: u64, dump: &mut Dump, links: bool) -> Result<Progress> {
     let groups = groups_of(engine, net)?;
     // The number of the last group shown: others come and go.
-    let [mut last, ..] = *dump.cursor();
+    let mut last = *dump.place();
     loop {
         let later = groups.iter().filter(|group| u64::from(group.id) > last);
         let Some(group) = later.min_by_key(|group| group.id) else {
@@ -271,8 +269,7 @@ fn put_groups(engine: &Engine, net: u64, dump: &mut Dump, links: bool) -> Result
             other => other?,
         }
         last = group.id.into();
-        let [place, ..] = dump.cursor();
-        *place = last;
+        *dump.place() = last;
     }
 }
 
@@ -380,10 +377,7 @@ fn put_link(
             link.uid,
             llc.and_then(|llc| llc.peer_uid(link.slot)).unwrap_or(0),
         ),
-        gids: (
-            link.path.gid.gid,
-            link.peer.as_ref().map_or([0; 16], |peer| peer.gid.get()),
-        ),
+        gids: (link.path.gid.gid, link.peer_gid()),
     };
     let mut room = [0; MAX_BYTES];
     let mut message = Attributes::new(&mut room);

@@ -7,7 +7,6 @@ use crate::{
         addr::Addr,
         diag::SocketLister,
         netlink::{
-            Cursor,
             Dump,
             Progress, //
         },
@@ -18,11 +17,11 @@ use crate::{
         diag::{
             encode,
             Carrier,
-            Connection,
-            LinkInfo,
-            Place,
-            Socket,
-            State,
+            DiagAddress,
+            DiagConnection,
+            DiagLink,
+            DiagSocket,
+            DiagState,
             Wants,
             MAX_BYTES,
             PEER_DECLINED, //
@@ -56,7 +55,7 @@ impl SocketLister for Sockets {
         };
         let wants = Wants::of_request(dump.request());
         // The number of the last socket shown: others come and go.
-        let [mut last, ..]: Cursor = *dump.cursor();
+        let mut last = *dump.place();
         while let Some((number, listed)) = net.stats.after(last) {
             if let Some(connection) = listed.as_any().downcast_ref::<SmcConnection>() {
                 if put(dump, connection, wants) == Err(EMSGSIZE) {
@@ -64,25 +63,24 @@ impl SocketLister for Sockets {
                 }
             }
             last = number;
-            let [place, ..] = dump.cursor();
-            *place = last;
+            *dump.place() = last;
         }
         Ok(Progress::Done)
     }
 }
 
-fn place(addr: Addr) -> Place {
+fn place(addr: Addr) -> DiagAddress {
     match addr {
-        Addr::V4 { ip, port } => Place::v4(ip, port),
-        Addr::V6 { ip, port, .. } => Place { ip, port },
+        Addr::V4 { ip, port } => DiagAddress::v4(ip, port),
+        Addr::V6 { ip, port, .. } => DiagAddress { ip, port },
     }
 }
 
 /// What a connection by RDMA shows.
 struct Stream {
-    state: State,
+    state: DiagState,
     shutdown: u8,
-    connection: Connection,
+    connection: DiagConnection,
     group: Arc<LinkGroup>,
     handler: Option<Arc<LinkHandler>>,
 }
@@ -92,9 +90,9 @@ fn stream(connection: &SmcConnection) -> Option<Stream> {
         let (receive, send) = data.core.shut();
         let handler = data.binding.as_ref().map(|binding| binding.route.handler());
         Stream {
-            state: State::Close(data.core.state()),
+            state: DiagState::Close(data.core.state()),
             shutdown: u8::from(receive) | u8::from(send) << 1,
-            connection: Connection {
+            connection: DiagConnection {
                 token: data.token.get(),
                 report: data.core.report(),
             },
@@ -105,12 +103,12 @@ fn stream(connection: &SmcConnection) -> Option<Stream> {
 }
 
 /// The state of a socket that is one of TCP.
-fn tcp_state(connection: &SmcConnection) -> State {
+fn tcp_state(connection: &SmcConnection) -> DiagState {
     match connection.sk.tcp_state() {
-        TcpState::Listen => State::Listen,
-        TcpState::Close | TcpState::TimeWait if connection.reason_code() != 0 => State::Closed,
-        TcpState::Close | TcpState::TimeWait => State::Init,
-        _ => State::Active,
+        TcpState::Listen => DiagState::Listen,
+        TcpState::Close | TcpState::TimeWait if connection.reason_code() != 0 => DiagState::Closed,
+        TcpState::Close | TcpState::TimeWait => DiagState::Init,
+        _ => DiagState::Active,
     }
 }
 
@@ -128,10 +126,10 @@ fn put(dump: &mut Dump, connection: &SmcConnection, wants: Wants) -> Result {
     let stream = stream(connection);
     let (state, carrier) = match (connection.mode(), &stream) {
         (Mode::Stream, Some(stream)) => (stream.state, Carrier::Smcr),
-        (Mode::Listening, _) => (State::Listen, Carrier::Smcr),
-        (Mode::Connecting | Mode::Negotiating, _) => (State::Init, Carrier::Smcr),
+        (Mode::Listening, _) => (DiagState::Listen, Carrier::Smcr),
+        (Mode::Connecting | Mode::Negotiating, _) => (DiagState::Init, Carrier::Smcr),
         (Mode::Tcp | Mode::Stream, _) => {
-            let is_open = matches!(tcp_state(connection), State::Listen | State::Active);
+            let is_open = matches!(tcp_state(connection), DiagState::Listen | DiagState::Active);
             let fell_back = connection.reason_code() != 0;
             let carrier = if is_open || fell_back {
                 Carrier::Tcp
@@ -142,7 +140,7 @@ fn put(dump: &mut Dump, connection: &SmcConnection, wants: Wants) -> Result {
         }
     };
     let shutdown = stream.as_ref().map(|stream| stream.shutdown);
-    let socket = Socket {
+    let socket = DiagSocket {
         state,
         carrier,
         local: place(sk.local_addr()),
@@ -168,7 +166,7 @@ fn put(dump: &mut Dump, connection: &SmcConnection, wants: Wants) -> Result {
 }
 
 /// Runs `f` with the link that the connection writes by.
-fn with_link<R>(stream: &Stream, f: impl FnOnce(Option<&LinkInfo<'_>>) -> R) -> R {
+fn with_link<R>(stream: &Stream, f: impl FnOnce(Option<&DiagLink<'_>>) -> R) -> R {
     let inner = stream.group.inner.lock();
     let slot = stream.handler.as_ref().map(|handler| handler.slot());
     let Some(link) = slot.and_then(|slot| inner.link(slot)) else {
@@ -176,12 +174,12 @@ fn with_link<R>(stream: &Stream, f: impl FnOnce(Option<&LinkInfo<'_>>) -> R) -> 
     };
     let number = inner.llc.as_ref().and_then(|llc| llc.number(link.slot));
     let name = link.path.device.name();
-    f(Some(&LinkInfo {
+    f(Some(&DiagLink {
         number: number.map_or(0, |number| number.get()),
         device: name.as_bytes(),
         port: u8::try_from(link.path.port).unwrap_or(0),
         gid: link.path.gid.gid,
-        peer_gid: link.peer.as_ref().map_or([0; 16], |peer| peer.gid.get()),
+        peer_gid: link.peer_gid(),
         role: stream.group.role,
     }))
 }

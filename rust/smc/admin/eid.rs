@@ -74,21 +74,9 @@ impl Eids {
     /// Changes the identifiers of a namespace under the lock.
     fn change(&self, net_cookie: u64, f: impl FnOnce(&mut EidList) -> Result) -> Result {
         let mut nets = self.nets.lock();
-        if let Some(net) = nets.iter_mut().find(|net| net.cookie == net_cookie) {
-            return f(&mut net.list);
-        }
-        let mut list = EidList::EMPTY;
+        let found = nets.iter().find(|net| net.cookie == net_cookie);
+        let mut list = found.map_or(EidList::EMPTY, |net| net.list);
         f(&mut list)?;
-        let net = NetEids {
-            cookie: net_cookie,
-            list,
-        };
-        Ok(nets.push(net, GFP_KERNEL)?)
-    }
-
-    /// Sets the identifiers of a namespace for later handshakes. Context: may sleep.
-    pub(crate) fn set(&self, net_cookie: u64, list: EidList) -> Result {
-        let mut nets = self.nets.lock();
         nets.retain(|net| net.cookie != net_cookie);
         if !list.is_empty() {
             let net = NetEids {
@@ -98,5 +86,13 @@ impl Eids {
             nets.push(net, GFP_KERNEL)?;
         }
         Ok(())
+    }
+
+    /// Sets the identifiers of a namespace for later handshakes. Context: may sleep.
+    pub(crate) fn set(&self, net_cookie: u64, list: EidList) -> Result {
+        self.change(net_cookie, |known| {
+            *known = list;
+            Ok(())
+        })
     }
 }

@@ -168,6 +168,11 @@ fn open_channel(
 }
 
 impl Link {
+    /// Returns the GID of the peer's end. Zero while the peer has not named it.
+    pub(crate) fn peer_gid(&self) -> [u8; 16] {
+        self.peer.as_ref().map_or([0; 16], |peer| peer.gid.get())
+    }
+
     /// Makes a queue pair in INIT, with receive requests (`SMCR-LNK-05`, `SMCR-LNK-11`).
     /// Context: may sleep.
     pub(crate) fn new(

@@ -68,7 +68,7 @@ pub(crate) enum Carrier {
 
 /// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum DiagState {
     /// Not connected yet.
     Init,
     /// It accepts connections.
@@ -81,7 +81,7 @@ pub(crate) enum State {
     Close(CloseState),
 }
 
-impl State {
+impl DiagState {
     /// The number that tools know it by.
     const fn code(self) -> u8 {
         match self {
@@ -103,14 +103,14 @@ impl State {
 
 /// An address with its port. One of IPv4 is in the first four octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct DiagAddress {
     /// The octets of the address.
     pub(crate) ip: [u8; 16],
     /// The port.
     pub(crate) port: u16,
 }
 
-impl Place {
+impl DiagAddress {
     /// A place on IPv4.
     pub(crate) const fn v4([a, b, c, d]: [u8; 4], port: u16) -> Self {
         let ip = [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -120,15 +120,15 @@ impl Place {
 
 /// A socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Socket {
+pub(crate) struct DiagSocket {
     /// Its state.
-    pub(crate) state: State,
+    pub(crate) state: DiagState,
     /// What carries its data.
     pub(crate) carrier: Carrier,
     /// This end.
-    pub(crate) local: Place,
+    pub(crate) local: DiagAddress,
     /// The other end.
-    pub(crate) peer: Place,
+    pub(crate) peer: DiagAddress,
     /// The network device that it is bound to, or 0.
     pub(crate) ifindex: u32,
     /// A number unlike that of any other socket.
@@ -145,7 +145,7 @@ pub(crate) struct Socket {
 
 /// The connection of a socket by RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Connection {
+pub(crate) struct DiagConnection {
     /// The token that the peer names it by.
     pub(crate) token: u32,
     /// Its positions and flags.
@@ -154,7 +154,7 @@ pub(crate) struct Connection {
 
 /// The link that a connection writes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkInfo<'a> {
+pub(crate) struct DiagLink<'a> {
     /// Its number in the group.
     pub(crate) number: u8,
     /// The RDMA device.
@@ -172,9 +172,9 @@ pub(crate) struct LinkInfo<'a> {
 /// Writes the message of a socket.
 pub(crate) fn encode(
     to: &mut Attributes<'_>,
-    socket: &Socket,
-    connection: Option<&Connection>,
-    link: Option<&LinkInfo<'_>>,
+    socket: &DiagSocket,
+    connection: Option<&DiagConnection>,
+    link: Option<&DiagLink<'_>>,
 ) {
     let carrier = match socket.carrier {
         Carrier::Smcr => 0,
@@ -214,7 +214,7 @@ fn put_cursor(to: &mut Attributes<'_>, cursor: Wire) {
     to.raw(&cursor.offset.to_ne_bytes());
 }
 
-fn put_connection(to: &mut Attributes<'_>, connection: &Connection) {
+fn put_connection(to: &mut Attributes<'_>, connection: &DiagConnection) {
     let report = &connection.report;
     let mut octets = [0; 76];
     let mut value = Attributes::new(&mut octets);
@@ -234,7 +234,7 @@ fn put_connection(to: &mut Attributes<'_>, connection: &Connection) {
     to.put(CONNINFO, &octets);
 }
 
-fn put_link(to: &mut Attributes<'_>, link: &LinkInfo<'_>) {
+fn put_link(to: &mut Attributes<'_>, link: &DiagLink<'_>) {
     let mut octets = [0; 147];
     let mut value = Attributes::new(&mut octets);
     let padded = |value: &mut Attributes<'_>, text: &[u8], size: usize| {
@@ -262,11 +262,11 @@ fn put_link(to: &mut Attributes<'_>, link: &LinkInfo<'_>) {
 mod tests {
     use super::*;
 
-    const SOCKET: Socket = Socket {
-        state: State::Close(CloseState::AppCloseWait1),
+    const SOCKET: DiagSocket = DiagSocket {
+        state: DiagState::Close(CloseState::AppCloseWait1),
         carrier: Carrier::Smcr,
-        local: Place::v4([10, 9, 0, 1], 0x1234),
-        peer: Place::v4([10, 9, 0, 2], 5000),
+        local: DiagAddress::v4([10, 9, 0, 1], 0x1234),
+        peer: DiagAddress::v4([10, 9, 0, 2], 5000),
         ifindex: 7,
         cookie: 0x1122_3344_5566_7788,
         uid: 1000,
@@ -315,8 +315,8 @@ mod tests {
             taken: cursor(9),
             freed: cursor(10),
         };
-        let connection = Connection { token: 11, report };
-        let link = LinkInfo {
+        let connection = DiagConnection { token: 11, report };
+        let link = DiagLink {
             number: 2,
             device: &[b'x'; 80],
             port: 1,
