@@ -48,6 +48,26 @@ pub struct Entry {
     pub spread: f64,
 }
 
+/// A figure that is worse than the committed one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worse {
+    /// Its name in the baseline.
+    pub name: String,
+    /// What a reader is told.
+    pub text: String,
+}
+
+impl Worse {
+    /// The topology and the workload that measured it, as `wire` and `pingpong:1`. The name of a figure is
+    /// the name of a row, `TOPOLOGY/MTU/WORKLOAD`, and one or two further words.
+    pub fn measured_by(&self) -> Option<(&str, &str)> {
+        let row = self.name.split(' ').next()?;
+        let mut parts = row.splitn(3, '/');
+        let (topology, _mtu) = (parts.next()?, parts.next()?);
+        Some((topology, parts.next()?))
+    }
+}
+
 /// What is committed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
@@ -110,8 +130,15 @@ impl Baseline {
         }
     }
 
-    /// What of `results` is worse than this, one line for each; and how many figures were compared.
-    pub fn compare(&self, results: &Results) -> (usize, Vec<String>) {
+    /// This without all figures but those of the names.
+    pub fn only(mut self, names: &[String]) -> Self {
+        self.ratios.retain(|name, _| names.contains(name));
+        self.counts.retain(|name, _| names.contains(name));
+        self
+    }
+
+    /// What of `results` is worse than this; and how many figures were compared.
+    pub fn compare(&self, results: &Results) -> (usize, Vec<Worse>) {
         let mut count = 0;
         let mut worse = Vec::new();
         for row in &results.rows {
@@ -129,10 +156,11 @@ impl Baseline {
                     false => now.median < bound,
                 };
                 if bad {
-                    worse.push(format!(
+                    let text = format!(
                         "{name}: {:.2} is worse than {:.2}; the bound is {bound:.2}",
                         now.median, entry.ratio
-                    ));
+                    );
+                    worse.push(Worse { name, text });
                 }
             }
         }
@@ -143,9 +171,10 @@ impl Baseline {
             count += 1;
             let bound = before * (1.0 + self.tolerance);
             if now > bound {
-                worse.push(format!(
+                let text = format!(
                     "{name}: {now:.3} for a message is more than {before:.3}; the bound is {bound:.3}"
-                ));
+                );
+                worse.push(Worse { name, text });
             }
         }
         (count, worse)
@@ -242,6 +271,32 @@ mod tests {
         assert_eq!(baseline.compare(&counted(2.1)), (1, vec![]));
         assert_eq!(baseline.compare(&counted(0.5)), (1, vec![]));
         assert_eq!(baseline.compare(&counted(3.0)).1.len(), 1);
+    }
+
+    #[test]
+    fn worse_figure_names_the_workload_that_measured_it() {
+        let named = |name: &str| Worse {
+            name: name.into(),
+            text: String::new(),
+        };
+        for (name, by) in [
+            ("wire/1500/pingpong:1 cpu /c", ("wire", "pingpong:1")),
+            ("namespaces/65535/first /raw", ("namespaces", "first")),
+            ("rsoft/1500/pipe:64:16 p99 /c", ("rsoft", "pipe:64:16")),
+            ("wire/1500/crr:8 smc.tx_cqes", ("wire", "crr:8")),
+        ] {
+            assert_eq!(named(name).measured_by(), Some(by));
+        }
+        assert_eq!(named("wire").measured_by(), None);
+    }
+
+    #[test]
+    fn baseline_of_some_names_compares_only_those() {
+        let baseline = Baseline::of(&results(0.8, true));
+        let bad = results(9.0, true);
+        let name = "namespaces/1500/x /c".to_string();
+        assert_eq!(baseline.clone().only(&[name]).compare(&bad).1.len(), 1);
+        assert_eq!(baseline.only(&["y /c".into()]).compare(&bad), (0, vec![]));
     }
 
     #[test]

@@ -4,7 +4,10 @@
 
 use crate::{
     drive::Sample,
-    gate::Baseline,
+    gate::{
+        Baseline,
+        Worse, //
+    },
     plot,
     table::Results, //
 };
@@ -54,6 +57,12 @@ pub struct CheckArgs {
     /// Write only the counts, which do not depend on the load of the machine.
     #[arg(long, requires = "write")]
     counts: bool,
+    /// Compare only the figures that this file names, one a line, in the form of `--worse`.
+    #[arg(long)]
+    only: Option<PathBuf>,
+    /// Write what is worse: a line of topology, workload and name for each, with tabs between them.
+    #[arg(long)]
+    worse: Option<PathBuf>,
 }
 
 fn read(file: &Path) -> Result<String> {
@@ -73,6 +82,21 @@ fn number_on(before: &[Sample], run: &mut [Sample]) {
             .filter(|other| other.topology == sample.topology);
         sample.round += same.map(|other| other.round).max().unwrap_or(0);
     }
+}
+
+/// The lines of a file of figures that are worse.
+fn lines(worse: &[Worse]) -> String {
+    let line = |figure: &Worse| {
+        let (topology, workload) = figure.measured_by()?;
+        Some(format!("{topology}\t{workload}\t{}\n", figure.name))
+    };
+    worse.iter().filter_map(line).collect()
+}
+
+/// The names in such a file.
+fn names(lines: &str) -> Vec<String> {
+    let name = |line: &str| line.splitn(3, '\t').nth(2).map(str::to_string);
+    lines.lines().filter_map(name).collect()
 }
 
 /// Makes the report. Fails if most of the measurements did not go the way that was meant.
@@ -121,10 +145,21 @@ pub fn check(args: &CheckArgs) -> Result<()> {
         let text = serde_json::to_string_pretty(&baseline)? + "\n";
         return write(&args.baseline, &text);
     }
-    let baseline: Baseline = serde_json::from_str(&read(&args.baseline)?).context("baseline")?;
+    let mut baseline: Baseline =
+        serde_json::from_str(&read(&args.baseline)?).context("baseline")?;
+    let only = match &args.only {
+        Some(file) => Some(names(&read(file)?)),
+        None => None,
+    };
+    if let Some(names) = &only {
+        baseline = baseline.only(names);
+    }
     let (compared, worse) = baseline.compare(&results);
-    for line in &worse {
-        println!("{line}");
+    for figure in &worse {
+        println!("{}", figure.text);
+    }
+    if let Some(file) = &args.worse {
+        write(file, &lines(&worse))?;
     }
     println!(
         "bench-check: {compared} ratios compared, {} worse",
@@ -132,6 +167,9 @@ pub fn check(args: &CheckArgs) -> Result<()> {
     );
     if compared == 0 {
         bail!("nothing was compared");
+    }
+    if only.is_some_and(|names| names.len() != compared) {
+        bail!("not all of the figures were measured again");
     }
     if !worse.is_empty() {
         bail!("worse than the baseline");
@@ -142,6 +180,18 @@ pub fn check(args: &CheckArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_worse_figures_survive_the_file() {
+        let name = "wire/1500/pingpong:1 cpu /c";
+        let worse = Worse {
+            name: name.into(),
+            text: String::new(),
+        };
+        let lines = lines(&[worse]);
+        assert_eq!(lines, format!("wire\tpingpong:1\t{name}\n"));
+        assert_eq!(names(&lines), [name]);
+    }
 
     #[test]
     fn rounds_of_runs_are_told_apart() {
