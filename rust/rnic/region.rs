@@ -58,6 +58,8 @@ pub(super) enum Right {
     RemoteWrite,
     /// The peer executes an atomic operation.
     RemoteAtomic,
+    /// The peer makes its writes visible.
+    RemoteFlush,
 }
 
 impl Right {
@@ -65,7 +67,7 @@ impl Right {
     pub(super) const fn is_remote(self) -> bool {
         matches!(
             self,
-            Self::RemoteRead | Self::RemoteWrite | Self::RemoteAtomic
+            Self::RemoteRead | Self::RemoteWrite | Self::RemoteAtomic | Self::RemoteFlush
         )
     }
 
@@ -77,6 +79,7 @@ impl Right {
             Self::RemoteRead => access.remote_read,
             Self::RemoteWrite => access.remote_write,
             Self::RemoteAtomic => access.remote_atomic,
+            Self::RemoteFlush => access.remote_flush,
         }
     }
 }
@@ -152,6 +155,13 @@ struct InForce {
     map: MrMap,
     /// Windows that are bound to it. They keep it in force (RNIC-MR-14).
     windows: u32,
+}
+
+impl InForce {
+    /// Whether key and right permit an access, wherever it is.
+    fn permits(&self, access: &RegionAccess<'_>) -> bool {
+        self.valid && self.key == access.key && access.right.is_given_by(&self.access)
+    }
 }
 
 /// What the next registration puts in force.
@@ -344,6 +354,13 @@ impl Region {
         Ok(())
     }
 
+    /// Whether an access to all of the region is permitted, whatever range it names (RNIC-RDA-10).
+    pub(super) fn check_whole(&self, access: &RegionAccess<'_>) -> Result<(), AccessDenied> {
+        let state = self.in_force.lock();
+        let permitted = state.permits(access) && self.is_of(access.domain);
+        permitted.then_some(()).ok_or(AccessDenied)
+    }
+
     /// Ends all access by the key (RNIC-MR-08); `remote` if the peer asks for it.
     pub(super) fn invalidate(
         &self,
@@ -375,10 +392,8 @@ impl KeyedMemory for Region {
         f: impl FnOnce(&MrMap, u64) -> R,
     ) -> Result<R, AccessDenied> {
         let state = self.in_force.lock();
-        let permitted = state.valid
-            && state.key == access.key
+        let permitted = state.permits(access)
             && self.is_of(access.domain)
-            && access.right.is_given_by(&state.access)
             && state.map.contains(access.addr, len);
         if permitted {
             Ok(f(&state.map, access.addr))
@@ -421,6 +436,7 @@ mod tests {
         remote_read: false,
         remote_atomic: false,
         window_bind: false,
+        remote_flush: false,
     };
     /// All rights.
     const ALL: MrAccess = MrAccess {
@@ -429,6 +445,7 @@ mod tests {
         remote_read: true,
         remote_atomic: true,
         window_bind: true,
+        remote_flush: true,
     };
 
     fn domain() -> Result<Arc<DomainTag>> {
@@ -497,6 +514,33 @@ mod tests {
         assert!(linear.invalidate(&own, KEY, true).is_err());
         assert!(linear.invalidate(&own, KEY, false).is_err());
         assert!(linear.register(&own, KEY, ALL, 0).is_err());
+        Ok(())
+    }
+
+    /// RNIC-RDA-10.
+    #[test]
+    fn access_to_a_whole_region_needs_key_domain_and_right() -> Result {
+        let (own, other) = (domain()?, domain()?);
+        let region = empty(&own)?;
+        let permitted = |domain, key, right| {
+            let access = RegionAccess {
+                domain,
+                pair: None,
+                key,
+                right,
+                // The range does not matter.
+                addr: u64::MAX,
+            };
+            region.check_whole(&access).is_ok()
+        };
+        assert!(!permitted(&own, KEY, Right::RemoteFlush));
+        assert!(region.register(&own, KEY, ALL, IOVA).is_ok());
+        assert!(permitted(&own, KEY, Right::RemoteFlush));
+        assert!(!permitted(&other, KEY, Right::RemoteFlush));
+        assert!(!permitted(&own, KEY + 1, Right::RemoteFlush));
+        assert!(region.invalidate(&own, KEY, false).is_ok());
+        assert!(region.register(&own, KEY, LOCAL, IOVA).is_ok());
+        assert!(!permitted(&own, KEY, Right::RemoteFlush));
         Ok(())
     }
 

@@ -250,6 +250,7 @@ mod tests {
             let access = MrAccess {
                 local_write: true,
                 window_bind: true,
+                remote_flush: true,
                 ..MrAccess::default()
             };
             Ok(Self {
@@ -385,6 +386,7 @@ mod tests {
             },
             MrAccess {
                 window_bind: true,
+                remote_flush: true,
                 ..MrAccess::default()
             },
         ] {

@@ -137,7 +137,8 @@ struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shar
 		mask |= IBV_QP_QKEY;
 	} else {
 		attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				       IBV_ACCESS_REMOTE_ATOMIC;
+				       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL |
+				       IBV_ACCESS_FLUSH_PERSISTENT;
 		mask |= IBV_QP_ACCESS_FLAGS;
 	}
 	CHECK(!ibv_modify_qp(end.qp, &attr, mask));

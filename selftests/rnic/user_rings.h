@@ -112,5 +112,7 @@ void windows_of_type_1(void);
 void windows_of_type_2(void);
 void windows_refused(void);
 void windows_of_the_dead(void);
+void flushes(void);
+void words(void);
 
 #endif /* USER_RINGS_H */

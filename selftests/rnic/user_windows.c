@@ -270,7 +270,7 @@ static void spoil(struct rxe_send_wqe *wqe, int way, const struct view *view,
 		wqe->wr.wr.mw.length = 1ull << 63;
 		break;
 	case 12:
-		wqe->wr.wr.mw.access = IBV_ACCESS_LOCAL_WRITE;
+		wqe->wr.wr.mw.access = IBV_ACCESS_FLUSH_GLOBAL;
 		break;
 	case 13:
 		wqe->wr.wr.mw.access = IBV_ACCESS_MW_BIND;

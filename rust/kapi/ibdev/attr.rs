@@ -55,6 +55,7 @@ impl DeviceAttr {
         attr.page_size_cap = self.page_sizes;
         attr.max_qp = count(self.max_qp);
         attr.max_qp_wr = count(self.max_qp_wr);
+        attr.vendor_id = NO_VENDOR;
         attr.device_cap_flags = DEVICE_CAPS;
         attr.kernel_cap_flags = KERNEL_CAPS;
         attr.max_send_sge = count(self.max_sge);
@@ -93,7 +94,12 @@ const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSI
     | bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
-    | bindings::ib_device_cap_flags_IB_DEVICE_CURR_QP_STATE_MOD as u64;
+    | bindings::ib_device_cap_flags_IB_DEVICE_CURR_QP_STATE_MOD as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_FLUSH_GLOBAL as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_ATOMIC_WRITE as u64;
+
+/// The number of a vendor that has none of the organizationally unique identifiers.
+const NO_VENDOR: u32 = 0x00ff_ffff;
 
 /// What only kernel programs may expect: links can be deleted, and the local key of the device is
 /// valid for all of the kernel's memory.

@@ -86,6 +86,10 @@ pub(crate) enum CompletedOp {
     LocalInv,
     /// Binding of a memory window.
     BindMw,
+    /// ATOMIC WRITE.
+    AtomicWrite,
+    /// FLUSH.
+    Flush,
     /// A received SEND.
     Receive,
     /// A received WRITE with immediate data.
@@ -99,6 +103,8 @@ impl CompletedOp {
             Self::Send => bindings::ib_wc_opcode_IB_WC_SEND,
             Self::Write => bindings::ib_wc_opcode_IB_WC_RDMA_WRITE,
             Self::BindMw => bindings::ib_wc_opcode_IB_WC_BIND_MW,
+            Self::AtomicWrite => bindings::ib_wc_opcode_IB_WC_ATOMIC_WRITE,
+            Self::Flush => bindings::ib_wc_opcode_IB_WC_FLUSH,
             Self::Read => bindings::ib_wc_opcode_IB_WC_RDMA_READ,
             Self::CompareSwap => bindings::ib_wc_opcode_IB_WC_COMP_SWAP,
             Self::FetchAdd => bindings::ib_wc_opcode_IB_WC_FETCH_ADD,

@@ -108,6 +108,7 @@ pub(crate) use self::{
         UserRing, //
     },
     wr::{
+        FlushScope,
         RecvWr,
         RemoteAddr,
         SendOp,

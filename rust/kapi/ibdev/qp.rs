@@ -32,6 +32,8 @@ pub(crate) struct MrAccess {
     pub(crate) remote_atomic: bool,
     /// Windows may be bound to the region (RNIC-MR-14).
     pub(crate) window_bind: bool,
+    /// The peer makes its writes visible to all of the host (RNIC-RDA-10).
+    pub(crate) remote_flush: bool,
 }
 
 impl MrAccess {
@@ -44,6 +46,7 @@ impl MrAccess {
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC
             | bindings::ib_access_flags_IB_ACCESS_MW_BIND
+            | bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL
             | bindings::ib_access_flags_IB_ACCESS_OPTIONAL;
         let flags = flags as u32;
         if flags & !KNOWN != 0 {
@@ -56,6 +59,7 @@ impl MrAccess {
             remote_read: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ),
             remote_atomic: has(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC),
             window_bind: has(bindings::ib_access_flags_IB_ACCESS_MW_BIND),
+            remote_flush: has(bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL),
         })
     }
 }
@@ -407,7 +411,9 @@ impl<'a> QpChange<'a> {
         if !self.has(bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS) {
             return Ok(None);
         }
-        MrAccess::new(self.attr.qp_access_flags).map(Some)
+        // Programs permit it to a queue pair whether memory has that right or not. None has.
+        const PERSISTENT: i32 = bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT as i32;
+        MrAccess::new(self.attr.qp_access_flags & !PERSISTENT).map(Some)
     }
 
     /// The way to the peer.

@@ -183,7 +183,9 @@ impl WindowAccess {
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
         const ZERO: u32 = bindings::ib_access_flags_IB_ZERO_BASED;
-        if flags & !(KNOWN | ZERO) != 0 {
+        // A window has no local key, so that this right has no effect; programs ask for it.
+        const LOCAL: u32 = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
+        if flags & !(KNOWN | ZERO | LOCAL) != 0 {
             return Err(EINVAL);
         }
         Ok(Self {
@@ -191,6 +193,17 @@ impl WindowAccess {
             zero_based: flags & ZERO != 0,
         })
     }
+}
+
+/// What of the peer's memory a FLUSH is about, and in which way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlushScope {
+    /// Octets.
+    pub(crate) len: u32,
+    /// Placement types, as the packet codes them.
+    pub(crate) placement: u8,
+    /// Selectivity level, as the packet codes it.
+    pub(crate) level: u8,
 }
 
 /// The operation of a send work request.
@@ -217,6 +230,10 @@ pub(crate) enum SendOp<M> {
     RegMr(MrRegistration<M>),
     /// Binds a memory window. Kernel programs have none.
     BindMw(WindowBinding),
+    /// ATOMIC WRITE.
+    AtomicWrite(RemoteAddr),
+    /// FLUSH. Kernel programs have none.
+    Flush(RemoteAddr, FlushScope),
     /// A request of user space that cannot be executed (RNIC-SEC-02).
     Malformed,
 }
@@ -298,6 +315,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
                 let (at, add, _) = atomic();
                 SendOp::FetchAdd(at, add)
             }
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_WRITE => SendOp::AtomicWrite(remote()),
             bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInv(key),
             bindings::ib_wr_opcode_IB_WR_REG_MR => {
                 // SAFETY: A request with this operation is of this type, with a region of the device.
@@ -329,6 +347,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
                 | SendOp::LocalInv(_)
                 | SendOp::RegMr(_)
                 | SendOp::BindMw(_)
+                | SendOp::Flush(..)
                 | SendOp::Malformed
         );
         // SAFETY: By this function's contract.

@@ -209,6 +209,10 @@ impl Feth {
     pub(crate) const GLOBAL: u8 = 1;
     /// Placement type: persistent.
     pub(crate) const PERSISTENT: u8 = 2;
+    /// The highest number of placement types.
+    pub(crate) const MAX_PLACEMENT: u8 = 0xf;
+    /// The highest level that the header has room for.
+    pub(crate) const MAX_LEVEL: u8 = 3;
     /// Level: the range of the RETH.
     pub(crate) const RANGE: u8 = 0;
     /// Level: the whole memory region.

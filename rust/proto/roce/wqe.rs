@@ -5,7 +5,10 @@
 //! A request is parsed from a private copy of its slot. Nothing that only the kernel may ask for can
 //! come out: neither a registration nor an address of the kernel (RNIC-SEC-02, RNIC-SEC-03).
 
-use super::opcode::Service;
+use super::{
+    header::Feth,
+    opcode::Service, //
+};
 use zerocopy::{
     byteorder::native_endian::{
         U16,
@@ -27,6 +30,8 @@ pub(crate) const SEND_HEAD: u32 = 208;
 pub(crate) const RECEIVE_HEAD: u32 = 40;
 /// Octets of a scatter/gather element.
 pub(crate) const SGE_LEN: u32 = 16;
+/// Octets of an ATOMIC WRITE.
+const WORD: u32 = 8;
 
 /// The octets of a send work request in front of its data.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -104,6 +109,22 @@ struct RawAtomic {
     rkey: U32,
 }
 
+/// The part of a request that flushes memory of the peer.
+#[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawFlush {
+    /// First octet.
+    addr: U64,
+    /// Octets.
+    len: U32,
+    /// Key.
+    rkey: U32,
+    /// Placement types.
+    placement: u8,
+    /// Selectivity level.
+    level: u8,
+}
+
 /// The part of a request that binds a memory window.
 #[derive(Clone, Copy, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -159,6 +180,17 @@ pub(crate) struct UserRemote {
     pub(crate) rkey: u32,
 }
 
+/// Memory of the peer that a request flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UserFlush {
+    /// First octet and key.
+    pub(crate) remote: UserRemote,
+    /// Octets.
+    pub(crate) len: u32,
+    /// Whether the range, the region or something else, and in which way.
+    pub(crate) scope: Feth,
+}
+
 /// Memory that a window gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UserBind {
@@ -199,6 +231,10 @@ pub(crate) enum UserOp {
     LocalInv(u32),
     /// Binds a memory window.
     BindMw(UserBind),
+    /// FLUSH.
+    Flush(UserFlush),
+    /// ATOMIC WRITE.
+    AtomicWrite(UserRemote),
 }
 
 impl UserOp {
@@ -311,13 +347,22 @@ impl UserSend {
         if flags & !flag::KNOWN != 0 {
             return None;
         }
-        let data = if flags & flag::INLINE != 0 {
+        let data = if matches!(op, UserOp::AtomicWrite(_)) {
+            // Its octets are in the request, with the flag for inline data and without.
+            if raw.data.len.get() != WORD {
+                return None;
+            }
+            UserData::Inline(usize::try_from(WORD).ok()?)
+        } else if flags & flag::INLINE != 0 {
             let len = raw.data.len.get();
             if !op.sends_data() || len > limits.inline {
                 return None;
             }
             UserData::Inline(usize::try_from(len).ok()?)
-        } else if matches!(op, UserOp::LocalInv(_) | UserOp::BindMw(_)) {
+        } else if matches!(
+            op,
+            UserOp::LocalInv(_) | UserOp::BindMw(_) | UserOp::Flush(_)
+        ) {
             UserData::Elements(0)
         } else {
             let count = raw.data.count.get();
@@ -366,6 +411,24 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
             access: raw.access.get(),
         })
     };
+    let flush = || {
+        let (raw, _) = RawFlush::ref_from_prefix(&raw.operation).ok()?;
+        // The header has no room for more.
+        if raw.placement > Feth::MAX_PLACEMENT || raw.level > Feth::MAX_LEVEL {
+            return None;
+        }
+        Some(UserFlush {
+            remote: UserRemote {
+                addr: raw.addr.get(),
+                rkey: raw.rkey.get(),
+            },
+            len: raw.len.get(),
+            scope: Feth {
+                placement: raw.placement,
+                level: raw.level,
+            },
+        })
+    };
     let key = || u32::from_ne_bytes(raw.ex);
     Some(match raw.opcode.get() {
         0 => UserOp::Write(remote()?),
@@ -384,7 +447,9 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
         7 => UserOp::LocalInv(key()),
         8 => UserOp::BindMw(bind()?),
         9 => UserOp::SendInv(key()),
-        // FLUSH and ATOMIC WRITE are not offered; the rest is the kernel's or nothing.
+        14 => UserOp::Flush(flush()?),
+        15 => UserOp::AtomicWrite(remote()?),
+        // The rest is the kernel's or nothing.
         _ => return None,
     })
 }
@@ -557,12 +622,65 @@ mod tests {
         );
     }
 
+    /// RNIC-RDA-09, RNIC-UAPI-09.
+    #[test]
+    fn atomic_write_has_eight_octets_in_the_request() {
+        for flags in [0, 8] {
+            let words = [(12, 15), (16, flags), (24, 0x1000), (32, 0xa01), (184, 8)];
+            let wr = parse(Service::Rc, &words).unwrap();
+            let remote = UserRemote {
+                addr: 0x1000,
+                rkey: 0xa01,
+            };
+            assert_eq!(
+                (wr.op, wr.data),
+                (UserOp::AtomicWrite(remote), UserData::Inline(8))
+            );
+        }
+        for len in [0, 4, 7, 9, 16, u32::MAX] {
+            assert_eq!(parse(Service::Rc, &[(12, 15), (184, len)]), MALFORMED);
+        }
+    }
+
+    /// RNIC-RDA-10.
+    #[test]
+    fn flush_names_range_and_scope_and_sends_no_data() {
+        let words = [
+            (12, 14),
+            (24, 0x1000),
+            (32, 64),
+            (36, 0xa01),
+            (40, 0x0102),
+            (196, u32::MAX),
+        ];
+        let wr = parse(Service::Rc, &words).unwrap();
+        let flush = UserFlush {
+            remote: UserRemote {
+                addr: 0x1000,
+                rkey: 0xa01,
+            },
+            len: 64,
+            scope: Feth {
+                placement: Feth::PERSISTENT,
+                level: Feth::REGION,
+            },
+        };
+        assert_eq!(
+            (wr.op, wr.data),
+            (UserOp::Flush(flush), UserData::Elements(0))
+        );
+        for scope in [0x10, 0xff, 0x0401, 0xff01] {
+            assert_eq!(parse(Service::Rc, &[(12, 14), (40, scope)]), MALFORMED);
+        }
+    }
+
     /// RNIC-SEC-02, RNIC-SEC-03.
     #[test]
     fn operation_that_is_not_offered_is_malformed() {
-        let offered = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let offered = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 14, 15];
         for opcode in (0..=0x200).chain([u32::MAX, 1 << 31]) {
-            let parsed = parse(Service::Rc, &[(12, opcode)]);
+            let len = if opcode == 15 { 8 } else { 0 };
+            let parsed = parse(Service::Rc, &[(12, opcode), (184, len)]);
             assert_eq!(parsed.is_ok(), offered.contains(&opcode), "{opcode:#x}");
             if parsed.is_err() {
                 assert_eq!(parsed, MALFORMED);
@@ -608,7 +726,7 @@ mod tests {
                 MALFORMED
             );
         }
-        for opcode in [4, 5, 6, 7, 8] {
+        for opcode in [4, 5, 6, 7, 8, 14] {
             assert_eq!(
                 parse(Service::Rc, &[(12, opcode), (16, 8), (184, 8)]),
                 MALFORMED

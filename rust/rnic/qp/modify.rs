@@ -263,12 +263,12 @@ impl QueuePair {
     }
 }
 
-/// What the peer may do; FLUSH is not offered.
+/// What the peer may do.
 fn remote_access(config: &QpSettings) -> RemoteAccess {
     RemoteAccess {
         write: config.access.remote_write,
         read: config.access.remote_read,
         atomic: config.access.remote_atomic,
-        flush: false,
+        flush: config.access.remote_flush,
     }
 }

@@ -40,6 +40,7 @@ use crate::{
                 AtomicEth,
                 Bth,
                 Deth,
+                Feth,
                 Reth, //
             },
             opcode::Operation,
@@ -99,6 +100,8 @@ fn kind_of(op: &SendOp<Region>) -> WorkKind {
         SendOp::LocalInv(_) => WorkKind::LocalInv,
         SendOp::RegMr(_) => WorkKind::RegMr,
         SendOp::BindMw(_) => WorkKind::BindMw,
+        SendOp::AtomicWrite(_) => WorkKind::AtomicWrite,
+        SendOp::Flush(..) => WorkKind::Flush,
         SendOp::Malformed => WorkKind::Malformed,
     }
 }
@@ -116,6 +119,8 @@ fn completed(op: &SendOp<Region>) -> CompletedOp {
         SendOp::LocalInv(_) => CompletedOp::LocalInv,
         SendOp::RegMr(_) => CompletedOp::RegMr,
         SendOp::BindMw(_) => CompletedOp::BindMw,
+        SendOp::AtomicWrite(_) => CompletedOp::AtomicWrite,
+        SendOp::Flush(..) => CompletedOp::Flush,
     }
 }
 
@@ -159,7 +164,16 @@ fn headers(wr: &Send, burst: &Burst) -> Extensions {
         | SendOp::Malformed => {}
         SendOp::SendImm(imm) => ext.imm = Some(*imm),
         SendOp::SendInv(key) => ext.invalidate = Some(RKey::new(*key)),
-        SendOp::Write(at) => ext.reth = Some(reth(at, 0, burst.work.len)),
+        SendOp::Write(at) | SendOp::AtomicWrite(at) => {
+            ext.reth = Some(reth(at, 0, burst.work.len));
+        }
+        SendOp::Flush(at, scope) => {
+            ext.reth = Some(reth(at, 0, scope.len));
+            ext.feth = Some(Feth {
+                placement: scope.placement,
+                level: scope.level,
+            });
+        }
         SendOp::WriteImm(at, imm) => {
             ext.reth = Some(reth(at, 0, burst.work.len));
             ext.imm = Some(*imm);

@@ -72,7 +72,13 @@ use crate::{
         },
     },
 };
-use core::convert::Infallible;
+use core::{
+    convert::Infallible,
+    sync::atomic::{
+        fence,
+        Ordering, //
+    },
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -178,9 +184,13 @@ impl QueuePair {
                     let result = self.execute_atomic(&task);
                     responder.executed_atomic(result)
                 }
-                // Not offered: FLUSH is refused by the permissions, and no message comes without
-                // packets.
-                Ruling::Flush(_) | Ruling::Read(_) => responder.executed(Ok(())),
+                Ruling::Flush(_) => {
+                    // The memory is the host's own: its caches have the earlier writes already.
+                    fence(Ordering::SeqCst);
+                    responder.executed(Ok(()))
+                }
+                // No message comes without packets.
+                Ruling::Read(_) => responder.executed(Ok(())),
             };
         };
         core.responder = Some(responder);
@@ -206,10 +216,16 @@ impl QueuePair {
             RemoteRight::Write => Right::RemoteWrite,
             RemoteRight::Read => Right::RemoteRead,
             RemoteRight::Atomic => Right::RemoteAtomic,
-            RemoteRight::FlushRange | RemoteRight::FlushRegion => return false,
+            RemoteRight::FlushRange | RemoteRight::FlushRegion => Right::RemoteFlush,
+            // No memory of this device survives a loss of power.
+            RemoteRight::Persist => return false,
         };
         let access = self.remote(right, range.rkey.get(), range.vaddr);
         let keys = self.domain.node.keys();
+        if range.right == RemoteRight::FlushRegion {
+            let region = keys.find_region(access.key);
+            return region.is_some_and(|region| region.check_whole(&access).is_ok());
+        }
         keys.check(&access, u64::from(range.len)).is_ok()
     }
 

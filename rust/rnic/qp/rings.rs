@@ -7,6 +7,7 @@
 use super::queues::Send;
 use crate::{
     kapi::ibdev::{
+        FlushScope,
         QpCaps,
         QpRings,
         RemoteAddr,
@@ -194,6 +195,15 @@ fn operation(op: UserOp) -> SendOp<Region> {
             SendOp::CompareSwap(at(remote), compare, swap)
         }
         UserOp::FetchAdd(remote, add) => SendOp::FetchAdd(at(remote), add),
+        UserOp::AtomicWrite(remote) => SendOp::AtomicWrite(at(remote)),
+        UserOp::Flush(flush) => SendOp::Flush(
+            at(flush.remote),
+            FlushScope {
+                len: flush.len,
+                placement: flush.scope.placement,
+                level: flush.scope.level,
+            },
+        ),
         UserOp::LocalInv(key) => SendOp::LocalInv(key),
         UserOp::BindMw(bind) => SendOp::BindMw(WindowBinding {
             window: bind.window,

@@ -111,7 +111,11 @@ pub(super) fn permits(access: &RemoteAccess, header: &RequestHeader) -> bool {
             access.write && header.ext.reth.is_some_and(|reth| aligned(reth.vaddr))
         }
         Operation::Flush => {
-            let scope = |feth: Feth| feth.placement == Feth::GLOBAL && feth.level <= Feth::REGION;
+            const PLACEMENTS: u8 = Feth::GLOBAL | Feth::PERSISTENT;
+            let scope = |feth: Feth| {
+                let placed = feth.placement != 0 && feth.placement & !PLACEMENTS == 0;
+                placed && feth.level <= Feth::REGION
+            };
             access.flush && header.ext.feth.is_some_and(scope)
         }
         _ => false,
@@ -178,18 +182,15 @@ pub(super) fn range_of(header: &RequestHeader) -> Option<RemoteRange> {
     let reth = header.ext.reth?;
     let right = match header.opcode.operation() {
         Operation::ReadRequest => RemoteRight::Read,
-        Operation::Flush
-            if header
-                .ext
-                .feth
-                .is_some_and(|feth| feth.level == Feth::REGION) =>
-        {
-            RemoteRight::FlushRegion
-        }
-        Operation::Flush => RemoteRight::FlushRange,
+        Operation::Flush => match header.ext.feth {
+            Some(feth) if feth.placement & Feth::PERSISTENT != 0 => RemoteRight::Persist,
+            Some(feth) if feth.level == Feth::REGION => RemoteRight::FlushRegion,
+            _ => RemoteRight::FlushRange,
+        },
         _ => RemoteRight::Write,
     };
-    let named = reth.len > 0 || right == RemoteRight::FlushRegion;
+    let whole = matches!(right, RemoteRight::FlushRegion | RemoteRight::Persist);
+    let named = reth.len > 0 || whole;
     named.then_some(RemoteRange {
         vaddr: reth.vaddr,
         rkey: reth.rkey,

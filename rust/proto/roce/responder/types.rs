@@ -155,6 +155,8 @@ pub(crate) enum RemoteRight {
     FlushRange,
     /// To flush the region that the key names; the range does not matter.
     FlushRegion,
+    /// To make data persistent, which a key permits only for memory that survives a loss of power.
+    Persist,
 }
 
 /// A range of this side's memory that the peer names.

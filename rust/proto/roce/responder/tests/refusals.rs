@@ -75,11 +75,8 @@ fn operation_without_permission_is_an_invalid_request() {
         (none, flush(0, Feth::GLOBAL, Feth::RANGE)),
         (CONFIG, atomic(0, 4)),
         (CONFIG, ranged(Opcode::RcAtomicWrite, 0, 8, 12, 8)),
-        (CONFIG, flush(0, Feth::PERSISTENT, Feth::RANGE)),
-        (
-            CONFIG,
-            flush(0, Feth::GLOBAL | Feth::PERSISTENT, Feth::RANGE),
-        ),
+        (CONFIG, flush(0, 4, Feth::RANGE)),
+        (CONFIG, flush(0, Feth::GLOBAL | 8, Feth::RANGE)),
         (CONFIG, flush(0, 0, Feth::RANGE)),
         (CONFIG, flush(0, Feth::GLOBAL, 2)),
     ];

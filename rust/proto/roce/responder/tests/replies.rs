@@ -210,6 +210,23 @@ fn flush_is_answered_by_an_empty_response() {
     ));
 }
 
+/// RNIC-RDA-10.
+#[test]
+fn flush_to_persistence_needs_a_right_of_its_own() {
+    for placement in [Feth::PERSISTENT, Feth::GLOBAL | Feth::PERSISTENT] {
+        for level in [Feth::RANGE, Feth::REGION] {
+            let mut bench = ReceiveBench::new(CONFIG);
+            assert!(matches!(
+                bench.request(flush(0, placement, level)),
+                Ruling::NeedKey(RemoteRange {
+                    right: RemoteRight::Persist,
+                    ..
+                })
+            ));
+        }
+    }
+}
+
 /// RNIC-RSP-21, RNIC-ERR-02.
 #[test]
 fn key_that_goes_during_a_response_ends_the_queue_pair() {
