@@ -64,7 +64,7 @@ else
 fi
 keys='sorted(d)'
 same "status has all its parts" \
-	"['acceleration', 'connections', 'counters', 'devices', 'fallback_reasons', 'link_groups', 'module', 'schema_version']" \
+	"['aborted_reasons', 'acceleration', 'connections', 'counters', 'devices', 'fallback_reasons', 'link_groups', 'module', 'schema_version']" \
 	"$(json "$("$TOOL" status --json)" "$keys")"
 
 "$TOOL" device del rs-veth1 && "$TOOL" device del rxe_rs-veth0

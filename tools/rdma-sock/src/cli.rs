@@ -5,13 +5,15 @@
 use clap::{
     Args,
     Parser,
-    Subcommand, //
+    Subcommand,
+    ValueEnum, //
 };
 use std::{
     ffi::OsString,
     path::PathBuf, //
 };
 
+pub(crate) use crate::interval::Interval;
 use crate::{
     proto::Proto,
     run, //
@@ -25,8 +27,36 @@ use crate::{
 #[derive(Debug, Parser)]
 #[command(name = "rdma-sock", version, max_term_width = 100)]
 pub(crate) struct Cli {
+    /// Whether output has colours; by default on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t, value_name = "WHEN")]
+    pub(crate) color: Color,
+
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Whether output has colours.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Decides for all output of this process.
+    pub(crate) fn apply(self) {
+        match self {
+            Self::Auto => anstream::ColorChoice::Auto,
+            Self::Always => anstream::ColorChoice::Always,
+            Self::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -39,7 +69,7 @@ pub(crate) enum Command {
     /// root)
     Run(RunArgs),
 
-    /// Show the module, RDMA devices, connections, link groups and counters
+    /// Show the module, RDMA devices, connections with their programs, link groups and counters
     Status(StatusArgs),
 
     /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
@@ -63,7 +93,7 @@ pub(crate) enum AccelCommand {
     Off(OffArgs),
 
     /// Show the selectors, each with its protocol and the number of sockets it has turned
-    Status(StatusArgs),
+    Status(JsonArgs),
 }
 
 /// Which programs.
@@ -110,10 +140,27 @@ pub(crate) struct OffArgs {
 }
 
 #[derive(Args, Debug)]
-pub(crate) struct StatusArgs {
+pub(crate) struct JsonArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct StatusArgs {
+    /// Print JSON; with --watch one document a line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print it again and again, every 2 or SECONDS seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "2"
+    )]
+    pub(crate) watch: Option<Interval>,
 }
 
 #[derive(Args, Debug)]
@@ -152,7 +199,7 @@ pub(crate) enum DeviceCommand {
     },
 
     /// List the ports of all RDMA devices
-    List(StatusArgs),
+    List(JsonArgs),
 }
 
 #[derive(Args, Debug)]
@@ -204,6 +251,23 @@ mod tests {
         let words = ["rdma-sock", "accel", "on", "--proto", "auto"];
         assert_eq!(proto(&words), Some(Proto::Auto));
         assert!(Cli::try_parse_from(["rdma-sock", "run", "--proto", "tcp", "curl"]).is_err());
+    }
+
+    #[test]
+    fn watch_has_an_interval_of_its_own() {
+        let watch = |words: &[&str]| match Cli::try_parse_from(words).map(|cli| cli.command) {
+            Ok(Command::Status(args)) => Ok(args.watch),
+            Ok(_) => panic!("not status"),
+            Err(error) => Err(error.to_string()),
+        };
+        assert_eq!(watch(&["rdma-sock", "status"]), Ok(None));
+        let two: Interval = "2".parse().unwrap();
+        assert_eq!(watch(&["rdma-sock", "status", "--watch"]), Ok(Some(two)));
+        let half: Interval = "0.5".parse().unwrap();
+        let words = ["rdma-sock", "status", "--watch=0.5", "--json"];
+        assert_eq!(watch(&words), Ok(Some(half)));
+        let error = watch(&["rdma-sock", "status", "--watch=0"]).unwrap_err();
+        assert!(error.contains("number of seconds"), "{error}");
     }
 
     #[test]

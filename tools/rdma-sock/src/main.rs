@@ -2,12 +2,12 @@
 
 //! `rdma-sock`: the administrator's side of the `rdma_sock` kernel module.
 //!
-//! | command  | file          | what it does                                                |
-//! |----------|---------------|-------------------------------------------------------------|
-//! | `accel`  | `accel/`      | gives selected programs sockets of SMC or SDP, by BPF        |
-//! | `run`    | `run.rs`      | the same for one program, by `LD_PRELOAD`                    |
-//! | `status` | `status/`     | what the module is doing                                     |
-//! | `device` | `device/`     | soft-RoCE devices for machines without RDMA hardware         |
+//! | command   | file        | what it does                                          |
+//! |-----------|-------------|-------------------------------------------------------|
+//! | `accel`   | `accel/`    | gives selected programs sockets of SMC or SDP, by BPF |
+//! | `run`     | `run.rs`    | the same for one program, by `LD_PRELOAD`             |
+//! | `status`  | `status/`   | the state of the module, which `snapshot/` reads      |
+//! | `device`  | `device/`   | soft-RoCE devices for machines without RDMA hardware  |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 
@@ -16,10 +16,14 @@
 mod accel;
 mod cli;
 mod device;
+mod interval;
 mod module;
 mod output;
 mod proto;
 mod run;
+#[cfg(test)]
+mod schema;
+mod snapshot;
 mod status;
 
 use clap::Parser;
@@ -32,12 +36,14 @@ use cli::{
 };
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    cli.color.apply();
+    let result = match cli.command {
         Command::Accel(AccelCommand::On(args)) => accel::on(&args),
         Command::Accel(AccelCommand::Off(args)) => accel::off(&args),
         Command::Accel(AccelCommand::Status(args)) => accel::print_status(args.json),
         Command::Run(args) => return run::exec(&args),
-        Command::Status(args) => status::print(args.json),
+        Command::Status(args) => status::print(&args),
         Command::Device(command) => device::execute(&command),
     };
     match result {

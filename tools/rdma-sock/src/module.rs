@@ -22,11 +22,12 @@ pub(crate) const IN_TREE_SMC: &str = "smc";
 const SYS_MODULE: &str = "/sys/module";
 
 /// What is known of the module.
-#[derive(Debug, Default, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Module {
-    /// The module is loaded and has finished its start.
+    /// Whether the module is loaded and has finished its start.
     pub(crate) loaded: bool,
-    /// The version it tells.
+    /// The version that the module states.
     pub(crate) version: Option<String>,
 }
 
@@ -34,6 +35,11 @@ impl Module {
     /// Looks up the module of this project.
     pub(crate) fn find() -> Self {
         Self::find_in(Path::new(SYS_MODULE), RDMA_SOCK)
+    }
+
+    /// Looks it up below another `/sys`.
+    pub(crate) fn find_below(sys: &Path) -> Self {
+        Self::find_in(&sys.join("module"), RDMA_SOCK)
     }
 
     fn find_in(root: &Path, name: &str) -> Self {

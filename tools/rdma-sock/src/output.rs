@@ -1,26 +1,62 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing to the terminal: complaints, JSON and tables.
+//! Writing to the terminal: complaints, JSON, tables and colours.
+//!
+//! Text has colours while it is made. Where they are not wanted (no terminal, `NO_COLOR`,
+//! `--color never`), the stream removes them.
 
+use anstyle::{
+    AnsiColor,
+    Effects,
+    Style, //
+};
 use serde::Serialize;
 use std::{
     fmt::Display,
     io::{
-        self,
         ErrorKind,
         Write, //
     },
 };
 
+/// Colours by their meaning.
+pub(crate) mod style {
+    use super::*;
+
+    /// Works, or uses RDMA.
+    pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+    /// Works in part, or uses TCP.
+    pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
+    /// Does not work.
+    pub(crate) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
+    /// Headings.
+    pub(crate) const HEADING: Style = Style::new().effects(Effects::BOLD);
+    /// Less important.
+    pub(crate) const DIM: Style = Style::new().effects(Effects::DIMMED);
+    /// As other text.
+    pub(crate) const PLAIN: Style = Style::new();
+}
+
+/// Writes text in a colour.
+pub(crate) fn paint(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
 /// Writes `text` to standard output. A reader that has gone away is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = io::stdout().lock();
+    print_while_read(text).map(drop)
+}
+
+/// Writes `text` to standard output; false if the reader has gone away.
+pub(crate) fn print_while_read(text: &str) -> anyhow::Result<bool> {
+    let mut stdout = anstream::stdout().lock();
     match stdout
         .write_all(text.as_bytes())
         .and_then(|()| stdout.flush())
     {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -31,30 +67,64 @@ pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
 
 /// Tells an error with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
-    eprintln!("rdma-sock: {error:#}");
+    anstream::eprintln!("{} {error:#}", paint(style::BAD, "rdma-sock:"));
 }
 
 /// Tells something that is no error but should be known.
 pub(crate) fn note(text: &str) {
-    eprintln!("rdma-sock: note: {text}");
+    anstream::eprintln!("rdma-sock: {} {text}", paint(style::WARNING, "note:"));
+}
+
+/// A cell of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+impl Cell {
+    /// Makes a cell with a colour.
+    pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
+        Self {
+            text: text.into(),
+            style,
+        }
+    }
+}
+
+impl<T: Into<String>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::new(text, style::PLAIN)
+    }
 }
 
 /// Text in columns that are as wide as their widest cell.
 pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
 }
 
 impl Table {
     /// Makes a table with these column headings.
     pub(crate) fn new(headings: &[&str]) -> Self {
+        let heading = |text: &&str| Cell::new(*text, style::DIM);
         Self {
-            rows: vec![headings.iter().map(|heading| heading.to_string()).collect()],
+            rows: vec![headings.iter().map(heading).collect()],
         }
     }
 
     /// Adds a row; an empty cell is shown as a dash.
-    pub(crate) fn row<I: IntoIterator<Item = String>>(&mut self, cells: I) {
-        let dash = |cell: String| if cell.is_empty() { "-".into() } else { cell };
+    pub(crate) fn row<I>(&mut self, cells: I)
+    where
+        I: IntoIterator,
+        I::Item: Into<Cell>,
+    {
+        let dash = |cell: I::Item| {
+            let cell: Cell = cell.into();
+            match cell.text.is_empty() {
+                true => Cell::new("-", style::DIM),
+                false => cell,
+            }
+        };
         self.rows.push(cells.into_iter().map(dash).collect());
     }
 
@@ -64,19 +134,22 @@ impl Table {
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells
-                .map(|cell: &String| cell.chars().count())
+                .map(|cell: &Cell| cell.text.chars().count())
                 .max()
                 .unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
-            let mut line = String::new();
-            for (cell, width) in row.iter().zip(&widths) {
-                line.push_str("  ");
-                line.push_str(&format!("{cell:width$}"));
+            let last = row.len().saturating_sub(1);
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                text.push_str("  ");
+                text.push_str(&paint(cell.style, &cell.text));
+                if column != last {
+                    let missing = width.saturating_sub(cell.text.chars().count());
+                    text.push_str(&" ".repeat(missing));
+                }
             }
-            text.push_str(line.trim_end());
             text.push('\n');
         }
         text
@@ -107,6 +180,12 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// Removes the colours of a text.
+#[cfg(test)]
+pub(crate) fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,12 +193,21 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_empty_cells_marked() {
         let mut table = Table::new(&["NAME", "N"]);
-        table.row(["a-long-name".to_string(), "1".to_string()]);
-        table.row(["b".to_string(), String::new()]);
+        table.row(["a-long-name", "1"]);
+        table.row(["b", ""]);
         assert_eq!(
-            table.render(),
+            plain(&table.render()),
             "  NAME         N\n  a-long-name  1\n  b            -\n"
         );
+    }
+
+    #[test]
+    fn colours_do_not_change_the_columns() {
+        let mut table = Table::new(&["STATE", "N"]);
+        table.row([Cell::new("up", style::GOOD), "1".into()]);
+        let text = table.render();
+        assert_ne!(text, plain(&text));
+        assert_eq!(plain(&text), "  STATE  N\n  up     1\n");
     }
 
     #[test]

@@ -11,6 +11,7 @@ const IPPROTO_SDP: u32 = 257;
 
 /// The protocol that selected programs get in place of TCP.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Proto {
     /// SMC-R, by IPPROTO_SMC (256)

@@ -75,7 +75,7 @@ pub(super) fn lock_bpf_fs() -> Result<File> {
 }
 
 /// Checks that the kernel calls a function that BPF may take over.
-pub(super) fn check_hook() -> Result<()> {
+pub(crate) fn check_hook() -> Result<()> {
     ensure!(
         Path::new(KERNEL_TYPES).exists(),
         "this kernel has no type information for BPF ({KERNEL_TYPES}; CONFIG_DEBUG_INFO_BTF): \

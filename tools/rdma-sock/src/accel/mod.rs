@@ -50,6 +50,7 @@ const UNCHECKED: &str = "cannot prepare the check of each socket (--force leaves
 
 /// What `accel status` tells.
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Report {
     /// Version of this format.
     schema_version: u32,
@@ -66,6 +67,7 @@ pub(crate) struct Report {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SelectorReport {
     #[serde(flatten)]
     selector: selector::Description,

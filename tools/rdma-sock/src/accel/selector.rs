@@ -41,6 +41,7 @@ pub(super) enum Selector {
 
 /// A selector for people and programs.
 #[derive(Debug, Eq, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(super) enum Description {
     /// Every program.
