@@ -15,6 +15,7 @@ use std::{
 
 pub(crate) use crate::interval::Interval;
 use crate::{
+    explain::Subject,
     proto::Proto,
     run, //
 };
@@ -71,6 +72,11 @@ pub(crate) enum Command {
 
     /// Show the module, RDMA devices, connections with their programs, link groups and counters
     Status(StatusArgs),
+
+    /// Say why connections use TCP and not RDMA, and what to do about it
+    ///
+    /// Without an argument, for all connections of the module that use TCP.
+    Explain(ExplainArgs),
 
     /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
     #[command(subcommand)]
@@ -161,6 +167,23 @@ pub(crate) struct StatusArgs {
         default_missing_value = "2"
     )]
     pub(crate) watch: Option<Interval>,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ExplainArgs {
+    /// A process, a port of either side, or a reason by code or name
+    ///
+    /// pid:NUMBER and port:NUMBER tell a process from a port.
+    #[arg(value_name = "PID|PORT|REASON")]
+    pub(crate) subject: Option<Subject>,
+
+    /// List all reasons
+    #[arg(long, conflicts_with = "subject")]
+    pub(crate) list: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args, Debug)]

@@ -7,6 +7,7 @@
 //! | `accel`   | `accel/`    | gives selected programs sockets of SMC or SDP, by BPF |
 //! | `run`     | `run.rs`    | the same for one program, by `LD_PRELOAD`             |
 //! | `status`  | `status/`   | the state of the module, which `snapshot/` reads      |
+//! | `explain` | `explain/`  | why a connection is TCP, and what to do about it      |
 //! | `device`  | `device/`   | soft-RoCE devices for machines without RDMA hardware  |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -16,6 +17,7 @@
 mod accel;
 mod cli;
 mod device;
+mod explain;
 mod interval;
 mod module;
 mod output;
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Accel(AccelCommand::Status(args)) => accel::print_status(args.json),
         Command::Run(args) => return run::exec(&args),
         Command::Status(args) => status::print(&args),
+        Command::Explain(args) => explain::print(&args),
         Command::Device(command) => device::execute(&command),
     };
     match result {

@@ -138,19 +138,16 @@ impl Connection {
     }
 
     /// Port of this side.
-    #[cfg(test)]
     pub(crate) fn local_port(&self) -> Option<u16> {
         port(self.local.as_deref()?)
     }
 
     /// Port of the peer.
-    #[cfg(test)]
     pub(crate) fn peer_port(&self) -> Option<u16> {
         port(self.peer.as_deref()?)
     }
 }
 
-#[cfg(test)]
 fn port(address: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }

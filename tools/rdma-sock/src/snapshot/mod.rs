@@ -46,7 +46,10 @@ use crate::module::Module;
 pub(crate) use connection::Connection;
 pub(crate) use device::Device;
 pub(crate) use link::Link;
-use owner::Owners;
+pub(crate) use owner::{
+    Owners,
+    Process, //
+};
 use record::records;
 pub(crate) use statistics::{
     ReasonCount,

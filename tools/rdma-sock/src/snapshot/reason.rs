@@ -8,7 +8,10 @@
 #[allow(dead_code, reason = "the module uses what this tool does not")]
 mod table;
 
-use table::Reason;
+pub(crate) use table::{
+    LocalReason,
+    Reason, //
+};
 
 /// The name of codes that are not in the table.
 pub(super) const UNKNOWN: &str = Reason::Unknown(0).name();

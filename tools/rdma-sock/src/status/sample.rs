@@ -19,6 +19,7 @@ SENT      RECEIVED  BY TCP   DEVICE  WHY TCP
 0 B       0 B       2.0 KiB  -       peer did not indicate SMC
   30+1  nginx    listen  server  listen  [0:0:0:0:0:0:0:0]:80       [0:0:0:0:0:0:0:0]:0          \
 0 B       0 B       0 B      -       -
+  `rdma-sock explain` says what to do about connections over TCP
 Link groups   1 link
   GROUP  ROLE    PEER              DEVICE  STATE   TYPE    CONNS  RMBS  WRITTEN
   0x1    client  ::ffff:192.0.2.2  rxe0    active  single  1      2     64.0 MiB

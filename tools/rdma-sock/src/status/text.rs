@@ -160,6 +160,9 @@ impl Report {
         {
             hint("the programs of other users are shown to root only");
         }
+        if tcp > 0 {
+            hint("`rdma-sock explain` says what to do about connections over TCP");
+        }
         (summary, body)
     }
 
