@@ -17,7 +17,8 @@ pub(crate) use crate::interval::Interval;
 use crate::{
     explain::Subject,
     proto::Proto,
-    run, //
+    run,
+    top::SortKey, //
 };
 
 /// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
@@ -77,6 +78,9 @@ pub(crate) enum Command {
     ///
     /// Without an argument, for all connections of the module that use TCP.
     Explain(ExplainArgs),
+
+    /// Show connections with their programs and rates, links and devices, as they change
+    Top(TopArgs),
 
     /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
     #[command(subcommand)]
@@ -184,6 +188,53 @@ pub(crate) struct ExplainArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TopArgs {
+    /// Seconds between two looks at the machine
+    #[arg(short, long, default_value = "1", value_name = "SECONDS")]
+    pub(crate) interval: Interval,
+
+    /// The column that connections are sorted by
+    #[arg(short, long, value_enum, default_value_t, value_name = "COLUMN")]
+    pub(crate) sort: SortKey,
+
+    /// Reverse the order
+    #[arg(short, long)]
+    pub(crate) reverse: bool,
+
+    /// Show only connections with this text in program, PID, address, mode, device or reason
+    #[arg(short, long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+
+    /// Print one frame as text after an interval, without a terminal
+    #[arg(short, long, alias = "once", group = "printed")]
+    pub(crate) batch: bool,
+
+    /// Print this number of frames; a picture is of the last one
+    #[arg(
+        short = 'n',
+        long,
+        default_value_t = 1,
+        value_name = "NUMBER",
+        requires = "printed",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
+    pub(crate) count: u64,
+
+    /// Columns of the frames
+    #[arg(
+        long,
+        default_value_t = 160,
+        value_name = "COLUMNS",
+        value_parser = clap::value_parser!(u16).range(40..=1000)
+    )]
+    pub(crate) width: u16,
+
+    /// Print one frame as an SVG picture
+    #[arg(long, group = "printed")]
+    pub(crate) svg: bool,
 }
 
 #[derive(Args, Debug)]

@@ -8,6 +8,7 @@
 //! | `run`     | `run.rs`    | the same for one program, by `LD_PRELOAD`             |
 //! | `status`  | `status/`   | the state of the module, which `snapshot/` reads      |
 //! | `explain` | `explain/`  | why a connection is TCP, and what to do about it      |
+//! | `top`     | `top/`      | connections, links and devices as they change         |
 //! | `device`  | `device/`   | soft-RoCE devices for machines without RDMA hardware  |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -27,6 +28,7 @@ mod run;
 mod schema;
 mod snapshot;
 mod status;
+mod top;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Run(args) => return run::exec(&args),
         Command::Status(args) => status::print(&args),
         Command::Explain(args) => explain::print(&args),
+        Command::Top(args) => top::run(&args),
         Command::Device(command) => device::execute(&command),
     };
     match result {

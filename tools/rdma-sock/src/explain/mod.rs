@@ -14,6 +14,7 @@ mod plain;
 mod subject;
 mod table;
 
+use anstream::adapter::strip_str;
 use anyhow::{
     bail,
     Result, //
@@ -139,6 +140,13 @@ fn of_connections(
             pid.unwrap_or_default()
         ),
     }
+}
+
+/// The answer for one connection, without colours, in lines of this width.
+pub(crate) fn text_of(conn: &Connection, width: usize) -> String {
+    let findings = Finding::of_all([conn].into_iter());
+    let texts = findings.iter().map(|finding| finding.text(width));
+    strip_str(&texts.collect::<String>()).to_string()
 }
 
 /// A table of the reasons.

@@ -176,7 +176,6 @@ impl Snapshot {
     }
 
     /// Number of connections in a mode.
-    #[cfg(test)]
     pub(crate) fn count(&self, mode: &str) -> usize {
         self.connections.iter().filter(|conn| conn.is(mode)).count()
     }

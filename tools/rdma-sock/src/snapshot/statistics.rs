@@ -81,7 +81,6 @@ impl Statistics {
     }
 
     /// The value of a counter; 0 if the module does not have it.
-    #[cfg(test)]
     pub(crate) fn count(&self, name: &str) -> u64 {
         self.counters
             .get(name)
