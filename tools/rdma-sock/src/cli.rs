@@ -16,6 +16,7 @@ use std::{
 pub(crate) use crate::interval::Interval;
 use crate::{
     explain::Subject,
+    metrics::Address,
     proto::Proto,
     run,
     top::SortKey, //
@@ -81,6 +82,15 @@ pub(crate) enum Command {
 
     /// Show connections with their programs and rates, links and devices, as they change
     Top(TopArgs),
+
+    /// Write counters and gauges for Prometheus, in the format of OpenMetrics
+    Metrics(MetricsArgs),
+
+    /// Check whether this machine can use RDMA, and say what to do about each finding
+    ///
+    /// The exit status is 0 if nothing is wrong, 3 after warnings, and 1 if no connection can use
+    /// RDMA.
+    Doctor(JsonArgs),
 
     /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
     #[command(subcommand)]
@@ -235,6 +245,17 @@ pub(crate) struct TopArgs {
     /// Print one frame as an SVG picture
     #[arg(long, group = "printed")]
     pub(crate) svg: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct MetricsArgs {
+    /// Replace this file for the textfile collector of the node exporter; its name ends in .prom
+    #[arg(long, value_name = "PATH")]
+    pub(crate) textfile: Option<PathBuf>,
+
+    /// Answer HTTP requests for /metrics at this address; a port alone is one of 127.0.0.1
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "textfile")]
+    pub(crate) listen: Option<Address>,
 }
 
 #[derive(Args, Debug)]

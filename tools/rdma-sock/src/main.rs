@@ -9,6 +9,8 @@
 //! | `status`  | `status/`   | the state of the module, which `snapshot/` reads      |
 //! | `explain` | `explain/`  | why a connection is TCP, and what to do about it      |
 //! | `top`     | `top/`      | connections, links and devices as they change         |
+//! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
+//! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `device`  | `device/`   | soft-RoCE devices for machines without RDMA hardware  |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -18,8 +20,10 @@
 mod accel;
 mod cli;
 mod device;
+mod doctor;
 mod explain;
 mod interval;
+mod metrics;
 mod module;
 mod output;
 mod proto;
@@ -47,9 +51,14 @@ fn main() -> ExitCode {
         Command::Accel(AccelCommand::Off(args)) => accel::off(&args),
         Command::Accel(AccelCommand::Status(args)) => accel::print_status(args.json),
         Command::Run(args) => return run::exec(&args),
+        Command::Doctor(args) => match doctor::run(&args) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
         Command::Status(args) => status::print(&args),
         Command::Explain(args) => explain::print(&args),
         Command::Top(args) => top::run(&args),
+        Command::Metrics(args) => metrics::run(&args),
         Command::Device(command) => device::execute(&command),
     };
     match result {

@@ -15,6 +15,8 @@ mod kernel;
 mod pinned;
 mod selector;
 
+pub(crate) use kernel::check_hook;
+
 use anyhow::{
     bail,
     Context,
@@ -109,6 +111,11 @@ impl Report {
         })
     }
 
+    /// Whether the program is attached.
+    pub(crate) fn is_on(&self) -> bool {
+        self.attached
+    }
+
     /// One line on it.
     pub(crate) fn summary(&self) -> String {
         if !self.attached {
@@ -160,7 +167,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
     match Pinned::open()? {
         Some(pinned) => pinned.update(protocols, &selectors, args.proto)?,
         None => {
-            kernel::check_hook()?;
+            check_hook()?;
             Pinned::attach(protocols, &selectors, args.proto)?;
         }
     }

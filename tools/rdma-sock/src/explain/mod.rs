@@ -149,6 +149,12 @@ pub(crate) fn text_of(conn: &Connection, width: usize) -> String {
     strip_str(&texts.collect::<String>()).to_string()
 }
 
+/// The likeliest remedy for a reason, given by its code as text.
+pub(crate) fn first_advice(code: &str) -> &'static str {
+    let words = table::find(reason::parse_code(code).unwrap_or_default());
+    words.advice.first().copied().unwrap_or_default()
+}
+
 /// A table of the reasons.
 fn list() -> String {
     let mut table = Table::new(&["REASON", "NAME"]);

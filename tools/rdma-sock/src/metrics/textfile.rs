@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A file of metrics for the textfile collector of the Prometheus node exporter.
+
+use anyhow::{
+    ensure,
+    Context,
+    Result, //
+};
+use std::{
+    fs::Permissions,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::Path, //
+};
+
+/// Readable for all, as the exporter runs as another user.
+const MODE: u32 = 0o644;
+
+/// The end of the names that the collector reads.
+const SUFFIX: &str = "prom";
+
+/// Replaces the file at once, so that a reader sees the old or the new text as a whole.
+pub(super) fn write(path: &Path, text: &str) -> Result<()> {
+    ensure!(
+        path.extension().is_some_and(|suffix| suffix == SUFFIX),
+        "{}: the collector reads files whose names end in .{SUFFIX} only",
+        path.display()
+    );
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(MODE))
+        .tempfile_in(folder)
+        .with_context(cannot)?;
+    file.write_all(text.as_bytes()).with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn file_is_replaced_and_no_other_file_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rdma_sock.prom");
+        write(&path, "old\n").unwrap();
+        write(&path, "new\n").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        // The umask may take permissions away.
+        assert_eq!(mode & 0o777 & !MODE, 0);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn mistake_gets_an_error_with_the_path() {
+        let error = |path: &str| format!("{:#}", write(Path::new(path), "").unwrap_err());
+        assert!(error("/tmp/metrics.txt").contains(".prom"));
+        assert!(error("/nowhere/x.prom").contains("/nowhere/x.prom"));
+    }
+}
