@@ -4,10 +4,12 @@
 
 use clap::{
     Args,
+    CommandFactory,
     Parser,
     Subcommand,
     ValueEnum, //
 };
+use clap_complete::Shell;
 use std::{
     ffi::OsString,
     path::PathBuf, //
@@ -17,6 +19,7 @@ pub(crate) use crate::interval::Interval;
 use crate::{
     explain::Subject,
     metrics::Address,
+    output,
     proto::Proto,
     run,
     top::SortKey, //
@@ -95,6 +98,22 @@ pub(crate) enum Command {
     /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
     #[command(subcommand)]
     Device(DeviceCommand),
+
+    /// Print a script that lets a shell complete this command
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+}
+
+impl Cli {
+    /// Prints a script that lets a shell complete the command.
+    pub(crate) fn print_completions(shell: Shell) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Self::command(), "rdma-sock", &mut script);
+        output::print(&String::from_utf8(script)?)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -312,11 +331,18 @@ pub(crate) struct AddArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn completions_know_the_commands() {
+        let mut script = Vec::new();
+        clap_complete::generate(Shell::Bash, &mut Cli::command(), "rdma-sock", &mut script);
+        let script = String::from_utf8(script).unwrap();
+        assert!(script.contains("explain") && script.contains("--textfile"));
     }
 
     #[test]

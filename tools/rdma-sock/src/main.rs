@@ -23,6 +23,8 @@ mod device;
 mod doctor;
 mod explain;
 mod interval;
+#[cfg(test)]
+mod manual;
 mod metrics;
 mod module;
 mod output;
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Device(command) => device::execute(&command),
+        Command::Completions { shell } => Cli::print_completions(shell),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
