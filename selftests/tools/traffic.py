@@ -1,0 +1,60 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""traffic.py server ADDRESS PORT | client ADDRESS PORT PROTOCOL
+
+A server that returns what it gets, and a client that sends and receives until it is killed. Each
+prints a line when it is ready: the server when it listens, the client after the first answer.
+"""
+
+import socket
+import sys
+import threading
+
+IPPROTO_SMC = 256
+BLOCK = b"rdma-sock" * 7000
+
+
+def serve(connection):
+    """Returns everything that comes."""
+    with connection:
+        while data := connection.recv(1 << 16):
+            connection.sendall(data)
+
+
+def server(address):
+    """Serves each client in a thread."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SMC)
+    listener.bind(address)
+    listener.listen()
+    print("ready", flush=True)
+    while True:
+        connection, _ = listener.accept()
+        threading.Thread(target=serve, args=(connection,), daemon=True).start()
+
+
+def client(address, protocol):
+    """Sends blocks, and compares the answers."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+    connection.connect(address)
+    first = True
+    while True:
+        connection.sendall(BLOCK)
+        answer = b""
+        while len(answer) < len(BLOCK):
+            answer += connection.recv(len(BLOCK) - len(answer))
+        if answer != BLOCK:
+            sys.exit("other octets came back")
+        if first:
+            print("ready", flush=True)
+            first = False
+
+
+def main(role, host, port, *protocol):
+    """Runs a side."""
+    address = (host, int(port))
+    if role == "server":
+        server(address)
+    client(address, int(*protocol))
+
+
+main(*sys.argv[1:])
