@@ -7,7 +7,7 @@
 //! | `accel`  | `accel/`      | gives selected programs sockets of SMC or SDP, by BPF        |
 //! | `run`    | `run.rs`      | the same for one program, by `LD_PRELOAD`                    |
 //! | `status` | `status/`     | what the module is doing                                     |
-//! | `device` | `device/`     | soft-RoCE devices for machines without RDMA hardware         |
+//! | `device` | `device/`     | RDMA devices in software, for machines without the hardware  |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 
