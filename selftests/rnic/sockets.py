@@ -15,9 +15,9 @@ import rsoft
 import topology
 
 FOLDER = topology.HERE.parent / "socket"
-SMC, SDP, SDP6 = ("inet", "inet6"), ("sdp",), ("sdp6",)
+SMC, SDP = ("inet", "inet6"), ("sdp",)
 # Programs, each with the variants that run.
-PROGRAMS = [("connect", SMC), ("io", SMC), ("bulk", SMC), ("close", SMC), ("connect", SDP), ("io", SDP6),
+PROGRAMS = [("connect", SMC), ("io", SMC), ("bulk", SMC), ("close", SMC), ("connect", SDP), ("io", SDP),
             ("bulk", SDP), ("close", SDP)]
 
 
