@@ -34,8 +34,8 @@ tools: ## build the user's tools: build/tools/
 	@scripts/tools
 
 .PHONY: demo
-demo: ## two virtual machines, unmodified programs, RDMA: see it work
-	@scripts/demo
+demo: ## two virtual machines, unmodified programs, RDMA: see it work (DEVICE=rsoft: by rdma_soft)
+	@scripts/demo $(DEVICE)
 
 .PHONY: test
 test: ## all tests; ends with "N passed, N failed, N skipped"

@@ -67,6 +67,14 @@ fn may_go_on<P: Protocol>(connection: &Connection<P>) -> bool {
     connection.look(Stream::send_state) != Some(SendState::Full)
 }
 
+/// Whether a writer's wait is over. If not, the next room wakes it.
+///
+/// A wake-up ends the wish of all writers, also of those that find no room then: another one was quicker.
+fn is_over_or_wanted<P: Protocol>(connection: &Connection<P>) -> bool {
+    connection.want_room();
+    may_go_on(connection)
+}
+
 /// sendmsg on a stream. Context: may sleep.
 pub(crate) fn send<P: Protocol>(
     sock: &Socket,
@@ -196,15 +204,14 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
     /// `EAGAIN` when the time is over, or that of a signal.
     fn wait_for_room(&mut self) -> Result {
         let connection = self.connection;
-        // Also for a call that does not wait: EAGAIN promises an edge.
-        connection.want_room();
         if self.timeo != 0 {
             let (guard, timeo) = (&mut self.guard, &mut self.timeo);
             return self
                 .sock
-                .wait_unlocking(guard, timeo, |_| may_go_on(connection));
+                .wait_unlocking(guard, timeo, |_| is_over_or_wanted(connection));
         }
-        if may_go_on(connection) {
+        // Also for a call that does not wait: EAGAIN promises an edge.
+        if is_over_or_wanted(connection) {
             Ok(())
         } else {
             Err(EAGAIN)

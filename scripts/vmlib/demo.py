@@ -4,6 +4,7 @@
 the client only, each time by SMC-R and by SDP, and judges by the counters of the module and by those
 of the wire."""
 
+import argparse
 import fcntl
 import json
 import os
@@ -26,13 +27,13 @@ PREFIXES = {"smc": "", "sdp": "sdp_"}
 SDP_CONNECTIONS = 4
 
 
-def guests(name, module_b):
+def guests(name, module_b, device):
     """Runs the two guests; returns the notes of a and b, or None if they made none."""
     out = OUT / name
     shutil.rmtree(out, ignore_errors=True)
     done = subprocess.run(
         [TOP / "scripts" / "vm", "stock2", "--no-build", "--name", f"demo-{name}", "--mtu", "4200",
-         "--module-a", "ours", "--module-b", module_b, "--rxe", "--timeout", str(TIMEOUT_SECONDS),
+         "--module-a", "ours", "--module-b", module_b, f"--{device}", "--timeout", str(TIMEOUT_SECONDS),
          "--out", out, "--a", COMMAND, "--b", COMMAND], check=False)
     if done.returncode != 0:
         return None
@@ -150,6 +151,11 @@ def table(rows):
 
 def main():
     """Runs both parts and tells."""
+    parser = argparse.ArgumentParser(prog="scripts/demo")
+    parser.add_argument("device", nargs="?", choices=("rxe", "rsoft"), default="rxe",
+                        help="the RDMA devices: rxe of the kernel's rdma_rxe (the default), rsoft of "
+                        "rdma_soft")
+    device = parser.parse_args().device
     OUT.mkdir(parents=True, exist_ok=True)
     lock = os.open(OUT / "lock", os.O_CREAT | os.O_RDWR)
     try:
@@ -159,9 +165,9 @@ def main():
     rows = []
     faults = []
     for part, module_b, check in (("rdma", "ours", faults_rdma), ("fallback", "none", faults_tcp)):
-        print(f"demo: two machines, the module in {'both' if module_b == 'ours' else 'one'}",
-              flush=True)
-        notes = guests(part, module_b)
+        print(f"demo: two machines, the module in {'both' if module_b == 'ours' else 'one'}, devices of "
+              f"the type {device}", flush=True)
+        notes = guests(part, module_b, device)
         if notes is None:
             faults.append(f"{part}: the guests failed")
             continue
@@ -183,6 +189,7 @@ def main():
         print(f"demo: {faults[-1]}")
     result = {
         "result": "FAIL" if faults else "PASS",
+        "device": device,
         "smc_connections": connections["smc"],
         "sdp_connections": connections["sdp"],
         "fallback_connections": sum(r["fallback_connections"] for r in second),
@@ -194,7 +201,7 @@ def main():
     (TOP / "build" / "demo.json").write_text(json.dumps(result, indent=1) + "\n", encoding="ascii")
     print("demo: {result} smc_connections={smc_connections} fallback_connections={fallback_connections} "
           "rdma_bytes={rdma_bytes} tcp_payload_bytes={tcp_payload_bytes} "
-          "sdp_connections={sdp_connections}".format(**result))
+          "sdp_connections={sdp_connections} device={device}".format(**result))
     return 1 if faults else 0
 
 

@@ -62,6 +62,9 @@ def parse(argv):
     p.add_argument("--module-params", default="", help="parameters for our module")
     p.add_argument("--rxe", action=argparse.BooleanOptionalAction,
                    help="make the soft-RoCE device rxe0 on net0 (default: if a module is loaded)")
+    p.add_argument("--rsoft", action="store_true",
+                   help="make the device rsoft0 of this project's rdma_soft.ko on net0, with RoCE v2, in "
+                   "place of rxe0")
     p.add_argument("--modprobe", metavar="NAME", action="append", default=[])
     p.add_argument("--keep-module", action="store_true", help="do not unload modules at the end")
     p.add_argument("--timeout", type=float, metavar="SECONDS",
@@ -127,6 +130,7 @@ def variables(args, letter, backend):
     """What guest/init reads from /job/vars."""
     module = args.modules[letter]
     rxe = args.rxe if args.rxe is not None else module != "none"
+    link = "rsoft" if args.rsoft else "rxe" if rxe else ""
     number = "ab".index(letter) + 1
     values = {
         "GUEST": letter,
@@ -138,7 +142,7 @@ def variables(args, letter, backend):
         "MODULE": module,
         "MODULE_PARAMS": args.module_params,
         "MODPROBE": " ".join(args.modprobe),
-        "RXE": int(rxe),
+        "LINK": link,
         "KEEP_MODULE": int(args.keep_module),
     }
     return values, dict(e.split("=", 1) for e in args.env)

@@ -60,8 +60,6 @@ def confirm(field, value):
         return frame
     if field == "index" and value == 0:
         return RESET
-    if field == "size" and value > 5:
-        return CONFIGURATION
     if field == "mtu" and not 1 <= value <= 5:
         return CONFIGURATION
     if field in ("gid", "qpn"):

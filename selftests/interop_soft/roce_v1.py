@@ -9,10 +9,12 @@ Covers RNIC-GEN-03, RNIC-IP-04, RNIC-IP-05.
 import soft
 
 SIX = {"FAMILY": "inet6"}
+DATA = ("Bulk", "PingPong", "Numbers", "ClientHalfClose", "ServerHalfClose", "Abort", "LingerZero", "Epoll")
 
 if __name__ == "__main__":
-    # The first one's data show the path.
-    soft.main("1", ("data.py", (), {}), ("negotiation.py", (), {}), ("urgent.py", (), {}),
+    # The first one's data show the path. Buffers of all sizes come last: their link groups stay.
+    soft.main("1", ("data.py", DATA, {}), ("negotiation.py", (), {}), ("urgent.py", (), {}),
               ("many.py", ("Mixed", "Many"), {}), ("links.py", (), {}),
+              ("data.py", ("Buffers", "Defaults"), {}),
               ("data.py", ("Bulk", "PingPong", "ClientHalfClose", "Abort", "Epoll"), SIX),
               ("urgent.py", ("OutOfBand",), SIX))

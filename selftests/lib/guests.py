@@ -5,10 +5,12 @@ A test is a class with two methods: `server(self, listening)` and `client(self, 
 synchronize before and after each test. Counters are relative to the first of these points.
 """
 
+import itertools
 import os
 import socket
 import subprocess
 import sys
+import time
 
 import ktap
 import topology
@@ -48,9 +50,10 @@ def counters():
 
 
 class PairTest:
-    """Base of all tests. `family` and `port` are set before they run."""
+    """Base of all tests. `engine`, `family` and `port` are set before they run."""
 
     smc = True
+    engine = "smc"
     family = socket.AF_INET
     port = 0
     before = {}
@@ -77,7 +80,9 @@ class PairTest:
         return sock
 
     def increase(self, name):
-        """The increase of a counter in this test."""
+        """The increase of a counter in this test, of the engine in use if each has one."""
+        if name in topology.OF_EACH:
+            name = topology.ENGINES[self.engine][1] + name
         return counters().get(name, 0) - self.before.get(name, 0)
 
     def sent_by_rdma(self, size):
@@ -118,31 +123,56 @@ class PairTest:
             self.restore()
 
 
-def run(classes, families=(socket.AF_INET, socket.AF_INET6)):
-    """Runs each class for each family; the exit status."""
+def connect_by_rdma(test, connect):
+    """Connects until a connection uses RDMA, whose peer is in `accept_by_rdma`."""
+    end = time.monotonic() + topology.BOUND
+    number = 0
+    while True:
+        with connect() as sock:
+            is_rdma = topology.mode(None, sock)[0] == test.engine
+            ktap.equal(is_rdma or time.monotonic() < end, True, "a connection uses RDMA")
+            sync("%s.try.%d" % (test.name, number), str(is_rdma))
+        if is_rdma:
+            return
+        number += 1
+        time.sleep(1)
+
+
+def accept_by_rdma(test, listening):
+    """Accepts until a connection uses RDMA."""
+    number = 0
+    is_rdma = False
+    while not is_rdma:
+        with test.accept(listening):
+            is_rdma = sync("%s.try.%d" % (test.name, number)) == "True"
+        number += 1
+
+
+def run(classes, families=(socket.AF_INET, socket.AF_INET6), engines=("smc",)):
+    """Runs each class for each family and engine; the exit status."""
     need_guests()
     tests = []
-    for cls in classes:
-        for family in families:
-            test = cls()
-            test.family = family
-            test.port = FIRST_PORT + len(tests)
-            version = "ipv4" if family == socket.AF_INET else "ipv6"
-            test.name = "%s.%s" % (version, cls.__name__)
+    for engine, cls, family in itertools.product(engines, classes, families):
+        test = cls()
+        test.engine = engine
+        test.family = family
+        test.port = FIRST_PORT + len(tests)
+        version = "ipv4" if family == socket.AF_INET else "ipv6"
+        test.name = "%s%s.%s" % ("" if engine == "smc" else engine + "_", version, cls.__name__)
 
-            def one(test=test):
-                with topology.bounded(test.bound):
-                    test.run()
-            one.name = test.name
-            tests.append(one)
+        def one(test=test):
+            with topology.engine(test.engine), topology.bounded(test.bound):
+                test.run()
+        one.name = test.name
+        tests.append(one)
     sync(os.path.basename(sys.argv[0]))
     return ktap.run(tests)
 
 
 def expect_mode(sock, want):
-    """Fails unless the mode of a connection is "smc", or another one for "tcp"."""
+    """Fails unless a connection uses the engine that sockets ask for, or none of them for "tcp"."""
     mode = topology.mode(None, sock)[0]
-    if want == "smc":
-        ktap.equal(mode, "smc", "mode")
+    if want == "rdma":
+        ktap.equal(mode, topology.ENGINE[0], "mode")
     else:
-        ktap.equal(mode == "smc", False, "is SMC")
+        ktap.equal(mode in topology.ENGINES, False, "uses RDMA")

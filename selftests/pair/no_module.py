@@ -13,6 +13,8 @@ from ktap import Skip, equal
 from topology import known, receive
 
 SIZE = 2 << 20
+# The host of the peer has no SDP: it refuses the question to its Port Mapper.
+SDP_ABSENT = 0x7f000108
 
 
 def unload():
@@ -70,9 +72,16 @@ class Absent(PairTest):
 
 
 class AbsentAtTheServer(Absent):
-    """The client offers SMC-R and gets no answer to the offer."""
+    """The client offers SMC-R and gets no answer to the offer, or the server's host refuses the question
+    for SDP."""
 
     here = SERVER
+
+    def client(self, connect):
+        """Also looks at the reason, which tells a refusal from silence."""
+        super().client(connect)
+        if self.engine == "sdp":
+            equal(self.increase("sdp_fallback_reason_%08x" % SDP_ABSENT), 3, "refusals")
 
 
 class AbsentAtTheClient(Absent):
@@ -82,20 +91,23 @@ class AbsentAtTheClient(Absent):
 
 
 class BackAgain(PairTest):
-    """Both sides have the module again: the next connection uses RDMA."""
+    """Both sides have the module again: connections use RDMA. A client of SDP asks a host that has refused
+    again after 30 seconds."""
 
     def server(self, listening):
         """Echoes."""
+        guests.accept_by_rdma(self, listening)
         sock = self.accept(listening)
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sock.sendall(receive(sock, 5000))
         equal(sock.recv(1), b"", "end")
         sock.close()
 
     def client(self, connect):
         """Compares the echo."""
+        guests.connect_by_rdma(self, connect)
         sock = connect()
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sock.sendall(known(1, 5000))
         equal(receive(sock, 5000) == known(1, 5000), True, "data")
         sock.close()
@@ -105,4 +117,4 @@ class BackAgain(PairTest):
 if __name__ == "__main__":
     with topology.no_autoload():
         sys.exit(guests.run([AbsentAtTheServer, AbsentAtTheClient, BackAgain],
-                            [socket.AF_INET, socket.AF_INET6]))
+                            [socket.AF_INET, socket.AF_INET6], ("smc", "sdp")))

@@ -15,7 +15,8 @@ from topology import Child, error_of, known, receive
 # Retransmission detects the silence, or the test of an idle link after 30 seconds.
 SECONDS = 100
 
-SILENCE = """
+# Every frame that enters or leaves the kernel is dropped, as after a power failure.
+POWER_FAILURE = """
 table netdev silence {
 	chain in {
 		type filter hook ingress device net0 priority 0; policy drop;
@@ -25,18 +26,33 @@ table netdev silence {
 	}
 }
 """
+# A firewall drops every packet that enters the kernel.
+FIREWALL = """
+table inet silence {
+	chain in {
+		type filter hook input priority 0; policy drop;
+	}
+}
+"""
 
 
-def be_silent():
-    """Drops every frame that enters or leaves this kernel."""
+def be_silent(rules):
+    """Drops what the rules say."""
     with open("/run/silence.nft", "w", encoding="ascii") as f:
-        f.write(SILENCE)
+        f.write(rules)
     topology.command("nft", "-f", "/run/silence.nft")
 
 
-def speak():
+def speak(rules):
     """Lets frames pass again."""
-    topology.command("nft", "delete", "table", "netdev", "silence")
+    topology.command("nft", "delete", *rules.split()[:3])
+
+
+def watch(sock):
+    """Has an idle connection tested. A link of SMC-R is, without a wish; SDP is like TCP."""
+    if topology.ENGINE[0] == "sdp":
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
 
 
 def stream_until_error(sock):
@@ -56,14 +72,17 @@ def wait_for_error(sock):
 
 class Silence(PairTest):
     """Guest a falls silent while b sends on one connection and waits on another."""
-    # CLS-33, KAL-04, KAL-05.
+    # CLS-33, KAL-04, KAL-05, SDP-KA-03.
+
+    rules = POWER_FAILURE
 
     def server(self, listening):
         """Reads for a while, falls silent, and gets an error too."""
         busy, idle = self.accept(listening), self.accept(listening)
-        expect_mode(busy, "smc")
+        expect_mode(busy, "rdma")
+        watch(idle)
         receive(busy, 500000)
-        be_silent()
+        be_silent(self.rules)
         try:
             sleeper = Child(lambda: wait_for_error(idle))
             writer = Child(lambda: stream_until_error(busy))
@@ -71,14 +90,15 @@ class Silence(PairTest):
             writer.expect_success(SECONDS + 5)
             sync(self.name + ".told")
         finally:
-            speak()
+            speak(self.rules)
         busy.close()
         idle.close()
 
     def client(self, connect):
         """Sends on one connection, sleeps on the other."""
         busy, idle = connect(), connect()
-        expect_mode(idle, "smc")
+        expect_mode(idle, "rdma")
+        watch(idle)
         sleeper = Child(lambda: wait_for_error(idle))
         stream_until_error(busy)
         sleeper.expect_success(SECONDS + 5)
@@ -87,12 +107,19 @@ class Silence(PairTest):
         idle.close()
 
 
+class Firewall(Silence):
+    """Guest a hears nothing, and its own packets get no answer."""
+
+    rules = FIREWALL
+
+
 class Afterwards(PairTest):
     """New connections use RDMA again, with a new link group."""
     # RDV-01.
 
     def server(self, listening):
         """Echoes."""
+        guests.accept_by_rdma(self, listening)
         sock = self.accept(listening)
         sock.sendall(receive(sock, 5000))
         equal(sock.recv(1), b"", "end")
@@ -100,12 +127,13 @@ class Afterwards(PairTest):
 
     def client(self, connect):
         """Compares the echo."""
+        guests.connect_by_rdma(self, connect)
         sock = connect()
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sock.sendall(known(1, 5000))
         equal(receive(sock, 5000) == known(1, 5000), True, "data")
         sock.close()
 
 
 if __name__ == "__main__":
-    sys.exit(guests.run([Silence, Afterwards], [socket.AF_INET]))
+    sys.exit(guests.run([Silence, Firewall, Afterwards], [socket.AF_INET], ("smc", "sdp")))

@@ -24,7 +24,7 @@ class Bulk(PairTest):
 
     def both_ways(self, sock, out, back):
         """Sends one stream and compares the other."""
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sender = threading.Thread(target=sock.sendall, args=(known(out, self.size),))
         sender.start()
         equal(receive(sock, self.size) == known(back, self.size), True, "data")
@@ -59,7 +59,7 @@ class PingPong(PairTest):
     def client(self, connect):
         """Sends requests."""
         sock = connect()
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         data = known("ping", 10000)
         for number, size in enumerate(self.sizes):
             sock.sendall(data[:size])
@@ -126,7 +126,7 @@ class Sequence(PairTest):
             equal(receive(sock, 500) == known(number, 500), True, "data")
             sock.close()
         self.sent_by_rdma(self.count * 500)
-        equal(self.increase("smc_clnt_conns"), self.count, "connections")
+        equal(self.increase(self.engine + "_clnt_conns"), self.count, "connections")
 
 
 class HalfClose(PairTest):
@@ -146,7 +146,7 @@ class HalfClose(PairTest):
     def client(self, connect):
         """Sends a request, shuts down and reads."""
         sock = connect()
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sock.sendall(known("question", 1000))
         sock.shutdown(1)
         equal(receive(sock, self.size) == known("answer", self.size), True, "answer")
@@ -167,11 +167,12 @@ class Reset(PairTest):
     def client(self, connect):
         """Gets an error."""
         sock = connect()
-        expect_mode(sock, "smc")
+        expect_mode(sock, "rdma")
         sock.sendall(b"unread")
         equal(error_of(sock.recv, 1), "ECONNRESET", "recv")
         sock.close()
 
 
 if __name__ == "__main__":
-    sys.exit(guests.run([Bulk, PingPong, Parallel, Sequence, HalfClose, Reset]))
+    sys.exit(guests.run([Bulk, PingPong, Parallel, Sequence, HalfClose, Reset],
+                        engines=("smc", "sdp")))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R, with IPv4 and
-IPv6.
+"""Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R with IPv4 and
+IPv6, and SDP.
 
 Covers RNIC-GEN-03.
 """
@@ -15,13 +15,15 @@ import rsoft
 import topology
 
 FOLDER = topology.HERE.parent / "socket"
-PROGRAMS = ("connect", "io", "bulk", "close")
-VARIANTS = ("inet", "inet6")
+SMC, SDP = ("inet", "inet6"), ("sdp",)
+# Programs, each with the variants that run.
+PROGRAMS = [("connect", SMC), ("io", SMC), ("bulk", SMC), ("close", SMC), ("connect", SDP), ("io", SDP),
+            ("bulk", SDP), ("close", SDP)]
 
 
-def run(program):
+def run(program, variants):
     """Runs a program in its folder, with its results nested in ours; whether it succeeded."""
-    words = [word for variant in VARIANTS for word in ("-v", variant)]
+    words = [word for variant in variants for word in ("-v", variant)]
     with subprocess.Popen(["./" + program, *words], cwd=FOLDER, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True) as process:
         for line in process.stdout:
@@ -32,17 +34,18 @@ def run(program):
 def main():
     """Runs all programs."""
     topology.need_module()
-    missing = [name for name in PROGRAMS if not pathlib.Path(FOLDER, name).exists()]
+    missing = [name for name, _ in PROGRAMS if not pathlib.Path(FOLDER, name).exists()]
     if missing:
         ktap.skip_all("not built: " + " ".join(missing))
     rsoft.load()
     failed = 0
     try:
         print("KTAP version 1\n1..%d" % len(PROGRAMS))
-        for number, program in enumerate(PROGRAMS, 1):
-            good = run(program)
+        for number, (program, variants) in enumerate(PROGRAMS, 1):
+            good = run(program, variants)
             failed += not good
-            print("%s %d %s" % ("ok" if good else "not ok", number, program), flush=True)
+            print("%s %d %s of %s" % ("ok" if good else "not ok", number, program, " ".join(variants)),
+                  flush=True)
     finally:
         rsoft.unload()
     return 1 if failed else 0

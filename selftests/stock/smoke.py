@@ -19,7 +19,7 @@ SIZE = 8 << 20
 class ByRdma(PairTest):
     """8 MiB of random octets in each direction, compared by their hashes."""
 
-    want = "smc"
+    want = "rdma"
 
     def both_ways(self, sock):
         """Sends and receives; then both sides exchange the hashes."""
@@ -31,7 +31,7 @@ class ByRdma(PairTest):
         sender.join()
         theirs = guests.sync(self.name + ".hash", hashlib.sha256(out).hexdigest())
         equal(hashlib.sha256(got).hexdigest(), theirs, "hash")
-        self.sent_by_rdma(SIZE if self.want == "smc" else 0)
+        self.sent_by_rdma(SIZE if self.want == "rdma" else 0)
         sock.close()
 
     def server(self, listening):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# `rdma-sock device` and `rdma-sock status`: soft-RoCE devices come, are seen, and go.
+# `rdma-sock device` and `rdma-sock status`: RDMA devices in software come, are seen, and go.
 
 set -u
 # shellcheck source=selftests/tools/lib.sh
@@ -27,10 +27,12 @@ cleanup() {
 		esac
 	done
 	ip link del rs-veth0
+	[ ! -d /sys/module/rdma_soft ] || rmmod rdma_soft
+	ip netns del rs-soft 2>/dev/null
 	rm -rf "$WORK"
 }
 trap cleanup EXIT
-plan 14
+plan 18
 
 # port NAME EXPRESSION: a value of the port whose device has this name.
 port() {
@@ -70,5 +72,36 @@ same "status has all its parts" \
 "$TOOL" device del rs-veth1 && "$TOOL" device del rxe_rs-veth0
 same "del takes the name of either" "" "$(devices | tr ' ' '\n' | grep rs-veth)"
 refused "del of what is not there is an error" "no RDMA device" "$TOOL" device del rs-veth0
+
+# soft_file: the file of rdma_soft for the running kernel.
+soft_file() {
+	for file in /src/build/*/rdma_soft.ko; do
+		case $(modinfo -F vermagic "$file" 2>/dev/null) in
+		"$(uname -r) "*) echo "$file" && return ;;
+		esac
+	done
+	return 1
+}
+
+# A namespace with devices of rdma_rxe gets one more of those, others get devices of rdma_soft.
+if file=$(soft_file) && modprobe -a ib_core udp_tunnel ip6_udp_tunnel &&
+	insmod "$file" roce=2 && ip netns add rs-soft &&
+	ip -n rs-soft link add rs-soft0 type veth peer name rs-soft1 &&
+	ip -n rs-soft link set rs-soft0 up; then
+	modprobe dummy numdummies=0
+	ip link add rs-first type dummy && ip link set rs-first up && rdma link add rs_first type rxe netdev rs-first
+	contains "add beside devices of rdma_rxe makes one of those" "rxe_rs-veth0 is a device of rdma_rxe" \
+		"$("$TOOL" device add rs-veth0 2>&1)"
+	"$TOOL" device del rs-veth0 && rdma link delete rs_first && ip link del rs-first
+	same "add makes a device of rdma_soft where it is loaded" rsoft_rs-soft0 \
+		"$(ip netns exec rs-soft "$TOOL" device add rs-soft0 2>"$WORK/note")"
+	contains "add says of which module it is" "rsoft_rs-soft0 is a device of rdma_soft" "$(cat "$WORK/note")"
+	ip netns exec rs-soft "$TOOL" device del rs-soft0
+	same "del removes it" "" "$(devices | tr ' ' '\n' | grep rsoft_)"
+else
+	for name in beside where says del; do
+		skip "$name" "no module rdma_soft"
+	done
+fi
 
 exit "$TEST_FAILED"

@@ -112,8 +112,7 @@ impl RToken {
 
 /// Size of an element of a remote memory buffer, as a power of two from 16 KiB (CLC-209).
 ///
-/// Elements of ours are of the sizes of RFC 7609. Those of a peer that speaks version 2 may be
-/// larger.
+/// Elements of ours are of the sizes of RFC 7609. Those of a peer that runs Linux may be larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BufSize(u8);
 
@@ -123,18 +122,9 @@ impl BufSize {
     /// The largest element RFC 7609 knows, 512 KiB.
     pub(crate) const MAX: Self = Self(5);
 
-    /// Reads a code; `None` for one of the values 6 to 15, which the RFC reserves.
+    /// Reads a code of 4 bits; `None` for what is none. Codes above that of [`Self::MAX`] are not those
+    /// of the RFC: Linux has elements of up to 512 MiB in every version (DEP-5).
     pub(crate) const fn from_code(code: u8) -> Option<Self> {
-        if code <= Self::MAX.0 {
-            Some(Self(code))
-        } else {
-            None
-        }
-    }
-
-    /// Reads a code of version 2, where Linux has elements of up to 512 MiB (DEP-5); `None` for
-    /// what is no code.
-    pub(crate) const fn from_long_code(code: u8) -> Option<Self> {
         if code <= 15 {
             Some(Self(code))
         } else {
@@ -182,7 +172,9 @@ mod tests {
         assert_eq!(BufSize::MIN.bytes(), 16 * 1024);
         assert_eq!(BufSize::MAX.bytes(), 512 * 1024);
         assert_eq!(BufSize::from_code(2).map(BufSize::bytes), Some(64 * 1024));
-        for code in 6..=u8::MAX {
+        assert_eq!(BufSize::from_code(6).map(BufSize::bytes), Some(1 << 20));
+        assert_eq!(BufSize::from_code(15).map(BufSize::bytes), Some(512 << 20));
+        for code in 16..=u8::MAX {
             assert!(BufSize::from_code(code).is_none());
         }
     }
@@ -190,15 +182,6 @@ mod tests {
     // RMB-11, WIN-12.
     #[test]
     fn buffer_size_is_rounded_up() {
-        assert_eq!(
-            BufSize::from_long_code(6).map(BufSize::bytes),
-            Some(1 << 20)
-        );
-        assert_eq!(
-            BufSize::from_long_code(15).map(BufSize::bytes),
-            Some(512 << 20)
-        );
-        assert!(BufSize::from_long_code(16).is_none());
         assert_eq!(BufSize::for_bytes(0), BufSize::MIN);
         assert_eq!(BufSize::for_bytes(16 * 1024).code(), 0);
         assert_eq!(BufSize::for_bytes(16 * 1024 + 1).code(), 1);

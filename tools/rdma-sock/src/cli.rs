@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// RDMA.
     Doctor(JsonArgs),
 
-    /// Make, delete and list soft-RoCE devices: RDMA in software, for machines without the hardware
+    /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]
     Device(DeviceCommand),
 
@@ -302,10 +302,10 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Make a soft-RoCE device rxe_NETDEV on a network device
+    /// Make an RDMA device in software, rsoft_NETDEV or rxe_NETDEV, on a network device
     Add(AddArgs),
 
-    /// Delete a soft-RoCE device, given by its own name or by that of its network device
+    /// Delete an RDMA device in software, given by its own name or by that of its network device
     Del {
         /// The RDMA device, or its network device
         #[arg(value_name = "DEVICE")]

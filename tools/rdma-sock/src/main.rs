@@ -11,7 +11,7 @@
 //! | `top`     | `top/`      | connections, links and devices as they change         |
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
-//! | `device`  | `device/`   | soft-RoCE devices for machines without RDMA hardware  |
+//! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 

@@ -65,13 +65,14 @@ pub(crate) fn offers(proto: Proto) -> bool {
     Module::find().loaded || (proto != Proto::Sdp && has_smc())
 }
 
-/// Loads the module `name` unless it is there; says what went wrong.
-pub(crate) fn load(name: &str) -> Result<(), String> {
+/// Loads the module `name` with parameters unless it is there; says what went wrong.
+pub(crate) fn load(name: &str, parameters: &[&str]) -> Result<(), String> {
     if is_present(name) {
         return Ok(());
     }
     let output = Command::new("modprobe")
         .arg(name)
+        .args(parameters)
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot run modprobe: {error}"))?;

@@ -326,10 +326,11 @@ impl SdpConn {
 
     /// A message has completed, and all before it.
     pub(crate) fn handle_sent(&mut self, now: Instant, token: SdpToken) {
+        let room = self.source.room();
         self.source.on_completed(token.count, token.position);
+        self.events.writable |= self.source.room() > room;
         self.meter.on_completed(now, token.count, token.position);
         self.keepalive.touch(now);
-        self.events.writable = true;
         match token.meaning {
             Meaning::Nothing => {}
             Meaning::DisConn => self.end.on_disconn_completed(now),

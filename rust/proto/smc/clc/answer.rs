@@ -103,11 +103,7 @@ impl Answer {
         let (end, rest) = body
             .split_at_checked(Endpoint::LEN)
             .ok_or(ProtocolError::Size)?;
-        let version = match header.version {
-            header::VERSION_2 => Version::V2,
-            _ => Version::V1,
-        };
-        let endpoint = Endpoint::parse(end, version);
+        let endpoint = Endpoint::parse(end);
         let v2 = match header.version {
             header::VERSION if rest.is_empty() => None,
             header::VERSION => return Err(ProtocolError::Size.into()),
@@ -277,17 +273,17 @@ mod tests {
         Ok(())
     }
 
-    // CLC-209, CLC-08, TST-110.
+    // CLC-209, DEP-5, TST-110.
     #[test]
-    fn every_reserved_buffer_size_is_reported() {
+    fn buffers_of_version_1_beyond_the_rfc_have_their_size() {
         for code in 0..=15 {
             let mut octets = ACCEPT;
             octets[50] = (code << 4) | 3;
-            let error = Err(Reserved::BufSize(code).into());
-            match code {
-                0..=5 => assert!(ClcMessage::parse(&octets).is_ok()),
-                _ => assert_eq!(ClcMessage::parse(&octets), error),
-            }
+            let bytes = match ClcMessage::parse(&octets) {
+                Ok(ClcMessage::Accept(accept)) => accept.endpoint.buf_size.bytes(),
+                _ => 0,
+            };
+            assert_eq!(bytes, (16 << 10) << code);
         }
     }
 

@@ -414,7 +414,7 @@ mod tests {
         Confirm,
         Decline,
         NoMessage,
-        BadBufSize,
+        BadVersion,
         BadTransport,
         Eof,
         PreparedNew,
@@ -474,6 +474,7 @@ mod tests {
     const FAULTY: Want = Want::End(ClcOutcome::Abort(Reason::Internal));
     const DECLINE: Want = Want::Decline(Reason::Memory);
     const BAD: Want = Want::Decline(Reason::Configuration);
+    const VERSION: Want = Want::Decline(Reason::VersionMismatch);
     const MODE: Want = Want::Decline(Reason::ModeUnsupported);
     const UNSYNC: Want = Want::Decline(Reason::OutOfSync);
     const FAULT: Want = Want::Decline(Reason::Internal);
@@ -517,7 +518,7 @@ mod tests {
         (Event::Confirm,         [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::Decline,         [PEER,     PEER,     PEER,     PROTOCOL, PROTOCOL, PEER,     PEER,     PROTOCOL, PEER,     PEER,     PROTOCOL, Same]),
         (Event::NoMessage,       [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
-        (Event::BadBufSize,      [PROTOCOL, BAD,      BAD,      PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
+        (Event::BadVersion,      [PROTOCOL, VERSION,  VERSION,  PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::BadTransport,    [PROTOCOL, MODE,     MODE,     PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
         (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
@@ -578,7 +579,7 @@ mod tests {
             Event::Confirm => client.handle_message(now, &ClcMessage::Confirm(confirm(true))),
             Event::Decline => client.handle_message(now, &ClcMessage::Decline(decline())),
             Event::NoMessage => client.handle_error(now, ProtocolError::EyeCatcher.into()),
-            Event::BadBufSize => client.handle_error(now, Reserved::BufSize(6).into()),
+            Event::BadVersion => client.handle_error(now, Reserved::Version(3).into()),
             Event::BadTransport => client.handle_error(now, Reserved::Transport(2).into()),
             Event::Eof => client.handle_eof(now),
             Event::PreparedNew => client.handle_prepared(now, Ok(prepared(true))),

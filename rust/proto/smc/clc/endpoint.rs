@@ -3,14 +3,7 @@
 //! One end of an SMC-R connection, as Accept and Confirm describe it, RFC 7609, appendices A.2.3
 //! and A.2.4.
 
-use super::{
-    error::{
-        ClcError,
-        ProtocolError,
-        Reserved, //
-    },
-    terms::Version, //
-};
+use super::error::ProtocolError;
 use crate::proto::{
     base::verbs::{
         Gid,
@@ -101,15 +94,12 @@ impl Endpoint {
     /// Octets on the wire.
     pub(super) const LEN: usize = size_of::<Raw>();
 
-    /// Reads the octets between header and trailer. RFC 7609 knows elements of up to 512 KiB; where
-    /// Linux goes beyond that in version 2, it is followed.
-    pub(super) fn parse(body: &[u8], version: Version) -> Result<Self, ClcError> {
+    /// Reads the octets between header and trailer.
+    ///
+    /// RFC 7609 knows elements of up to 512 KiB. Where Linux goes beyond that, it is followed: a client
+    /// that joins a link group takes its Confirm for the end, and would not notice a refusal.
+    pub(super) fn parse(body: &[u8]) -> Result<Self, ProtocolError> {
         let raw = Raw::ref_from_bytes(body).map_err(|_| ProtocolError::Size)?;
-        let size = raw.size_mtu >> 4;
-        let known = match version {
-            Version::V1 => BufSize::from_code(size),
-            Version::V2 => BufSize::from_long_code(size),
-        };
         Ok(Self {
             gid: Gid::new(raw.gid),
             mac: Mac::new(raw.mac),
@@ -117,7 +107,8 @@ impl Endpoint {
             rkey: RKey::new(raw.rkey.get()),
             rmbe_index: RmbeIndex::new(raw.rmbe_index).ok_or(ProtocolError::ElementIndex)?,
             alert_token: AlertToken::new(raw.alert_token.get()),
-            buf_size: known.ok_or(Reserved::BufSize(size))?,
+            // Every code of 4 bits is one.
+            buf_size: BufSize::from_code(raw.size_mtu >> 4).unwrap_or(BufSize::MAX),
             mtu: Mtu::from_code(raw.size_mtu & 0x0f),
             vaddr: raw.vaddr.get(),
             psn: Psn::from_octets(raw.psn),

@@ -48,8 +48,6 @@ pub(crate) enum Reserved {
     Transport(u8),
     /// A Proposal that offers SMC-R of version 2 only, and does not say how.
     Extension,
-    /// A buffer size beyond the architecture's (CLC-209).
-    BufSize(u8),
 }
 
 impl From<ProtocolError> for ClcError {

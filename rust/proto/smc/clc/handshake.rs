@@ -120,7 +120,6 @@ pub(super) const fn reserved_reason(value: Reserved) -> Reason {
         Reserved::Version(_) => Reason::VersionMismatch,
         Reserved::Transport(_) => Reason::ModeUnsupported,
         Reserved::Extension => Reason::NoV2Extension,
-        Reserved::BufSize(_) => Reason::Configuration,
     }
 }
 

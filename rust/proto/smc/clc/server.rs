@@ -173,7 +173,7 @@ impl Server {
                 let in_proposal = match value {
                     Reserved::Extension => true,
                     Reserved::Transport(bits) => bits & !0x03 != 0,
-                    Reserved::Version(_) | Reserved::BufSize(_) => false,
+                    Reserved::Version(_) => false,
                 };
                 (in_proposal, Some(reserved_reason(value)))
             }
@@ -466,7 +466,7 @@ mod tests {
         ConfirmBadMtu,
         Decline,
         NoMessage,
-        BadBufSize,
+        BadVersion,
         BadTransport,
         Eof,
         PreparedNew,
@@ -515,7 +515,8 @@ mod tests {
     const LATE: Want = abort(Reason::Local(LocalReason::ClcTimeout));
     const NO_LNK: Want = abort(Reason::TimeoutConfirmLink);
     const LLC: Want = abort(Reason::TimeoutAddLink);
-    const VERS_A: Want = abort(Reason::Configuration);
+    const VERS: Want = Want::Decline(Reason::VersionMismatch);
+    const VERS_A: Want = abort(Reason::VersionMismatch);
     const BROKEN: Want = abort(Reason::ReadyLink);
     /// The peer declined with the reason of `decline()`.
     const PEER: Want = Want::End(ClcOutcome::Fallback {
@@ -574,7 +575,7 @@ mod tests {
         (Event::ConfirmBadMtu, [PROTO,  PROTO,  PROTO,  BAD,    CON_O,  BAD,    CON_O,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Decline,       [PEER,   PROTO,  PROTO,  PEER,   PEER,   PEER,   PEER,   PEER,   PROTO,  PEER,   PEER,   PROTO,  Same]),
         (Event::NoMessage,     [PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
-        (Event::BadBufSize,    [PROTO,  PROTO,  PROTO,  BAD,    VERS_A, BAD,    VERS_A, PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
+        (Event::BadVersion,    [PROTO,  PROTO,  PROTO,  VERS,   VERS_A, VERS,   VERS_A, PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::BadTransport,  [MODE,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Eof,           [CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, Same]),
         (Event::PreparedNew,   [Same,   ACC_N,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
@@ -641,7 +642,7 @@ mod tests {
             }
             Event::Decline => server.handle_message(now, &ClcMessage::Decline(decline())),
             Event::NoMessage => server.handle_error(now, ProtocolError::EyeCatcher.into()),
-            Event::BadBufSize => server.handle_error(now, Reserved::BufSize(6).into()),
+            Event::BadVersion => server.handle_error(now, Reserved::Version(3).into()),
             Event::BadTransport => server.handle_error(now, Reserved::Transport(0b1010).into()),
             Event::Eof => server.handle_eof(now),
             Event::PreparedNew => server.handle_prepared(now, Ok(prepared(true))),

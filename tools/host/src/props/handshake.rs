@@ -358,7 +358,7 @@ proptest! {
             match event {
                 Event::Message(message) => client.handle_message(now, &message),
                 Event::NoMessage => client.handle_error(now, ProtocolError::EyeCatcher.into()),
-                Event::Reserved => client.handle_error(now, Reserved::BufSize(7).into()),
+                Event::Reserved => client.handle_error(now, Reserved::Version(3).into()),
                 Event::Eof => client.handle_eof(now),
                 Event::Prepared(true, first_contact) => {
                     client.handle_prepared(now, Ok(prepared(end, first_contact)));
@@ -400,7 +400,7 @@ proptest! {
             match event {
                 Event::Message(message) => server.handle_message(now, &message),
                 Event::NoMessage => server.handle_error(now, ProtocolError::EyeCatcher.into()),
-                Event::Reserved => server.handle_error(now, Reserved::BufSize(7).into()),
+                Event::Reserved => server.handle_error(now, Reserved::Version(3).into()),
                 Event::Eof => server.handle_eof(now),
                 Event::Prepared(true, first_contact) => {
                     server.handle_prepared(now, Ok(prepared(end, first_contact)));

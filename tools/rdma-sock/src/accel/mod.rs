@@ -162,7 +162,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
         true => None,
         false => Some(kernel::protocol_lists().context(UNCHECKED)?),
     };
-    let load_error = module::load(module::RDMA_SOCK).err();
+    let load_error = module::load(module::RDMA_SOCK, &[]).err();
 
     match Pinned::open()? {
         Some(pinned) => pinned.update(protocols, &selectors, args.proto)?,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma-sock device`: soft-RoCE devices, so that machines without RDMA hardware can take part.
+//! `rdma-sock device`: RDMA devices in software, so that machines without RDMA hardware can take part.
 //!
 //! ```text
 //!   nldev.rs    RDMA netlink: list, make and delete devices
@@ -33,9 +33,29 @@ use netdev::Netdev;
 use nldev::Nldev;
 pub(crate) use nldev::Port;
 
-const DRIVER: &str = "rdma_rxe";
-/// The link type of the driver in netlink.
-const LINK_TYPE: &str = "rxe";
+/// A module that makes RDMA devices on network devices.
+#[derive(Debug)]
+struct Driver {
+    module: &'static str,
+    /// Parameters for loading it.
+    parameters: &'static [&'static str],
+    /// Its link type in netlink.
+    link_type: &'static str,
+}
+
+/// This project's. Of the versions of RoCE it gets the one that the other has.
+const SOFT: Driver = Driver {
+    module: "rdma_soft",
+    parameters: &["roce=2"],
+    link_type: "rsoft",
+};
+
+/// The kernel's.
+const RXE: Driver = Driver {
+    module: "rdma_rxe",
+    parameters: &[],
+    link_type: "rxe",
+};
 
 /// Runs one of the subcommands.
 pub(crate) fn execute(command: &DeviceCommand) -> Result<()> {
@@ -58,11 +78,32 @@ pub(crate) fn list() -> Result<Vec<Port>> {
     Nldev::open()?.ports()
 }
 
-/// Makes a device on the network device `name`, and gives its name.
+/// Makes a device on the network device `name`, and gives its name. The module `rdma_soft` makes it if it is
+/// loaded or can be, unless devices of `rdma_rxe` have the UDP port of this namespace.
 fn add(nldev: &mut Nldev, name: &str) -> Result<String> {
-    let load_error = module::load(DRIVER).err();
-    let device = format!("{LINK_TYPE}_{name}");
-    let Err(error) = nldev.new_link(&device, LINK_TYPE, name) else {
+    if module::load(SOFT.module, SOFT.parameters).is_ok() {
+        match add_by(nldev, &SOFT, name, None) {
+            Err(error) if nldev::errno(&error) == Some(Errno::ADDRINUSE) => output::note(&format!(
+                "{} cannot be used beside devices of {}",
+                SOFT.module, RXE.module
+            )),
+            result => return result,
+        }
+    }
+    let load_error = module::load(RXE.module, RXE.parameters).err();
+    add_by(nldev, &RXE, name, load_error)
+}
+
+/// Makes a device on the network device `name` by a driver, says which, and gives the device's name.
+fn add_by(
+    nldev: &mut Nldev,
+    driver: &Driver,
+    name: &str,
+    load_error: Option<String>,
+) -> Result<String> {
+    let device = format!("{}_{name}", driver.link_type);
+    let Err(error) = nldev.new_link(&device, driver.link_type, name) else {
+        output::note(&format!("{device} is a device of {}", driver.module));
         return Ok(device);
     };
     Err(match nldev::errno(&error) {

@@ -60,6 +60,35 @@ fn ring_is_free_when_its_data_is_completed() {
     assert_eq!(script.conn.send_room(), 65536);
 }
 
+// A writer that is woken and finds no room would sleep on, and nothing would wake it again.
+#[test]
+fn completion_that_frees_nothing_does_not_wake_a_writer() {
+    let mut script = Script::new();
+    script.conn.write(at(0), 65536);
+    let mut last = None;
+    while let Some((_, out)) = script.hear_all() {
+        last = Some(out.token);
+    }
+    script.conn.handle_sent(at(0), last.unwrap());
+    assert!(script.conn.take_events().writable);
+    let room = script.conn.send_room();
+    assert_eq!(room, 8000);
+    script.conn.write(at(0), room);
+    // The peer has no buffers for payload. Its own data is answered.
+    script.bufs = 2;
+    for _ in 0..6 {
+        script.data(900).unwrap();
+        let _ = script.conn.consumed(at(0), 900);
+        script.post();
+    }
+    let (message, update) = script.hear_all().unwrap();
+    assert_eq!((message.body, message.payload), (DATA, 0));
+    let _ = script.conn.take_events();
+    script.conn.handle_sent(at(0), update.token);
+    assert_eq!(script.conn.send_room(), 0);
+    assert!(!script.conn.take_events().writable);
+}
+
 #[test]
 fn ring_wraps_into_a_second_segment() {
     let mut script = Script::new();
