@@ -31,6 +31,7 @@
 #include "helpers_netlink.h"
 #include "helpers_netns.h"
 #include "helpers_pages.h"
+#include "helpers_pnetid.h"
 #include "helpers_rdma.h"
 #include "helpers_route.h"
 #include "helpers_skb.h"

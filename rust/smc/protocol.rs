@@ -81,8 +81,8 @@ impl Protocol for SmcSetup {
 
     fn opt_out(connection: &SmcConnection, name: &Name) -> Option<Reason> {
         let sk = &connection.sk;
-        let devices = &connection.protocol.engine.fabric.devices;
-        if !devices.serve(sk.net_cookie()) {
+        let engine = &connection.protocol.engine;
+        if !engine.fabric.devices.serve(sk.net_cookie()) && !engine.pnets.is_in_use() {
             return Some(Reason::NoSmcrDevice);
         }
         policy::refusal_to(sk, name)

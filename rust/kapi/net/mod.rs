@@ -26,6 +26,7 @@ pub(crate) mod netlink;
 pub(crate) mod netns;
 pub(crate) mod ops;
 pub(crate) mod option;
+pub(crate) mod pnetid;
 pub(crate) mod poll;
 pub(crate) mod proc;
 pub(crate) mod route;

@@ -57,6 +57,7 @@ use crate::{
         },
     },
     smc::{
+        admin::pnets::Pnets,
         engine::{
             engine,
             Engine, //
@@ -137,7 +138,7 @@ fn once(dump: &mut Dump, put: impl FnOnce(&mut Dump) -> Result) -> Result<Progre
 
 /// A dump of the rows from the number that it kept on. `put` fails with `EMSGSIZE` if the buffer is
 /// full.
-fn rows<T>(
+pub(super) fn rows<T>(
     dump: &mut Dump,
     items: impl Iterator<Item = T>,
     mut put: impl FnMut(&mut Dump, bool, T) -> Result,
@@ -337,6 +338,10 @@ fn put_group_alone(
         connections: u32::try_from(group.tokens.lock().live()).unwrap_or(u32::MAX),
         vlan: group.key.vlan,
         net: group.key.net,
+        pnet: group
+            .groups
+            .pnets
+            .of_port(&group.path.device, group.path.port),
         sndbuf,
         rmb,
         terms: group.terms,
@@ -401,6 +406,7 @@ fn links_on(group: &LinkGroup, device: &Arc<Device>, number: u32) -> u32 {
 
 /// The first two ports of a device whose network devices are in the namespace.
 fn ports_of(
+    pnets: &Pnets,
     device: &Arc<Device>,
     net: u64,
     groups: &[Arc<LinkGroup>],
@@ -418,6 +424,7 @@ fn ports_of(
             ifindex: netdev.ifindex,
             is_active: device.port_active(number),
             links: links.fold(0, u32::saturating_add),
+            pnet: pnets.of_port(device, number),
         };
         for (place, known) in ports.iter_mut().zip(1..) {
             if known == number {
@@ -441,7 +448,7 @@ fn put_devices(engine: &Engine, net: u64, dump: &mut Dump) -> Result<Progress> {
     let groups = groups_of(engine, net)?;
     let devices = engine.fabric.devices.known()?;
     rows(dump, devices.iter(), |dump, _, device| {
-        let (ports, is_any) = ports_of(device, net, &groups);
+        let (ports, is_any) = ports_of(&engine.pnets, device, net, &groups);
         if !is_any {
             return Ok(());
         }

@@ -92,13 +92,15 @@ fn path_and_egress(connection: &SmcConnection) -> Option<(Path, Egress)> {
     } else {
         addr.ip_mapped()
     };
-    let path = connection
-        .protocol
-        .engine
-        .fabric
-        .devices
-        .find_path(sk.net_cookie(), &egress, ip)?;
-    Some((path, egress))
+    let engine = &connection.protocol.engine;
+    let path = match engine.pnets.find_path(sk, ip) {
+        Some(named) => named,
+        None => {
+            let devices = &engine.fabric.devices;
+            devices.find_path(sk.net_cookie(), &egress, ip)
+        }
+    };
+    Some((path?, egress))
 }
 
 /// The device that would carry a connection. Context: may sleep.
