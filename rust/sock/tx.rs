@@ -5,7 +5,10 @@
 //! One copy on this side.
 
 use super::{
-    calls::Direction,
+    calls::{
+        Direction,
+        Rare, //
+    },
     connection::{
         Connection,
         Protocol, //
@@ -198,6 +201,11 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         let connection = self.connection;
         // Also for a call that does not wait: EAGAIN promises an edge.
         connection.want_room();
+        let calls = &connection.calls;
+        calls.count_rare(Rare::NoRoom);
+        if connection.look(Stream::is_peer_full) == Some(true) {
+            calls.count_rare(Rare::PeerFull);
+        }
         if self.timeo != 0 {
             let (guard, timeo) = (&mut self.guard, &mut self.timeo);
             return self
@@ -225,7 +233,12 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             _ => {}
         }
         let moved = if self.sent > 0 { self.total } else { 0 };
-        self.connection.calls.count(Direction::Tx, moved);
+        let calls = &self.connection.calls;
+        calls.count(Direction::Tx, moved);
+        calls.judge_send(self.total);
+        if self.urgent {
+            calls.count_rare(Rare::Urgent);
+        }
         drop(self.guard);
         match result {
             Err(error) if self.sent == 0 => Err(self.sock.stream_error(self.msg.flags(), error)),

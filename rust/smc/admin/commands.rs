@@ -38,6 +38,7 @@ use crate::{
                 self,
                 encode_counts,
                 encode_fallback,
+                Buffers,
                 Counts,
                 Fallback, //
             },
@@ -72,7 +73,10 @@ use crate::{
         },
         setup::SmcConnection, //
     },
-    sock::stats::Side, //
+    sock::{
+        calls::Rare,
+        stats::Side, //
+    },
 };
 use core::ops::Deref;
 use kernel::{
@@ -189,6 +193,25 @@ fn put_counts(engine: &Engine, net: u64, dump: &mut Dump) -> Result {
         counts.bytes = [totals.traffic.rx_bytes, totals.traffic.tx_bytes];
         counts.calls = totals.calls.calls;
         [counts.rx_sizes, counts.tx_sizes] = totals.calls.sizes;
+        let rare = |what| totals.calls.rare(what);
+        counts.splices = rare(Rare::Splice);
+        counts.uncorks = rare(Rare::Uncork);
+        counts.nodelays = rare(Rare::Nodelay);
+        counts.urgents = rare(Rare::Urgent);
+        counts.buffers = state.group_totals().buffers.map(|given| Buffers {
+            sizes: given.sizes,
+            reused: given.reused,
+            made: given.made,
+            smaller: given.smaller,
+            ..Buffers::default()
+        });
+        let [received, sent] = &mut counts.buffers;
+        received.small = rare(Rare::ReadsPart);
+        received.full = rare(Rare::ReadsFull);
+        sent.small_at_peer = rare(Rare::ExceedsPeer);
+        sent.small = rare(Rare::ExceedsBuffer);
+        sent.full_at_peer = rare(Rare::PeerFull);
+        sent.full = rare(Rare::NoRoom);
         counts.usage = buffers_in_use(engine, net);
     }
     let mut room = KVec::from_elem(0_u8, counts::MAX_BYTES, GFP_KERNEL)?;

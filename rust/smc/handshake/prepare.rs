@@ -479,8 +479,13 @@ fn reserve(
 /// The handshake succeeded: data may flow. Context: may sleep.
 pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>) -> Result {
     let proven = reservation.proven;
+    let (given, peer) = reservation.buffers();
     match reservation.build(&connection.protocol.net.settings) {
         Ok(data) => {
+            let [receives, sends] = given;
+            let sizes = [receives.octets, sends.octets, peer];
+            connection.calls.set_buffers(sizes);
+            connection.protocol.net.count_buffers(&given);
             let early = {
                 let mut slot = connection.stream.lock();
                 slot.stream = Some(data);
