@@ -38,5 +38,6 @@
 #include "helpers_sock.h"
 #include "helpers_sys.h"
 #include "helpers_tcp.h"
+#include "helpers_trace.h"
 #include "helpers_udp.h"
 #include "helpers_xfrm.h"

@@ -28,6 +28,7 @@ use crate::{
         msg::RecvMsg,
         sock::SockGuard,
         socket::Socket,
+        trace::Moved,
         uapi::{
             MSG_OOB,
             MSG_PEEK,
@@ -271,6 +272,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             })?
         };
         let octets = usize::try_from(count).unwrap_or(0);
+        P::moved(self.connection, Moved::Received, octets);
         self.copied = self.copied.saturating_add(octets);
         let sk = self.sock.sk();
         if self.peek {

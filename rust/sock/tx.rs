@@ -30,6 +30,7 @@ use crate::{
             },
             sock::SockGuard,
             socket::Socket,
+            trace::Moved,
             uapi::{
                 MSG_MORE,
                 MSG_OOB,
@@ -172,6 +173,7 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             let notice = self.notice.as_ref();
             let lent = lend(self.connection, self.msg, rest, notice, self.how)?;
             if lent != 0 {
+                P::moved(self.connection, Moved::Sent, lent);
                 self.sent = self.sent.saturating_add(lent);
                 self.lent = self.lent.saturating_add(lent);
                 return Ok(());
@@ -180,9 +182,9 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         let copied = copy(&segments, |offset, len| {
             buffer.copy_from_iter(offset, len, self.msg.iter())
         })?;
-        self.sent = self
-            .sent
-            .saturating_add(usize::try_from(copied).unwrap_or(0));
+        let octets = usize::try_from(copied).unwrap_or(0);
+        P::moved(self.connection, Moved::Sent, octets);
+        self.sent = self.sent.saturating_add(octets);
         let (how, urgent) = (self.how, self.urgent && self.sent >= self.total);
         self.marked |= urgent;
         let _ = self.connection.update(|stream, now| {

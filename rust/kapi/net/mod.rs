@@ -36,6 +36,7 @@ pub(crate) mod sockopt;
 pub(crate) mod sysctl;
 pub(crate) mod sysctl_text;
 pub(crate) mod tcp;
+pub(crate) mod trace;
 pub(crate) mod uapi;
 pub(crate) mod udp;
 pub(crate) mod wait;
