@@ -27,6 +27,7 @@ module! {
         "net-pf-10-proto-256-type-1",
         "net-pf-16-proto-4-type-43",
         "net-pf-16-proto-16-family-SMC_GEN_NETLINK",
+        "net-pf-16-proto-16-family-SMC_PNETID",
         "net-pf-27",
         "net-pf-28",
         "net-pf-2-proto-257-type-1",

@@ -253,6 +253,34 @@ struct net_device *rdma_sock_helper_vlan_base(struct net_device *dev, u16 *vlan)
 	return vlan_dev_real_dev(dev);
 }
 
+/*
+ * The device at the bottom of those that a device is stacked on: the first one of each level, as
+ * net/smc does. The VLAN is that of the first of them with one, else no number of a VLAN.
+ */
+struct net_device *rdma_sock_helper_lowest_dev(struct net_device *dev, u16 *vlan)
+{
+	u8 levels = READ_ONCE(dev->lower_level);
+
+	*vlan = VLAN_N_VID;
+	for (;;) {
+		struct list_head *at = &dev->adj_list.lower;
+		struct net_device *lower;
+
+		if (*vlan == VLAN_N_VID && is_vlan_dev(dev))
+			*vlan = vlan_dev_vlan_id(dev);
+		lower = levels-- ? netdev_next_lower_dev_rcu(dev, &at) : NULL;
+		if (!lower)
+			return dev;
+		dev = lower;
+	}
+}
+
+/* A name that is changed meanwhile is part of both. */
+void rdma_sock_helper_dev_name(const struct net_device *dev, char *name)
+{
+	strscpy(name, dev->name, IFNAMSIZ);
+}
+
 u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev)
 {
 	return READ_ONCE(dev->ifindex);

@@ -39,6 +39,8 @@ u32 rdma_sock_helper_rsk_syn_options(struct sock *sk, u8 *to);
 /* net/dst.h, linux/if_vlan.h, linux/inetdevice.h, net/addrconf.h: all under rcu_read_lock() */
 struct net_device *rdma_sock_helper_egress(struct sock *sk, u32 *mtu);
 struct net_device *rdma_sock_helper_vlan_base(struct net_device *dev, u16 *vlan);
+struct net_device *rdma_sock_helper_lowest_dev(struct net_device *dev, u16 *vlan);
+void rdma_sock_helper_dev_name(const struct net_device *dev, char *name);
 u32 rdma_sock_helper_dev_ifindex(const struct net_device *dev);
 bool rdma_sock_helper_dev_is_loopback(const struct net_device *dev);
 bool rdma_sock_helper_dev_mac(const struct net_device *dev, u8 *mac);

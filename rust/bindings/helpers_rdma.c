@@ -89,6 +89,27 @@ bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
 	return rdma_dev_access_netns(device, dev_net(ndev));
 }
 
+/* Whether a namespace may use a device, of which only the cookie is known. */
+bool rdma_sock_helper_ib_allows(struct ib_device *device, u64 net_cookie)
+{
+	/* No device is in the namespace NULL: this asks for the mode. */
+	return rdma_dev_access_netns(device, NULL) ||
+	       read_pnet(&device->coredev.rdma_net)->net_cookie == net_cookie;
+}
+
+/* The namespace of a network device, unless it goes. */
+struct net *rdma_sock_helper_netdev_get_net(struct net_device *ndev)
+{
+	return maybe_get_net(dev_net(ndev));
+}
+
+/* Empty without a parent. */
+void rdma_sock_helper_ib_parent_name(struct ib_device *dev, char *name, size_t size)
+{
+	if (dev->dev.parent)
+		strscpy(name, dev_name(dev->dev.parent), size);
+}
+
 unsigned int rdma_sock_helper_netdev_mtu(struct net_device *ndev)
 {
 	return READ_ONCE(ndev->mtu);

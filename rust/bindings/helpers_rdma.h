@@ -27,6 +27,9 @@ int rdma_sock_helper_netdev_ifindex(struct net_device *ndev);
 u64 rdma_sock_helper_netdev_net_cookie(struct net_device *ndev);
 bool rdma_sock_helper_netdev_allowed(struct ib_device *device,
 				     struct net_device *ndev);
+bool rdma_sock_helper_ib_allows(struct ib_device *device, u64 net_cookie);
+struct net *rdma_sock_helper_netdev_get_net(struct net_device *ndev);
+void rdma_sock_helper_ib_parent_name(struct ib_device *dev, char *name, size_t size);
 unsigned int rdma_sock_helper_netdev_mtu(struct net_device *ndev);
 void rdma_sock_helper_rtnl_barrier(void);
 void rdma_sock_helper_netdev_put(struct net_device *ndev);

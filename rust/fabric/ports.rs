@@ -113,6 +113,39 @@ impl DeviceList {
         })
     }
 
+    /// Finds the address that `rank` gives most, the first of those, on a port that `may_use` allows
+    /// and that the namespace can use. `rank` is told whether the network device of the address has
+    /// `near` in a subnet. Context: may sleep.
+    pub(crate) fn find_ranked(
+        &self,
+        net_cookie: u64,
+        near: &[u8; 16],
+        may_use: impl Fn(&Arc<Device>, u32) -> bool,
+        rank: impl Fn(&LocalGid, bool) -> Option<u8>,
+    ) -> Option<Path> {
+        let mut best: Option<(u8, Path)> = None;
+        for device in &self.known().ok()? {
+            if !device.allows(net_cookie) {
+                continue;
+            }
+            for port in (1..=device.phys_ports()).filter(|port| may_use(device, *port)) {
+                let Some((rank, gid)) = device.best_gid(port, near, &rank) else {
+                    continue;
+                };
+                if best.as_ref().is_none_or(|(known, _)| rank > *known) {
+                    let path = Path {
+                        device: device.clone(),
+                        port,
+                        gid,
+                        vlan: gid.vlan,
+                    };
+                    best = Some((rank, path));
+                }
+            }
+        }
+        best.map(|(_, path)| path)
+    }
+
     /// Finds a port for another link of a group: in the network of `path`, and not one that
     /// `taken` names (`SMCR-LLF-10`, `SMCR-LLF-14`, `SMCR-LLF-20`). Context: may sleep.
     pub(crate) fn find_other(

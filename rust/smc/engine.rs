@@ -5,6 +5,7 @@
 use super::{
     admin::{
         eid::Eids,
+        pnets::Pnets,
         sysctl::Sysctls, //
     },
     group::{
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     pub(super) sysctls: Arc<Sysctls>,
     /// Enterprise identifiers, by namespace.
     pub(super) eids: Arc<Eids>,
+    /// The physical networks of network devices and ports.
+    pub(super) pnets: Arc<Pnets>,
     /// Buffer memory of the host, and its limits, for all protocols.
     pub(super) quotas: Arc<Quotas>,
 }
@@ -63,7 +66,8 @@ impl Engine {
         let sysctls = Sysctls::new()?;
         let quotas = fabric.quotas.clone();
         let nets = Nets::new(&sysctls, directory, &quotas)?;
-        let groups = LinkGroups::make(&GroupContext::new(&context)?, &fabric.devices, &nets)?;
+        let pnets = Pnets::new(&fabric.devices)?;
+        let groups = LinkGroups::make(&GroupContext::new(&context)?, &pnets, &nets)?;
         let engine = Self {
             context,
             fabric: fabric.clone(),
@@ -72,6 +76,7 @@ impl Engine {
             directory: directory.clone(),
             sysctls,
             eids: Eids::new()?,
+            pnets,
             quotas,
         };
         Ok(Arc::new(engine, GFP_KERNEL)?)

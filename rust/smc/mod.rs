@@ -52,6 +52,7 @@ use self::{
             Files,
             Namespaces, //
         },
+        pnetid::SmcPnets,
         procfs::ProcDir, //
     },
     engine::{
@@ -82,6 +83,7 @@ use crate::{
             Backend,
             BackendKind, //
         },
+        pnetid::FamilyOfPnets,
         proc::NetProc, //
     },
     sock::{
@@ -110,6 +112,8 @@ pub(crate) struct Smc {
     _diag: Option<DiagRegistration<Sockets>>,
     /// Answers the commands of tools.
     _commands: Option<FamilyOfCommands<SmcCommands>>,
+    /// Changes the tables of physical networks.
+    _pnets: Option<FamilyOfPnets<SmcPnets>>,
     /// The settings of each network namespace.
     _files: NetRegistration<Files>,
     /// The socket family and protocol.
@@ -162,9 +166,14 @@ impl Smc {
         if commands.is_none() {
             pr_warn!("another module has SMC_GEN_NETLINK: smcr and smcd do not show this one\n");
         }
+        let pnets = FamilyOfPnets::new()?;
+        if pnets.is_none() {
+            pr_warn!("another module has SMC_PNETID: smc_pnet does not change this one\n");
+        }
         Ok(Self {
             _diag: diag,
             _commands: commands,
+            _pnets: pnets,
             _files: files,
             _family: family,
             _option: option,

@@ -33,6 +33,10 @@ use crate::{
             clc::Version,
             wire::PeerId, //
         },
+        stream::sizes::{
+            class_of,
+            CLASSES, //
+        },
     },
     sock::{
         directory::Directory,
@@ -61,6 +65,46 @@ pub(crate) const NAME: &str = "smc";
 /// Causes of the end of links that are counted one by one; as many as there are names.
 const MAX_LINK_CAUSES: usize = 16;
 
+/// A buffer that a connection gets.
+#[derive(Clone, Copy)]
+pub(crate) struct GivenBuffer {
+    /// Its size.
+    pub(crate) octets: u32,
+    /// Another connection has had it.
+    pub(crate) is_reused: bool,
+    /// It is smaller than wanted.
+    pub(crate) is_smaller: bool,
+}
+
+/// Counts of buffers that connections got.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct BufferTotals {
+    /// By class of size.
+    pub(crate) sizes: [u64; CLASSES],
+    /// Those that another connection has had.
+    pub(crate) reused: u64,
+    /// New ones.
+    pub(crate) made: u64,
+    /// Those smaller than wanted.
+    pub(crate) smaller: u64,
+}
+
+impl BufferTotals {
+    fn count(&mut self, buffer: &GivenBuffer) {
+        let class = class_of(buffer.octets.into());
+        let sizes = class.and_then(|class| self.sizes.get_mut(class));
+        let kind = if buffer.is_reused {
+            &mut self.reused
+        } else {
+            &mut self.made
+        };
+        let smaller = buffer.is_smaller.then_some(&mut self.smaller);
+        for count in [sizes, Some(kind), smaller].into_iter().flatten() {
+            *count = count.wrapping_add(1);
+        }
+    }
+}
+
 /// Counts of link groups and their links.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct GroupTotals {
@@ -70,6 +114,8 @@ pub(crate) struct GroupTotals {
     pub(crate) groups_ended: u64,
     /// Connections as client and as server: of version 1, of version 2.
     pub(crate) established: [[u64; 2]; 2],
+    /// Buffers of connections, to receive and to send.
+    pub(crate) buffers: [BufferTotals; 2],
 }
 
 /// The engine's side of a network namespace.
@@ -216,6 +262,14 @@ impl NetState {
             Version::V2 => second,
         };
         *count = count.wrapping_add(1);
+    }
+
+    /// Counts the buffers of a connection, to receive and to send. Context: any.
+    pub(crate) fn count_buffers(&self, given: &[GivenBuffer; 2]) {
+        let mut groups = self.groups.lock();
+        for (totals, buffer) in groups.buffers.iter_mut().zip(given) {
+            totals.count(buffer);
+        }
     }
 
     /// Counts a link group that ended. Context: any.

@@ -31,6 +31,10 @@ use crate::{
                 SetOpt,
                 SOL_SMC, //
             },
+            trace::{
+                trace_fallback,
+                Moved, //
+            },
             uapi::SMC_LIMIT_HS, //
         },
     },
@@ -81,8 +85,8 @@ impl Protocol for SmcSetup {
 
     fn opt_out(connection: &SmcConnection, name: &Name) -> Option<Reason> {
         let sk = &connection.sk;
-        let devices = &connection.protocol.engine.fabric.devices;
-        if !devices.serve(sk.net_cookie()) {
+        let engine = &connection.protocol.engine;
+        if !engine.fabric.devices.serve(sk.net_cookie()) && !engine.pnets.is_in_use() {
             return Some(Reason::NoSmcrDevice);
         }
         policy::refusal_to(sk, name)
@@ -124,6 +128,23 @@ impl Protocol for SmcSetup {
 
     fn judge_first(connection: &SmcConnection) {
         connection.judge_first_octets();
+    }
+
+    fn fell_back(connection: &SmcConnection, reason: Reason) {
+        trace_fallback(&connection.sk, reason.code());
+    }
+
+    fn moved(connection: &SmcConnection, how: Moved, octets: usize) {
+        if !how.is_traced() {
+            return;
+        }
+        let device = connection.look(|data| {
+            let binding = data.binding.as_ref()?;
+            Some(binding.route.handler().device.clone())
+        });
+        let name = device.flatten().map(|device| device.name());
+        let name = name.as_ref().map_or(&[][..], |name| name.as_bytes());
+        how.trace(&connection.sk, octets, name);
     }
 
     fn watch_tcp(connection: &Arc<SmcConnection>) {

@@ -20,6 +20,51 @@ pub(crate) enum Direction {
     Tx,
 }
 
+/// What few calls do or find, and its place in the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rare {
+    /// It was splice() from the socket.
+    Splice,
+    /// It took TCP_CORK back.
+    Uncork,
+    /// It set TCP_NODELAY.
+    Nodelay,
+    /// It sent or read an urgent byte.
+    Urgent,
+    /// It sent more than the peer's buffer holds.
+    ExceedsPeer,
+    /// It sent more than this side's buffer holds.
+    ExceedsBuffer,
+    /// It had to wait as the peer has a buffer full of unread data.
+    PeerFull,
+    /// It found no room to send.
+    NoRoom,
+    /// It had no room for all that there was to read.
+    ReadsPart,
+    /// It found the receive buffer full.
+    ReadsFull,
+}
+
+/// Number of [`Rare`].
+const RARE: usize = 10;
+
+impl Rare {
+    const fn index(self) -> usize {
+        match self {
+            Self::Splice => 0,
+            Self::Uncork => 1,
+            Self::Nodelay => 2,
+            Self::Urgent => 3,
+            Self::ExceedsPeer => 4,
+            Self::ExceedsBuffer => 5,
+            Self::PeerFull => 6,
+            Self::NoRoom => 7,
+            Self::ReadsPart => 8,
+            Self::ReadsFull => 9,
+        }
+    }
+}
+
 /// Calls that receive and that send.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Calls {
@@ -27,17 +72,25 @@ pub(crate) struct Calls {
     pub(crate) calls: [u64; 2],
     /// Those that moved something, by class of size.
     pub(crate) sizes: [[u64; CLASSES]; 2],
+    /// Those that did something rare.
+    rare: [u64; RARE],
 }
 
 impl Calls {
     /// Adds another set.
     pub(crate) fn add(&mut self, other: &Self) {
         let sizes = self.sizes.as_flattened_mut().iter_mut();
-        let own = self.calls.iter_mut().chain(sizes);
-        let added = other.calls.iter().chain(other.sizes.as_flattened());
+        let own = self.calls.iter_mut().chain(sizes).chain(&mut self.rare);
+        let sizes = other.sizes.as_flattened();
+        let added = other.calls.iter().chain(sizes).chain(&other.rare);
         for (count, more) in own.zip(added) {
             *count = count.wrapping_add(*more);
         }
+    }
+
+    /// How many calls did that.
+    pub(crate) fn rare(&self, what: Rare) -> u64 {
+        self.rare.get(what.index()).copied().unwrap_or(0)
     }
 }
 
@@ -60,6 +113,9 @@ impl Counts {
 pub(crate) struct CallCounts {
     rx: Counts,
     tx: Counts,
+    rare: [Atomic<u64>; RARE],
+    /// Octets of the buffers: to receive, to send, the peer's; 0 until they are known.
+    buffers: [Atomic<u32>; 3],
 }
 
 /// Counts one more. The lock of the sock keeps other calls from changing the count.
@@ -73,6 +129,50 @@ impl CallCounts {
         Self {
             rx: Counts::new(),
             tx: Counts::new(),
+            rare: [const { Atomic::new(0) }; RARE],
+            buffers: [const { Atomic::new(0) }; 3],
+        }
+    }
+
+    /// The connection has buffers of that many octets: to receive, to send, the peer's.
+    /// Context: any.
+    pub(crate) fn set_buffers(&self, sizes: [u32; 3]) {
+        for (buffer, size) in self.buffers.iter().zip(sizes) {
+            buffer.store(size, Relaxed);
+        }
+    }
+
+    /// Counts a call that did something rare. Context: any.
+    pub(crate) fn count_rare(&self, what: Rare) {
+        if let Some(count) = self.rare.get(what.index()) {
+            // The number orders no other access.
+            let _ = count.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Judges a call that sends `size` octets by the buffers. Context: any.
+    pub(crate) fn judge_send(&self, size: usize) {
+        let [_, own, peer] = &self.buffers;
+        let exceeds = |buffer: &Atomic<u32>| {
+            let buffer = usize::try_from(buffer.load(Relaxed)).unwrap_or(0);
+            buffer != 0 && size > buffer
+        };
+        if exceeds(own) {
+            self.count_rare(Rare::ExceedsBuffer);
+        }
+        if exceeds(peer) {
+            self.count_rare(Rare::ExceedsPeer);
+        }
+    }
+
+    /// Judges a call that has room for `size` octets and finds `available`. Context: any.
+    pub(crate) fn judge_read(&self, size: usize, available: u32) {
+        let [own, ..] = &self.buffers;
+        if own.load(Relaxed) == available {
+            self.count_rare(Rare::ReadsFull);
+        }
+        if usize::try_from(available).is_ok_and(|available| available > size) {
+            self.count_rare(Rare::ReadsPart);
         }
     }
 
@@ -98,7 +198,12 @@ impl CallCounts {
             }
             read
         };
+        let mut rare = [0; RARE];
+        for (to, from) in rare.iter_mut().zip(&self.rare) {
+            *to = from.load(Relaxed);
+        }
         Calls {
+            rare,
             calls: [self.rx.calls.load(Relaxed), self.tx.calls.load(Relaxed)],
             sizes: [sizes(&self.rx), sizes(&self.tx)],
         }

@@ -58,6 +58,7 @@ use crate::{
                 GetOpt,
                 SetOpt, //
             },
+            trace::Moved,
         },
     },
     proto::{
@@ -207,7 +208,13 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// Context: may sleep.
     fn judge_first(_connection: &Connection<Self>) {}
 
+    /// The connection is about to be one of TCP. Context: any.
+    fn fell_back(_connection: &Connection<Self>, _reason: Reason) {}
+
     // The data side.
+
+    /// A call has moved octets. Context: any.
+    fn moved(_connection: &Connection<Self>, _how: Moved, _octets: usize) {}
 
     /// TCP has reported something about a connection whose data flows by RDMA.
     /// It does not wait for the sock lock. Context: may sleep.
@@ -477,6 +484,7 @@ impl<P: Protocol> Connection<P> {
         self.by_peer.store(by_peer, Relaxed);
         self.reason.store(reason.code(), Relaxed);
         self.net.count_fallback(self.side, reason, by_peer);
+        P::fell_back(self, reason);
         self.set_mode(Mode::Tcp);
     }
 

@@ -3,6 +3,7 @@
 //! Socket calls. A call that is not overridden here, or not in a mode of this engine, is TCP's.
 
 use super::{
+    calls::Rare,
     connect::{
         break_off,
         connect,
@@ -362,8 +363,15 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
             if let Some(connection) = &connection {
                 let sk = sock.sk();
                 // As in TCP, TCP_NODELAY flushes even corked data.
-                if connection.mode() == Mode::Stream && (!sk.corked() || sk.nodelay()) {
-                    tx::push(connection, sk.corked());
+                if connection.mode() == Mode::Stream {
+                    if name == TCP_NODELAY && sk.nodelay() {
+                        connection.calls.count_rare(Rare::Nodelay);
+                    } else if name == TCP_CORK && !sk.corked() {
+                        connection.calls.count_rare(Rare::Uncork);
+                    }
+                    if !sk.corked() || sk.nodelay() {
+                        tx::push(connection, sk.corked());
+                    }
                 }
             }
         }
@@ -445,6 +453,9 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
     fn splice_read(sock: &Socket, splice: &mut Splice) -> Result<usize> {
         match context::<P>(sock) {
             Some(connection) if connection.mode() != Mode::Tcp || connection.is_doubtful() => {
+                if connection.mode() == Mode::Stream {
+                    connection.calls.count_rare(Rare::Splice);
+                }
                 splice.copy()
             }
             _ => sock.inet_splice_read(splice),

@@ -6,7 +6,10 @@
 //! copying, never by reference.
 
 use super::{
-    calls::Direction,
+    calls::{
+        Direction,
+        Rare, //
+    },
     connection::{
         Connection,
         Protocol, //
@@ -25,6 +28,7 @@ use crate::{
         msg::RecvMsg,
         sock::SockGuard,
         socket::Socket,
+        trace::Moved,
         uapi::{
             MSG_OOB,
             MSG_PEEK,
@@ -48,8 +52,8 @@ use kernel::{
 
 /// What a reader finds behind the `skip` bytes it has peeked at.
 enum RecvState<M> {
-    /// Received data, and how much of it.
-    Data(Received<M>, u32),
+    /// Received data, how much of it, and how much there is.
+    Data(Received<M>, u32, u32),
     /// SO_OOBINLINE has changed.
     Unsettled,
     /// The urgent mark, where a read ends that has something.
@@ -92,7 +96,7 @@ fn recv_state<P: Protocol>(
     }
     if available != 0 {
         let count = available.min(want);
-        return RecvState::Data(stream.received(skip, count), count);
+        return RecvState::Data(stream.received(skip, count), count, available);
     }
     match stream.recv_state() {
         Receive::More => RecvState::Nothing,
@@ -234,7 +238,12 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             inline: self.sock.sk().urgent_inline(),
         };
         match recv_state(self.connection, skip, rest, self.copied == 0, how) {
-            RecvState::Data(found, count) if self.len != 0 => self.take(&found, count),
+            RecvState::Data(found, count, available) if self.len != 0 => {
+                if self.copied == 0 {
+                    self.connection.calls.judge_read(self.len, available);
+                }
+                self.take(&found, count)
+            }
             RecvState::Data(..) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
             RecvState::Failed(error) => Err(error),
             RecvState::Unsettled => {
@@ -263,6 +272,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             })?
         };
         let octets = usize::try_from(count).unwrap_or(0);
+        P::moved(self.connection, Moved::Received, octets);
         self.copied = self.copied.saturating_add(octets);
         let sk = self.sock.sk();
         if self.peek {
@@ -330,6 +340,7 @@ fn recv_urgent<P: Protocol>(
     let guard = sock.sk().lock();
     *wanted = WantedCmsgs::of(&guard, msg);
     settle_inline(connection, sock.sk().urgent_inline());
+    connection.calls.count_rare(Rare::Urgent);
     let (fetch, byte, open) = {
         let mut slot = connection.stream.lock();
         let stream = slot.stream.as_mut().ok_or(EINVAL)?;

@@ -108,6 +108,10 @@ pub(crate) trait Stream: Send + Sized + 'static {
 
     /// What a writer finds.
     fn send_state(&self) -> SendState;
+    /// The peer has as many unread bytes as its buffer holds.
+    fn is_peer_full(&self) -> bool {
+        false
+    }
     /// Where a writer of `want` bytes copies them to; `None` without a device.
     fn send_memory(&self, want: u32) -> Option<(&Arc<SendBuffer>, [Segment; 2])>;
     /// Sets how later writes are sent.

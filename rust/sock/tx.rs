@@ -5,7 +5,10 @@
 //! One copy on this side.
 
 use super::{
-    calls::Direction,
+    calls::{
+        Direction,
+        Rare, //
+    },
     connection::{
         Connection,
         Protocol, //
@@ -27,6 +30,7 @@ use crate::{
             },
             sock::SockGuard,
             socket::Socket,
+            trace::Moved,
             uapi::{
                 MSG_MORE,
                 MSG_OOB,
@@ -177,6 +181,7 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             let notice = self.notice.as_ref();
             let lent = lend(self.connection, self.msg, rest, notice, self.how)?;
             if lent != 0 {
+                P::moved(self.connection, Moved::Sent, lent);
                 self.sent = self.sent.saturating_add(lent);
                 self.lent = self.lent.saturating_add(lent);
                 return Ok(());
@@ -185,9 +190,9 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         let copied = copy(&segments, |offset, len| {
             buffer.copy_from_iter(offset, len, self.msg.iter())
         })?;
-        self.sent = self
-            .sent
-            .saturating_add(usize::try_from(copied).unwrap_or(0));
+        let octets = usize::try_from(copied).unwrap_or(0);
+        P::moved(self.connection, Moved::Sent, octets);
+        self.sent = self.sent.saturating_add(octets);
         let (how, urgent) = (self.how, self.urgent && self.sent >= self.total);
         self.marked |= urgent;
         let _ = self.connection.update(|stream, now| {
@@ -204,6 +209,11 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
     /// `EAGAIN` when the time is over, or that of a signal.
     fn wait_for_room(&mut self) -> Result {
         let connection = self.connection;
+        let calls = &connection.calls;
+        calls.count_rare(Rare::NoRoom);
+        if connection.look(Stream::is_peer_full) == Some(true) {
+            calls.count_rare(Rare::PeerFull);
+        }
         if self.timeo != 0 {
             let (guard, timeo) = (&mut self.guard, &mut self.timeo);
             return self
@@ -232,7 +242,12 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             _ => {}
         }
         let moved = if self.sent > 0 { self.total } else { 0 };
-        self.connection.calls.count(Direction::Tx, moved);
+        let calls = &self.connection.calls;
+        calls.count(Direction::Tx, moved);
+        calls.judge_send(self.total);
+        if self.urgent {
+            calls.count_rare(Rare::Urgent);
+        }
         drop(self.guard);
         match result {
             Err(error) if self.sent == 0 => Err(self.sock.stream_error(self.msg.flags(), error)),

@@ -5,6 +5,7 @@
 import errno
 import os
 import pathlib
+import select
 import socket
 import sys
 
@@ -178,6 +179,78 @@ def counts_follow_calls():
     equal([last[kind] for kind in (3, 4)], [after[kind] for kind in (3, 4)], "sizes")
 
 
+def buffers_and_rare_calls_are_counted():
+    """Buffers are counted by size when a connection gets them, and calls that found one full, or that
+    set an option."""
+    topology.netns("up")
+    def counts(side):
+        found = statistics(side)
+        sizes, buffers = [[list(map(number, attributes(found[kind]).values())) for kind in kinds]
+                          for kinds in ((1, 2), (5, 6))]
+        return sizes, buffers, [number(found[kind]) for kind in range(11, 16)]
+
+    equal([counts(side) for side in "ab"], [([[0] * 9] * 2, [[0] * 7] * 2, [0] * 5)] * 2, "before")
+    # The buffers have 16 KiB: the client's as it asks for that, the server's by its listener.
+    with topology.listener("b") as listening:
+        client = topology.new_socket("a")
+        for sock in client, listening:
+            for option in socket.SO_SNDBUF, socket.SO_RCVBUF:
+                sock.setsockopt(socket.SOL_SOCKET, option, 8192)
+        client.connect(listening.getsockname())
+        server, _ = listening.accept()
+    expect_smc(client, server)
+    sizes, buffers, rare = counts("a")
+    equal(sizes, [[0, 1] + [0] * 7] * 2, "buffers of 16 KiB")
+    equal(buffers, [[0, 0, 0, 0, 0, 1, 0]] * 2, "new ones")
+    equal(rare, [0] * 5, "rare calls")
+    client.setblocking(False)
+    sent = 0
+    while True:
+        try:
+            sent += client.send(b"x" * 20000)
+        except BlockingIOError:
+            if sent >= 2 * 16384 - 16:
+                break
+            select.select([], [client], [], 1)
+    _, (tx, _), _ = counts("a")
+    equal(tx[0] > 0 and tx[1] > 0, True, "larger than the buffers: %r" % tx)
+    equal(tx[2] > 0 and tx[3] > 0, True, "found both full: %r" % tx)
+    server.recv(100)
+    _, (_, rx), _ = counts("b")
+    equal(rx[1] > 0, True, "read a part: %r" % rx)
+    topology.receive(server, sent - 100)
+    client.setblocking(True)
+    client.settimeout(topology.BOUND)
+    for value in 1, 0, 1:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, value)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, value)
+    client.send(b"u", socket.MSG_OOB)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    topology.until(lambda: topology.error_of(server.recv, 1, socket.MSG_OOB) == "none", "urgent byte")
+    server.sendall(b"spliced")
+    inside, outside = os.pipe()
+    equal(os.splice(client.fileno(), outside, 7), 7, "octets")
+    equal(os.read(inside, 10), b"spliced", "data")
+    equal(counts("a")[2], [0, 1, 2, 2, 1], "sendfile, splice, cork, nodelay, urgent of a")
+    equal(counts("b")[2][4] >= 1, True, "urgent of b")
+    for fd in inside, outside:
+        os.close(fd)
+    client.close()
+    server.close()
+    topology.all_gone()
+    before = counts("a")
+    client, server = pair(rcvbuf=8192)
+    expect_smc(client, server)
+    sizes, buffers, rare = counts("a")
+    equal(rare, before[2], "rare calls")
+    equal(sum(map(sum, sizes)) - sum(map(sum, before[0])), 2, "buffers")
+    for now, was in zip(buffers, before[1]):
+        equal(now[4] + now[5] - was[4] - was[5], 1, "reused or new")
+    client.close()
+    server.close()
+    topology.all_gone()
+
+
 def fallbacks_are_told_apart():
     """Reasons are counted by side, and those of the peer as such; the first has the totals."""
     topology.netns("up", NO_RDMA="b")
@@ -332,6 +405,7 @@ if __name__ == "__main__":
     sys.exit(ktap.run([
         family_has_all_commands, system_says_its_versions, group_shows_its_links,
         group_of_version_2_shows_its_peer, device_has_all_its_numbers, counts_follow_calls,
+        buffers_and_rare_calls_are_counted,
         fallbacks_are_told_apart, identifiers_are_added_and_removed, limit_is_the_setting,
         user_reads_and_changes_nothing, administrator_of_a_namespace_changes_it,
         strange_requests_are_refused, groups_come_and_go_during_dumps]))

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""What an administrator's tools ask the kernel: sock_diag for family 43, and SMC_GEN_NETLINK."""
+"""What an administrator's tools ask the kernel: sock_diag for family 43, SMC_GEN_NETLINK and SMC_PNETID."""
 
 import os
 import socket
@@ -20,6 +20,8 @@ ROOM = 32768
 (SYSTEM, GROUPS, LINKS, SMCD_GROUPS, SMCD_DEVICES, DEVICES, COUNTS, FALLBACKS, EIDS, ADD_EID,
  REMOVE_EID, FLUSH_EIDS, SEID, ENABLE_SEID, DISABLE_SEID, LIMIT, ENABLE_LIMIT,
  DISABLE_LIMIT) = range(1, 19)
+
+LIST_NETS, ADD_NET, REMOVE_NET, FLUSH_NETS = range(1, 5)
 
 
 def attribute(kind, data):
@@ -86,7 +88,8 @@ class Netlink:
         while True:
             for kind, flags, body in self.piece():
                 if kind in (NLMSG_ERROR, NLMSG_DONE):
-                    code = -struct.unpack_from("=i", body)[0]
+                    # The end of a reply that is no dump has no code.
+                    code = -struct.unpack_from("=i", body)[0] if body or kind == NLMSG_ERROR else 0
                     if code:
                         raise OSError(code, os.strerror(code))
                     return
@@ -173,3 +176,51 @@ class Commands(Netlink):
 def eid(name):
     """The attribute of an identifier, as the tools send it."""
     return attribute(1, name.encode().ljust(32) + b"\0")
+
+
+def network(name=None, netdev=None, device=None, port=None):
+    """The attributes of a request about a physical network, as smc_pnet sends them."""
+    texts = [attribute(kind, text.encode() + b"\0")
+             for kind, text in ((1, name), (2, netdev), (3, device)) if text is not None]
+    return b"".join(texts) + (b"" if port is None else attribute(4, bytes([port])))
+
+
+class Networks(Commands):
+    """The family SMC_PNETID, as a side uses it. Entries are octets, as they came."""
+
+    def __init__(self, side):
+        super().__init__(side, b"SMC_PNETID")
+
+    def add(self, *words, **named):
+        """Adds entries."""
+        self.change(ADD_NET, network(*words, **named))
+
+    def remove(self, name):
+        """Removes the entries of a network."""
+        self.change(REMOVE_NET, network(name))
+
+    def flush(self):
+        """Removes all entries."""
+        self.change(FLUSH_NETS)
+
+    def listed(self, data=b"", flags=DUMP):
+        """All entries, or those that a request without a dump finds. Its acknowledgement is the last
+        message, behind the one that ends the list."""
+        self.send(self.family, REQUEST | ACK | flags, struct.pack("=BBH", LIST_NETS, 1, 0) + data)
+        found = []
+        for body in self.answers(True):
+            if body[:2] != bytes([LIST_NETS, 1]):
+                raise AssertionError("head %r" % body[:4])
+            found.append(body[4:])
+        if not flags and list(self.answers(False)):
+            raise AssertionError("messages behind the end")
+        return found
+
+    def find(self, name):
+        """The entries of a network."""
+        return self.listed(network(name), 0)
+
+    def shown(self):
+        """All entries: name, network device, RDMA device, port."""
+        return [(*(parts[kind].rstrip(b"\0").decode() for kind in (1, 2, 3)), number(parts[4]))
+                for parts in map(attributes, self.listed())]

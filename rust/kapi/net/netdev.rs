@@ -11,6 +11,12 @@ use kernel::sync::rcu;
 /// How many IPv6 prefixes of a device are looked at.
 pub(crate) const MAX_PREFIXES: usize = 8;
 
+/// Octets of the longest name of a device, with its nul.
+const NAME_BYTES: usize = 16;
+
+/// Numbers of VLANs.
+const VLANS: u16 = 4096;
+
 /// The device a connection leaves by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Egress {
@@ -54,6 +60,64 @@ impl Egress {
                 mtu,
                 loopback: bindings::rdma_sock_helper_dev_is_loopback(dev),
             })
+        }
+    }
+}
+
+/// The name of a device, which is unique in its namespace only.
+#[derive(Clone, Copy)]
+pub(crate) struct NamedDevice {
+    name: [u8; NAME_BYTES],
+    /// Cookie of the network namespace.
+    pub(crate) net_cookie: u64,
+}
+
+impl NamedDevice {
+    /// # Safety
+    ///
+    /// `dev` must be valid, in an RCU read section.
+    unsafe fn of(dev: *mut bindings::net_device) -> Self {
+        let mut name = [0; NAME_BYTES];
+        // SAFETY: By this function's contract; there is room for a name.
+        let net_cookie = unsafe {
+            bindings::rdma_sock_helper_dev_name(dev, name.as_mut_ptr().cast());
+            bindings::rdma_sock_helper_netdev_net_cookie(dev)
+        };
+        Self { name, net_cookie }
+    }
+
+    /// The name.
+    pub(crate) fn name(&self) -> &[u8] {
+        let mut parts = self.name.split(|octet| *octet == 0);
+        parts.next().unwrap_or_default()
+    }
+}
+
+/// A device with what is below it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stack {
+    /// The device.
+    pub(crate) own: NamedDevice,
+    /// The one at the bottom, of the first ports of bridges and bonds; often the same.
+    pub(crate) lowest: NamedDevice,
+    /// The first VLAN in between.
+    pub(crate) vlan: Option<u16>,
+}
+
+impl Stack {
+    /// # Safety
+    ///
+    /// `dev` must be valid, in an RCU read section.
+    pub(super) unsafe fn of(dev: *mut bindings::net_device) -> Self {
+        let mut vlan = 0;
+        // SAFETY: By this function's contract; what is below a device stays for the section, too.
+        unsafe {
+            let lowest = bindings::rdma_sock_helper_lowest_dev(dev, &mut vlan);
+            Self {
+                own: NamedDevice::of(dev),
+                lowest: NamedDevice::of(lowest),
+                vlan: (vlan < VLANS).then_some(vlan),
+            }
         }
     }
 }

@@ -48,7 +48,7 @@ impl NetRef {
     /// # Safety
     ///
     /// `net` must be a namespace with a reference that the caller owns, which becomes this object's.
-    pub(super) unsafe fn from_owned(net: NonNull<kb::net>) -> Self {
+    pub(in crate::kapi) unsafe fn from_owned(net: NonNull<kb::net>) -> Self {
         // INVARIANT: By this function's contract.
         Self(net)
     }

@@ -6,7 +6,10 @@
 //! [`include/net/tcp.h`](srctree/include/net/tcp.h)
 
 use super::{
-    netdev::Egress,
+    netdev::{
+        Egress,
+        Stack, //
+    },
     sock::{
         Sock,
         SockGuard, //
@@ -75,6 +78,19 @@ impl Sock {
         }
         // SAFETY: The device stays for the RCU read section.
         unsafe { Egress::of(dev, mtu) }
+    }
+
+    /// The names of that device and of the one at the bottom of it. Context: any.
+    pub(crate) fn stack(&self) -> Option<Stack> {
+        let _guard = rcu::read_lock();
+        let mut mtu = 0;
+        // SAFETY: The sock is valid, and this is an RCU read section.
+        let dev = unsafe { bindings::rdma_sock_helper_egress(self.as_raw(), &mut mtu) };
+        if dev.is_null() {
+            return None;
+        }
+        // SAFETY: The device stays for the RCU read section.
+        Some(unsafe { Stack::of(dev) })
     }
 }
 

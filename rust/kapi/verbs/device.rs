@@ -8,9 +8,12 @@
 use super::port::Mtus;
 use crate::{
     bindings,
-    kapi::compat::{
-        new_spinlock_irq,
-        SpinLockIrq, //
+    kapi::{
+        compat::{
+            new_spinlock_irq,
+            SpinLockIrq, //
+        },
+        net::netns::NetRef, //
     },
 };
 use core::ptr::NonNull;
@@ -306,6 +309,29 @@ impl Device {
         place
     }
 
+    /// The name of the device that it is a part of; empty without one. Any context.
+    pub(crate) fn parent_name(&self) -> DeviceName {
+        let mut bytes = [0; NAME_BYTES];
+        // A device that goes has no name any longer.
+        let _ = self.with(|raw| {
+            let (name, size) = (bytes.as_mut_ptr(), bytes.len());
+            // SAFETY: The driver is there, and the place is valid for writes of its size.
+            unsafe { bindings::rdma_sock_helper_ib_parent_name(raw, name.cast(), size) };
+            Ok(())
+        });
+        let len = bytes.iter().take_while(|octet| **octet != 0).count();
+        DeviceName { bytes, len }
+    }
+
+    /// Whether a network namespace may use the device. Any context.
+    pub(crate) fn allows(&self, net_cookie: u64) -> bool {
+        self.with(|raw| {
+            // SAFETY: The driver is there.
+            Ok(unsafe { bindings::rdma_sock_helper_ib_allows(raw, net_cookie) })
+        })
+        .unwrap_or(false)
+    }
+
     /// Number of ports; the first is 1. Any context.
     pub(crate) fn phys_ports(&self) -> u32 {
         self.limits.ports
@@ -419,6 +445,30 @@ impl Device {
         })
     }
 
+    /// Finds the address of an active RoCE port that `rank` gives most, the first of those. It is told
+    /// whether the network device of the address has `near` in a subnet. Context: may sleep.
+    pub(crate) fn best_gid(
+        &self,
+        port: u32,
+        near: &[u8; 16],
+        rank: impl Fn(&LocalGid, bool) -> Option<u8>,
+    ) -> Option<(u8, LocalGid)> {
+        if !self.is_roce(port) || !self.port_active(port) {
+            return None;
+        }
+        let mtu_code = self.active_mtu(port).ok()?;
+        let ranked = (0..self.gid_entries(port)).filter_map(|index| {
+            let mut is_near = false;
+            let (gid, _) = self.gid_entry_of(port, index, |ndev| {
+                // SAFETY: The device is valid in this RCU read section.
+                is_near = unsafe { reaches(ndev, near) };
+                true
+            })?;
+            Some((rank(&gid, is_near)?, LocalGid { mtu_code, ..gid }))
+        });
+        ranked.reduce(|best, other| if other.0 > best.0 { other } else { best })
+    }
+
     /// An address of `port` that is made of an IPv4 address. Context: may sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(super) fn ipv4_gid(&self, port: u32) -> Option<LocalGid> {
@@ -433,6 +483,19 @@ impl Device {
     pub(crate) fn has_gid(&self, port: u32, gid: &LocalGid) -> bool {
         let entry = self.gid_entry(port, gid.index);
         entry.is_some_and(|(known, _)| known.gid == gid.gid && known.roce_v2 == gid.roce_v2)
+    }
+
+    /// The namespace of the network device that an address of a port belongs to. Context: may sleep.
+    pub(crate) fn net_of(&self, port: u32, gid: &LocalGid) -> Option<NetRef> {
+        let mut net = None;
+        self.gid_entry_of(port, gid.index, |ndev| {
+            // SAFETY: The device is valid in this RCU read section.
+            let found = NonNull::new(unsafe { bindings::rdma_sock_helper_netdev_get_net(ndev) });
+            // SAFETY: We were given a reference.
+            net = found.map(|net| unsafe { NetRef::from_owned(net) });
+            true
+        })?;
+        net
     }
 
     /// Length of the GID table of a port, as far as work requests can name its entries.

@@ -13,6 +13,7 @@
 //! | Which hosts a link group is known to be with     | -               | [`hosts`]       |
 //! | Sizes of the buffers of a connection             | 4.2             | [`buffer_sizing`] |
 //! | Which elements of an RMB are free                | 4.4             | [`elements`]    |
+//! | Names that assign ports to network devices       | -               | [`pnet`]        |
 
 pub(crate) mod buffer_sizing;
 pub(crate) mod cdc;
@@ -23,5 +24,6 @@ pub(crate) mod elements;
 pub(crate) mod hosts;
 pub(crate) mod llc;
 pub(crate) mod netlink;
+pub(crate) mod pnet;
 pub(crate) mod tcpopt;
 pub(crate) mod wire;

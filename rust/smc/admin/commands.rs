@@ -38,6 +38,7 @@ use crate::{
                 self,
                 encode_counts,
                 encode_fallback,
+                Buffers,
                 Counts,
                 Fallback, //
             },
@@ -57,6 +58,7 @@ use crate::{
         },
     },
     smc::{
+        admin::pnets::Pnets,
         engine::{
             engine,
             Engine, //
@@ -71,7 +73,10 @@ use crate::{
         },
         setup::SmcConnection, //
     },
-    sock::stats::Side, //
+    sock::{
+        calls::Rare,
+        stats::Side, //
+    },
 };
 use core::ops::Deref;
 use kernel::{
@@ -137,7 +142,7 @@ fn once(dump: &mut Dump, put: impl FnOnce(&mut Dump) -> Result) -> Result<Progre
 
 /// A dump of the rows from the number that it kept on. `put` fails with `EMSGSIZE` if the buffer is
 /// full.
-fn rows<T>(
+pub(super) fn rows<T>(
     dump: &mut Dump,
     items: impl Iterator<Item = T>,
     mut put: impl FnMut(&mut Dump, bool, T) -> Result,
@@ -188,6 +193,25 @@ fn put_counts(engine: &Engine, net: u64, dump: &mut Dump) -> Result {
         counts.bytes = [totals.traffic.rx_bytes, totals.traffic.tx_bytes];
         counts.calls = totals.calls.calls;
         [counts.rx_sizes, counts.tx_sizes] = totals.calls.sizes;
+        let rare = |what| totals.calls.rare(what);
+        counts.splices = rare(Rare::Splice);
+        counts.uncorks = rare(Rare::Uncork);
+        counts.nodelays = rare(Rare::Nodelay);
+        counts.urgents = rare(Rare::Urgent);
+        counts.buffers = state.group_totals().buffers.map(|given| Buffers {
+            sizes: given.sizes,
+            reused: given.reused,
+            made: given.made,
+            smaller: given.smaller,
+            ..Buffers::default()
+        });
+        let [received, sent] = &mut counts.buffers;
+        received.small = rare(Rare::ReadsPart);
+        received.full = rare(Rare::ReadsFull);
+        sent.small_at_peer = rare(Rare::ExceedsPeer);
+        sent.small = rare(Rare::ExceedsBuffer);
+        sent.full_at_peer = rare(Rare::PeerFull);
+        sent.full = rare(Rare::NoRoom);
         counts.usage = buffers_in_use(engine, net);
     }
     let mut room = KVec::from_elem(0_u8, counts::MAX_BYTES, GFP_KERNEL)?;
@@ -337,6 +361,10 @@ fn put_group_alone(
         connections: u32::try_from(group.tokens.lock().live()).unwrap_or(u32::MAX),
         vlan: group.key.vlan,
         net: group.key.net,
+        pnet: group
+            .groups
+            .pnets
+            .of_port(&group.path.device, group.path.port),
         sndbuf,
         rmb,
         terms: group.terms,
@@ -401,6 +429,7 @@ fn links_on(group: &LinkGroup, device: &Arc<Device>, number: u32) -> u32 {
 
 /// The first two ports of a device whose network devices are in the namespace.
 fn ports_of(
+    pnets: &Pnets,
     device: &Arc<Device>,
     net: u64,
     groups: &[Arc<LinkGroup>],
@@ -418,6 +447,7 @@ fn ports_of(
             ifindex: netdev.ifindex,
             is_active: device.port_active(number),
             links: links.fold(0, u32::saturating_add),
+            pnet: pnets.of_port(device, number),
         };
         for (place, known) in ports.iter_mut().zip(1..) {
             if known == number {
@@ -441,7 +471,7 @@ fn put_devices(engine: &Engine, net: u64, dump: &mut Dump) -> Result<Progress> {
     let groups = groups_of(engine, net)?;
     let devices = engine.fabric.devices.known()?;
     rows(dump, devices.iter(), |dump, _, device| {
-        let (ports, is_any) = ports_of(device, net, &groups);
+        let (ports, is_any) = ports_of(&engine.pnets, device, net, &groups);
         if !is_any {
             return Ok(());
         }

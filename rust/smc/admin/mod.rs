@@ -6,5 +6,7 @@ pub(super) mod commands;
 pub(super) mod diag;
 pub(super) mod eid;
 pub(super) mod netns;
+pub(super) mod pnetid;
+pub(super) mod pnets;
 pub(super) mod procfs;
 pub(super) mod sysctl;

@@ -47,6 +47,7 @@ impl NetOps for Namespaces {
             engine.nets.forget(cookie);
             engine.quotas.forget(cookie);
             engine.sysctls.remove(cookie);
+            engine.pnets.forget(cookie);
             // Removing needs no memory.
             let _ = engine.eids.set(cookie, EidList::EMPTY);
         }

@@ -97,6 +97,10 @@ impl Stream for Data {
         }
     }
 
+    fn is_peer_full(&self) -> bool {
+        self.core.is_peer_full()
+    }
+
     fn send_memory(&self, want: u32) -> Option<(&Arc<SendBuffer>, [Segment; 2])> {
         let buffer = &self.binding.as_ref()?.sendbuf;
         Some((buffer, self.core.send_segments(want)))

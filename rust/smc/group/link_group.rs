@@ -49,10 +49,7 @@ use super::{
 };
 use crate::{
     fabric::{
-        ports::{
-            DeviceList,
-            Path, //
-        },
+        ports::Path,
         quota::Payer, //
     },
     kapi::{
@@ -115,7 +112,10 @@ use crate::{
         },
     },
     smc::{
-        admin::sysctl::Settings,
+        admin::{
+            pnets::Pnets,
+            sysctl::Settings, //
+        },
         net::{
             NetState,
             Nets, //
@@ -170,7 +170,7 @@ pub(crate) struct LinkGroups {
     #[pin]
     pub(crate) list: Mutex<KVec<Arc<LinkGroup>>>,
     pub(crate) context: Arc<GroupContext>,
-    pub(crate) devices: Arc<DeviceList>,
+    pub(crate) pnets: Arc<Pnets>,
     pub(crate) nets: Arc<Nets>,
 }
 
@@ -178,14 +178,14 @@ impl LinkGroups {
     /// No group yet. Context: may sleep.
     pub(crate) fn make(
         context: &Arc<GroupContext>,
-        devices: &Arc<DeviceList>,
+        pnets: &Arc<Pnets>,
         nets: &Arc<Nets>,
     ) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
                 list <- new_mutex!(KVec::new(), "rdma_sock_groups"),
                 context: context.clone(),
-                devices: devices.clone(),
+                pnets: pnets.clone(),
                 nets: nets.clone(),
             }),
             GFP_KERNEL,

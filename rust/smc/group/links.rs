@@ -88,10 +88,10 @@ impl LinkGroup {
         (0..MAX_CONNECTIONS).filter_map(|n| self.tokens.lock().at(n))
     }
 
-    /// A port that no link of the group uses yet, in the network of the group. Context: may sleep.
+    /// A port that no link of the group uses yet, in the network of the group, as names or subnets have it. Context: may sleep.
     fn unused_port(&self, inner: &Inner) -> Option<Path> {
         self.groups
-            .devices
+            .pnets
             .find_other(self.key.net, &self.path, |device, port| {
                 let mut links = inner.links.iter().flatten();
                 links.any(|link| link.is_on_port(device, port))

@@ -18,9 +18,12 @@ use super::{
     rmb::Known, //
 };
 use crate::{
-    kapi::base::{
-        time::jiffies_from_ns,
-        work::Run, //
+    kapi::{
+        base::{
+            time::jiffies_from_ns,
+            work::Run, //
+        },
+        net::trace::trace_link_down,
     },
     proto::{
         base::time::{
@@ -313,6 +316,14 @@ impl Host for GroupHost<'_> {
 
     fn link_down(&mut self, slot: LinkSlot, cause: Cause) {
         self.group.net.count_link_down(cause.name());
+        if let Some(link) = self.inner.link(slot) {
+            let group: &LinkGroup = self.group;
+            let is_active = group.phase() == GroupPhase::Ready;
+            // As `smcr` shows states.
+            let state = if is_active { 3 } else { 2 };
+            let name = link.path.device.name();
+            trace_link_down((link, group), group.key.net, state, name.as_bytes());
+        }
         if self.group.context.may_log() {
             pr_warn!(
                 "link group {:#x}: link down: {}\n",

@@ -220,6 +220,7 @@ impl Rmb {
             rmb: self.clone(),
             element,
             index,
+            is_reused: dirty,
             retired: false,
         };
         Some((rmbe, dirty))
@@ -254,6 +255,8 @@ pub(crate) struct Rmbe {
     pub(crate) element: usize,
     /// Its number on the wire, from 1.
     pub(crate) index: RmbeIndex,
+    /// Another connection has had it.
+    pub(crate) is_reused: bool,
     retired: bool,
 }
 

@@ -92,13 +92,15 @@ fn path_and_egress(connection: &SmcConnection) -> Option<(Path, Egress)> {
     } else {
         addr.ip_mapped()
     };
-    let path = connection
-        .protocol
-        .engine
-        .fabric
-        .devices
-        .find_path(sk.net_cookie(), &egress, ip)?;
-    Some((path, egress))
+    let engine = &connection.protocol.engine;
+    let path = match engine.pnets.find_path(sk, ip) {
+        Some(named) => named,
+        None => {
+            let devices = &engine.fabric.devices;
+            devices.find_path(sk.net_cookie(), &egress, ip)
+        }
+    };
+    Some((path?, egress))
 }
 
 /// The device that would carry a connection. Context: may sleep.
@@ -477,8 +479,13 @@ fn reserve(
 /// The handshake succeeded: data may flow. Context: may sleep.
 pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>) -> Result {
     let proven = reservation.proven;
+    let (given, peer) = reservation.buffers();
     match reservation.build(&connection.protocol.net.settings) {
         Ok(data) => {
+            let [receives, sends] = given;
+            let sizes = [receives.octets, sends.octets, peer];
+            connection.calls.set_buffers(sizes);
+            connection.protocol.net.count_buffers(&given);
             let early = {
                 let mut slot = connection.stream.lock();
                 slot.stream = Some(data);

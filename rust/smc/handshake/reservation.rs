@@ -54,6 +54,7 @@ use crate::{
                 PeerElement, //
             },
         },
+        net::GivenBuffer,
     },
     sock::{
         lent_pages::LentPages,
@@ -190,6 +191,24 @@ impl Reservation {
         let sendbuf = self.memory.allocate().map_err(|_| Reason::Memory)?;
         self.sendbuf = Some(sendbuf);
         Ok(())
+    }
+
+    /// What the connection gets: to receive, to send; and the size of the peer's element.
+    pub(crate) fn buffers(&self) -> ([GivenBuffer; 2], u32) {
+        let sendbuf = self.sendbuf.as_ref().map_or(0, |buffer| buffer.len());
+        let receives = GivenBuffer {
+            octets: self.prepared.endpoint.buf_size.bytes(),
+            is_reused: self.rmbe.is_reused,
+            is_smaller: false,
+        };
+        let sends = GivenBuffer {
+            octets: u32::try_from(sendbuf).unwrap_or(0),
+            is_reused: false,
+            is_smaller: sendbuf < self.memory.bytes,
+        };
+        let peer = self.peer.as_ref();
+        let peer = peer.map_or(0, |(peer, _)| peer.buf_size.bytes());
+        ([receives, sends], peer)
     }
 
     /// The element that the peer has named.

@@ -93,7 +93,9 @@ impl Site for LocalSite<'_> {
             (None, None) if is_routable(to) => Way::V6(from, to.get()),
             _ => return Err(Reason::NoRoute),
         };
-        match next_hop(&self.connection.sk.net(), way) {
+        // A port that a name has chosen may be in another namespace.
+        let net = self.path.device.net_of(self.path.port, &self.path.gid);
+        match next_hop(&net.ok_or(Reason::NoRoute)?, way) {
             Ok(NextHop::Host) => Ok(Hop::Host),
             Ok(NextHop::Gateway(mac)) => Ok(Hop::Gateway(Mac::new(mac))),
             Err(_) => Err(Reason::NoRoute),

@@ -533,6 +533,11 @@ impl Conn {
         self.tx.uncompleted()
     }
 
+    /// Whether the peer has as many unread bytes as its element holds, as far as known.
+    pub(crate) fn is_peer_full(&self) -> bool {
+        self.tx.is_peer_full()
+    }
+
     /// Bytes that the peer's application has not read, as far as known.
     #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]
     pub(crate) fn unconsumed(&self) -> u32 {

@@ -390,6 +390,11 @@ impl Sender {
         self.acked
     }
 
+    /// Whether the peer has as many unread bytes as its element holds, as far as known.
+    pub(super) fn is_peer_full(&self) -> bool {
+        distance(self.acked.position(), self.produced.position()) >= self.peer.len()
+    }
+
     /// In the send ring: the end of what was written, of what was handed to the link, of what it
     /// has completed.
     pub(super) const fn shown(&self) -> [Cursor; 3] {

@@ -28,6 +28,52 @@ pub(crate) struct Counts {
     pub(crate) calls: [u64; 2],
     /// Octets of buffers in use, to receive and to send.
     pub(crate) usage: [u64; 2],
+    /// Buffers that connections got, to receive and to send.
+    pub(crate) buffers: [Buffers; 2],
+    /// Calls of splice() from a socket.
+    pub(crate) splices: u64,
+    /// Calls that took TCP_CORK back.
+    pub(crate) uncorks: u64,
+    /// Calls that set TCP_NODELAY.
+    pub(crate) nodelays: u64,
+    /// Calls for urgent data.
+    pub(crate) urgents: u64,
+}
+
+/// Counts of buffers of a direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Buffers {
+    /// By their sizes.
+    pub(crate) sizes: Sizes,
+    /// Calls that sent more than the peer's buffer holds.
+    pub(crate) small_at_peer: u64,
+    /// Calls that sent more than the buffer holds, or read less than there was.
+    pub(crate) small: u64,
+    /// Calls that found the peer's buffer full.
+    pub(crate) full_at_peer: u64,
+    /// Calls that found the buffer full.
+    pub(crate) full: u64,
+    /// Those that another connection has had.
+    pub(crate) reused: u64,
+    /// New ones.
+    pub(crate) made: u64,
+    /// Those smaller than wanted.
+    pub(crate) smaller: u64,
+}
+
+impl Buffers {
+    /// In the order of the types.
+    const fn in_order(&self) -> [u64; 7] {
+        [
+            self.small_at_peer,
+            self.small,
+            self.full_at_peer,
+            self.full,
+            self.reused,
+            self.made,
+            self.smaller,
+        ]
+    }
 }
 
 /// Writes the counts. Tools want each nest of a technology.
@@ -42,21 +88,34 @@ pub(crate) fn encode_counts(to: &mut Attributes<'_>, counts: &Counts) {
     let [[client_1, client_2], [server_1, server_2]] = counts.established;
     let ([client_errors, server_errors], [rx, tx]) = (counts.aborted, counts.bytes);
     let ([rx_calls, tx_calls], [rx_usage, tx_usage]) = (counts.calls, counts.usage);
+    let [received, sent] = &counts.buffers;
     to.nest(7, |to| {
         to.nest(2, |to| {
-            sizes(to, 1, &Sizes::default());
-            sizes(to, 2, &Sizes::default());
+            sizes(to, 1, &sent.sizes);
+            sizes(to, 2, &received.sizes);
             sizes(to, 3, &counts.tx_sizes);
             sizes(to, 4, &counts.rx_sizes);
-            for kind in [5, 6] {
-                to.nest(kind, |to| (1..=7).for_each(|kind| to.u64(kind, 0)));
+            for (kind, buffers) in [(5, sent), (6, received)] {
+                to.nest(kind, |to| {
+                    for (kind, count) in (1..).zip(buffers.in_order()) {
+                        to.u64(kind, count);
+                    }
+                });
             }
             to.u64(7, client_1);
             to.u64(8, client_2);
             to.u64(9, server_1);
             to.u64(10, server_2);
-            for kind in 11..=15 {
-                to.u64(kind, 0);
+            // sendfile() is no call of its own.
+            let rare = [
+                0,
+                counts.splices,
+                counts.uncorks,
+                counts.nodelays,
+                counts.urgents,
+            ];
+            for (kind, count) in (11..).zip(rare) {
+                to.u64(kind, count);
             }
             to.u64(16, rx);
             to.u64(17, tx);
@@ -108,6 +167,14 @@ mod tests {
         let counts = Counts {
             usage: [u64::MAX; 2],
             bytes: [3, 4],
+            nodelays: 5,
+            buffers: [
+                Buffers::default(),
+                Buffers {
+                    full: 6,
+                    ..Buffers::default()
+                },
+            ],
             ..Counts::default()
         };
         let mut room = [0; MAX_BYTES];
@@ -123,6 +190,12 @@ mod tests {
         let rx_bytes = 8 + 4 * class + 2 * stats + 9 * 12;
         assert_eq!(octets[rx_bytes + 2..rx_bytes + 4], 16_u16.to_ne_bytes());
         assert_eq!(octets[rx_bytes + 4..rx_bytes + 12], 3_u64.to_ne_bytes());
+        let nodelay = rx_bytes - 2 * 12;
+        assert_eq!(octets[nodelay + 2..nodelay + 4], 14_u16.to_ne_bytes());
+        assert_eq!(octets[nodelay + 4..nodelay + 12], 5_u64.to_ne_bytes());
+        let full = 8 + 4 * class + 4 + 3 * 12;
+        assert_eq!(octets[full + 2..full + 4], 4_u16.to_ne_bytes());
+        assert_eq!(octets[full + 4..full + 12], 6_u64.to_ne_bytes());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::proto::smc::{
         Role,
         Shape, //
     },
+    pnet::PnetId,
 };
 
 /// Octets of the longest message.
@@ -39,6 +40,8 @@ pub(crate) struct GroupInfo {
     pub(crate) vlan: Option<u16>,
     /// The network namespace.
     pub(crate) net: u64,
+    /// The physical network of its first link.
+    pub(crate) pnet: Option<PnetId>,
     /// Octets of send buffers.
     pub(crate) sndbuf: u64,
     /// Octets of receive buffers.
@@ -90,6 +93,8 @@ pub(crate) struct PortInfo {
     pub(crate) is_active: bool,
     /// Links on it.
     pub(crate) links: u32,
+    /// The physical network that a user has named.
+    pub(crate) pnet: Option<PnetId>,
 }
 
 /// Numbers of a device on the PCI bus; zero for a device elsewhere.
@@ -121,6 +126,11 @@ fn limited(text: &[u8], octets: usize) -> &[u8] {
     text.get(..octets).unwrap_or(text)
 }
 
+/// The octets of an id, none without one.
+fn id_octets(id: &Option<PnetId>) -> &[u8] {
+    id.as_ref().map_or(&[], PnetId::octets)
+}
+
 /// Writes a link group. Tools want the low octet of its number to be zero.
 pub(crate) fn encode_group(to: &mut Attributes<'_>, group: &GroupInfo) {
     to.nest(2, |to| {
@@ -147,7 +157,7 @@ pub(crate) fn encode_group(to: &mut Attributes<'_>, group: &GroupInfo) {
         let [_, vlan] = group.vlan.unwrap_or(0).to_be_bytes();
         to.u8(5, vlan);
         to.u64(9, group.net);
-        to.text(4, b"");
+        to.text(4, id_octets(&group.pnet));
         to.uint(12, group.sndbuf);
         to.uint(13, group.rmb);
         if group.terms.version == Version::V2 {
@@ -210,8 +220,8 @@ pub(crate) fn encode_device(to: &mut Attributes<'_>, device: &DeviceInfo<'_>) {
         for (port, kind) in device.ports.iter().zip([8, 9]) {
             let Some(port) = port else { continue };
             to.nest(kind, |to| {
-                to.u8(1, 0);
-                to.text(2, b"");
+                to.u8(1, port.pnet.is_some().into());
+                to.text(2, id_octets(&port.pnet));
                 to.u32(3, port.ifindex);
                 to.u8(5, 1);
                 to.u8(4, port.is_active.into());
@@ -241,6 +251,7 @@ mod tests {
         connections: 9,
         vlan: Some(0x1ab),
         net: 5,
+        pnet: None,
         sndbuf: 1 << 33,
         rmb: 1 << 17,
         terms: TERMS,
@@ -332,6 +343,7 @@ mod tests {
             ifindex: 3,
             is_active: true,
             links: 2,
+            pnet: None,
         };
         let device = DeviceInfo {
             name: b"rxe0",
@@ -348,7 +360,42 @@ mod tests {
             assert_eq!(value(device, kind).len(), size);
         }
         assert_eq!(value(value(device, 8), 3), 3_u32.to_ne_bytes());
+        assert_eq!(value(value(device, 8), 1), [0]);
         assert_eq!(value(value(device, 8), 2), [0]);
         assert!(value(device, 9).is_empty());
+    }
+
+    #[test]
+    fn longest_device_and_group_fit_with_their_ids() {
+        let pnet = PnetId::new(b"ABCDEFGHIJKLMNOP");
+        let port = PortInfo {
+            ifindex: 3,
+            is_active: true,
+            links: 2,
+            pnet,
+        };
+        let device = DeviceInfo {
+            name: &[b'x'; 70],
+            is_critical: true,
+            pci: PciInfo {
+                address: &[b'0'; 16],
+                ..PciInfo::default()
+            },
+            ports: [Some(port), Some(port)],
+        };
+        let mut room = [0; MAX_BYTES];
+        let mut message = Attributes::new(&mut room);
+        encode_device(&mut message, &device);
+        let octets = message.finish().unwrap_or_default();
+        let port = value(value(octets, 6), 9);
+        assert_eq!(
+            (value(port, 1), value(port, 2)),
+            (&[1][..], &b"ABCDEFGHIJKLMNOP\0"[..])
+        );
+        let mut room = [0; MAX_BYTES];
+        let mut message = Attributes::new(&mut room);
+        encode_group(&mut message, &GroupInfo { pnet, ..GROUP });
+        let octets = message.finish().unwrap_or_default();
+        assert_eq!(value(value(octets, 2), 4), b"ABCDEFGHIJKLMNOP\0");
     }
 }

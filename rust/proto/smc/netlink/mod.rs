@@ -9,3 +9,4 @@ pub(crate) mod commands;
 pub(crate) mod counts;
 pub(crate) mod diag;
 pub(crate) mod groups;
+pub(crate) mod pnetid;
