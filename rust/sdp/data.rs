@@ -278,7 +278,7 @@ impl SdpData {
         }
     }
 
-    /// Posts the messages that are due. Returns whether one was due and there was no slot for the
+    /// Posts the messages that are due, or a test of the link. Returns whether one was due and there was no slot for the
     /// first.
     pub(super) fn post_due(&mut self, now: Instant) -> bool {
         self.post_buffers();
@@ -287,13 +287,21 @@ impl SdpData {
             let (Some(channel), Some(source)) = (&self.channel, &self.source) else {
                 return false;
             };
-            if !self.core.has_due() {
+            let is_test = !self.core.has_due();
+            if is_test && !self.core.has_test() {
                 return false;
             }
             let slot = channel.try_reserve(0);
             let Some(slot) = slot else {
                 return is_first;
             };
+            if is_test {
+                let token = self.core.poll_test(now);
+                let posted = token.map_or(Ok(()), |token| slot.post_test(token));
+                // The channel says that it is broken.
+                self.is_lost |= posted.is_err();
+                return false;
+            }
             let Some(message) = self.core.poll_transmit(now) else {
                 return false;
             };

@@ -124,7 +124,9 @@ impl Protocol for SdpSetup {
         let time = accounts.caps().orphan_time;
         // As TCP does, whose limit is `tcp_max_orphans`.
         let abort = abort || !orphan.is_within_limit();
+        let tests = connection.sk.orphan_retries();
         let _ = connection.update(|data, now| {
+            data.core.set_orphan_tests(tests);
             data.orphan = Some(orphan);
             data.orphan_until = Some(now.saturating_add(time));
             if abort {
