@@ -103,6 +103,10 @@ impl Protocol for SdpSetup {
         connection.run_setup();
     }
 
+    fn has_no_room(connection: &Arc<SdpConnection>) {
+        connection.grow_ring();
+    }
+
     fn cancel(connection: &Arc<SdpConnection>) -> bool {
         let was_open = {
             let mut attempt = connection.protocol.attempt.lock();

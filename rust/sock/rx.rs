@@ -234,7 +234,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             inline: self.sock.sk().urgent_inline(),
         };
         match recv_state(self.connection, skip, rest, self.copied == 0, how) {
-            RecvState::Data(found, count) if self.len != 0 => self.take(&found, count),
+            RecvState::Data(found, count) if self.len != 0 => self.take(found, count),
             RecvState::Data(..) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
             RecvState::Failed(error) => Err(error),
             RecvState::Unsettled => {
@@ -248,7 +248,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
     /// Gives the program what was found.
     fn take(
         &mut self,
-        found: &Received<<P::Stream as Stream>::Memory>,
+        found: Received<<P::Stream as Stream>::Memory>,
         count: u32,
     ) -> Result<ControlFlow<()>> {
         if self.report.wanted.time() {
@@ -262,6 +262,8 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
                 found.memory.copy_to_iter(offset, len, self.msg.iter())
             })?
         };
+        // The stream may use the memory again as soon as it knows that this is read.
+        drop(found);
         let octets = usize::try_from(count).unwrap_or(0);
         self.copied = self.copied.saturating_add(octets);
         let sk = self.sock.sk();

@@ -297,7 +297,9 @@ impl SdpConn {
         self.role = terms.role;
         self.invalidates = terms.invalidates;
         self.tx = Self::credit(terms);
+        let most = self.rx.most();
         self.rx = Self::window(terms);
+        self.rx.let_grow(most);
         self.source.resume(Self::limits(&self.config, terms));
         self.sink.resume(terms.adverts, terms.depths.ord);
         self.resize = Resize::new(terms.size);

@@ -48,6 +48,12 @@ impl SdpConn {
         self.source.room()
     }
 
+    /// The send ring is another one from now on, of `octets` octets. `false`, and nothing has changed,
+    /// while the old one holds data that the peer may not have.
+    pub(crate) fn resize_ring(&mut self, octets: u32) -> bool {
+        self.source.resize_ring(octets)
+    }
+
     /// Where to copy up to `want` octets to. The second piece may be empty.
     pub(crate) fn send_segments(&self, want: u32) -> [Segment; 2] {
         self.source.segments(want)
@@ -334,6 +340,25 @@ impl SdpConn {
     }
 
     // Receive buffers.
+
+    /// Lets the pool of receive buffers grow to `most` of them, when the peer sends much.
+    pub(crate) fn let_pool_grow(&mut self, most: u16) {
+        self.rx.let_grow(most);
+    }
+
+    /// Receive buffers that the connection should have, posted or not.
+    pub(crate) fn pool_size(&self) -> u16 {
+        if self.end.is_live() {
+            self.rx.pool()
+        } else {
+            0
+        }
+    }
+
+    /// There is no memory for more than `bufs` receive buffers at the moment.
+    pub(crate) fn limit_pool(&mut self, bufs: u16) {
+        self.rx.limit(bufs);
+    }
 
     /// Receive buffers to post now.
     pub(crate) fn wanted_buffers(&self) -> u16 {

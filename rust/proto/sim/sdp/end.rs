@@ -61,6 +61,8 @@ pub(super) struct Habits {
     pub(super) urgent: bool,
     /// Changes modes now and then.
     pub(super) changes_mode: bool,
+    /// Changes its send ring now and then.
+    pub(super) changes_ring: bool,
 }
 
 /// One end.
@@ -317,6 +319,13 @@ impl SdpEnd {
                 crate::proto::sdp::msg::HalfMode::Combined,
                 crate::proto::sdp::msg::HalfMode::Pipelined,
             ]));
+        }
+        if self.habits.changes_ring && rng.one_in(10) {
+            let octets = rng.pick(&[500, 4096, 16384]);
+            if self.conn.resize_ring(octets) {
+                self.ring = vec![POISON; octets as usize];
+                self.is_writer_asleep = false;
+            }
         }
         if self.habits.cancels && rng.one_in(20) {
             let _ = self.conn.revoke_sources(now);

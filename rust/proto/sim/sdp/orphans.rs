@@ -34,6 +34,7 @@ fn stuck(seed: u64, cuts: bool) -> SdpPair {
         refuses: false,
         urgent: false,
         changes_mode: false,
+        changes_ring: false,
     };
     let bufs = rng.range(3, 10) as u16;
     let scene = Scene {
@@ -50,6 +51,7 @@ fn stuck(seed: u64, cuts: bool) -> SdpPair {
         ],
         first: None,
         rules: [true; 2],
+        most_bufs: [bufs; 2],
         breaks: false,
     };
     let mut pair = SdpPair::new(seed, &scene);

@@ -41,6 +41,8 @@ pub(super) struct Scene {
     pub(super) first: Option<[u32; 2]>,
     /// Each side follows.
     pub(super) rules: [bool; 2],
+    /// Receive buffers that the pool of each side may grow to.
+    pub(super) most_bufs: [u16; 2],
     /// The link breaks at some time.
     pub(super) breaks: bool,
 }
@@ -58,6 +60,8 @@ pub(super) struct SdpPair {
     is_down: bool,
     /// Messages by side.
     pub(super) messages: [u64; 2],
+    /// Most receive buffers that were posted, by side.
+    pub(super) most_posted: [u64; 2],
     /// Tests of the link by side.
     pub(super) tests: [u64; 2],
     /// The link carries nothing from now on.
@@ -83,6 +87,7 @@ impl SdpPair {
             }
             let rules = scene.rules[side];
             conn.break_rules(rules, rules);
+            conn.let_pool_grow(scene.most_bufs[side]);
             let habits = scene.habits[side];
             SdpEnd::new(side, conn, habits, scene.config.ring)
         };
@@ -96,6 +101,7 @@ impl SdpPair {
             breaks: scene.breaks,
             is_down: false,
             messages: [0; 2],
+            most_posted: [0; 2],
             tests: [0; 2],
             is_cut: false,
             notice_at: None,
@@ -291,6 +297,7 @@ impl SdpPair {
             let end = &mut self.ends[at];
             end.wake();
             end.conn.check();
+            self.most_posted[at] = self.most_posted[at].max(end.conn.posted());
             // After an abort messages are not counted.
             if !matches!(
                 end.conn.state(),
