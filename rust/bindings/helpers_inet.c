@@ -62,6 +62,15 @@ u32 rdma_sock_helper_tcp_user_timeout(const struct sock *sk)
 	return READ_ONCE(inet_csk(sk)->icsk_user_timeout);
 }
 
+/* How often TCP tests the peer of a closed connection, as in tcp_orphan_retries(). */
+u8 rdma_sock_helper_tcp_orphan_retries(const struct sock *sk)
+{
+	u8 retries = READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_orphan_retries);
+
+	/* Without a number of the administrator. */
+	return retries ? retries : 8;
+}
+
 bool rdma_sock_helper_tcp_repair(const struct sock *sk)
 {
 	return tcp_sk(sk)->repair;

@@ -15,6 +15,7 @@ bool rdma_sock_helper_tcp_nodelay(const struct sock *sk);
 bool rdma_sock_helper_tcp_corked(const struct sock *sk);
 u32 rdma_sock_helper_tcp_keepalive(const struct sock *sk);
 u32 rdma_sock_helper_tcp_user_timeout(const struct sock *sk);
+u8 rdma_sock_helper_tcp_orphan_retries(const struct sock *sk);
 bool rdma_sock_helper_tcp_repair(const struct sock *sk);
 bool rdma_sock_helper_tcp_fastopen_connect(const struct sock *sk);
 u32 rdma_sock_helper_tcp_write_seq(const struct sock *sk);

@@ -4,13 +4,22 @@
 
 use super::{
     data::SdpData,
+    growth::{
+        most_ring,
+        Room,
+        FIRST_RING, //
+    },
     links::DeviceUser,
     mail::MailUser,
     messages::{
         ChannelUser,
         SdpChannelOps, //
     },
-    offer::channel_config,
+    offer::{
+        channel_config,
+        most_buffers,
+        SPARES, //
+    },
     setup::SdpConnection, //
 };
 use crate::{
@@ -39,11 +48,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// Octets of the send ring of a socket without SO_SNDBUF.
-const RING: usize = 128 << 10;
-/// Least and most octets of a send ring.
-const RINGS: (usize, usize) = (16 << 10, 4 << 20);
 
 impl MailUser for SdpConnection {
     fn mail_came(self: Arc<Self>) {
@@ -110,7 +114,9 @@ impl SdpConnection {
         device: &Arc<Device>,
         port: u32,
     ) -> Result<Arc<Channel<SdpChannelOps>>> {
-        let (config, ops) = (channel_config(port), SdpChannelOps::new(self.clone())?);
+        let most = most_buffers(self.sk.rcvbuf_user());
+        let config = channel_config(port, most);
+        let ops = SdpChannelOps::new(self.clone())?;
         let payer = self.payer()?;
         let counted = payer.count(config.recv_buffer_bytes()?)?;
         // From here on the removal of the device finds the connection.
@@ -121,7 +127,7 @@ impl SdpConnection {
     }
 
     /// The payer of the buffers: the memory cgroup of the socket, or of the listener before accept.
-    fn payer(&self) -> Result<Payer> {
+    pub(super) fn payer(&self) -> Result<Payer> {
         let protocol = &self.protocol;
         // The sock of a child is made by a work item, which has no cgroup.
         let listener = self.listener.lock().clone();
@@ -143,12 +149,14 @@ impl SdpConnection {
         terms: &SdpTerms,
         channel: &Arc<Channel<SdpChannelOps>>,
     ) -> Result {
-        let payer = self.payer()?;
-        let (least, most) = RINGS;
-        let ring = self.sk.sndbuf_user().unwrap_or(RING).clamp(least, most);
-        let ring = ring.checked_next_power_of_two().unwrap_or(most);
-        let sendbuf = payer.send_buffer(ring)?;
-        let data = SdpData::new(now, terms, channel, sendbuf)?;
+        let sendbuf = self.payer()?.send_buffer(FIRST_RING)?;
+        let buffers = channel.recv_slots();
+        let room = Room {
+            credits: buffers.saturating_sub(SPARES),
+            buffers,
+            ring: most_ring(self.sk.sndbuf_user()),
+        };
+        let data = SdpData::new(now, terms, channel, sendbuf, room)?;
         self.stream.lock().stream = Some(data);
         Ok(())
     }

@@ -4,7 +4,13 @@
 //!
 //! It lives under the stream lock of its connection.
 
-use super::messages::SdpChannelOps;
+use super::{
+    growth::{
+        Growth,
+        Room, //
+    },
+    messages::SdpChannelOps, //
+};
 use crate::{
     fabric::account::Orphan,
     kapi::verbs::{
@@ -55,9 +61,6 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Messages that wait for a reader, at most: as many as there are receive buffers.
-const PLACES: usize = 32;
-
 /// Corked data is sent after this time, as TCP does.
 const CORK: Duration = Duration::from_millis(200);
 
@@ -91,6 +94,8 @@ pub(super) struct SdpData {
     pub(super) orphan: Option<Orphan>,
     /// The end of the time that a closed connection has for its data.
     pub(super) orphan_until: Option<Instant>,
+    /// The size of the memory.
+    pub(super) growth: Growth,
 }
 
 /// Makes the core. It is too large to lie on the stack of a caller that goes on.
@@ -107,6 +112,7 @@ impl SdpData {
         terms: &SdpTerms,
         channel: &Arc<Channel<SdpChannelOps>>,
         sendbuf: Arc<SendBuffer>,
+        room: Room,
     ) -> Result<KBox<Self>> {
         let config = SdpConfig {
             ring: u32::try_from(sendbuf.len())?,
@@ -114,12 +120,14 @@ impl SdpData {
             nudges: 0,
             timers: ConnTimers::DEFAULT,
         };
-        let mut places = KVec::with_capacity(PLACES, GFP_KERNEL)?;
-        for _ in 0..PLACES {
+        let mut places = KVec::with_capacity(room.buffers.into(), GFP_KERNEL)?;
+        for _ in 0..room.buffers {
             places.push(None, GFP_KERNEL)?;
         }
+        let mut core = new_core(now, config, terms)?;
+        core.let_pool_grow(room.credits);
         let data = Self {
-            core: new_core(now, config, terms)?,
+            core,
             channel: Some(channel.clone()),
             source: Some(WriteSource::Buffer(sendbuf.map(channel.device())?)),
             sendbuf,
@@ -133,6 +141,7 @@ impl SdpData {
             counters: Traffic::default(),
             orphan: None,
             orphan_until: None,
+            growth: Growth::new(room, terms.bufs),
         };
         Ok(KBox::new(data, GFP_KERNEL)?)
     }
@@ -278,22 +287,31 @@ impl SdpData {
         }
     }
 
-    /// Posts the messages that are due. Returns whether one was due and there was no slot for the
+    /// Posts the messages that are due, or a test of the link. Returns whether one was due and there was no slot for the
     /// first.
     pub(super) fn post_due(&mut self, now: Instant) -> bool {
         self.post_buffers();
+        self.change_ring();
         let mut is_first = true;
         loop {
             let (Some(channel), Some(source)) = (&self.channel, &self.source) else {
                 return false;
             };
-            if !self.core.has_due() {
+            let is_test = !self.core.has_due();
+            if is_test && !self.core.has_test() {
                 return false;
             }
             let slot = channel.try_reserve(0);
             let Some(slot) = slot else {
                 return is_first;
             };
+            if is_test {
+                let token = self.core.poll_test(now);
+                let posted = token.map_or(Ok(()), |token| slot.post_test(token));
+                // The channel says that it is broken.
+                self.is_lost |= posted.is_err();
+                return false;
+            }
             let Some(message) = self.core.poll_transmit(now) else {
                 return false;
             };
@@ -354,7 +372,7 @@ impl SdpData {
             readable: news.readable,
             writable: news.writable,
             urgent: news.urgent,
-            closing: news.over || self.is_lost,
+            closing: news.over || self.is_lost || self.asks_for_buffers(),
             error: false,
         }
     }

@@ -56,6 +56,7 @@ impl SdpConnection {
         if takes_down {
             self.take_link_down();
         }
+        self.add_buffers();
         if self.report_error().is_err() {
             return self.retry_closing();
         }
@@ -77,7 +78,11 @@ impl SdpConnection {
         let held = self.update(|data, now| {
             data.is_lost = false;
             data.core.handle_link_down(now);
-            (data.channel.take(), data.source.take())
+            (
+                data.channel.take(),
+                data.source.take(),
+                data.growth.take_ring(),
+            )
         });
         drop(held);
     }

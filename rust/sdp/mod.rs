@@ -43,6 +43,8 @@ mod conn;
 mod data;
 mod ending;
 mod engine;
+mod growing;
+mod growth;
 mod half_open;
 mod link;
 mod links;

@@ -31,10 +31,14 @@ pub(super) const SERVICE: u64 = 0x1_0000;
 pub(super) const PSN_MASK: u32 = 0xff_ffff;
 /// Octets of a receive buffer, with the headers.
 const BUFFER: u32 = 16 << 10;
-/// Receive buffers that the peer may fill.
-const BUFFERS: u16 = 13;
-/// Receive buffers beside them, which make up for messages that must not be acknowledged.
-const SPARES: u16 = 8;
+/// Receive buffers that the peer may fill at the start. It may send data while it has credits for three.
+const FIRST: u16 = 4;
+/// Least and most receive buffers that it may fill when it sends much.
+const BUFFERS: (u16, u16) = (8, 40);
+/// Octets of unread data that a socket without SO_RCVBUF can hold.
+const RCVBUF: usize = 128 << 10;
+/// Receive buffers beside them, at most, which make up for messages that must not be acknowledged.
+pub(super) const SPARES: u16 = 8;
 /// SrcAvail adverts of the peer at a time.
 const ADVERTS: u16 = 16;
 /// Messages in flight.
@@ -62,7 +66,7 @@ pub(super) fn hello_ip(addr: &Addr) -> IpAddr {
 pub(super) fn offer(local: &Addr, peer: &Addr) -> SdpOffer {
     SdpOffer {
         transport: SdpTransport::Annex,
-        bufs: BUFFERS,
+        bufs: FIRST,
         size: BUFFER,
         desired_size: BUFFER,
         max_adverts: ADVERTS,
@@ -80,15 +84,27 @@ pub(super) fn offer(local: &Addr, peer: &Addr) -> SdpOffer {
     }
 }
 
-/// The queue pair of a connection on a port.
-pub(super) fn channel_config(port: u32) -> ChannelConfig {
+/// How many receive buffers the peer may fill, of a socket whose SO_RCVBUF is `rcvbuf`, if it has one. Four
+/// more than hold that: two are not for data, and the last message in the pool is rarely full.
+pub(super) fn most_buffers(rcvbuf: Option<usize>) -> u16 {
+    let payload = usize::try_from(BUFFER).unwrap_or(1).saturating_sub(16);
+    let full = rcvbuf.unwrap_or(RCVBUF).div_ceil(payload).saturating_add(4);
+    let (least, most) = BUFFERS;
+    u16::try_from(full).unwrap_or(most).clamp(least, most)
+}
+
+/// The queue pair of a connection on a port, whose peer may fill up to `most` receive buffers.
+pub(super) fn channel_config(port: u32, most: u16) -> ChannelConfig {
     ChannelConfig {
         port,
         // The connection manager sets the path of the queue pair.
         gid_index: 0,
         send_slots: SENDS,
-        recv_slots: BUFFERS,
-        recv_posting: RecvPosting::OnDemand { spares: SPARES },
+        recv_slots: most,
+        recv_posting: RecvPosting::OnDemand {
+            spares: SPARES,
+            later: most.saturating_add(SPARES).saturating_sub(FIRST),
+        },
         send_bytes: 36,
         recv_bytes: BUFFER,
         long_bytes: 0,

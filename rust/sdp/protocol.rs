@@ -103,6 +103,10 @@ impl Protocol for SdpSetup {
         connection.run_setup();
     }
 
+    fn has_no_room(connection: &Arc<SdpConnection>) {
+        connection.grow_ring();
+    }
+
     fn cancel(connection: &Arc<SdpConnection>) -> bool {
         let was_open = {
             let mut attempt = connection.protocol.attempt.lock();
@@ -124,7 +128,9 @@ impl Protocol for SdpSetup {
         let time = accounts.caps().orphan_time;
         // As TCP does, whose limit is `tcp_max_orphans`.
         let abort = abort || !orphan.is_within_limit();
+        let tests = connection.sk.orphan_retries();
         let _ = connection.update(|data, now| {
+            data.core.set_orphan_tests(tests);
             data.orphan = Some(orphan);
             data.orphan_until = Some(now.saturating_add(time));
             if abort {

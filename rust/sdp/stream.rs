@@ -102,7 +102,7 @@ impl Stream for SdpData {
 
     fn send_state(&self) -> SendState {
         match self.core.can_send() {
-            Ok(()) if self.channel.is_none() => SendState::Full,
+            Ok(()) if self.channel.is_none() || self.growth.is_changing() => SendState::Full,
             Ok(()) if self.core.send_room() == 0 => SendState::Full,
             Ok(()) => SendState::Open,
             Err(Some(_)) if !self.is_reported => SendState::Full,
@@ -294,7 +294,7 @@ impl Stream for SdpData {
         let ring = u32::try_from(self.sendbuf.len()).unwrap_or(u32::MAX);
         PollState::Connected(PollStream {
             data: available > 0 && available >= socket.low_water,
-            room: self.core.send_room() >= ring / 3,
+            room: self.core.send_room() >= ring / 3 && !self.growth.is_changing(),
             urgent: self.core.urgent().is_urgent(),
             read_ended,
             write_ended: self.core.can_send().is_err(),

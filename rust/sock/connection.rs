@@ -216,6 +216,9 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// A call has moved octets. Context: any.
     fn moved(_connection: &Connection<Self>, _how: Moved, _octets: usize) {}
 
+    /// A writer has found no room, and has the socket locked. Context: may sleep.
+    fn has_no_room(_connection: &Arc<Connection<Self>>) {}
+
     /// TCP has reported something about a connection whose data flows by RDMA.
     /// It does not wait for the sock lock. Context: may sleep.
     fn watch_tcp(_connection: &Arc<Connection<Self>>) {}

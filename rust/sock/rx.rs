@@ -242,7 +242,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
                 if self.copied == 0 {
                     self.connection.calls.judge_read(self.len, available);
                 }
-                self.take(&found, count)
+                self.take(found, count)
             }
             RecvState::Data(..) | RecvState::Mark | RecvState::Eof => Ok(ControlFlow::Break(())),
             RecvState::Failed(error) => Err(error),
@@ -257,7 +257,7 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
     /// Gives the program what was found.
     fn take(
         &mut self,
-        found: &Received<<P::Stream as Stream>::Memory>,
+        found: Received<<P::Stream as Stream>::Memory>,
         count: u32,
     ) -> Result<ControlFlow<()>> {
         if self.report.wanted.time() {
@@ -271,6 +271,8 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
                 found.memory.copy_to_iter(offset, len, self.msg.iter())
             })?
         };
+        // The stream may use the memory again as soon as it knows that this is read.
+        drop(found);
         let octets = usize::try_from(count).unwrap_or(0);
         P::moved(self.connection, Moved::Received, octets);
         self.copied = self.copied.saturating_add(octets);

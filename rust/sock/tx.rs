@@ -173,7 +173,10 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         let rest = u32::try_from(self.total.saturating_sub(self.sent)).unwrap_or(u32::MAX);
         let (buffer, segments) = match room(self.connection, rest) {
             Room::Open(buffer, segments) => (buffer, segments),
-            Room::Full => return self.wait_for_room(),
+            Room::Full => {
+                P::has_no_room(self.connection);
+                return self.wait_for_room();
+            }
             // The error of the sock, if there is one, comes before this.
             Room::Broken => return Err(EPIPE),
         };

@@ -9,6 +9,7 @@ import struct
 import raw
 import roce
 import topology
+from ktap import equal
 
 UD_SEND_ONLY = 0x64
 GSI_KEY = 0x80010000
@@ -45,7 +46,8 @@ class Requester:
         self.packets, self.next_id = 0, 0x5000
         # What has come: attribute, and for a rejection the reason.
         self.answers = collections.defaultdict(list)
-        self.theirs = {}
+        # Of an answered request: the id of the kernel, and its queue pair with the first packet number.
+        self.theirs, self.ends = {}, {}
         with host.lock:
             host.qps[1] = self
 
@@ -102,6 +104,7 @@ class Requester:
         theirs, number = struct.unpack("!II", mad[24:32])
         if bth[0] == UD_SEND_ONLY and attribute == REPLY:
             self.theirs[number] = theirs
+            self.ends[number] = tuple(int.from_bytes(mad[at:at + 3], "big") for at in (36, 44))
             self.answers[number].append((REPLY, 0))
         elif bth[0] == UD_SEND_ONLY and attribute == REJECTION:
             self.answers[number].append((REJECTION, struct.unpack("!H", mad[34:36])[0]))
@@ -110,3 +113,16 @@ class Requester:
         """Waits for the first answer to a request."""
         self.host.wait(lambda: self.answers[number], "answer to request %d" % number)
         return self.answers[number][0]
+
+    def connect(self, source, port, bufs):
+        """A connection with `bufs` receive buffers; its queue pair, which gives no credits by itself."""
+        number = self.request(source, port, hello(20000, source, self.target, bufs))
+        equal(self.answer(number), (REPLY, 0), "answer")
+        qp = roce.Qp(self.host, (source, raw.MAC))
+        with self.host.lock:
+            # The request has named these.
+            qp.psn = number
+            self.host.qps[number] = qp
+        qp.connect(*self.ends[number])
+        self.ready(source, number)
+        return qp

@@ -65,8 +65,8 @@ class Qp:
         self.memories, self.inbox, self.parts = {}, collections.deque(), b""
         self.flying, self.behave, self.refused = [], "well", None
         self.sent_at, self.messages, self.target = 0, 0, None
-        # Number of complete received messages.
-        self.received_count = 0
+        # Numbers of complete received messages, and of writes without octets.
+        self.received_count = self.tests = 0
         self.on_message = self.inbox.append
         with host.lock:
             host.qps[self.qpn] = self
@@ -211,7 +211,11 @@ class Qp:
     def written(self, opcode, body):
         """Stores a packet of a WRITE; False if that is not allowed."""
         if opcode in (WRITE_FIRST, WRITE_ONLY, WRITE_ONLY_IMM):
-            address, rkey, _ = struct.unpack("!QII", body[:16])
+            address, rkey, size = struct.unpack("!QII", body[:16])
+            if size == 0:
+                # It needs no memory.
+                self.tests += 1
+                return True
             self.target, body = [rkey, address], body[16:]
         rkey, address = self.target
         memory = self.memories.get(rkey)

@@ -13,10 +13,10 @@ import topology
 from ktap import equal
 from memory import Cgroup, close, connections, fresh, read, write
 
-# Octets of a connection: 21 receive buffers and the send buffer.
-EACH = 21 * (16 << 10) + (128 << 10)
-MANY = 20
-FIT = 8
+# Octets of an idle connection: four receive buffers and the first send buffer.
+EACH = (4 + 1) * (16 << 10)
+MANY = 50
+FIT = 40
 LIMIT = FIT * EACH
 MEMORY, BUSY = 0x01010000, 0x7f00010b
 
@@ -68,6 +68,34 @@ def namespace_has_a_limit(side, reason):
         nothing_is_left()
     test.name = "namespace_has_a_limit_" + side
     return test
+
+
+def memory_grows_with_use():
+    """Requests and answers need no more than an idle connection has. Bulk data makes the receive buffers
+    of one side grow, and the send buffer of the other; without memory it still arrives."""
+    topology.netns("up")
+    client, server = topology.pair()
+    topology.expect_smc(client, server)
+    for _ in range(50):
+        topology.exchange(client, server, 8000)
+    equal((buffers("a"), buffers("b")), (EACH, EACH), "octets of buffers after requests")
+    data = topology.known("bulk", 4 << 20)
+    child = topology.Child(lambda: client.sendall(data))
+    equal(topology.receive(server, len(data)) == data, True, "bulk data")
+    child.expect_success()
+    topology.until(lambda: buffers("a") == EACH - (16 << 10) + (128 << 10), "the send buffer")
+    topology.until(lambda: buffers("b") == 14 * (16 << 10), "the receive buffers")
+    another = topology.pair()
+    full = buffers("a"), buffers("b")
+    for side, octets in zip("ab", full):
+        write(side, "smcr_max_kbytes", octets >> 10)
+    child = topology.Child(lambda: another[0].sendall(data))
+    equal(topology.receive(another[1], len(data)) == data, True, "bulk data without memory")
+    child.expect_success()
+    topology.exchange(*another)
+    equal((buffers("a"), buffers("b")), full, "octets of buffers at the limit")
+    close([(client, server), another])
+    nothing_is_left()
 
 
 def both_engines_have_one_account():
@@ -172,7 +200,7 @@ def main():
     topology.need_module()
     with topology.engine("sdp"):
         return ktap.run([namespace_has_a_limit("a", MEMORY), namespace_has_a_limit("b", BUSY),
-                         both_engines_have_one_account, cgroup_is_charged("a"), cgroup_is_charged("b"),
+                         memory_grows_with_use, both_engines_have_one_account, cgroup_is_charged("a"), cgroup_is_charged("b"),
                          orphans_are_limited, silent_reader_does_not_hold_an_orphan])
 
 

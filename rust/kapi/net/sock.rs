@@ -256,6 +256,13 @@ impl Sock {
         (time != 0).then_some(time)
     }
 
+    /// How often a peer is tested that lets a closed connection wait, before it is given up
+    /// (`tcp_orphan_retries`). Context: any.
+    pub(crate) fn orphan_retries(&self) -> u8 {
+        // SAFETY: By the type invariants the sock is valid.
+        unsafe { bindings::rdma_sock_helper_tcp_orphan_retries(self.as_raw()) }
+    }
+
     /// Signals urgent data to the owner of the socket (SIGURG), as TCP does. Never called from
     /// [`super::events::TcpEvents`] callbacks. Context: any.
     pub(crate) fn signal_urgent(&self) {

@@ -211,6 +211,8 @@ struct Verbs<T: ChannelOps> {
     this: Arc<Channel<T>>,
     /// Buffers of the sending path, once it was taken.
     messages: Option<Messages>,
+    /// Receive slots that have a buffer.
+    buffers: u16,
 }
 
 /// What completion handlers use.
@@ -291,7 +293,7 @@ impl<T: ChannelOps> Channel<T> {
         on_free: Option<OnFree>,
         ops: Arc<T>,
     ) -> Result<Arc<Self>> {
-        let depth = config.depth(pd.device())?;
+        let (depth, buffers) = (config.depth(pd.device())?, config.first_buffers()?);
         let pieces = usize::try_from(depth.send_sges)?;
         let this = Self::closed(pd.device(), config, pieces, cgroup, on_free)?;
         let qp = Qp::new(
@@ -304,6 +306,7 @@ impl<T: ChannelOps> Channel<T> {
             qp: qp.clone(),
             this: this.clone(),
             messages: None,
+            buffers,
         });
         let opening = ScopeGuard::new_with_data(this, |this| this.shutdown());
         opening.open(pd, qp, cgroup, ops)?;
@@ -319,6 +322,7 @@ impl<T: ChannelOps> Channel<T> {
         on_free: Option<OnFree>,
     ) -> Result<Arc<Self>> {
         let (sends, recvs) = (config.send_slots, config.recv_buffers()?);
+        let first = usize::from(config.first_buffers()?);
         let send = SendQueue::new(sends, config.max_unsignalled)?;
         let recv = RecvQueue::new(recvs, config)?;
         // INVARIANT: There is no queue pair.
@@ -337,6 +341,7 @@ impl<T: ChannelOps> Channel<T> {
                 recv_slots: RecvSlot::new(recvs)?,
                 recv_buffers: Buffers::new(
                     recvs.into(),
+                    first,
                     usize::try_from(config.recv_bytes)?,
                     config.long_bytes.into(),
                     cgroup,
@@ -369,8 +374,10 @@ impl<T: ChannelOps> Channel<T> {
 
     /// Maps the messages of the send slots and builds their requests.
     fn send_path(&self, pd: &Pd, qp: &Arc<Qp>, cgroup: &MemCgroup) -> Result<SendPath> {
+        let slots = self.send_slots.len();
         let buffers = Buffers::new(
-            self.send_slots.len(),
+            slots,
+            slots,
             self.config.send_bytes.into(),
             self.config.long_bytes.into(),
             cgroup,
@@ -395,7 +402,8 @@ impl<T: ChannelOps> Channel<T> {
         // SAFETY: The buffers are part of the channel, of which the mappings become a field that is
         // dropped before: by `shutdown`, or by our caller.
         let mappings = unsafe { buffers.map_for_writing(&self.device, self.may_append())? };
-        for slot in &self.recv_slots {
+        let first = usize::from(self.config.first_buffers()?);
+        for slot in self.recv_slots.iter().take(first) {
             // SAFETY: The slots do not move, and have no other user before they are posted.
             unsafe { RecvSlot::build(slot.get(), self, buffers, &mappings, pd.lkey())? };
         }
@@ -469,6 +477,16 @@ impl<T: ChannelOps> Channel<T> {
         if !self.broken.xchg(true, Relaxed) {
             ops.on_broken(status);
         }
+    }
+
+    /// Receive slots, with buffers or without. Any context.
+    pub(crate) fn recv_slots(&self) -> u16 {
+        u16::try_from(self.recv_slots.len()).unwrap_or(u16::MAX)
+    }
+
+    /// Octets of a receive buffer. Any context.
+    pub(crate) fn recv_bytes(&self) -> usize {
+        self.recv_buffers.bytes()
     }
 
     /// The number of the queue pair. Any context.
@@ -607,6 +625,36 @@ impl<T: ChannelOps> Channel<T> {
         ReservedSlot::reserve(self, keep)
     }
 
+    /// Gives one more receive slot its buffer, charged to `cgroup`, for the next
+    /// [`Self::post_buffers`]. `on_free` is dropped with the buffer. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `ESHUTDOWN` after a shutdown; `ENOSPC` if all slots have buffers; `ENOMEM` early, and above the
+    /// limit of the cgroup; `ENODEV` if the device is being removed.
+    pub(crate) fn add_buffer(&self, cgroup: &MemCgroup, on_free: Option<OnFree>) -> Result {
+        let mut guard = self.verbs.lock();
+        let Some(verbs) = &mut *guard else {
+            return Err(ESHUTDOWN);
+        };
+        let index = verbs.buffers;
+        let slot = self.recv_slot(index).ok_or(ENOSPC)?;
+        // SAFETY: `verbs` is locked and there, so no shutdown has taken the handlers, and none does so
+        // before this function ends.
+        let handlers = unsafe { (*self.handlers.get()).as_ref() }.ok_or(ESHUTDOWN)?;
+        let (buffers, mappings) = (&self.recv_buffers, &handlers.recv);
+        buffers.add(index, cgroup, on_free)?;
+        // SAFETY: As in `build_recv`. The slot was in no queue so far, so that it has no other user.
+        unsafe {
+            buffers.map_added(mappings, index, &self.device, self.may_append())?;
+            RecvSlot::build(slot, self, buffers, mappings, verbs.qp.pd().lkey())?;
+        }
+        verbs.buffers = index.saturating_add(1);
+        let fits = self.recv.lock().idle.push_within_capacity(index).is_ok();
+        debug_assert!(fits);
+        Ok(())
+    }
+
     /// Makes all requests fail, for a channel that is of no use any more. Sleeps.
     pub(crate) fn fail(&self) {
         if let Some(verbs) = &*self.verbs.lock() {
@@ -656,7 +704,10 @@ impl<T: ChannelOps> Channel<T> {
             );
             return;
         }
-        let Some(Verbs { qp, this, messages }) = guard.take() else {
+        let Some(Verbs {
+            qp, this, messages, ..
+        }) = guard.take()
+        else {
             return;
         };
         drop(qp);

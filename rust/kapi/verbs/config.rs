@@ -21,6 +21,10 @@ pub(crate) enum RecvPosting {
     OnDemand {
         /// Buffers besides [`ChannelConfig::recv_slots`] that are not posted at the start.
         spares: u16,
+        /// How many of all these buffers have no memory at the start: they get it from
+        /// [`Channel::add_buffer`](super::channel::Channel::add_buffer). Only for buffers that have a
+        /// block of pages each.
+        later: u16,
     },
 }
 
@@ -29,7 +33,7 @@ pub(crate) enum RecvPosting {
 /// # Memory
 ///
 /// The receive buffers take `recv_bytes` for each of `recv_slots` and of the spares, or of the batch
-/// less 1. The send slots take `send_bytes` each. Buffers of more than 8 KiB have a block of pages
+/// less 1, as far as they have memory. The send slots take `send_bytes` each. Buffers of more than 8 KiB have a block of pages
 /// each, a power of two of them. Smaller ones share blocks of 16 KiB (with pages of 4 KiB), the last of
 /// which has the least power of two of pages that holds the rest. `long_bytes` are taken twice. A block
 /// is contiguous, which fragmented memory may not allow: after `ENOMEM`, ask for smaller buffers.
@@ -106,19 +110,36 @@ impl ChannelConfig {
     pub(super) fn recv_buffers(&self) -> Result<u16> {
         let waiting = match self.recv_posting {
             RecvPosting::Batch(batch) => batch.checked_sub(1).ok_or(EINVAL)?,
-            RecvPosting::OnDemand { spares } => spares,
+            RecvPosting::OnDemand { spares, .. } => spares,
         };
         self.recv_slots.checked_add(waiting).ok_or(EINVAL)
     }
 
-    /// Octets of all receive buffers for messages.
+    /// Receive slots that have memory at the start.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there are too many slots, or none of them has memory.
+    pub(crate) fn first_buffers(&self) -> Result<u16> {
+        let later = match self.recv_posting {
+            RecvPosting::Batch(_) => 0,
+            RecvPosting::OnDemand { later, .. } => later,
+        };
+        let first = self.recv_buffers()?.checked_sub(later).ok_or(EINVAL)?;
+        if first == 0 {
+            return Err(EINVAL);
+        }
+        Ok(first)
+    }
+
+    /// Octets of the receive buffers for messages that have memory at the start.
     ///
     /// # Errors
     ///
     /// `EINVAL` if there are too many.
     pub(crate) fn recv_buffer_bytes(&self) -> Result<usize> {
         let each = usize::try_from(self.recv_bytes)?;
-        each.checked_mul(self.recv_buffers()?.into()).ok_or(EINVAL)
+        each.checked_mul(self.first_buffers()?.into()).ok_or(EINVAL)
     }
 
     /// How many receive slots are posted at the start.

@@ -16,14 +16,18 @@ use crate::{
     bindings,
     kapi::mem::{
         block::Block,
-        cgroup::MemCgroup, //
+        cgroup::MemCgroup,
+        OnFree, //
     },
 };
 use kernel::{
     iov::IovIterDest,
     page::PAGE_SIZE,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        Arc,
+        SetOnce, //
+    },
 };
 
 /// Buffers begin at multiples of this, so that no two share a cache line.
@@ -46,7 +50,8 @@ struct BlockPart {
 /// Message buffers of all slots.
 pub(super) struct Buffers {
     /// Blocks of `1 << shift` buffers, and behind them the room for a long message, if there is any.
-    blocks: KVec<Block>,
+    /// A block that is added later comes with what ends its account.
+    blocks: KVec<SetOnce<(Block, Option<OnFree>)>>,
     /// How many buffers share a block, as a power of two.
     shift: u32,
     /// Octets of a buffer.
@@ -60,28 +65,46 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// `slots` buffers of `bytes` octets, and room for a message of `long`, charged to `cgroup`.
-    /// Context: may sleep.
+    /// `slots` buffers of `bytes` octets, and room for a message of `long`, charged to `cgroup`. Only
+    /// the `first` of the buffers have memory so far. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if a buffer has no octets; `ENOMEM` early, so that the caller may ask for less.
-    pub(super) fn new(slots: usize, bytes: usize, long: usize, cgroup: &MemCgroup) -> Result<Self> {
+    /// `EINVAL` if a buffer has no octets, or buffers share blocks and some have no memory; `ENOMEM`
+    /// early, so that the caller may ask for less.
+    pub(super) fn new(
+        slots: usize,
+        first: usize,
+        bytes: usize,
+        long: usize,
+        cgroup: &MemCgroup,
+    ) -> Result<Self> {
         let stride = bytes.checked_next_multiple_of(ALIGN).ok_or(EINVAL)?;
         let together = SHARED.checked_div(stride).ok_or(EINVAL)?;
         // One in a block of its own, if two do not fit.
         let shift = together.checked_ilog2().unwrap_or(0);
         let mut blocks = KVec::new();
-        let mut left = slots;
+        if first < slots && shift > 0 {
+            return Err(EINVAL);
+        }
+        let filled = |len: usize| -> Result<_> {
+            let block = SetOnce::new();
+            block.populate((Block::zeroed(len, cgroup)?, None));
+            Ok(block)
+        };
+        let mut left = slots.min(first);
         while left > 0 {
             let count = left.min(1 << shift);
             let len = count.checked_mul(stride).ok_or(EINVAL)?;
-            blocks.push(Block::zeroed(len, cgroup)?, GFP_KERNEL)?;
+            blocks.push(filled(len)?, GFP_KERNEL)?;
             left -= count;
+        }
+        for _ in first..slots {
+            blocks.push(SetOnce::new(), GFP_KERNEL)?;
         }
         let room = blocks.len();
         if long > 0 {
-            blocks.push(Block::zeroed(long, cgroup)?, GFP_KERNEL)?;
+            blocks.push(filled(long)?, GFP_KERNEL)?;
         }
         Ok(Self {
             blocks,
@@ -98,9 +121,30 @@ impl Buffers {
         self.bytes
     }
 
+    /// Gives the buffer of a slot memory, if it has none. `on_free` is dropped with that memory.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such slot; `ENOMEM` early.
+    pub(super) fn add(&self, index: u16, cgroup: &MemCgroup, on_free: Option<OnFree>) -> Result {
+        let part = self.buffer(index)?;
+        let place = self.blocks.get(part.block).ok_or(EINVAL)?;
+        if place.as_ref().is_none() {
+            place.populate((Block::zeroed(self.stride, cgroup)?, on_free));
+        }
+        Ok(())
+    }
+
+    /// The blocks with memory.
+    fn filled(&self) -> impl Iterator<Item = &Block> {
+        let blocks = self.blocks.iter().filter_map(SetOnce::as_ref);
+        blocks.map(|(block, _)| block)
+    }
+
     /// Octets of memory of all buffers and the room.
     pub(super) fn memory(&self) -> usize {
-        self.blocks.iter().map(Block::len).sum()
+        self.filled().map(Block::len).sum()
     }
 
     /// Octets of the longest message that fits a buffer with the room behind all of them.
@@ -124,7 +168,8 @@ impl Buffers {
     }
 
     fn block(&self, part: BlockPart) -> Result<&Block> {
-        self.blocks.get(part.block).ok_or(EINVAL)
+        let place = self.blocks.get(part.block).ok_or(EINVAL)?;
+        place.as_ref().map(|(block, _)| block).ok_or(EINVAL)
     }
 
     /// The parts of a message of `len` octets that begins in the buffer of a slot: from the octet
@@ -203,19 +248,58 @@ impl Buffers {
         dev: &Arc<Device>,
         cpu_writes: bool,
     ) -> Result<BlockMappings> {
-        let mut mappings = KVec::with_capacity(self.blocks.len(), GFP_KERNEL)?;
-        for block in &self.blocks {
-            // SAFETY: The block is that memory, and by this function's contract.
-            let mapping = unsafe {
-                if cpu_writes {
-                    Mapping::both_ways(dev, block.addr(), block.len())?
-                } else {
-                    Mapping::from_device(dev, block.addr(), block.len())?
-                }
-            };
-            mappings.push(mapping, GFP_KERNEL)?;
+        let mappings = BlockMappings::of_none(self.blocks.len())?;
+        for at in 0..self.blocks.len() {
+            // SAFETY: By this function's contract.
+            unsafe { self.map_block(&mappings, at, dev, cpu_writes)? };
         }
-        Ok(BlockMappings(mappings))
+        Ok(mappings)
+    }
+
+    /// Maps a block as [`Self::map_for_writing`], if it has memory and is not mapped.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::map_for_writing`].
+    unsafe fn map_block(
+        &self,
+        mappings: &BlockMappings,
+        at: usize,
+        dev: &Arc<Device>,
+        cpu_writes: bool,
+    ) -> Result {
+        let place = mappings.0.get(at).ok_or(EINVAL)?;
+        let block = self.blocks.get(at).and_then(SetOnce::as_ref);
+        let Some((block, _)) = block.filter(|_| place.as_ref().is_none()) else {
+            return Ok(());
+        };
+        // SAFETY: The block is that memory, and by this function's contract.
+        let mapping = unsafe {
+            if cpu_writes {
+                Mapping::both_ways(dev, block.addr(), block.len())?
+            } else {
+                Mapping::from_device(dev, block.addr(), block.len())?
+            }
+        };
+        place.populate(mapping);
+        Ok(())
+    }
+
+    /// Maps the buffer of a slot that has got memory.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::map_for_writing`].
+    pub(super) unsafe fn map_added(
+        &self,
+        mappings: &BlockMappings,
+        index: u16,
+        dev: &Arc<Device>,
+        cpu_writes: bool,
+    ) -> Result {
+        let part = self.buffer(index)?;
+        // SAFETY: By this function's contract.
+        unsafe { self.map_block(mappings, part.block, dev, cpu_writes) }
     }
 
     /// Maps the buffers for a device that reads them.
@@ -224,13 +308,12 @@ impl Buffers {
     ///
     /// As for [`Self::map_for_writing`].
     unsafe fn map_for_reading(&self, dev: &Arc<Device>) -> Result<BlockMappings> {
-        let mut mappings = KVec::with_capacity(self.blocks.len(), GFP_KERNEL)?;
-        for block in &self.blocks {
+        let mappings = BlockMappings::of_none(self.blocks.len())?;
+        for (block, place) in self.filled().zip(&mappings.0) {
             // SAFETY: The block is that memory, and by this function's contract.
-            let mapping = unsafe { Mapping::to_device(dev, block.addr(), block.len())? };
-            mappings.push(mapping, GFP_KERNEL)?;
+            place.populate(unsafe { Mapping::to_device(dev, block.addr(), block.len())? });
         }
-        Ok(BlockMappings(mappings))
+        Ok(mappings)
     }
 
     /// The buffer of a slot, as a work request names it.
@@ -307,20 +390,34 @@ impl Buffers {
     }
 }
 
-/// The blocks of [`Buffers`], mapped for a device, in their order. Dropped in any context.
-pub(super) struct BlockMappings(KVec<Mapping>);
+/// The blocks of [`Buffers`] that have memory, mapped for a device, in their order. Dropped in any
+/// context.
+pub(super) struct BlockMappings(KVec<SetOnce<Mapping>>);
 
 impl BlockMappings {
+    /// Places for the mappings of `blocks` blocks.
+    fn of_none(blocks: usize) -> Result<Self> {
+        let mut places = KVec::with_capacity(blocks, GFP_KERNEL)?;
+        for _ in 0..blocks {
+            places.push(SetOnce::new(), GFP_KERNEL)?;
+        }
+        Ok(Self(places))
+    }
+
     /// The mapping of the block that the part lies in.
     fn of(&self, part: BlockPart) -> Result<&Mapping> {
-        self.0.get(part.block).ok_or(EINVAL)
+        self.0
+            .get(part.block)
+            .and_then(SetOnce::as_ref)
+            .ok_or(EINVAL)
     }
 
     /// In which direction all blocks are mapped, if it is one.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(super) fn direction(&self) -> Option<bindings::dma_data_direction> {
-        let first = self.0.first()?.direction();
-        let same = self.0.iter().all(|mapping| mapping.direction() == first);
+        let mut mapped = self.0.iter().filter_map(SetOnce::as_ref);
+        let first = mapped.next()?.direction();
+        let same = mapped.all(|mapping| mapping.direction() == first);
         same.then_some(first)
     }
 }

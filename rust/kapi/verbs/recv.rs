@@ -65,8 +65,8 @@ const STEP: usize = 256;
 pub(super) struct RecvQueue {
     /// Nothing is posted when it is not there.
     pub(super) qp: Option<Arc<Qp>>,
-    /// Buffers that are not posted and hold no message. Never grows beyond its capacity.
-    idle: KVec<u16>,
+    /// Buffers with memory that are not posted and hold no message. Never grows beyond its capacity.
+    pub(super) idle: KVec<u16>,
     /// As soon as this many are idle, they are posted.
     batch: usize,
     /// How many buffers were posted so far.
@@ -74,10 +74,10 @@ pub(super) struct RecvQueue {
 }
 
 impl RecvQueue {
-    /// A queue of `slots` idle buffers. Context: may sleep.
+    /// A queue for `slots` buffers, of which those with memory are idle. Context: may sleep.
     pub(super) fn new(slots: u16, config: &ChannelConfig) -> Result<Self> {
         let mut idle = KVec::with_capacity(slots.into(), GFP_KERNEL)?;
-        for index in 0..slots {
+        for index in 0..config.first_buffers()? {
             idle.push(index, GFP_KERNEL)?;
         }
         Ok(Self {

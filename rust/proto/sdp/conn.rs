@@ -30,6 +30,11 @@ use super::{
     meter::SdpMeter,
     msg::HalfMode,
     oob::UrgentRx,
+    orphan::{
+        OrphanStep,
+        OrphanTests,
+        OrphanTimer, //
+    },
     profile::{
         Dialect,
         Profile,
@@ -47,6 +52,7 @@ use super::{
     },
     suspend::Suspend,
     teardown::{
+        EndError,
         EndTimers,
         Teardown, //
     },
@@ -82,6 +88,8 @@ pub(crate) struct ConnTimers {
     pub(crate) suspend_interval: Duration,
     /// For the end.
     pub(crate) end: EndTimers,
+    /// For what a closed connection still has to send.
+    pub(crate) orphan: OrphanTests,
 }
 
 impl ConnTimers {
@@ -95,6 +103,7 @@ impl ConnTimers {
         suspend: Duration::from_secs(30),
         suspend_interval: Duration::from_secs(10),
         end: EndTimers::DEFAULT,
+        orphan: OrphanTests::DEFAULT,
     };
 }
 
@@ -163,6 +172,10 @@ pub(crate) struct SdpConn {
     keepalive: Keepalive,
     /// The peer has to be tested.
     is_probing: bool,
+    /// A test without a message is under way.
+    is_probe_out: bool,
+    /// The tests of a closed connection.
+    orphan: OrphanTimer,
     /// How long data may wait without any progress (TCP_USER_TIMEOUT).
     patience: Option<Duration>,
     /// When that has taken too long.
@@ -221,6 +234,8 @@ impl SdpConn {
             meter: SdpMeter::default(),
             keepalive: Keepalive::default(),
             is_probing: false,
+            is_probe_out: false,
+            orphan: OrphanTimer::default(),
             patience: None,
             stall_at: None,
             progress: 0,
@@ -282,13 +297,16 @@ impl SdpConn {
         self.role = terms.role;
         self.invalidates = terms.invalidates;
         self.tx = Self::credit(terms);
+        let most = self.rx.most();
         self.rx = Self::window(terms);
+        self.rx.let_grow(most);
         self.source.resume(Self::limits(&self.config, terms));
         self.sink.resume(terms.adverts, terms.depths.ord);
         self.resize = Resize::new(terms.size);
         self.end.resume();
         self.suspend.resume();
         self.meter.resume();
+        self.is_probe_out = false;
         self.events.writable = true;
         self.open(now);
     }
@@ -324,6 +342,8 @@ impl SdpConn {
             self.progress = progress;
             self.stall_at = None;
         }
+        let is_orphan = self.end.is_released() && self.end.is_disconn_due();
+        self.orphan.rearm(now, &timers.orphan, is_orphan, progress);
         if let Some(patience) = self.patience.filter(|_| waits && is_live) {
             let until = now.saturating_add(patience);
             self.stall_at = self.stall_at.or(Some(until));
@@ -351,9 +371,12 @@ impl SdpConn {
         if self.keepalive.handle_timeout(now).is_some() {
             self.is_probing = true;
         }
-        let gives_up = is_over(self.suspend.poll_timeout()) || is_over(self.stall_at);
+        let step = self.orphan.handle_timeout(now, &self.config.timers.orphan);
+        self.is_probing |= step == OrphanStep::Test;
+        let is_stalled = is_over(self.stall_at) || step == OrphanStep::GiveUp;
+        let gives_up = is_over(self.suspend.poll_timeout()) || is_stalled;
         if is_over(self.cancel_at) || gives_up {
-            self.break_off(now, super::teardown::EndError::TimedOut);
+            self.break_off(now, EndError::TimedOut);
         }
         self.end.handle_timeout(now);
         self.note_end();
@@ -370,6 +393,7 @@ impl SdpConn {
             self.nudge_at,
             self.ask_at,
             self.stall_at,
+            self.orphan.poll_timeout(),
             self.keepalive.poll_timeout().filter(|_| self.end.is_live()),
             suspend.filter(|_| self.end.is_live()),
         ]

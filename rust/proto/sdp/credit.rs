@@ -174,6 +174,8 @@ pub(crate) struct RxWindow {
     hold: Option<u64>,
     /// Buffers that are posted when no data waits.
     target: u64,
+    /// How many that may become.
+    most: u64,
     /// The peer knows its credits for certain, so that payload in the reserve is a violation.
     is_strict: bool,
     /// Extra buffers that make up for messages held back.
@@ -196,6 +198,7 @@ impl RxWindow {
             told: posted,
             hold: None,
             target: u64::from(bufs),
+            most: u64::from(bufs),
             is_strict: false,
             spares: MAX_SPARES,
             // HelloAck has left the peer with fewer than it was told (AMB-06).
@@ -208,6 +211,28 @@ impl RxWindow {
     #[cfg(test)]
     pub(crate) fn drop_spares(&mut self) {
         self.spares = 0;
+    }
+
+    /// Lets the pool grow to `most` buffers. A peer may post more at any time (SDP-BSDH-17), which the
+    /// next header says.
+    pub(crate) fn let_grow(&mut self, most: u16) {
+        self.most = core::cmp::max(self.target, most.into());
+    }
+
+    /// How many buffers it may grow to.
+    pub(crate) fn most(&self) -> u16 {
+        u16::try_from(self.most).unwrap_or(u16::MAX)
+    }
+
+    /// There is no memory for more than `bufs` buffers at the moment.
+    pub(crate) fn limit(&mut self, bufs: u16) {
+        self.target = core::cmp::min(self.target, bufs.into());
+    }
+
+    /// Buffers that the pool should have, posted or not.
+    pub(crate) fn pool(&self) -> u16 {
+        let pool = self.target.saturating_add(self.wanted_spares());
+        u16::try_from(pool).unwrap_or(u16::MAX)
     }
 
     /// Fixes the number of the first message, so that a test can start near the wrap.
@@ -241,6 +266,10 @@ impl RxWindow {
         self.received = count;
         self.posted = self.posted.saturating_sub(1);
         self.has_payload |= payload;
+        // The peer may send no more data: it sends faster than it hears of free buffers.
+        if payload && self.peer_credit() <= 2 {
+            self.target = core::cmp::min(self.target.saturating_mul(2), self.most);
+        }
         Ok(())
     }
 
@@ -253,11 +282,15 @@ impl RxWindow {
     /// Receive buffers to post now, while `queued` others hold data that waits for the reader.
     /// While acknowledgements are held back there are more of them (R-3, AMB-15).
     pub(crate) fn wanted(&self, queued: u64) -> u16 {
-        let held = self.received.saturating_sub(self.ack());
-        let spares = core::cmp::min(held, self.spares);
         let used = self.posted.saturating_add(queued);
-        let wanted = self.target.saturating_add(spares).saturating_sub(used);
+        let wanted = u64::from(self.pool()).saturating_sub(used);
         u16::try_from(wanted).unwrap_or(u16::MAX)
+    }
+
+    /// Buffers that make up for messages held back.
+    fn wanted_spares(&self) -> u64 {
+        let held = self.received.saturating_sub(self.ack());
+        core::cmp::min(held, self.spares)
     }
 
     /// Messages acknowledged by the next header.

@@ -199,6 +199,15 @@ impl Source {
         self.ring.saturating_sub(distance(self.freed, self.written))
     }
 
+    /// Changes the size of the send ring, which must be empty; whether it was.
+    pub(super) fn resize_ring(&mut self, ring: u32) -> bool {
+        let is_empty = self.freed == self.written;
+        if is_empty {
+            self.ring = ring;
+        }
+        is_empty
+    }
+
     /// Pieces of the ring that begin at a position.
     fn pieces(&self, at: u64, len: u32) -> [Segment; 2] {
         let off = at.checked_rem(u64::from(self.ring)).unwrap_or(0);

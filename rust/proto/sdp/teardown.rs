@@ -83,7 +83,7 @@ pub(crate) struct EndTimers {
     pub(crate) abort: Duration,
     /// For the peer to take the link down after both DisConn.
     pub(crate) ending: Duration,
-    /// For the peer's DisConn when no program has the socket (SDP-TMR-5).
+    /// For the peer's DisConn, or the completion of ours, when no program has the socket (SDP-TMR-5).
     pub(crate) fin: Duration,
 }
 
@@ -180,7 +180,7 @@ impl Teardown {
     /// No program has the socket from now on.
     pub(crate) fn release(&mut self, now: Instant) {
         self.is_released = true;
-        if self.state == EndState::FinSent {
+        if self.is_sent() && self.deadline.is_none() {
             self.deadline = Some(now.saturating_add(self.timers.fin));
         }
     }
@@ -198,14 +198,12 @@ impl Teardown {
     /// DisConn was posted (SDP-CLS-08, SDP-CLS-22).
     pub(crate) fn on_disconn_sent(&mut self, now: Instant) {
         match self.state {
-            EndState::Draining => {
-                self.state = EndState::FinSent;
-                if self.is_released {
-                    self.deadline = Some(now.saturating_add(self.timers.fin));
-                }
-            }
+            EndState::Draining => self.state = EndState::FinSent,
             EndState::PeerDoneDraining => self.state = EndState::LastSent,
-            _ => {}
+            _ => return,
+        }
+        if self.is_released {
+            self.deadline = Some(now.saturating_add(self.timers.fin));
         }
     }
 
@@ -228,8 +226,10 @@ impl Teardown {
             EndState::Open => EndState::PeerDone,
             EndState::Draining => EndState::PeerDoneDraining,
             EndState::FinSent => {
-                let ending = now.saturating_add(self.timers.ending);
-                self.deadline = self.is_completed.then_some(ending);
+                // Ours may never arrive: a timer that runs goes on.
+                if self.is_completed {
+                    self.deadline = Some(now.saturating_add(self.timers.ending));
+                }
                 EndState::Ending
             }
             EndState::PeerDone
@@ -332,7 +332,7 @@ impl Teardown {
         match self.state {
             EndState::Aborting { .. } => self.close(self.error),
             EndState::Ending => self.close(None),
-            EndState::FinSent => self.abort(now, EndError::TimedOut, true),
+            EndState::FinSent | EndState::LastSent => self.abort(now, EndError::TimedOut, true),
             _ => {}
         }
     }

@@ -6,6 +6,7 @@ mod cancels;
 mod counters;
 mod crowd;
 mod end;
+mod orphans;
 mod pair;
 mod rude;
 mod runs;

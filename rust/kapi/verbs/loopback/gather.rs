@@ -73,7 +73,7 @@ pub(super) fn streaming(bytes: u32, slots: u16, spares: u16) -> impl FnOnce(&mut
         config.send_bytes = HEADER;
         config.recv_bytes = bytes;
         config.recv_slots = slots;
-        config.recv_posting = RecvPosting::OnDemand { spares };
+        config.recv_posting = RecvPosting::OnDemand { spares, later: 0 };
         config.long_bytes = 0;
         config.max_writes = 0;
         config.max_pieces = 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of receive buffers that are posted on demand, and of messages that are appended to others.
+//! Tests of receive buffers that are posted, or made, on demand, and of messages that are appended to others.
 
 use super::{
     gather::{
@@ -25,9 +25,11 @@ use crate::{
             DMA_BIDIRECTIONAL,
             DMA_FROM_DEVICE, //
         },
+        mem::cgroup::MemCgroup,
         verbs::{
             channel::{
                 Channel,
+                ChannelConfig,
                 RecvPosting,
                 WriteSource, //
             },
@@ -91,6 +93,65 @@ fn two_messages(
 #[kernel::macros::kunit_tests(rdma_sock_kapi_verbs_pool)]
 mod tests {
     use super::*;
+
+    /// A channel of four buffers, of which two have memory at first.
+    fn growing(config: &mut ChannelConfig) {
+        streaming(16384, 3, 1)(config);
+        config.recv_posting = RecvPosting::OnDemand {
+            spares: 1,
+            later: 2,
+        };
+    }
+
+    #[test]
+    fn added_buffers_are_posted_on_demand_and_hold_messages() -> Result {
+        let result = with_loop_of(growing, |bench, _, channel, probe| {
+            probe.keeps.store(true, Relaxed);
+            let count = || (channel.posted_buffers(), channel.idle_buffers());
+            let ring = ring(bench)?;
+            let before = (count(), channel.buffer_bytes());
+            let account = Arc::new(0u8, GFP_KERNEL)?;
+            let add = || -> Result {
+                let on_free = KBox::new(account.clone(), GFP_KERNEL)?;
+                channel.add_buffer(&MemCgroup::ROOT, Some(on_free))
+            };
+            add()?;
+            add()?;
+            let added = (count(), channel.buffer_bytes() - before.1, add());
+            let posted = channel.post_buffers(u16::MAX)?;
+            for tag in 1..=4 {
+                send(channel, tag, &ring, (0, 16000), FLAGS)?;
+            }
+            probe.wait(|seen| seen.kept.len() == 4)?;
+            let kept = take_kept(probe)?;
+            let mut intact = true;
+            for (tag, message) in (1..).zip(&kept) {
+                intact &= is_intact(message, tag, (0, 16000))?;
+            }
+            drop(kept);
+            Ok((before.0, added, posted, intact, account))
+        });
+        let (before, added, posted, intact, account) = unless_skipped!(result);
+        assert_eq!(before, (2, 0));
+        assert_eq!(added, ((2, 2), 2 * 16384, Err(ENOSPC)));
+        assert_eq!((posted, intact), (2, true));
+        // The channel is gone, and with it the accounts of its buffers.
+        assert!(Arc::into_unique_or_drop(account).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn small_buffers_cannot_get_memory_later() -> Result {
+        let result = with_bench(false, |bench| {
+            let pd = Pd::new(&bench.device)?;
+            let mut config = bench.config();
+            growing(&mut config);
+            config.recv_bytes = 4096;
+            Ok(Channel::new(&pd, &config, Probe::new()?).err())
+        });
+        assert_eq!(unless_skipped!(result), Some(EINVAL));
+        Ok(())
+    }
 
     #[test]
     fn dropped_buffers_are_posted_only_on_demand() -> Result {

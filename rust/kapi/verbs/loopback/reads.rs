@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of RDMA reads.
+//! Tests of RDMA reads, and of writes without octets.
 
 use super::{
     unless_skipped,
@@ -274,6 +274,48 @@ mod tests {
         let (result, broken, untouched) = unless_skipped!(result);
         assert!(result.is_err());
         assert_eq!((broken, untouched), (1, true));
+        Ok(())
+    }
+
+    #[test]
+    fn test_of_the_link_completes_and_no_message_comes() -> Result {
+        // The peer has nothing to write to, and no receive buffer is used.
+        let result = with_loop_of(
+            |config| config.max_writes = 0,
+            |_, _, channel, probe| {
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
+                slot.post_test(7).map_err(|(error, _)| error)?;
+                probe.wait(|seen| !seen.sent.is_empty() || !seen.broken.is_empty())?;
+                let seen = probe.seen.lock();
+                let sent = seen.sent.first().copied();
+                Ok((sent, seen.received, seen.broken.len()))
+            },
+        );
+        assert_eq!(unless_skipped!(result), (Some((7, Ok(()))), 0, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn test_of_a_link_without_a_peer_breaks_the_channel() -> Result {
+        let result = with_bench(false, |bench| {
+            let pd = Pd::new(&bench.device)?;
+            let probe = Probe::new()?;
+            let mut config = bench.config();
+            // 8 ms, twice. To soft-RoCE seven times have no end.
+            config.connection.ack_timeout = 11;
+            config.connection.retries = 1;
+            let channel = Channel::new(&pd, &config, probe.clone())?;
+            let result = bench.connect(&channel, 0x00ff_fffe).and_then(|()| {
+                let slot = channel.try_reserve(0).ok_or(EBUSY)?;
+                slot.post_test(7).map_err(|(error, _)| error)?;
+                probe.wait(|seen| !seen.broken.is_empty())
+            });
+            channel.shutdown();
+            result?;
+            let seen = probe.seen.lock();
+            Ok(seen.broken.first().copied())
+        });
+        assert_eq!(unless_skipped!(result), Some(WcStatus::RETRY_EXCEEDED));
         Ok(())
     }
 

@@ -48,6 +48,12 @@ impl SdpConn {
         self.source.room()
     }
 
+    /// The send ring is another one from now on, of `octets` octets. `false`, and nothing has changed,
+    /// while the old one holds data that the peer may not have.
+    pub(crate) fn resize_ring(&mut self, octets: u32) -> bool {
+        self.source.resize_ring(octets)
+    }
+
     /// Where to copy up to `want` octets to. The second piece may be empty.
     pub(crate) fn send_segments(&self, want: u32) -> [Segment; 2] {
         self.source.segments(want)
@@ -259,6 +265,11 @@ impl SdpConn {
         self.rearm(now);
     }
 
+    /// Sets how many tests a peer has that lets a closed connection wait (`tcp_orphan_retries`).
+    pub(crate) fn set_orphan_tests(&mut self, most: u8) {
+        self.config.timers.orphan.most = most;
+    }
+
     /// The device has tried in vain to reach the peer: the link will go down (SDP-ERRNO-9).
     pub(crate) fn handle_silence(&mut self) {
         self.is_silent = true;
@@ -329,6 +340,25 @@ impl SdpConn {
     }
 
     // Receive buffers.
+
+    /// Lets the pool of receive buffers grow to `most` of them, when the peer sends much.
+    pub(crate) fn let_pool_grow(&mut self, most: u16) {
+        self.rx.let_grow(most);
+    }
+
+    /// Receive buffers that the connection should have, posted or not.
+    pub(crate) fn pool_size(&self) -> u16 {
+        if self.end.is_live() {
+            self.rx.pool()
+        } else {
+            0
+        }
+    }
+
+    /// There is no memory for more than `bufs` receive buffers at the moment.
+    pub(crate) fn limit_pool(&mut self, bufs: u16) {
+        self.rx.limit(bufs);
+    }
 
     /// Receive buffers to post now.
     pub(crate) fn wanted_buffers(&self) -> u16 {

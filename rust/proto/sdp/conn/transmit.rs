@@ -38,6 +38,8 @@ enum Meaning {
     DisConn,
     AbortConn,
     SuspCommAck,
+    /// The test of a link, which is no message.
+    Test,
 }
 
 /// Identifies a message at its completion.
@@ -194,9 +196,7 @@ impl SdpConn {
         let updates = self.rx.wants_update() && self.may(GateKind::Update);
         let may_ask = self.role == SetupRole::Connecting || self.is_asking;
         let asks = is_blocked && may_ask && self.tx.lacks_ack();
-        let probes =
-            self.is_probing && (self.may(GateKind::Announcement) || self.may(GateKind::Update));
-        (announces || opens || updates || probes || asks && self.may(GateKind::Announcement))
+        (announces || opens || updates || asks && self.may(GateKind::Announcement))
             .then_some(MessageChoice::Bare(Body::Data))
     }
 
@@ -205,6 +205,29 @@ impl SdpConn {
         self.profile.transport == SdpTransport::Iwcm
             && self.role == SetupRole::Accepting
             && self.rx.received() == 0
+    }
+
+    /// Whether [`Self::poll_test`] has a test.
+    pub(crate) fn has_test(&self) -> bool {
+        let may = self.end.is_live() && !self.suspend.is_silent() && !self.is_mute();
+        self.is_probing && !self.is_probe_out && may && !self.has_due()
+    }
+
+    /// A test of the link, to be posted as an RDMA Write without octets (SDP-KA-03). It takes no credit,
+    /// as the peer may have none to give. It asks for a completion, which has the token.
+    #[must_use]
+    pub(crate) fn poll_test(&mut self, now: Instant) -> Option<SdpToken> {
+        if !self.has_test() {
+            return None;
+        }
+        self.is_probing = false;
+        self.is_probe_out = true;
+        self.rearm(now);
+        Some(SdpToken {
+            count: self.tx.sent(),
+            position: self.source.position(),
+            meaning: Meaning::Test,
+        })
     }
 
     /// Whether [`Self::poll_transmit`] has a message.
@@ -336,6 +359,7 @@ impl SdpConn {
             Meaning::DisConn => self.end.on_disconn_completed(now),
             Meaning::AbortConn => self.end.on_abort_completed(),
             Meaning::SuspCommAck => self.suspend.on_answer_completed(),
+            Meaning::Test => self.is_probe_out = false,
         }
         self.note_end();
         self.rearm(now);

@@ -339,3 +339,40 @@ fn peer_with_credit_for_no_data_learns_of_the_third_buffer() {
     rx.on_header();
     assert!(!rx.wants_update());
 }
+
+// SDP-BSDH-17: a pool grows when the peer may send no more data, to its limit and no further.
+#[test]
+fn pool_grows_when_credits_for_data_run_out() {
+    let mut rx = RxWindow::new(4, false);
+    rx.let_grow(13);
+    let mut mseq = 0;
+    let mut receive = |rx: &mut RxWindow, payload| {
+        mseq += 1;
+        rx.on_receive(Serial::new(mseq), payload)
+    };
+    receive(&mut rx, true).unwrap();
+    assert_eq!((rx.pool(), rx.wanted(1)), (4, 0));
+    receive(&mut rx, true).unwrap();
+    assert_eq!((rx.pool(), rx.wanted(2)), (8, 4));
+    rx.on_post(4);
+    let _ = rx.on_header();
+    for queued in 3..=6 {
+        receive(&mut rx, true).unwrap();
+        assert_eq!(rx.pool(), if queued < 6 { 8 } else { 13 });
+    }
+    assert_eq!(rx.wanted(6), 5);
+    // There is no memory: the pool is as it was, and asks again later.
+    rx.limit(8);
+    assert_eq!((rx.pool(), rx.wanted(6)), (8, 0));
+}
+
+#[test]
+fn messages_without_payload_do_not_grow_the_pool() {
+    let mut rx = RxWindow::new(4, false);
+    rx.let_grow(13);
+    for mseq in 1..=3 {
+        rx.on_receive(Serial::new(mseq), false).unwrap();
+    }
+    assert_eq!(rx.pool(), 4);
+    assert_eq!(RxWindow::new(10, false).pool(), 10);
+}

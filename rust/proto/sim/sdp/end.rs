@@ -41,6 +41,8 @@ pub(super) enum Manners {
     CloseEarly,
     /// Aborts at some time.
     Abort,
+    /// Does nothing at all.
+    Idle,
 }
 
 /// What an application does.
@@ -59,6 +61,8 @@ pub(super) struct Habits {
     pub(super) urgent: bool,
     /// Changes modes now and then.
     pub(super) changes_mode: bool,
+    /// Changes its send ring now and then.
+    pub(super) changes_ring: bool,
 }
 
 /// One end.
@@ -247,7 +251,8 @@ impl SdpEnd {
 
     /// Lets the writer do something; whether it could.
     pub(super) fn write(&mut self, rng: &mut Rng, now: Instant) -> bool {
-        if self.has_shut || self.has_closed || self.is_writer_asleep {
+        let is_idle = self.habits.manners == Manners::Idle;
+        if is_idle || self.has_shut || self.has_closed || self.is_writer_asleep {
             return false;
         }
         if self.conn.can_send().is_err() {
@@ -315,6 +320,13 @@ impl SdpEnd {
                 crate::proto::sdp::msg::HalfMode::Pipelined,
             ]));
         }
+        if self.habits.changes_ring && rng.one_in(10) {
+            let octets = rng.pick(&[500, 4096, 16384]);
+            if self.conn.resize_ring(octets) {
+                self.ring = vec![POISON; octets as usize];
+                self.is_writer_asleep = false;
+            }
+        }
         if self.habits.cancels && rng.one_in(20) {
             let _ = self.conn.revoke_sources(now);
         }
@@ -334,7 +346,8 @@ impl SdpEnd {
         }
     }
 
-    fn close(&mut self, now: Instant) {
+    /// Closes the socket.
+    pub(super) fn close(&mut self, now: Instant) {
         self.has_closed = true;
         self.has_shut = true;
         self.conn.close(now);
@@ -357,7 +370,8 @@ impl SdpEnd {
 
     /// Lets the reader do something; gives a read that it begins. `None`: it sleeps.
     pub(super) fn read(&mut self, rng: &mut Rng, now: Instant) -> Option<Option<ReadOp>> {
-        if self.has_closed || self.is_reader_asleep {
+        let is_idle = self.habits.manners == Manners::Idle;
+        if is_idle || self.has_closed || self.is_reader_asleep {
             return None;
         }
         match self.conn.next_received() {

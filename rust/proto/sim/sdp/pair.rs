@@ -41,6 +41,8 @@ pub(super) struct Scene {
     pub(super) first: Option<[u32; 2]>,
     /// Each side follows.
     pub(super) rules: [bool; 2],
+    /// Receive buffers that the pool of each side may grow to.
+    pub(super) most_bufs: [u16; 2],
     /// The link breaks at some time.
     pub(super) breaks: bool,
 }
@@ -48,7 +50,7 @@ pub(super) struct Scene {
 /// Two ends.
 pub(super) struct SdpPair {
     rng: Rng,
-    now: Instant,
+    pub(super) now: Instant,
     pub(super) ends: [SdpEnd; 2],
     wires: [VecDeque<Posted>; 2],
     /// Completions that the ends have not seen.
@@ -58,7 +60,18 @@ pub(super) struct SdpPair {
     is_down: bool,
     /// Messages by side.
     pub(super) messages: [u64; 2],
+    /// Most receive buffers that were posted, by side.
+    pub(super) most_posted: [u64; 2],
+    /// Tests of the link by side.
+    pub(super) tests: [u64; 2],
+    /// The link carries nothing from now on.
+    is_cut: bool,
+    /// When the devices notice that.
+    notice_at: Option<Instant>,
 }
+
+/// How long a device sends again what the other does not answer.
+pub(super) const DEVICE_TRIES: Duration = Duration::from_secs(4);
 
 /// Messages posted and not received, at most.
 const DEPTH: usize = 12;
@@ -74,6 +87,7 @@ impl SdpPair {
             }
             let rules = scene.rules[side];
             conn.break_rules(rules, rules);
+            conn.let_pool_grow(scene.most_bufs[side]);
             let habits = scene.habits[side];
             SdpEnd::new(side, conn, habits, scene.config.ring)
         };
@@ -87,6 +101,10 @@ impl SdpPair {
             breaks: scene.breaks,
             is_down: false,
             messages: [0; 2],
+            most_posted: [0; 2],
+            tests: [0; 2],
+            is_cut: false,
+            notice_at: None,
         }
     }
 
@@ -96,8 +114,9 @@ impl SdpPair {
             return false;
         }
         let Some(out) = self.ends[at].conn.poll_transmit(self.now) else {
-            return false;
+            return self.test(at);
         };
+        self.note_posted();
         if let Some(place) = out.register {
             self.ends[at].register(place);
         }
@@ -112,8 +131,36 @@ impl SdpPair {
         true
     }
 
+    /// Posts a test of a side, which needs no receive buffer.
+    fn test(&mut self, at: usize) -> bool {
+        let Some(token) = self.ends[at].conn.poll_test(self.now) else {
+            return false;
+        };
+        self.tests[at] += 1;
+        self.note_posted();
+        if !self.is_cut {
+            self.done[at].push_back((token, true));
+        }
+        true
+    }
+
+    /// A device has something in flight.
+    fn note_posted(&mut self) {
+        if self.is_cut && self.notice_at.is_none() {
+            self.notice_at = Some(self.now.saturating_add(DEVICE_TRIES));
+        }
+    }
+
+    /// The link carries nothing from now on.
+    pub(super) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
     /// The oldest message of a side is received; memory is read only now.
     fn deliver(&mut self, from: usize) -> bool {
+        if self.is_cut {
+            return false;
+        }
         let Some(message) = self.wires[from].pop_front() else {
             return false;
         };
@@ -213,7 +260,7 @@ impl SdpPair {
     }
 
     /// Does one thing; whether there was one that needs no time.
-    fn step(&mut self) -> bool {
+    pub(super) fn step(&mut self) -> bool {
         let at = self.rng.range(0, 1) as usize;
         self.now = self
             .now
@@ -250,6 +297,7 @@ impl SdpPair {
             let end = &mut self.ends[at];
             end.wake();
             end.conn.check();
+            self.most_posted[at] = self.most_posted[at].max(end.conn.posted());
             // After an abort messages are not counted.
             if !matches!(
                 end.conn.state(),
@@ -268,12 +316,20 @@ impl SdpPair {
     }
 
     /// Time passes: a little, or until something expires.
-    fn wait(&mut self) -> bool {
+    pub(super) fn wait(&mut self) -> bool {
         let timers = self.ends.iter().filter_map(|end| end.conn.poll_timeout());
-        let Some(next) = timers.min() else {
+        let Some(next) = timers.chain(self.notice_at).min() else {
             return false;
         };
         self.now = self.now.max(next);
+        if self.notice_at.is_some_and(|at| at <= self.now) {
+            self.notice_at = None;
+            for end in &mut self.ends {
+                end.conn.handle_silence();
+            }
+            self.go_down();
+            return true;
+        }
         for end in &mut self.ends {
             end.conn.handle_timeout(self.now);
             end.wake();

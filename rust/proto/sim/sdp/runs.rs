@@ -36,6 +36,7 @@ fn scene(seed: u64) -> Scene {
         refuses: rng.one_in(2),
         urgent: rng.one_in(4),
         changes_mode: rng.one_in(2),
+        changes_ring: rng.one_in(4),
     };
     let habits = [habits(), habits()];
     Scene {
@@ -49,6 +50,7 @@ fn scene(seed: u64) -> Scene {
         habits,
         first: None,
         rules: [true; 2],
+        most_bufs: [bufs; 2],
         breaks: false,
     }
 }
@@ -121,6 +123,68 @@ fn peer_of_ofed_gets_only_what_it_knows() {
         }
         run_to_the_end(seed, &scene);
     });
+}
+
+// SDP-BSDH-17: pools of four that grow when the peer sends much, against every kind of peer.
+#[test]
+fn pools_that_grow_keep_up_and_are_bounded() {
+    for_seeds(200, |seed| {
+        let mut scene = scene(seed);
+        let mut rng = Rng::new(seed ^ 0x9001);
+        let is_ofed = rng.one_in(3);
+        for side in [0, 1] {
+            let mut terms = terms(SdpTransport::Annex, side, 4, 1024);
+            if is_ofed {
+                terms.profile.dialect = Dialect::CombinedOnly;
+                terms.peer_adverts = 1;
+                terms.adverts = 1;
+                terms.invalidates = false;
+            }
+            scene.terms[side] = terms;
+            scene.habits[side].to_write += 20_000;
+        }
+        scene.rules = [true, rng.one_in(2)];
+        scene.most_bufs = [13; 2];
+        let pair = run_to_the_end(seed, &scene);
+        // A held acknowledgement is made up for by eight more, at most.
+        assert!(pair.most_posted.iter().all(|&most| most > 4 && most <= 21));
+    });
+}
+
+// Requests of one message, each read before its answer, need no more than the pool has at first.
+#[test]
+fn requests_and_answers_do_not_grow_the_pool() {
+    let terms = [0, 1].map(|side| terms(SdpTransport::Annex, side, 4, 1024));
+    let config = scene(0).config;
+    let now = Instant::from_nanos(1);
+    let mut conns = terms.map(|terms| SdpConn::new(now, config, &terms));
+    for conn in &mut conns {
+        conn.let_pool_grow(13);
+    }
+    for turn in 0..100 {
+        let (from, to) = (turn % 2, 1 - turn % 2);
+        conns[from].write(now, 1000);
+        while let Some(out) = conns[from].poll_transmit(now) {
+            let mut octets = out.header.as_slice().to_vec();
+            if let PayloadFrom::Ring([a, b]) = out.payload {
+                octets.resize(octets.len() + (a.len + b.len) as usize, 0);
+            }
+            conns[from].handle_sent(now, out.token);
+            let buffer = RxBuffer {
+                slot: turn as u16,
+                size: 1024,
+                octets: &octets,
+                invalidated: None,
+            };
+            conns[to].handle_message(now, buffer).unwrap();
+        }
+        while let SinkItem::Octets { len, .. } = conns[to].next_received() {
+            let _ = conns[to].consumed(now, len);
+        }
+        let wanted = conns[to].wanted_buffers();
+        conns[to].handle_posted(wanted);
+        assert_eq!(conns[to].pool_size(), 4, "turn {turn}");
+    }
 }
 
 // A peer that follows the text only; with eight buffers its credits do not lock up.
