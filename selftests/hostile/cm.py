@@ -119,10 +119,11 @@ class Requester:
         number = self.request(source, port, hello(20000, source, self.target, bufs))
         equal(self.answer(number), (REPLY, 0), "answer")
         qp = roce.Qp(self.host, (source, raw.MAC))
+        other, first = self.ends[number]
         with self.host.lock:
-            # The request has named these.
-            qp.psn = number
+            # The request has named the queue pair. Each message names the first packet of the other side.
             self.host.qps[number] = qp
-        qp.connect(*self.ends[number])
+            qp.psn = first
+        qp.connect(other, number)
         self.ready(source, number)
         return qp
