@@ -360,7 +360,6 @@ mod tests {
                 len: u64::MAX,
                 ..good
             },
-            WindowBinding { access: 1, ..good },
             WindowBinding { access: 16, ..good },
             WindowBinding {
                 access: 1 << 31,
