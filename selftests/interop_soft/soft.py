@@ -86,7 +86,8 @@ def run(roce, programs):
         before = sent()
         tests = [nested(name, *words, LINK="rsoft", ROCE=roce, **env) for name, words, env in programs]
         if not sys.argv[1:]:
-            tests.insert(1, ktap.named("the packets are of RoCE v" + roce, expect_version, roce, before))
+            data = [name for name, _, _ in programs].index("data.py")
+            tests.insert(data + 1, ktap.named("the packets are of RoCE v" + roce, expect_version, roce, before))
         return ktap.run(tests)
     finally:
         unload()
