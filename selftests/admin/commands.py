@@ -228,6 +228,8 @@ def buffers_and_rare_calls_are_counted():
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
     topology.until(lambda: topology.error_of(server.recv, 1, socket.MSG_OOB) == "none", "urgent byte")
     server.sendall(b"spliced")
+    # A socket with a timeout does not wait in splice().
+    equal(select.select([client], [], [], topology.BOUND)[0], [client], "data to splice")
     inside, outside = os.pipe()
     equal(os.splice(client.fileno(), outside, 7), 7, "octets")
     equal(os.read(inside, 10), b"spliced", "data")

@@ -41,7 +41,9 @@ def traced(*names):
         for line in (ROOT / "trace").read_text(encoding="ascii").splitlines():
             event = re.search(r" (smcr?_\w+): (.*)", line)
             if event:
-                found.append((event[1], dict(word.split("=", 1) for word in event[2].split())))
+                # The place in the code is followed by the name of the module.
+                words = [word.split("=", 1) for word in event[2].split() if "=" in word]
+                found.append((event[1], dict(words)))
     finally:
         for name in names:
             (EVENTS / name / "enable").write_text("0", encoding="ascii")
