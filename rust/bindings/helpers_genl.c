@@ -5,6 +5,7 @@
  */
 
 #include "helpers_genl.h"
+#include "helpers_netlink.h"
 
 #include <linux/smc.h>
 #include <net/genetlink.h>
@@ -86,19 +87,8 @@ u8 rdma_sock_helper_genl_command(struct netlink_callback *cb)
 int rdma_sock_helper_genl_put(struct sk_buff *skb, const struct netlink_callback *cb,
 			      u8 command, const void *body, size_t len)
 {
-	void *head;
-
-	head = genlmsg_put(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
-			   &family, NLM_F_MULTI, command);
-	if (!head)
-		return -EMSGSIZE;
-	if (skb_tailroom(skb) < len) {
-		genlmsg_cancel(skb, head);
-		return -EMSGSIZE;
-	}
-	skb_put_data(skb, body, len);
-	genlmsg_end(skb, head);
-	return 0;
+	return rdma_sock_genl_append(skb, NETLINK_CB(cb->skb).portid, cb->nlh->nlmsg_seq,
+				     &family, command, body, len);
 }
 
 int rdma_sock_helper_genl_register(int (*dump_fn)(struct sk_buff *skb,

@@ -4,11 +4,30 @@
 #include "helpers_netlink.h"
 
 #include <linux/sock_diag.h>
+#include <net/genetlink.h>
 #include <net/netlink.h>
 #include <net/net_namespace.h>
 
 /* The room that tools have for a piece of a dump. */
 #define RDMA_SOCK_DIAG_BYTES 32768
+
+int rdma_sock_genl_append(struct sk_buff *skb, u32 portid, u32 seq,
+			  const struct genl_family *family, u8 command,
+			  const void *body, size_t len)
+{
+	void *head;
+
+	head = genlmsg_put(skb, portid, seq, family, NLM_F_MULTI, command);
+	if (!head)
+		return -EMSGSIZE;
+	if (skb_tailroom(skb) < len) {
+		genlmsg_cancel(skb, head);
+		return -EMSGSIZE;
+	}
+	skb_put_data(skb, body, len);
+	genlmsg_end(skb, head);
+	return 0;
+}
 
 /* A number that a dump keeps. */
 u64 *rdma_sock_helper_dump_place(struct netlink_callback *cb)

@@ -4,6 +4,7 @@
  * numbers and limits are those of include/uapi/linux/smc.h and include/net/smc.h.
  */
 
+#include "helpers_netlink.h"
 #include "helpers_pnetid.h"
 
 #include <linux/if.h>
@@ -109,18 +110,7 @@ static struct genl_family family = {
 
 static int put(struct sk_buff *skb, u32 portid, u32 seq, const void *body, size_t len)
 {
-	void *head;
-
-	head = genlmsg_put(skb, portid, seq, &family, NLM_F_MULTI, SMC_PNETID_GET);
-	if (!head)
-		return -EMSGSIZE;
-	if (skb_tailroom(skb) < len) {
-		genlmsg_cancel(skb, head);
-		return -EMSGSIZE;
-	}
-	skb_put_data(skb, body, len);
-	genlmsg_end(skb, head);
-	return 0;
+	return rdma_sock_genl_append(skb, portid, seq, &family, SMC_PNETID_GET, body, len);
 }
 
 int rdma_sock_helper_pnetid_put(struct sk_buff *skb, const struct netlink_callback *cb,

@@ -48,13 +48,6 @@ def speak(rules):
     topology.command("nft", "delete", *rules.split()[:3])
 
 
-def watch(sock):
-    """Has an idle connection tested. A link of SMC-R is, without a wish; SDP is like TCP."""
-    if topology.ENGINE[0] == "sdp":
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
-
-
 def stream_until_error(sock):
     """Sends until an error, which must be one of a lost connection."""
     sock.settimeout(SECONDS)
@@ -80,7 +73,6 @@ class Silence(PairTest):
         """Reads for a while, falls silent, and gets an error too."""
         busy, idle = self.accept(listening), self.accept(listening)
         expect_mode(busy, "rdma")
-        watch(idle)
         receive(busy, 500000)
         be_silent(self.rules)
         try:
@@ -98,7 +90,6 @@ class Silence(PairTest):
         """Sends on one connection, sleeps on the other."""
         busy, idle = connect(), connect()
         expect_mode(idle, "rdma")
-        watch(idle)
         sleeper = Child(lambda: wait_for_error(idle))
         stream_until_error(busy)
         sleeper.expect_success(SECONDS + 5)

@@ -6,6 +6,7 @@
 
 use super::{
     netlink::{
+        is_registered,
         Dump,
         Progress, //
     },
@@ -41,11 +42,7 @@ impl<T: SocketLister> DiagRegistration<T> {
         let result = to_result(unsafe {
             bindings::rdma_sock_helper_diag_register(T::FAMILY, Some(dump::<T>))
         });
-        match result {
-            Ok(()) => Ok(Some(Self(PhantomData))),
-            Err(error) if error == EBUSY => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(is_registered(result, EBUSY)?.then(|| Self(PhantomData)))
     }
 }
 

@@ -6,6 +6,7 @@
 
 use super::{
     netlink::{
+        is_registered,
         Dump,
         Progress, //
     },
@@ -47,11 +48,7 @@ impl<T: Commands> FamilyOfCommands<T> {
         let result = to_result(unsafe {
             bindings::rdma_sock_helper_genl_register(Some(dump::<T>), Some(change::<T>))
         });
-        match result {
-            Ok(()) => Ok(Some(Self(PhantomData))),
-            Err(error) if error == EEXIST => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(is_registered(result, EEXIST)?.then(|| Self(PhantomData)))
     }
 }
 

@@ -23,6 +23,16 @@ use kernel::{
     prelude::*, //
 };
 
+/// The result of a registration: false if the error is `taken`, by which the core says that another
+/// module has the place.
+pub(super) fn is_registered(result: Result, taken: Error) -> Result<bool> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(error) if error == taken => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// How a piece of a dump ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {

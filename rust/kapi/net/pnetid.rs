@@ -6,6 +6,7 @@
 
 use super::{
     netlink::{
+        is_registered,
         Dump,
         Progress, //
     },
@@ -91,11 +92,7 @@ impl<T: PnetCommands> FamilyOfPnets<T> {
                 Some(change::<T>),
             )
         });
-        match result {
-            Ok(()) => Ok(Some(Self(PhantomData))),
-            Err(error) if error == EEXIST => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(is_registered(result, EEXIST)?.then(|| Self(PhantomData)))
     }
 }
 

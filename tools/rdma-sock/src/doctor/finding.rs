@@ -48,6 +48,13 @@ impl Finding {
         }
     }
 
+    fn with_fix(self, fix: impl Into<String>) -> Self {
+        Self {
+            fix: Some(fix.into()),
+            ..self
+        }
+    }
+
     /// It is as it should be.
     pub(super) fn good(subject: &'static str, text: impl Into<String>) -> Self {
         Self::new(subject, Level::Good, text)
@@ -64,10 +71,7 @@ impl Finding {
         text: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self {
-            fix: Some(fix.into()),
-            ..Self::new(subject, Level::Warning, text)
-        }
+        Self::new(subject, Level::Warning, text).with_fix(fix)
     }
 
     /// It prevents RDMA; `fix` mends it.
@@ -76,10 +80,7 @@ impl Finding {
         text: impl Into<String>,
         fix: impl Into<String>,
     ) -> Self {
-        Self {
-            fix: Some(fix.into()),
-            ..Self::new(subject, Level::Failure, text)
-        }
+        Self::new(subject, Level::Failure, text).with_fix(fix)
     }
 
     /// The finding for people.
