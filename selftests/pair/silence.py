@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """A kernel falls silent as after a power failure: no frame leaves or reaches it. Both sides get errors
-in bounded time, and connections work again afterwards."""
+in bounded time, and connections work again afterwards. Of SDP, each connection has a link of its own, so
+that an idle one needs SO_KEEPALIVE for that, as with TCP."""
 
 import socket
 import sys
@@ -65,14 +66,21 @@ def wait_for_error(sock):
 
 class Silence(PairTest):
     """Guest a falls silent while b sends on one connection and waits on another."""
-    # CLS-33, KAL-04, KAL-05.
+    # CLS-33, KAL-04, KAL-05, SDP-KA-01, SDP-KA-03, SDP-ERRNO-9.
 
     rules = POWER_FAILURE
+
+    def watch(self, idle):
+        """Has an idle connection tested."""
+        if self.engine == "sdp":
+            idle.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            idle.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
 
     def server(self, listening):
         """Reads for a while, falls silent, and gets an error too."""
         busy, idle = self.accept(listening), self.accept(listening)
         expect_mode(busy, "rdma")
+        self.watch(idle)
         receive(busy, 500000)
         be_silent(self.rules)
         try:
@@ -90,6 +98,7 @@ class Silence(PairTest):
         """Sends on one connection, sleeps on the other."""
         busy, idle = connect(), connect()
         expect_mode(idle, "rdma")
+        self.watch(idle)
         sleeper = Child(lambda: wait_for_error(idle))
         stream_until_error(busy)
         sleeper.expect_success(SECONDS + 5)
@@ -127,5 +136,4 @@ class Afterwards(PairTest):
 
 
 if __name__ == "__main__":
-    # A peer that falls silent does not end a busy connection of SDP on devices of rdma_rxe yet.
-    sys.exit(guests.run([Silence, Firewall, Afterwards], [socket.AF_INET]))
+    sys.exit(guests.run([Silence, Firewall, Afterwards], [socket.AF_INET], engines=("smc", "sdp")))

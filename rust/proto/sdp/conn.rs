@@ -24,16 +24,18 @@ pub(crate) use self::{
 };
 use super::{
     credit::{
+        CreditNeed,
         RxWindow,
         TxCredit, //
     },
     meter::SdpMeter,
     msg::HalfMode,
     oob::UrgentRx,
-    orphan::{
-        OrphanStep,
-        OrphanTests,
-        OrphanTimer, //
+    persist::{
+        PersistStep,
+        PersistTests,
+        PersistTimer,
+        Waiter, //
     },
     profile::{
         Dialect,
@@ -88,8 +90,8 @@ pub(crate) struct ConnTimers {
     pub(crate) suspend_interval: Duration,
     /// For the end.
     pub(crate) end: EndTimers,
-    /// For what a closed connection still has to send.
-    pub(crate) orphan: OrphanTests,
+    /// For credits.
+    pub(crate) persist: PersistTests,
 }
 
 impl ConnTimers {
@@ -103,7 +105,7 @@ impl ConnTimers {
         suspend: Duration::from_secs(30),
         suspend_interval: Duration::from_secs(10),
         end: EndTimers::DEFAULT,
-        orphan: OrphanTests::DEFAULT,
+        persist: PersistTests::DEFAULT,
     };
 }
 
@@ -174,8 +176,8 @@ pub(crate) struct SdpConn {
     is_probing: bool,
     /// A test without a message is under way.
     is_probe_out: bool,
-    /// The tests of a closed connection.
-    orphan: OrphanTimer,
+    /// The tests of a peer that gives no credits.
+    persist: PersistTimer,
     /// How long data may wait without any progress (TCP_USER_TIMEOUT).
     patience: Option<Duration>,
     /// When that has taken too long.
@@ -235,7 +237,7 @@ impl SdpConn {
             keepalive: Keepalive::default(),
             is_probing: false,
             is_probe_out: false,
-            orphan: OrphanTimer::default(),
+            persist: PersistTimer::default(),
             patience: None,
             stall_at: None,
             progress: 0,
@@ -342,12 +344,22 @@ impl SdpConn {
             self.progress = progress;
             self.stall_at = None;
         }
-        let is_orphan = self.end.is_released() && self.end.is_disconn_due();
-        self.orphan.rearm(now, &timers.orphan, is_orphan, progress);
+        self.persist.rearm(now, &timers.persist, self.waiter(), progress);
         if let Some(patience) = self.patience.filter(|_| waits && is_live) {
             let until = now.saturating_add(patience);
             self.stall_at = self.stall_at.or(Some(until));
         }
+    }
+
+    /// How the connection waits for credits, if it does. An orphan has no time for anything else either.
+    fn waiter(&self) -> Option<Waiter> {
+        let is_ending = self.end.is_disconn_due();
+        if self.end.is_released() {
+            return is_ending.then_some(Waiter::Orphan);
+        }
+        let has_more = self.source.has_unsent() || is_ending;
+        let waits = has_more && !self.tx.permits(CreditNeed::Payload, false, false);
+        (waits && self.end.is_live()).then_some(Waiter::Open)
     }
 
     /// A timer may have expired.
@@ -371,9 +383,10 @@ impl SdpConn {
         if self.keepalive.handle_timeout(now).is_some() {
             self.is_probing = true;
         }
-        let step = self.orphan.handle_timeout(now, &self.config.timers.orphan);
-        self.is_probing |= step == OrphanStep::Test;
-        let is_stalled = is_over(self.stall_at) || step == OrphanStep::GiveUp;
+        let tests = self.config.timers.persist;
+        let step = self.persist.handle_timeout(now, &tests);
+        self.is_probing |= step == PersistStep::Test;
+        let is_stalled = is_over(self.stall_at) || step == PersistStep::GiveUp;
         let gives_up = is_over(self.suspend.poll_timeout()) || is_stalled;
         if is_over(self.cancel_at) || gives_up {
             self.break_off(now, EndError::TimedOut);
@@ -393,7 +406,7 @@ impl SdpConn {
             self.nudge_at,
             self.ask_at,
             self.stall_at,
-            self.orphan.poll_timeout(),
+            self.persist.poll_timeout(),
             self.keepalive.poll_timeout().filter(|_| self.end.is_live()),
             suspend.filter(|_| self.end.is_live()),
         ]

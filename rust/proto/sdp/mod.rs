@@ -20,7 +20,7 @@
 //! | Receive buffers of another size                  | 10.6            | [`resize`]    |
 //! | Moves of the peer                                | 13              | [`suspend`]   |
 //! | The end                                          | 8.2             | [`teardown`]  |
-//! | A closed connection that waits for its peer      | -               | [`orphan`]    |
+//! | A peer that gives no credits                     | -               | [`persist`]   |
 //! | Whether a message may be posted                  | 10.5, 8.2, 13   | [`gate`]      |
 //! | All of it together                               | -               | [`conn`]      |
 //! | Which services are there by SDP                  | 7               | [`pm`]        |
@@ -54,7 +54,7 @@ mod hex;
 pub(crate) mod meter;
 pub(crate) mod msg;
 pub(crate) mod oob;
-pub(crate) mod orphan;
+pub(crate) mod persist;
 pub(crate) mod pm;
 pub(crate) mod policy;
 pub(crate) mod profile;

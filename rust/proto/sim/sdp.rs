@@ -6,8 +6,8 @@ mod cancels;
 mod counters;
 mod crowd;
 mod end;
-mod orphans;
 mod pair;
+mod persist;
 mod rude;
 mod runs;
 

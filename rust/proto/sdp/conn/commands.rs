@@ -267,7 +267,7 @@ impl SdpConn {
 
     /// Sets how many tests a peer has that lets a closed connection wait (`tcp_orphan_retries`).
     pub(crate) fn set_orphan_tests(&mut self, most: u8) {
-        self.config.timers.orphan.most = most;
+        self.config.timers.persist.most = most;
     }
 
     /// The device has tried in vain to reach the peer: the link will go down (SDP-ERRNO-9).

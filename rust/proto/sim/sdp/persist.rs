@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A connection that its program has closed while the peer gives no credits.
+//! A peer that gives no credits, to a connection that its program has closed or waits for.
 
 use super::{
     end::{
@@ -15,16 +15,15 @@ use super::{
     *,
 };
 use crate::proto::sdp::{
-    orphan::OrphanTests,
+    persist::PersistTests,
     teardown::{
         EndError,
         EndState, //
     },
 };
 
-/// A writer, and a peer that neither reads nor writes, when nothing moves any longer. The writer has
-/// closed its socket then.
-fn stuck(seed: u64, cuts: bool) -> SdpPair {
+/// A writer, and a peer that neither reads nor writes, when nothing moves any longer.
+fn stuck(seed: u64) -> SdpPair {
     let mut rng = Rng::new(seed ^ 0x0f);
     let habits = |manners, to_write| Habits {
         manners,
@@ -56,6 +55,12 @@ fn stuck(seed: u64, cuts: bool) -> SdpPair {
     };
     let mut pair = SdpPair::new(seed, &scene);
     while pair.step() {}
+    pair
+}
+
+/// The same, when the writer has closed its socket. `cuts`: the peer has vanished by then.
+fn stuck_orphan(seed: u64, cuts: bool) -> SdpPair {
+    let mut pair = stuck(seed);
     if cuts {
         pair.cut();
     }
@@ -78,11 +83,11 @@ fn end_of(pair: &mut SdpPair) -> Duration {
 #[test]
 fn peer_that_vanished_ends_an_orphan_at_the_first_test() {
     for_seeds(100, |seed| {
-        let mut pair = stuck(seed, true);
+        let mut pair = stuck_orphan(seed, true);
         let took = end_of(&mut pair);
         assert_eq!(pair.tests, [1, 0]);
         assert_eq!(pair.ends[0].error(), Some(EndError::TimedOut));
-        let least = OrphanTests::DEFAULT.first.as_nanos() + DEVICE_TRIES.as_nanos();
+        let least = PersistTests::DEFAULT.first.as_nanos() + DEVICE_TRIES.as_nanos();
         assert!((least..least + 20_000_000).contains(&took.as_nanos()));
     });
 }
@@ -90,7 +95,7 @@ fn peer_that_vanished_ends_an_orphan_at_the_first_test() {
 #[test]
 fn peer_that_never_gives_credits_is_given_up() {
     for_seeds(100, |seed| {
-        let mut pair = stuck(seed, false);
+        let mut pair = stuck_orphan(seed, false);
         let took = end_of(&mut pair);
         // The end of the first may be news of data that the peer has, so that the tests begin again.
         assert!((8..=9).contains(&pair.tests[0]));
@@ -103,7 +108,7 @@ fn peer_that_never_gives_credits_is_given_up() {
 #[test]
 fn peer_that_reads_at_last_gets_all_that_was_written() {
     for_seeds(100, |seed| {
-        let mut pair = stuck(seed, false);
+        let mut pair = stuck_orphan(seed, false);
         for _ in 0..6 {
             assert!(pair.wait());
             while pair.step() {}
@@ -113,6 +118,40 @@ fn peer_that_reads_at_last_gets_all_that_was_written() {
         while pair.step() {}
         assert_eq!(pair.ends[0].error(), None);
         assert!(pair.ends[1].saw_end);
+        assert_eq!(pair.ends[1].read, pair.ends[0].written);
+    });
+}
+
+// SDP-KA-03, SDP-ERRNO-9.
+#[test]
+fn peer_that_vanished_ends_a_waiting_writer_at_the_next_test() {
+    for_seeds(100, |seed| {
+        let mut pair = stuck(seed);
+        let before = pair.tests[0];
+        pair.cut();
+        let took = end_of(&mut pair);
+        assert_eq!(pair.tests[0], before + 1);
+        assert_eq!(pair.ends[0].error(), Some(EndError::TimedOut));
+        assert!(took.as_nanos() >= DEVICE_TRIES.as_nanos());
+    });
+}
+
+#[test]
+fn peer_that_answers_tests_may_let_a_writer_wait() {
+    for_seeds(20, |seed| {
+        let mut pair = stuck(seed);
+        let until = pair.now.saturating_add(Duration::from_secs(3600));
+        while pair.now < until {
+            assert!(pair.step() || pair.wait(), "nothing tests the peer");
+        }
+        assert_eq!(pair.ends[0].error(), None);
+        // Nine in growing intervals, then one in two minutes.
+        assert!((30..60).contains(&pair.tests[0]), "{} tests", pair.tests[0]);
+        pair.ends[1].habits.manners = Manners::HalfClose;
+        let now = pair.now;
+        pair.ends[0].close(now);
+        end_of(&mut pair);
+        while pair.step() {}
         assert_eq!(pair.ends[1].read, pair.ends[0].written);
     });
 }

@@ -181,3 +181,20 @@ fn messages_without_credits_do_not_keep_an_orphan() {
     assert_eq!(script.conn.read_error(), Some(EndError::TimedOut));
     assert!(script.conn.poll_take_down());
 }
+
+#[test]
+fn writer_without_credits_tests_its_peer() {
+    let mut script = without_credits();
+    assert_eq!(script.conn.poll_timeout(), Some(at(250)));
+    script.wait(250);
+    assert!(script.conn.has_test());
+    let token = script.conn.poll_test(at(250)).unwrap();
+    script.conn.handle_sent(at(251), token);
+    assert_eq!(script.conn.poll_timeout(), Some(at(750)));
+    // With credits nothing is left to test.
+    while script.conn.has_unsent() {
+        script.tell(Body::Data).unwrap();
+        script.hear();
+    }
+    assert_eq!(script.conn.poll_timeout(), None);
+}
