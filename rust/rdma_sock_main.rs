@@ -70,8 +70,9 @@ impl kernel::Module for RdmaSockModule {
         };
         let fabric = fabric::client::FabricRegistration::new()?;
         let directory = sock::directory::Directory::new()?;
-        let smc = smc::Smc::new(backend, &fabric, &directory)?;
-        let sdp = sdp::Sdp::new(&fabric, &directory, has_families)?;
+        let rules = sock::rules::Rules::new()?;
+        let smc = smc::Smc::new(backend, &fabric, &directory, &rules)?;
+        let sdp = sdp::Sdp::new(&fabric, &directory, &rules, has_families)?;
         Ok(Self {
             _sdp: sdp,
             _smc: smc,

@@ -47,11 +47,9 @@ use crate::{
         },
     },
     proto::{
+        base::network::is_in_network,
         sdp::{
-            admission::{
-                is_in_network,
-                AcceptPolicy, //
-            },
+            admission::AcceptPolicy,
             hello::{
                 HelloRest,
                 ReadDepths, //
@@ -62,9 +60,12 @@ use crate::{
                 SetupTimers, //
             },
         },
-        stream::reason::{
-            LocalReason,
-            Reason, //
+        stream::{
+            reason::{
+                LocalReason,
+                Reason, //
+            },
+            rules::Carrier, //
         },
     },
     sock::{
@@ -311,6 +312,13 @@ impl SdpConnection {
         let values = self.protocol.net.settings.values();
         if values.accept == AcceptPolicy::Off || !values.ports.has(local.port()) {
             return Err(Refusal::SERVICE);
+        }
+        let rules = &self.protocol.engine.rules;
+        if let Some(reason) = rules.judge_server(&self.sk, Carrier::Sdp, local, peer) {
+            return Err(Refusal {
+                reason,
+                ..Refusal::PEER
+            });
         }
         let in_subnet = || self.shares_subnet(local, peer, ifindex);
         match values.accept.admits(in_subnet) {

@@ -18,7 +18,8 @@ use crate::{
     kapi::base::sync::Global,
     sock::{
         context::Context,
-        directory::Directory, //
+        directory::Directory,
+        rules::Rules, //
     },
 };
 use kernel::{
@@ -38,6 +39,8 @@ pub(super) struct SdpEngine {
     pub(super) services: Arc<Services>,
     /// Buffer memory of the host, and its limits, for all protocols.
     pub(super) quotas: Arc<Quotas>,
+    /// Rules of administrators, for all protocols.
+    pub(super) rules: Arc<Rules>,
     /// Settings, by namespace.
     pub(super) sysctls: Arc<SdpSysctls>,
 }
@@ -51,7 +54,11 @@ pub(super) fn engine() -> Option<Arc<SdpEngine>> {
 
 impl SdpEngine {
     /// The parts, without a device or a namespace. Context: may sleep.
-    pub(super) fn new(fabric: &Arc<Fabric>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        fabric: &Arc<Fabric>,
+        directory: &Arc<Directory>,
+        rules: &Arc<Rules>,
+    ) -> Result<Arc<Self>> {
         let context = Context::new(c"rdma_sock_sdp", c"rdma_sock_sdp_end")?;
         let services = Services::new(&fabric.devices)?;
         let (quotas, sysctls) = (fabric.quotas.clone(), SdpSysctls::new()?);
@@ -68,6 +75,7 @@ impl SdpEngine {
             nets,
             services,
             quotas,
+            rules: rules.clone(),
             sysctls,
         };
         Ok(Arc::new(engine, GFP_KERNEL)?)

@@ -91,7 +91,8 @@ use crate::{
     },
     sock::{
         directory::Directory,
-        ops::StreamOps, //
+        ops::StreamOps,
+        rules::Rules, //
     },
 };
 use kernel::{
@@ -140,9 +141,10 @@ impl Sdp {
     pub(crate) fn new(
         fabric: &FabricRegistration,
         directory: &Arc<Directory>,
+        rules: &Arc<Rules>,
         has_families: bool,
     ) -> Result<Self> {
-        let engine = SdpEngine::new(&fabric.fabric, directory)?;
+        let engine = SdpEngine::new(&fabric.fabric, directory, rules)?;
         let published = PublishedSdp::new(&engine);
         let changes = DeviceChanges {
             services: engine.services.clone(),

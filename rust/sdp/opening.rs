@@ -57,9 +57,12 @@ use crate::{
                 SetupTimers, //
             },
         },
-        stream::reason::{
-            LocalReason,
-            Reason, //
+        stream::{
+            reason::{
+                LocalReason,
+                Reason, //
+            },
+            rules::Carrier, //
         },
     },
     sock::{
@@ -344,6 +347,10 @@ impl SdpConnection {
         let is_off = net.settings.values().probe == ProbePolicy::Nothing;
         if is_off && net.reach.known(&target).is_none() {
             return Err(Reason::Local(LocalReason::SdpNotAllowed));
+        }
+        let rules = &self.protocol.engine.rules;
+        if let Some(reason) = rules.judge_client(&self.sk, Carrier::Sdp, &target) {
+            return Err(reason);
         }
         let local = target;
         let opening = Opening {

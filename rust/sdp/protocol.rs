@@ -28,9 +28,12 @@ use crate::{
         proc::SeqFile,
         sock::Sock, //
     },
-    proto::stream::reason::{
-        LocalReason,
-        Reason, //
+    proto::stream::{
+        reason::{
+            LocalReason,
+            Reason, //
+        },
+        rules::Carrier,
     },
     sock::{
         connection::{
@@ -82,7 +85,9 @@ impl Protocol for SdpSetup {
         if !devices.serve(sk.net_cookie()) {
             return Some(Reason::Local(LocalReason::SdpUnreachable));
         }
-        policy::refusal_to(sk, name)
+        let rules = &connection.protocol.engine.rules;
+        let ruled = rules.judge_call(sk, Carrier::Sdp, name);
+        ruled.or_else(|| policy::refusal_to(sk, name))
     }
 
     fn open(connection: &Arc<SdpConnection>, name: &Name) -> Result<(), Reason> {

@@ -93,10 +93,7 @@ fn write_ports(text: &mut Text<'_>, ports: &PortList) -> fmt::Result {
         if number != 0 {
             text.write_str(",")?;
         }
-        write!(text, "{}", range.first)?;
-        if range.first != range.last {
-            write!(text, "-{}", range.last)?;
-        }
+        write!(text, "{range}")?;
     }
     Ok(())
 }

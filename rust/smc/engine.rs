@@ -22,7 +22,8 @@ use crate::{
     kapi::base::sync::Global,
     sock::{
         context::Context,
-        directory::Directory, //
+        directory::Directory,
+        rules::Rules, //
     },
 };
 use kernel::{
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
     pub(super) nets: Arc<Nets>,
     /// Connections and counts of all protocols.
     pub(super) directory: Arc<Directory>,
+    /// Rules of administrators, for all protocols.
+    pub(super) rules: Arc<Rules>,
     /// Settings, by namespace.
     pub(super) sysctls: Arc<Sysctls>,
     /// Enterprise identifiers, by namespace.
@@ -61,7 +64,11 @@ pub(super) fn engine() -> Option<Arc<Engine>> {
 
 impl Engine {
     /// The parts, without a device, a namespace or a group. Context: may sleep.
-    pub(super) fn new(fabric: &Arc<Fabric>, directory: &Arc<Directory>) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        fabric: &Arc<Fabric>,
+        directory: &Arc<Directory>,
+        rules: &Arc<Rules>,
+    ) -> Result<Arc<Self>> {
         let context = Context::new(c"rdma_sock_clc", c"rdma_sock_end")?;
         let sysctls = Sysctls::new()?;
         let quotas = fabric.quotas.clone();
@@ -74,6 +81,7 @@ impl Engine {
             groups,
             nets,
             directory: directory.clone(),
+            rules: rules.clone(),
             sysctls,
             eids: Eids::new()?,
             pnets,

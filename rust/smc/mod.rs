@@ -88,7 +88,8 @@ use crate::{
     },
     sock::{
         directory::Directory,
-        ops::StreamOps, //
+        ops::StreamOps,
+        rules::Rules, //
     },
 };
 use kernel::{
@@ -148,8 +149,9 @@ impl Smc {
         backend: BackendKind,
         fabric: &FabricRegistration,
         directory: &Arc<Directory>,
+        rules: &Arc<Rules>,
     ) -> Result<Self> {
-        let engine = Engine::new(&fabric.fabric, directory)?;
+        let engine = Engine::new(&fabric.fabric, directory, rules)?;
         let published = Published::new(&engine);
         let user = UserRegistration::new(&fabric.fabric, engine.groups.clone())?;
         let groups = Groups(engine);

@@ -38,7 +38,10 @@ use crate::{
             uapi::SMC_LIMIT_HS, //
         },
     },
-    proto::stream::reason::Reason,
+    proto::stream::{
+        reason::Reason,
+        rules::Carrier, //
+    },
     sock::{
         connect::context_or_new,
         connection::{
@@ -89,7 +92,11 @@ impl Protocol for SmcSetup {
         if !engine.fabric.devices.serve(sk.net_cookie()) && !engine.pnets.is_in_use() {
             return Some(Reason::NoSmcrDevice);
         }
-        policy::refusal_to(sk, name)
+        let refusal = || policy::refusal_to(sk, name);
+        engine
+            .rules
+            .judge_call(sk, Carrier::Smc, name)
+            .or_else(refusal)
     }
 
     /// # Errors

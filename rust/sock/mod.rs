@@ -12,6 +12,7 @@
 //! | `AcceptQueue`              | its listener                                                   |
 //! | [`stats::NetStats`]        | its connections, the protocol                                  |
 //! | [`context::Context`]       | all connections                                                |
+//! | [`rules::Rules`]           | the engines of all protocols                                   |
 //!
 //! | Runs in                    | What                                                           |
 //! |----------------------------|----------------------------------------------------------------|
@@ -44,6 +45,7 @@ pub(crate) mod ops;
 mod options;
 pub(crate) mod policy;
 pub(crate) mod print;
+pub(crate) mod rules;
 mod rx;
 pub(crate) mod stats;
 pub(crate) mod stream;

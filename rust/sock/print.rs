@@ -6,7 +6,17 @@ use crate::kapi::net::{
     addr::Addr,
     proc::SeqFile, //
 };
+use core::fmt;
 use kernel::seq_print;
+
+/// What a protocol core can print, for [`seq_print`].
+pub(crate) struct Shown<'a, T>(pub(crate) &'a T);
+
+impl<T: fmt::Display> kernel::fmt::Display for Shown<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// Prints ` name=address:port`.
 pub(crate) fn print_addr(m: &SeqFile, name: &str, addr: Addr) {

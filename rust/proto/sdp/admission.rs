@@ -6,7 +6,7 @@
 //! ports there are. A peer that stalls its set-ups must cost neither other clients nor much memory:
 //! it has few places, and more only while a listener has many (SDP-SEC-02).
 
-use core::str::FromStr;
+use crate::proto::base::ports::PortRange;
 
 /// What a client does about a host of which nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,36 +80,8 @@ impl AcceptPolicy {
     }
 }
 
-/// Whether an address is in a network, of which `bits` bits count.
-pub(crate) fn is_in_network(network: &[u8], bits: u8, addr: &[u8]) -> bool {
-    let (whole, rest) = (usize::from(bits / 8), bits % 8);
-    let (Some(network_head), Some(addr_head)) = (network.get(..whole), addr.get(..whole)) else {
-        return false;
-    };
-    if network_head != addr_head {
-        return false;
-    }
-    // The bits of the last octet that count.
-    let mask = u8::MAX
-        .checked_shl(8u32.saturating_sub(rest.into()))
-        .unwrap_or(0);
-    match (network.get(whole), addr.get(whole)) {
-        (Some(network), Some(addr)) => network & mask == addr & mask,
-        _ => rest == 0,
-    }
-}
-
 /// Ranges of a [`PortList`], at most.
 const RANGES: usize = 32;
-
-/// A range of ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PortRange {
-    /// The first port, which is not 0.
-    pub(crate) first: u16,
-    /// The last port.
-    pub(crate) last: u16,
-}
 
 /// Ports that listeners serve by SDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +114,7 @@ impl PortList {
         }
         let mut places = list.ranges.iter_mut();
         for word in text.split(|octet| *octet == b',') {
-            *places.next()? = Some(range(word)?);
+            *places.next()? = Some(PortRange::from_text(word)?);
         }
         Some(list)
     }
@@ -150,33 +122,13 @@ impl PortList {
     /// Whether a port is one of them.
     pub(crate) fn has(&self, port: u16) -> bool {
         let mut ranges = self.ranges();
-        ranges.any(|range| range.first <= port && port <= range.last)
+        ranges.any(|range| range.has(port))
     }
 
     /// The ranges, in the order of the text.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = PortRange> + '_ {
         self.ranges.iter().flatten().copied()
     }
-}
-
-/// Reads a port or a range.
-fn range(word: &[u8]) -> Option<PortRange> {
-    let mut ends = word.splitn(2, |octet| *octet == b'-');
-    let first = port(ends.next()?)?;
-    let last = match ends.next() {
-        Some(last) => port(last)?,
-        None => first,
-    };
-    (first <= last).then_some(PortRange { first, last })
-}
-
-/// Reads a port.
-fn port(word: &[u8]) -> Option<u16> {
-    let word = core::str::from_utf8(word.trim_ascii()).ok()?;
-    // The parser of numbers takes a sign.
-    let is_number = word.bytes().all(|octet| octet.is_ascii_digit());
-    let port = u16::from_str(word).ok().filter(|_| is_number)?;
-    (port != 0).then_some(port)
 }
 
 /// Set-ups of a listener that are under way, at most.
@@ -240,19 +192,6 @@ mod tests {
         assert!(AcceptPolicy::Any.admits(|| false));
         assert!(!AcceptPolicy::Off.admits(|| true));
         assert!(AcceptPolicy::Subnet.admits(|| true) && !AcceptPolicy::Subnet.admits(|| false));
-    }
-
-    #[test]
-    fn address_in_a_network_has_its_first_bits() {
-        let is_in = |bits, addr: [u8; 4]| is_in_network(&[10, 9, 128, 0], bits, &addr);
-        assert!(is_in(24, [10, 9, 128, 77]) && !is_in(24, [10, 9, 129, 77]));
-        assert!(is_in(17, [10, 9, 255, 1]) && !is_in(17, [10, 9, 127, 1]));
-        assert!(is_in(32, [10, 9, 128, 0]) && !is_in(32, [10, 9, 128, 1]));
-        assert!(is_in(0, [192, 168, 0, 1]));
-        assert!(!is_in(33, [10, 9, 128, 0]) && !is_in(255, [10, 9, 128, 0]));
-        // fe80::/10 by its first octets.
-        assert!(is_in_network(&[0xfe, 0x80], 10, &[0xfe, 0xbf, 1]));
-        assert!(!is_in_network(&[0xfe, 0x80], 10, &[0xfe, 0xc0, 1]));
     }
 
     fn has(text: &str, port: u16) -> Option<bool> {

@@ -344,7 +344,8 @@ impl SdpConn {
             self.progress = progress;
             self.stall_at = None;
         }
-        self.persist.rearm(now, &timers.persist, self.waiter(), progress);
+        self.persist
+            .rearm(now, &timers.persist, self.waiter(), progress);
         if let Some(patience) = self.patience.filter(|_| waits && is_live) {
             let until = now.saturating_add(patience);
             self.stall_at = self.stall_at.or(Some(until));

@@ -136,7 +136,10 @@ mod tests {
         timer.rearm(at(0), &TESTS, ORPHAN, 7);
         for test in [500, 1500, 3500, 5500] {
             assert_eq!(timer.poll_timeout(), Some(at(test)));
-            assert_eq!(timer.handle_timeout(at(test - 1), &TESTS), PersistStep::Wait);
+            assert_eq!(
+                timer.handle_timeout(at(test - 1), &TESTS),
+                PersistStep::Wait
+            );
             assert_eq!(timer.handle_timeout(at(test), &TESTS), PersistStep::Test);
             timer.rearm(at(test), &TESTS, ORPHAN, 7);
         }

@@ -16,6 +16,7 @@
 //! | Whether an idle connection still has a peer         | [`keepalive`] |
 //! | How many handshakes a listener has at a time        | [`accept`]    |
 //! | Why a connection is not, or no longer, over RDMA    | [`reason`]    |
+//! | Which connections an administrator lets use RDMA    | [`rules`]     |
 
 pub(crate) mod accept;
 pub(crate) mod arrivals;
@@ -26,6 +27,7 @@ pub(crate) mod keepalive;
 pub(crate) mod poll;
 pub(crate) mod positions;
 pub(crate) mod reason;
+pub(crate) mod rules;
 pub(crate) mod signals;
 pub(crate) mod sizes;
 pub(crate) mod urgent;

@@ -144,7 +144,7 @@ pub(crate) enum LocalReason {
     ClcTimeout,
     /// The TCP connection ended during the handshake.
     TcpClosed,
-    /// The user or program chose TCP.
+    /// A rule of the administrator allows only TCP.
     Policy,
     /// The client of an SDP listener connected by TCP.
     SdpNotTried,

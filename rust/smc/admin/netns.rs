@@ -48,6 +48,7 @@ impl NetOps for Namespaces {
             engine.quotas.forget(cookie);
             engine.sysctls.remove(cookie);
             engine.pnets.forget(cookie);
+            engine.rules.forget(cookie);
             // Removing needs no memory.
             let _ = engine.eids.set(cookie, EidList::EMPTY);
         }

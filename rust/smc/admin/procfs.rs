@@ -38,7 +38,8 @@ use crate::{
     sock::{
         print::{
             print_ip6,
-            print_joined, //
+            print_joined,
+            Shown, //
         },
         stats::{
             NetStats,
@@ -63,6 +64,7 @@ impl Dir for ProcDir {
         File::of::<Devices>(),
         File::of::<LinksFile>(),
         File::of_writable::<Ueids>(),
+        File::of_writable::<RulesFile>(),
     ];
 }
 
@@ -326,5 +328,30 @@ impl SeqWrite for Ueids {
             }
         }
         engine().ok_or(ENODEV)?.eids.set(net, list)
+    }
+}
+
+/// `/proc/net/rdma_sock/rules`: one rule a line, with the connections that it has decided. A write
+/// replaces all of them.
+struct RulesFile;
+
+impl SeqShow for RulesFile {
+    const NAME: &'static CStr = c"rules";
+
+    fn show(net: u64, m: &SeqFile) -> Result {
+        let engine = engine().ok_or(ENODEV)?;
+        engine.rules.for_each(net, |rule, hits| {
+            seq_print!(m, "{} hits={}\n", Shown(rule), hits);
+        });
+        Ok(())
+    }
+}
+
+impl SeqWrite for RulesFile {
+    /// # Errors
+    ///
+    /// `EINVAL` for a line that is no rule, `E2BIG` for too many.
+    fn write(net: u64, text: &[u8]) -> Result {
+        engine().ok_or(ENODEV)?.rules.replace(net, text)
     }
 }

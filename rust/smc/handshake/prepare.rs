@@ -50,7 +50,10 @@ use crate::{
             llc::LinkSlot,
             wire::AlertToken, //
         },
-        stream::reason::Reason, //
+        stream::{
+            reason::Reason,
+            rules::Carrier, //
+        },
     },
     smc::{
         group::{
@@ -111,7 +114,9 @@ pub(crate) fn path(connection: &SmcConnection) -> Option<Path> {
 /// Makes the client's Proposal, or returns the reason for none. Context: may sleep.
 pub(crate) fn proposal(connection: &SmcConnection) -> Result<Proposal, Reason> {
     let sk = &connection.sk;
-    if let Some(reason) = policy::refusal(sk) {
+    let rules = &connection.protocol.engine.rules;
+    let ruled = rules.judge_client(sk, Carrier::Smc, &sk.peer_addr());
+    if let Some(reason) = ruled.or_else(|| policy::refusal(sk)) {
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;
@@ -234,7 +239,9 @@ fn server_place(
     since: Instant,
 ) -> Result<Option<GroupPlace>, Reason> {
     let sk = &connection.sk;
-    if let Some(reason) = policy::refusal(sk) {
+    let rules = &connection.protocol.engine.rules;
+    let ruled = rules.judge_server(sk, Carrier::Smc, &sk.local_addr(), &sk.peer_addr());
+    if let Some(reason) = ruled.or_else(|| policy::refusal(sk)) {
         return Err(reason);
     }
     let (path, egress) = path_and_egress(connection).ok_or(Reason::NoSmcrDevice)?;

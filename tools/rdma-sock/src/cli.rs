@@ -21,6 +21,10 @@ use crate::{
     metrics::Address,
     output,
     proto::Proto,
+    rule::{
+        Peer,
+        Ports, //
+    },
     run,
     top::SortKey, //
 };
@@ -98,6 +102,12 @@ pub(crate) enum Command {
     /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]
     Device(DeviceCommand),
+
+    /// Say which connections of this network namespace may use RDMA, by peer, port and direction
+    ///
+    /// The first rule that fits a connection decides. Without one, the connection may use RDMA.
+    #[command(subcommand)]
+    Rule(RuleCommand),
 
     /// Print a script that lets a shell complete this command
     Completions {
@@ -326,6 +336,78 @@ pub(crate) struct AddArgs {
     /// Make one on every Ethernet device that is up, is no VLAN and has no RDMA device yet
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RuleCommand {
+    /// Show the rules, and the number of connections that each has decided
+    List(JsonArgs),
+
+    /// Add a rule behind the others, or at a place, for connections that are made later
+    Add(RuleArgs),
+
+    /// Delete a rule
+    Delete {
+        /// Its number in the list
+        number: usize,
+    },
+
+    /// Delete all rules
+    Flush,
+
+    /// Replace all rules by those in a file, at once; each line has one, as `list` shows it
+    Load {
+        /// The file; - is standard input
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+}
+
+/// What a rule allows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum RuleAction {
+    /// RDMA, if both hosts can
+    Rdma,
+    /// Plain TCP only
+    Tcp,
+}
+
+/// The direction of connections.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum RuleDirection {
+    /// Connections that programs of this host accept
+    In,
+    /// Connections that programs of this host make
+    Out,
+    /// Both
+    Any,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct RuleArgs {
+    /// What the rule allows
+    #[arg(value_enum)]
+    pub(crate) action: RuleAction,
+
+    /// The connections that it is for
+    #[arg(value_enum)]
+    pub(crate) direction: RuleDirection,
+
+    /// Only connections of this protocol
+    #[arg(long, value_enum, value_name = "PROTO")]
+    pub(crate) proto: Option<Proto>,
+
+    /// Only connections with these hosts: an address, or a network such as 10.1.0.0/16
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) peer: Option<Peer>,
+
+    /// Only connections to these ports of the server: a port, or a range such as 8000-8080
+    #[arg(long, value_name = "PORTS")]
+    pub(crate) port: Option<Ports>,
+
+    /// The place of the rule; 1 is the first
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) at: Option<usize>,
 }
 
 #[cfg(test)]

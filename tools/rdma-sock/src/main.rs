@@ -12,6 +12,7 @@
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
+//! | `rule`    | `rule.rs`   | which connections may use RDMA                        |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 
@@ -29,6 +30,7 @@ mod metrics;
 mod module;
 mod output;
 mod proto;
+mod rule;
 mod run;
 #[cfg(test)]
 mod schema;
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Device(command) => device::execute(&command),
+        Command::Rule(command) => rule::execute(&command),
         Command::Completions { shell } => Cli::print_completions(shell),
     };
     match result {

@@ -299,8 +299,8 @@ pub(super) const TABLE: &[Words] = &[
     ),
     local(
         Local::Policy,
-        "The user or the program chose TCP.",
-        &["Check `sysctl net.smc.limit_smc_hs` and the socket option SMC_LIMIT_HS."],
+        "A rule of this host allows only TCP for the connection.",
+        &["Look the rules up: `rdma-sock rule list`."],
     ),
     local(
         Local::SdpNotTried,
