@@ -171,8 +171,8 @@ def run(classes, families=(socket.AF_INET, socket.AF_INET6), engines=("smc",)):
 
 def expect_mode(sock, want):
     """Fails unless a connection uses the engine that sockets ask for, or none of them for "tcp"."""
-    mode = topology.mode(None, sock)[0]
+    mode, reason = topology.mode(None, sock)
     if want == "rdma":
-        ktap.equal(mode, topology.ENGINE[0], "mode")
+        ktap.equal(mode, topology.ENGINE[0], "mode, with the reason %#x" % reason)
     else:
         ktap.equal(mode in topology.ENGINES, False, "uses RDMA")
