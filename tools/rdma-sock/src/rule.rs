@@ -165,18 +165,31 @@ fn write(file: &Path, rules: &[String]) -> anyhow::Result<()> {
     // A line at least: the kernel takes no empty write.
     let text = rules.join("\n") + "\n";
     if text.len() > MOST {
-        bail!("the rules have {} characters, and {MOST} are the limit", text.len());
+        bail!(
+            "the rules have {} characters, and {MOST} are the limit",
+            text.len()
+        );
     }
     fs::write(file, text).map_err(|error| match error.raw_os_error() {
         // EINVAL and E2BIG.
-        Some(22) => anyhow::anyhow!("the module takes one of the rules for none: {}", rules.join("; ")),
-        Some(7) => anyhow::anyhow!("{} rules are more than the module has room for", rules.len()),
+        Some(22) => anyhow::anyhow!(
+            "the module takes one of the rules for none: {}",
+            rules.join("; ")
+        ),
+        Some(7) => anyhow::anyhow!(
+            "{} rules are more than the module has room for",
+            rules.len()
+        ),
         _ => explain(error, "cannot write"),
     })
 }
 
 /// The rules with another one at a place, which counts from 1.
-fn inserted(mut rules: Vec<String>, rule: String, at: Option<usize>) -> anyhow::Result<Vec<String>> {
+fn inserted(
+    mut rules: Vec<String>,
+    rule: String,
+    at: Option<usize>,
+) -> anyhow::Result<Vec<String>> {
     let end = rules.len() + 1;
     let at = at.unwrap_or(end);
     if at == 0 || at > end {
@@ -189,7 +202,10 @@ fn inserted(mut rules: Vec<String>, rule: String, at: Option<usize>) -> anyhow::
 /// The rules without one of them.
 fn removed(mut rules: Vec<String>, number: usize) -> anyhow::Result<Vec<String>> {
     if number == 0 || number > rules.len() {
-        bail!("there is no rule {number}: `rdma-sock rule list` shows {}", rules.len());
+        bail!(
+            "there is no rule {number}: `rdma-sock rule list` shows {}",
+            rules.len()
+        );
     }
     rules.remove(number - 1);
     Ok(rules)
@@ -197,7 +213,9 @@ fn removed(mut rules: Vec<String>, number: usize) -> anyhow::Result<Vec<String>>
 
 /// The rules in the text of a file: comments and empty lines are left out.
 fn of_text(text: &str) -> Vec<String> {
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
     let rules = lines.filter(|line| !line.is_empty());
     rules.map(|rule| parse(rule).remove(0).rule).collect()
 }
@@ -344,6 +362,9 @@ mod tests {
         write(&file, &[]).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "\n");
         let many = vec!["tcp out".to_string(); 1000];
-        assert!(write(&file, &many).unwrap_err().to_string().contains("4095"));
+        assert!(write(&file, &many)
+            .unwrap_err()
+            .to_string()
+            .contains("4095"));
     }
 }
