@@ -64,8 +64,11 @@ def both_sides_count_the_same():
         grown = now["rcvd_bytes"] - before["rcvd_bytes"]
         packets = now["rcvd_pkts"] - before["rcvd_pkts"]
         equal(grown >= 500000 + 44 * packets, True, "%d octets of %d packets" % (grown, packets))
-        for name in "completer_retry_err", "out_of_seq_request", "rx_icrc_encapsulated", "send_err":
+        for name in "out_of_seq_request", "rx_icrc_encapsulated", "send_err":
             equal(now[name], 0, name)
+        # On a busy machine an acknowledgement may be late: then the other side has a packet twice.
+        repeats, twice = now["completer_retry_err"], now["duplicate_request"]
+        equal(repeats <= twice, True, "%d repetitions, %d packets twice" % (repeats, twice))
     all_gone()
 
 
