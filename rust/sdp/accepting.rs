@@ -2,8 +2,8 @@
 
 //! The set-up of a listener's child: Hello, HelloAck, and the link.
 //!
-//! Source: draft 8.1.1 (SDP-CONN-10 to SDP-CONN-21). A request is checked in the handler of the
-//! connection manager; the rest runs in the work item of the set-up.
+//! Source: draft 8.1.1 (SDP-CONN-10 to SDP-CONN-21). `listening` has checked the request; the rest runs
+//! in the work item of the set-up.
 
 use super::{
     attempt::{
@@ -12,60 +12,26 @@ use super::{
     },
     link::SdpLink,
     offer::{
-        hello_ip,
-        offer,
         PSN_MASK,
         READS, //
     },
     opening::is_memory,
-    services::{
-        gid_addr,
-        ServiceListener, //
-    },
     setup::SdpConnection, //
 };
 use crate::{
     kapi::{
         base::module::random_u32,
         compat::errno::ENOTCONN,
-        net::{
-            addr::Addr,
-            netdev::{
-                ipv4_prefix,
-                ipv6_prefixes, //
-            },
-            sock::Sock, //
-        },
-        verbs::{
-            cm::{
-                CmReplyParams,
-                CmRequest,
-                CmRequestInfo,
-                RejectReason, //
-            },
-            device::Device,
+        verbs::cm::{
+            CmReplyParams,
+            RejectReason, //
         },
     },
     proto::{
-        base::network::is_in_network,
-        sdp::{
-            admission::AcceptPolicy,
-            hello::{
-                HelloRest,
-                ReadDepths, //
-            },
-            setup::{
-                Accepting,
-                SetupStep,
-                SetupTimers, //
-            },
-        },
-        stream::{
-            reason::{
-                LocalReason,
-                Reason, //
-            },
-            rules::Carrier, //
+        sdp::setup::SetupStep,
+        stream::reason::{
+            LocalReason,
+            Reason, //
         },
     },
     sock::{
@@ -75,7 +41,6 @@ use crate::{
         stats::Side, //
     },
 };
-use core::net::IpAddr;
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -196,7 +161,7 @@ impl SdpConnection {
     }
 
     /// Begins the set-up of a child, unless its listener is closed. Context: may sleep.
-    fn begin_accepting(self: &Arc<Self>, accepted: KBox<Accepted>) {
+    pub(super) fn begin_accepting(self: &Arc<Self>, accepted: KBox<Accepted>) {
         let mut attempt = self.protocol.attempt.lock();
         // The close of the listener takes it away, and then cancels the attempt that it finds.
         if self.listener.lock().is_none() {
@@ -210,168 +175,5 @@ impl SdpConnection {
         *attempt = Some(SdpAttempt::Accepting(accepted));
         drop(attempt);
         self.kick_setup();
-    }
-
-    /// The child of a request for `local` that may become a connection.
-    fn admit(
-        self: &Arc<Self>,
-        info: &CmRequestInfo,
-        device: &Arc<Device>,
-        local: &Addr,
-    ) -> Result<(Arc<Self>, KBox<Accepted>), Refusal> {
-        let ifindex = info.netdev.map_or(0, |netdev| netdev.ifindex);
-        let unknown = gid_addr(info.remote_gid, 0, ifindex);
-        self.check_policy(local, &unknown, ifindex)?;
-        let mut accepting =
-            Accepting::new(now(), SetupTimers::DEFAULT, offer(local, &unknown), false);
-        let depths = ReadDepths {
-            ird: info.initiator_depth.into(),
-            ord: info.responder_resources.into(),
-        };
-        let hello = accepting.handle_hello(now(), info.data.as_bytes(), depths);
-        let (Some(hello), Some(SetupStep::AcceptLink(answer))) = (hello, accepting.poll_step())
-        else {
-            return Err(Refusal::HELLO);
-        };
-        let HelloRest::Annex { addrs, .. } = hello.rest else {
-            return Err(Refusal::HELLO);
-        };
-        // The addresses are a claim: those that packets go to are the GIDs.
-        let is_claimed = |claimed: IpAddr, addr: &Addr| claimed == hello_ip(addr);
-        if !is_claimed(addrs.source, &unknown) || !is_claimed(addrs.destination, local) {
-            return Err(Refusal::HELLO);
-        }
-        if listen::is_full(self) {
-            return Err(Refusal::BUSY);
-        }
-        let half_opens = &self.protocol.net.half_opens;
-        let place = half_opens.begin(local.port(), unknown.ip_mapped())?;
-        let accepted = Accepted {
-            accepting,
-            answer: Some(answer),
-            device: device.clone(),
-            port: info.port,
-            link: SdpLink::NONE,
-            _place: place,
-        };
-        let accepted = KBox::new(accepted, GFP_KERNEL).map_err(Error::from)?;
-        let peer = gid_addr(info.remote_gid, addrs.port, ifindex);
-        let detached = self.sk.new_child(local, &peer)?;
-        let child = listen::enter_child(self, detached, true)?;
-        child.set_mode(Mode::Negotiating);
-        Ok((child, accepted))
-    }
-}
-
-/// Why a request becomes no connection.
-struct Refusal {
-    answer: RejectReason,
-    reason: Reason,
-}
-
-impl Refusal {
-    /// Hello is not valid, or names other addresses than the packets.
-    const HELLO: Self = Self {
-        answer: RejectReason::CONSUMER_DEFINED,
-        reason: Reason::Local(LocalReason::SdpHello),
-    };
-    /// There is no room at the moment.
-    const BUSY: Self = Self {
-        answer: RejectReason::NO_RESOURCES,
-        reason: Reason::Local(LocalReason::SdpBusy),
-    };
-    /// The administrator has no such peer.
-    const PEER: Self = Self {
-        answer: RejectReason::CONSUMER_DEFINED,
-        reason: Reason::Local(LocalReason::SdpNotAllowed),
-    };
-    /// The administrator has no such service.
-    const SERVICE: Self = Self {
-        answer: RejectReason::INVALID_SERVICE_ID,
-        reason: Reason::Local(LocalReason::SdpNotAllowed),
-    };
-}
-
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
-            error if error == ENOMEM => Self {
-                answer: RejectReason::NO_RESOURCES,
-                reason: Reason::Memory,
-            },
-            _ => Self::BUSY,
-        }
-    }
-}
-
-impl SdpConnection {
-    /// Whether the administrator allows a connection of `peer` to `local`. Its values and networks are too
-    /// large to lie on the stack of a caller that goes on. Context: may sleep.
-    #[inline(never)]
-    fn check_policy(&self, local: &Addr, peer: &Addr, ifindex: u32) -> Result<(), Refusal> {
-        let values = self.protocol.net.settings.values();
-        if values.accept == AcceptPolicy::Off || !values.ports.has(local.port()) {
-            return Err(Refusal::SERVICE);
-        }
-        let rules = &self.protocol.engine.rules;
-        if let Some(reason) = rules.judge_server(&self.sk, Carrier::Sdp, local, peer) {
-            return Err(Refusal {
-                reason,
-                ..Refusal::PEER
-            });
-        }
-        let in_subnet = || self.shares_subnet(local, peer, ifindex);
-        match values.accept.admits(in_subnet) {
-            true => Ok(()),
-            false => Err(Refusal::PEER),
-        }
-    }
-
-    /// Whether a peer is in an IP subnet of an interface. Context: may sleep.
-    fn shares_subnet(&self, local: &Addr, peer: &Addr, ifindex: u32) -> bool {
-        let net = self.sk.net();
-        match (local.as_v4(), peer.as_v4()) {
-            (Some(local), Some(peer)) => {
-                let subnet = ipv4_prefix(&net, ifindex, local);
-                subnet.is_some_and(|(subnet, bits)| is_in_network(&subnet, bits, &peer))
-            }
-            (None, None) => {
-                let peer = peer.ip_mapped();
-                let prefixes = ipv6_prefixes(&net, ifindex);
-                let of_link = is_in_network(&LINK_LOCAL, LINK_LOCAL_BITS, &peer);
-                of_link
-                    || prefixes.is_some_and(|prefixes| {
-                        let mut prefixes = prefixes.iter();
-                        prefixes.any(|(prefix, bits)| is_in_network(&prefix, bits, &peer))
-                    })
-            }
-            _ => false,
-        }
-    }
-}
-
-/// The addresses of one link, fe80::/10.
-const LINK_LOCAL: [u8; 2] = [0xfe, 0x80];
-const LINK_LOCAL_BITS: u8 = 10;
-
-impl ServiceListener for SdpConnection {
-    fn sk(&self) -> &Sock {
-        &self.sk
-    }
-
-    fn serve(self: Arc<Self>, request: CmRequest<'_>, device: &Arc<Device>, local: &Addr) {
-        match self.admit(request.info(), device, local) {
-            Ok((child, mut accepted)) => match request.take(child.protocol.mail.clone()) {
-                Ok(handle) => {
-                    accepted.link.handle = Some(handle);
-                    child.begin_accepting(accepted);
-                }
-                Err(_) => listen::discard(&child),
-            },
-            Err(Refusal { answer, reason }) => {
-                self.net.count_abort(Side::Server, reason);
-                let _ = request.reject(answer, &[]);
-            }
-        }
     }
 }

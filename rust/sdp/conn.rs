@@ -132,7 +132,7 @@ impl SdpConnection {
         // The sock of a child is made by a work item, which has no cgroup.
         let listener = self.listener.lock().clone();
         let cgroup = match listener {
-            Some(listener) => listener.sk.mem_cgroup(),
+            Some(listener) => listener.sk().mem_cgroup(),
             None => self.sk.mem_cgroup(),
         };
         Payer::new(&protocol.engine.quotas, &protocol.net.accounts, cgroup)

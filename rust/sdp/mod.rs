@@ -12,8 +12,9 @@
 //! the connection manager. If that fails, TCP connects as if SDP had not been tried.
 //!
 //! A listener listens in TCP, and in the connection manager of each device (`services`) under the
-//! service id of its port. A request becomes a child that accept does not see yet (`accepting`), and
-//! reaches accept when the link is up. Sysctls (`settings`) say which peers and ports there are, and a
+//! service id of its port. A request (`listening`) becomes a child that accept does not see yet
+//! (`accepting`), and reaches accept when the link is up. The listener may be a socket that serves
+//! clients of another protocol, too. Sysctls (`settings`) say which peers and ports there are, and a
 //! peer has few set-ups under way at a time (`half_open`).
 //!
 //! The data side (`data`) copies into the send ring, from where the device sends it with the headers
@@ -31,7 +32,7 @@
 //! |---------------------------|------------------------------------------------------------------|
 //! | calls of a program        | the socket engine, see `sock`                                    |
 //! | work items of connections | `opening`, `accepting`, `ending`                                 |
-//! | handlers of the connection manager | `services` (a request), `mail` (what the others bring)  |
+//! | handlers of the connection manager | `services`, `listening` (a request), `mail` (the rest)   |
 //! | softirq                   | `messages`                                                       |
 
 #![deny(unsafe_code)]
@@ -48,6 +49,7 @@ mod growth;
 mod half_open;
 mod link;
 mod links;
+mod listening;
 mod mail;
 mod messages;
 mod namespaces;

@@ -5,13 +5,11 @@
 use super::{
     attempt::SdpAttempt,
     data::SdpData,
-    engine::{
-        engine,
-        SdpEngine, //
-    },
-    mail::Mailbox,
+    engine::engine,
+    listening,
     net::NAME,
     setup::{
+        make,
         SdpConnection,
         SdpSetup, //
     },
@@ -36,10 +34,11 @@ use crate::{
         rules::Carrier,
     },
     sock::{
-        connection::{
-            Connection,
-            Protocol, //
+        accept_queue::{
+            Listener,
+            Service, //
         },
+        connection::Protocol,
         policy,
         stats::Side, //
     },
@@ -55,13 +54,6 @@ use kernel::{
 
 /// The level of SDP's own options of programs that were made for other implementations.
 const SOL_SDP: i32 = 27;
-
-/// Makes the context of a socket. Context: may sleep.
-fn make(engine: &Arc<SdpEngine>, sk: ARef<Sock>, side: Side) -> Result<Arc<SdpConnection>> {
-    let net = engine.nets.state(&sk.net())?;
-    let setup = SdpSetup::new(engine, &net, Mailbox::new()?);
-    Connection::new(&engine.context, &net.stats, sk, side, false, setup)
-}
 
 impl Protocol for SdpSetup {
     type Stream = SdpData;
@@ -94,14 +86,8 @@ impl Protocol for SdpSetup {
         connection.begin_opening(name)
     }
 
-    fn listens(listener: &Arc<SdpConnection>) {
-        listener.protocol.net.serve_mapper(&listener.sk.net());
-        // Without memory, clients use TCP.
-        let _ = listener.protocol.engine.services.add(listener.clone());
-    }
-
-    fn stops_listening(listener: &SdpConnection) {
-        listener.protocol.engine.services.remove(listener);
+    fn serve(listener: Arc<dyn Listener>) -> Option<Arc<dyn Service>> {
+        listening::serve(&engine()?, listener).ok()
     }
 
     fn step(connection: &Arc<SdpConnection>) {

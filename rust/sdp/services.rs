@@ -120,7 +120,7 @@ impl Services {
         )
     }
 
-    /// Adds the service of a listener, unless it is there. Context: may sleep.
+    /// Adds the service of a listener. Context: may sleep.
     pub(super) fn add(self: &Arc<Self>, listener: Arc<dyn ServiceListener>) -> Result {
         let service = Service {
             cookie: listener.sk().net_cookie(),
@@ -130,17 +130,14 @@ impl Services {
         let _changes = self.changes.lock();
         {
             let mut list = self.list.lock();
-            let mut known = list.services.iter();
-            if known.any(|known| known.is(&*service.listener)) {
-                return Ok(());
-            }
             list.services.push(service, GFP_KERNEL)?;
         }
         self.complete();
         Ok(())
     }
 
-    /// Takes the service of a listener out. Waits for handlers that run. Context: may sleep.
+    /// Takes the service of a listener out, if it is there. Waits for handlers that run.
+    /// Context: may sleep.
     pub(super) fn remove(&self, listener: &dyn ServiceListener) {
         let _changes = self.changes.lock();
         let ended = {

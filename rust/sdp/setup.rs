@@ -9,11 +9,18 @@ use super::{
     mail::Mailbox,
     net::SdpNet, //
 };
-use crate::sock::connection::Connection;
+use crate::{
+    kapi::net::sock::Sock,
+    sock::{
+        connection::Connection,
+        stats::Side, //
+    },
+};
 use kernel::{
     new_mutex,
     prelude::*,
     sync::{
+        aref::ARef,
         Arc,
         Mutex, //
     },
@@ -56,4 +63,15 @@ impl SdpSetup {
             link <- new_mutex!(SdpLink::NONE, "rdma_sock_sdp_link"),
         })
     }
+}
+
+/// Makes the context of a socket. Context: may sleep.
+pub(super) fn make(
+    engine: &Arc<SdpEngine>,
+    sk: ARef<Sock>,
+    side: Side,
+) -> Result<Arc<SdpConnection>> {
+    let net = engine.nets.state(&sk.net())?;
+    let setup = SdpSetup::new(engine, &net, Mailbox::new()?);
+    Connection::new(&engine.context, &net.stats, sk, side, false, setup)
 }

@@ -7,7 +7,11 @@
 //! engine for the others. A connection that fell back is a TCP socket and nothing else.
 
 use super::{
-    accept_queue::AcceptQueue,
+    accept_queue::{
+        AcceptQueue,
+        Listener,
+        Service, //
+    },
     calls::CallCounts,
     contention::Contention,
     context::{
@@ -151,8 +155,8 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// Makes the context of a child of `listener`. Context: may sleep.
     fn child(listener: &Connection<Self>, sk: ARef<Sock>) -> Result<Arc<Connection<Self>>>;
 
-    // The offer. A protocol beside TCP has `open`, `listens` and `stops_listening`; another has the
-    // calls that put an option of TCP on its sockets. The defaults do nothing.
+    // The offer. A protocol beside TCP has `open` and `serve`; another has the calls that put an option
+    // of TCP on its sockets. The defaults do nothing.
 
     /// The reason for which a connection to `name` is not even offered. Context: may sleep.
     fn opt_out(connection: &Connection<Self>, name: &Name) -> Option<Reason>;
@@ -169,11 +173,11 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// Puts the offer on a socket that connects, or listens. Context: may sleep.
     fn offer(_sock: &Socket, _side: Side) {}
 
-    /// The socket listens: TCP has its port. Context: may sleep.
-    fn listens(_listener: &Arc<Connection<Self>>) {}
-
-    /// The socket listens no longer. Context: may sleep.
-    fn stops_listening(_listener: &Connection<Self>) {}
+    /// Brings children to a listener beside TCP, which has its port. The listener may be a socket of
+    /// another protocol. `None` if clients of this one have to use TCP. Context: may sleep.
+    fn serve(_listener: Arc<dyn Listener>) -> Option<Arc<dyn Service>> {
+        None
+    }
 
     /// Takes the offer off a socket. Context: may sleep.
     fn withdraw(_sock: &Socket) {}
@@ -324,10 +328,10 @@ pub(crate) struct Connection<P: Protocol> {
     pub(crate) limits: Atomic<bool>,
     /// Connections ready for accept, of a listener.
     #[pin]
-    pub(crate) accepts: Mutex<AcceptQueue<Connection<P>>>,
+    pub(crate) accepts: Mutex<AcceptQueue>,
     /// The listener that waits for this connection.
     #[pin]
-    pub(crate) listener: SpinLockBh<Option<Arc<Connection<P>>>>,
+    pub(crate) listener: SpinLockBh<Option<Arc<dyn Listener>>>,
     _module: ModuleRef,
 }
 

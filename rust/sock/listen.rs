@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners: children taken from TCP, their set-up, and the queue that accept empties.
+//! Listeners: children taken from TCP or brought by a service, their set-up, and the queue that accept
+//! empties.
 //!
 //! Source: RFC 7609 section 3.5.1.1 (`SMCR-TCP-19`): a connection reaches the application only
 //! when its set-up is over. A child whose client did not agree to the protocol reaches it at once.
 
 use super::{
-    accept_queue::AcceptQueue,
+    accept_queue::{
+        AcceptQueue,
+        Child,
+        Listener, //
+    },
     connection::{
         Connection,
         Mode,
@@ -22,7 +27,10 @@ use crate::{
             ECONNRESET,
             ENOBUFS, //
         },
-        net::socket::DetachedSocket, //
+        net::{
+            sock::Sock,
+            socket::DetachedSocket, //
+        },
     },
     proto::stream::accept,
 };
@@ -30,35 +38,68 @@ use kernel::{
     prelude::*,
     sync::{
         atomic::Relaxed,
-        Arc, //
+        Arc,
+        Mutex, //
     },
 };
 
-impl<P: Protocol> AcceptQueue<Connection<P>> {
-    /// The set-up of a child of `listener`, whose queue this is, is over.
-    fn forget(&mut self, listener: &Connection<P>, child: &Arc<Connection<P>>) {
-        self.pending.retain(|known| !Arc::ptr_eq(known, child));
-        self.adjust_offer(listener);
+impl<P: Protocol> Child for Connection<P> {
+    fn take_socket(&self) -> Option<DetachedSocket> {
+        self.detached.lock().take()
     }
 
-    /// Sets whether `listener`, whose queue this is, offers the protocol, after a change of the
-    /// queue.
-    fn adjust_offer(&self, listener: &Connection<P>) {
-        let limits = listener.limits.load(Relaxed);
-        let withholds = accept::withholds_offer(self.pending.len(), backlog(listener), limits);
-        P::withhold(&listener.sk, withholds);
+    fn end_ready(self: Arc<Self>) {
+        drop_child(&self);
+    }
+
+    fn end_pending(self: Arc<Self>) {
+        let listener = self.listener.lock().take();
+        // Without its listener here, the child is being delivered or discarded at this moment.
+        if listener.is_some() {
+            self.cancel_setup();
+            drop_child(&self);
+        }
     }
 }
 
-/// How many connections may wait for accept. Context: any.
-fn backlog<P: Protocol>(listener: &Connection<P>) -> usize {
-    usize::try_from(listener.sk.max_backlog()).unwrap_or(usize::MAX)
+impl<P: Protocol> Listener for Connection<P> {
+    fn sk(&self) -> &Sock {
+        &self.sk
+    }
+
+    fn accepts(&self) -> &Mutex<AcceptQueue> {
+        &self.accepts
+    }
+
+    fn limits(&self) -> bool {
+        self.limits.load(Relaxed)
+    }
+
+    fn withhold(&self, withholds: bool) {
+        P::withhold(&self.sk, withholds);
+    }
+
+    fn kick(self: Arc<Self>) {
+        self.kick_setup();
+    }
+}
+
+/// Sets whether `listener`, whose queue this is, offers its protocol in TCP, after a change of the queue.
+fn adjust_offer(queue: &AcceptQueue, listener: &dyn Listener) {
+    let backlog = backlog(listener.sk());
+    let withholds = accept::withholds_offer(queue.pending.len(), backlog, listener.limits());
+    listener.withhold(withholds);
+}
+
+/// How many connections of a listener may wait for accept. Context: any.
+fn backlog(listener: &Sock) -> usize {
+    usize::try_from(listener.max_backlog()).unwrap_or(usize::MAX)
 }
 
 /// Sets whether a listener limits its set-ups, now or once it listens. Context: may sleep.
 pub(crate) fn limit<P: Protocol>(listener: &Connection<P>, on: bool) {
     listener.limits.store(on, Relaxed);
-    listener.accepts.lock().adjust_offer(listener);
+    adjust_offer(&listener.accepts.lock(), listener);
 }
 
 /// Takes children from TCP's queue as long as accept has not enough of them; the others stay with
@@ -68,7 +109,7 @@ pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
     loop {
         {
             let queue = listener.accepts.lock();
-            if queue.closed || queue.ready.len() > backlog(listener) {
+            if queue.closed || queue.ready.len() > backlog(&listener.sk) {
                 return;
             }
         }
@@ -91,8 +132,10 @@ pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
 }
 
 fn take_child<P: Protocol>(listener: &Arc<Connection<P>>, detached: DetachedSocket) -> Result {
-    let agreed = P::agreed(&detached.sk_ref());
-    let child = enter_child(listener, detached, agreed)?;
+    let sk = detached.sk_ref();
+    let agreed = P::agreed(&sk);
+    let child = P::child(listener, sk)?;
+    enter_child(listener.clone(), &child, detached, agreed)?;
     if !agreed {
         child.fall_back(P::NOT_AGREED);
         deliver(&child);
@@ -105,51 +148,52 @@ fn take_child<P: Protocol>(listener: &Arc<Connection<P>>, detached: DetachedSock
     result
 }
 
-/// Makes a connection of `listener` whose socket is `detached`, and enters it in the queue. It takes
-/// part in the set-up of the protocol, or not. Context: may sleep.
+/// Enters a child of `listener`, whose socket is `detached`, in the queue. The child takes part in the
+/// set-up of its protocol, or not. After an error the child has ended. Context: may sleep.
 ///
 /// # Errors
 ///
 /// `ECONNABORTED` if the listener is closed, `ENOBUFS` if too many set-ups are under way, `ENOMEM`.
 pub(crate) fn enter_child<P: Protocol>(
-    listener: &Arc<Connection<P>>,
+    listener: Arc<dyn Listener>,
+    child: &Arc<Connection<P>>,
     detached: DetachedSocket,
     agreed: bool,
-) -> Result<Arc<Connection<P>>> {
-    let child = P::child(listener, detached.sk_ref())?;
+) -> Result {
     let attached = detached.attach(child.clone());
     *child.detached.lock() = Some(detached);
     *child.listener.lock() = Some(listener.clone());
     let result = attached.and_then(|()| {
-        let mut queue = listener.accepts.lock();
+        let mut queue = listener.accepts().lock();
         if queue.closed {
             return Err(ECONNABORTED);
         }
-        if agreed && accept::refuses_handshake(queue.pending.len(), backlog(listener)) {
+        let backlog = backlog(listener.sk());
+        if agreed && accept::refuses_handshake(queue.pending.len(), backlog) {
             return Err(ENOBUFS);
         }
         queue.ready.reserve(1, GFP_KERNEL)?;
         queue.pending.push(child.clone(), GFP_KERNEL)?;
-        queue.adjust_offer(listener);
+        adjust_offer(&queue, &*listener);
         Ok(())
     });
-    if let Err(error) = result {
-        discard(&child);
-        return Err(error);
+    if result.is_err() {
+        discard(child);
     }
-    Ok(child)
+    result
 }
 
 /// A child is ready for accept. Context: may sleep.
 pub(crate) fn deliver<P: Protocol>(child: &Arc<Connection<P>>) {
     let listener = child.listener.lock().take();
     let queued = listener.as_ref().is_some_and(|listener| {
-        let mut queue = listener.accepts.lock();
-        queue.forget(listener, child);
+        let mut queue = listener.accepts().lock();
+        queue.forget(&**child);
+        adjust_offer(&queue, &**listener);
         !queue.closed && queue.ready.push(child.clone(), GFP_KERNEL).is_ok()
     });
     match listener {
-        Some(listener) if queued => listener.sk.wake_readable(),
+        Some(listener) if queued => listener.sk().wake_readable(),
         _ => drop_child(child),
     }
 }
@@ -158,9 +202,13 @@ pub(crate) fn deliver<P: Protocol>(child: &Arc<Connection<P>>) {
 pub(crate) fn discard<P: Protocol>(child: &Arc<Connection<P>>) {
     let listener = child.listener.lock().take();
     if let Some(listener) = listener {
-        listener.accepts.lock().forget(&listener, child);
+        {
+            let mut queue = listener.accepts().lock();
+            queue.forget(&**child);
+            adjust_offer(&queue, &*listener);
+        }
         // There is room again.
-        listener.kick_setup();
+        listener.kick();
     }
     drop_child(child);
 }
@@ -176,12 +224,12 @@ fn drop_child<P: Protocol>(child: &Arc<Connection<P>>) {
 }
 
 /// Whether as many connections wait for accept as may. Context: may sleep.
-pub(crate) fn is_full<P: Protocol>(listener: &Connection<P>) -> bool {
-    listener.accepts.lock().ready.len() > backlog(listener)
+pub(crate) fn is_full(listener: &dyn Listener) -> bool {
+    listener.accepts().lock().ready.len() > backlog(listener.sk())
 }
 
 /// Takes the next connection for accept. Context: may sleep.
-pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<Connection<P>>> {
+pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn Child>> {
     let child = listener.accepts.lock().ready.remove(0).ok()?;
     // TCP may have more.
     listener.kick_setup();
@@ -198,29 +246,54 @@ pub(crate) fn open<P: Protocol>(listener: &Connection<P>) {
     listener.accepts.lock().closed = false;
 }
 
-/// Ends the set-ups of the listener and resets its children. Waits for its work item.
+/// The socket listens: TCP has its port. Has the protocol `P` bring children to it from now on, which may
+/// be another one than that of the socket. Context: may sleep.
+pub(crate) fn serve<P: Protocol, L: Protocol>(listener: &Arc<Connection<L>>) {
+    if listener.accepts.lock().service.is_some() {
+        return;
+    }
+    // Without memory, clients use TCP.
+    let Some(service) = P::serve(listener.clone()) else {
+        return;
+    };
+    let unused = {
+        let mut queue = listener.accepts.lock();
+        // Another call was quicker, or has closed the listener meanwhile.
+        if queue.closed || queue.service.is_some() {
+            Some(service)
+        } else {
+            queue.service.replace(service)
+        }
+    };
+    // Without the lock of the queue, which those wait for that this waits for.
+    drop(unused);
+}
+
+/// The name of the protocol that brings children beside TCP. Context: may sleep.
+pub(crate) fn service_name<P: Protocol>(listener: &Connection<P>) -> Option<&'static str> {
+    let queue = listener.accepts.lock();
+    queue.service.as_ref().map(|service| service.name())
+}
+
+/// Ends the service and the set-ups of the listener, and resets its children. Waits for its work item.
 /// Context: may sleep.
 pub(crate) fn close<P: Protocol>(listener: &Arc<Connection<P>>) {
-    let (ready, pending) = {
+    let (ready, pending, service) = {
         let mut queue = listener.accepts.lock();
         queue.closed = true;
         (
             core::mem::take(&mut queue.ready),
             core::mem::take(&mut queue.pending),
+            queue.service.take(),
         )
     };
     listener.change_mode(Mode::Listening, Mode::Tcp);
-    P::stops_listening(listener);
+    drop(service);
     listener.setup_work.cancel_sync();
     for child in ready {
-        drop_child(&child);
+        child.end_ready();
     }
     for child in pending {
-        let listener = child.listener.lock().take();
-        // Without its listener here, the child is being delivered or discarded at this moment.
-        if listener.is_some() {
-            child.cancel_setup();
-            drop_child(&child);
-        }
+        child.end_pending();
     }
 }

@@ -146,7 +146,12 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
                 break_off(&sock, &connection);
             }
             Mode::Listening => listen::close(&connection),
-            Mode::Tcp | Mode::Stream => {}
+            Mode::Tcp | Mode::Stream => {
+                // Calls of listen() at a time, of which one failed, may have left it.
+                if listen::service_name(&connection).is_some() {
+                    listen::close(&connection);
+                }
+            }
         }
         if connection.look(|_| ()).is_some() {
             return close_stream(sock, &connection);
@@ -186,7 +191,7 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
             P::withdraw(sock);
         }
         if result.is_ok() {
-            P::listens(&connection);
+            listen::serve::<P, P>(&connection);
         }
         connection.kick_setup();
         result
@@ -207,9 +212,8 @@ impl<P: Protocol> SocketOps for StreamOps<P> {
                 return Err(EINVAL);
             }
             if let Some(child) = listen::next(&listener) {
-                let detached = child.detached.lock().take();
                 // A child that ended in the queue has none.
-                if let Some(detached) = detached {
+                if let Some(detached) = child.take_socket() {
                     return Ok(detached.into_socket(sock, newsock));
                 }
                 continue;

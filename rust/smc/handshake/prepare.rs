@@ -221,7 +221,7 @@ fn payer_of(connection: &SmcConnection) -> Result<Payer> {
         Side::Server => {
             let listener = connection.listener.lock();
             let listener = listener.as_ref().ok_or(ECONNABORTED)?;
-            listener.sk.mem_cgroup()
+            listener.sk().mem_cgroup()
         }
     };
     Payer::new(
