@@ -32,6 +32,8 @@ module! {
         "net-pf-28",
         "net-pf-2-proto-257-type-1",
         "net-pf-10-proto-257-type-1",
+        "net-pf-2-proto-258-type-1",
+        "net-pf-10-proto-258-type-1",
     ],
     params: {
         option_backend: i32 {
@@ -47,7 +49,9 @@ module! {
 
 /// The loaded module.
 struct RdmaSockModule {
-    /// SDP, which ends first.
+    /// Sockets of both protocols, which end first.
+    _dual: sock::dual::Dual<smc::SmcSetup, sdp::SdpSetup>,
+    /// SDP.
     _sdp: sdp::Sdp,
     /// SMC-R.
     _smc: smc::Smc,
@@ -73,7 +77,9 @@ impl kernel::Module for RdmaSockModule {
         let rules = sock::rules::Rules::new()?;
         let smc = smc::Smc::new(backend, &fabric, &directory, &rules)?;
         let sdp = sdp::Sdp::new(&fabric, &directory, &rules, has_families)?;
+        let dual = sock::dual::Dual::new()?;
         Ok(Self {
+            _dual: dual,
             _sdp: sdp,
             _smc: smc,
             _fabric: fabric,

@@ -65,7 +65,7 @@ use kernel::{
 const CORK: Duration = Duration::from_millis(200);
 
 /// The data side of a connection that uses SDP.
-pub(super) struct SdpData {
+pub(crate) struct SdpData {
     /// The protocol core of the connection.
     pub(super) core: KBox<SdpConn>,
     /// The queue pair; `None` once the link is down.

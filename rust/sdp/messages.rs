@@ -36,7 +36,7 @@ pub(super) trait ChannelUser: Send + Sync {
 }
 
 /// The user of a connection's channel. The channel holds it until it is shut down.
-pub(super) struct SdpChannelOps {
+pub(crate) struct SdpChannelOps {
     user: Arc<dyn ChannelUser>,
 }
 

@@ -72,8 +72,7 @@ use self::{
         SdpEngine, //
     },
     namespaces::SdpNamespaces,
-    services::DeviceChanges,
-    setup::SdpSetup, //
+    services::DeviceChanges, //
 };
 use crate::{
     fabric::client::{
@@ -101,6 +100,8 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+pub(crate) use self::setup::SdpSetup;
 
 /// Numbers of the families of programs that were made for other implementations.
 const AF_INET_SDP: u16 = 27;

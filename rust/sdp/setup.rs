@@ -31,7 +31,7 @@ pub(super) type SdpConnection = Connection<SdpSetup>;
 
 /// SDP's own part of a connection.
 #[pin_data]
-pub(super) struct SdpSetup {
+pub(crate) struct SdpSetup {
     /// The registries of the host.
     pub(super) engine: Arc<SdpEngine>,
     /// The network namespace.

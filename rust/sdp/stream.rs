@@ -67,7 +67,7 @@ use kernel::{
 };
 
 /// The part of a received message that a reader copies from.
-pub(super) struct MessageMemory(Option<ReceivedPart<SdpChannelOps>>);
+pub(crate) struct MessageMemory(Option<ReceivedPart<SdpChannelOps>>);
 
 impl Readable for MessageMemory {
     fn copy_to_iter(&self, offset: usize, len: usize, to: &mut IovIterDest<'_>) -> Result<usize> {

@@ -59,8 +59,7 @@ use self::{
         Engine,
         Published, //
     },
-    handshake::option::SmcPolicy,
-    setup::SmcSetup, //
+    handshake::option::SmcPolicy, //
 };
 use crate::{
     fabric::client::{
@@ -96,6 +95,8 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+pub(crate) use self::setup::SmcSetup;
 
 /// The address family of SMC sockets, by protocol 0 for IPv4 and 1 for IPv6.
 static AF_SMC: [SocketFamily; 1] = [SocketFamily {

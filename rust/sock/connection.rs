@@ -155,11 +155,17 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// Makes the context of a child of `listener`. Context: may sleep.
     fn child(listener: &Connection<Self>, sk: ARef<Sock>) -> Result<Arc<Connection<Self>>>;
 
-    // The offer. A protocol beside TCP has `open` and `serve`; another has the calls that put an option
-    // of TCP on its sockets. The defaults do nothing.
+    // The offer. A protocol beside TCP has `open`, `is_preferred` and `serve`; another has the calls that
+    // put an option of TCP on its sockets. The defaults do nothing.
 
     /// The reason for which a connection to `name` is not even offered. Context: may sleep.
     fn opt_out(connection: &Connection<Self>, name: &Name) -> Option<Reason>;
+
+    /// Whether a socket that may use this protocol or another one connects to `name` by this one.
+    /// It does not wait for a peer. Context: may sleep.
+    fn is_preferred(_sk: &Sock, _name: &Name) -> bool {
+        false
+    }
 
     /// Begins the set-up of a connection beside TCP to `name`. Context: may sleep.
     ///

@@ -9,6 +9,7 @@ use super::{
         Mode,
         Protocol, //
     },
+    listen,
     print::{
         print_addr,
         print_joined, //
@@ -86,6 +87,12 @@ impl<P: Protocol> Listed for Connection<P> {
         seq_print!(m, " tx_bytes={} rx_bytes={}", tx, rx);
         seq_print!(m, " tcp_bytes={}", self.tcp_bytes());
         seq_print!(m, " ino={} uid={}", self.sk.ino(), self.sk.uid());
+        if mode == Mode::Listening {
+            let service = listen::service_name(self).filter(|name| *name != P::NAME);
+            if let Some(service) = service {
+                seq_print!(m, " also={}", service);
+            }
+        }
         P::print(self, m);
         seq_print!(m, " proto={}\n", P::NAME);
     }

@@ -23,7 +23,7 @@
 //!
 //! | Input                      | Function                                                       |
 //! |----------------------------|----------------------------------------------------------------|
-//! | a call                     | [`ops::StreamOps`]                                             |
+//! | a call                     | [`ops::StreamOps`], or one of two by `dual`                    |
 //! | a message, a completion    | [`connection::Connection::update`], called by the protocol     |
 //! | a timer                    | the work item of the end                                       |
 //! | an event of TCP            | `TcpEvents` of the connection                                  |
@@ -38,6 +38,7 @@ mod contention;
 pub(crate) mod context;
 mod copy;
 pub(crate) mod directory;
+pub(crate) mod dual;
 pub(crate) mod lent_pages;
 mod listed;
 pub(crate) mod listen;

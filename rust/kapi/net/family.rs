@@ -56,7 +56,7 @@ const IPPROTO_TCP: u16 = 6;
 const PROTOSW_ICSK: u8 = 4;
 
 /// Registrations that can exist at a time.
-const PLACES: usize = 4;
+const PLACES: usize = 5;
 
 /// The registered tables, for [`create`].
 static TABLES: [AtomicPtr<Tables>; PLACES] = [const { AtomicPtr::new(ptr::null_mut()) }; PLACES];
@@ -75,6 +75,7 @@ const CREATE: [[CreateFn; FAMILIES]; PLACES] = [
     [create::<1, 0>, create::<1, 1>],
     [create::<2, 0>, create::<2, 1>],
     [create::<3, 0>, create::<3, 1>],
+    [create::<4, 0>, create::<4, 1>],
 ];
 
 /// A socket family of our own.
@@ -405,8 +406,8 @@ mod tests {
     impl SocketOps for PlainOps {}
 
     // Families that no protocol of the kernel has, and protocols beside those of the engines.
-    const FIRST: (u16, u16) = (25, 259);
-    const SECOND: (u16, u16) = (22, 258);
+    const FIRST: (u16, u16) = (25, 260);
+    const SECOND: (u16, u16) = (22, 259);
     /// A protocol argument of the second family.
     const SIX: i32 = 6;
 
