@@ -57,6 +57,7 @@ mod net;
 mod offer;
 mod opening;
 mod portmap;
+mod prefer;
 mod protocol;
 mod reach;
 mod services;

@@ -30,7 +30,14 @@ use crate::{
             ENOBUFS,
             ENOTCONN, //
         },
-        net::{addr::Addr, msg::Name},
+        net::{
+            addr::Addr,
+            msg::{
+                Name,
+                OwnedName, //
+            },
+            sock::Sock, //
+        },
         verbs::cm::{
             CmHandle,
             CmReply,
@@ -330,6 +337,14 @@ impl Opening {
     }
 }
 
+/// The address that a name stands for, as the programs of the cgroup of `sk` want it. They are asked again
+/// when TCP connects. `None` if they refuse it. Context: may sleep.
+pub(super) fn target_of(sk: &Sock, name: &OwnedName) -> Option<Addr> {
+    let mut asked = *name;
+    let refused = sk.lock().pre_connect(&mut asked).is_err();
+    asked.addr().filter(|_| !refused)
+}
+
 impl SdpConnection {
     /// Begins the set-up of a client. Context: may sleep.
     ///
@@ -339,10 +354,7 @@ impl SdpConnection {
     pub(super) fn begin_opening(self: &Arc<Self>, name: &Name) -> Result<(), Reason> {
         let unsuitable = Reason::Local(LocalReason::SdpUnreachable);
         let name = name.to_owned().map_err(|_| unsuitable)?;
-        // TCP asks the programs of the cgroup again.
-        let mut asked = name;
-        let refused = self.sk.lock().pre_connect(&mut asked).is_err();
-        let target = asked.addr().filter(|_| !refused).ok_or(unsuitable)?;
+        let target = target_of(&self.sk, &name).ok_or(unsuitable)?;
         let net = &self.protocol.net;
         let is_off = net.settings.values().probe == ProbePolicy::Nothing;
         if is_off && net.reach.known(&target).is_none() {

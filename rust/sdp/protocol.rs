@@ -8,6 +8,7 @@ use super::{
     engine::engine,
     listening,
     net::NAME,
+    prefer,
     setup::{
         make,
         SdpConnection,
@@ -80,6 +81,10 @@ impl Protocol for SdpSetup {
         let rules = &connection.protocol.engine.rules;
         let ruled = rules.judge_call(sk, Carrier::Sdp, name);
         ruled.or_else(|| policy::refusal_to(sk, name))
+    }
+
+    fn is_preferred(sk: &Sock, name: &Name) -> bool {
+        prefer::is_preferred(sk, name).unwrap_or(false)
     }
 
     fn open(connection: &Arc<SdpConnection>, name: &Name) -> Result<(), Reason> {

@@ -15,6 +15,7 @@ use crate::{
     proto::sdp::admission::{
         AcceptPolicy,
         PortList,
+        PreferPolicy,
         ProbePolicy,
         Word, //
     },
@@ -41,6 +42,8 @@ pub(super) struct SdpValues {
     pub(super) accept: AcceptPolicy,
     /// The ports of listeners.
     pub(super) ports: PortList,
+    /// What clients do that may use another protocol, too.
+    pub(super) prefer: PreferPolicy,
 }
 
 /// The settings of a namespace.
@@ -56,6 +59,7 @@ impl SdpSettings {
             probe: ProbePolicy::default(),
             accept: AcceptPolicy::default(),
             ports: PortList::ALL,
+            prefer: PreferPolicy::default(),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -100,7 +104,8 @@ fn write_ports(text: &mut Text<'_>, ports: &PortList) -> fmt::Result {
 
 impl TextSettings for SdpSettings {
     const PATH: &'static CStr = c"net/rdma_sock";
-    const NAMES: &'static [&'static CStr] = &[c"sdp_probe", c"sdp_accept", c"sdp_ports"];
+    const NAMES: &'static [&'static CStr] =
+        &[c"sdp_probe", c"sdp_accept", c"sdp_ports", c"sdp_prefer"];
 
     fn show(&self, index: usize, room: &mut [u8]) -> usize {
         let values = self.values();
@@ -108,7 +113,8 @@ impl TextSettings for SdpSettings {
         let written = match index {
             0 => text.write_str(values.probe.word()),
             1 => text.write_str(values.accept.word()),
-            _ => write_ports(&mut text, &values.ports),
+            2 => write_ports(&mut text, &values.ports),
+            _ => text.write_str(values.prefer.word()),
         };
         // The longest value fits.
         written.map_or(0, |()| text.len)
@@ -119,7 +125,8 @@ impl TextSettings for SdpSettings {
         match index {
             0 => values.probe = Word::from_text(text).ok_or(EINVAL)?,
             1 => values.accept = Word::from_text(text).ok_or(EINVAL)?,
-            _ => values.ports = PortList::from_text(text).ok_or(EINVAL)?,
+            2 => values.ports = PortList::from_text(text).ok_or(EINVAL)?,
+            _ => values.prefer = Word::from_text(text).ok_or(EINVAL)?,
         }
         Ok(())
     }

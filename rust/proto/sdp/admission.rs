@@ -32,6 +32,40 @@ pub(crate) enum AcceptPolicy {
     Off,
 }
 
+/// When a socket that may use SDP or another protocol connects by SDP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PreferPolicy {
+    /// It never does.
+    #[default]
+    Never,
+    /// It does if the host is known to have the service by SDP.
+    Known,
+}
+
+/// What a socket that may use SDP or another protocol does about a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preference {
+    /// It connects by SDP.
+    Sdp,
+    /// It connects by the other protocol.
+    Other,
+    /// The same, and the Port Mapper of the host is asked, for the sake of later connections.
+    OtherAndAsk,
+}
+
+impl PreferPolicy {
+    /// What becomes of a connection, where `known` says whether the service is there by SDP, if
+    /// anything is known.
+    pub(crate) fn decide(self, probe: ProbePolicy, known: Option<bool>) -> Preference {
+        match (self, known) {
+            (Self::Never, _) | (Self::Known, Some(false)) => Preference::Other,
+            (Self::Known, Some(true)) => Preference::Sdp,
+            (Self::Known, None) if probe == ProbePolicy::PortMapper => Preference::OtherAndAsk,
+            (Self::Known, None) => Preference::Other,
+        }
+    }
+}
+
 /// A setting that has one word.
 pub(crate) trait Word: Copy + PartialEq + 'static {
     /// All values, with their words.
@@ -67,6 +101,11 @@ impl Word for AcceptPolicy {
         (Self::Any, "any"),
         (Self::Off, "off"),
     ];
+}
+
+impl Word for PreferPolicy {
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(Self::Never, "never"), (Self::Known, "known")];
 }
 
 impl AcceptPolicy {
@@ -183,8 +222,35 @@ mod tests {
     fn policy_has_one_word_each() {
         words::<ProbePolicy>();
         words::<AcceptPolicy>();
+        words::<PreferPolicy>();
         assert_eq!(ProbePolicy::default().word(), "pm");
         assert_eq!(AcceptPolicy::default().word(), "subnet");
+        assert_eq!(PreferPolicy::default().word(), "never");
+    }
+
+    #[test]
+    fn sdp_is_preferred_for_known_services_only() {
+        let policy = PreferPolicy::Known;
+        for probe in [
+            ProbePolicy::PortMapper,
+            ProbePolicy::Connect,
+            ProbePolicy::Nothing,
+        ] {
+            assert_eq!(policy.decide(probe, Some(true)), Preference::Sdp);
+            assert_eq!(policy.decide(probe, Some(false)), Preference::Other);
+            for known in [None, Some(false), Some(true)] {
+                let never = PreferPolicy::Never.decide(probe, known);
+                assert_eq!(never, Preference::Other);
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_host_is_asked_for_later_if_the_policy_asks_port_mappers() {
+        let unknown = |probe| PreferPolicy::Known.decide(probe, None);
+        assert_eq!(unknown(ProbePolicy::PortMapper), Preference::OtherAndAsk);
+        assert_eq!(unknown(ProbePolicy::Connect), Preference::Other);
+        assert_eq!(unknown(ProbePolicy::Nothing), Preference::Other);
     }
 
     #[test]
