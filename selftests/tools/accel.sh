@@ -114,9 +114,13 @@ same "thread with a name of its own belongs to its program" "$FORCED" \
 if sdp_is_there; then
 	SDP=$IPPROTO_SDP
 	GUARDED_SDP=$IPPROTO_SDP
+	AUTO=$IPPROTO_DUAL
+	GUARDED_AUTO=$IPPROTO_DUAL
 else
 	SDP=EPROTONOSUPPORT
 	GUARDED_SDP=$IPPROTO_TCP
+	AUTO=EPROTONOSUPPORT
+	GUARDED_AUTO=$GUARDED
 fi
 protos() {
 	json "$(status)" '[s["proto"] for s in d["selectors"]]'
@@ -129,11 +133,12 @@ same "and keeps the count" "$before" "$(json "$(status)" 'd["selectors"][0]["soc
 same "selected program asks for SDP" "$SDP" "$(probe "$CHOSEN")"
 accel on --comm rs-second --proto auto --force
 same "selectors have protocols of their own" "['sdp', 'auto']" "$(protos)"
-same "auto asks for SMC first" "$FORCED" "$(probe "$SECOND")"
+same "auto asks for both" "$AUTO" "$(probe "$SECOND")"
 accel on --comm rs-chosen --proto sdp
 same "selected program gets SDP if and only if the kernel has it" "$GUARDED_SDP" \
 	"$(probe "$CHOSEN")"
-same "auto gets SMC if and only if the kernel has it" "$GUARDED" "$(probe "$SECOND" AF_INET6)"
+same "auto gets both, or SMC if the kernel has only that" "$GUARDED_AUTO" \
+	"$(probe "$SECOND" AF_INET6)"
 accel off --comm rs-second
 accel on --comm rs-chosen --force
 same "and SMC again" "$FORCED" "$(probe "$CHOSEN")"

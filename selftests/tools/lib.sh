@@ -19,6 +19,8 @@ IPPROTO_TCP=6
 IPPROTO_SMC=256
 # shellcheck disable=SC2034 # for the tests
 IPPROTO_SDP=257
+# shellcheck disable=SC2034 # for the tests
+IPPROTO_DUAL=258
 
 echo "TAP version 13"
 
@@ -109,6 +111,8 @@ def listed_as(s):
     with open("/proc/net/rdma_sock/conns") as conns:
         for words in map(str.split, conns):
             if f"ino={os.fstat(s.fileno()).st_ino}" in words:
+                if "also=sdp" in words:
+                    return 258
                 return 256 if "proto=smc" in words else 257 if "proto=sdp" in words else 0
     return socket.IPPROTO_TCP
 

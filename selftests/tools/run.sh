@@ -22,8 +22,8 @@ if sdp_is_there; then
 else
 	SDP=$IPPROTO_TCP
 fi
-# SMC-R first, then SDP.
-[ "$EXPECTED" = "$IPPROTO_SMC" ] && AUTO=$EXPECTED || AUTO=$SDP
+# Both, or SMC alone.
+[ "$SDP" = "$IPPROTO_SDP" ] && AUTO=$IPPROTO_DUAL || AUTO=$EXPECTED
 
 under_run() {
 	"$TOOL" run -- "$PYTHON" -c "$PROBE" "$@"
@@ -42,7 +42,7 @@ same "what fails for TCP still fails in the same way" EINVAL \
 
 same "--proto sdp asks for SDP" "$SDP" "$(under_proto sdp)"
 same "--proto smc asks for SMC" "$EXPECTED" "$(under_proto smc)"
-same "--proto auto takes the first that the kernel has" "$AUTO" "$(under_proto auto)"
+same "--proto auto asks for both, or for SMC if the kernel has only that" "$AUTO" "$(under_proto auto)"
 same "protocol is taken from the environment" "$SDP" \
 	"$(export RDMA_SOCK_PROTO=sdp && under_run AF_INET SOCK_STREAM 0)"
 

@@ -2,13 +2,13 @@
 
 //! A library to preload into a program that should use SMC or SDP instead of TCP.
 //!
-//! It wraps `socket(2)`: a request for a TCP stream socket becomes one for `IPPROTO_SMC` or
-//! `IPPROTO_SDP`. If the kernel cannot make that socket, the program gets the TCP socket it asked for, so a program runs
+//! It wraps `socket(2)`: a request for a TCP stream socket becomes one for `IPPROTO_SMC`, `IPPROTO_SDP`,
+//! or both of them. If the kernel cannot make that socket, the program gets the TCP socket it asked for, so a program runs
 //! on machines without the module as if the library were not there. Nothing else needs wrapping:
 //! sockets from `accept(2)` are of the kind of the listening socket.
 //!
 //! `RDMA_SOCK_PROTO` in the environment names the protocol: `smc`, which is the default, `sdp`, or
-//! `auto` for the first of both that the kernel has.
+//! `auto` for both: then listeners serve the clients of both. A kernel that lacks that may have SMC.
 //!
 //! `SMC_RCVBUF` and `SMC_SNDBUF` in the environment are the sizes that the buffers of these sockets get
 //! at first: octets, or KiB or MiB with a `K` or `M` behind the number.
@@ -31,6 +31,8 @@ use std::{
 /// Protocol numbers in the internet families; that of SMC is from `linux/in.h`.
 const IPPROTO_SMC: c_int = 256;
 const IPPROTO_SDP: c_int = 257;
+/// Of sockets that take part in both.
+const IPPROTO_DUAL: c_int = 258;
 
 /// What the environment calls the protocol.
 const PROTOCOL: &CStr = c"RDMA_SOCK_PROTO";
@@ -84,17 +86,18 @@ impl Candidate {
 }
 
 /// The protocols in the order in which they are tried.
-static CANDIDATES: [Candidate; 2] = [
+static CANDIDATES: [Candidate; 3] = [
+    Candidate::new(IPPROTO_DUAL, false),
     Candidate::new(IPPROTO_SMC, true),
     Candidate::new(IPPROTO_SDP, false),
 ];
 
 /// Which of [`CANDIDATES`] a word of the environment means.
-fn wanted_by(word: &[u8]) -> [bool; 2] {
+fn wanted_by(word: &[u8]) -> [bool; 3] {
     match word {
-        b"sdp" => [false, true],
-        b"auto" => [true, true],
-        _ => [true, false],
+        b"sdp" => [false, false, true],
+        b"auto" => [true, true, false],
+        _ => [false, true, false],
     }
 }
 
@@ -306,11 +309,11 @@ mod tests {
 
     #[test]
     fn environment_names_the_protocols_in_their_order() {
-        assert_eq!(wanted_by(b"smc"), [true, false]);
-        assert_eq!(wanted_by(b"sdp"), [false, true]);
-        assert_eq!(wanted_by(b"auto"), [true, true]);
-        assert_eq!(wanted_by(b""), [true, false]);
-        assert_eq!(CANDIDATES.each_ref().map(|c| c.protocol), [256, 257]);
+        assert_eq!(wanted_by(b"smc"), [false, true, false]);
+        assert_eq!(wanted_by(b"sdp"), [false, false, true]);
+        assert_eq!(wanted_by(b"auto"), [true, true, false]);
+        assert_eq!(wanted_by(b""), [false, true, false]);
+        assert_eq!(CANDIDATES.each_ref().map(|c| c.protocol), [258, 256, 257]);
     }
 
     #[test]

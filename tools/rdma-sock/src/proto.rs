@@ -8,6 +8,8 @@ use serde::Serialize;
 /// Protocol numbers in the internet families.
 const IPPROTO_SMC: u32 = 256;
 const IPPROTO_SDP: u32 = 257;
+/// Of sockets that take part in both.
+const IPPROTO_DUAL: u32 = 258;
 
 /// The protocol that selected programs get in place of TCP.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ValueEnum)]
@@ -19,7 +21,7 @@ pub(crate) enum Proto {
     Smc,
     /// SDP, by protocol 257
     Sdp,
-    /// SMC-R if the kernel has it, otherwise SDP
+    /// Both, by protocol 258; SMC-R alone if the kernel lacks that
     Auto,
 }
 
@@ -41,12 +43,15 @@ impl Proto {
         match self {
             Self::Smc => [IPPROTO_SMC, 0],
             Self::Sdp => [IPPROTO_SDP, 0],
-            Self::Auto => [IPPROTO_SMC, IPPROTO_SDP],
+            Self::Auto => [IPPROTO_DUAL, IPPROTO_SMC],
         }
     }
 
-    /// By these numbers.
+    /// By these numbers, or by those that earlier versions had for it.
     pub(crate) fn from_numbers(numbers: [u32; 2]) -> Option<Self> {
+        if numbers == [IPPROTO_SMC, IPPROTO_SDP] {
+            return Some(Self::Auto);
+        }
         Self::ALL
             .into_iter()
             .find(|proto| proto.numbers() == numbers)
@@ -62,6 +67,8 @@ mod tests {
         for proto in Proto::ALL {
             assert_eq!(Proto::from_numbers(proto.numbers()), Some(proto));
         }
+        let earlier = [IPPROTO_SMC, IPPROTO_SDP];
+        assert_eq!(Proto::from_numbers(earlier), Some(Proto::Auto));
         assert_eq!(Proto::from_numbers([0, IPPROTO_SMC]), None);
         assert_eq!(Proto::from_numbers([0, 0]), None);
     }

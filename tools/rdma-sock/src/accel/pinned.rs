@@ -500,8 +500,8 @@ mod tests {
         };
         let expected = [
             &7u64.to_ne_bytes()[..],
+            &258u32.to_ne_bytes(),
             &256u32.to_ne_bytes(),
-            &257u32.to_ne_bytes(),
         ];
         assert_eq!(rule.encode(), expected.concat());
         assert_eq!(Rule::decode(&rule.encode()), Some(rule));
