@@ -142,13 +142,34 @@ def late_hosts(requester, listening):
                    20 * topology.SLOW)
 
 
+def both_closed_while_hosts_stall():
+    """The close of a listener of both protocols ends set-ups that hosts have stalled, and resets children
+    of the other protocol; nothing is left."""
+    with raw.Host() as host:
+        with topology.engine("dual"):
+            listening = topology.listener("b", backlog=BACKLOG)
+        requester = Requester(host)
+        source, port = requester.new_host(0), listening.getsockname()[1]
+        numbers = [requester.request(source, port) for _ in range(OWN)]
+        equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+        equal(under_way(), OWN, "set-ups")
+        with topology.engine("smc"), topology.new_socket("a") as client:
+            client.settimeout(topology.BOUND)
+            client.connect(listening.getsockname())
+            listening.close()
+            topology.until(lambda: under_way() == 0, "set-ups are left", PROMPT)
+            equal(topology.error_of(client.recv, 1), "ECONNRESET", "error of the client")
+        requester.close()
+    topology.all_gone()
+
+
 def main():
     """Runs all tests."""
     topology.need_module()
     topology.netns("up")
     with topology.engine("sdp"):
-        return ktap.run([serve(test) for test in (one_host_stalls, many_hosts_stall, wrong_requests,
-                                                  late_hosts)])
+        return ktap.run([*(serve(test) for test in (one_host_stalls, many_hosts_stall, wrong_requests,
+                                                    late_hosts)), both_closed_while_hosts_stall])
 
 
 if __name__ == "__main__":

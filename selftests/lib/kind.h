@@ -36,6 +36,12 @@
 #ifndef IPPROTO_SDP
 #define IPPROTO_SDP 257
 #endif
+/* Sockets of both, whose listeners serve the clients of both. */
+#ifndef IPPROTO_DUAL
+#define IPPROTO_DUAL 258
+#endif
+/* Protocols of the client's and of the server's socket, in one number. */
+#define RS_BOTH_ENDS(client, server) ((client) | (server) << 16)
 
 enum side { CLIENT, SERVER };
 
@@ -44,7 +50,7 @@ enum engine { TCP, SMC, SDP, NONE };
 
 struct kind {
 	int family;			/* of the socket() call */
-	int protocol;			/* of the socket() call */
+	int protocol;			/* of the socket() call, or RS_BOTH_ENDS() */
 	int ip;				/* the family of the addresses */
 	enum engine engine[2];		/* of the client's and of the server's socket */
 };
@@ -169,12 +175,20 @@ static inline bool same_host(const union address *a, const union address *b)
 	return !memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr));
 }
 
+/* The protocol argument of a side's socket() call. */
+static inline int protocol_of(const struct kind *kind, enum side side)
+{
+	int server = kind->protocol >> 16;
+
+	return server && side == SERVER ? server : kind->protocol & 0xffff;
+}
+
 /* A new socket of a side; `flags` are those in the type argument of socket(). */
 static inline int new_socket(const struct kind *kind, enum side side, int flags)
 {
 	enter(side);
 	if (engine_of(kind, side) != TCP)
-		return socket(kind->family, SOCK_STREAM | flags, kind->protocol);
+		return socket(kind->family, SOCK_STREAM | flags, protocol_of(kind, side));
 	return socket(kind->ip, SOCK_STREAM | flags, IPPROTO_TCP);
 }
 

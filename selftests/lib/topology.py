@@ -24,6 +24,7 @@ import ktap
 AF_SMC = 43
 IPPROTO_SMC = 256
 IPPROTO_SDP = 257
+IPPROTO_DUAL = 258
 HERE = pathlib.Path(__file__).resolve().parent
 HOSTS = {socket.AF_INET: {"a": "10.9.0.1", "b": "10.9.0.2"},
          socket.AF_INET6: {"a": "fd09::1", "b": "fd09::2"}}
@@ -33,8 +34,8 @@ SLOW = 4 if pathlib.Path("/sys/kernel/debug/kmemleak").exists() else 1
 # Time limit for anything that must end by itself.
 BOUND = 60 * SLOW
 
-# Protocol numbers of the engines, and what their counters begin with.
-ENGINES = {"smc": (IPPROTO_SMC, ""), "sdp": (IPPROTO_SDP, "sdp_")}
+# Protocol numbers of the engines, and what their counters begin with. Sockets of both have those of SMC.
+ENGINES = {"smc": (IPPROTO_SMC, ""), "sdp": (IPPROTO_SDP, "sdp_"), "dual": (IPPROTO_DUAL, "")}
 # The engine that new sockets ask for.
 ENGINE = ["smc"]
 # Counters that each engine has.

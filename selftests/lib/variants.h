@@ -28,6 +28,16 @@
 #define RS_OFED_KINDS(row, fixture)
 #endif
 
+/* Sockets of both protocols, in programs that define RS_WITH_DUAL: a client takes SMC-R. */
+#ifdef RS_WITH_DUAL
+#define RS_DUAL_KINDS(row, fixture)							\
+	; row(fixture, dual, AF_INET, IPPROTO_DUAL, AF_INET, SMC, SMC, NONE);		\
+	row(fixture, sdp_to_dual, AF_INET, RS_BOTH_ENDS(IPPROTO_SDP, IPPROTO_DUAL),	\
+	    AF_INET, SDP, SDP, NONE)
+#else
+#define RS_DUAL_KINDS(row, fixture)
+#endif
+
 /*
  * Both sides ask for the same engine. The columns of a row are: variant, family and protocol number
  * of the socket() call, family of the addresses, engine of the client, engine of the server, and
@@ -41,7 +51,8 @@
 	row(fixture, smc, AF_SMC, 0, AF_INET, SMC, SMC, NONE);				\
 	row(fixture, smc6, AF_SMC, 1, AF_INET6, SMC, SMC, NONE)					\
 	RS_SDP_KINDS(row, fixture)							\
-	RS_OFED_KINDS(row, fixture)
+	RS_OFED_KINDS(row, fixture)							\
+	RS_DUAL_KINDS(row, fixture)
 
 /* One side is a plain TCP socket, so that the other side falls back. The columns are the same. */
 #define RS_FALLBACKS(row, fixture)							\

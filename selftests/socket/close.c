@@ -5,6 +5,7 @@
  */
 
 #define RS_WITH_SDP
+#define RS_WITH_DUAL
 
 #include <kselftest_harness.h>
 #include <pthread.h>

@@ -2,6 +2,7 @@
 /* connect() and accept(): blocking, non-blocking, with a time limit, interrupted, and refused. */
 
 #define RS_WITH_SDP
+#define RS_WITH_DUAL
 
 #include <kselftest_harness.h>
 #include <pthread.h>

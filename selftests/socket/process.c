@@ -2,6 +2,7 @@
 /* Sockets shared by processes: fork(), passed descriptors, exec(). */
 
 #define RS_WITH_SDP
+#define RS_WITH_DUAL
 
 #include <kselftest_harness.h>
 #include <signal.h>
