@@ -39,7 +39,10 @@ use crate::{
                 Deferred, //
             },
         },
-        compat::errno::ENOPROTOOPT,
+        compat::errno::{
+            ECONNRESET,
+            ENOPROTOOPT, //
+        },
         net::{
             events::{
                 TcpEvents,
@@ -627,9 +630,17 @@ impl<P: Protocol> Connection<P> {
         self.setup_locked();
         let errno = self.doomed.xchg(0, Relaxed);
         // A call that cancels the set-up may have taken over.
-        if errno != 0 {
-            self.set_mode(Mode::Tcp);
-            sk.abort(Error::from_errno(errno));
+        if errno == 0 {
+            return;
+        }
+        let has_ended = self.sk.tcp_state() == TcpState::Close;
+        self.set_mode(Mode::Tcp);
+        sk.abort(Error::from_errno(errno));
+        if has_ended {
+            // The peer was quicker. Its reset has woken nothing, and the set-up has read the error.
+            sk.set_missing_err(ECONNRESET);
+            drop(sk);
+            self.sk.wake_state();
         }
     }
 

@@ -24,6 +24,8 @@ from topology import BOUND, Child, all_gone, counters, exchange, until
 BUSY = 0x7f00010b
 KINDS = ("smc", "sdp", "tcp")
 SIZE = 200000
+# Time limit for what an event announces.
+SOON = 5 * topology.SLOW
 # What clients of a kind count at either side, and their octets.
 CONNS = {"smc": ("smc_clnt_conns", "smc_srv_conns"), "sdp": ("sdp_clnt_conns", "sdp_srv_conns")}
 OCTETS = {"smc": ("tx_bytes", "rx_bytes"), "sdp": ("sdp_tx_bytes", "sdp_rx_bytes")}
@@ -227,6 +229,39 @@ def end_with_pending_children(end, kinds=KINDS):
     return listening
 
 
+def clients_in_tcp_are_reset():
+    """The close of a listener whose backlog is full resets clients of SMC-R whose set-up has not begun: a
+    poll is woken at once, and so is a blocking connect()."""
+    topology.netns("up")
+    with dual_listener(backlog=1) as listening:
+        name = listening.getsockname()
+        waiting = [connected("smc", listening), connected("sdp", listening)]
+        until(lambda: children() == ["sdp", "smc"], "children are ready")
+        client = new_client("smc")
+        client.setblocking(False)
+        equal(topology.error_of(client.connect, name), "EINPROGRESS", "error of connect")
+
+        def connect():
+            # This process has its own descriptor of it.
+            listening.close()
+            with new_client("smc") as blocking:
+                blocking.settimeout(None)
+                equal(topology.error_of(blocking.connect, name), "ECONNRESET", "error of connect")
+
+        child = Child(connect)
+        until(lambda: len([line for line in topology.records("a", "conns")
+                           if line["mode"] == "pending"]) == 2, "clients wait for the set-up")
+        poll = select.poll()
+        poll.register(client, select.POLLOUT)
+        equal(poll.poll(0), [], "poll before")
+    # The close does not wait for the clients.
+    equal([event & select.POLLERR for _, event in poll.poll(SOON * 1000)], [select.POLLERR], "poll")
+    equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), errno.ECONNRESET, "SO_ERROR")
+    child.expect_success(SOON)
+    close(client, *waiting)
+    all_gone()
+
+
 def close_of_the_listener():
     """The close of the listener resets its children."""
     end_with_pending_children(lambda listening: listening.close())
@@ -366,14 +401,14 @@ def client_prefers_sdp():
     write_prefer("a", "known")
     with dual_listener() as listening:
         equal(outcome(listening), "smc", "nothing is known of the host")
+        # A host whose devices change forgets what it knows, and asks again.
         until(lambda: outcome(listening) == "sdp", "SDP is used")
-        equal(outcome(listening), "sdp", "later")
         write_prefer("a", "never")
         equal(outcome(listening), "smc", "without the setting")
     write_prefer("a", "known")
     with topology.engine("sdp"), topology.listener("b") as listening:
         listening.settimeout(BOUND)
-        equal(outcome(listening), "sdp", "a listener of SDP")
+        until(lambda: outcome(listening) == "sdp", "SDP is used with a listener of SDP")
     all_gone()
 
 
@@ -414,6 +449,7 @@ def main():
     """Runs all tests."""
     topology.need_module()
     return ktap.run([ipv4, ipv6, calls_of_a_child, options_of_children, backlog_is_shared,
+                     clients_in_tcp_are_reset,
                      close_of_the_listener, shutdown_of_the_listener, dissolved_listener,
                      listeners_come_and_go, calls_of_several_threads, client_uses_smc,
                      client_prefers_sdp, client_prefers_what_there_is, unload])
