@@ -15,6 +15,9 @@ use crate::proto::{
     },
 };
 
+/// The standard lets a timer run up to four times as long as its code says (RNIC-TMO-01). Expiries in a row
+/// use that: a peer in software stands still for seconds when its machine has no processor for it.
+const MAX_STRETCH: u8 = 2;
 /// The RNR retry count that means no limit (RNIC-FLOW-05).
 const RNR_ENDLESS: u8 = 7;
 
@@ -60,6 +63,8 @@ pub(super) struct RetryState {
     rnr_until: Option<Instant>,
     /// Repetitions since the last progress.
     retries: u8,
+    /// Expiries of the retransmission timer since the last progress.
+    expiries: u8,
     /// RNR NAKs since the last progress.
     rnr_retries: u8,
     /// The PSN from which packets were repeated last, until there is progress.
@@ -76,6 +81,7 @@ impl RetryState {
             deadline: None,
             rnr_until: None,
             retries: 0,
+            expiries: 0,
             rnr_retries: 0,
             repeated: None,
             probe: None,
@@ -108,9 +114,11 @@ impl RetryState {
         self.rnr_until = None;
     }
 
-    /// Restarts the timer (RNIC-TMO-01).
+    /// Restarts the timer (RNIC-TMO-01), which doubles with each expiry in a row, twice at most.
     fn restart(&mut self, now: Instant) {
-        self.deadline = self.limits.timeout.map(|time| now.saturating_add(time));
+        let times = 1 << self.expiries.min(MAX_STRETCH);
+        let time = self.limits.timeout.map(|time| time.saturating_mul(times));
+        self.deadline = time.map(|time| now.saturating_add(time));
     }
 
     /// Packets were sent.
@@ -129,6 +137,7 @@ impl RetryState {
     /// A new PSN was acknowledged (RNIC-TMO-03); `outstanding` if others were not.
     pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.retries = 0;
+        self.expiries = 0;
         self.rnr_retries = 0;
         self.repeated = None;
         self.rnr_until = None;
@@ -184,6 +193,7 @@ impl RetryState {
             return Retry::Ignore;
         }
         self.deadline = None;
+        self.expiries = self.expiries.saturating_add(1);
         let retry = self.count(oldest);
         self.probe = Some(self.limits.probe.max(1));
         retry
@@ -222,28 +232,27 @@ mod tests {
     /// RNIC-TMO-02: the count of repetitions is the one that was set, and progress clears it.
     #[test]
     fn repetitions_without_progress_are_limited() {
-        let mut retry = RetryState::new(LIMITS);
-        for round in 0..3 {
-            retry.on_transmit(at(round * 1_000), 1);
-            assert_eq!(retry.poll_timeout(), Some(at(round * 1_000 + 1_000)));
-            assert_eq!(
-                retry.handle_timeout(at(round * 1_000 + 999), OLDEST),
-                Retry::Ignore
-            );
-            let expected = if round < 2 {
-                Retry::Repeat
-            } else {
-                Retry::GiveUp
-            };
-            assert_eq!(
-                retry.handle_timeout(at(round * 1_000 + 1_000), OLDEST),
-                expected
-            );
+        let mut retry = RetryState::new(RetryLimits {
+            retries: 3,
+            ..LIMITS
+        });
+        let rounds = [
+            (0, 1_000, Retry::Repeat),
+            (1_000, 3_000, Retry::Repeat),
+            (3_000, 7_000, Retry::Repeat),
+            // Four times the time of the code is the most.
+            (7_000, 11_000, Retry::GiveUp),
+        ];
+        for (from, until, expected) in rounds {
+            retry.on_transmit(at(from), 1);
+            assert_eq!(retry.poll_timeout(), Some(at(until)));
+            assert_eq!(retry.handle_timeout(at(until - 1), OLDEST), Retry::Ignore);
+            assert_eq!(retry.handle_timeout(at(until), OLDEST), expected);
         }
-        retry.on_progress(at(9_000), true);
-        assert_eq!(retry.poll_timeout(), Some(at(10_000)));
-        assert_eq!(retry.handle_timeout(at(10_000), OLDEST), Retry::Repeat);
-        retry.on_progress(at(11_000), false);
+        retry.on_progress(at(19_000), true);
+        assert_eq!(retry.poll_timeout(), Some(at(20_000)));
+        assert_eq!(retry.handle_timeout(at(20_000), OLDEST), Retry::Repeat);
+        retry.on_progress(at(21_000), false);
         assert_eq!(retry.poll_timeout(), None);
     }
 
