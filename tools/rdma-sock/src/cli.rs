@@ -22,7 +22,8 @@ use crate::{
     output,
     proto::Proto,
     run,
-    top::SortKey, //
+    top::SortKey,
+    trace::TraceArgs, //
 };
 
 /// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
@@ -94,6 +95,11 @@ pub(crate) enum Command {
     /// The exit status is 0 if nothing is wrong, 3 after warnings, and 1 if no connection can use
     /// RDMA.
     Doctor(JsonArgs),
+
+    /// Print the events of the module as they happen: fallbacks, payload, links that go down
+    ///
+    /// By its tracepoints, in all network namespaces; needs root.
+    Trace(TraceArgs),
 
     /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]

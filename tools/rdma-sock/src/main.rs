@@ -11,6 +11,7 @@
 //! | `top`     | `top/`      | connections, links and devices as they change         |
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
+//! | `trace`   | `trace/`    | events of the module's tracepoints, in words          |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -19,6 +20,7 @@
 
 mod accel;
 mod cli;
+mod clock;
 mod device;
 mod doctor;
 mod explain;
@@ -35,6 +37,7 @@ mod schema;
 mod snapshot;
 mod status;
 mod top;
+mod trace;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::print(&args),
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Device(command) => device::execute(&command),
         Command::Completions { shell } => Cli::print_completions(shell),
     };
