@@ -21,6 +21,7 @@ use crate::{
     metrics::Address,
     output,
     proto::Proto,
+    report::ReportArgs,
     run,
     top::SortKey,
     trace::TraceArgs, //
@@ -100,6 +101,12 @@ pub(crate) enum Command {
     ///
     /// By its tracepoints, in all network namespaces; needs root.
     Trace(TraceArgs),
+
+    /// Write one HTML file with the state of this machine, for a support case
+    ///
+    /// It has the findings of `doctor`, connections with their programs, links, devices, counters with
+    /// plots, settings and modules, and refers to nothing outside. Root sees the programs of all users.
+    Report(ReportArgs),
 
     /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]

@@ -12,6 +12,7 @@
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `trace`   | `trace/`    | events of the module's tracepoints, in words          |
+//! | `report`  | `report/`   | the state of the machine as one HTML file             |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -31,6 +32,7 @@ mod metrics;
 mod module;
 mod output;
 mod proto;
+mod report;
 mod run;
 #[cfg(test)]
 mod schema;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Device(command) => device::execute(&command),
         Command::Completions { shell } => Cli::print_completions(shell),
     };
