@@ -17,6 +17,7 @@ use std::{
 
 pub(crate) use crate::interval::Interval;
 use crate::{
+    bench::BenchArgs,
     explain::Subject,
     metrics::Address,
     output,
@@ -107,6 +108,12 @@ pub(crate) enum Command {
     /// It has the findings of `doctor`, connections with their programs, links, devices, counters with
     /// plots, settings and modules, and refers to nothing outside. Root sees the programs of all users.
     Report(ReportArgs),
+
+    /// Measure TCP, SMC-R and SDP between this host and another one, side by side
+    ///
+    /// A figure is of the transport that it is named after: the tables of the module prove the path,
+    /// and a connection that falls back to TCP has its reason in place of figures.
+    Bench(BenchArgs),
 
     /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]

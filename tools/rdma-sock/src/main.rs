@@ -13,6 +13,7 @@
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `trace`   | `trace/`    | events of the module's tracepoints, in words          |
 //! | `report`  | `report/`   | the state of the machine as one HTML file             |
+//! | `bench`   | `bench/`    | TCP, SMC-R and SDP to another host, side by side      |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //!
 //! All unsafe code is in the libraries: this crate has none.
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod accel;
+mod bench;
 mod cli;
 mod clock;
 mod device;
@@ -68,6 +70,10 @@ fn main() -> ExitCode {
         Command::Metrics(args) => metrics::run(&args),
         Command::Trace(args) => trace::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Bench(args) => match bench::run(&args) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
         Command::Device(command) => device::execute(&command),
         Command::Completions { shell } => Cli::print_completions(shell),
     };
