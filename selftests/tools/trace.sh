@@ -11,7 +11,7 @@ TRACING=/sys/kernel/tracing
 [ -d "$TRACING/events" ] || skip_all "the kernel has no tracefs"
 # shellcheck source=selftests/tools/sides.sh
 . "$(dirname "$0")/sides.sh"
-plan 23
+plan 24
 
 instances() {
 	find "$TRACING/instances" -maxdepth 1 -name 'rdma-sock-*' | wc -l
@@ -99,6 +99,15 @@ trace --count 20 --json
 traced
 same "all events are followed by default" "['received', 'sent']" \
 	"$(lines "$TRACED" 'sorted({d["event"] for d in lines})')"
+
+# Where /proc shows pointers and no hashes of them, events do so too.
+hashed=$(cat /proc/sys/kernel/kptr_restrict)
+echo 1 >/proc/sys/kernel/kptr_restrict
+trace --pid "$RDMA" --event sent --count 1 --json
+traced
+contains "sockets are found by pointers that are not hashed" "10.9.0.1:" \
+	"$(json "$TRACED" 'd["local"]')"
+echo "$hashed" >/proc/sys/kernel/kptr_restrict
 
 # A link whose port fails, under traffic.
 trace --json --event link-down --count 1
