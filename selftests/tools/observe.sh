@@ -8,49 +8,9 @@ set -u
 # shellcheck source=selftests/tools/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-[ "$(id -u)" = 0 ] || skip_all "needs root"
-smc_is_there || skip_all "the kernel has no SMC"
-[ -d /proc/net/rdma_sock ] || skip_all "another module has SMC"
-for PLACE in "$HERE" "$HERE/../lib"; do
-	[ ! -x "$PLACE/netns.sh" ] || NETNS=$PLACE/netns.sh
-done
-"$NETNS" up || skip_all "no namespaces with RDMA devices"
-
-PROCESSES=
-# shellcheck disable=SC2317 # called by the trap
-cleanup() {
-	# shellcheck disable=SC2086 # a list
-	[ -z "$PROCESSES" ] || kill $PROCESSES 2>/dev/null
-	wait 2>/dev/null
-	"$NETNS" down
-	rm -rf "$WORK"
-}
-trap cleanup EXIT
+# shellcheck source=selftests/tools/sides.sh
+. "$(dirname "$0")/sides.sh"
 plan 47
-
-PORT=7000
-a() {
-	ip netns exec rs-a "$@"
-}
-b() {
-	ip netns exec rs-b "$@"
-}
-
-# start SIDE NAME ARGUMENT...: run a side of traffic.py under a name, wait until it is ready, and put
-# its PID into STARTED.
-start() {
-	start_side=$1
-	start_name=$2
-	shift 2
-	mkfifo "$WORK/$start_name.ready"
-	ip netns exec "rs-$start_side" "$(program "$start_name")" "$HERE/traffic.py" "$@" \
-		>"$WORK/$start_name.ready" &
-	STARTED=$!
-	PROCESSES="$PROCESSES $STARTED"
-	# The child keeps its PID: `ip netns exec` replaces itself.
-	read -r start_word <"$WORK/$start_name.ready" || start_word=ended
-	[ "$start_word" = ready ] || echo "# $start_name: $start_word"
-}
 
 # plain TEXT: whether a text has no colours.
 plain() {
@@ -141,9 +101,8 @@ contains "frame has the device" "::ffff:10.9.0.2" "$(line "rs_b .*vb")"
 frame=$(b "$TOOL" top --once --interval 0.1 --filter rs_b)
 same "filter hides the others" "1 of 3 connections" \
 	"$(printf '%s\n' "$frame" | grep -o '[0-9] of 3 connections')"
-same "picture is XML" svg "$(b "$TOOL" top --svg --interval 0.5 | tee /out/top.svg 2>/dev/null | python3 -c '
-import sys, xml.etree.ElementTree
-print(xml.etree.ElementTree.parse(sys.stdin).getroot().tag.split("}")[-1])')"
+same "picture is XML" svg \
+	"$(b "$TOOL" top --svg --interval 0.5 | tee /out/top.svg 2>/dev/null | well_formed)"
 refused "live view without a terminal is an error" "top --batch" b "$TOOL" top
 screen=$(TERM=xterm READY=rs-server on_terminal q "$TOOL" top --interval 0.2)
 same "live view ends with q" 0 $?

@@ -17,16 +17,19 @@ use std::{
 
 pub(crate) use crate::interval::Interval;
 use crate::{
+    bench::BenchArgs,
     explain::Subject,
     metrics::Address,
     output,
     proto::Proto,
+    report::ReportArgs,
     rule::{
         Peer,
         Ports, //
     },
     run,
-    top::SortKey, //
+    top::SortKey,
+    trace::TraceArgs, //
 };
 
 /// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
@@ -98,6 +101,23 @@ pub(crate) enum Command {
     /// The exit status is 0 if nothing is wrong, 3 after warnings, and 1 if no connection can use
     /// RDMA.
     Doctor(JsonArgs),
+
+    /// Print the events of the module as they happen: fallbacks, payload, links that go down
+    ///
+    /// By its tracepoints, in all network namespaces; needs root.
+    Trace(TraceArgs),
+
+    /// Write one HTML file with the state of this machine, for a support case
+    ///
+    /// It has the findings of `doctor`, connections with their programs, links, devices, counters with
+    /// plots, settings and modules, and refers to nothing outside. Root sees the programs of all users.
+    Report(ReportArgs),
+
+    /// Measure TCP, SMC-R and SDP between this host and another one, side by side
+    ///
+    /// A figure is of the transport that it is named after: the tables of the module prove the path,
+    /// and a connection that falls back to TCP has its reason in place of figures.
+    Bench(BenchArgs),
 
     /// Make, delete and list devices of RDMA in software, for machines without the hardware
     #[command(subcommand)]

@@ -11,6 +11,9 @@
 //! | `top`     | `top/`      | connections, links and devices as they change         |
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
+//! | `trace`   | `trace/`    | events of the module's tracepoints, in words          |
+//! | `report`  | `report/`   | the state of the machine as one HTML file             |
+//! | `bench`   | `bench/`    | TCP, SMC-R and SDP to another host, side by side      |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //! | `rule`    | `rule.rs`   | which connections may use RDMA                        |
 //!
@@ -19,7 +22,9 @@
 #![forbid(unsafe_code)]
 
 mod accel;
+mod bench;
 mod cli;
+mod clock;
 mod device;
 mod doctor;
 mod explain;
@@ -30,6 +35,7 @@ mod metrics;
 mod module;
 mod output;
 mod proto;
+mod report;
 mod rule;
 mod run;
 #[cfg(test)]
@@ -37,6 +43,7 @@ mod schema;
 mod snapshot;
 mod status;
 mod top;
+mod trace;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -63,6 +70,12 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::print(&args),
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
+        Command::Trace(args) => trace::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Bench(args) => match bench::run(&args) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
         Command::Device(command) => device::execute(&command),
         Command::Rule(command) => rule::execute(&command),
         Command::Completions { shell } => Cli::print_completions(shell),

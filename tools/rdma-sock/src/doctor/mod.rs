@@ -119,6 +119,22 @@ fn frequent_reason(reasons: &[ReasonCount]) -> Option<Finding> {
     Some(Finding::warning("fallbacks", text, fix))
 }
 
+/// The findings as rows: level, subject, text and fix.
+pub(crate) fn rows(sources: &Sources) -> Result<Vec<[String; 4]>> {
+    let row = |finding: Finding| {
+        let level = match finding.level {
+            Level::Good => "good",
+            Level::Unknown => "unknown",
+            Level::Warning => "warning",
+            Level::Failure => "failure",
+        };
+        let fix = finding.fix.unwrap_or_default();
+        [level.into(), finding.subject.into(), finding.text, fix]
+    };
+    let findings = Report::collect(sources)?.findings;
+    Ok(findings.into_iter().map(row).collect())
+}
+
 /// Prints the findings; the exit status says how bad they are.
 pub(crate) fn run(args: &JsonArgs) -> Result<ExitCode> {
     let report = Report::collect(&Sources::of_this_machine())?;

@@ -155,6 +155,11 @@ pub(crate) fn first_advice(code: &str) -> &'static str {
     words.advice.first().copied().unwrap_or_default()
 }
 
+/// The meaning of a reason.
+pub(crate) fn meaning(code: u32) -> &'static str {
+    table::find(code).meaning
+}
+
 /// A table of the reasons.
 fn list() -> String {
     let mut table = Table::new(&["REASON", "NAME"]);

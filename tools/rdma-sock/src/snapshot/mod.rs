@@ -46,11 +46,14 @@ use crate::module::Module;
 pub(crate) use connection::Connection;
 pub(crate) use device::Device;
 pub(crate) use link::Link;
+#[cfg(test)]
+pub(crate) use owner::tests::make_process;
 pub(crate) use owner::{
     Owners,
     Process, //
 };
 use record::records;
+pub(crate) use record::Record;
 pub(crate) use statistics::{
     ReasonCount,
     Statistics, //

@@ -91,7 +91,7 @@ impl Owners {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::{
         fs,

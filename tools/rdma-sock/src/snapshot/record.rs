@@ -8,14 +8,14 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A line of `key=value` words. Taking a key removes it, so the unknown keys are left.
-pub(super) struct Record(BTreeMap<String, String>);
+pub(crate) struct Record(BTreeMap<String, String>);
 
 /// The words of a record that this tool does not know. Decimal numbers are numbers.
 pub(super) type Other = BTreeMap<String, Value>;
 
 impl Record {
     /// Reads a line. A word without `=` belongs to the value before it, which then has a blank.
-    pub(super) fn parse(line: &str) -> Self {
+    pub(crate) fn parse(line: &str) -> Self {
         let mut pairs: Vec<(String, String)> = Vec::new();
         for word in line.split_ascii_whitespace() {
             match (word.split_once('='), pairs.last_mut()) {
@@ -31,12 +31,12 @@ impl Record {
     }
 
     /// The value of `key`; an empty one counts as absent.
-    pub(super) fn text(&mut self, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         self.0.remove(key).filter(|value| !value.is_empty())
     }
 
     /// The value of `key` as a number; one that is not a number stays with the unknown.
-    pub(super) fn number(&mut self, key: &str) -> Option<u64> {
+    pub(crate) fn number(&mut self, key: &str) -> Option<u64> {
         let number = self.0.get(key)?.parse().ok()?;
         self.0.remove(key);
         Some(number)
