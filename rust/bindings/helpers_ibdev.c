@@ -160,6 +160,20 @@ void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
 	*page_size = mr->page_size;
 }
 
+void rdma_sock_helper_ibmr_set_extent(struct ib_mr *mr, u64 iova, u64 len)
+{
+	mr->iova = iova;
+	mr->length = len;
+}
+
+/* Address and octets of an element that is mapped; the next element, or NULL behind the last one. */
+struct scatterlist *rdma_sock_helper_sg_mapped(struct scatterlist *sg, u64 *addr, u32 *len)
+{
+	*addr = sg_dma_address(sg);
+	*len = sg_dma_len(sg);
+	return sg_next(sg);
+}
+
 struct ib_pd *rdma_sock_helper_ibmw_pd(const struct ib_mw *mw)
 {
 	return mw->pd;

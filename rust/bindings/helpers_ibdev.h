@@ -51,6 +51,8 @@ struct ib_device *rdma_sock_helper_ibmr_device(const struct ib_mr *mr);
 void rdma_sock_helper_ibmr_set_keys(struct ib_mr *mr, u32 lkey, u32 rkey);
 void rdma_sock_helper_ibmr_extent(const struct ib_mr *mr, u64 *iova, u64 *len,
 				  u32 *page_size);
+void rdma_sock_helper_ibmr_set_extent(struct ib_mr *mr, u64 iova, u64 len);
+struct scatterlist *rdma_sock_helper_sg_mapped(struct scatterlist *sg, u64 *addr, u32 *len);
 struct ib_pd *rdma_sock_helper_ibmw_pd(const struct ib_mw *mw);
 struct ib_device *rdma_sock_helper_ibmw_device(const struct ib_mw *mw);
 bool rdma_sock_helper_ibmw_is_type_2(const struct ib_mw *mw);

@@ -38,6 +38,7 @@ use crate::{
             IbMrOps,
             IbMwOps,
             MrAccess,
+            MrKind,
             MrMap,
             MwKind,
             PortAttr,
@@ -253,14 +254,19 @@ impl IbDeviceOps for SoftDevice {
             .add(|key| Region::pinned(&pd.tag, key, access, map))
     }
 
-    fn alloc_mr(self: &Arc<Self>, pd: &Arc<Domain>, pages: u32) -> Result<Arc<Region>> {
-        if pages > limits::MAX_FAST_REG_PAGES {
+    fn alloc_mr(
+        self: &Arc<Self>,
+        pd: &Arc<Domain>,
+        kind: MrKind,
+        entries: u32,
+    ) -> Result<Arc<Region>> {
+        if entries > limits::MAX_FAST_REG_PAGES {
             return Err(EINVAL);
         }
-        let pages = usize::try_from(pages)?;
+        let entries = usize::try_from(entries)?;
         self.node
             .keys()
-            .add(|key| Region::fast(&pd.tag, key, pages))
+            .add(|key| Region::fast(&pd.tag, key, kind, entries))
     }
 
     fn dereg_mr(self: &Arc<Self>, mr: &Arc<Region>) -> Result {

@@ -201,6 +201,7 @@ impl KeyedMemory for KeyTable {
 #[kernel::macros::kunit_tests(rdma_soft_keys)]
 mod tests {
     use super::*;
+    use crate::kapi::ibdev::MrKind;
 
     /// RNIC-MR-03, RNIC-MR-12.
     #[test]
@@ -212,7 +213,7 @@ mod tests {
             let mut made = 0;
             let region = table.add(|key| {
                 made = key;
-                Region::fast(&domain, key, 1)
+                Region::fast(&domain, key, MrKind::Pages, 1)
             })?;
             assert!(table
                 .find_region(made ^ 1)

@@ -17,6 +17,7 @@ use crate::kapi::{
     ibdev::{
         IbMrOps,
         MrAccess,
+        MrKind,
         MrMap,
         WindowBinding,
         WordChange, //
@@ -201,7 +202,7 @@ impl Region {
             map: MrMap::linear(),
             windows: 0,
         };
-        Self::new(domain, key, true, in_force, MrMap::with_capacity(0)?)
+        Self::new(domain, key, true, in_force, MrMap::empty())
     }
 
     /// Makes a region of pinned memory of user space. Context: may sleep.
@@ -230,15 +231,21 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn fast(domain: &Arc<DomainTag>, key: u32, pages: usize) -> Result<Arc<Self>> {
+    pub(super) fn fast(
+        domain: &Arc<DomainTag>,
+        key: u32,
+        kind: MrKind,
+        entries: usize,
+    ) -> Result<Arc<Self>> {
         let in_force = InForce {
             valid: false,
             key,
             access: MrAccess::default(),
-            map: MrMap::with_capacity(pages)?,
+            map: MrMap::with_capacity(kind, entries)?,
             windows: 0,
         };
-        Self::new(domain, key, false, in_force, MrMap::with_capacity(pages)?)
+        let pending = MrMap::with_capacity(kind, entries)?;
+        Self::new(domain, key, false, in_force, pending)
     }
 
     fn new(
@@ -454,7 +461,7 @@ mod tests {
 
     /// A region of no octets that is not registered.
     fn empty(domain: &Arc<DomainTag>) -> Result<Arc<Region>> {
-        Region::fast(domain, KEY, 1)
+        Region::fast(domain, KEY, MrKind::Pages, 1)
     }
 
     /// Whether an access to no octets is permitted.

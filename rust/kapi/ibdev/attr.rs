@@ -101,9 +101,10 @@ const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSI
 /// The number of a vendor that has none of the organizationally unique identifiers.
 const NO_VENDOR: u32 = 0x00ff_ffff;
 
-/// What only kernel programs may expect: links can be deleted, and the local key of the device is
-/// valid for all of the kernel's memory.
+/// What only kernel programs may expect: links can be deleted, regions can be made of pieces of any
+/// length, and the local key of the device is valid for all of the kernel's memory.
 const KERNEL_CAPS: u64 = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG as u64
+    | bindings::ib_kernel_cap_flags_IBK_SG_GAPS_REG as u64
     | bindings::ib_kernel_cap_flags_IBK_LOCAL_DMA_LKEY as u64;
 
 /// Speed of a port, as the verbs core codes it.

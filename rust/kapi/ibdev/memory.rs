@@ -162,6 +162,15 @@ pub(crate) enum WordChange {
     Store(u64),
 }
 
+/// What a memory region for fast registrations is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MrKind {
+    /// Pages of one size. Only the first one begins, and only the last one ends, within a page.
+    Pages,
+    /// Pieces of any length.
+    Pieces,
+}
+
 /// The pages of a memory region.
 enum MrPages {
     /// All of the kernel's memory, by its addresses.
@@ -172,6 +181,17 @@ enum MrPages {
         shift: u32,
         first: u64,
     },
+    /// Pieces of any length, none of them empty, in the order of the region.
+    Pieces(KVVec<Piece>),
+}
+
+/// Memory that is contiguous.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Where it begins in the region.
+    offset: u64,
+    /// Address of the first octet.
+    addr: u64,
 }
 
 /// A range of a task's memory that becomes a region.
@@ -310,30 +330,36 @@ impl MrMap {
         Ok(map)
     }
 
-    /// An empty map with room for `pages` pages. Context: may sleep.
+    /// An empty map with room for that number of pages or pieces. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn with_capacity(pages: usize) -> Result<Self> {
-        Ok(Self {
-            pages: MrPages::List {
-                pages: KVVec::with_capacity(pages, GFP_KERNEL)?,
+    pub(crate) fn with_capacity(kind: MrKind, entries: usize) -> Result<Self> {
+        let mut map = Self::empty();
+        map.pages = match kind {
+            MrKind::Pages => MrPages::List {
+                pages: KVVec::with_capacity(entries, GFP_KERNEL)?,
                 shift: 12,
                 first: 0,
             },
-            _pinned: None,
-            iova: 0,
-            len: 0,
-        })
+            MrKind::Pieces => MrPages::Pieces(KVVec::with_capacity(entries, GFP_KERNEL)?),
+        };
+        Ok(map)
     }
 
-    /// Forgets all pages.
-    pub(super) fn clear(&mut self) {
-        if let MrPages::List { pages, .. } = &mut self.pages {
-            pages.clear();
-        }
+    /// Forgets all pages or pieces, and returns which of them it takes.
+    pub(super) fn clear(&mut self) -> MrKind {
         self.len = 0;
+        match &mut self.pages {
+            MrPages::List { pages, .. } => pages.clear(),
+            MrPages::Linear => {}
+            MrPages::Pieces(pieces) => {
+                pieces.clear();
+                return MrKind::Pieces;
+            }
+        }
+        MrKind::Pages
     }
 
     /// Appends a page.
@@ -344,8 +370,32 @@ impl MrMap {
     pub(super) unsafe fn push(&mut self, page: u64) -> Result {
         match &mut self.pages {
             MrPages::List { pages, .. } => pages.push_within_capacity(page).map_err(|_| ENOMEM),
-            MrPages::Linear => Err(EINVAL),
+            MrPages::Linear | MrPages::Pieces(_) => Err(EINVAL),
         }
+    }
+
+    /// Appends a piece. One that goes on where the last one ends needs no entry.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if there is no entry.
+    ///
+    /// # Safety
+    ///
+    /// It must be an element of a scatter list that the owner of the region maps.
+    pub(super) unsafe fn push_piece(&mut self, addr: u64, len: u32) -> Result {
+        let MrPages::Pieces(pieces) = &mut self.pages else {
+            return Err(EINVAL);
+        };
+        let offset = self.len;
+        let ends_at = |piece: &Piece| piece.addr.wrapping_add(offset - piece.offset);
+        if len > 0 && pieces.last().map(ends_at) != Some(addr) {
+            let piece = Piece { offset, addr };
+            pieces.push_within_capacity(piece).map_err(|_| ENOMEM)?;
+        }
+        // INVARIANT: The pieces cover the element, too.
+        self.len = offset + u64::from(len);
+        Ok(())
     }
 
     /// Sets the extent of the region: only what its pages cover.
@@ -369,7 +419,7 @@ impl MrMap {
 
     /// Changes the address of the first octet, as work requests and peers name it.
     pub(crate) fn rename(&mut self, iova: u64) {
-        if matches!(self.pages, MrPages::List { .. }) {
+        if !matches!(self.pages, MrPages::Linear) {
             self.iova = iova;
         }
     }
@@ -380,7 +430,7 @@ impl MrMap {
         let inside =
             addr >= self.iova && offset.checked_add(len).is_some_and(|end| end <= self.len);
         match self.pages {
-            MrPages::List { .. } => inside,
+            MrPages::List { .. } | MrPages::Pieces(_) => inside,
             // SAFETY: The function looks at no memory behind the address.
             MrPages::Linear => inside && unsafe { bindings::rdma_sock_helper_is_linear(addr, len) },
         }
@@ -413,6 +463,24 @@ impl MrMap {
                     f(page.wrapping_add(within), done..done + piece);
                     done += piece;
                     at += piece as u64;
+                }
+            }
+            MrPages::Pieces(pieces) => {
+                let mut at = addr.wrapping_sub(self.iova);
+                let mut next = pieces.partition_point(|piece| piece.offset <= at);
+                let mut done = 0;
+                while done < len {
+                    let piece = next.checked_sub(1).and_then(|last| pieces.get(last));
+                    let piece = piece.ok_or(OutOfRange)?;
+                    let end = pieces.get(next).map_or(self.len, |after| after.offset);
+                    let count = ((end - at) as usize).min(len - done);
+                    f(
+                        piece.addr.wrapping_add(at - piece.offset),
+                        done..done + count,
+                    );
+                    done += count;
+                    at += count as u64;
+                    next += 1;
                 }
             }
         }
@@ -492,7 +560,7 @@ mod tests {
     fn region(memory: &mut KVVec<u64>, first: u64, len: u64) -> Result<MrMap> {
         memory.resize(4 * PAGE / 8, 0, GFP_KERNEL)?;
         let base = (memory.as_ptr() as u64).next_multiple_of(PAGE as u64);
-        let mut map = MrMap::with_capacity(2)?;
+        let mut map = MrMap::with_capacity(MrKind::Pages, 2)?;
         // SAFETY: The pages are in the memory, which outlives the map.
         unsafe {
             map.push(base + PAGE as u64)?;
@@ -540,6 +608,64 @@ mod tests {
         let map = region(&mut memory, 96, u64::MAX)?;
         assert!(map.contains(0x7000_0060, 8_096));
         assert!(!map.contains(0x7000_0060, 8_097));
+        Ok(())
+    }
+
+    /// RNIC-MR-02.
+    #[test]
+    fn region_of_pieces_has_their_octets_in_order() -> Result {
+        let mut memory = KVVec::<u64>::new();
+        memory.resize(8, 0, GFP_KERNEL)?;
+        let base = memory.as_ptr() as u64;
+        let mut numbers = [0_u8; 64];
+        for (number, octet) in numbers.iter_mut().enumerate() {
+            *octet = number as u8;
+        }
+        let mut whole = MrMap::with_capacity(MrKind::Pieces, 1)?;
+        let mut map = MrMap::with_capacity(MrKind::Pieces, 3)?;
+        // SAFETY: The pieces are in the memory, which outlives the maps.
+        unsafe {
+            whole.push_piece(base, 64)?;
+            map.push_piece(base + 40, 5)?;
+            map.push_piece(base + 45, 0)?;
+            // Goes on where the first one ends.
+            map.push_piece(base + 45, 3)?;
+            map.push_piece(base + 1, 1)?;
+            map.push_piece(base + 8, 16)?;
+            assert_eq!(map.push_piece(base, 1), Err(ENOMEM));
+        }
+        assert_eq!(whole.write(0, &numbers), Ok(()));
+        map.rename(0x7000_0001);
+        let want = [40, 41, 42, 43, 44, 45, 46, 47, 1];
+        let mut all = [0_u8; 25];
+        assert_eq!(map.read(0x7000_0001, &mut all), Ok(()));
+        assert!(all.iter().copied().take(9).eq(want));
+        assert!(all.iter().copied().skip(9).eq(8..24));
+        let mut some = [0_u8; 4];
+        assert_eq!(map.read(0x7000_0001 + 7, &mut some), Ok(()));
+        assert_eq!(some, [47, 1, 8, 9]);
+        assert_eq!(map.read(0x7000_0001 + 22, &mut some), Err(OutOfRange));
+        assert_eq!(map.read(0x7000_0000, &mut some), Err(OutOfRange));
+        assert!(map.contains(0x7000_0001 + 25, 0));
+        assert_eq!(map.write(0x7000_0001 + 7, &[201, 202, 203]), Ok(()));
+        for (at, octet) in numbers.iter_mut().enumerate() {
+            match at {
+                47 => *octet = 201,
+                1 => *octet = 202,
+                8 => *octet = 203,
+                _ => {}
+            }
+        }
+        let mut back = [0_u8; 64];
+        assert_eq!(whole.read(0, &mut back), Ok(()));
+        assert_eq!(back, numbers);
+        // The next registration begins anew.
+        assert_eq!(map.clear(), MrKind::Pieces);
+        assert!(!map.contains(0x7000_0001, 1));
+        // SAFETY: As above.
+        unsafe { map.push_piece(base + 60, 4)? };
+        assert_eq!(map.read(0x7000_0001, &mut some), Ok(()));
+        assert_eq!(some, [60, 61, 62, 63]);
         Ok(())
     }
 

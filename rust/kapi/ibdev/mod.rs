@@ -58,6 +58,7 @@ pub(crate) use self::{
         LinkRegistration, //
     },
     memory::{
+        MrKind,
         MrMap,
         WordChange,
         WrSge,

@@ -15,7 +15,10 @@ use super::{
         PolledCompletions, //
     },
     device::IbDeviceCall,
-    memory::MrMap,
+    memory::{
+        MrKind,
+        MrMap, //
+    },
     qp::{
         MrAccess,
         QpCaps,
@@ -145,8 +148,13 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
         map: MrMap,
     ) -> Result<Arc<Self::Mr>>;
 
-    /// Makes a region for fast registrations of at most `pages` pages.
-    fn alloc_mr(self: &Arc<Self>, pd: &Arc<Self::Pd>, pages: u32) -> Result<Arc<Self::Mr>>;
+    /// Makes a region for fast registrations of at most `entries` pages or pieces.
+    fn alloc_mr(
+        self: &Arc<Self>,
+        pd: &Arc<Self::Pd>,
+        kind: MrKind,
+        entries: u32,
+    ) -> Result<Arc<Self::Mr>>;
 
     /// Ends a region. On return no octet of it is read or written, and its map is dropped.
     ///

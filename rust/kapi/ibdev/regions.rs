@@ -6,6 +6,7 @@
 
 use super::{
     memory::{
+        MrKind,
         MrMap,
         UserRange, //
     },
@@ -129,17 +130,19 @@ pub(super) unsafe extern "C" fn reg_user_mr_raw<D: IbDeviceOps>(
 pub(super) unsafe extern "C" fn alloc_mr_raw<D: IbDeviceOps>(
     pd: *mut bindings::ib_pd,
     kind: bindings::ib_mr_type,
-    pages: u32,
+    entries: u32,
 ) -> *mut bindings::ib_mr {
-    if kind != bindings::ib_mr_type_IB_MR_TYPE_MEM_REG {
-        return error_pointer(EOPNOTSUPP);
-    }
+    let kind = match kind {
+        bindings::ib_mr_type_IB_MR_TYPE_MEM_REG => MrKind::Pages,
+        bindings::ib_mr_type_IB_MR_TYPE_SG_GAPS => MrKind::Pieces,
+        _ => return error_pointer(EOPNOTSUPP),
+    };
     // SAFETY: The core passes an object of a device of `D`.
     let (core, dev) = unsafe {
         let dev = bindings::rdma_sock_helper_ibpd_device(pd);
         (PdShell::<D>::core(pd), device::<D>(dev))
     };
-    new_mr::<D>(|| dev.alloc_mr(&core, pages))
+    new_mr::<D>(|| dev.alloc_mr(&core, kind, entries))
 }
 
 /// `ib_device_ops::map_mr_sg`.
@@ -156,7 +159,11 @@ pub(super) unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
 ) -> ffi::c_int {
     // SAFETY: The program passes its region.
     let core = unsafe { MrShell::<D>::core(mr) };
-    core.update_map(|map| map.clear());
+    if core.update_map(|map| map.clear()) == MrKind::Pieces {
+        // SAFETY: As below.
+        let mapped = unsafe { map_pieces::<D::Mr>(mr, &core, list, count, offset) };
+        return from_result(|| mapped);
+    }
     // SAFETY: The program passes a list that is mapped for the device, whose addresses are those of the
     // kernel, and which it leaves mapped while the region is registered.
     let mapped =
@@ -166,6 +173,52 @@ pub(super) unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
     unsafe { bindings::rdma_sock_helper_ibmr_extent(mr, &mut iova, &mut len, &mut page_size) };
     core.update_map(|map| map.finish(iova, len, page_size));
     mapped
+}
+
+/// Maps elements of a list as pieces, as many as there is room for. Returns their number.
+///
+/// # Safety
+///
+/// As [`map_mr_sg_raw`], for the region `core` of `mr`.
+unsafe fn map_pieces<M: IbMrOps>(
+    mr: *mut bindings::ib_mr,
+    core: &M,
+    list: *mut bindings::scatterlist,
+    count: ffi::c_int,
+    offset: *mut ffi::c_uint,
+) -> Result<ffi::c_int> {
+    // SAFETY: The program passes a valid pointer, or none.
+    let mut skip = unsafe { offset.as_mut() }.map_or(0, |offset| core::mem::take(offset));
+    let mut next = list;
+    let mut mapped = 0;
+    let mut extent = (0, 0);
+    while mapped < count && !next.is_null() {
+        let (mut addr, mut len) = (0, 0);
+        // SAFETY: The element is one of the list.
+        next = unsafe { bindings::rdma_sock_helper_sg_mapped(next, &mut addr, &mut len) };
+        let len = len.checked_sub(skip).ok_or(EINVAL)?;
+        let addr = addr.wrapping_add(u64::from(skip));
+        skip = 0;
+        // SAFETY: By this function's contract.
+        if core
+            .update_map(|map| unsafe { map.push_piece(addr, len) })
+            .is_err()
+        {
+            break;
+        }
+        if mapped == 0 {
+            extent.0 = addr;
+        }
+        extent.1 += u64::from(len);
+        mapped += 1;
+    }
+    if mapped == 0 {
+        return Err(EINVAL);
+    }
+    // SAFETY: The region is valid.
+    unsafe { bindings::rdma_sock_helper_ibmr_set_extent(mr, extent.0, extent.1) };
+    core.update_map(|map| map.rename(extent.0));
+    Ok(mapped)
 }
 
 /// The function that [`map_mr_sg_raw`] gives to the core.
