@@ -12,12 +12,14 @@
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
+//! | `apply`   | `apply/`    | all of it as a file says, at boot                     |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 
 #![forbid(unsafe_code)]
 
 mod accel;
+mod apply;
 mod cli;
 mod device;
 mod doctor;
@@ -54,6 +56,10 @@ fn main() -> ExitCode {
         Command::Accel(AccelCommand::Status(args)) => accel::print_status(args.json),
         Command::Run(args) => return run::exec(&args),
         Command::Doctor(args) => match doctor::run(&args) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
+        Command::Apply(args) => match apply::run(&args) {
             Ok(status) => return status,
             Err(error) => Err(error),
         },
