@@ -33,6 +33,14 @@ lab: ## prepare the lab kernels and build the modules for them
 tools: ## build the user's tools: build/tools/
 	@scripts/tools
 
+.PHONY: deb
+deb: ## the Debian packages rdma-sock and rdma-sock-dkms: build/deb/*.deb
+	@scripts/deb
+
+.PHONY: test-package
+test-package: ## install, boot, use, upgrade and purge the packages in a stock Debian 13 in QEMU
+	@scripts/test-package
+
 .PHONY: demo
 demo: ## two virtual machines, unmodified programs, RDMA: see it work (DEVICE=rsoft: by rdma_soft)
 	@scripts/demo $(DEVICE)

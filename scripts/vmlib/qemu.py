@@ -76,7 +76,8 @@ def start(guest, boot, args, wire, top):
         "-device", "virtio-serial-pci",
         "-object", "rng-random,id=rng,filename=/dev/urandom",
         "-device", "virtio-rng-pci,rng=rng",
-        "-drive", f"if=none,id=root,file={boot['root']},format=raw,readonly=on,file.locking=off",
+        "-drive", f"if=none,id=root,file={boot['root']},format=raw,file.locking=off,"
+                  f"readonly={'off' if boot.get('writable') else 'on'}",
         "-device", "virtio-blk-pci,drive=root",
     ]
     for name in ("output", "control"):

@@ -129,6 +129,12 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Rule(RuleCommand),
 
+    /// Bring this machine to what a file says: sysctls, identifiers, devices, acceleration
+    ///
+    /// The differences are printed, and then the changes are made. The service rdma-sock.service does it
+    /// at boot. A part that the file does not have is left as it is.
+    Apply(ApplyArgs),
+
     /// Print a script that lets a shell complete this command
     Completions {
         /// The shell
@@ -168,7 +174,8 @@ pub(crate) enum AccelCommand {
 /// Which programs.
 #[derive(Args, Debug, Default)]
 pub(crate) struct SelectorArgs {
-    /// Programs in this cgroup (version 2) and below it; PATH may be relative to the cgroup mount
+    /// Programs in this cgroup (version 2) and below it; PATH may be relative to the cgroup mount, and
+    /// "self" is the cgroup of this command
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Vec<PathBuf>,
 
@@ -344,6 +351,25 @@ pub(crate) enum DeviceCommand {
 
     /// List the ports of all RDMA devices
     List(JsonArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ApplyArgs {
+    /// The file
+    #[arg(long, default_value = "/etc/rdma-sock.toml", value_name = "PATH")]
+    pub(crate) file: PathBuf,
+
+    /// Read the file, complain about the first mistake in it, and change nothing
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    /// Print the differences and change nothing; the exit status is 3 if there are some
+    #[arg(long)]
+    pub(crate) diff: bool,
+
+    /// Only write drop-ins for the services of the file into this folder, for systemd's generator
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["check", "diff"])]
+    pub(crate) drop_ins: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]

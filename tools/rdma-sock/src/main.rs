@@ -16,12 +16,14 @@
 //! | `bench`   | `bench/`    | TCP, SMC-R and SDP to another host, side by side      |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
 //! | `rule`    | `rule.rs`   | which connections may use RDMA                        |
+//! | `apply`   | `apply/`    | all of it as a file says, at boot                     |
 //!
 //! All unsafe code is in the libraries: this crate has none.
 
 #![forbid(unsafe_code)]
 
 mod accel;
+mod apply;
 mod bench;
 mod cli;
 mod clock;
@@ -63,6 +65,10 @@ fn main() -> ExitCode {
         Command::Accel(AccelCommand::Status(args)) => accel::print_status(args.json),
         Command::Run(args) => return run::exec(&args),
         Command::Doctor(args) => match doctor::run(&args) {
+            Ok(status) => return status,
+            Err(error) => Err(error),
+        },
+        Command::Apply(args) => match apply::run(&args) {
             Ok(status) => return status,
             Err(error) => Err(error),
         },

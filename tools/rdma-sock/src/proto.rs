@@ -3,7 +3,10 @@
 //! The protocols that can take the place of TCP.
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{
+    Deserialize,
+    Serialize, //
+};
 
 /// Protocol numbers in the internet families.
 const IPPROTO_SMC: u32 = 256;
@@ -12,7 +15,7 @@ const IPPROTO_SDP: u32 = 257;
 const IPPROTO_DUAL: u32 = 258;
 
 /// The protocol that selected programs get in place of TCP.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Proto {

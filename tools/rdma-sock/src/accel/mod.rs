@@ -16,6 +16,7 @@ mod pinned;
 mod selector;
 
 pub(crate) use kernel::check_hook;
+pub(crate) use selector::Selector;
 
 use anyhow::{
     bail,
@@ -23,7 +24,10 @@ use anyhow::{
     Result, //
 };
 use serde::Serialize;
-use std::fmt::Write;
+use std::{
+    collections::BTreeMap,
+    fmt::Write, //
+};
 
 use crate::{
     cli::{
@@ -43,8 +47,6 @@ use pinned::{
     Pinned,
     Rule, //
 };
-use selector::Selector;
-
 const SCHEMA_VERSION: u32 = 1;
 
 /// The error of `accel on` if the check of each socket cannot work.
@@ -157,21 +159,27 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
     if selectors.is_empty() {
         selectors.push(Selector::EVERYTHING);
     }
+    add(&selectors, args.proto, args.force)
+}
+
+/// Attaches the program with these selectors, or adds them to the one that is attached. `force` leaves out
+/// the check of each socket.
+pub(crate) fn add(selectors: &[Selector], proto: Proto, force: bool) -> Result<()> {
     let _lock = kernel::lock_bpf_fs()?;
-    let protocols = match args.force {
+    let protocols = match force {
         true => None,
         false => Some(kernel::protocol_lists().context(UNCHECKED)?),
     };
     let load_error = module::load(module::RDMA_SOCK, &[]).err();
 
     match Pinned::open()? {
-        Some(pinned) => pinned.update(protocols, &selectors, args.proto)?,
+        Some(pinned) => pinned.update(protocols, selectors, proto)?,
         None => {
             check_hook()?;
-            Pinned::attach(protocols, &selectors, args.proto)?;
+            Pinned::attach(protocols, selectors, proto)?;
         }
     }
-    if !module::offers(args.proto) {
+    if !module::offers(proto) {
         let reason = load_error
             .map(|text| format!(" ({text})"))
             .unwrap_or_default();
@@ -190,13 +198,31 @@ pub(crate) fn on(args: &OnArgs) -> Result<()> {
 /// `accel off`: removes selectors; with none given or none left, all of it.
 pub(crate) fn off(args: &OffArgs) -> Result<()> {
     let selectors = selectors(&args.selectors)?;
-    let _lock = kernel::lock_bpf_fs()?;
     if selectors.is_empty() {
+        let _lock = kernel::lock_bpf_fs()?;
         // Also clears what an interrupted `on` or another version left behind.
         return pinned::remove();
     }
+    remove(&selectors)
+}
+
+/// The selectors with their protocols; none if no program is attached.
+pub(crate) fn present() -> Result<BTreeMap<Selector, Proto>> {
+    kernel::check_bpf_fs()?;
+    let Some(pinned) = Pinned::open()? else {
+        return Ok(BTreeMap::new());
+    };
+    let selectors = pinned.selectors()?.into_iter();
+    Ok(selectors
+        .map(|(selector, rule)| (selector, rule.proto))
+        .collect())
+}
+
+/// Removes selectors; with none left, the program as well.
+pub(crate) fn remove(selectors: &[Selector]) -> Result<()> {
+    let _lock = kernel::lock_bpf_fs()?;
     let pinned = Pinned::open()?.context("acceleration is off, so there is no selector")?;
-    for selector in &selectors {
+    for selector in selectors {
         if !pinned.delete(selector)? {
             let (kind, value) = selector.describe().words();
             bail!("no selector {kind} {value}");

@@ -27,12 +27,17 @@ pub(super) const COMM_LEN: usize = 16;
 
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 const MOUNTS: &str = "/proc/self/mountinfo";
+const OWN_CGROUP: &str = "/proc/self/cgroup";
 /// Names a cgroup that may have been removed, by its number.
 const ID_PREFIX: &str = "id:";
+/// Names the cgroup of this process.
+const OWN: &str = "self";
+/// The cgroup in which systemd runs the commands of a service that has delegated its own.
+const CONTROL: &str = "/.control";
 
 /// One way to select programs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Selector {
+pub(crate) enum Selector {
     /// A name as the kernel keeps it: cut off, padded with NUL.
     Comm([u8; COMM_LEN]),
     /// The number of a cgroup of version 2; those below it are meant as well.
@@ -43,7 +48,7 @@ pub(super) enum Selector {
 #[derive(Debug, Eq, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
-pub(super) enum Description {
+pub(crate) enum Description {
     /// Every program.
     All,
     /// Programs by name.
@@ -54,10 +59,10 @@ pub(super) enum Description {
 
 impl Selector {
     /// All programs: those in and below the root cgroup, whose number is the same everywhere.
-    pub(super) const EVERYTHING: Self = Self::Cgroup(1);
+    pub(crate) const EVERYTHING: Self = Self::Cgroup(1);
 
     /// Selects programs by name.
-    pub(super) fn from_comm(name: &OsStr) -> Result<Self> {
+    pub(crate) fn from_comm(name: &OsStr) -> Result<Self> {
         let name = name.as_bytes();
         let shown = String::from_utf8_lossy(name);
         ensure!(!name.is_empty(), "--comm: the name is empty");
@@ -73,14 +78,19 @@ impl Selector {
         Ok(Self::Comm(comm))
     }
 
-    /// Selects programs by the path of their cgroup, or by `id:NUMBER`.
-    pub(super) fn from_cgroup(path: &Path) -> Result<Self> {
+    /// Selects programs by the path of their cgroup, by `id:NUMBER`, or by `self`.
+    pub(crate) fn from_cgroup(path: &Path) -> Result<Self> {
         if let Some(id) = path.to_str().and_then(|text| text.strip_prefix(ID_PREFIX)) {
             return id
                 .parse()
                 .map(Self::Cgroup)
                 .with_context(|| format!("--cgroup {ID_PREFIX}{id}"));
         }
+        let own = match path == Path::new(OWN) {
+            true => Some(own_cgroup()?),
+            false => None,
+        };
+        let path = own.as_deref().unwrap_or(path);
         let below_mount = cgroup_mount().map(|mount| mount.join(path));
         let found = match below_mount {
             Some(below_mount) if path.is_relative() && below_mount.exists() => below_mount,
@@ -102,7 +112,7 @@ impl Selector {
     }
 
     /// Puts the selector into words.
-    pub(super) fn describe(&self) -> Description {
+    pub(crate) fn describe(&self) -> Description {
         match *self {
             Self::EVERYTHING => Description::All,
             Self::Comm(comm) => {
@@ -121,7 +131,7 @@ impl Selector {
 
 impl Description {
     /// The kind and the value, for a table.
-    pub(super) fn words(&self) -> (String, String) {
+    pub(crate) fn words(&self) -> (String, String) {
         match self {
             Self::All => ("all".into(), "every program".into()),
             Self::Comm { comm } => ("comm".into(), comm.clone()),
@@ -139,6 +149,22 @@ impl Description {
 /// Where the cgroups of version 2 are mounted.
 fn cgroup_mount() -> Option<PathBuf> {
     parse_cgroup_mount(&fs::read_to_string(MOUNTS).ok()?)
+}
+
+/// The path of this process' cgroup below the mount.
+fn own_cgroup() -> Result<PathBuf> {
+    let text = fs::read_to_string(OWN_CGROUP).context(OWN_CGROUP)?;
+    parse_own_cgroup(&text).with_context(|| format!("--cgroup {OWN}: no cgroup of version 2"))
+}
+
+fn parse_own_cgroup(text: &str) -> Option<PathBuf> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let path = path.strip_suffix(CONTROL).unwrap_or(path);
+    // The root itself is the mount.
+    Some(PathBuf::from(match path {
+        "" => ".",
+        path => path,
+    }))
 }
 
 fn parse_cgroup_mount(mounts: &str) -> Option<PathBuf> {
@@ -199,6 +225,17 @@ mod tests {
             Selector::Cgroup(77)
         );
         assert!(Selector::from_cgroup(Path::new("id:x")).is_err());
+    }
+
+    #[test]
+    fn own_cgroup_is_that_of_the_service() {
+        let parse = |text| parse_own_cgroup(text).map(|path| path.display().to_string());
+        let text = "1:cpu:/x\n0::/system.slice/a.service\n";
+        assert_eq!(parse(text).as_deref(), Some("system.slice/a.service"));
+        let text = "0::/system.slice/a.service/.control\n";
+        assert_eq!(parse(text).as_deref(), Some("system.slice/a.service"));
+        assert_eq!(parse("0::/\n").as_deref(), Some("."));
+        assert_eq!(parse("1:cpu:/x\n"), None);
     }
 
     #[test]

@@ -78,6 +78,11 @@ pub(crate) fn list() -> Result<Vec<Port>> {
     Nldev::open()?.ports()
 }
 
+/// Makes a device on the network device `name`, and gives its name.
+pub(crate) fn make(name: &str) -> Result<String> {
+    add(&mut Nldev::open()?, name)
+}
+
 /// Makes a device on the network device `name`, and gives its name. The module `rdma_soft` makes it if it is
 /// loaded or can be, unless devices of `rdma_rxe` have the UDP port of this namespace.
 fn add(nldev: &mut Nldev, name: &str) -> Result<String> {
