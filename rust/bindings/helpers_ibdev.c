@@ -166,7 +166,7 @@ void rdma_sock_helper_ibmr_set_extent(struct ib_mr *mr, u64 iova, u64 len)
 	mr->length = len;
 }
 
-/* Address and octets of an element that is mapped; the next element, or NULL behind the last one. */
+/* Address and octets of a mapped element; the next element, or NULL behind the last one. */
 struct scatterlist *rdma_sock_helper_sg_mapped(struct scatterlist *sg, u64 *addr, u32 *len)
 {
 	*addr = sg_dma_address(sg);

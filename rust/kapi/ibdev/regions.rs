@@ -26,6 +26,7 @@ use crate::{
     bindings,
     kapi::compat::errno::EOPNOTSUPP, //
 };
+use core::mem;
 use kernel::{
     error::from_result,
     ffi,
@@ -188,7 +189,7 @@ unsafe fn map_pieces<M: IbMrOps>(
     offset: *mut ffi::c_uint,
 ) -> Result<ffi::c_int> {
     // SAFETY: The program passes a valid pointer, or none.
-    let mut skip = unsafe { offset.as_mut() }.map_or(0, |offset| core::mem::take(offset));
+    let mut skip = unsafe { offset.as_mut() }.map_or(0, mem::take);
     let mut next = list;
     let mut mapped = 0;
     let mut extent = (0, 0);
@@ -199,11 +200,9 @@ unsafe fn map_pieces<M: IbMrOps>(
         let len = len.checked_sub(skip).ok_or(EINVAL)?;
         let addr = addr.wrapping_add(u64::from(skip));
         skip = 0;
-        // SAFETY: By this function's contract.
-        if core
-            .update_map(|map| unsafe { map.push_piece(addr, len) })
-            .is_err()
-        {
+        // SAFETY: By this function's contract, the list is one that the owner of the region maps.
+        let pushed = core.update_map(|map| unsafe { map.push_piece(addr, len) });
+        if pushed.is_err() {
             break;
         }
         if mapped == 0 {
