@@ -341,14 +341,13 @@ mod tests {
     fn example_of_the_package_asks_for_nothing_and_is_valid_without_its_marks() {
         let example = include_str!("../../rdma-sock.toml");
         assert_eq!(parse(example).unwrap(), Config::default());
-        let whole: String = example
-            .lines()
-            .map(|line| {
-                line.strip_prefix('#')
-                    .filter(|rest| !rest.starts_with([' ', '#']))
-            })
-            .map(|line| format!("{}\n", line.unwrap_or_default()))
-            .collect();
+        let lines = example.lines().map(|line| {
+            let entry = line.strip_prefix('#');
+            entry
+                .filter(|rest| !rest.starts_with([' ', '#']))
+                .unwrap_or_default()
+        });
+        let whole = lines.collect::<Vec<_>>().join("\n");
         let config = parse(&whole).unwrap();
         assert!(!config.sysctls.is_empty() && !config.soft_devices.is_empty());
         assert!(config.ueids.is_some_and(|ueids| !ueids.is_empty()));
