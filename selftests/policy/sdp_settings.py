@@ -134,7 +134,8 @@ def ports():
                 found = topology.mode("a", client)
                 equal(found[0], wanted, "mode with the ports " + value)
                 if wanted == "tcp":
-                    equal(found[1], NO_LISTENER, "reason")
+                    # A late event of a device makes the host unknown: then its Port Mapper denies the port.
+                    equal(found[1] in (NO_LISTENER, ABSENT), True, "reason %#x" % found[1])
     all_gone()
 
 
