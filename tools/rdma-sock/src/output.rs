@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Writing to the terminal: complaints, JSON, tables and colours.
+//! Writing to the terminal, or to a file: complaints, JSON, tables and colours.
 //!
 //! Text has colours while it is made. Where they are not wanted (no terminal, `NO_COLOR`,
 //! `--color never`), the stream removes them.
@@ -10,13 +10,17 @@ use anstyle::{
     Effects,
     Style, //
 };
+use anyhow::Context;
 use serde::Serialize;
 use std::{
     fmt::Display,
+    fs::Permissions,
     io::{
         ErrorKind,
         Write, //
     },
+    os::unix::fs::PermissionsExt,
+    path::Path, //
 };
 
 /// Colours by their meaning.
@@ -63,6 +67,23 @@ pub(crate) fn print_while_read(text: &str) -> anyhow::Result<bool> {
 /// Writes `value` as JSON for people and programs.
 pub(crate) fn print_json<T: Serialize>(value: &T) -> anyhow::Result<()> {
     print(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Replaces a file at once, so that a reader sees the old or the new text as a whole. The umask may take
+/// permissions of `mode` away.
+pub(crate) fn replace_file(path: &Path, mode: u32, text: &str) -> anyhow::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let cannot = || format!("cannot write {}", path.display());
+    let mut file = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(mode))
+        .tempfile_in(folder)
+        .with_context(cannot)?;
+    file.write_all(text.as_bytes()).with_context(cannot)?;
+    file.persist(path).with_context(cannot)?;
+    Ok(())
 }
 
 /// Tells an error with its causes.

@@ -4,15 +4,11 @@
 
 use anyhow::{
     ensure,
-    Context,
     Result, //
 };
-use std::{
-    fs::Permissions,
-    io::Write,
-    os::unix::fs::PermissionsExt,
-    path::Path, //
-};
+use std::path::Path;
+
+use crate::output;
 
 /// Readable for all, as the exporter runs as another user.
 const MODE: u32 = 0o644;
@@ -27,24 +23,16 @@ pub(super) fn write(path: &Path, text: &str) -> Result<()> {
         "{}: the collector reads files whose names end in .{SUFFIX} only",
         path.display()
     );
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder)
-        .with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
-    Ok(())
+    output::replace_file(path, MODE, text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::{
+        fs,
+        os::unix::fs::PermissionsExt, //
+    };
 
     #[test]
     fn file_is_replaced_and_no_other_file_is_left() {

@@ -18,19 +18,11 @@ mod plot;
 mod redact;
 mod samples;
 
-use anyhow::{
-    Context,
-    Result, //
-};
+use anyhow::Result;
 use clap::Args;
-use std::{
-    fs::Permissions,
-    io::Write,
-    os::unix::fs::PermissionsExt,
-    path::{
-        Path,
-        PathBuf, //
-    },
+use std::path::{
+    Path,
+    PathBuf, //
 };
 
 use crate::{
@@ -77,7 +69,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     if args.file == Path::new(STDOUT) {
         return output::print(&text);
     }
-    write(&args.file, &text)?;
+    output::replace_file(&args.file, MODE, &text)?;
     output::note(&format!("the report is in {}", args.file.display()));
     Ok(())
 }
@@ -96,28 +88,13 @@ fn text_of(
     Ok(collect::page(sources, host, samples)?.render(redactor))
 }
 
-/// Replaces the file at once, so that a reader sees the old or the new one as a whole.
-fn write(path: &Path, text: &str) -> Result<()> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let cannot = || format!("cannot write {}", path.display());
-    let mut file = tempfile::Builder::new()
-        .permissions(Permissions::from_mode(MODE))
-        .tempfile_in(folder)
-        .with_context(cannot)?;
-    file.write_all(text.as_bytes()).with_context(cannot)?;
-    file.persist(path).with_context(cannot)?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::snapshot::sample;
     use std::{
         fs,
+        os::unix::fs::PermissionsExt,
         time::Duration, //
     };
 
@@ -207,11 +184,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.html");
         fs::write(&path, "old").unwrap();
-        write(&path, "new").unwrap();
+        output::replace_file(&path, MODE, "new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o077, 0);
-        let error = format!("{:#}", write(Path::new("/nowhere/x.html"), "").unwrap_err());
+        let error = format!(
+            "{:#}",
+            output::replace_file(Path::new("/nowhere/x.html"), MODE, "").unwrap_err()
+        );
         assert!(error.contains("/nowhere/x.html"), "{error}");
     }
 }
