@@ -432,7 +432,7 @@ impl SdpConnection {
         self.count_sdp(Side::Client);
         self.change_mode(Mode::Negotiating, Mode::Stream);
         self.set_keepalive();
-        self.sk.wake_connected();
+        self.tell_connected();
         // What has come meanwhile is for the data side.
         self.kick_closing();
         Ok(())

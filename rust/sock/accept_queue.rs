@@ -7,9 +7,12 @@
 //! protocols, so the queue knows a child by the trait [`Child`], and a child its listener by
 //! [`Listener`].
 
-use crate::kapi::net::{
-    sock::Sock,
-    socket::DetachedSocket, //
+use crate::kapi::{
+    compat::errno::ECONNABORTED,
+    net::{
+        sock::Sock,
+        socket::DetachedSocket, //
+    },
 };
 use kernel::{
     prelude::*,
@@ -59,12 +62,26 @@ pub(crate) trait Service: Send + Sync {
     fn name(&self) -> &'static str;
 }
 
+/// A child in the queue.
+pub(super) struct Place {
+    /// How many children came before it.
+    number: u64,
+    /// The child.
+    pub(super) child: Arc<dyn Child>,
+}
+
 /// Children of a listener between the network and accept.
+///
+/// # Invariants
+///
+/// `ready` is in the order of the numbers.
 pub(crate) struct AcceptQueue {
-    /// Ready, in order.
-    pub(super) ready: KVec<Arc<dyn Child>>,
+    /// Ready for accept.
+    ready: KVec<Place>,
     /// With a set-up under way.
-    pub(super) pending: KVec<Arc<dyn Child>>,
+    pending: KVec<Place>,
+    /// How many children have come.
+    entered: u64,
     /// The listener is gone.
     pub(super) closed: bool,
     /// What brings children beside TCP.
@@ -77,16 +94,72 @@ impl AcceptQueue {
         Self {
             ready: KVec::new(),
             pending: KVec::new(),
+            entered: 0,
             closed: false,
             service: None,
         }
     }
 
+    /// How many children wait for accept.
+    pub(super) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// How many set-ups are under way.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// The set-up of a child begins.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn enter(&mut self, child: Arc<dyn Child>) -> Result {
+        let number = self.entered;
+        self.pending.push(Place { number, child }, GFP_KERNEL)?;
+        self.entered = number.wrapping_add(1);
+        Ok(())
+    }
+
     /// The set-up of a child is over.
-    pub(super) fn forget(&mut self, child: &dyn Child) {
+    pub(super) fn leave(&mut self, child: &dyn Child) -> Option<Place> {
         // The table of methods may exist more than once; the object does not.
-        self.pending
-            .retain(|known| !core::ptr::addr_eq(&raw const **known, child));
+        let is_it = |place: &Place| core::ptr::addr_eq(&raw const *place.child, child);
+        let index = self.pending.iter().position(is_it)?;
+        self.pending.remove(index).ok()
+    }
+
+    /// A child is ready for accept, which takes the children that are ready in the order in which they
+    /// came: a set-up that ends late does not cost a child its turn.
+    ///
+    /// # Errors
+    ///
+    /// `ECONNABORTED` if the listener is closed, `ENOMEM`.
+    pub(super) fn admit(&mut self, place: Place) -> Result {
+        if self.closed {
+            return Err(ECONNABORTED);
+        }
+        self.ready.reserve(1, GFP_KERNEL)?;
+        let earlier = |other: &&Place| other.number < place.number;
+        let index = self.ready.iter().take_while(earlier).count();
+        let inserted = self.ready.insert_within_capacity(index, place);
+        inserted.map_err(|_| ENOMEM)
+    }
+
+    /// The child that accept is to take.
+    pub(super) fn next(&mut self) -> Option<Arc<dyn Child>> {
+        Some(self.ready.remove(0).ok()?.child)
+    }
+
+    /// Closes the queue. Returns the children that were ready, those that were not, and the service.
+    pub(super) fn close(&mut self) -> (KVec<Place>, KVec<Place>, Option<Arc<dyn Service>>) {
+        self.closed = true;
+        (
+            core::mem::take(&mut self.ready),
+            core::mem::take(&mut self.pending),
+            self.service.take(),
+        )
     }
 }
 
@@ -129,17 +202,46 @@ mod tests {
         ];
         assert_eq!(seconds[0].0, seconds[1].0);
         let mut queue = AcceptQueue::new();
-        queue.pending.push(seconds[0].clone(), GFP_KERNEL)?;
-        queue.pending.push(first.clone(), GFP_KERNEL)?;
-        queue.pending.push(seconds[1].clone(), GFP_KERNEL)?;
-        queue.forget(&*first);
-        assert_eq!(queue.pending.len(), 2);
+        queue.enter(seconds[0].clone())?;
+        queue.enter(first.clone())?;
+        queue.enter(seconds[1].clone())?;
+        assert!(queue.leave(&*first).is_some());
+        assert_eq!(queue.pending(), 2);
         // One that is not there changes nothing.
-        queue.forget(&*first);
-        queue.forget(&*seconds[1]);
-        assert_eq!(queue.pending.len(), 1);
-        queue.forget(&*seconds[0]);
-        assert!(queue.pending.is_empty() && queue.ready.is_empty());
+        assert!(queue.leave(&*first).is_none());
+        assert!(queue.leave(&*seconds[1]).is_some());
+        assert_eq!(queue.pending(), 1);
+        assert!(queue.leave(&*seconds[0]).is_some());
+        assert_eq!((queue.pending(), queue.ready()), (0, 0));
+        Ok(())
+    }
+
+    #[test]
+    fn children_that_are_ready_in_another_order_keep_theirs() -> Result {
+        let mut children = KVec::new();
+        let mut queue = AcceptQueue::new();
+        for number in 0..4 {
+            let child = Arc::new(Second(number), GFP_KERNEL)?;
+            queue.enter(child.clone())?;
+            children.push(child, GFP_KERNEL)?;
+        }
+        // The second one stays with its set-up.
+        for ready in [3, 0, 2] {
+            let child = children.get(ready).ok_or(EINVAL)?;
+            let place = queue.leave(&**child).ok_or(ENOENT)?;
+            queue.admit(place)?;
+        }
+        assert_eq!((queue.pending(), queue.ready()), (1, 3));
+        for wanted in [0, 2, 3] {
+            let next = queue.next().ok_or(ENOENT)?;
+            let child = children.get(wanted).ok_or(EINVAL)?;
+            assert!(core::ptr::addr_eq(&raw const *next, &raw const **child));
+        }
+        let place = queue
+            .leave(&**children.get(1).ok_or(EINVAL)?)
+            .ok_or(ENOENT)?;
+        let _ = queue.close();
+        assert_eq!(queue.admit(place), Err(ECONNABORTED));
         Ok(())
     }
 }

@@ -209,6 +209,7 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
     let mut begun = false;
     if connection.mode() == Mode::Tcp && idle {
         // Like TCP, which sees the answer only after this call.
+        connection.begin_connect();
         begun = begin(sock, &connection, name, flags)?;
         if begun && flags.nonblock() {
             return Err(EINPROGRESS);
@@ -230,6 +231,7 @@ pub(crate) fn connect<P: Protocol>(sock: &Socket, name: &Name, flags: ConnectFla
         }
         waited = Some(timeo);
     }
+    connection.end_connect();
     if P::BESIDE_TCP {
         if let Some(outcome) = outcome_beside(sock, &connection) {
             return outcome;

@@ -309,6 +309,10 @@ pub(crate) struct Connection<P: Protocol> {
     /// Runs the set-up.
     #[pin]
     pub(crate) setup_work: Deferred<Connection<P>, SETUP>,
+    /// A call of `connect` has returned the outcome, or a SIGIO has told of it. Held while the signal is
+    /// sent: as with TCP, none comes for an outcome that the program knows from the call.
+    #[pin]
+    told: SpinLockBh<bool>,
     /// The sock lock as `setup_work` finds it.
     setup_contention: Contention,
     /// The errno with which `setup_work` must reset the TCP connection, as soon as it gets the sock
@@ -375,6 +379,7 @@ impl<P: Protocol> Connection<P> {
                 calls: CallCounts::new(),
                 doubtful: Atomic::new(false),
                 setup_work <- new_deferred!("rdma_sock_setup_work"),
+                told <- new_spinlock_bh!(false, "rdma_sock_told"),
                 setup_contention: Contention::new(),
                 doomed: Atomic::new(0i32),
                 stream <- new_spinlock_bh!(empty, "rdma_sock_stream"),
@@ -504,11 +509,32 @@ impl<P: Protocol> Connection<P> {
         self.set_mode(Mode::Tcp);
     }
 
+    /// A call of `connect` begins. Context: any.
+    pub(crate) fn begin_connect(&self) {
+        *self.told.lock() = false;
+    }
+
+    /// A call of `connect` returns the outcome of the set-up. Context: any.
+    pub(crate) fn end_connect(&self) {
+        *self.told.lock() = true;
+    }
+
+    /// The set-up of a client is over: wakes pollers and the call that waits in `connect`, and sends SIGIO
+    /// if no such call has returned. Context: any.
+    pub(crate) fn tell_connected(&self) {
+        let mut told = self.told.lock();
+        if core::mem::replace(&mut *told, true) {
+            self.sk.wake_state();
+        } else {
+            self.sk.wake_connected();
+        }
+    }
+
     /// A client's connection is TCP after all: wakes the call that waits in `connect`.
     /// Context: any.
     pub(crate) fn settle_for_tcp(&self, reason: Reason) {
         self.fall_back(reason);
-        self.sk.wake_connected();
+        self.tell_connected();
     }
 
     /// A connection that was opened beside TCP is TCP after all: begins to connect to `name`, and
@@ -532,7 +558,7 @@ impl<P: Protocol> Connection<P> {
         // TCP's state is set before a poll finds the mode.
         self.fall_back(reason);
         drop(sk);
-        self.sk.wake_connected();
+        self.tell_connected();
         Ok(())
     }
 

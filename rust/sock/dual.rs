@@ -95,7 +95,8 @@ fn is_of<P: Protocol>(sock: &Socket) -> bool {
 
 /// Whether a socket has its first use yet to come, and would rather connect to `name` by this protocol.
 fn would_rather<A: Protocol, B: Protocol>(sock: &Socket, name: &Name) -> bool {
-    !is_of::<A>(sock) && name.family() != Some(AF_UNSPEC) && B::is_preferred(sock.sk(), name)
+    let is_unused = !is_of::<A>(sock) && !is_of::<B>(sock);
+    is_unused && name.family() != Some(AF_UNSPEC) && B::is_preferred(sock.sk(), name)
 }
 
 impl<A: Protocol, B: Protocol> SocketOps for DualOps<A, B> {
@@ -108,7 +109,7 @@ impl<A: Protocol, B: Protocol> SocketOps for DualOps<A, B> {
     }
 
     fn connect(sock: &Socket, name: &Name, flags: ConnectFlags) -> Result {
-        if !is_of::<B>(sock) && would_rather::<A, B>(sock, name) {
+        if would_rather::<A, B>(sock, name) {
             // Without memory, or if another call was quicker, it is one of the first.
             let _ = context_or_new::<B>(sock, Side::Client);
         }

@@ -87,7 +87,7 @@ impl<P: Protocol> Listener for Connection<P> {
 /// Sets whether `listener`, whose queue this is, offers its protocol in TCP, after a change of the queue.
 fn adjust_offer(queue: &AcceptQueue, listener: &dyn Listener) {
     let backlog = backlog(listener.sk());
-    let withholds = accept::withholds_offer(queue.pending.len(), backlog, listener.limits());
+    let withholds = accept::withholds_offer(queue.pending(), backlog, listener.limits());
     listener.withhold(withholds);
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn take_children<P: Protocol>(listener: &Arc<Connection<P>>) {
     loop {
         {
             let queue = listener.accepts.lock();
-            if queue.closed || queue.ready.len() > backlog(&listener.sk) {
+            if queue.closed || queue.ready() > backlog(&listener.sk) {
                 return;
             }
         }
@@ -169,11 +169,10 @@ pub(crate) fn enter_child<P: Protocol>(
             return Err(ECONNABORTED);
         }
         let backlog = backlog(listener.sk());
-        if agreed && accept::refuses_handshake(queue.pending.len(), backlog) {
+        if agreed && accept::refuses_handshake(queue.pending(), backlog) {
             return Err(ENOBUFS);
         }
-        queue.ready.reserve(1, GFP_KERNEL)?;
-        queue.pending.push(child.clone(), GFP_KERNEL)?;
+        queue.enter(child.clone())?;
         adjust_offer(&queue, &*listener);
         Ok(())
     });
@@ -183,30 +182,29 @@ pub(crate) fn enter_child<P: Protocol>(
     result
 }
 
+/// The set-up of a child is over. Returns its listener, unless that ends the child at this moment, and
+/// whether the child is ready for accept. Context: may sleep.
+fn leave<P: Protocol>(child: &Connection<P>, ready: bool) -> Option<(Arc<dyn Listener>, bool)> {
+    let listener = child.listener.lock().take()?;
+    let mut queue = listener.accepts().lock();
+    let place = queue.leave(child);
+    adjust_offer(&queue, &*listener);
+    let is_ready = ready && place.is_some_and(|place| queue.admit(place).is_ok());
+    drop(queue);
+    Some((listener, is_ready))
+}
+
 /// A child is ready for accept. Context: may sleep.
 pub(crate) fn deliver<P: Protocol>(child: &Arc<Connection<P>>) {
-    let listener = child.listener.lock().take();
-    let queued = listener.as_ref().is_some_and(|listener| {
-        let mut queue = listener.accepts().lock();
-        queue.forget(&**child);
-        adjust_offer(&queue, &**listener);
-        !queue.closed && queue.ready.push(child.clone(), GFP_KERNEL).is_ok()
-    });
-    match listener {
-        Some(listener) if queued => listener.sk().wake_readable(),
+    match leave(child, true) {
+        Some((listener, true)) => listener.sk().wake_readable(),
         _ => drop_child(child),
     }
 }
 
 /// The set-up of a child has failed. Context: may sleep.
 pub(crate) fn discard<P: Protocol>(child: &Arc<Connection<P>>) {
-    let listener = child.listener.lock().take();
-    if let Some(listener) = listener {
-        {
-            let mut queue = listener.accepts().lock();
-            queue.forget(&**child);
-            adjust_offer(&queue, &*listener);
-        }
+    if let Some((listener, _)) = leave(child, false) {
         // There is room again.
         listener.kick();
     }
@@ -225,12 +223,12 @@ fn drop_child<P: Protocol>(child: &Arc<Connection<P>>) {
 
 /// Whether as many connections wait for accept as may. Context: may sleep.
 pub(crate) fn is_full(listener: &dyn Listener) -> bool {
-    listener.accepts().lock().ready.len() > backlog(listener.sk())
+    listener.accepts().lock().ready() > backlog(listener.sk())
 }
 
 /// Takes the next connection for accept. Context: may sleep.
 pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn Child>> {
-    let child = listener.accepts.lock().ready.remove(0).ok()?;
+    let child = listener.accepts.lock().next()?;
     // TCP may have more.
     listener.kick_setup();
     Some(child)
@@ -238,7 +236,7 @@ pub(crate) fn next<P: Protocol>(listener: &Arc<Connection<P>>) -> Option<Arc<dyn
 
 /// Whether accept would find something. Context: may sleep.
 pub(crate) fn is_ready<P: Protocol>(listener: &Connection<P>) -> bool {
-    !listener.accepts.lock().ready.is_empty()
+    listener.accepts.lock().ready() != 0
 }
 
 /// The socket listens (again).
@@ -278,22 +276,14 @@ pub(crate) fn service_name<P: Protocol>(listener: &Connection<P>) -> Option<&'st
 /// Ends the service and the set-ups of the listener, and resets its children. Waits for its work item.
 /// Context: may sleep.
 pub(crate) fn close<P: Protocol>(listener: &Arc<Connection<P>>) {
-    let (ready, pending, service) = {
-        let mut queue = listener.accepts.lock();
-        queue.closed = true;
-        (
-            core::mem::take(&mut queue.ready),
-            core::mem::take(&mut queue.pending),
-            queue.service.take(),
-        )
-    };
+    let (ready, pending, service) = listener.accepts.lock().close();
     listener.change_mode(Mode::Listening, Mode::Tcp);
     drop(service);
     listener.setup_work.cancel_sync();
-    for child in ready {
-        child.end_ready();
+    for place in ready {
+        place.child.end_ready();
     }
-    for child in pending {
-        child.end_pending();
+    for place in pending {
+        place.child.end_pending();
     }
 }

@@ -30,6 +30,11 @@ rdma_device() {
 	LINK=${3:-rxe} add_rxe "rs-$1" "rs_$1" "v$1" "$(gid4 "0$2")" "$(gid6 "0$2")"
 }
 
+# The kernel lets IPv6 use an interface some time after the interface is up.
+answers() {
+	ip netns exec rs-a ping -6 -nqc 1 -W 1 fd09::2 >/dev/null 2>&1
+}
+
 up() {
 	down
 	[ -d /sys/module/rdma_rxe ] || modprobe rdma_rxe
@@ -49,6 +54,7 @@ up() {
 	done
 	rdma_device a 1 "${LINK_A:-}"
 	rdma_device b 2 "${LINK_B:-}"
+	until_true answers
 }
 
 case ${1-} in

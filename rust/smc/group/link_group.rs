@@ -255,6 +255,8 @@ pub(crate) struct Inner {
     pub(crate) next_rmb: u16,
     /// The first contact connection, until its LLC outcome is known.
     pub(crate) founder: Option<Arc<dyn Member>>,
+    /// The handshake of the founder is over: accept finds it, or it has failed.
+    pub(crate) is_founded: bool,
     /// Handshakes to be looked at again when something changed.
     pub(crate) waiters: KVec<Arc<dyn Member>>,
     /// When RMBs are made and returned.
@@ -420,6 +422,7 @@ impl LinkGroup {
                     rmbs: KVec::new(),
                     next_rmb: 0,
                     founder: None,
+                    is_founded: false,
                     waiters: KVec::new(),
                     pool: RmbPool::new(),
                     started: false,
@@ -745,6 +748,14 @@ impl LinkGroup {
         inner.founder = None;
         self.dismantle(&mut inner);
         true
+    }
+
+    /// The handshake of the founder is over, so that handshakes which wait for it go on: accept finds
+    /// connections in the order in which their clients made them. Context: may sleep.
+    pub(crate) fn end_founding(&self) {
+        let mut inner = self.inner.lock();
+        inner.is_founded = true;
+        Self::wake_waiters(&mut inner);
     }
 
     /// A connection has left; the group may become idle. Context: any.

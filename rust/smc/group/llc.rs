@@ -182,7 +182,7 @@ impl LinkGroup {
         Self::wake_waiters(inner);
     }
 
-    fn wake_waiters(inner: &mut Inner) {
+    pub(super) fn wake_waiters(inner: &mut Inner) {
         for waiter in inner.waiters.drain_all() {
             waiter.on_group_changed();
         }

@@ -97,11 +97,11 @@ impl LinkGroups {
             };
             let mut inner = found.inner.lock();
             match found.phase() {
-                GroupPhase::Ready => {
+                GroupPhase::Ready if inner.is_founded => {
                     drop(inner);
                     return Ok(Join::Ready(found));
                 }
-                GroupPhase::Forming => {
+                GroupPhase::Ready | GroupPhase::Forming => {
                     inner.add_waiter(waiter.clone())?;
                     return Ok(Join::Wait);
                 }

@@ -338,30 +338,34 @@ impl SmcConnection {
         self.conclude(reservation, outcome);
     }
 
+    /// Both sides agree on SMC-R.
+    fn establish(self: &Arc<Self>, reservation: Reservation) {
+        let version = reservation.group.key.version;
+        let is_founder = reservation.is_first_contact();
+        let founded = is_founder.then(|| reservation.group.clone());
+        if let Err(error) = prepare::activate(reservation, self) {
+            // The peer believes that it is on: there is no word left but a reset.
+            let reason = if error == ENOMEM {
+                Reason::Memory
+            } else {
+                Reason::NoActiveLink
+            };
+            self.net.count_abort(self.side, reason);
+            return self.fail();
+        }
+        self.net.count_established(self.side);
+        self.protocol.net.count_version(self.side, version);
+        self.hand_over();
+        if let Some(group) = founded {
+            group.end_founding();
+        }
+    }
+
     /// The handshake is over.
     #[inline(never)]
     fn conclude(self: &Arc<Self>, reservation: Option<Reservation>, outcome: ClcOutcome) {
         match (outcome, reservation) {
-            (ClcOutcome::Smc, Some(reservation)) => {
-                let version = reservation.group.key.version;
-                match prepare::activate(reservation, self) {
-                    Ok(()) => {
-                        self.net.count_established(self.side);
-                        self.protocol.net.count_version(self.side, version);
-                        self.hand_over();
-                    }
-                    Err(error) => {
-                        // The peer believes that it is on: there is no word left but a reset.
-                        let reason = if error == ENOMEM {
-                            Reason::Memory
-                        } else {
-                            Reason::NoActiveLink
-                        };
-                        self.net.count_abort(self.side, reason);
-                        self.fail();
-                    }
-                }
-            }
+            (ClcOutcome::Smc, Some(reservation)) => self.establish(reservation),
             (
                 ClcOutcome::Fallback {
                     reason,
@@ -410,7 +414,7 @@ impl SmcConnection {
     /// The socket is ready for its user.
     fn hand_over(self: &Arc<Self>) {
         match self.side {
-            Side::Client => self.sk.wake_connected(),
+            Side::Client => self.tell_connected(),
             Side::Server => listen::deliver(self),
         }
     }

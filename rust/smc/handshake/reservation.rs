@@ -196,10 +196,11 @@ impl Reservation {
     /// What the connection gets: to receive, to send; and the size of the peer's element.
     pub(crate) fn buffers(&self) -> ([GivenBuffer; 2], u32) {
         let sendbuf = self.sendbuf.as_ref().map_or(0, |buffer| buffer.len());
+        let received = self.rmbe.rmb().sizes;
         let receives = GivenBuffer {
             octets: self.prepared.endpoint.buf_size.bytes(),
             is_reused: self.rmbe.is_reused,
-            is_smaller: false,
+            is_smaller: received.size < received.wanted,
         };
         let sends = GivenBuffer {
             octets: u32::try_from(sendbuf).unwrap_or(0),
@@ -311,8 +312,11 @@ impl Reservation {
             Release::Broken => drop(self.rmbe),
         }
         drop(self.sendbuf);
-        if self.prepared.first_contact && self.group.abandon() {
-            return;
+        if self.prepared.first_contact {
+            if self.group.abandon() {
+                return;
+            }
+            self.group.end_founding();
         }
         if how == Release::OutOfSync && self.proven {
             self.group.suspect();
