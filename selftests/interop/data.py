@@ -161,10 +161,10 @@ class LingerZero(Case):
 
 
 class Buffers(Case):
-    """Buffers from 16 KiB to 1 MiB by SO_RCVBUF and SO_SNDBUF, of different sizes on both sides. Ours
-    have 512 KiB at most. So have those of RFC 7609, but the C side uses larger ones, in version 1 too."""
+    """Buffers from 16 KiB to 4 MiB by SO_RCVBUF and SO_SNDBUF, of different sizes on both sides. Those of
+    RFC 7609 have 512 KiB at most, but both sides use larger ones, in version 1 too."""
 
-    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20]
+    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20, 4 << 20]
     bound = 240
 
     def sized_socket(self, size):

@@ -136,7 +136,7 @@ mod tests {
             [0, 3, 4, 15, 16, 63, 64, 254].map(|others| size(DEFAULT, others).bytes() >> 10);
         assert_eq!(sizes, [128, 128, 64, 64, 32, 32, 16, 16]);
         assert_eq!(size(BufSize::MIN, 200), BufSize::MIN);
-        assert_eq!(size(BufSize::MAX, 200).bytes(), 64 << 10);
+        assert_eq!(size(BufSize::MAX, 200).bytes(), 512 << 10);
     }
 
     #[test]

@@ -112,7 +112,7 @@ impl RToken {
 
 /// Size of an element of a remote memory buffer, as a power of two from 16 KiB (CLC-209).
 ///
-/// Elements of ours are of the sizes of RFC 7609. Those of a peer that runs Linux may be larger.
+/// Elements of a peer that runs Linux may be larger than any of RFC 7609, and larger than ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BufSize(u8);
 
@@ -120,9 +120,11 @@ impl BufSize {
     /// The smallest element, 16 KiB.
     pub(crate) const MIN: Self = Self(0);
     /// The largest element RFC 7609 knows, 512 KiB.
-    pub(crate) const MAX: Self = Self(5);
+    pub(crate) const RFC_MAX: Self = Self(5);
+    /// The largest element of ours, 4 MiB: the largest block of contiguous memory.
+    pub(crate) const MAX: Self = Self(8);
 
-    /// Reads a code of 4 bits; `None` for what is none. Codes above that of [`Self::MAX`] are not those
+    /// Reads a code of 4 bits; `None` for what is none. Codes above that of [`Self::RFC_MAX`] are not those
     /// of the RFC: Linux has elements of up to 512 MiB in every version (DEP-5).
     pub(crate) const fn from_code(code: u8) -> Option<Self> {
         if code <= 15 {
@@ -140,6 +142,12 @@ impl BufSize {
             size.0 = size.0.saturating_add(1);
         }
         size
+    }
+
+    /// The size to take where memory or a device does not allow this one. `None` for the sizes of the RFC,
+    /// which are to be had or not.
+    pub(crate) fn smaller(self) -> Option<Self> {
+        (self > Self::RFC_MAX).then_some(Self(self.0.saturating_sub(1)))
     }
 
     /// The code on the wire.
@@ -170,7 +178,8 @@ mod tests {
     #[test]
     fn buffer_sizes_double_from_16_kib() {
         assert_eq!(BufSize::MIN.bytes(), 16 * 1024);
-        assert_eq!(BufSize::MAX.bytes(), 512 * 1024);
+        assert_eq!(BufSize::RFC_MAX.bytes(), 512 * 1024);
+        assert_eq!(BufSize::MAX.bytes(), 4 << 20);
         assert_eq!(BufSize::from_code(2).map(BufSize::bytes), Some(64 * 1024));
         assert_eq!(BufSize::from_code(6).map(BufSize::bytes), Some(1 << 20));
         assert_eq!(BufSize::from_code(15).map(BufSize::bytes), Some(512 << 20));
@@ -186,6 +195,15 @@ mod tests {
         assert_eq!(BufSize::for_bytes(16 * 1024).code(), 0);
         assert_eq!(BufSize::for_bytes(16 * 1024 + 1).code(), 1);
         assert_eq!(BufSize::for_bytes(u32::MAX), BufSize::MAX);
+    }
+
+    #[test]
+    fn size_beyond_the_rfc_shrinks_to_the_largest_of_the_rfc() {
+        let smaller = |size: BufSize| size.smaller().map(BufSize::bytes);
+        assert_eq!(smaller(BufSize::MAX), Some(2 << 20));
+        assert_eq!(smaller(BufSize::for_bytes(1 << 20)), Some(512 << 10));
+        assert_eq!(smaller(BufSize::RFC_MAX), None);
+        assert_eq!(smaller(BufSize::MIN), None);
     }
 
     // CLC-20, CLC-21, CLC-13, CLC-14.

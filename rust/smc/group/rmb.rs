@@ -74,13 +74,21 @@ pub(crate) enum Known {
     Leaving,
 }
 
+/// The sizes of the elements of an RMB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RmbSizes {
+    /// The size that a connection wanted.
+    pub(crate) wanted: BufSize,
+    /// The size of every element, which is smaller if memory was short.
+    pub(crate) size: BufSize,
+}
+
 /// A registered buffer of several RMBEs.
 #[pin_data]
 pub(crate) struct Rmb {
     /// Our name for it within the link group.
     pub(crate) id: RmbId,
-    /// Size of every element.
-    pub(crate) size: BufSize,
+    pub(crate) sizes: RmbSizes,
     memory: Arc<PeerMemory>,
     /// The cgroup that is charged for the memory. Other cgroups get no element of it.
     cgroup: MemCgroup,
@@ -100,7 +108,7 @@ impl Rmb {
     /// Wraps memory that no link knows yet. Sleeps for the allocation.
     pub(crate) fn new(
         id: RmbId,
-        size: BufSize,
+        sizes: RmbSizes,
         memory: Arc<PeerMemory>,
         cgroup: MemCgroup,
         known: Known,
@@ -112,7 +120,7 @@ impl Rmb {
         Arc::pin_init(
             pin_init!(Self {
                 id,
-                size,
+                sizes,
                 memory,
                 cgroup,
                 regions <- new_spinlock_bh!([const { None }; MAX_LINKS], "rdma_sock_rmb_regions"),
@@ -125,7 +133,7 @@ impl Rmb {
     /// Octets of all elements.
     pub(crate) fn octets(&self) -> u64 {
         let elements = u64::try_from(self.memory.elements()).unwrap_or(0);
-        elements.saturating_mul(self.size.bytes().into())
+        elements.saturating_mul(self.sizes.size.bytes().into())
     }
 
     /// Maps the RMB for a link and gets its key there, which peers may use after

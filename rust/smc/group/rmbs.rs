@@ -20,12 +20,16 @@ use super::{
     rmb::{
         Known,
         Rmb,
+        RmbSizes,
         Rmbe, //
     },
 };
 use crate::{
     fabric::quota::Payer,
-    kapi::base::work::Run,
+    kapi::{
+        base::work::Run,
+        mem::region::PeerMemory, //
+    },
     proto::{
         base::{
             queue::ArrayQueue,
@@ -59,35 +63,55 @@ pub(crate) enum Taken {
 }
 
 impl Inner {
-    /// Makes a new RMB with a key on every link. Context: may sleep.
+    /// Makes a new RMB with a key on every link, of elements of the size `wanted` or of the next smaller one
+    /// that can be had. Context: may sleep.
     pub(crate) fn add_rmb(
         &mut self,
         payer: &Payer,
-        size: BufSize,
-        mut elements: usize,
+        wanted: BufSize,
+        elements: usize,
         known: Known,
     ) -> Result<Arc<Rmb>> {
-        let bytes = usize::try_from(size.bytes())?;
-        for link in self.links.iter().flatten() {
-            elements = elements.min(link.path.device.max_region_bytes() / bytes);
-        }
-        elements = elements.max(1);
+        let mut size = wanted;
         let memory = loop {
-            match payer.peer_memory(elements, bytes) {
+            match self.peer_memory(payer, size, elements) {
                 Ok(memory) => break memory,
-                Err(error) if elements <= 1 => return Err(error),
-                // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
-                Err(_) => elements = elements.div_ceil(2),
+                Err(error) => size = size.smaller().ok_or(error)?,
             }
         };
         let id = RmbId(self.next_rmb);
         self.next_rmb = self.next_rmb.wrapping_add(1);
-        let rmb = Rmb::new(id, size, memory, payer.cgroup().clone(), known)?;
+        let sizes = RmbSizes { wanted, size };
+        let rmb = Rmb::new(id, sizes, memory, payer.cgroup().clone(), known)?;
         for link in self.links.iter().flatten() {
             link.map(&rmb)?;
         }
         self.rmbs.push(rmb.clone(), GFP_KERNEL)?;
         Ok(rmb)
+    }
+
+    /// Memory for an RMB of up to `elements` elements, which the devices of all links can cover.
+    fn peer_memory(
+        &self,
+        payer: &Payer,
+        size: BufSize,
+        mut elements: usize,
+    ) -> Result<Arc<PeerMemory>> {
+        let bytes = usize::try_from(size.bytes())?;
+        for link in self.links.iter().flatten() {
+            elements = elements.min(link.path.device.max_region_bytes() / bytes);
+        }
+        if elements == 0 {
+            return Err(EMSGSIZE);
+        }
+        loop {
+            match payer.peer_memory(elements, bytes) {
+                Ok(memory) => return Ok(memory),
+                Err(error) if elements <= 1 => return Err(error),
+                // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
+                Err(_) => elements = elements.div_ceil(2),
+            }
+        }
     }
 
     /// Whether elements begin with an eye catcher (`SMCR-RMB-12`, `SMCR-DEP-1`).
@@ -164,9 +188,10 @@ impl LinkGroup {
         let size = self.buffer_size(wanted);
         let confirmed = |rmb: &&Arc<Rmb>| rmb.known() == Known::Confirmed;
         // An element is used by the cgroup that is charged for it.
-        let fits = |rmb: &&Arc<Rmb>| rmb.size == size && rmb.is_of(payer.cgroup());
+        let fits = |rmb: &&Arc<Rmb>| rmb.sizes.wanted == size && rmb.is_of(payer.cgroup());
         // What fits best; else, before another RMB is made, what is free already.
-        let more = |rmb: &&Arc<Rmb>| wanted.accepts(rmb.size, size) && rmb.is_of(payer.cgroup());
+        let more =
+            |rmb: &&Arc<Rmb>| wanted.accepts(rmb.sizes.size, size) && rmb.is_of(payer.cgroup());
         let rmbs = || inner.rmbs.iter().filter(confirmed);
         let found = rmbs().filter(fits).find_map(Rmb::take);
         let found = found.or_else(|| rmbs().filter(more).find_map(Rmb::take));

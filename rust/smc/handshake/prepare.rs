@@ -405,7 +405,7 @@ fn endpoint(local: &LocalEnd, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint
         rkey: rtoken.rkey,
         rmbe_index: rmbe.index,
         alert_token: token,
-        buf_size: rmb.size,
+        buf_size: rmb.sizes.size,
         mtu: Mtu::from_code(path.gid.mtu_code),
         vaddr: rtoken.vaddr,
         psn: local.psn,
@@ -492,6 +492,7 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>
             let [receives, sends] = given;
             let sizes = [receives.octets, sends.octets, peer];
             connection.calls.set_buffers(sizes);
+            connection.sk.show_buffers(sends.octets, receives.octets);
             connection.protocol.net.count_buffers(&given);
             let early = {
                 let mut slot = connection.stream.lock();
