@@ -31,7 +31,7 @@ cleanup() {
 	rm -rf "$WORK"
 }
 trap cleanup EXIT
-plan 44
+plan 49
 
 accel() {
 	# Without the module each start prints a note, which has a test of its own.
@@ -165,6 +165,26 @@ same "program in a cgroup below the selected one is selected" "$FORCED" "$(in_cg
 same "program in the cgroup above is not" "$IPPROTO_TCP" "$(in_cgroup "$CGROUP")"
 refused "folder that is no cgroup is refused" "not a cgroup" "$TOOL" accel on --cgroup /tmp
 refused "port is refused" "socket(2)" "$TOOL" accel on --port 80
+
+# Processes.
+mkfifo "$WORK/go"
+sh -c 'read -r _ && "$@"; exit' - "$OTHER" -c "$PROBE" AF_INET SOCK_STREAM 0 <"$WORK/go" \
+	>"$WORK/below" &
+ABOVE=$!
+exec 3>"$WORK/go"
+accel on --pid $ABOVE --force
+processes() {
+	json "$(status)" '[(s["pid"], s["comm"]) for s in d["selectors"] if s["kind"] == "process"]'
+}
+same "process is shown by its name" "[($ABOVE, 'sh')]" "$(processes)"
+echo go >&3
+exec 3>&-
+wait $ABOVE
+same "program that descends from a selected process is selected" "$FORCED" "$(cat "$WORK/below")"
+same "program that does not is not" "$IPPROTO_TCP" "$(probe "$OTHER")"
+same "process that has ended stays in the list" "[($ABOVE, None)]" "$(processes)"
+accel off --pid $ABOVE
+same "off takes it away" "[]" "$(processes)"
 
 # Removal.
 accel off --comm rs-second

@@ -12,6 +12,7 @@ CGROUPS=/sys/fs/cgroup
 CGROUP=$CGROUPS/rdma-sock-apply
 UEIDS=/proc/net/rdma_sock/ueids
 WMEM=/proc/sys/net/smc/wmem
+RULES=/proc/net/rdma_sock/rules
 FILE=$WORK/rdma-sock.toml
 
 [ "$(id -u)" = 0 ] || skip_all "needs root"
@@ -31,11 +32,12 @@ cleanup() {
 	ip link del rsa-veth0 2>/dev/null
 	echo "$OLD_WMEM" >$WMEM
 	echo "$OLD_UEIDS" >$UEIDS
+	echo >$RULES
 	rmdir "$CGROUP"
 	rm -rf "$WORK"
 }
 trap cleanup EXIT
-plan 19
+plan 22
 
 apply() {
 	"$TOOL" apply --file "$FILE" "$@"
@@ -46,6 +48,8 @@ refused "unknown key is refused with its line" "line 4: unknown field \`hard\`" 
 refused "apply refuses it as well" "line 4" apply
 printf '[sysctl]\nnet.core.wmem_max = 1\n' >"$FILE"
 refused "sysctl of another part of the kernel is refused" "sysctl.net.core.wmem_max" apply
+printf '[[rule]]\naction = "tcp"\ndirection = "out"\npeer = "10.9.0.1/24"\n' >"$FILE"
+refused "rule that the module refuses is refused with its line" "line 4: rule.peer" apply
 refused "absent file is refused by name" "cannot read /nowhere" "$TOOL" apply --file /nowhere
 
 ip link add rsa-veth0 type veth peer name rsa-veth1
@@ -56,6 +60,14 @@ cat >"$FILE" <<-TOML
 	net.smc.wmem = $((OLD_WMEM * 2))
 	[devices]
 	soft = ["rsa-veth0"]
+	[[rule]]
+	action = "tcp"
+	direction = "out"
+	peer = "192.0.2.0/24"
+	port = 8000
+	[[rule]]
+	action = "rdma"
+	direction = "any"
 	[[accelerate]]
 	program = "rs-applied"
 	[[accelerate]]
@@ -65,6 +77,7 @@ TOML
 WANTED="sysctl net.smc.wmem: $OLD_WMEM -> $((OLD_WMEM * 2))
 ueids: $(echo "${OLD_UEIDS:-(none)}" | sed 's/ $//') -> APPLY.ONE APPLY.TWO
 devices: + an RDMA device on rsa-veth0
+rules: (none) -> tcp out peer=192.0.2.0/24 port=8000; rdma any
 accelerate: + program rs-applied (smc)
 accelerate: + cgroup $CGROUP (sdp)"
 "$TOOL" accel off
@@ -78,6 +91,8 @@ same "apply prints each difference" "$WANTED" "$(apply 2>/dev/null)"
 same "sysctl is written" "$((OLD_WMEM * 2))" "$(cat $WMEM)"
 same "identifiers are written" "APPLY.ONE APPLY.TWO" "$(sort $UEIDS | paste -sd' ')"
 contains "device is made" rsa-veth0 "$("$TOOL" device list)"
+same "rules are written" "tcp out peer=192.0.2.0/24 port=8000;rdma any" \
+	"$(sed 's/ hits=.*//' $RULES | paste -sd';')"
 same "program is selected" "$IPPROTO_SMC" "$(probe "$(program rs-applied)")"
 same "second run changes nothing" "" "$(apply)"
 apply --diff
@@ -93,6 +108,7 @@ same "other selectors are removed" "$WANTED" "$(apply)"
 same "absent part stays" "APPLY.ONE APPLY.TWO" "$(sort $UEIDS | paste -sd' ')"
 
 # What cannot be done keeps nothing else from being done.
-printf 'ueids = []\n[devices]\nsoft = ["rsa-none"]\n' >"$FILE"
+printf 'ueids = []\nrule = []\n[devices]\nsoft = ["rsa-none"]\n' >"$FILE"
 refused "network device that is absent is named" "no network device rsa-none" apply
 same "other changes are made" "" "$(cat $UEIDS)"
+same "an empty list removes the rules" "" "$(cat $RULES)"

@@ -30,6 +30,10 @@
 #define MAX_PROTOCOLS	64
 /* Deepest cgroup looked at. */
 #define MAX_CGROUP_DEPTH	64
+/* Ancestors of a process that are looked at. */
+#define MAX_PROCESS_DEPTH	32
+/* Nanoseconds of a clock tick, in which /proc counts the start of a process. */
+#define TICK		10000000ULL
 /* Protocols of a selector. */
 #define MAX_WANTED	2
 
@@ -46,6 +50,13 @@ struct accel_selector {
 	__u64 sockets;
 	/* Protocols in the order in which they are looked for; 0 is none. */
 	__u32 wanted[MAX_WANTED];
+};
+
+/* A process: its number, and its start in clock ticks, as numbers are used again. */
+struct accel_process {
+	__u64 start;
+	__u32 pid;
+	__u32 unused;
 };
 
 enum accel_counter {
@@ -65,7 +76,10 @@ struct inet_protosw {
 } __attribute__((preserve_access_index));
 
 struct task_struct {
+	struct task_struct *real_parent;
 	struct task_struct *group_leader;
+	__u64 start_boottime;
+	int tgid;
 	char comm[COMM_LEN];
 } __attribute__((preserve_access_index));
 
@@ -89,6 +103,13 @@ struct {
 	__type(key, char[COMM_LEN]);
 	__type(value, struct accel_selector);
 } comms SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SELECTORS);
+	__type(key, struct accel_process);
+	__type(value, struct accel_selector);
+} processes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -120,6 +141,30 @@ static struct accel_selector *select_by_comm(void)
 	__builtin_memset(comm, 0, sizeof(comm));
 	BPF_CORE_READ_STR_INTO(&comm, task, group_leader, comm);
 	return bpf_map_lookup_elem(&comms, comm);
+}
+
+/* The selector by process: that of the task's process or of one that it descends from. */
+static struct accel_selector *select_by_process(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	int level;
+
+	task = BPF_CORE_READ(task, group_leader);
+	for (level = 0; task && level < MAX_PROCESS_DEPTH; level++) {
+		struct accel_process process = {};
+		struct accel_selector *selector;
+
+		process.pid = BPF_CORE_READ(task, tgid);
+		process.start = BPF_CORE_READ(task, start_boottime) / TICK;
+		/* The idle task is its own parent. */
+		if (!process.pid)
+			break;
+		selector = bpf_map_lookup_elem(&processes, &process);
+		if (selector)
+			return selector;
+		task = BPF_CORE_READ(task, real_parent, group_leader);
+	}
+	return NULL;
 }
 
 /* The selector by cgroup: that of the task's cgroup or of one above it. */
@@ -196,6 +241,8 @@ int BPF_PROG(rdma_sock_accel, int family, int type, int protocol)
 		return 0;
 
 	selector = select_by_comm();
+	if (!selector)
+		selector = select_by_process();
 	if (!selector)
 		selector = select_by_cgroup();
 	if (!selector)

@@ -129,7 +129,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Rule(RuleCommand),
 
-    /// Bring this machine to what a file says: sysctls, identifiers, devices, acceleration
+    /// Bring this machine to what a file says: sysctls, identifiers, devices, rules, acceleration
     ///
     /// The differences are printed, and then the changes are made. The service rdma-sock.service does it
     /// at boot. A part that the file does not have is left as it is.
@@ -157,13 +157,14 @@ pub(crate) enum AccelCommand {
     /// Start acceleration, or add selectors to it; it stays on until `accel off` or the next boot
     ///
     /// From now on, selected programs get sockets of SMC-R or SDP where they ask for TCP sockets. A
-    /// program is selected if any selector matches. Without --cgroup and --comm, every program is selected.
+    /// program is selected if any selector matches. Without --cgroup, --comm and --pid, every program is
+    /// selected.
     /// Existing sockets stay as they are.
     On(OnArgs),
 
     /// Remove selectors, or stop acceleration
     ///
-    /// With --cgroup or --comm, only these selectors are removed. Acceleration stops without these
+    /// With --cgroup, --comm or --pid, only these selectors are removed. Acceleration stops without these
     /// options, and when no selector is left. Existing sockets stay as they are.
     Off(OffArgs),
 
@@ -183,10 +184,14 @@ pub(crate) struct SelectorArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) comm: Vec<OsString>,
 
+    /// This process and those that descend from it, as long as the processes between them live
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pid: Vec<u32>,
+
     /// Refused: a socket gets its protocol before its port
     ///
     /// socket(2) sets the protocol, and bind(2) or connect(2) set the port later. Select the program
-    /// (--comm) or its cgroup (--cgroup).
+    /// (--comm), a process (--pid) or its cgroup (--cgroup).
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Vec<String>,
 }

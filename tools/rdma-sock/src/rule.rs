@@ -148,6 +148,16 @@ fn read(file: &Path) -> anyhow::Result<Vec<String>> {
     Ok(parse(&text).into_iter().map(|listed| listed.rule).collect())
 }
 
+/// The present rules of this network namespace, in order.
+pub(crate) fn present() -> anyhow::Result<Vec<String>> {
+    read(Path::new(FILE))
+}
+
+/// Replaces all rules of this network namespace at once.
+pub(crate) fn replace(rules: &[String]) -> anyhow::Result<()> {
+    write(Path::new(FILE), rules)
+}
+
 fn explain(error: std::io::Error, what: &str) -> anyhow::Error {
     let advice = match error.kind() {
         std::io::ErrorKind::NotFound => {

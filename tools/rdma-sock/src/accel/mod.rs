@@ -7,7 +7,7 @@
 //! ```text
 //!   bpf/accel.bpf.c   the program; runs in socket(2)
 //!   kernel.rs         what the kernel must offer, and where its protocol lists are
-//!   selector.rs       which programs: names and cgroups, as keys of the maps
+//!   selector.rs       which programs: names, processes and cgroups, as keys of the maps
 //!   pinned.rs         loading, attaching, pinning; reading and writing the maps
 //! ```
 
@@ -20,6 +20,7 @@ pub(crate) use selector::Selector;
 
 use anyhow::{
     bail,
+    ensure,
     Context,
     Result, //
 };
@@ -156,6 +157,9 @@ impl Report {
 /// `accel on`: attaches the program, or adds selectors to the one that is attached.
 pub(crate) fn on(args: &OnArgs) -> Result<()> {
     let mut selectors = selectors(&args.selectors)?;
+    for pid in &args.selectors.pid {
+        selectors.push(Selector::from_pid(*pid)?);
+    }
     if selectors.is_empty() {
         selectors.push(Selector::EVERYTHING);
     }
@@ -197,7 +201,14 @@ pub(crate) fn add(selectors: &[Selector], proto: Proto, force: bool) -> Result<(
 
 /// `accel off`: removes selectors; with none given or none left, all of it.
 pub(crate) fn off(args: &OffArgs) -> Result<()> {
-    let selectors = selectors(&args.selectors)?;
+    let mut selectors = selectors(&args.selectors)?;
+    for pid in &args.selectors.pid {
+        // The process may have ended.
+        let known = present()?.into_keys();
+        let of_pid: Vec<_> = known.filter(|known| known.is_of_pid(*pid)).collect();
+        ensure!(!of_pid.is_empty(), "no selector pid {pid}");
+        selectors.extend(of_pid);
+    }
     if selectors.is_empty() {
         let _lock = kernel::lock_bpf_fs()?;
         // Also clears what an interrupted `on` or another version left behind.
@@ -253,11 +264,12 @@ pub(crate) fn print_status(json: bool) -> Result<()> {
     output::print(&text)
 }
 
+/// The selectors of the command line but those by process.
 fn selectors(args: &SelectorArgs) -> Result<Vec<Selector>> {
     if !args.port.is_empty() {
         bail!(
             "--port cannot select a program: socket(2) sets the protocol before bind(2) or \
-             connect(2) sets the port; use --comm or --cgroup"
+             connect(2) sets the port; use --comm, --pid or --cgroup"
         );
     }
     let comms = args.comm.iter().map(|name| Selector::from_comm(name));

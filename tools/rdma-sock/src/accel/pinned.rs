@@ -47,6 +47,7 @@ use super::{
         ProtocolLists, //
     },
     selector::{
+        ProcessId,
         Selector,
         COMM_LEN, //
     },
@@ -55,7 +56,7 @@ use super::{
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/accel.bpf.o"));
 
 /// Version of the layouts shared with the program; of what is pinned as well.
-const ACCEL_ABI: u32 = 2;
+const ACCEL_ABI: u32 = 3;
 
 const FOLDER: &str = "rdma-sock";
 
@@ -67,8 +68,9 @@ const LINK: &str = "link";
 const CONFIG: &str = "config";
 const CGROUPS: &str = "cgroups";
 const COMMS: &str = "comms";
+const PROCESSES: &str = "processes";
 const COUNTERS: &str = "counters";
-const MAPS: [&str; 4] = [CONFIG, CGROUPS, COMMS, COUNTERS];
+const MAPS: [&str; 5] = [CONFIG, CGROUPS, COMMS, PROCESSES, COUNTERS];
 
 /// Keys of `counters`: `enum accel_counter`.
 const COUNTER_TURNED: u32 = 0;
@@ -167,6 +169,7 @@ pub(super) struct Pinned {
     config: MapHandle,
     cgroups: MapHandle,
     comms: MapHandle,
+    processes: MapHandle,
     counters: MapHandle,
 }
 
@@ -252,6 +255,7 @@ impl Pinned {
             config: map(CONFIG)?,
             cgroups: map(CGROUPS)?,
             comms: map(COMMS)?,
+            processes: map(PROCESSES)?,
             counters: map(COUNTERS)?,
         })
     }
@@ -301,6 +305,7 @@ impl Pinned {
         let mut found = Vec::new();
         for (map, decode) in [
             (&self.comms, decode_comm as fn(&[u8]) -> Option<Selector>),
+            (&self.processes, decode_process),
             (&self.cgroups, decode_cgroup),
         ] {
             for key in map.keys() {
@@ -345,6 +350,7 @@ impl Pinned {
     fn place(&self, selector: &Selector) -> (&MapHandle, Vec<u8>) {
         match selector {
             Selector::Comm(comm) => (&self.comms, comm.to_vec()),
+            Selector::Process(process) => (&self.processes, encode_process(process)),
             Selector::Cgroup(id) => (&self.cgroups, id.to_ne_bytes().to_vec()),
         }
     }
@@ -414,6 +420,25 @@ fn decode_comm(key: &[u8]) -> Option<Selector> {
     <[u8; COMM_LEN]>::try_from(key).ok().map(Selector::Comm)
 }
 
+/// `struct accel_process`.
+fn encode_process(process: &ProcessId) -> Vec<u8> {
+    let parts: [&[u8]; 3] = [
+        &process.start.to_ne_bytes(),
+        &process.pid.to_ne_bytes(),
+        &[0; 4],
+    ];
+    parts.concat()
+}
+
+fn decode_process(key: &[u8]) -> Option<Selector> {
+    let (start, rest) = key.split_first_chunk()?;
+    let (pid, rest) = rest.split_first_chunk()?;
+    (rest.len() == 4).then_some(Selector::Process(ProcessId {
+        pid: u32::from_ne_bytes(*pid),
+        start: u64::from_ne_bytes(*start),
+    }))
+}
+
 fn decode_cgroup(key: &[u8]) -> Option<Selector> {
     key.try_into()
         .ok()
@@ -475,7 +500,7 @@ mod tests {
     fn configuration_has_the_layout_of_the_program() {
         let octets = Config::new(Some(LISTS)).encode();
         let expected = [
-            &2u32.to_ne_bytes()[..],
+            &3u32.to_ne_bytes()[..],
             &0u32.to_ne_bytes(),
             &LISTS.inet.to_ne_bytes(),
             &LISTS.inet6.to_ne_bytes(),
@@ -519,6 +544,7 @@ mod tests {
         assert_eq!(sizes(CONFIG), (4, Config::SIZE));
         assert_eq!(sizes(CGROUPS), (8, Rule::SIZE));
         assert_eq!(sizes(COMMS), (COMM_LEN, Rule::SIZE));
+        assert_eq!(sizes(PROCESSES), (16, Rule::SIZE));
         assert_eq!(sizes(COUNTERS), (4, 8));
     }
 
@@ -568,5 +594,12 @@ mod tests {
             Some(Selector::Cgroup(7))
         );
         assert_eq!(decode_cgroup(&[0; 4]), None);
+        let process = ProcessId {
+            pid: 77,
+            start: 1 << 40,
+        };
+        let key = encode_process(&process);
+        assert_eq!(decode_process(&key), Some(Selector::Process(process)));
+        assert_eq!(decode_process(&key[..12]), None);
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which programs are selected: by name or by cgroup, as keys of the BPF maps.
+//! Which programs are selected: by name, by process or by cgroup, as keys of the BPF maps.
 
 use anyhow::{
     ensure,
     Context,
     Result, //
 };
+use procfs::process::Process;
 use rustix::fs::statfs;
 use serde::Serialize;
 use std::{
@@ -35,11 +36,22 @@ const OWN: &str = "self";
 /// The cgroup in which systemd runs the commands of a service that has delegated its own.
 const CONTROL: &str = "/.control";
 
+/// A process. Numbers are used again, so its start belongs to it.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) struct ProcessId {
+    /// Its number in the first PID namespace.
+    pub(super) pid: u32,
+    /// When it was started, in clock ticks since boot.
+    pub(super) start: u64,
+}
+
 /// One way to select programs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Selector {
     /// A name as the kernel keeps it: cut off, padded with NUL.
     Comm([u8; COMM_LEN]),
+    /// A process and those that descend from it.
+    Process(ProcessId),
     /// The number of a cgroup of version 2; those below it are meant as well.
     Cgroup(u64),
 }
@@ -53,6 +65,8 @@ pub(crate) enum Description {
     All,
     /// Programs by name.
     Comm { comm: String },
+    /// A process and those that descend from it; without a name if it has ended.
+    Process { pid: u32, comm: Option<String> },
     /// Programs by cgroup; without a path if that cgroup is gone.
     Cgroup { id: u64, path: Option<PathBuf> },
 }
@@ -76,6 +90,17 @@ impl Selector {
             *to = *from;
         }
         Ok(Self::Comm(comm))
+    }
+
+    /// Selects a process and those that descend from it.
+    pub(crate) fn from_pid(pid: u32) -> Result<Self> {
+        let found = running(pid).with_context(|| format!("--pid {pid}: no such process"))?;
+        Ok(Self::Process(found.0))
+    }
+
+    /// Whether this selects by a process of this number, which may have ended.
+    pub(super) fn is_of_pid(&self, wanted: u32) -> bool {
+        matches!(self, Self::Process(ProcessId { pid, .. }) if *pid == wanted)
     }
 
     /// Selects programs by the path of their cgroup, by `id:NUMBER`, or by `self`.
@@ -121,6 +146,12 @@ impl Selector {
                     comm: String::from_utf8_lossy(name).into_owned(),
                 }
             }
+            Self::Process(process) => Description::Process {
+                pid: process.pid,
+                comm: running(process.pid)
+                    .filter(|(found, _)| *found == process)
+                    .map(|(_, comm)| comm),
+            },
             Self::Cgroup(id) => Description::Cgroup {
                 id,
                 path: cgroup_mount().and_then(|mount| find_inode(&mount, id)),
@@ -135,6 +166,10 @@ impl Description {
         match self {
             Self::All => ("all".into(), "every program".into()),
             Self::Comm { comm } => ("comm".into(), comm.clone()),
+            Self::Process { pid, comm } => {
+                let comm = comm.as_deref().unwrap_or("has ended");
+                ("pid".into(), format!("{pid} ({comm})"))
+            }
             Self::Cgroup {
                 path: Some(path), ..
             } => ("cgroup".into(), path.display().to_string()),
@@ -144,6 +179,13 @@ impl Description {
             ),
         }
     }
+}
+
+/// The process with this number, and its name.
+fn running(pid: u32) -> Option<(ProcessId, String)> {
+    let stat = Process::new(i32::try_from(pid).ok()?).ok()?.stat().ok()?;
+    let start = stat.starttime;
+    Some((ProcessId { pid, start }, stat.comm))
 }
 
 /// Where the cgroups of version 2 are mounted.
@@ -225,6 +267,25 @@ mod tests {
             Selector::Cgroup(77)
         );
         assert!(Selector::from_cgroup(Path::new("id:x")).is_err());
+    }
+
+    #[test]
+    fn process_is_known_by_its_number_and_start() {
+        let own = std::process::id();
+        let selector = Selector::from_pid(own).unwrap();
+        assert!(selector.is_of_pid(own) && !selector.is_of_pid(own + 1));
+        assert!(!Selector::EVERYTHING.is_of_pid(1));
+        let (kind, value) = selector.describe().words();
+        assert_eq!(kind, "pid");
+        assert!(value.starts_with(&format!("{own} (")), "{value}");
+        // A later process of the same number is another one.
+        let Selector::Process(mut process) = selector else {
+            panic!("not by process");
+        };
+        process.start += 1;
+        let (_, value) = Selector::Process(process).describe().words();
+        assert_eq!(value, format!("{own} (has ended)"));
+        assert!(Selector::from_pid(u32::MAX).is_err());
     }
 
     #[test]

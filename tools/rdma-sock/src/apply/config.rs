@@ -11,6 +11,10 @@ use std::{
 use toml::Spanned;
 
 use super::{
+    rules::{
+        self,
+        RuleEntry, //
+    },
     setting::Setting,
     unit, //
 };
@@ -35,6 +39,8 @@ pub(super) struct Config {
     pub(super) ueids: Option<Vec<String>>,
     /// Network devices that get an RDMA device in software.
     pub(super) soft_devices: Vec<String>,
+    /// All rules of the network namespace, in order, as the module takes them.
+    pub(super) rules: Option<Vec<String>>,
     /// All selectors of acceleration.
     pub(super) accelerate: Option<Vec<Accelerated>>,
 }
@@ -86,6 +92,7 @@ struct File {
     ueids: Option<Vec<Spanned<String>>>,
     #[serde(default)]
     devices: Devices,
+    rule: Option<Vec<Spanned<RuleEntry>>>,
     accelerate: Option<Vec<Spanned<Entry>>>,
 }
 
@@ -126,6 +133,12 @@ pub(super) fn parse(text: &str) -> Result<Config, Mistake> {
         })?;
         config.soft_devices.push(name);
     }
+    if let Some(entries) = &file.rule {
+        let lines = entries
+            .iter()
+            .map(|entry| rules::line(&reader, entry.get_ref()));
+        config.rules = Some(lines.collect::<Result<_, _>>()?);
+    }
     if let Some(entries) = &file.accelerate {
         let mut list: Vec<Accelerated> = Vec::new();
         for entry in entries {
@@ -144,7 +157,7 @@ pub(super) fn parse(text: &str) -> Result<Config, Mistake> {
 }
 
 /// Knows the text, for the numbers of lines.
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     text: &'a str,
 }
 
@@ -154,7 +167,7 @@ impl Reader<'_> {
         front.matches('\n').count() + 1
     }
 
-    fn mistake(&self, span: Range<usize>, text: impl Into<String>) -> Mistake {
+    pub(super) fn mistake(&self, span: Range<usize>, text: impl Into<String>) -> Mistake {
         Mistake {
             line: self.line(span.start),
             text: text.into(),
@@ -351,6 +364,7 @@ mod tests {
         let config = parse(&whole).unwrap();
         assert!(!config.sysctls.is_empty() && !config.soft_devices.is_empty());
         assert!(config.ueids.is_some_and(|ueids| !ueids.is_empty()));
+        assert_eq!(config.rules.map_or(0, |rules| rules.len()), 2);
         assert_eq!(config.accelerate.map_or(0, |list| list.len()), 4);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! This machine: sysctls, identifiers, devices and acceleration as they are.
+//! This machine: sysctls, identifiers, devices, rules and acceleration as they are.
 
 use anyhow::{
     ensure,
@@ -32,7 +32,8 @@ use crate::{
         Selector, //
     },
     device,
-    proto::Proto, //
+    proto::Proto,
+    rule, //
 };
 
 const SYSCTLS: &str = "/proc/sys";
@@ -72,6 +73,10 @@ impl Machine for ThisMachine {
         Some(text.split_ascii_whitespace().map(str::to_string).collect())
     }
 
+    fn rules(&self) -> Option<Vec<String>> {
+        rule::present().ok()
+    }
+
     fn rdma_device(&self, netdev: &str) -> Result<Option<String>> {
         ensure!(
             Path::new(NETDEVS).join(netdev).exists(),
@@ -105,6 +110,7 @@ impl Machine for ThisMachine {
         match change {
             Change::Sysctl { name, new, .. } => write(&sysctl_file(name), new),
             Change::Ueids { new, .. } => write(Path::new(UEIDS), &format!("{}\n", new.join(" "))),
+            Change::Rules { new, .. } => rule::replace(new),
             Change::Device { netdev } => device::make(netdev).map(drop),
             Change::Accelerate { selector, new, .. } => accel::add(&[*selector], *new, false),
             Change::Leave { selector, .. } => accel::remove(&[*selector]),

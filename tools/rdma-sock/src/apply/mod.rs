@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!   config.rs    the file, and mistakes in it
+//!   rules.rs     the rules in the file
 //!   setting.rs   the values of sysctls in the file
 //!   plan.rs      the difference between the file and the machine
 //!   machine.rs   reading and changing this machine
@@ -13,6 +14,7 @@
 mod config;
 mod machine;
 mod plan;
+mod rules;
 mod setting;
 mod unit;
 

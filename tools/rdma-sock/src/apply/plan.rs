@@ -27,6 +27,8 @@ pub(super) trait Machine {
     fn sysctl(&self, name: &str) -> Option<String>;
     /// The enterprise identifiers; none while the module is not loaded.
     fn ueids(&self) -> Option<Vec<String>>;
+    /// The rules; none while the module is not loaded.
+    fn rules(&self) -> Option<Vec<String>>;
     /// The RDMA device on a network device.
     fn rdma_device(&self, netdev: &str) -> Result<Option<String>>;
     /// The selectors of acceleration.
@@ -53,6 +55,10 @@ pub(super) enum Change {
     Device {
         netdev: String,
     },
+    Rules {
+        old: Vec<String>,
+        new: Vec<String>,
+    },
     Accelerate {
         target: Target,
         selector: Selector,
@@ -73,9 +79,12 @@ impl fmt::Display for Change {
                 write!(f, "sysctl {name}: {old} -> {new}")
             }
             Self::Ueids { old, new } => {
-                write!(f, "ueids: {} -> {}", listed(old), listed(new))
+                write!(f, "ueids: {} -> {}", listed(old, " "), listed(new, " "))
             }
             Self::Device { netdev } => write!(f, "devices: + an RDMA device on {netdev}"),
+            Self::Rules { old, new } => {
+                write!(f, "rules: {} -> {}", listed(old, "; "), listed(new, "; "))
+            }
             Self::Accelerate {
                 target,
                 old: None,
@@ -96,10 +105,10 @@ impl fmt::Display for Change {
     }
 }
 
-fn listed(words: &[String]) -> String {
+fn listed(words: &[String], between: &str) -> String {
     match words {
         [] => "(none)".into(),
-        _ => words.join(" "),
+        _ => words.join(between),
     }
 }
 
@@ -117,6 +126,7 @@ impl Plan {
         plan.sysctls(config, machine);
         plan.ueids(config, machine);
         plan.devices(config, machine);
+        plan.rules(config, machine);
         if let Some(entries) = &config.accelerate {
             if let Err(error) = plan.accelerate(entries, machine) {
                 plan.errors.push(error.context("accelerate"));
@@ -164,6 +174,18 @@ impl Plan {
                 }),
                 Err(error) => self.errors.push(error.context("devices.soft")),
             }
+        }
+    }
+
+    /// The first rule that fits a connection decides, so their order counts.
+    fn rules(&mut self, config: &Config, machine: &impl Machine) {
+        let Some(new) = &config.rules else {
+            return;
+        };
+        let old = machine.rules().unwrap_or_default();
+        if old != *new {
+            let new = new.clone();
+            self.changes.push(Change::Rules { old, new });
         }
     }
 
@@ -225,6 +247,7 @@ mod tests {
     struct Fake {
         sysctls: BTreeMap<String, String>,
         ueids: Option<Vec<String>>,
+        rules: Option<Vec<String>>,
         devices: BTreeMap<String, Option<String>>,
         selectors: BTreeMap<Selector, Proto>,
         units: BTreeMap<String, u64>,
@@ -237,6 +260,10 @@ mod tests {
 
         fn ueids(&self) -> Option<Vec<String>> {
             self.ueids.clone()
+        }
+
+        fn rules(&self) -> Option<Vec<String>> {
+            self.rules.clone()
         }
 
         fn rdma_device(&self, netdev: &str) -> Result<Option<String>> {
@@ -263,6 +290,7 @@ mod tests {
             match change.clone() {
                 Change::Sysctl { name, new, .. } => drop(self.sysctls.insert(name, new)),
                 Change::Ueids { new, .. } => self.ueids = Some(new),
+                Change::Rules { new, .. } => self.rules = Some(new),
                 Change::Device { netdev } => {
                     self.devices.insert(netdev, Some("rsoft".into()));
                 }
@@ -353,6 +381,28 @@ mod tests {
         assert_eq!(
             applied("ueids = []\naccelerate = []\n", &mut machine),
             ["ueids: A -> (none)", "accelerate: - comm curl (smc)"]
+        );
+    }
+
+    #[test]
+    fn order_of_the_rules_is_a_difference() {
+        let mut machine = Fake::default();
+        let rule = |action: &str, port: u16| {
+            format!("[[rule]]\naction = \"{action}\"\ndirection = \"any\"\nport = {port}\n")
+        };
+        let (one, other) = (rule("tcp", 22), rule("rdma", 80));
+        assert_eq!(
+            applied(&format!("{one}{other}"), &mut machine),
+            ["rules: (none) -> tcp any port=22; rdma any port=80"]
+        );
+        assert_eq!(
+            applied(&format!("{other}{one}"), &mut machine),
+            ["rules: tcp any port=22; rdma any port=80 -> rdma any port=80; tcp any port=22"]
+        );
+        assert!(applied("", &mut machine).is_empty());
+        assert_eq!(
+            applied("rule = []\n", &mut machine),
+            ["rules: rdma any port=80; tcp any port=22 -> (none)"]
         );
     }
 
