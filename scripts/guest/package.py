@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""package.py first|again|last: the part of scripts/test-package that runs in the machine on which the
-packages are installed.
+"""package.py first|again|containers|last: the part of scripts/test-package that runs in the machine on
+which the packages are installed.
 
-first    after the installation: configures and applies, and uses RDMA by unmodified programs
-again    after a reboot: the same without configuring
-last     removes and purges both packages, and looks for what they leave
+first       after the installation: configures and applies, and uses RDMA by unmodified programs
+again       after a reboot: the same without configuring
+containers  the programs are in containers of podman
+last        removes and purges both packages, and looks for what they leave
 """
 
-import hashlib
 import os
 import pathlib
 import re
@@ -18,14 +18,11 @@ import sys
 import time
 import traceback
 
-STAT = pathlib.Path("/proc/net/rdma_sock/stat")
-CONFIG = pathlib.Path("/etc/rdma-sock.toml")
+import containers
+from machine import CONFIG, DATA, PORT, SIZE, URL, counters, equal, fetch, run
+
 UNIT = pathlib.Path("/etc/systemd/system/test-server.service")
-DATA = pathlib.Path("/srv/data")
 BASELINE = pathlib.Path("/job/baseline")
-SIZE = 4 << 20
-PORT = 8080
-URL = f"http://127.0.0.1:{PORT}/data"
 SERVER_SECONDS = 60
 
 TOML = """
@@ -53,31 +50,11 @@ NOT_OURS = re.compile(r"/__pycache__(?:/|$)|^/(?:"
                       r"|var/lib/(?:dkms(?:/mok\.(?:key|pub))?|(?:dpkg|apt|systemd|dbus|private)/.*)"
                       r"|var/(?:cache/(?!rdma-sock)|log/|tmp/).*"
                       r"|(?:etc|var)/\.updated"
+                      r"|(?:var/lib|etc)/(?:containers|cni)(?:/.*)?"
                       r"|etc/(?:machine-id|ld\.so\.cache|mtab|\.pwd\.lock|resolv\.conf|adjtime)"
                       r"|(?:usr/)?lib/modules/[^/]*/(?:modules\.[^/]*|updates(?:/dkms)?)"
                       r"|etc/systemd/system/(?:test-server\.service|multi-user\.target\.wants/test-server.*)"
                       r")$")
-
-
-def run(*words, check=True):
-    """The output of a command."""
-    done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False)
-    if check and done.returncode:
-        raise AssertionError(f"{' '.join(words)}: status {done.returncode}: {done.stdout.strip()}")
-    return done.stdout.strip()
-
-
-def equal(found, wanted, what):
-    """Fails unless both are the same."""
-    if found != wanted:
-        raise AssertionError(f"{what}: {found!r}, not {wanted!r}")
-
-
-def counters():
-    """The counters of the module."""
-    lines = STAT.read_text(encoding="ascii").splitlines()
-    return {name: int(value) for name, value in (line.split() for line in lines)}
 
 
 def listens():
@@ -94,20 +71,6 @@ def await_server():
         if time.monotonic() > end:
             raise AssertionError("no listener: " + run("systemctl", "status", UNIT.name, check=False))
         time.sleep(0.2)
-
-
-def fetch():
-    """curl fetches the data of the server; all of it goes by SMC-R."""
-    before = counters()
-    got = subprocess.run(["curl", "-sS", "--max-time", "120", URL], stdout=subprocess.PIPE, check=True)
-    after = counters()
-    equal(hashlib.sha256(got.stdout).hexdigest(), hashlib.sha256(DATA.read_bytes()).hexdigest(), "data")
-    grown = {name: after[name] - before.get(name, 0) for name in after}
-    for name, most in (("smc_clnt_conns", 1), ("smc_srv_conns", 1), ("fallback_clnt", 0), ("fallback_srv", 0),
-                       ("tcp_payload_bytes", 0)):
-        equal(grown[name], most, name)
-    if grown["tx_bytes"] < SIZE:
-        raise AssertionError(f"only {grown['tx_bytes']} bytes by RDMA")
 
 
 def test_module_was_loaded_at_boot_from_dkms():
@@ -181,7 +144,7 @@ def test_applied_file_differs_no_longer():
 def test_unmodified_programs_use_rdma():
     """curl and a server of Python, by the selectors of the file."""
     await_server()
-    fetch()
+    fetch(URL, smc_srv_conns=1)
 
 
 def test_service_that_starts_again_uses_rdma():
@@ -189,7 +152,7 @@ def test_service_that_starts_again_uses_rdma():
     count = len(run("rdma-sock", "accel", "status").splitlines())
     run("systemctl", "restart", UNIT.name)
     await_server()
-    fetch()
+    fetch(URL, smc_srv_conns=1)
     equal(len(run("rdma-sock", "accel", "status").splitlines()), count, "lines of accel status")
 
 
@@ -244,6 +207,7 @@ STEPS = {
                           test_file_is_applied_with_its_differences] + USED +
              [test_manual_and_completions_are_installed],
     "again": INSTALLED + [test_applied_file_differs_no_longer] + USED,
+    "containers": containers.TESTS,
     "last": [test_removal_ends_acceleration_and_removes_the_modules, test_purge_leaves_nothing],
 }
 
