@@ -309,8 +309,8 @@ pub(crate) struct Connection<P: Protocol> {
     /// Runs the set-up.
     #[pin]
     pub(crate) setup_work: Deferred<Connection<P>, SETUP>,
-    /// A call of `connect` has returned the outcome, or a SIGIO has told of it. Held while the signal is
-    /// sent: as with TCP, none comes for an outcome that the program knows from the call.
+    /// A call of `connect` has returned the outcome, or a SIGIO has announced it. Held while the
+    /// signal is sent: as with TCP, none comes for an outcome that the program knows from the call.
     #[pin]
     told: SpinLockBh<bool>,
     /// The sock lock as `setup_work` finds it.

@@ -36,14 +36,14 @@ def counters(text=None):
 
 
 def grow(before, after, **wanted):
-    """Fails unless counters have grown by so much."""
+    """Fails unless each counter has grown by its number of units."""
     for name, most in wanted.items():
         equal(after[name] - before.get(name, 0), most, name)
 
 
 def fetch(url, **wanted):
-    """curl fetches the data of a server; all of it goes by SMC-R. The words are of other counters that grow
-    by so much."""
+    """curl fetches the data of a server; all of it goes by SMC-R. The words name other counters, and by how many
+    units they grow."""
     before = counters()
     got = subprocess.run(["curl", "-sS", "--max-time", "120", url], stdout=subprocess.PIPE, check=True)
     after = counters()

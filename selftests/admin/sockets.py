@@ -57,6 +57,7 @@ def connection_shows_its_positions():
         cursors = [info[6], info[12], info[22], info[25], info[28]]
         equal(cursors[0] >= 10000 and cursors[1] >= 10000, True, "producers %r" % cursors)
         equal(cursors[2:4], [10000, 10000], "written and sent")
+        equal(info[15], 10000, "consumed")
         group = entry.parts[LGRINFO]
         equal((group[1:65].rstrip(b"\0"), group[65]), (b"rs_" + side.encode(), 1), "device")
         gids = [group[at:at + 39].decode() for at in (66, 106)]

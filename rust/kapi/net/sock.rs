@@ -383,7 +383,7 @@ impl Sock {
     }
 
     /// Has SO_SNDBUF and SO_RCVBUF return the sizes of other buffers in octets, doubled as for TCP's own.
-    /// TCP carries no data of the program any more. Context: any.
+    /// TCP carries no data of the program after this call. Context: any.
     pub(crate) fn show_buffers(&self, sndbuf: u32, rcvbuf: u32) {
         let doubled = |octets: u32| i32::try_from(octets.saturating_mul(2)).unwrap_or(i32::MAX);
         // SAFETY: By the type invariants the sock is valid. TCP takes any size, and reads it once at a time.

@@ -145,7 +145,7 @@ impl BufSize {
     }
 
     /// The size to take where memory or a device does not allow this one. `None` for the sizes of the RFC,
-    /// which are to be had or not.
+    /// for which there is no substitute.
     pub(crate) fn smaller(self) -> Option<Self> {
         (self > Self::RFC_MAX).then_some(Self(self.0.saturating_sub(1)))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Report {
     pub(crate) acknowledged: Wire,
     /// Our producer cursor.
     pub(crate) produced: Wire,
-    /// Our consumer cursor, as sent.
+    /// Our consumer cursor, which the peer may not know yet.
     pub(crate) consumed: Wire,
     /// The two octets of flags of the peer's last message.
     pub(crate) peer_flags: [u8; 2],
@@ -45,7 +45,7 @@ impl Conn {
             received: self.rx.produced().wire(),
             acknowledged: self.tx.acked().wire(),
             produced: self.tx.produced().wire(),
-            consumed: self.rx.reported().wire(),
+            consumed: self.rx.consumed().wire(),
             peer_flags: self.heard.octets(),
             own_flags: self.said.octets(),
             accepted: accepted.wire(),
