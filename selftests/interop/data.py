@@ -164,7 +164,11 @@ class Buffers(Case):
     """Buffers from 16 KiB to 4 MiB by SO_RCVBUF and SO_SNDBUF, of different sizes on both sides. Those of
     RFC 7609 have 512 KiB at most, but both sides use larger ones, in version 1 too."""
 
-    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20, 4 << 20]
+    sizes = [16 << 10, 64 << 10, 128 << 10, 512 << 10, 1 << 20]
+    # A kernel with every checker carries less in the two seconds in which C expects the answer to a test
+    # of the link, which is behind the data.
+    if topology.SLOW == 1:
+        sizes.append(4 << 20)
     bound = 240
 
     def sized_socket(self, size):
