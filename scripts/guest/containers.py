@@ -2,7 +2,6 @@
 """Unmodified programs in containers of podman, for package.py: a server in a container, and curl of the
 machine. The containers have no part of the packages."""
 
-import io
 import json
 import pathlib
 import tarfile
@@ -19,15 +18,13 @@ cgroup = "machine.slice"
 
 def make_image():
     """An image with a static busybox, for machines without a network."""
-    octets = io.BytesIO()
-    with tarfile.open(fileobj=octets, mode="w") as tar:
+    file = pathlib.Path("/tmp/image.tar")
+    with tarfile.open(file, mode="w") as tar:
         tar.add(BUSYBOX, "bin/busybox")
         for folder in ("srv", "tmp", "etc"):
             info = tarfile.TarInfo(folder)
             info.type, info.mode = tarfile.DIRTYPE, 0o755
             tar.addfile(info)
-    file = pathlib.Path("/tmp/image.tar")
-    file.write_bytes(octets.getvalue())
     run("podman", "import", str(file), IMAGE)
 
 
