@@ -162,6 +162,40 @@ class FirstAndLast(Alike):
         equal(receive(sock, 1), b"2", "answer")
 
 
+class SecondMark(Alike):
+    """An urgent byte follows one that the reader has not read. The C side knows the first until it has
+    consumed it, so that the second can be sent."""
+
+    inline = False
+
+    def go(self, sock):
+        """Runs one side: ours speaks."""
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_OOBINLINE, int(self.inline))
+        self.meet("prepared")
+        if OURS:
+            equal(sock.send(b"abcX", socket.MSG_OOB), 4, "first mark sent")
+            self.meet("first")
+            self.meet("there")
+            equal(sock.send(b"defY", socket.MSG_OOB), 4, "second mark sent")
+            sock.sendall(b"ghi")
+            self.meet("second")
+            equal(receive(sock, 2), b"ok", "answer")
+        else:
+            self.meet("first")
+            await_urgent(sock)
+            self.meet("there")
+            self.meet("second")
+            want = b"abcXdefYghi" if self.inline else b"abcdefghi"
+            equal(receive(sock, len(want)), want, "data")
+            sock.sendall(b"ok")
+
+
+class SecondMarkInline(SecondMark):
+    """The same with the urgent bytes in the stream."""
+
+    inline = True
+
+
 class AmidBulk(Case):
     """Urgent bytes during heavy traffic both ways do not disturb it."""
 
@@ -195,4 +229,4 @@ class AmidBulk(Case):
 
 
 if __name__ == "__main__":
-    sys.exit(case.run([OutOfBand, Inline, FirstAndLast, AmidBulk]))
+    sys.exit(case.run([OutOfBand, Inline, FirstAndLast, SecondMark, SecondMarkInline, AmidBulk]))

@@ -421,6 +421,7 @@ impl Conn {
                 blocked: self.tx.is_blocked() && sent == Notices::default(),
                 urgent_pending,
                 urgent_present,
+                update_requested: self.tx.is_stopped(),
                 done: sent.done,
                 closed: sent.closed,
                 abort: sent.abort,

@@ -193,6 +193,11 @@ impl Receiver {
     /// to the application (URG-04): once for each mark. A mark that was not reached is forgotten by
     /// a new one, and its byte stays in the stream, as in `tcp_check_urg()` of Linux.
     fn note_urgent(&mut self, flags: msg::Flags, count: u32) -> bool {
+        let known = count == 0 && self.urgent_end == Some(self.produced.position());
+        if flags.urgent_present && !flags.urgent_pending && known {
+            // Another byte follows the one that the peer waits for.
+            return self.urgent.announce();
+        }
         if flags.urgent_present {
             let end = self.produced.position();
             let Some(at) = end.checked_sub(1) else {

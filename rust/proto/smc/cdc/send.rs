@@ -16,7 +16,10 @@
 //!
 //! Urgent data (4.7.5, 4.7.6): only the last mark counts, as in TCP. A chain ends where the mark
 //! is, its message has P and U, and nothing more is written until the peer has consumed it
-//! (URG-05). While it cannot be written, a message with P alone announces it.
+//! (URG-05). Messages until then have R, as some peers else report a single byte only with the next.
+//! While the window is closed, a message with P alone announces a mark. Until the peer has consumed
+//! an earlier mark, U alone announces another: at P some peers forget an unread byte, and never
+//! report it as consumed. They take U alone for the old mark, our module for the news.
 //!
 //! When the connection moves to another link (4.6), one chain writes everything between `freed` and
 //! `produced` again, to the same places. Its message has a new number and the producer cursor that
@@ -568,16 +571,17 @@ impl Sender {
         })
     }
 
-    /// P and U for the message of the last chain, which announces the mark (URG-01, URG-02). The
-    /// flags are clear in all other messages, because peers take a P that comes without data for
-    /// another byte to come.
+    /// P and U for the message of the last chain, which announces the mark (URG-01, URG-02). U alone
+    /// announces a mark behind one that the peer has yet to consume. The flags are clear in all
+    /// other messages, because peers take a P that comes without data for another byte to come.
     pub(super) fn tell_urgent(&mut self) -> (bool, bool) {
         let Some(urgent) = self.urgent.as_mut() else {
             return (false, false);
         };
         if urgent.end > self.taken.position() {
             urgent.told = Told::Pending;
-            return (true, false);
+            let behind = self.barrier.is_some();
+            return (!behind, behind);
         }
         let fresh = urgent.told != Told::Present;
         if fresh {
@@ -588,6 +592,11 @@ impl Sender {
             });
         }
         (fresh, fresh)
+    }
+
+    /// Whether the peer must report at once what it consumes (R, CDC-14): further data waits for that.
+    pub(super) const fn is_stopped(&self) -> bool {
+        self.barrier.is_some()
     }
 
     /// Bytes that may go now; `eager` overrules the application's corking.

@@ -323,7 +323,8 @@ mod tests {
         let transmit = a.poll_transmit(T0).ok_or(Missing)?;
         assert_eq!(first(&transmit), Some((0, 4, 500)));
         let message = Msg::parse(&transmit.cdc).map_err(|_| Missing)?;
-        assert!(message.flags.urgent_pending && message.flags.urgent_present);
+        let flags = message.flags;
+        assert!(flags.urgent_pending && flags.urgent_present && flags.update_requested);
         assert_eq!(message.produced, wire(0, 504));
         b.take_events();
         b.handle_cdc(T0, &message).map_err(|_| Missing)?;
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(answer.consumed, wire(0, 504));
         let (transmit, message) = carry(&mut a, &mut b)?;
         assert_eq!(first(&transmit), Some((500, 504, 1_000)));
-        assert!(!message.flags.urgent_pending && !message.flags.urgent_present);
+        assert_eq!(message.flags, Default::default());
         assert!(b.is_at_mark());
         b.leave_mark();
         assert!(!b.is_at_mark());
@@ -398,21 +399,39 @@ mod tests {
         Ok(())
     }
 
-    // URG-07: as in TCP only the last mark counts.
+    // URG-07: as in TCP only the last mark counts. A peer that knows nothing of the second one still
+    // knows the first.
     #[test]
-    fn a_second_mark_takes_the_place_of_the_first() -> Outcome {
+    fn second_mark_takes_the_place_of_the_first() -> Outcome {
         let (mut a, mut b) = pair()?;
         a.write_urgent(T0, 4);
         carry(&mut a, &mut b)?;
         assert_eq!(b.recv_until_mark(0), Some(3));
         a.write_urgent(T0, 4);
+        b.take_events();
         let (transmit, message) = carry(&mut a, &mut b)?;
-        assert!(transmit.writes().is_empty() && message.flags.urgent_pending);
+        let flags = message.flags;
+        assert!(transmit.writes().is_empty() && flags.urgent_present && flags.update_requested);
+        assert!(!flags.urgent_pending);
+        assert!(b.take_events().urgent);
         assert_eq!(b.fetch_urgent(true), Fetch::NotYet);
         assert_eq!(b.recv_until_mark(0), None);
-        b.read(4);
+        assert!(a.poll_transmit(T0).is_none());
+        // Another message does not announce it again.
+        b.write(T0, 6_000);
         carry(&mut b, &mut a)?;
-        carry(&mut a, &mut b)?;
+        a.read(6_000);
+        let (_, message) = carry(&mut a, &mut b)?;
+        assert!(!message.flags.urgent_pending && message.flags.update_requested);
+        assert!(!b.take_events().urgent);
+        // What is read before the mark is reported at once, by R.
+        b.read(1);
+        carry(&mut b, &mut a)?;
+        assert!(a.poll_transmit(T0).is_none());
+        b.read(3);
+        carry(&mut b, &mut a)?;
+        let (_, message) = carry(&mut a, &mut b)?;
+        assert!(message.flags.urgent_pending && message.flags.urgent_present);
         assert_eq!(b.recv_until_mark(0), Some(3));
         // Two marks that were not sent yet are one.
         a.write_urgent(T0, 1);
