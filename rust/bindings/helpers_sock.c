@@ -138,6 +138,12 @@ int rdma_sock_helper_sk_rcvbuf(const struct sock *sk)
 	return READ_ONCE(sk->sk_rcvbuf);
 }
 
+void rdma_sock_helper_sk_set_buffers(struct sock *sk, int sndbuf, int rcvbuf)
+{
+	WRITE_ONCE(sk->sk_sndbuf, sndbuf);
+	WRITE_ONCE(sk->sk_rcvbuf, rcvbuf);
+}
+
 long rdma_sock_helper_sndtimeo(const struct sock *sk, bool noblock)
 {
 	return sock_sndtimeo(sk, noblock);

@@ -34,6 +34,7 @@ void rdma_sock_helper_peek_offset_bwd(struct sock *sk, int count);
 u8 rdma_sock_helper_sk_userlocks(const struct sock *sk);
 int rdma_sock_helper_sk_sndbuf(const struct sock *sk);
 int rdma_sock_helper_sk_rcvbuf(const struct sock *sk);
+void rdma_sock_helper_sk_set_buffers(struct sock *sk, int sndbuf, int rcvbuf);
 long rdma_sock_helper_sndtimeo(const struct sock *sk, bool noblock);
 long rdma_sock_helper_rcvtimeo(const struct sock *sk, bool noblock);
 int rdma_sock_helper_rcvlowat(const struct sock *sk, bool waitall, int len);

@@ -92,6 +92,9 @@ def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, sndbuf)
         client.connect(listening.getsockname())
         server, _ = listening.accept()
+    # As with TCP, twice the size.
+    equal(client.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), 2 * (sndbuf or wmem), "SO_SNDBUF")
+    equal(server.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), 2 * (rcvbuf or rmem), "SO_RCVBUF")
     takes(client, server, (sndbuf or wmem) + (rcvbuf or rmem))
     client.close()
     server.close()

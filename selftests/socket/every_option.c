@@ -50,6 +50,12 @@ static const struct exception exceptions[] = {
 	{ IPPROTO_IPV6, 1 /* IPV6_ADDRFORM */, OTHER },
 };
 
+/* Those of SMC-R, whose buffers are of a size of their own, come first. */
+static const struct exception smc_exceptions[] = {
+	{ SOL_SOCKET, SO_SNDBUF, TUNED },
+	{ SOL_SOCKET, SO_RCVBUF, TUNED },
+};
+
 /* Those of SDP, whose TCP has no segments, come first. */
 static const struct exception sdp_exceptions[] = {
 	{ SOL_SOCKET, SO_SNDBUF, TUNED },
@@ -71,6 +77,8 @@ static enum how how_to_compare(enum engine engine, int level, int name)
 {
 	enum how how = SAME;
 
+	if (engine == SMC)
+		how = find(smc_exceptions, ARRAY_SIZE(smc_exceptions), level, name);
 	if (engine == SDP)
 		how = find(sdp_exceptions, ARRAY_SIZE(sdp_exceptions), level, name);
 	return how == SAME ? find(exceptions, ARRAY_SIZE(exceptions), level, name) : how;

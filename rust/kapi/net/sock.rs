@@ -382,6 +382,20 @@ impl Sock {
             .then(|| usize::try_from(size).unwrap_or(0))
     }
 
+    /// Has SO_SNDBUF and SO_RCVBUF return the sizes of other buffers in octets, doubled as for TCP's own.
+    /// TCP carries no data of the program after this call. Context: any.
+    pub(crate) fn show_buffers(&self, sndbuf: u32, rcvbuf: u32) {
+        let doubled = |octets: u32| i32::try_from(octets.saturating_mul(2)).unwrap_or(i32::MAX);
+        // SAFETY: By the type invariants the sock is valid. TCP takes any size, and reads it once at a time.
+        unsafe {
+            bindings::rdma_sock_helper_sk_set_buffers(
+                self.as_raw(),
+                doubled(sndbuf),
+                doubled(rcvbuf),
+            )
+        };
+    }
+
     fn userlocks(&self, bit: u8) -> bool {
         // SAFETY: By the type invariants the sock is valid.
         unsafe { bindings::rdma_sock_helper_sk_userlocks(self.as_raw()) & bit != 0 }

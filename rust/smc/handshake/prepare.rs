@@ -492,6 +492,7 @@ pub(crate) fn activate(reservation: Reservation, connection: &Arc<SmcConnection>
             let [receives, sends] = given;
             let sizes = [receives.octets, sends.octets, peer];
             connection.calls.set_buffers(sizes);
+            connection.sk.show_buffers(sends.octets, receives.octets);
             connection.protocol.net.count_buffers(&given);
             let early = {
                 let mut slot = connection.stream.lock();
