@@ -55,6 +55,10 @@ module! {
             default: 3,
             description: "RoCE of new devices: 1 version 1, 2 version 2, 3 both",
         },
+        direct: u8 {
+            default: 1,
+            description: "Packets between queue pairs of this host: 1 as memory once their way is proven, 0 always by the network",
+        },
     },
 }
 
@@ -66,7 +70,10 @@ struct RdmaSoftModule {
 impl kernel::Module for RdmaSoftModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _rnic: rnic::Rnic::new(copied(module_parameters::roce.value()))?,
+            _rnic: rnic::Rnic::new(
+                copied(module_parameters::roce.value()),
+                copied(module_parameters::direct.value()),
+            )?,
         })
     }
 }

@@ -32,6 +32,60 @@ struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len, u8 **octets)
 	return skb;
 }
 
+/* Pages of one packet: the longest one, from the transport header on, needs two. */
+#define PACKET_PAGE_ORDER get_order(2 * SZ_4K)
+
+struct page *rdma_sock_helper_packet_page_alloc(void)
+{
+	return alloc_pages(GFP_ATOMIC | __GFP_NOWARN | __GFP_COMP,
+			   PACKET_PAGE_ORDER);
+}
+
+void rdma_sock_helper_packet_page_put(struct page *page)
+{
+	put_page(page);
+}
+
+/*
+ * A packet whose first octets, from the network header on, are its own, and whose other octets are
+ * in the page. NULL without memory, if the page is too small, or if anything else has a reference.
+ */
+struct sk_buff *rdma_sock_helper_packet_alloc_on(struct page *page,
+						 unsigned int head,
+						 unsigned int len, u8 **octets,
+						 u8 **rest)
+{
+	struct sk_buff *skb;
+
+	if (len > PAGE_SIZE << PACKET_PAGE_ORDER || page_ref_count(page) != 1)
+		return NULL;
+	skb = rdma_sock_helper_packet_alloc(head, octets);
+	if (!skb)
+		return NULL;
+	get_page(page);
+	skb_add_rx_frag(skb, 0, page, 0, len, PAGE_SIZE << PACKET_PAGE_ORDER);
+	*rest = page_address(page);
+	return skb;
+}
+
+/*
+ * The page that all octets of a received packet but its headers are in, with a reference; NULL if
+ * there is no such page.
+ */
+struct page *rdma_sock_helper_packet_page(const struct sk_buff *skb)
+{
+	struct page *page;
+
+	if (skb_shinfo(skb)->nr_frags != 1 || skb_has_frag_list(skb) ||
+	    !skb_frags_readable(skb))
+		return NULL;
+	page = skb_frag_page(&skb_shinfo(skb)->frags[0]);
+	if (!page)
+		return NULL;
+	get_page(page);
+	return page;
+}
+
 void rdma_sock_helper_packet_free(struct sk_buff *skb)
 {
 	kfree_skb(skb);

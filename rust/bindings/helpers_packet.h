@@ -11,6 +11,14 @@ struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
 					      u8 **octets);
 void rdma_sock_helper_packet_free(struct sk_buff *skb);
 
+struct page *rdma_sock_helper_packet_page_alloc(void);
+void rdma_sock_helper_packet_page_put(struct page *page);
+struct sk_buff *rdma_sock_helper_packet_alloc_on(struct page *page,
+						 unsigned int head,
+						 unsigned int len, u8 **octets,
+						 u8 **rest);
+struct page *rdma_sock_helper_packet_page(const struct sk_buff *skb);
+
 struct sock *rdma_sock_helper_sender_open(bool v6);
 void rdma_sock_helper_sender_close(struct sock *sk);
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,

@@ -54,6 +54,21 @@ struct workqueue_struct *rdma_sock_helper_alloc_workqueue(const char *name)
 	return alloc_workqueue("%s", WQ_UNBOUND, 0, name);
 }
 
+/* Holds softirqs of this processor off, unless that is so already, or interrupts are off. */
+bool rdma_sock_helper_softirqs_off(void)
+{
+	if (irqs_disabled() || in_interrupt())
+		return false;
+	local_bh_disable();
+	return true;
+}
+
+/* Undoes a call of the function above that returned true. Softirqs that are due run at once. */
+void rdma_sock_helper_softirqs_on(void)
+{
+	local_bh_enable();
+}
+
 struct workqueue_struct *rdma_sock_helper_alloc_bh_workqueue(const char *name)
 {
 	return alloc_workqueue("%s", WQ_BH | WQ_PERCPU, 0, name);

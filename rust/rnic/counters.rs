@@ -90,6 +90,15 @@ counters! {
     /// Octets of the packets that arrived, from the network header on.
     received_octets ReceivedOctets c"rcvd_bytes",
 
+    /// Packets that left out the network.
+    direct_packets DirectPackets c"direct_pkts",
+    /// Octets of these packets, from the transport header on.
+    direct_octets DirectOctets c"direct_bytes",
+    /// Packets that proved a way (RNIC-DIR-01).
+    direct_proofs DirectProofs c"direct_proofs",
+    /// Attempts to prove a way that failed.
+    direct_refused DirectRefused c"direct_refused",
+
     /// Expiries of the retransmission timer.
     timeouts Timeouts c"local_ack_timeout_err",
     /// Answers that showed that a response is missing.

@@ -31,6 +31,7 @@ impl NetdevOps for RoceLink {
         let Some(registry) = REGISTRY.get() else {
             return;
         };
+        registry.runtime().end_proofs();
         match event {
             NetdevEvent::Unregister => registry.netdev_gone(dev),
             NetdevEvent::State => registry.netdev_state(dev),

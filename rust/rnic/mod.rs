@@ -33,6 +33,7 @@
 mod counters;
 mod cq;
 mod device;
+mod direct_packet;
 mod domain;
 mod keys;
 mod limits;
@@ -40,6 +41,7 @@ mod link;
 mod memory;
 mod node;
 mod numbers;
+mod path;
 mod ports;
 mod qp;
 mod receives;
@@ -104,19 +106,25 @@ impl Drop for RegisteredDevices {
 
 impl Rnic {
     /// Starts the engine, for devices with the versions of RoCE that `roce` says: 1, 2, or 3 for both.
+    /// With `direct` 1 packets to queue pairs of this host leave the network out, with 0 none does.
     /// Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for another number, `ENOMEM`.
-    pub(crate) fn new(roce: u8) -> Result<Self> {
+    /// `EINVAL` for other numbers, `ENOMEM`.
+    pub(crate) fn new(roce: u8, direct: u8) -> Result<Self> {
         let versions = match roce {
             1 => RoceVersions::V1,
             2 => RoceVersions::V2,
             3 => RoceVersions::Both,
             _ => return Err(EINVAL),
         };
-        let runtime = Runtime::new()?;
+        let direct = match direct {
+            0 => false,
+            1 => true,
+            _ => return Err(EINVAL),
+        };
+        let runtime = Runtime::new(direct)?;
         let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());

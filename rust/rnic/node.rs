@@ -177,11 +177,13 @@ impl Node {
             gid,
             protocol,
         };
+        self.runtime.end_proofs();
         Ok(self.addresses.lock().push(address, GFP_ATOMIC)?)
     }
 
     /// Removes an address.
     pub(super) fn remove_address(&self, index: u16) {
+        self.runtime.end_proofs();
         self.addresses
             .lock()
             .retain(|address| address.index != index);

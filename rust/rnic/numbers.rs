@@ -2,18 +2,22 @@
 
 //! Numbers of queue pairs, unique in the module, and the queue pairs behind them.
 
-use crate::kapi::{
-    base::{
-        module::random_u32,
-        sync::{
-            new_spinlock_bh,
-            SpinLockBh, //
+use super::direct_packet::DirectPacket;
+use crate::{
+    kapi::{
+        base::{
+            module::random_u32,
+            sync::{
+                new_spinlock_bh,
+                SpinLockBh, //
+            },
+        },
+        net::packet::{
+            NetHeader,
+            RxPacket, //
         },
     },
-    net::packet::{
-        NetHeader,
-        RxPacket, //
-    },
+    proto::base::verbs::Qpn,
 };
 use kernel::{
     prelude::*,
@@ -34,6 +38,17 @@ pub(super) trait PacketReceiver: Send + Sync {
     /// Takes a packet that arrived (RNIC-RX-03), unless it arrived elsewhere than packets for its device
     /// (RNIC-IP-08). Context: softirq.
     fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader);
+
+    /// Takes a packet that the sender of this kernel gives it. Returns whether it did; the caller
+    /// kicks it then. Context: softirq.
+    fn receive_direct(&self, packet: KBox<DirectPacket>) -> bool;
+
+    /// A packet that it may have sent has arrived at its peer, the queue pair `at` (RNIC-DIR-01).
+    /// Context: softirq.
+    fn note_arrival(self: Arc<Self>, packet: &RxPacket, at: Qpn);
+
+    /// Runs its work item soon. Context: any.
+    fn wake(self: Arc<Self>);
 }
 
 /// Queue pairs by their number.

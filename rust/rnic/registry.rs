@@ -93,6 +93,11 @@ impl Registry {
         )
     }
 
+    /// What all devices share.
+    pub(super) fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
     /// Makes a device on a network device (RNIC-NET-01). Context: may sleep. The caller
     /// does not hold the RTNL.
     ///

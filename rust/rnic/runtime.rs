@@ -28,6 +28,10 @@ use crate::kapi::{
         Sender, //
     },
 };
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -65,15 +69,19 @@ pub(super) struct Runtime {
     /// Devices.
     #[pin]
     devices: SpinLockBh<KVec<Arc<dyn GsiLookup>>>,
+    /// Whether packets may leave the network out.
+    direct: bool,
+    /// Changes with anything that the way of a packet depends on (RNIC-DIR-08).
+    epoch: AtomicU64,
 }
 
 impl Runtime {
-    /// Makes the runtime. Context: may sleep.
+    /// Makes the runtime; `direct` says whether packets may leave the network out. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(super) fn new(direct: bool) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
         let sender = Sender::new()?;
         Arc::pin_init(
@@ -82,6 +90,8 @@ impl Runtime {
                 sender,
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
+                direct,
+                epoch: AtomicU64::new(0),
             }),
             GFP_KERNEL,
         )
@@ -100,6 +110,21 @@ impl Runtime {
     /// Queue pairs.
     pub(super) fn numbers(&self) -> &NumberTable {
         &self.numbers
+    }
+
+    /// Whether packets may leave the network out.
+    pub(super) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// A number that is another one after each change of what the way of a packet depends on.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Something that the way of a packet depends on has changed: all proofs end. Context: any.
+    pub(super) fn end_proofs(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Lists a device. Context: may sleep.

@@ -2,12 +2,21 @@
 
 //! Packets to the network: headers, payload and checksum in one buffer.
 
-use super::counters::{
-    Counter,
-    Counters, //
+use super::{
+    counters::{
+        Counter,
+        Counters, //
+    },
+    direct_packet::{
+        DirectPacket,
+        PacketAddresses, //
+    },
+    numbers::PacketReceiver,
+    path::ProvenPath, //
 };
 use crate::{
     kapi::{
+        base::sync::SpinLockBh,
         ibdev::{
             AddressVector,
             GidProtocol, //
@@ -22,7 +31,10 @@ use crate::{
         },
     },
     proto::{
-        base::verbs::Qpn,
+        base::{
+            time::Instant,
+            verbs::Qpn, //
+        },
         roce::{
             frame::{
                 Frame,
@@ -109,11 +121,29 @@ pub(super) struct Egress<'a> {
     pub(super) counters: &'a Counters,
 }
 
+/// How packets leave.
+#[derive(Clone, Copy)]
+pub(super) enum Outlet<'a> {
+    /// By the network.
+    Network,
+    /// By the network, in memory that proves the way (RNIC-DIR-01).
+    Proof {
+        path: &'a SpinLockBh<ProvenPath>,
+        /// The time.
+        now: Instant,
+        /// The number of the last change of what the way depends on.
+        epoch: u64,
+    },
+    /// To the queue pair itself.
+    Direct(&'a dyn PacketReceiver),
+}
+
 /// The way of packets to a peer, while the network device is there.
 pub(super) struct PeerPath<'a> {
     to: &'a AddressVector,
     netdev: NetDeviceRef,
     egress: Egress<'a>,
+    outlet: Outlet<'a>,
     /// UDP source port.
     port: u16,
 }
@@ -136,12 +166,18 @@ pub(super) struct PayloadFault;
 
 impl<'a> PeerPath<'a> {
     /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). Context: any.
-    pub(super) fn new(to: &'a AddressVector, port: u16, egress: Egress<'a>) -> Option<Self> {
+    pub(super) fn new(
+        to: &'a AddressVector,
+        port: u16,
+        egress: Egress<'a>,
+        outlet: Outlet<'a>,
+    ) -> Option<Self> {
         let netdev = to.sgid.netdev()?;
         Some(Self {
             to,
             netdev,
             egress,
+            outlet,
             port,
         })
     }
@@ -189,9 +225,12 @@ impl<'a> PeerPath<'a> {
         ident: u16,
         fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
     ) -> Result<(), PayloadFault> {
+        if let Outlet::Direct(peer) = self.outlet {
+            return self.hand_over(peer, head, fill);
+        }
         match self.build(head, ident, fill) {
-            Ok(mut packet) => {
-                let octets = packet.octets().len();
+            Ok(packet) => {
+                let octets = packet.len();
                 // What the network stack drops is lost.
                 let sender = self.egress.sender;
                 let sent = match self.to.sgid.protocol() {
@@ -210,6 +249,46 @@ impl<'a> PeerPath<'a> {
             }
             Err(BuildError::Payload) => Err(PayloadFault),
         }
+    }
+
+    /// Gives a packet to its receiver. One that finds no memory or no place is lost.
+    fn hand_over(
+        &self,
+        peer: &dyn PacketReceiver,
+        head: &PacketHead,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
+    ) -> Result<(), PayloadFault> {
+        let addresses = PacketAddresses {
+            src: self.to.sgid.gid(),
+            dst: self.to.dgid,
+            protocol: self.to.sgid.protocol(),
+        };
+        let made = DirectPacket::new(addresses, &head.bth, head.opcode, &head.ext, head.len);
+        let Some(mut packet) = made else {
+            self.count(false, 0);
+            return Ok(());
+        };
+        // A snapshot, as on the network: a program may change its memory meanwhile (RNIC-DATA-04).
+        fill(packet.payload())?;
+        let octets = packet.octets();
+        let counters = self.egress.counters;
+        counters.count(Counter::SentPackets);
+        counters.add(Counter::SentOctets, octets);
+        counters.count(Counter::DirectPackets);
+        counters.add(Counter::DirectOctets, octets);
+        peer.receive_direct(packet);
+        Ok(())
+    }
+
+    /// Memory for a packet with that many octets of the network's headers, and behind them.
+    fn alloc(&self, network: usize, rest: usize) -> Option<TxPacket> {
+        if let Outlet::Proof { path, now, epoch } = self.outlet {
+            let made = path.lock().packet(now, epoch, network, rest);
+            if made.is_some() {
+                return made;
+            }
+        }
+        TxPacket::new(network.saturating_add(rest))
     }
 
     /// Counts a packet of that many octets, which the network stack took or not.
@@ -242,12 +321,9 @@ impl<'a> PeerPath<'a> {
             .ok_or(BuildError::Memory)?;
         let mut headers = [0; Frame::MAX_LEN];
         let network = frame.emit(&mut headers).ok_or(BuildError::Memory)?;
-        let total = network.saturating_add(transport).saturating_add(ICRC_LEN);
-        let mut packet = TxPacket::new(total).ok_or(BuildError::Memory)?;
-        let (front, rest) = packet
-            .octets()
-            .split_at_mut_checked(network)
-            .ok_or(BuildError::Memory)?;
+        let rest = transport.saturating_add(ICRC_LEN);
+        let mut packet = self.alloc(network, rest).ok_or(BuildError::Memory)?;
+        let (front, rest) = packet.split(network).ok_or(BuildError::Memory)?;
         front.copy_from_slice(headers.get(..network).ok_or(BuildError::Memory)?);
         let (body, icrc) = rest
             .split_at_mut_checked(transport)

@@ -94,8 +94,13 @@ const TIMERS: SetupTimers = SetupTimers {
 const ADDRESS_MS: u32 = 2000;
 /// Code of the time in which the peer answers: 268 ms.
 const RESPONSE: u8 = 16;
-/// Attempts to send a request after the first.
-const RETRIES: u8 = 2;
+/// Code of the time in which this side answers: 1.07 s. The peer sends its reply again then, as TCP its
+/// SYN and ACK.
+const OWN_RESPONSE: u8 = 18;
+/// Attempts to send a request after the first, or the peer's reply; as many as there can be. The time of
+/// the set-up ends those of the request. Those of the reply give a busy host time: this side uses the
+/// connection already.
+const RETRIES: u8 = 15;
 
 /// A depth of the connection manager.
 fn depths(reply: &CmReply) -> ReadDepths {
@@ -249,7 +254,7 @@ impl Opening {
             retries: RESENDS,
             rnr_retries: 7,
             remote_response_timeout: RESPONSE,
-            local_response_timeout: RESPONSE,
+            local_response_timeout: OWN_RESPONSE,
             max_retries: RETRIES,
             data: hello,
         };

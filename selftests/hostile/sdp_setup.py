@@ -18,10 +18,10 @@ from ktap import equal
 BACKLOG = 16
 # Places of a listener, those of a host while there are others, and those that it always has.
 PLACES, OF_ONE, OWN = 64, 32, 8
-# Longest time from connect to accept. A stalled set-up takes 10 s.
+# Longest time from connect to accept. A stalled set-up takes 30 s.
 PROMPT = 2 * topology.SLOW
 # Longest life of a stalled set-up.
-LIFE = 15 * topology.SLOW
+LIFE = 40 * topology.SLOW
 TIMEOUT, BUSY, HELLO = 0x7f000105, 0x7f00010b, 0x7f000107
 
 

@@ -136,7 +136,7 @@ def port_that_goes_down_is_counted():
 def main():
     """Runs the tests with devices of rdma_soft."""
     topology.need_module()
-    rsoft.load("2")
+    rsoft.load("2", direct=False)
     try:
         topology.netns("up")
         return ktap.run([counters_have_known_names, both_sides_count_the_same,

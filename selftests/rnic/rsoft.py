@@ -14,14 +14,15 @@ SOFT = "rdma_soft"
 FILE = topology.module_file(SOFT)
 
 
-def load(versions="3"):
-    """Loads the module for these versions of RoCE; new namespaces get devices of it."""
+def load(versions="3", direct=True):
+    """Loads the module for these versions of RoCE; new namespaces get devices of it. Unless `direct`, all
+    packets go by the network."""
     if FILE is None:
         ktap.skip_all("the module's file is not here")
     topology.load_needed(FILE)
     if os.path.isdir("/sys/module/" + SOFT):
         command("rmmod", SOFT)
-    command("insmod", str(FILE), "roce=" + versions)
+    command("insmod", str(FILE), "roce=" + versions, "direct=%d" % direct)
     os.environ.update(LINK_A="rsoft", LINK_B="rsoft")
 
 

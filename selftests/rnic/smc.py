@@ -19,10 +19,10 @@ from topology import Child, all_gone, command, exchange, expect_smc, netns, pair
 
 SOFT = "rdma_soft"
 FILE = topology.module_file(SOFT)
-# Versions of RoCE, and types of link of both sides. SMC-R prefers version 1 where a device has it, which
-# rdma_rxe has not.
-SIDES = [("3", "rsoft", "rsoft"), ("2", "rsoft", "rsoft"), ("2", "rsoft", "rxe"),
-         ("2", "rxe", "rsoft")]
+# Versions of RoCE, whether packets may leave out the network, and types of link of both sides. SMC-R
+# prefers version 1 where a device has it, which rdma_rxe has not.
+SIDES = [("3", 1, "rsoft", "rsoft"), ("3", 0, "rsoft", "rsoft"), ("2", 0, "rsoft", "rsoft"),
+         ("2", 1, "rsoft", "rxe"), ("2", 1, "rxe", "rsoft")]
 
 
 def data_pass_unchanged(family):
@@ -120,20 +120,20 @@ def module_unloads_under_a_connection(left, right):
     all_gone()
 
 
-def load(versions):
+def load(versions, direct):
     """Loads the module for these versions of RoCE."""
     if os.path.isdir("/sys/module/" + SOFT):
         command("rmmod", SOFT)
-    command("insmod", str(FILE), "roce=" + versions)
+    command("insmod", str(FILE), "roce=" + versions, "direct=%d" % direct)
 
 
 def tests():
     """All tests, for each pair of types."""
     found = []
-    for versions, left, right in SIDES:
-        def begin(versions=versions, left=left, right=right):
+    for versions, direct, left, right in SIDES:
+        def begin(versions=versions, direct=direct, left=left, right=right):
             netns("down")
-            load(versions)
+            load(versions, direct)
             netns("up", LINK_A=left, LINK_B=right)
         for name, function, *arguments in (
                 ("links are made", begin),
@@ -145,8 +145,8 @@ def tests():
                 ("device goes away under a connection", device_goes_away_under_a_connection),
                 ("module unloads under a connection", module_unloads_under_a_connection, left,
                  right)):
-            found.append(named("%s with %s, RoCE %s: %s" % (left, right, versions, name), function,
-                               *arguments))
+            found.append(named("%s with %s, RoCE %s, direct=%d: %s" %
+                               (left, right, versions, direct, name), function, *arguments))
     return found
 
 

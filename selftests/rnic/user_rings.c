@@ -395,6 +395,22 @@ static void removal(void)
 		   ends[0].sends.offset) == MAP_FAILED);
 }
 
+/*
+ * Two queue pairs that name each other and each other's addresses, while no packet gets from one
+ * to the other: what one sends is lost.
+ */
+static void isolated(void)
+{
+	struct end ends[2];
+
+	new_pair(ends);
+	post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+	prepare(&ends[0]);
+	expect_send(&ends[0], IBV_WC_RETRY_EXC_ERR, "isolated", 0);
+	CHECK((int)completion(&ends[1], 0.2).status == -1);
+	free_pair(ends);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -411,7 +427,7 @@ static const struct {
 	{ "unreliable losses", unreliable_losses }, { "windows of type 1", windows_of_type_1 },
 	{ "windows of type 2", windows_of_type_2 }, { "windows refused", windows_refused },
 	{ "windows of the dead", windows_of_the_dead }, { "flushes", flushes },
-	{ "words", words },
+	{ "words", words }, { "isolated", isolated },
 };
 
 int main(int argc, char **argv)

@@ -30,15 +30,78 @@ use kernel::{
     types::Opaque, //
 };
 
+/// Memory for one packet at a time, by which its receiver in the same kernel recognises the packet.
+///
+/// # Invariants
+///
+/// The pointer is to pages of which this object has a reference.
+pub(crate) struct PacketPage(NonNull<bindings::page>);
+
+// SAFETY: Pages may be released anywhere.
+unsafe impl Send for PacketPage {}
+// SAFETY: A shared reference only compares the pointer.
+unsafe impl Sync for PacketPage {}
+
+impl PacketPage {
+    /// Memory of its own. Context: any.
+    pub(crate) fn new() -> Option<Self> {
+        // SAFETY: The helper has no preconditions.
+        let page = unsafe { bindings::rdma_sock_helper_packet_page_alloc() };
+        // INVARIANT: Just made.
+        NonNull::new(page).map(Self)
+    }
+
+    /// A packet with room for `head` octets from the network header on, and for `rest` octets in this
+    /// memory. `None` without memory, or as long as an earlier packet has this memory. Context: any.
+    pub(crate) fn packet(&mut self, head: usize, rest: usize) -> Option<TxPacket> {
+        let (mut octets, mut behind) = (null_mut(), null_mut());
+        // SAFETY: The page is valid by the type invariants, and the results are valid for writes.
+        let skb = unsafe {
+            bindings::rdma_sock_helper_packet_alloc_on(
+                self.0.as_ptr(),
+                u32::try_from(head).ok()?,
+                u32::try_from(rest).ok()?,
+                &mut octets,
+                &mut behind,
+            )
+        };
+        let (skb, octets) = (NonNull::new(skb)?, NonNull::new(octets)?);
+        let behind = NonNull::new(behind)?;
+        // The caller may read what it has not written.
+        // SAFETY: The helper gives that number of octets of each, and nothing else has them: only this
+        // object and the packet have a reference to the page.
+        unsafe {
+            octets.write_bytes(0, head);
+            behind.write_bytes(0, rest);
+        }
+        // INVARIANT: Just made.
+        Some(TxPacket {
+            skb,
+            octets,
+            len: head,
+            behind: Some((behind, rest)),
+        })
+    }
+}
+
+impl Drop for PacketPage {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_packet_page_put(self.0.as_ptr()) }
+    }
+}
+
 /// A packet that is being built.
 ///
 /// # Invariants
 ///
-/// `skb` is valid and this object's own; `octets` are `len` octets of it.
+/// `skb` is valid and this object's own; `octets` are `len` octets of it, and `behind` are the octets
+/// behind them, if they are elsewhere. Nothing else accesses any of them.
 pub(crate) struct TxPacket {
     skb: NonNull<bindings::sk_buff>,
     octets: NonNull<u8>,
     len: usize,
+    behind: Option<(NonNull<u8>, usize)>,
 }
 
 impl TxPacket {
@@ -55,13 +118,32 @@ impl TxPacket {
         // SAFETY: The helper gives that number of octets.
         unsafe { octets.write_bytes(0, len) };
         // INVARIANT: Just made.
-        Some(Self { skb, octets, len })
+        Some(Self {
+            skb,
+            octets,
+            len,
+            behind: None,
+        })
     }
 
-    /// The octets.
-    pub(crate) fn octets(&mut self) -> &mut [u8] {
-        // SAFETY: By the type invariants, and they were initialised by `new`.
-        unsafe { core::slice::from_raw_parts_mut(self.octets.as_ptr(), self.len) }
+    /// The first `head` octets, and those behind them; `None` if there are fewer, or if another number
+    /// of octets is elsewhere.
+    pub(crate) fn split(&mut self, head: usize) -> Option<(&mut [u8], &mut [u8])> {
+        // SAFETY: By the type invariants, and they were initialised when the packet was made.
+        let octets = unsafe { core::slice::from_raw_parts_mut(self.octets.as_ptr(), self.len) };
+        match self.behind {
+            None => octets.split_at_mut_checked(head),
+            // SAFETY: As above.
+            Some((behind, len)) => (head == self.len).then_some((octets, unsafe {
+                core::slice::from_raw_parts_mut(behind.as_ptr(), len)
+            })),
+        }
+    }
+
+    /// Octets from the network header on.
+    pub(crate) fn len(&self) -> usize {
+        let behind = self.behind.map_or(0, |(_, len)| len);
+        self.len.saturating_add(behind)
     }
 
     fn into_raw(self) -> *mut bindings::sk_buff {
@@ -198,6 +280,9 @@ pub(crate) struct RxPacket {
     len: usize,
     /// Whether it arrived in fragments.
     was_cut: bool,
+    /// The page that the octets behind its headers arrived in. The reference keeps the address from
+    /// being used for another page.
+    page: Option<PacketPage>,
 }
 
 // SAFETY: Packets may be read and freed anywhere.
@@ -211,6 +296,11 @@ impl RxPacket {
     /// `skb` must be a packet with a network header that the caller gives away.
     unsafe fn new(skb: NonNull<bindings::sk_buff>, was_cut: bool) -> Option<Self> {
         let (mut octets, mut len) = (core::ptr::null(), 0);
+        // Before the view, which copies the octets.
+        // SAFETY: By this function's contract.
+        let page = unsafe { bindings::rdma_sock_helper_packet_page(skb.as_ptr()) };
+        // INVARIANT: The helper gives a reference.
+        let page = NonNull::new(page).map(PacketPage);
         // SAFETY: By this function's contract; the results are valid for writes.
         let viewed =
             unsafe { bindings::rdma_sock_helper_packet_view(skb.as_ptr(), &mut octets, &mut len) };
@@ -224,6 +314,7 @@ impl RxPacket {
                 octets,
                 len,
                 was_cut,
+                page,
             }),
             None => {
                 // SAFETY: The packet is ours.
@@ -237,6 +328,16 @@ impl RxPacket {
     pub(crate) fn octets(&self) -> &[u8] {
         // SAFETY: By the type invariants. A packet that was received is not changed.
         unsafe { core::slice::from_raw_parts(self.octets.as_ptr(), self.len) }
+    }
+
+    /// Whether its octets arrived in a page of their own, as those of [`PacketPage::packet`] do.
+    pub(crate) const fn has_page(&self) -> bool {
+        self.page.is_some()
+    }
+
+    /// Whether it is a packet that was sent from this memory, and nothing has copied it since.
+    pub(crate) fn is_on(&self, page: &PacketPage) -> bool {
+        self.page.as_ref().is_some_and(|own| own.0 == page.0)
     }
 
     /// Whether IP has put it together from fragments.

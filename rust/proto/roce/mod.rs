@@ -20,6 +20,7 @@
 //! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |
 //! | The receiving half of a connected queue pair    | RNIC-RSP, RNIC-RDA | [`responder`] |
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
+//! | The proof of a way through the network          | RNIC-DIR      | [`proof`]  |
 //! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
 //! | Rings shared with user space                    | RNIC-UAPI     | [`ring`]   |
 //! | Work requests in these rings                    | RNIC-UAPI, RNIC-SEC | [`wqe`] |
@@ -35,6 +36,7 @@ pub(crate) mod icrc;
 pub(crate) mod opcode;
 pub(crate) mod packet;
 pub(crate) mod plan;
+pub(crate) mod proof;
 pub(crate) mod psn;
 pub(crate) mod requester;
 pub(crate) mod responder;

@@ -190,7 +190,10 @@ pub(crate) struct SetupTimers {
     pub(crate) resolve: Duration,
     /// For HelloAck, from the opening of the link on.
     pub(crate) attempt: Duration,
-    /// For the link of an accepted connection to be up (SDP-CONN-34).
+    /// For Hello, where the link is up before.
+    pub(crate) hello: Duration,
+    /// For the link of an accepted connection to be up (SDP-CONN-34). The client may use the connection
+    /// before, so a busy host needs time here, as TCP has for the end of its handshake.
     pub(crate) accept: Duration,
 }
 
@@ -200,7 +203,8 @@ impl SetupTimers {
         probe: Duration::from_millis(150),
         resolve: Duration::from_secs(1),
         attempt: Duration::from_secs(2),
-        accept: Duration::from_secs(10),
+        hello: Duration::from_secs(10),
+        accept: Duration::from_secs(30),
     };
 }
 
@@ -515,7 +519,7 @@ impl Accepting {
             timers,
             literal,
             state: AcceptingState::Listening,
-            deadline: now.saturating_add(timers.accept),
+            deadline: now.saturating_add(timers.hello),
             steps: ArrayQueue::new(),
         }
     }

@@ -3,6 +3,7 @@
 //! The work item of a queue pair (RNIC-RUN-01): everything that its protocol state does.
 
 use super::{
+    direct::Way,
     events::PendingEvents,
     pair::{
         Core,
@@ -23,8 +24,17 @@ use crate::{
             RecvWr, //
         },
     },
-    proto::{base::time::Instant, roce::state::QpState},
-    rnic::counters::Counter,
+    proto::{
+        base::time::{
+            earliest,
+            Instant, //
+        },
+        roce::state::QpState,
+    },
+    rnic::{
+        counters::Counter,
+        numbers::PacketReceiver, //
+    },
 };
 use core::sync::atomic::Ordering;
 use kernel::sync::Arc;
@@ -44,9 +54,12 @@ impl Run<0> for QueuePair {
             return;
         }
         let now = Instant::from_nanos(now_ns());
-        let more = this.step(&mut core, &mut events, now);
+        let (more, given) = this.step(&mut core, &mut events, now);
         this.set_timer(&mut core, now);
         drop(core);
+        if let Some(peer) = given {
+            peer.wake();
+        }
         this.report(&events);
         if more {
             this.kick();
@@ -55,18 +68,31 @@ impl Run<0> for QueuePair {
 }
 
 impl QueuePair {
-    /// Does what there is to do, up to the budget. Returns whether there may be more.
-    fn step(self: &Arc<Self>, core: &mut Core, events: &mut PendingEvents, now: Instant) -> bool {
+    /// Does what there is to do, up to the budget. Returns whether there may be more, and the queue pair
+    /// that it gave packets to.
+    fn step(
+        self: &Arc<Self>,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        now: Instant,
+    ) -> (bool, Option<Arc<dyn PacketReceiver>>) {
         let unread = self.take_packets(core, events, now);
         if self.expired.swap(false, Ordering::Acquire) {
             core.armed = None;
         }
         self.expire(core, now);
         let unread = self.take_posts(core, events) || unread;
-        let mut room = BUDGET;
-        self.transmit(core, now, &mut room);
+        let way = self.choose_way(core, now);
+        let most = way.room(BUDGET);
+        let mut room = most;
+        let outlet = way.outlet(self, now);
+        self.transmit(core, now, outlet, &mut room);
         if self.kind.is_connected() {
-            self.reply(core, events, &mut room);
+            self.reply(core, events, outlet, &mut room);
+        }
+        let sent = room < most;
+        if sent && matches!(way, Way::Prove) {
+            self.note_proof(core, now);
         }
         self.complete_sends(core, events);
         let sends_failed = core.requester.as_ref().is_some_and(|half| half.is_failed());
@@ -78,7 +104,12 @@ impl QueuePair {
         let flushing = core.state == QpState::Err && self.flush(core, events);
         self.note_progress(core, events);
         self.count_events(core);
-        unread || flushing || room == 0
+        let more = unread || flushing || (room == 0 && most == BUDGET);
+        let given = match way {
+            Way::Direct(peer) if sent => Some(peer),
+            _ => None,
+        };
+        (more, given)
     }
 
     /// Handles packets that arrived. Returns whether there are more than the budget.
@@ -115,7 +146,7 @@ impl QueuePair {
     /// Arms the timer for the next expiry.
     fn set_timer(self: &Arc<Self>, core: &mut Core, now: Instant) {
         let due = core.requester.as_ref().and_then(|half| half.poll_timeout());
-        let Some(due) = due else {
+        let Some(due) = earliest(due, core.held) else {
             return;
         };
         // An expiry that comes too early arms the timer again.

@@ -7,7 +7,10 @@ use crate::{
         NetHeader,
         RxPacket, //
     },
-    rnic::receives::place_of,
+    rnic::{
+        direct_packet::DirectPacket,
+        receives::place_of, //
+    },
 };
 use kernel::prelude::*;
 
@@ -15,11 +18,11 @@ use kernel::prelude::*;
 const INBOX: usize = 1_024;
 
 /// A packet that waits for the work item.
-pub(super) struct Arrived {
-    /// The packet.
-    pub(super) packet: RxPacket,
-    /// The header that it begins with.
-    pub(super) header: NetHeader,
+pub(super) enum Arrived {
+    /// One of the network, and the header that it begins with.
+    Packet(RxPacket, NetHeader),
+    /// One that left out the network.
+    Direct(KBox<DirectPacket>),
 }
 
 /// Packets that wait for the work item.

@@ -16,6 +16,7 @@
 //! | `config`   | mutex           | changes of state                                    |
 //! | `core`     | BH              | the work item; changes and queries, for a moment    |
 //! | `inbox`    | BH, innermost   | reception, which the network stack may call below `core` |
+//! | `path`     | BH, innermost   | the work item; that of the peer, to say what arrived |
 //! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
 //!
 //! A queue pair with a shared receive queue takes from that, whose lock is innermost, too.
@@ -36,6 +37,7 @@
 //! | Changes of state, the end                   | [`modify`]   |
 //! | Events and status codes                     | [`events`]   |
 //! | The work item: order of its steps           | [`actor`]    |
+//! | Packets that leave out the network          | [`direct`]   |
 //! | Requests: packets, completions              | [`request`]  |
 //! | Requests of the peer, replies               | [`respond`]  |
 //! | Datagrams                                   | [`datagram`] |
@@ -43,6 +45,7 @@
 
 mod actor;
 mod datagram;
+mod direct;
 mod events;
 mod inbox;
 mod modify;

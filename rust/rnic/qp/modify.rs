@@ -90,6 +90,7 @@ impl QueuePair {
             return Err(EINVAL);
         }
         core.record.merge(change);
+        self.path.lock().forget();
         core.qkey = match self.kind {
             IbQpType::Gsi => GSI_QKEY,
             IbQpType::Rc | IbQpType::Uc | IbQpType::Ud => config.qkey,

@@ -79,14 +79,17 @@ use crate::{
     rnic::{
         counters::Counter,
         cq::CompletionQueue,
+        direct_packet::DirectPacket,
         domain::Domain,
         limits,
         numbers::PacketReceiver,
+        path::ProvenPath,
         receives::PostedReceives,
         region::PairTag,
         srq::SharedQueue,
         wire::{
             Egress,
+            Outlet,
             PeerPath, //
         },
     },
@@ -137,6 +140,8 @@ pub(super) struct Core {
     pub(super) ident: u16,
     /// The time that the timer is armed for.
     pub(super) armed: Option<Instant>,
+    /// Until when nothing is sent, but for a proof of the way.
+    pub(super) held: Option<Instant>,
     /// Whether the program waits for the send queue to drain.
     pub(super) draining: bool,
     /// Whether the end of receives from a shared queue was reported.
@@ -172,6 +177,8 @@ pub(crate) struct QueuePair {
     pub(super) receives: SpinLockIrq<PostedReceives>,
     #[pin]
     pub(super) inbox: SpinLockBh<PacketInbox>,
+    #[pin]
+    pub(super) path: SpinLockBh<ProvenPath>,
     #[pin]
     pub(super) core: SpinLockBh<Core>,
     #[pin]
@@ -265,6 +272,7 @@ impl QueuePair {
             qkey: 0,
             ident: ident(),
             armed: None,
+            held: None,
             draining: false,
             last_receive: false,
             counted: CountedEvents::default(),
@@ -286,6 +294,7 @@ impl QueuePair {
                 sends <- new_spinlock_irq!(send_queue, "rdma_soft_sends"),
                 receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
                 inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
+                path <- new_spinlock_bh!(ProvenPath::new(), "rdma_soft_path"),
                 core <- new_spinlock_bh!(core, "rdma_soft_qp"),
                 config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
                 work <- new_deferred!("rdma_soft_actor"),
@@ -356,6 +365,25 @@ impl QueuePair {
         }
     }
 
+    /// Leaves a packet of that many octets to the work item. Returns whether there was a place.
+    fn enqueue(&self, arrived: Arrived, octets: u64) -> bool {
+        let pushed = self.inbox.lock().push(arrived);
+        if pushed {
+            self.count(Counter::ReceivedPackets);
+            let counters = self.domain.node.counters();
+            counters.add(Counter::ReceivedOctets, octets);
+        } else {
+            self.count(Counter::DropInbox);
+        }
+        pushed
+    }
+
+    /// Runs the work item at once, if the caller's context allows that (RNIC-RUN-03). Context: any.
+    pub(super) fn kick_here(self: &Arc<Self>) {
+        let queue = self.domain.node.runtime().softirq();
+        self.work.kick_here(self, queue);
+    }
+
     /// Runs the work item soon. Context: any.
     pub(super) fn kick(self: &Arc<Self>) {
         self.work.kick(self, self.domain.node.runtime().softirq());
@@ -369,13 +397,23 @@ impl PacketReceiver for QueuePair {
             return self.count(Counter::DropNetdev);
         }
         let octets = u64::try_from(packet.octets().len()).unwrap_or(0);
-        let pushed = self.inbox.lock().push(Arrived { packet, header });
-        if !pushed {
-            return self.count(Counter::DropInbox);
+        if self.enqueue(Arrived::Packet(packet, header), octets) {
+            self.kick();
         }
-        self.count(Counter::ReceivedPackets);
-        let counters = self.domain.node.counters();
-        counters.add(Counter::ReceivedOctets, octets);
+    }
+
+    fn receive_direct(&self, packet: KBox<DirectPacket>) -> bool {
+        let octets = packet.octets();
+        self.enqueue(Arrived::Direct(packet), octets)
+    }
+
+    fn note_arrival(self: Arc<Self>, packet: &RxPacket, at: Qpn) {
+        if self.confirm(packet, at) {
+            self.kick();
+        }
+    }
+
+    fn wake(self: Arc<Self>) {
         self.kick();
     }
 }
@@ -430,7 +468,11 @@ impl Expire for QueuePair {
 
 impl Core {
     /// The way to the peer of a connection, while its address is there.
-    pub(super) fn way<'a>(&'a self, egress: Egress<'a>) -> Option<PeerPath<'a>> {
-        PeerPath::new(self.to.as_ref()?, self.port, egress)
+    pub(super) fn way<'a>(
+        &'a self,
+        egress: Egress<'a>,
+        outlet: Outlet<'a>,
+    ) -> Option<PeerPath<'a>> {
+        PeerPath::new(self.to.as_ref()?, self.port, egress, outlet)
     }
 }

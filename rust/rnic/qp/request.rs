@@ -73,6 +73,7 @@ use crate::{
         },
         wire::{
             source_port,
+            Outlet,
             PacketHead,
             PeerPath, //
         },
@@ -212,7 +213,13 @@ impl QueuePair {
     }
 
     /// Sends packets and executes local requests.
-    pub(super) fn transmit(&self, core: &mut Core, now: Instant, room: &mut u32) {
+    pub(super) fn transmit(
+        &self,
+        core: &mut Core,
+        now: Instant,
+        outlet: Outlet<'_>,
+        room: &mut u32,
+    ) {
         while let Some(step) = core
             .requester
             .as_mut()
@@ -221,7 +228,7 @@ impl QueuePair {
             match step {
                 SendStep::Packets(burst) => {
                     *room = room.saturating_sub(burst.packets);
-                    if let Err(status) = self.send_burst(core, &burst) {
+                    if let Err(status) = self.send_burst(core, &burst, outlet) {
                         if let Some(requester) = &mut core.requester {
                             requester.fail(burst.msg, status);
                         }
@@ -271,7 +278,12 @@ impl QueuePair {
     }
 
     /// Sends the packets of a burst.
-    fn send_burst(&self, core: &mut Core, burst: &Burst) -> Result<(), WorkStatus> {
+    fn send_burst(
+        &self,
+        core: &mut Core,
+        burst: &Burst,
+        outlet: Outlet<'_>,
+    ) -> Result<(), WorkStatus> {
         let Core {
             taken,
             to,
@@ -294,10 +306,12 @@ impl QueuePair {
                 });
                 let peer = Qpn::new(dest.qpn);
                 let port = source_port(dest.ah.to.flow_label, self.number, peer);
-                (PeerPath::new(&dest.ah.to, port, egress), peer)
+                (PeerPath::new(&dest.ah.to, port, egress, outlet), peer)
             }
             None => {
-                let way = to.as_ref().and_then(|to| PeerPath::new(to, *port, egress));
+                let way = to
+                    .as_ref()
+                    .and_then(|to| PeerPath::new(to, *port, egress, outlet));
                 (way, *peer)
             }
         };

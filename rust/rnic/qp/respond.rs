@@ -14,10 +14,17 @@ use super::{
     },
 };
 use crate::{
-    kapi::ibdev::{
-        CompletedOp,
-        IbQpType,
-        WordChange, //
+    kapi::{
+        ibdev::{
+            CompletedOp,
+            GidProtocol,
+            IbQpType,
+            WordChange, //
+        },
+        net::packet::{
+            NetHeader,
+            RxPacket, //
+        },
     },
     proto::{
         base::time::Instant,
@@ -58,6 +65,7 @@ use crate::{
     },
     rnic::{
         counters::Counter,
+        direct_packet::PacketAddresses,
         memory::scatter,
         region::{
             KeyedMemory,
@@ -67,6 +75,7 @@ use crate::{
         wire::{
             addresses,
             parse_frame,
+            Outlet,
             PacketHead,
             PayloadFault, //
         },
@@ -96,21 +105,47 @@ impl QueuePair {
         now: Instant,
         arrived: &Arrived,
     ) {
-        let octets = arrived.packet.octets();
-        let parsed = parse_frame(arrived.header, octets);
-        let Ok((frame, rest)) = parsed else {
+        match arrived {
+            Arrived::Packet(packet, header) => {
+                self.take_frame(core, events, now, packet, *header);
+            }
+            Arrived::Direct(packet) => {
+                let PacketAddresses { src, dst, protocol } = &packet.addresses;
+                if self.knows(core, src, dst, *protocol) {
+                    self.take_transport(core, events, now, &packet.packet());
+                } else {
+                    self.count(Counter::DropAddress);
+                }
+            }
+        }
+    }
+
+    /// Whether packets with these addresses are for this queue pair.
+    fn knows(&self, core: &Core, src: &[u8; 16], dst: &[u8; 16], protocol: GidProtocol) -> bool {
+        match self.kind {
+            IbQpType::Rc | IbQpType::Uc => core
+                .to
+                .as_ref()
+                .is_some_and(|to| Self::is_from(to, src, dst) && to.sgid.protocol() == protocol),
+            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(dst, protocol),
+        }
+    }
+
+    /// Handles a packet of the network.
+    fn take_frame(
+        self: &Arc<Self>,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        now: Instant,
+        arrived: &RxPacket,
+        header: NetHeader,
+    ) {
+        let Ok((frame, rest)) = parse_frame(header, arrived.octets()) else {
             return self.count(Counter::DropNetwork);
         };
         // What comes from elsewhere costs no checksum (RNIC-SEC-09).
         let (src, dst, protocol) = addresses(&frame.route);
-        let known = match self.kind {
-            IbQpType::Rc | IbQpType::Uc => core
-                .to
-                .as_ref()
-                .is_some_and(|to| Self::is_from(to, &src, &dst) && to.sgid.protocol() == protocol),
-            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(&dst, protocol),
-        };
-        if !known {
+        if !self.knows(core, &src, &dst, protocol) {
             return self.count(Counter::DropAddress);
         }
         let Ok(transport) = icrc::check(&frame, rest) else {
@@ -120,25 +155,40 @@ impl QueuePair {
             self.take_datagram(core, events, &frame, transport);
             return;
         }
+        if arrived.has_page() && self.kind == IbQpType::Rc {
+            // Perhaps the sender is in this kernel, and waits for that.
+            let numbers = self.domain.node.runtime().numbers();
+            if let Some(sender) = numbers.find(core.peer.get()) {
+                sender.note_arrival(arrived, self.number);
+            }
+        }
         match RocePacket::parse(transport) {
-            Ok(packet) if packet.opcode.operation().is_response() => {
-                // An unreliable connection gets no answers.
-                if self.kind == IbQpType::Rc && packet.opcode.service() == Service::Rc {
-                    self.take_answer(core, now, &packet);
-                } else {
-                    self.count(Counter::DropService);
-                }
-            }
-            Ok(packet) => {
-                let header = RequestHeader::new(&packet);
-                self.rule(core, events, packet.payload, |half| {
-                    half.handle_request(&header)
-                });
-            }
+            Ok(packet) => self.take_transport(core, events, now, &packet),
             Err(PacketError::Opcode(bth)) if Service::of_code(bth.code) == Some(Service::Rc) => {
                 self.rule(core, events, &[], |half| half.handle_unknown(bth.psn));
             }
             Err(error) => self.count_malformed(error),
+        }
+    }
+
+    /// Handles a packet of a connection.
+    fn take_transport(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        now: Instant,
+        packet: &RocePacket<'_>,
+    ) {
+        if !packet.opcode.operation().is_response() {
+            let header = RequestHeader::new(packet);
+            self.rule(core, events, packet.payload, |half| {
+                half.handle_request(&header)
+            });
+        } else if self.kind == IbQpType::Rc && packet.opcode.service() == Service::Rc {
+            self.take_answer(core, now, packet);
+        } else {
+            // An unreliable connection gets no answers.
+            self.count(Counter::DropService);
         }
     }
 
@@ -308,7 +358,13 @@ impl QueuePair {
     }
 
     /// Sends everything that the responder owes (RNIC-RSP-16).
-    pub(super) fn reply(&self, core: &mut Core, events: &mut PendingEvents, room: &mut u32) {
+    pub(super) fn reply(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        outlet: Outlet<'_>,
+        room: &mut u32,
+    ) {
         while let Some(reply) = core
             .responder
             .as_mut()
@@ -317,7 +373,7 @@ impl QueuePair {
             let (opcode, psn, aeth, original) = match reply {
                 ReplyPacket::Read(burst) => {
                     *room = room.saturating_sub(burst.packets);
-                    self.send_read(core, events, &burst);
+                    self.send_read(core, events, &burst, outlet);
                     continue;
                 }
                 ReplyPacket::Atomic { psn, msn, original } => (
@@ -349,7 +405,7 @@ impl QueuePair {
                 len: 0,
             };
             core.ident = core.ident.wrapping_add(1);
-            if let Some(way) = core.way(self.domain.node.egress()) {
+            if let Some(way) = core.way(self.domain.node.egress(), outlet) {
                 // There is no payload to copy.
                 let _ = way.send(&head, core.ident, |_| Ok(()));
             }
@@ -357,7 +413,13 @@ impl QueuePair {
     }
 
     /// Sends packets of a READ response.
-    fn send_read(&self, core: &mut Core, events: &mut PendingEvents, burst: &ReadBurst) {
+    fn send_read(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        burst: &ReadBurst,
+        outlet: Outlet<'_>,
+    ) {
         for count in 0..burst.packets {
             let psn = burst.psn.after(count);
             let Some(planned) = burst.plan.packet(burst.index.saturating_add(count)) else {
@@ -382,7 +444,7 @@ impl QueuePair {
             let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
             let keys = self.domain.node.keys();
             core.ident = core.ident.wrapping_add(1);
-            let sent = match core.way(self.domain.node.egress()) {
+            let sent = match core.way(self.domain.node.egress(), outlet) {
                 Some(way) => way.send(&head, core.ident, |payload| {
                     if payload.is_empty() {
                         return Ok(());

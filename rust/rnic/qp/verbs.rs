@@ -56,14 +56,14 @@ impl IbQpOps for QueuePair {
     }
 
     fn posted(self: &Arc<Self>) {
-        self.kick();
+        self.kick_here();
     }
 
     fn doorbell(self: &Arc<Self>) -> Result {
         if self.core.lock().state.post_send() == Posting::Refuse {
             return Err(EINVAL);
         }
-        self.kick();
+        self.kick_here();
         Ok(())
     }
 

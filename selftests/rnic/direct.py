@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Packets between two devices of one kernel that leave out the network: where they may, and where not.
+
+Covers RNIC-DIR-01, RNIC-DIR-08, RNIC-SEC-11.
+"""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+
+import ktap
+import rsoft
+import topology
+import user
+from ktap import equal
+from topology import Child, all_gone, command, exchange, expect_smc, known, pair, receive, until
+
+SIZE = 1 << 20
+# A namespace with the addresses of side a that has no way to side b, and one at its other end.
+STRANGERS = {"c": ("vc", "10.9.0.1"), "d": ("vd", "10.9.0.2")}
+# Seconds until no way is proven any longer.
+RECHECK = 1.0
+
+
+def count(name):
+    """A counter of both devices together."""
+    return sum(rsoft.counters("rs_" + side)[name] for side in "ab")
+
+
+def frames(side):
+    """Packets that the network device of a side has sent."""
+    shown, = json.loads(command("ip", "-n", "rs-" + side, "-j", "-s", "link", "show", "v" + side))
+    return shown["stats64"]["tx"]["packets"]
+
+
+@contextlib.contextmanager
+def connection():
+    """A connection whose devices have proven the way to each other."""
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 100000)
+        yield client, server
+
+
+def data_leave_out_the_network():
+    """Octets pass unchanged; a few packets a second prove the way, and those of TCP set it up."""
+    with connection() as (client, server):
+        begin = time.monotonic()
+        network, octets, packets = frames("a") + frames("b"), count("direct_bytes"), count("direct_pkts")
+        exchange(client, server, SIZE)
+        equal(count("direct_bytes") - octets >= 2 * SIZE, True, "octets that left out the network")
+        passed = frames("a") + frames("b") - network
+        most = (count("direct_pkts") - packets) / 10 + 20 * (1 + time.monotonic() - begin)
+        equal(passed <= most, True, "%d packets of the network" % passed)
+        equal(count("direct_proofs") >= 2, True, "ways that were proven")
+    all_gone()
+
+
+def way_is_proven_again_each_second():
+    """A proof holds for a second, and a new one follows with the next packet."""
+    with connection() as (client, server):
+        before, begin = count("direct_proofs"), time.monotonic()
+        while time.monotonic() < begin + 3 * RECHECK + 0.5:
+            client.sendall(b"ping")
+            equal(receive(server, 4), b"ping", "data")
+            server.sendall(b"pong")
+            equal(receive(client, 4), b"pong", "data")
+        proofs, seconds = count("direct_proofs") - before, time.monotonic() - begin
+        equal(3 <= proofs <= 2 * (seconds / RECHECK + 1), True, "%d proofs in %.1f s" % (proofs, seconds))
+    all_gone()
+
+
+@contextlib.contextmanager
+def traffic():
+    """Data from a to b without end, for the block."""
+    with connection() as (client, server):
+        def send():
+            server.close()
+            with contextlib.suppress(OSError):
+                while True:
+                    client.sendall(known("stream", 65536))
+
+        def read():
+            client.close()
+            with contextlib.suppress(OSError):
+                while server.recv(65536):
+                    pass
+        children = [Child(send), Child(read)]
+        try:
+            before = count("direct_pkts")
+            until(lambda: count("direct_pkts") > before + 100, "traffic")
+            yield
+        finally:
+            for child in children:
+                child.give_up()
+
+
+def expect_silence(devices):
+    """Fails if one of the devices sends packets past the network within half a second."""
+    def sent():
+        return [rsoft.counters(device)["direct_pkts"] for device in devices]
+
+    before = sent()
+    time.sleep(0.5)
+    equal(sent(), before, "packets that left out the network")
+
+
+def filter_stops_data_within_a_second():
+    """Packets that a rule of nftables drops arrive no longer than a proof holds."""
+    with traffic():
+        inside = ("ip", "netns", "exec", "rs-b", "nft")
+        command(*inside, "add table ip direct; add chain ip direct in "
+                "{ type filter hook input priority 0; }; add rule ip direct in udp dport 4791 drop")
+        try:
+            time.sleep(RECHECK + 0.3)
+            # What b sends still arrives.
+            expect_silence(["rs_a"])
+            equal(count("direct_refused") > 0, True, "attempts to prove the way")
+        finally:
+            command(*inside, "delete table ip direct")
+    all_gone()
+
+
+def pulled_cable_stops_data_at_once():
+    """A network device that goes down ends the proof."""
+    with traffic():
+        command("ip", "-n", "rs-a", "link", "set", "va", "down")
+        expect_silence(["rs_a", "rs_b"])
+    topology.netns("up")
+
+
+def slow_network_keeps_the_data():
+    """A packet that takes long proves nothing: all packets take the network, in order."""
+    topology.netns("up")
+    words = ("qdisc", "add", "dev", "va", "root", "netem", "delay", "60ms")
+    command("tc", "-n", "rs-a", *words)
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 100000)
+        found = rsoft.counters("rs_a")
+        equal(found["direct_pkts"], 0, "packets of a that left out the network")
+        equal(found["direct_refused"] > 0, True, "attempts to prove the way")
+    command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
+    all_gone()
+
+
+def program_of_user_space_uses_it():
+    """A queue pair of user space leaves out the network, too."""
+    topology.netns("up")
+    before = count("direct_pkts")
+    user.rings("bystander")
+    equal(count("direct_pkts") - before > 20, True, "packets that left out the network")
+
+
+def strangers(word):
+    """Makes or removes the namespaces of the strangers."""
+    for side in STRANGERS:
+        command("rdma", "link", "delete", "rs_" + side, check=False)
+        command("ip", "netns", "delete", "rs-" + side, check=False)
+    if word == "down":
+        return
+    for side in STRANGERS:
+        command("ip", "netns", "add", "rs-" + side)
+    command("ip", "link", "add", "vc", "netns", "rs-c", "type", "veth", "peer", "name", "vd", "netns", "rs-d")
+    for side, (netdev, address) in STRANGERS.items():
+        command("ip", "-n", "rs-" + side, "address", "add", address + "/24", "dev", netdev)
+        command("ip", "-n", "rs-" + side, "link", "set", netdev, "up")
+        command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type", "rsoft",
+                "netdev", netdev)
+        user.ADDRESSES["4"][side] = address
+        topology.await_gid("rs_" + side, address)
+
+
+def container_with_the_same_addresses_reaches_its_own_network_only():
+    """A queue pair with the addresses of side a, and all numbers right, in a namespace without a way to
+    side b: its packets go where its network leads, and nowhere else."""
+    topology.netns("up")
+    strangers("up")
+    try:
+        dropped = rsoft.counters("rs_b")["drop_netdev"]
+        with subprocess.Popen(["ip", "netns", "exec", "rs-c", user.RINGS, "rs_c", user.gid_index("c"), "rs_b",
+                               user.gid_index("b"), "isolated"],
+                              stdout=subprocess.PIPE, text=True) as running:
+            said, _ = running.communicate(timeout=2 * topology.BOUND)
+        equal(running.returncode, 0, said)
+        found = rsoft.counters("rs_c")
+        equal(found["direct_pkts"], 0, "packets of the stranger that left out the network")
+        equal(found["direct_refused"] > 0, True, "attempts of the stranger to prove the way")
+        equal(rsoft.counters("rs_b")["drop_netdev"] > dropped, True, "packets that arrived elsewhere")
+    finally:
+        strangers("down")
+
+
+def devices_have_version(version):
+    """Makes devices with one version of RoCE."""
+    rsoft.unload()
+    rsoft.load(version)
+    topology.netns("up")
+
+
+def switch_leaves_all_to_the_network():
+    """With direct=0 nothing leaves out the network."""
+    rsoft.unload()
+    rsoft.load("2", direct=False)
+    topology.netns("up")
+    with connection() as (client, server):
+        exchange(client, server, SIZE)
+        for name in "direct_pkts", "direct_bytes", "direct_proofs", "direct_refused":
+            equal(count(name), 0, name)
+    all_gone()
+
+
+def main():
+    """Runs the tests with devices of rdma_soft."""
+    topology.need_module()
+    for name in "ib_uverbs", "rdma_ucm":
+        command("modprobe", name, check=False)
+    tests = []
+    for version in "12":
+        for function, *arguments in ((devices_have_version, version), (data_leave_out_the_network,),
+                                     (way_is_proven_again_each_second,),
+                                     (pulled_cable_stops_data_at_once,), (slow_network_keeps_the_data,)):
+            tests.append(ktap.named("RoCE v%s: %s" % (version, function.__name__), function, *arguments))
+    tests += [filter_stops_data_within_a_second, program_of_user_space_uses_it,
+              container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
+    rsoft.load()
+    try:
+        return ktap.run(tests)
+    finally:
+        rsoft.unload()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
