@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packets between two devices of one kernel that leave out the network: where they may, and where not.
 
-Covers RNIC-DIR-01, RNIC-DIR-08, RNIC-SEC-11.
+Covers RNIC-DIR-01, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
 """
 
 import contextlib
@@ -157,6 +157,13 @@ def program_of_user_space_uses_it():
     equal(count("direct_pkts") - before > 20, True, "packets that left out the network")
 
 
+def queue_pair_is_its_own_peer():
+    """Its packets come back past the network, and no run of it begins within another."""
+    before = rsoft.counters("rs_a")["direct_pkts"]
+    user.rings("itself")
+    equal(rsoft.counters("rs_a")["direct_pkts"] - before > 200, True, "packets that left out the network")
+
+
 def strangers(word):
     """Makes or removes the namespaces of the strangers."""
     for side in STRANGERS:
@@ -227,6 +234,7 @@ def main():
                                      (pulled_cable_stops_data_at_once,), (slow_network_keeps_the_data,)):
             tests.append(ktap.named("RoCE v%s: %s" % (version, function.__name__), function, *arguments))
     tests += [filter_stops_data_within_a_second, program_of_user_space_uses_it,
+              queue_pair_is_its_own_peer,
               container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
     rsoft.load()
     try:

@@ -27,7 +27,7 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
          "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
-         "windows of the dead", "flushes", "words"]
+         "windows of the dead", "flushes", "words", "itself"]
 
 
 def gid_index(side, family="4", kind="RoCE v2"):

@@ -411,6 +411,31 @@ static void isolated(void)
 	free_pair(ends);
 }
 
+/* A queue pair that is its own peer: messages come back, and each one completes at both ends. */
+static void itself(void)
+{
+	struct end end = new_end(&sides[0], IBV_QPT_RC);
+	int ends[2] = {};
+
+	connect_end(&end, &end);
+	for (int round = 0; round < 400; round++) {
+		memset(sides[0].memory, round + 1, 8);
+		post_receive(&end, (uintptr_t)sides[0].memory + 4096, 8, sides[0].mr->lkey, 1);
+		prepare(&end);
+		produce(end.sends.buf);
+		CHECK(!ring_doorbell(&end, 0));
+		for (int i = 0; i < 2; i++) {
+			struct ibv_wc wc = completion(&end, 10);
+
+			CHECK(wc.status == IBV_WC_SUCCESS);
+			ends[wc.wr_id == 0x5257]++;
+		}
+		CHECK(ends[0] == round + 1 && ends[1] == round + 1);
+		CHECK(!memcmp(sides[0].memory, sides[0].memory + 4096, 8));
+	}
+	free_end(&end);
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -428,6 +453,7 @@ static const struct {
 	{ "windows of type 2", windows_of_type_2 }, { "windows refused", windows_refused },
 	{ "windows of the dead", windows_of_the_dead }, { "flushes", flushes },
 	{ "words", words }, { "isolated", isolated },
+	{ "itself", itself },
 };
 
 int main(int argc, char **argv)
