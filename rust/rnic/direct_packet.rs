@@ -5,14 +5,11 @@
 use crate::{
     kapi::ibdev::GidProtocol,
     proto::roce::{
-        header::{
-            Bth,
-            BTH_LEN, //
-        },
+        header::Bth,
         opcode::Opcode,
         packet::{
-            extension_len,
-            pad_of,
+            base_header,
+            transport_len,
             Extensions,
             RocePacket, //
         },
@@ -55,11 +52,7 @@ impl DirectPacket {
         payload.resize(len, 0, GFP_ATOMIC).ok()?;
         let packet = Self {
             addresses,
-            bth: Bth {
-                code: opcode.code(),
-                pad: pad_of(len),
-                ..*bth
-            },
+            bth: base_header(bth, opcode, len),
             opcode,
             ext: *ext,
             payload,
@@ -84,10 +77,7 @@ impl DirectPacket {
 
     /// Octets of the packet, from the transport header to the padding.
     pub(super) fn octets(&self) -> u64 {
-        let octets = BTH_LEN
-            .saturating_add(extension_len(self.opcode))
-            .saturating_add(self.payload.len())
-            .saturating_add(usize::from(self.bth.pad));
+        let octets = transport_len(self.opcode, self.payload.len());
         u64::try_from(octets).unwrap_or(u64::MAX)
     }
 }

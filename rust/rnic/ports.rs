@@ -67,8 +67,8 @@ impl PacketOps for RocePackets {
         };
         let number = bth.dest_qp.get();
         let pair = if number == GSI {
-            let (_, dst, protocol) = addresses(&frame.route);
-            runtime.find_gsi(&packet, &dst, protocol)
+            let to = addresses(&frame.route);
+            runtime.find_gsi(&packet, &to.dst, to.protocol)
         } else {
             runtime.numbers().find(number)
         };

@@ -43,18 +43,14 @@ use crate::{
                 Ipv6,
                 RoceRoute, //
             },
-            header::{
-                Bth,
-                BTH_LEN, //
-            },
+            header::Bth,
             icrc::{
                 icrc_of,
                 ICRC_LEN, //
             },
             opcode::Opcode,
             packet::{
-                extension_len,
-                pad_of,
+                transport_len,
                 Extensions,
                 RocePacket, //
             },
@@ -103,13 +99,14 @@ pub(super) fn parse_frame(header: NetHeader, octets: &[u8]) -> Result<(Frame, &[
     }
 }
 
-/// Source and destination GID of a packet, and its protocol.
-pub(super) fn addresses(route: &RoceRoute) -> ([u8; 16], [u8; 16], GidProtocol) {
-    match route {
+/// The addresses of a packet of the network.
+pub(super) fn addresses(route: &RoceRoute) -> PacketAddresses {
+    let (src, dst, protocol) = match route {
         RoceRoute::V2Ipv4(ip, _) => (mapped(ip.src), mapped(ip.dst), GidProtocol::Ipv4),
         RoceRoute::V2Ipv6(ip, _) => (ip.src, ip.dst, GidProtocol::Ipv6),
         RoceRoute::V1(ip) => (ip.src, ip.dst, GidProtocol::RoceV1),
-    }
+    };
+    PacketAddresses { src, dst, protocol }
 }
 
 /// What sends and counts the packets of a device.
@@ -310,11 +307,7 @@ impl<'a> PeerPath<'a> {
         ident: u16,
         fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
     ) -> Result<TxPacket, BuildError> {
-        let pad = usize::from(pad_of(head.len));
-        let transport = BTH_LEN
-            .saturating_add(extension_len(head.opcode))
-            .saturating_add(head.len)
-            .saturating_add(pad);
+        let transport = transport_len(head.opcode, head.len);
         let frame = self
             .route(ident)
             .frame(transport)

@@ -11,7 +11,8 @@ use super::{
         Deth,
         ExtensionHeader,
         Feth,
-        Reth, //
+        Reth,
+        BTH_LEN, //
     },
     opcode::{
         Companion,
@@ -137,6 +138,23 @@ pub(crate) const fn extension_len(opcode: Opcode) -> usize {
     HeaderSet::of(opcode).len()
 }
 
+/// Octets of a packet from the base header to the padding, with `len` octets of payload.
+pub(crate) fn transport_len(opcode: Opcode, len: usize) -> usize {
+    BTH_LEN
+        .saturating_add(extension_len(opcode))
+        .saturating_add(len)
+        .saturating_add(usize::from(pad_of(len)))
+}
+
+/// The base header of a packet with `len` octets of payload: with the code of `opcode`, and its padding.
+pub(crate) fn base_header(bth: &Bth, opcode: Opcode, len: usize) -> Bth {
+    Bth {
+        code: opcode.code(),
+        pad: pad_of(len),
+        ..*bth
+    }
+}
+
 /// Takes a header if it is present.
 fn take<H: ExtensionHeader>(present: bool, octets: &[u8]) -> Option<(Option<H>, &[u8])> {
     if present {
@@ -254,11 +272,7 @@ impl<'a> RocePacket<'a> {
         buf: &mut [u8],
     ) -> Option<usize> {
         let room = buf.len();
-        let bth = Bth {
-            code: opcode.code(),
-            pad: pad_of(payload_len),
-            ..*bth
-        };
+        let bth = base_header(bth, opcode, payload_len);
         let (first, rest) = buf.split_first_chunk_mut()?;
         *first = bth.emit();
         let rest = ext.emit(opcode, rest)?;

@@ -4,7 +4,6 @@
 //! (RNIC-PSN-03, RNIC-TX-03).
 
 use super::{
-    header::BTH_LEN,
     icrc::ICRC_LEN,
     opcode::{
         Companion,
@@ -13,10 +12,7 @@ use super::{
         Position,
         Service, //
     },
-    packet::{
-        extension_len,
-        pad_of, //
-    },
+    packet::transport_len,
 };
 use crate::proto::base::verbs::Mtu;
 
@@ -100,11 +96,7 @@ impl MessagePlan {
         let offset = self.mtu.octets_of(index);
         let len = self.len.saturating_sub(offset).min(self.mtu.octets());
         let payload = usize::try_from(len).ok()?;
-        let wire_len = BTH_LEN
-            .saturating_add(extension_len(opcode))
-            .saturating_add(payload)
-            .saturating_add(usize::from(pad_of(payload)))
-            .saturating_add(ICRC_LEN);
+        let wire_len = transport_len(opcode, payload).saturating_add(ICRC_LEN);
         Some(PlannedPacket {
             opcode,
             offset,

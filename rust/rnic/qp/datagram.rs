@@ -63,7 +63,7 @@ impl QueuePair {
         let domain = self.receive_domain();
         let stored = scatter(domain, &wr.data, 0, &area)
             .and_then(|()| scatter(domain, &wr.data, GRH_LEN, packet.payload));
-        let (_, _, protocol) = addresses(&frame.route);
+        let protocol = addresses(&frame.route).protocol;
         let protocol = match protocol {
             GidProtocol::RoceV1 => DatagramProtocol::RoceV1,
             GidProtocol::Ipv4 => DatagramProtocol::Ipv4,

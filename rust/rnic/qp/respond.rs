@@ -17,7 +17,6 @@ use crate::{
     kapi::{
         ibdev::{
             CompletedOp,
-            GidProtocol,
             IbQpType,
             WordChange, //
         },
@@ -110,8 +109,7 @@ impl QueuePair {
                 self.take_frame(core, events, now, packet, *header);
             }
             Arrived::Direct(packet) => {
-                let PacketAddresses { src, dst, protocol } = &packet.addresses;
-                if self.knows(core, src, dst, *protocol) {
+                if self.knows(core, &packet.addresses) {
                     self.take_transport(core, events, now, &packet.packet());
                 } else {
                     self.count(Counter::DropAddress);
@@ -121,13 +119,14 @@ impl QueuePair {
     }
 
     /// Whether packets with these addresses are for this queue pair.
-    fn knows(&self, core: &Core, src: &[u8; 16], dst: &[u8; 16], protocol: GidProtocol) -> bool {
+    fn knows(&self, core: &Core, addresses: &PacketAddresses) -> bool {
+        let PacketAddresses { src, dst, protocol } = addresses;
         match self.kind {
             IbQpType::Rc | IbQpType::Uc => core
                 .to
                 .as_ref()
-                .is_some_and(|to| Self::is_from(to, src, dst) && to.sgid.protocol() == protocol),
-            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(dst, protocol),
+                .is_some_and(|to| Self::is_from(to, src, dst) && to.sgid.protocol() == *protocol),
+            IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(dst, *protocol),
         }
     }
 
@@ -144,8 +143,7 @@ impl QueuePair {
             return self.count(Counter::DropNetwork);
         };
         // What comes from elsewhere costs no checksum (RNIC-SEC-09).
-        let (src, dst, protocol) = addresses(&frame.route);
-        if !self.knows(core, &src, &dst, protocol) {
+        if !self.knows(core, &addresses(&frame.route)) {
             return self.count(Counter::DropAddress);
         }
         let Ok(transport) = icrc::check(&frame, rest) else {
