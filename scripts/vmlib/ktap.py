@@ -23,6 +23,7 @@ LINE = re.compile(r"""^(?P<prefix>(?:\#\ |\ )*)
       | (?P<bail>Bail\ out!.*)$ )""", re.X)
 SKIP = re.compile(r"#\s*SKIP\b", re.I)
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
+CARGO_FAILED = re.compile(r"^test (\S+) \.\.\. FAILED$", re.M)
 # How much of what a test printed is repeated when it failed.
 SAID_LINES = 24
 
@@ -157,11 +158,13 @@ def count_cargo(name, text, totals):
     sums = [m for m in sums if m]
     if not sums:
         totals.fail(f"{name}: no result of cargo test in it")
+    failed = sum(int(m[2]) for m in sums)
+    names = CARGO_FAILED.findall(text)
     for m in sums:
         totals.passed += int(m[1])
         totals.skipped += int(m[3])
-        for _ in range(int(m[2])):
-            totals.fail(f"{name}: a host test")
+    for at in range(failed):
+        totals.fail(f"{name}: {names[at] if at < len(names) else 'a host test'}")
 
 
 def main():

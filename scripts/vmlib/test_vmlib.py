@@ -160,6 +160,12 @@ class Ktap(unittest.TestCase):
         ktap.count_cargo("log", "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\n", totals)
         self.assertEqual((totals.passed, totals.failed, totals.skipped), (3, 1, 2))
 
+    def test_cargo_log_names_what_failed(self):
+        totals = ktap.Totals()
+        ktap.count_cargo("log", "test a::one ... FAILED\ntest b ... ok\ntest result: FAILED. 1 passed; 1 failed; "
+                         "0 ignored; 0 measured\n", totals)
+        self.assertEqual(totals.complaints, ["log: a::one"])
+
 
 class KernelLog(unittest.TestCase):
     """Finding reports."""

@@ -7,6 +7,7 @@ it.
 Covers SMCR-LLF-13, LLF-20, FOV-01, FOV-18.
 """
 
+import subprocess
 import sys
 
 import case
@@ -18,6 +19,14 @@ from ktap import equal
 from links import Traffic
 
 NETWORK = "LABNET"
+DEAF = """
+table netdev deaf {
+	chain in {
+		type filter hook ingress device net0 priority 0; policy accept;
+		ip daddr %s udp dport 4791 drop
+	}
+}
+"""
 
 
 def theirs():
@@ -52,7 +61,7 @@ class Loses(Alike):
         topology.until(lambda: look() == [*DEVICES], "two links")
         self.meet("two")
         if not OURS:
-            topology.command("rdma", "link", "delete", DEVICES[0])
+            remove(traffic)
         self.meet("gone")
         traffic.flows("data by the other device")
         if not OURS:
@@ -62,6 +71,16 @@ class Loses(Alike):
         if not OURS and self.role == "client":
             links.device(DEVICES[0], "net0", ADDRESSES[GUEST])
         traffic.flows("data until the end")
+
+
+def remove(traffic):
+    """Removes the first device of the C side, whose last requests stay without acknowledgment. It does not
+    wait for the requests of a link that it leaves. A completion after the move would free data that
+    the sender has yet to repeat, and the sender would overwrite them."""
+    subprocess.run(["nft", "-f", "-"], input=DEAF % ADDRESSES[GUEST], text=True, check=True)
+    traffic.stands()
+    topology.command("rdma", "link", "delete", DEVICES[0])
+    topology.command("nft", "delete", "table", "netdev", "deaf")
 
 
 def begin_anew():

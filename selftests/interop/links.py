@@ -12,6 +12,7 @@ import atexit
 import socket
 import sys
 import threading
+import time
 
 import case
 import csmc
@@ -104,6 +105,17 @@ class Traffic:
         before = self.got
         topology.until(lambda: self.got > before + 20 or self.fault, what, topology.BOUND)
         equal(self.fault, None, what)
+
+    def stands(self):
+        """Waits until no block is sent for a time that is many times that of a block, or until 20 are
+        sent, which shows that the connection uses the other device."""
+        first = self.sent
+
+        def over():
+            before = self.sent
+            time.sleep(0.2)
+            return self.sent == before or self.sent > first + 20
+        topology.until(over, "a sender that stands, or goes on")
 
     def end(self):
         """Waits for the end of both streams."""

@@ -597,7 +597,7 @@ impl Conn {
         if !self.close.is_alive() {
             return;
         }
-        self.rx.set_replaying();
+        self.rx.begin_replay();
         if self.rx.order(number) == Order::Old {
             return;
         }

@@ -46,7 +46,9 @@ pub(super) struct Receiver {
     /// The engine has yet to get the place of an urgent byte that has just come.
     unlocated: bool,
     /// The peer has moved to another link and may repeat announcements, from an earlier cursor on.
-    replaying: bool,
+    /// Only the new link can announce bytes beyond this position, so they end the replay: what the
+    /// old link still delivers was sent into the window that the peer had before.
+    replay_end: Option<u64>,
 }
 
 /// Whether to take in a message, by its number.
@@ -80,7 +82,7 @@ impl Receiver {
             spoiled: false,
             urgent: UrgentReader::NONE,
             unlocated: false,
-            replaying: false,
+            replay_end: None,
         }
     }
 
@@ -300,15 +302,16 @@ impl Receiver {
     }
 
     /// The peer has moved to another link.
-    pub(super) fn set_replaying(&mut self) {
-        self.replaying = true;
+    pub(super) fn begin_replay(&mut self) {
+        let window = u64::from(self.ring.capacity());
+        self.replay_end = Some(self.reported.position().saturating_add(window));
     }
 
     /// The producer cursor of a message of the peer: never beyond the space it knows of (CDC-38).
     /// While the peer replays, a cursor that was announced before stands for the last one: the
     /// peers of DEP-10 go back to the last one that was completed.
     pub(super) fn check_produced(&self, wire: Wire) -> Option<Cursor> {
-        if self.replaying && self.ring.is_behind(self.produced, wire) {
+        if self.replay_end.is_some() && self.ring.is_behind(self.produced, wire) {
             return Some(self.produced);
         }
         let window = self
@@ -327,8 +330,7 @@ impl Receiver {
     /// whether there is news of urgent data.
     pub(super) fn take_in(&mut self, seq: u16, produced: Cursor, flags: msg::Flags) -> (u32, bool) {
         let count = distance(self.produced.position(), produced.position());
-        // A new byte ends the replay.
-        self.replaying &= count == 0;
+        self.replay_end = self.replay_end.filter(|end| produced.position() <= *end);
         self.seq = seq;
         self.produced = produced;
         self.blocked = flags.blocked;

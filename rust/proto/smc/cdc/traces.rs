@@ -554,6 +554,45 @@ mod tests {
         Ok(())
     }
 
+    // FOV-11, FOV-13, AMB-31, DEP-10: the peer moves while its old link works, and goes back behind
+    // what that link delivers late.
+    #[test]
+    fn cursor_before_late_data_of_the_old_link_is_a_replay() -> Outcome {
+        let (mut a, mut b) = pair()?;
+        a.write(T0, 10);
+        let (_, first) = carry(&mut a, &mut b)?;
+        let said = |seq, produced, failover| {
+            let mut message = Msg {
+                seq,
+                produced,
+                ..first
+            };
+            message.flags.failover = failover;
+            message
+        };
+        for (message, available) in [
+            (said(first.seq, wire(0, 0), true), 10),
+            // The old link delivers what was in flight.
+            (said(2, wire(0, 5_000), false), 4_996),
+            (said(3, wire(0, 9_999), false), 9_995),
+            // The new one begins with what had completed.
+            (said(4, wire(0, 14), false), 9_995),
+            (said(5, wire(0, 5_000), false), 9_995),
+            (said(6, wire(0, 9_999), false), 9_995),
+        ] {
+            assert_eq!(b.handle_cdc(T0, &message), Ok(()));
+            assert_eq!(b.recv_available(), available);
+        }
+        // Data beyond the old window ends it.
+        b.read(9_995);
+        while carry(&mut b, &mut a).is_ok() {}
+        assert_eq!(b.handle_cdc(T0, &said(7, wire(1, 5_000), false)), Ok(()));
+        assert_eq!(b.recv_available(), 4_997);
+        let back = said(8, wire(1, 4_000), false);
+        assert_eq!(b.handle_cdc(T0, &back), Err(Violation::Producer));
+        Ok(())
+    }
+
     // CLS-03, CLS-04, CLS-06, CLS-55, CDC-53.
     #[test]
     fn end_of_stream_comes_behind_the_data() -> Outcome {
