@@ -121,6 +121,15 @@ def cma(name):
         equal("return status 0" in text, True, text)
 
 
+def rsockets(name):
+    """A program on the sockets of librdmacm, which compares the data that it gets back."""
+    common = ("-p", "18700", "-S", "20000", "-C", "20", "-I", "10", "-T", "v")
+    said, heard = between((name, "-b", ADDRESSES["4"]["b"]) + common,
+                          (name, "-s", ADDRESSES["4"]["b"]) + common)
+    for text in said, heard:
+        equal("Gb/sec" in text and "custom" in text, True, text)
+
+
 def benchmark(name, *words):
     """A program of perftest."""
     common = ("-p", "18600", "-F", "-n", "200", "-s", "4096") + words
@@ -234,6 +243,7 @@ def tests():
         programs += [
             ("rping by IPv4", ping, "4"), ("rping by IPv6", ping, "6"),
             ("ucmatose", cma, "ucmatose"), ("udaddy", cma, "udaddy"),
+            ("rstream", rsockets, "rstream"), ("riostream", rsockets, "riostream"),
             ("ib_write_bw", benchmark, "ib_write_bw"), ("ib_read_bw", benchmark, "ib_read_bw"),
             ("ib_send_lat", benchmark, "ib_send_lat"),
             ("ib_write_lat by UC", benchmark, "ib_write_lat", "-c", "UC"), ("ib_atomic_lat", atomic),
