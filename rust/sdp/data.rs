@@ -26,10 +26,7 @@ use crate::{
         sendbuf::SendBuffer, //
     },
     proto::{
-        base::time::{
-            Duration,
-            Instant, //
-        },
+        base::time::Instant,
         sdp::{
             conn::{
                 ConnTimers,
@@ -60,9 +57,6 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
-
-/// Corked data is sent after this time, as TCP does.
-const CORK: Duration = Duration::from_millis(200);
 
 /// The data side of a connection that uses SDP.
 pub(crate) struct SdpData {
@@ -381,9 +375,10 @@ impl SdpData {
     pub(super) fn cork(&mut self, now: Instant, corked: bool) {
         self.core.set_corked(corked);
         self.corked_until = match corked {
-            true if self.core.unsent() > 0 => {
-                Some(self.corked_until.unwrap_or(now.saturating_add(CORK)))
-            }
+            true if self.core.unsent() > 0 => Some(
+                self.corked_until
+                    .unwrap_or(now.saturating_add(ConnTimers::CORK)),
+            ),
             _ => None,
         };
     }

@@ -9,10 +9,7 @@
 
 use super::{
     data::SdpData,
-    growth::{
-        Ring,
-        PAUSE, //
-    },
+    growth::Ring,
     messages::SdpChannelOps,
     setup::SdpConnection, //
 };
@@ -21,7 +18,8 @@ use crate::{
         Channel,
         WriteSource, //
     },
-    sock::context::now,
+    proto::sdp::conn::ConnTimers,
+    sock::context::now, //
 };
 use kernel::{
     prelude::*,
@@ -59,7 +57,7 @@ impl SdpData {
         if added {
             growth.buffers = growth.buffers.saturating_add(1);
         } else {
-            growth.after = Some(now().saturating_add(PAUSE));
+            growth.after = Some(now().saturating_add(ConnTimers::MEMORY_PAUSE));
             self.core.limit_pool(growth.buffers);
         }
     }
@@ -116,7 +114,7 @@ impl SdpConnection {
             // The link may have gone meanwhile.
             Ok(ring) if data.channel.is_some() => data.growth.next_ring = Some(ring),
             Ok(_) => {}
-            Err(_) => data.growth.after = Some(now.saturating_add(PAUSE)),
+            Err(_) => data.growth.after = Some(now.saturating_add(ConnTimers::MEMORY_PAUSE)),
         });
     }
 

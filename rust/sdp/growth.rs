@@ -7,10 +7,7 @@ use crate::{
         channel::WriteSource,
         sendbuf::SendBuffer, //
     },
-    proto::base::time::{
-        Duration,
-        Instant, //
-    },
+    proto::base::time::Instant,
     sock::context::now, //
 };
 use kernel::sync::Arc;
@@ -21,8 +18,6 @@ pub(super) const FIRST_RING: usize = 16 << 10;
 const RING: usize = 128 << 10;
 /// Most octets of a send ring.
 const MOST_RING: usize = 4 << 20;
-/// After a refusal, memory is not asked for again in this time.
-pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// How large the memory of a connection may become.
 #[derive(Clone, Copy)]

@@ -11,16 +11,13 @@ use crate::{
             RecvPosting, //
         },
     },
-    proto::{
-        base::time::Duration,
-        sdp::{
-            hello::{
-                HelloAddrs,
-                ReadDepths, //
-            },
-            profile::SdpTransport,
-            setup::SdpOffer, //
+    proto::sdp::{
+        hello::{
+            HelloAddrs,
+            ReadDepths, //
         },
+        profile::SdpTransport,
+        setup::SdpOffer, //
     },
 };
 use core::net::IpAddr;
@@ -48,9 +45,7 @@ const SENDS: u16 = 32;
 pub(super) const RESENDS: u8 = 6;
 /// Exponent of the time after which a device repeats a message. A device notices a peer that
 /// vanished after some 4 s.
-const ACK_TIMEOUT: u8 = 17;
-/// The same as a time: 4.096 us, doubled as often.
-pub(super) const REPEAT: Duration = Duration::from_nanos(4096 << ACK_TIMEOUT);
+pub(super) const ACK_TIMEOUT: u8 = 17;
 /// RDMA Reads in flight.
 pub(super) const READS: u8 = 8;
 

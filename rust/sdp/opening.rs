@@ -47,10 +47,7 @@ use crate::{
         },
     },
     proto::{
-        base::time::{
-            Duration,
-            Instant, //
-        },
+        base::time::Instant,
         sdp::{
             admission::ProbePolicy,
             hello::ReadDepths,
@@ -83,13 +80,6 @@ use kernel::{
     sync::Arc, //
 };
 
-/// How long a client waits. The inquiry of the Port Mapper always has an answer, in its own time. The
-/// resolver may try again only after a second.
-const TIMERS: SetupTimers = SetupTimers {
-    probe: Duration::from_secs(5),
-    resolve: Duration::from_secs(2),
-    ..SetupTimers::DEFAULT
-};
 /// Longest time for an address, in milliseconds; the set-up itself waits shorter.
 const ADDRESS_MS: u32 = 2000;
 /// Code of the time in which the peer answers: 268 ms.
@@ -374,7 +364,12 @@ impl SdpConnection {
             name,
             target,
             local: None,
-            connecting: Connecting::new(now(), TIMERS, offer(&local, &target), Discovery::Ask),
+            connecting: Connecting::new(
+                now(),
+                SetupTimers::ANNEX,
+                offer(&local, &target),
+                Discovery::Ask,
+            ),
             outcome: Outcome::Open,
             resolver: None,
             link: SdpLink::NONE,

@@ -5,7 +5,7 @@
 use super::{
     data::SdpData,
     messages::SdpChannelOps,
-    offer::REPEAT,
+    offer::ACK_TIMEOUT,
     setup::SdpConnection, //
 };
 use crate::{
@@ -24,6 +24,7 @@ use crate::{
     proto::{
         base::time::{
             earliest,
+            Duration,
             Instant, //
         },
         sdp::{
@@ -316,7 +317,7 @@ impl Stream for SdpData {
 
     fn info(&self, now: Instant) -> Option<StreamInfo> {
         Some(StreamInfo {
-            rto: REPEAT,
+            rto: Duration::from_ack_code(ACK_TIMEOUT),
             ..self.core.info(now)
         })
     }

@@ -56,6 +56,11 @@ impl Duration {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
+    /// The time that a queue pair of InfiniBand has a code of 5 bits for: 4.096 us times 2^code.
+    pub(crate) const fn from_ack_code(code: u8) -> Self {
+        Self(4_096 << (code & 0x1f))
+    }
+
     /// The span in nanoseconds.
     pub(crate) const fn as_nanos(self) -> u64 {
         self.0

@@ -95,6 +95,11 @@ pub(crate) struct ConnTimers {
 }
 
 impl ConnTimers {
+    /// Corked data is sent after this time, as TCP does.
+    pub(crate) const CORK: Duration = Duration::from_millis(200);
+    /// After a refusal, memory is not asked for again in this time.
+    pub(crate) const MEMORY_PAUSE: Duration = Duration::from_secs(1);
+
     /// The timers in use unless the engine changes them.
     pub(crate) const DEFAULT: Self = Self {
         advert: Duration::from_secs(1),

@@ -198,6 +198,14 @@ pub(crate) struct SetupTimers {
 }
 
 impl SetupTimers {
+    /// Those of a client whose Port Mapper always answers, in a time of its own, and whose resolver may try
+    /// again only after a second.
+    pub(crate) const ANNEX: Self = Self {
+        probe: Duration::from_secs(5),
+        resolve: Duration::from_secs(2),
+        ..Self::DEFAULT
+    };
+
     /// The timers in use unless the engine changes them.
     pub(crate) const DEFAULT: Self = Self {
         probe: Duration::from_millis(150),

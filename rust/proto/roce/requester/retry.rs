@@ -25,7 +25,7 @@ const RNR_ENDLESS: u8 = 7;
 /// means never (RNIC-TMO-01).
 pub(crate) fn ack_timeout(code: u8) -> Option<Duration> {
     let code = code & 0x1f;
-    (code != 0).then(|| Duration::from_nanos(4_096 << code))
+    (code != 0).then(|| Duration::from_ack_code(code))
 }
 
 /// Limits of retries, as the application set them.
