@@ -31,6 +31,14 @@ struct ib_device *rdma_sock_helper_rdma_cm_device(struct rdma_cm_id *id)
 	return id->device;
 }
 
+/* Takes a reference to the registration of the id's device, if it has one. */
+struct ib_device *rdma_sock_helper_rdma_cm_keep_device(struct rdma_cm_id *id)
+{
+	struct ib_device *device = id->device;
+
+	return device && ib_device_try_get(device) ? device : NULL;
+}
+
 u32 rdma_sock_helper_rdma_cm_port(struct rdma_cm_id *id)
 {
 	return id->port_num;

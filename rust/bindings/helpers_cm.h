@@ -15,6 +15,7 @@ void *rdma_sock_helper_rdma_cm_context(struct rdma_cm_id *id);
 void rdma_sock_helper_rdma_cm_adopt(struct rdma_cm_id *id, rdma_cm_event_handler handler,
 				    void *context);
 struct ib_device *rdma_sock_helper_rdma_cm_device(struct rdma_cm_id *id);
+struct ib_device *rdma_sock_helper_rdma_cm_keep_device(struct rdma_cm_id *id);
 u32 rdma_sock_helper_rdma_cm_port(struct rdma_cm_id *id);
 const struct sa_path_rec *rdma_sock_helper_rdma_cm_path(struct rdma_cm_id *id);
 const struct ib_gid_attr *rdma_sock_helper_rdma_cm_sgid_attr(struct rdma_cm_id *id);

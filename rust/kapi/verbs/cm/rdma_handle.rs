@@ -182,6 +182,11 @@ unsafe extern "C" fn handle_event<T: RdmaIdOps>(
     let Some(event) = (unsafe { RdmaIdEvent::from_raw(event) }) else {
         return 0;
     };
+    if matches!(event, RdmaIdEvent::AddrResolved) {
+        // Also for a handle that is being dropped: its id got the device just now.
+        // SAFETY: By this function's contract the handler mutex is held.
+        unsafe { progress.keep_device(raw) };
+    }
     let visit = progress.gate().visit(|| {
         // SAFETY: The handle was not dropped before the gate was entered. Its drop waits until the gate
         // was left, or leaves the id to this function. The progress is that of the id.
@@ -238,6 +243,7 @@ unsafe fn handle_request<T: RdmaIdOps>(
 struct OwnedId<T: RdmaIdOps> {
     raw: NonNull<bindings::rdma_cm_id>,
     context: *const RdmaIdContext<T>,
+    progress: Arc<Progress>,
 }
 
 // SAFETY: An id may be destroyed by any task, and its context is `Send` and `Sync`.
@@ -245,8 +251,16 @@ unsafe impl<T: RdmaIdOps> Send for OwnedId<T> {}
 
 impl<T: RdmaIdOps> Drop for OwnedId<T> {
     fn drop(&mut self) {
+        let raw = self.raw.as_ptr();
+        // SAFETY: By the type invariants. A handler does not drop this object.
+        unsafe { bindings::rdma_lock_handler(raw) };
+        // SAFETY: As above; the mutex was just taken.
+        unsafe { self.progress.keep_device(self.raw) };
+        // SAFETY: It was taken above.
+        unsafe { bindings::rdma_unlock_handler(raw) };
         // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
+        unsafe { bindings::rdma_destroy_id(raw) };
+        self.progress.release_device();
         // SAFETY: By the type invariants; no handler of the id runs any longer.
         drop(unsafe { Arc::from_raw(self.context) });
     }
@@ -321,16 +335,17 @@ impl<T: RdmaIdOps> Drop for RdmaIdHandle<T> {
     fn drop(&mut self) {
         let progress = self.id.progress().clone();
         // INVARIANT: The handle is gone when this function returns.
-        let owned = OwnedId::<T> {
+        let owned = || OwnedId::<T> {
             raw: self.id.raw(),
             context: self.context,
+            progress: progress.clone(),
         };
         match progress.gate().close() {
-            Closed::Quiet => drop(owned),
+            Closed::Quiet => drop(owned()),
             // A listener is not the id that its handler is called for: a work item waits for the end of
             // the caller. Without memory for that the id stays.
             Closed::Inside if progress.listens() => {
-                let owned = ManuallyDrop::new(owned);
+                let owned = ManuallyDrop::new(owned());
                 if workqueue::system_unbound()
                     .try_spawn(GFP_KERNEL, move || drop(ManuallyDrop::into_inner(owned)))
                     .is_err()
@@ -340,7 +355,9 @@ impl<T: RdmaIdOps> Drop for RdmaIdHandle<T> {
             }
             // The connection manager destroys the id when the handler has returned.
             Closed::Inside => {
-                core::mem::forget(owned);
+                // As for an engine that returns an error to the connection manager, whose function that
+                // destroys the id may run beside a removal.
+                progress.release_device();
                 progress.gate().abandon();
                 // SAFETY: The id has owned this reference. The functions that call handlers do not use
                 // the context after the handler, and the connection manager calls no other one.

@@ -91,6 +91,26 @@ impl Sockaddr {
     }
 }
 
+/// Keeps the device of an id registered: its removal waits for the drop of this object.
+///
+/// `rdma_cm` destroys an id in two steps: it lets a removal of the device go on, and then releases the
+/// id's entry in the address table of the device, which may be freed in between.
+///
+/// # Invariants
+///
+/// The pointer is of a device, with a reference to its registration that this object owns.
+struct KeptDevice(NonNull<bindings::ib_device>);
+
+// SAFETY: Any task may put a reference to a registration.
+unsafe impl Send for KeptDevice {}
+
+impl Drop for KeptDevice {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::ib_device_put(self.0.as_ptr()) };
+    }
+}
+
 /// How far an id has come, and what serialises its uses.
 #[pin_data]
 pub(super) struct Progress {
@@ -104,6 +124,9 @@ pub(super) struct Progress {
     has_path: Atomic<bool>,
     /// It has begun to listen.
     listens: Atomic<bool>,
+    /// Its device, from its resolution or the begin of its end on until it is destroyed.
+    #[pin]
+    kept: Mutex<Option<KeptDevice>>,
 }
 
 impl Progress {
@@ -116,6 +139,7 @@ impl Progress {
                 has_device: Atomic::new(has_device),
                 has_path: Atomic::new(false),
                 listens: Atomic::new(false),
+                kept <- new_mutex!(None, "rdma_sock_rdma_id_kept"),
             }),
             GFP_KERNEL,
         )
@@ -124,6 +148,27 @@ impl Progress {
     /// The gate of the handlers.
     pub(super) fn gate(&self) -> &HandlerGate {
         &self.gate
+    }
+
+    /// Keeps the device of the id, if it has one. Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is the id, with its handler mutex held.
+    pub(super) unsafe fn keep_device(&self, raw: NonNull<bindings::rdma_cm_id>) {
+        let mut kept = self.kept.lock();
+        if kept.is_none() {
+            // SAFETY: By this function's contract. The device is there while it is the id's.
+            let device = unsafe { bindings::rdma_sock_helper_rdma_cm_keep_device(raw.as_ptr()) };
+            // INVARIANT: The helper has taken the reference for this object.
+            *kept = NonNull::new(device).map(KeptDevice);
+        }
+    }
+
+    /// The device is not needed any longer. Context: may sleep.
+    pub(super) fn release_device(&self) {
+        let kept = self.kept.lock().take();
+        drop(kept);
     }
 
     /// Whether the id has begun to listen.
