@@ -167,6 +167,11 @@ u32 rdma_sock_helper_ib_qp_num(struct ib_qp *qp)
 	return qp->qp_num;
 }
 
+bool rdma_sock_helper_ib_qp_has_port(const struct ib_qp *qp, u32 port)
+{
+	return rdma_is_port_valid(qp->device, port);
+}
+
 void rdma_sock_helper_ib_qp_set_usecnt(struct ib_qp *qp, int count)
 {
 	atomic_set(&qp->usecnt, count);

@@ -44,6 +44,7 @@ int rdma_sock_helper_ib_destroy_qp(struct ib_qp *qp);
 int rdma_sock_helper_ib_dereg_mr(struct ib_mr *mr);
 u32 rdma_sock_helper_ib_pd_local_dma_lkey(struct ib_pd *pd);
 u32 rdma_sock_helper_ib_qp_num(struct ib_qp *qp);
+bool rdma_sock_helper_ib_qp_has_port(const struct ib_qp *qp, u32 port);
 void rdma_sock_helper_ib_qp_set_usecnt(struct ib_qp *qp, int count);
 int rdma_sock_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
 				  const struct ib_send_wr **bad_wr);

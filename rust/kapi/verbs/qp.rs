@@ -171,13 +171,27 @@ impl Qp {
     }
 
     /// Changes what `mask` names. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a port that the device has not; those of the driver.
     pub(super) fn modify(
         &self,
         attr: &mut bindings::ib_qp_attr,
         mask: bindings::ib_qp_attr_mask,
     ) -> Result {
+        if mask & bindings::ib_qp_attr_mask_IB_QP_PORT != 0 {
+            // SAFETY: Valid by the type invariants.
+            let known = unsafe {
+                bindings::rdma_sock_helper_ib_qp_has_port(self.raw.as_ptr(), attr.port_num)
+            };
+            // The verbs core takes it for the index of a table.
+            if !known {
+                return Err(EINVAL);
+            }
+        }
         let mask = i32::try_from(mask).map_err(|_| EINVAL)?;
-        // SAFETY: Valid by the type invariants; `attr` is valid for what `mask` names.
+        // SAFETY: Valid by the type invariants; `attr` is valid for what `mask` names, and its port exists.
         to_result(unsafe { bindings::ib_modify_qp(self.raw.as_ptr(), attr, mask) })
     }
 
