@@ -85,7 +85,8 @@ def test_containers_leave_nothing():
     while "podman0" in run("rdma-sock", "device", "list") and time.monotonic() < end:
         time.sleep(0.2)
     CONFIG.write_text(CONFIG.read_text(encoding="ascii").removesuffix(SLICE), encoding="ascii")
-    equal(run("rdma-sock", "apply").splitlines(), ["accelerate: - cgroup machine.slice (smc)"], "changes")
+    equal(run("rdma-sock", "apply").splitlines(),
+          ["accelerate: - cgroup /sys/fs/cgroup/machine.slice (smc)"], "changes")
     equal([line for line in run("rdma-sock", "device", "list").splitlines() if "podman0" in line], [],
           "devices")
 
