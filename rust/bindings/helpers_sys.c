@@ -74,6 +74,13 @@ struct workqueue_struct *rdma_sock_helper_alloc_bh_workqueue(const char *name)
 	return alloc_workqueue("%s", WQ_BH | WQ_PERCPU, 0, name);
 }
 
+struct workqueue_struct *
+rdma_sock_helper_alloc_ordered_workqueue(const char *name)
+{
+	/* Work items of storage run here, and free memory. */
+	return alloc_ordered_workqueue("%s", WQ_MEM_RECLAIM, name);
+}
+
 bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
 				       struct delayed_work *work,
 				       unsigned long delay)

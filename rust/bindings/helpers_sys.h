@@ -24,6 +24,8 @@ bool rdma_sock_helper_spin_trylock_irqsave(spinlock_t *lock,
 struct workqueue_struct *rdma_sock_helper_alloc_workqueue(const char *name);
 struct workqueue_struct *
 rdma_sock_helper_alloc_bh_workqueue(const char *name);
+struct workqueue_struct *
+rdma_sock_helper_alloc_ordered_workqueue(const char *name);
 bool rdma_sock_helper_softirqs_off(void);
 void rdma_sock_helper_softirqs_on(void);
 bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,

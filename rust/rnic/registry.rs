@@ -237,6 +237,7 @@ impl Registry {
             }
         }
         // Work items of destroyed objects may still run, and keep them.
+        self.runtime.timers().flush();
         self.runtime.softirq().flush();
     }
 }

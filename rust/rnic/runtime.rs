@@ -61,6 +61,8 @@ pub(super) trait GsiLookup: Send + Sync {
 pub(super) struct Runtime {
     /// Runs the work items of queue pairs and completion queues in softirq.
     softirq: WorkQueue,
+    /// Runs what timers of queue pairs ask for.
+    timers: WorkQueue,
     /// Sends packets of all devices.
     sender: Sender,
     /// Queue pairs.
@@ -83,10 +85,12 @@ impl Runtime {
     /// `ENOMEM`.
     pub(super) fn new(direct: bool) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
+        let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
         let sender = Sender::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 softirq,
+                timers,
                 sender,
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
@@ -100,6 +104,14 @@ impl Runtime {
     /// Runs work items in softirq.
     pub(super) fn softirq(&self) -> &WorkQueue {
         &self.softirq
+    }
+
+    /// Runs what timers of queue pairs ask for, one after the other, in a task.
+    ///
+    /// Timers go on without any program: in softirq, many queue pairs that wait for receive requests
+    /// would take a processor from all programs. A task gets its share.
+    pub(super) fn timers(&self) -> &WorkQueue {
+        &self.timers
     }
 
     /// Sends packets of all devices.

@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04.
 """
 
 import os
@@ -11,10 +11,12 @@ import pathlib
 import resource
 import subprocess
 import sys
+import time
 
 import ktap
 import topology
 from ktap import equal, named
+from rsoft import counter
 from topology import command, netns
 
 SOFT = "rdma_soft"
@@ -28,6 +30,9 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
          "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
          "windows of the dead", "flushes", "words", "itself"]
+
+# Queue pairs of the case of late receive requests.
+LATE_PAIRS = 8
 
 
 def gid_index(side, family="4", kind="RoCE v2"):
@@ -164,6 +169,15 @@ def rings(case):
     nothing_is_left()
 
 
+def late_receives_are_asked_for_once_in_a_millisecond():
+    """Requests that wait are repeated, at first 8 times in a millisecond (RNIC-FLOW-04)."""
+    before, since = counter("rcvd_rnr_err", "rs_a"), time.monotonic()
+    rings("late receives")
+    naks = counter("rcvd_rnr_err", "rs_a") - before
+    most = LATE_PAIRS * (8 + 1000 * (time.monotonic() - since))
+    equal(LATE_PAIRS <= naks <= most, True, "%d RNR NAKs, at most %d" % (naks, most))
+
+
 def unreliable_messages_are_lost_whole():
     """A network that loses packets (RNIC-UD-10)."""
     words = ("qdisc", "add", "dev", "va", "root", "netem", "loss", "10%")
@@ -258,8 +272,9 @@ def tests():
     found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
-    return found + [unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused, device_goes_away_under_a_program,
-                    rxe_unloads_beside]
+    return found + [late_receives_are_asked_for_once_in_a_millisecond,
+                    unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused,
+                    device_goes_away_under_a_program, rxe_unloads_beside]
 
 
 def main():

@@ -114,5 +114,6 @@ void windows_refused(void);
 void windows_of_the_dead(void);
 void flushes(void);
 void words(void);
+void late_receives(void);
 
 #endif /* USER_RINGS_H */

@@ -59,6 +59,16 @@ impl WorkQueue {
         Ok(Self(Arc::new(raw, GFP_KERNEL)?))
     }
 
+    /// Creates an unbound workqueue whose work items run one after the other. Context: may sleep.
+    #[cfg(RDMA_SOFT)]
+    pub(crate) fn new_ordered(name: &'static CStr) -> Result<Self> {
+        // SAFETY: As in `new`.
+        let raw = unsafe { bindings::rdma_sock_helper_alloc_ordered_workqueue(name.as_char_ptr()) };
+        // INVARIANT: As in `new`.
+        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
+        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
+    }
+
     /// Creates a workqueue whose work items run in softirq, on the processor that queued them.
     /// Context: may sleep.
     ///

@@ -238,7 +238,7 @@ impl QueuePair {
 
     /// Destroys the queue pair (RNIC-LIFE-03). Context: may sleep.
     ///
-    /// Waits for the work item, the timer and handlers of completions. A packet that found the queue
+    /// Waits for the work items, the timer and handlers of completions. A packet that found the queue
     /// pair before only finds a closed inbox.
     pub(super) fn end(self: &Arc<Self>) {
         let node = &self.domain.node;
@@ -257,6 +257,7 @@ impl QueuePair {
         self.apply_posting(QpState::Reset);
         // From here on no run arms the timer.
         self.alarm.cancel_sync();
+        self.retry.cancel_sync();
         self.work.cancel_sync();
         self.forget_requests();
         self.send_cq.purge(self.handle.token());

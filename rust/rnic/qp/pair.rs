@@ -30,7 +30,8 @@ use crate::{
             },
             work::{
                 new_deferred,
-                Deferred, //
+                Deferred,
+                Run, //
             },
         },
         compat::{
@@ -185,6 +186,9 @@ pub(crate) struct QueuePair {
     pub(super) config: Mutex<QpSettings>,
     #[pin]
     pub(super) work: Deferred<QueuePair>,
+    /// Runs the work item for the timer.
+    #[pin]
+    pub(super) retry: Deferred<QueuePair, 1>,
     #[pin]
     pub(super) alarm: Alarm<QueuePair>,
 }
@@ -298,6 +302,7 @@ impl QueuePair {
                 core <- new_spinlock_bh!(core, "rdma_soft_qp"),
                 config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
                 work <- new_deferred!("rdma_soft_actor"),
+                retry <- new_deferred!("rdma_soft_retry"),
                 alarm <- Alarm::new(),
             }),
             GFP_KERNEL,
@@ -462,7 +467,14 @@ fn ident() -> u16 {
 impl Expire for QueuePair {
     fn expired(self: &Arc<Self>) {
         self.expired.store(true, Ordering::Release);
-        self.kick();
+        let queue = self.domain.node.runtime().timers();
+        self.retry.kick(self, queue);
+    }
+}
+
+impl Run<1> for QueuePair {
+    fn run(this: Arc<Self>) {
+        this.kick_here();
     }
 }
 

@@ -20,6 +20,11 @@ use crate::proto::{
 const MAX_STRETCH: u8 = 2;
 /// The RNR retry count that means no limit (RNIC-FLOW-05).
 const RNR_ENDLESS: u8 = 7;
+/// RNR NAKs in a row stretch a shorter wait up to this one: each doubles it. A peer that never posts a
+/// receive request would otherwise occupy a processor.
+const RNR_STRETCHED: Duration = Duration::from_millis(1);
+/// Doublings that take the shortest wait there.
+const RNR_DOUBLINGS: u8 = 7;
 
 /// The local ACK timeout of a code of 5 bits: 4.096 us times 2^code, `None` for code 0, which
 /// means never (RNIC-TMO-01).
@@ -172,14 +177,16 @@ impl RetryState {
         if self.rnr_until.is_some() {
             return Retry::Ignore;
         }
-        if self.limits.rnr_retries != RNR_ENDLESS {
-            if self.rnr_retries >= self.limits.rnr_retries {
-                return Retry::GiveUp;
-            }
-            self.rnr_retries = self.rnr_retries.saturating_add(1);
+        let limit = self.limits.rnr_retries;
+        if limit != RNR_ENDLESS && self.rnr_retries >= limit {
+            return Retry::GiveUp;
         }
+        let coded = timer.duration();
+        let times = 1 << self.rnr_retries.min(RNR_DOUBLINGS);
+        let stretched = coded.saturating_mul(times).min(RNR_STRETCHED);
+        self.rnr_retries = self.rnr_retries.saturating_add(1);
         self.deadline = None;
-        self.rnr_until = Some(now.saturating_add(timer.duration()));
+        self.rnr_until = Some(now.saturating_add(coded.max(stretched)));
         Retry::Repeat
     }
 
@@ -300,6 +307,34 @@ mod tests {
                 Some(Retry::Repeat)
             );
             retry.resume();
+        }
+    }
+
+    /// RNIC-FLOW-04: the wait is the one of the code at least, and a short one grows.
+    #[test]
+    fn rnr_naks_in_a_row_stretch_the_wait_to_a_millisecond() {
+        let mut retry = RetryState::new(RetryLimits {
+            rnr_retries: 7,
+            ..LIMITS
+        });
+        let waits = [
+            // Codes 1, 8 and 18: 10 us, 160 us and 5120 us.
+            (1, [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000]),
+            (8, [160, 320, 640, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000]),
+            (18, [5_120; 9]),
+        ];
+        for (code, waits) in waits {
+            for wait in waits {
+                let timer = RnrTimer::new(code);
+                assert_eq!(
+                    timer.map(|timer| retry.on_rnr(at(7), timer)),
+                    Some(Retry::Repeat)
+                );
+                assert_eq!(retry.poll_timeout(), Some(at(7 + wait)));
+                retry.resume();
+            }
+            // Progress ends the row.
+            retry.on_progress(at(9), false);
         }
     }
 

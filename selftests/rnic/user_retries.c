@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Requests that wait for a receive request, which comes late. */
+
+#define _GNU_SOURCE
+
+#include "user_rings.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAIRS 8
+#define CALLS 200000
+
+/* RNIC-FLOW-04: repetitions without an end, on the processor of a program, leave it most of it. */
+void late_receives(void)
+{
+	struct end pairs[PAIRS][2];
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	CHECK(!sched_setaffinity(0, sizeof(set), &set));
+	for (int i = 0; i < PAIRS; i++)
+		new_pair(pairs[i]);
+	for (int i = 0; i < PAIRS; i++) {
+		prepare(&pairs[i][0]);
+		produce(pairs[i][0].sends.buf);
+		CHECK(!ring_doorbell(&pairs[i][0], 0));
+	}
+	for (int i = 0; i < CALLS; i++)
+		syscall(SYS_getppid);
+	for (int i = 0; i < PAIRS; i++) {
+		struct ibv_wc wc;
+
+		CHECK((int)completion(&pairs[i][0], 0).status == -1);
+		post_receive(&pairs[i][1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+		wc = completion(&pairs[i][0], 10);
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 0x5157);
+		wc = completion(&pairs[i][1], 10);
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 0x5257);
+		free_pair(pairs[i]);
+	}
+}
