@@ -295,7 +295,9 @@ impl CompletionQueue {
             }
             ring.armed = Armed::No;
             ring.complete = true;
-        } else if !ring.overflowed {
+        } else if ring.overflowed {
+            return false;
+        } else {
             ring.overflowed = true;
             ring.report = true;
         }

@@ -108,8 +108,8 @@ impl Runtime {
 
     /// Runs what timers of queue pairs ask for, one after the other, in a task.
     ///
-    /// Timers go on without any program: in softirq, many queue pairs that wait for receive requests
-    /// would take a processor from all programs. A task gets its share.
+    /// Timers go on without any program. As softirqs, those of many queue pairs that wait for receive
+    /// requests would take a processor from all programs. A task gets its share.
     pub(super) fn timers(&self) -> &WorkQueue {
         &self.timers
     }

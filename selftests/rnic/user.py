@@ -3,7 +3,7 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09.
 """
 
 import os
@@ -29,7 +29,7 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
          "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
-         "windows of the dead", "flushes", "words", "itself"]
+         "windows of the dead", "flushes", "words", "full completions", "itself"]
 
 # Queue pairs of the case of late receive requests.
 LATE_PAIRS = 8

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Requests that wait for a receive request, which comes late. */
+/* What goes on without an end: requests whose receive request comes late, failed queue pairs. */
 
 #define _GNU_SOURCE
 
 #include "user_rings.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAIRS 8
 #define CALLS 200000
+#define DOORBELLS 1000
 
 /* RNIC-FLOW-04: repetitions without an end, on the processor of a program, leave it most of it. */
 void late_receives(void)
@@ -42,4 +45,42 @@ void late_receives(void)
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 0x5257);
 		free_pair(pairs[i]);
 	}
+}
+
+/* The number of the next event of that side's device; -1 if there is none. */
+static int next_event(struct side *side)
+{
+	struct ibv_async_event event;
+
+	if (ibv_get_async_event(side->ctx, &event))
+		return -1;
+	ibv_ack_async_event(&event);
+	return event.event_type;
+}
+
+/* RNIC-ERR-09: each doorbell of a failed queue pair gives completions, but no other event. */
+void full_completions(void)
+{
+	struct pollfd wait = { .fd = sides[0].ctx->async_fd, .events = POLLIN };
+	int event, broken = 0, failed = 0;
+	struct end ends[2];
+
+	CHECK(!fcntl(wait.fd, F_SETFL, fcntl(wait.fd, F_GETFL) | O_NONBLOCK));
+	new_pair(ends);
+	prepare(&ends[0])->wr.opcode = 0xff;
+	expect_send(&ends[0], IBV_WC_LOC_QP_OP_ERR, "opcode", 0xff);
+	for (int i = 0; i < DOORBELLS; i++) {
+		prepare(&ends[0]);
+		produce(ends[0].sends.buf);
+		CHECK(!ring_doorbell(&ends[0], 0));
+	}
+	CHECK(poll(&wait, 1, 10000) == 1);
+	while ((event = next_event(&sides[0])) >= 0) {
+		broken += event == IBV_EVENT_CQ_ERR;
+		failed += event == IBV_EVENT_QP_FATAL;
+	}
+	if (broken != 1 || failed > 1)
+		fail("%d events of the completion queue, %d of the queue pair", broken, failed);
+	free_pair(ends);
+	expect_service();
 }

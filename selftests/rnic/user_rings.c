@@ -453,7 +453,7 @@ static const struct {
 	{ "windows of type 2", windows_of_type_2 }, { "windows refused", windows_refused },
 	{ "windows of the dead", windows_of_the_dead }, { "flushes", flushes },
 	{ "words", words }, { "isolated", isolated },
-	{ "late receives", late_receives },
+	{ "late receives", late_receives }, { "full completions", full_completions },
 	{ "itself", itself },
 };
 

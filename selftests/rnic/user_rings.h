@@ -115,5 +115,6 @@ void windows_of_the_dead(void);
 void flushes(void);
 void words(void);
 void late_receives(void);
+void full_completions(void);
 
 #endif /* USER_RINGS_H */

@@ -244,9 +244,11 @@ impl QueuePair {
     }
 
     /// Notes events that follow from the state, and fails if a completion queue overflowed
-    /// (RNIC-ERR-09).
+    /// (RNIC-ERR-09). A queue pair that had failed before reports nothing: a program could fill the memory of
+    /// the kernel with such events, one for each doorbell.
     fn note_progress(&self, core: &mut Core, events: &mut PendingEvents) {
-        if events.fatal && core.state.receives() {
+        events.fatal = events.fatal && core.state.receives();
+        if events.fatal {
             self.fail(core, true);
         }
         let established = core
