@@ -319,7 +319,7 @@ static void overwrites(void)
 
 		new_pair(ends);
 		start_scribbling(ends);
-		for (int i = 0; i < 2000; i++) {
+		for (int i = 0; i < 2000 && now() < limit; i++) {
 			post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
 			prepare(&ends[0]);
 			produce(ends[0].sends.buf);
