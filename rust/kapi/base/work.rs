@@ -54,9 +54,8 @@ impl WorkQueue {
     pub(crate) fn new(name: &'static CStr) -> Result<Self> {
         // SAFETY: `name` is a nul-terminated string that lives forever.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_workqueue(name.as_char_ptr()) };
-        // INVARIANT: The workqueue was just created, and nothing else has the pointer.
-        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
-        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
+        // SAFETY: The workqueue was just created, and nothing else has the pointer.
+        unsafe { Self::own(raw) }
     }
 
     /// Creates an unbound workqueue whose work items run one after the other. Context: may sleep.
@@ -64,9 +63,8 @@ impl WorkQueue {
     pub(crate) fn new_ordered(name: &'static CStr) -> Result<Self> {
         // SAFETY: As in `new`.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_ordered_workqueue(name.as_char_ptr()) };
-        // INVARIANT: As in `new`.
-        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
-        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
+        // SAFETY: As in `new`.
+        unsafe { Self::own(raw) }
     }
 
     /// Creates a workqueue whose work items run in softirq, on the processor that queued them.
@@ -77,7 +75,17 @@ impl WorkQueue {
     pub(crate) fn new_softirq(name: &'static CStr) -> Result<Self> {
         // SAFETY: As in `new`.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_bh_workqueue(name.as_char_ptr()) };
-        // INVARIANT: As in `new`.
+        // SAFETY: As in `new`.
+        unsafe { Self::own(raw) }
+    }
+
+    /// Becomes the owner of a workqueue; `ENOMEM` for none. Context: may sleep.
+    ///
+    /// # Safety
+    ///
+    /// `raw` must be null, or a workqueue that nothing else owns.
+    unsafe fn own(raw: *mut bindings::workqueue_struct) -> Result<Self> {
+        // INVARIANT: The caller gives the workqueue away.
         let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
         Ok(Self(Arc::new(raw, GFP_KERNEL)?))
     }
