@@ -104,16 +104,17 @@ def both_engines_have_one_account():
     with topology.engine("smc"):
         of_smc = topology.pair()
         topology.expect_smc(*of_smc)
-    used = buffers("a")
-    equal(used > 0, True, "buffers of SMC-R")
-    write("a", "smcr_max_kbytes", (used + 2 * EACH) >> 10)
+    used = {side: buffers(side) for side in "ab"}
+    equal(used["a"] > 0, True, "buffers of SMC-R")
+    write("a", "smcr_max_kbytes", (used["a"] + 2 * EACH) >> 10)
     pairs = opened(3)
     equal(modes("a", pairs), (2, {MEMORY}), "modes beside SMC-R")
     close(pairs)
-    topology.until(lambda: buffers("a") == used, "buffers of SDP are left")
+    for side in "ab":
+        topology.until(lambda side=side: buffers(side) == used[side], "buffers of SDP of " + side)
     write("a", "smcr_max_kbytes", 0x7fffffff)
     was = read(None, "smcr_host_max_kbytes")
-    write(None, "smcr_host_max_kbytes", (buffers("a") + buffers("b") + EACH) >> 10)
+    write(None, "smcr_host_max_kbytes", (used["a"] + used["b"] + EACH) >> 10)
     try:
         pairs = opened(1)
         equal(modes("a", pairs)[0], 0, "connections beyond the limit of the host")
