@@ -307,10 +307,7 @@ impl Driver<'_> {
             0 if !wanted.is_empty() => Vec::new(),
             0 => self.plan.counted(transport, mtu),
             _ if wanted.is_empty() => self.plan.workloads(transport, mtu),
-            _ => {
-                let fits = |workload: &Workload| self.plan.fits(transport, *workload);
-                wanted.iter().copied().filter(fits).collect()
-            }
+            _ => self.plan.some(transport, mtu, wanted),
         }
     }
 

@@ -136,6 +136,19 @@ impl Plan {
         plan
     }
 
+    /// Those of `wanted` that a transport can do, in the order of a full round, and the others behind them.
+    pub fn some(&self, transport: Transport, mtu: u32, wanted: &[Workload]) -> Vec<Workload> {
+        let planned = self.workloads(transport, mtu);
+        let place = |workload: &Workload| {
+            let at = planned.iter().position(|known| known == workload);
+            at.unwrap_or(planned.len())
+        };
+        let fits = |workload: &Workload| self.fits(transport, *workload);
+        let mut some: Vec<Workload> = wanted.iter().copied().filter(fits).collect();
+        some.sort_by_key(place);
+        some
+    }
+
     /// Small messages, many connections, and programs.
     fn messages(&self) -> Vec<Workload> {
         let mut plan = Vec::new();
@@ -212,6 +225,21 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_workloads_are_in_the_order_of_all() {
+        let plan = Plan {
+            rounds: 1,
+            seconds: 1.0,
+            quick: false,
+            wire: true,
+            rsoft: false,
+        };
+        let wanted = ["bulk:77", "bulk:64", "first", "iperf3"].map(|name| name.parse().unwrap());
+        let some = plan.some(Transport::C, SMALL_MTU, &wanted);
+        let names: Vec<String> = some.iter().map(Workload::to_string).collect();
+        assert_eq!(names, ["first", "bulk:64", "bulk:77"]);
+    }
 
     #[test]
     fn the_same_for_all_sockets() {
