@@ -159,15 +159,20 @@ impl Payer {
         Ok(KBox::new((host, net, cgroup), GFP_KERNEL)?)
     }
 
-    /// Memory that a peer writes. Context: may sleep.
-    pub(crate) fn peer_memory(&self, elements: usize, bytes: usize) -> Result<Arc<PeerMemory>> {
+    /// Memory that a peer writes: elements of `bytes`, in pieces of `piece`. Context: may sleep.
+    pub(crate) fn peer_memory(
+        &self,
+        elements: usize,
+        bytes: usize,
+        piece: usize,
+    ) -> Result<Arc<PeerMemory>> {
         let all = elements.checked_mul(bytes).ok_or(EINVAL)?;
-        PeerMemory::charged(elements, bytes, &self.cgroup, Some(self.count(all)?))
+        PeerMemory::charged(elements, bytes, piece, &self.cgroup, Some(self.count(all)?))
     }
 
-    /// A send buffer. Context: may sleep.
-    pub(crate) fn send_buffer(&self, bytes: usize) -> Result<Arc<SendBuffer>> {
-        SendBuffer::charged(bytes, &self.cgroup, Some(self.count(bytes)?))
+    /// A send buffer in pieces of `piece`. Context: may sleep.
+    pub(crate) fn send_buffer(&self, bytes: usize, piece: usize) -> Result<Arc<SendBuffer>> {
+        SendBuffer::charged(bytes, piece, &self.cgroup, Some(self.count(bytes)?))
     }
 }
 

@@ -149,7 +149,7 @@ impl SdpConnection {
         terms: &SdpTerms,
         channel: &Arc<Channel<SdpChannelOps>>,
     ) -> Result {
-        let sendbuf = self.payer()?.send_buffer(FIRST_RING)?;
+        let sendbuf = self.payer()?.send_buffer(FIRST_RING, FIRST_RING)?;
         let buffers = channel.recv_slots();
         let room = Room {
             credits: buffers.saturating_sub(SPARES),

@@ -119,7 +119,7 @@ impl SdpConnection {
     }
 
     fn new_ring(&self, channel: &Channel<SdpChannelOps>, octets: usize) -> Result<Ring> {
-        let buffer = self.payer()?.send_buffer(octets)?;
+        let buffer = self.payer()?.send_buffer(octets, octets)?;
         let source = WriteSource::Buffer(buffer.map(channel.device())?);
         Ok((buffer, source))
     }

@@ -56,6 +56,29 @@ def system_says_its_versions():
         equal(parts[4], os.uname().nodename.encode().ljust(32)[:32] + b"\0", "host")
 
 
+def group_shows_the_type_of_its_buffers():
+    """The type is that of the side's namespace when the group was made."""
+    for kinds in (0, 1), (2, 0):
+        for side, kind in zip("ab", kinds):
+            buffer_type(side, kind)
+        client, server = pair()
+        expect_smc(client, server)
+        for side, kind in zip("ab", kinds):
+            buffer_type(side, 0)
+            with Commands(side) as smc:
+                (group,) = smc.dump(netlink.GROUPS, 2)
+                equal(number(group[11]), kind, "type of " + side)
+        client.close()
+        server.close()
+        topology.netns("up")
+
+
+def buffer_type(side, kind):
+    """Sets the type of the buffers of new groups."""
+    with topology.inside(side):
+        pathlib.Path("/proc/sys/net/smc/smcr_buf_type").write_text("%d\n" % kind, encoding="ascii")
+
+
 def group_shows_its_links():
     """A group of version 1 comes before its link, both with what the device has."""
     client, server = pair()
@@ -405,7 +428,8 @@ if __name__ == "__main__":
     topology.need_module()
     topology.netns("up")
     sys.exit(ktap.run([
-        family_has_all_commands, system_says_its_versions, group_shows_its_links,
+        family_has_all_commands, system_says_its_versions, group_shows_the_type_of_its_buffers,
+        group_shows_its_links,
         group_of_version_2_shows_its_peer, device_has_all_its_numbers, counts_follow_calls,
         buffers_and_rare_calls_are_counted,
         fallbacks_are_told_apart, identifiers_are_added_and_removed, limit_is_the_setting,

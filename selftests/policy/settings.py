@@ -18,7 +18,7 @@ from topology import all_gone, expect_smc, pair
 
 DEFAULTS = {"autocorking_size": 65536, "smcr_testlink_time": 30, "wmem": 131072, "rmem": 131072,
             "smcr_max_links_per_lgr": 2, "smcr_max_conns_per_lgr": 255, "smcr_max_send_wr": 48,
-            "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_share_buffers": 1,
+            "smcr_max_recv_wr": 128, "limit_smc_hs": 0, "smcr_buf_type": 0, "smcr_share_buffers": 1,
             "smcr_max_forming_lgrs": 256, "smcr_max_forming_lgrs_per_peer": 16,
             "smcr_max_orphans": 16384, "smcr_orphan_time": 600}
 FOLDER = pathlib.Path("/proc/sys/net/smc")
@@ -26,7 +26,7 @@ RANGES = {"autocorking_size": (0, 2147483647), "smcr_testlink_time": (0, 2147483
           "wmem": (16384, 1073741823), "rmem": (16384, 1073741823),
           "smcr_max_links_per_lgr": (1, 8), "smcr_max_conns_per_lgr": (16, 255),
           "smcr_max_send_wr": (2, 2048), "smcr_max_recv_wr": (2, 2048),
-          "limit_smc_hs": (0, 1), "smcr_share_buffers": (0, 1),
+          "limit_smc_hs": (0, 1), "smcr_buf_type": (0, 2), "smcr_share_buffers": (0, 1),
           "smcr_max_forming_lgrs": (0, 2147483647),
           "smcr_max_forming_lgrs_per_peer": (0, 2147483647),
           "smcr_max_orphans": (0, 2147483647), "smcr_orphan_time": (1, 2147483647)}
@@ -79,11 +79,13 @@ def namespaces_have_their_own():
         topology.command("ip", "netns", "delete", "rs-other")
 
 
-def buffers(wmem, rmem, sndbuf=None, rcvbuf=None):
+def buffers(wmem, rmem, sndbuf=None, rcvbuf=None, kind=0):
     """A connection holds exactly the sizes of its send buffer and of the peer's element."""
     topology.netns("up")
     write("a", "wmem", wmem)
     write("b", "rmem", rmem)
+    for side in "ab":
+        write(side, "smcr_buf_type", kind)
     with topology.listener("b") as listening:
         if rcvbuf:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
@@ -165,6 +167,24 @@ def sizes_beyond_the_rfc():
             if file.exists():
                 file.write_text(word, encoding="ascii")
         buffers(*sizes)
+
+
+def buffers_in_pieces_have_their_size():
+    """Buffers of type 1 need no large block of memory. They have their whole size, and carry data."""
+    for size in 16384, 65536, 131072, 1 << 20:
+        buffers(size, size, kind=1)
+    for kinds in (1, 1), (2, 2), (0, 1), (1, 0):
+        topology.netns("up")
+        for side, kind in zip("ab", kinds):
+            write(side, "smcr_buf_type", kind)
+        client, server = pair()
+        expect_smc(client, server)
+        # More than a chain of writes takes, with ends that are no borders of pieces.
+        for size in 1, 99991, 3000001:
+            topology.exchange(client, server, size)
+        client.close()
+        server.close()
+        all_gone()
 
 
 def sizes_of_the_socket_come_first():
@@ -310,7 +330,8 @@ def main():
     """Runs all tests."""
     topology.need_module()
     return ktap.run([defaults, limits, namespaces_have_their_own, buffer_sizes,
-                     sizes_beyond_the_rfc, sizes_of_the_socket_come_first, many_share, idle_links_are_tested,
+                     sizes_beyond_the_rfc, buffers_in_pieces_have_their_size,
+                     sizes_of_the_socket_come_first, many_share, idle_links_are_tested,
                      groups_hold_so_many_connections, links_carry_so_many_messages, fewest_messages_do,
                      small_data_waits_or_not, gone_with_the_module])
 

@@ -9,6 +9,7 @@ import pathlib
 import resource
 import select
 import signal
+import socket
 import sys
 import time
 
@@ -242,6 +243,38 @@ def namespace_has_a_limit():
     topology.all_gone()
 
 
+@contextlib.contextmanager
+def no_large_blocks():
+    """Allocations of more than 32 KiB in one block fail, as in fragmented memory."""
+    folder = pathlib.Path("/sys/kernel/debug/fail_page_alloc")
+    if not folder.exists():
+        raise ktap.Skip("the kernel has no fail_page_alloc")
+    settings = {"task-filter": "N", "verbose": 0, "ignore-gfp-wait": "N", "min-order": 4, "times": -1,
+                "probability": 100}
+    for name, value in settings.items():
+        (folder / name).write_text("%s\n" % value, encoding="ascii")
+    try:
+        yield
+    finally:
+        (folder / "probability").write_text("0\n", encoding="ascii")
+
+
+def fragmented_memory_shrinks_contiguous_buffers_only():
+    """Where no block of more than 32 KiB is free, buffers of type 2 still have their whole size."""
+    for kind, size in (0, 32 << 10), (1, BUFFER), (2, BUFFER):
+        sides()
+        for side in "ab":
+            write(side, "smcr_buf_type", kind)
+        with no_large_blocks():
+            client, server = topology.pair()
+        topology.expect_smc(client, server)
+        for sock, option in (client, socket.SO_SNDBUF), (server, socket.SO_RCVBUF):
+            equal(sock.getsockopt(socket.SOL_SOCKET, option), 2 * size, "size with type %d" % kind)
+        carry([(client, server)])
+        close([(client, server)])
+        topology.all_gone()
+
+
 def initial_namespace_bounds_the_others():
     """A namespace cannot raise its limits above those of the initial one, which alone has the limit of
     all."""
@@ -352,7 +385,8 @@ def main():
     topology.need_module()
     return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
                      process_in_a_small_cgroup_opens_thousands,
-                     namespace_has_a_limit, initial_namespace_bounds_the_others,
+                     namespace_has_a_limit, fragmented_memory_shrinks_contiguous_buffers_only,
+                     initial_namespace_bounds_the_others,
                      unused_buffers_are_given_back, orphans_are_limited,
                      slow_reader_does_not_hold_an_orphan])
 

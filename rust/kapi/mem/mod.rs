@@ -13,6 +13,7 @@
 
 pub(super) mod block;
 pub(crate) mod cgroup;
+pub(super) mod chunks;
 pub(crate) mod region;
 
 use crate::bindings;

@@ -3,8 +3,8 @@
 //! Memory that a peer writes by RDMA.
 
 use super::{
-    block::Block,
     cgroup::MemCgroup,
+    chunks::Chunks,
     OnFree, //
 };
 use kernel::{
@@ -14,7 +14,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Equal elements, each contiguous, that are the target of RDMA writes once registered as an
+/// Equal elements that are the target of RDMA writes once registered as an
 /// [`Mr`](crate::kapi::verbs::mr::Mr).
 ///
 /// Dropped in any context. A registration holds a reference, so the memory outlives every right of
@@ -22,24 +22,31 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// There is at least one block, and all have the size `element_bytes`.
+/// There is at least one element, and all have the size `element_bytes`.
 pub(crate) struct PeerMemory {
-    blocks: KVec<Block>,
+    elements: KVec<Chunks>,
     element_bytes: usize,
     // Behind the memory: fields are dropped in order.
     _on_free: Option<OnFree>,
 }
 
 impl PeerMemory {
-    /// Allocates memory that is charged to the root cgroup, for tests. Context: may sleep.
+    /// Allocates memory with contiguous elements that is charged to the root cgroup, for tests.
+    /// Context: may sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(elements: usize, element_bytes: usize) -> Result<Arc<Self>> {
-        Self::charged(elements, element_bytes, &MemCgroup::ROOT, None)
+        Self::charged(
+            elements,
+            element_bytes,
+            element_bytes,
+            &MemCgroup::ROOT,
+            None,
+        )
     }
 
-    /// Allocates zeroed memory that is charged to `cgroup`: `elements` of `element_bytes`, which is
-    /// a power of two of at least a page. `on_free` is dropped when the memory is free.
-    /// Context: may sleep.
+    /// Allocates zeroed memory that is charged to `cgroup`: `elements` of `element_bytes`, of pieces that
+    /// are contiguous, of `piece_bytes` each. Both sizes are powers of two of at least a page. `on_free`
+    /// is dropped when the memory is free. Context: may sleep.
     ///
     /// # Errors
     ///
@@ -47,22 +54,26 @@ impl PeerMemory {
     pub(crate) fn charged(
         elements: usize,
         element_bytes: usize,
+        piece_bytes: usize,
         cgroup: &MemCgroup,
         on_free: Option<OnFree>,
     ) -> Result<Arc<Self>> {
-        if elements == 0 || element_bytes < PAGE_SIZE || !element_bytes.is_power_of_two() {
+        let is_size = |bytes: usize| bytes >= PAGE_SIZE && bytes.is_power_of_two();
+        if elements == 0 || !is_size(element_bytes) || !is_size(piece_bytes) {
             return Err(EINVAL);
         }
         elements.checked_mul(element_bytes).ok_or(EINVAL)?;
-        let mut blocks = KVec::with_capacity(elements, GFP_KERNEL)?;
+        let piece_bytes = piece_bytes.min(element_bytes);
+        let mut all = KVec::with_capacity(elements, GFP_KERNEL)?;
         for _ in 0..elements {
-            blocks.push(Block::zeroed(element_bytes, cgroup)?, GFP_KERNEL)?;
+            let element = Chunks::zeroed(element_bytes, piece_bytes, cgroup)?;
+            all.push(element, GFP_KERNEL)?;
         }
-        // INVARIANT: `element_bytes` is a power of two of whole pages, so the blocks are not
-        // larger.
+        // INVARIANT: Both sizes are powers of two of whole pages, so the pieces are not larger, and an
+        // element has a whole number of them.
         Ok(Arc::new(
             Self {
-                blocks,
+                elements: all,
                 element_bytes,
                 _on_free: on_free,
             },
@@ -72,7 +83,7 @@ impl PeerMemory {
 
     /// Number of elements.
     pub(crate) fn elements(&self) -> usize {
-        self.blocks.len()
+        self.elements.len()
     }
 
     /// Size of each element in octets.
@@ -82,21 +93,17 @@ impl PeerMemory {
 
     /// Size of all elements in octets.
     pub(crate) fn bytes(&self) -> usize {
-        self.blocks.len().saturating_mul(self.element_bytes)
+        self.elements.len().saturating_mul(self.element_bytes)
     }
 
-    /// The block of an element, for mapping and access.
-    fn block(&self, element: usize) -> Result<&Block> {
-        self.blocks.get(element).ok_or(EINVAL)
+    /// The memory of an element.
+    fn element(&self, element: usize) -> Result<&Chunks> {
+        self.elements.get(element).ok_or(EINVAL)
     }
 
-    /// First page and address of an element, for mapping.
-    pub(in crate::kapi) fn backing(
-        &self,
-        element: usize,
-    ) -> Result<(*mut crate::bindings::page, *mut u8)> {
-        let block = self.block(element)?;
-        Ok((block.page(), block.addr()))
+    /// The memory of all elements, for mapping.
+    pub(in crate::kapi) fn chunks(&self) -> &[Chunks] {
+        &self.elements
     }
 
     /// Copies `len` octets at `off` of an element to `iter`.
@@ -114,22 +121,22 @@ impl PeerMemory {
         len: usize,
         iter: &mut IovIterDest<'_>,
     ) -> Result<usize> {
-        self.block(element)?.copy_to_iter(off, len, iter)
+        self.element(element)?.copy_to_iter(off, len, iter)
     }
 
     /// Copies out into private memory; for small pieces. Context: any.
     pub(crate) fn read(&self, element: usize, off: usize, buf: &mut [u8]) -> Result {
-        self.block(element)?.read(off, buf)
+        self.element(element)?.read(off, buf)
     }
 
     /// Copies in from private memory; for small pieces. Context: any.
     pub(crate) fn write(&self, element: usize, off: usize, data: &[u8]) -> Result {
-        self.block(element)?.write(off, data)
+        self.element(element)?.write(off, data)
     }
 
     /// Zeroes an element, for a new user of it. Context: any.
     pub(crate) fn zero(&self, element: usize) -> Result {
-        self.block(element)?.zero();
+        self.element(element)?.zero();
         Ok(())
     }
 }
@@ -146,6 +153,8 @@ mod tests {
         assert!(PeerMemory::new(1, PAGE_SIZE / 2).is_err());
         assert!(PeerMemory::new(1, 3 * PAGE_SIZE).is_err());
         assert!(PeerMemory::new(2, usize::MAX / 2 + 1).is_err());
+        let odd = PeerMemory::charged(1, 4 * PAGE_SIZE, 3 * PAGE_SIZE, &MemCgroup::ROOT, None);
+        assert!(odd.is_err());
     }
 
     // RMB-01, RMB-15.
@@ -163,6 +172,23 @@ mod tests {
         mem.zero(1)?;
         mem.read(1, 4 * PAGE_SIZE - 4, &mut buf)?;
         assert_eq!(buf, [0; 4]);
+        Ok(())
+    }
+
+    #[test]
+    fn element_in_pieces_is_one_range() -> Result {
+        let mem = PeerMemory::charged(2, 4 * PAGE_SIZE, PAGE_SIZE, &MemCgroup::ROOT, None)?;
+        assert_eq!((mem.elements(), mem.bytes()), (2, 8 * PAGE_SIZE));
+        mem.write(1, 2 * PAGE_SIZE - 2, &[1, 2, 3, 4])?;
+        let mut buf = [9; 6];
+        mem.read(1, 2 * PAGE_SIZE - 3, &mut buf)?;
+        assert_eq!(buf, [0, 1, 2, 3, 4, 0]);
+        mem.read(0, 2 * PAGE_SIZE - 3, &mut buf)?;
+        assert_eq!(buf, [0; 6]);
+        mem.zero(1)?;
+        mem.read(1, 2 * PAGE_SIZE - 3, &mut buf)?;
+        assert_eq!(buf, [0; 6]);
+        assert!(mem.read(1, 4 * PAGE_SIZE - 5, &mut buf).is_err());
         Ok(())
     }
 

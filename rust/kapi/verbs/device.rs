@@ -377,7 +377,7 @@ impl Device {
     }
 
     /// Most pieces of memory that one request can read from. Any context.
-    pub(super) fn max_send_sge(&self) -> u32 {
+    pub(crate) fn max_send_sge(&self) -> u32 {
         self.limits.max_send_sge
     }
 

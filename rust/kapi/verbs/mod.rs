@@ -19,6 +19,7 @@
 //! for the last lease. So nothing here can be used after the driver is gone.
 
 pub(crate) mod channel;
+mod chunk_mapping;
 pub(crate) mod client;
 #[cfg_attr(
     not(CONFIG_RDMA_SOCK_KUNIT_TEST),

@@ -5,12 +5,15 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use super::{
-    dma::Mapping,
+    chunk_mapping::ChunkMapping,
     pd::Pd, //
 };
 use crate::{
     bindings,
-    kapi::mem::region::PeerMemory, //
+    kapi::mem::{
+        chunks::Chunks,
+        region::PeerMemory, //
+    },
 };
 use core::{
     mem::ManuallyDrop,
@@ -72,7 +75,7 @@ pub(crate) struct Mr {
     active: Atomic<bool>,
     access: Access,
     // Given up in this order, after the region.
-    backing: ManuallyDrop<(KVec<Mapping>, Arc<PeerMemory>)>,
+    backing: ManuallyDrop<(KVec<ChunkMapping>, Arc<PeerMemory>)>,
     pd: Arc<Pd>,
 }
 
@@ -102,13 +105,10 @@ impl Mr {
         if memory.bytes() > dev.max_region_bytes() || !dev.can_register() {
             return Err(EMSGSIZE);
         }
-        let elements = memory.elements();
-        let mut mappings = KVec::with_capacity(elements, GFP_KERNEL)?;
-        for element in 0..elements {
-            let (_, addr) = memory.backing(element)?;
-            // SAFETY: The element is `element_bytes` octets at `addr`; the mappings are dropped
-            // before the reference to the memory.
-            let mapping = unsafe { Mapping::both_ways(dev, addr, memory.element_bytes())? };
+        let mut mappings = KVec::with_capacity(memory.elements(), GFP_KERNEL)?;
+        for chunks in memory.chunks() {
+            // SAFETY: The mappings are dropped before the reference to the memory.
+            let mapping = unsafe { ChunkMapping::both_ways(dev, chunks)? };
             mappings.push(mapping, GFP_KERNEL)?;
         }
 
@@ -132,20 +132,22 @@ impl Mr {
     /// Tells the region what it covers, from address 0 on.
     fn cover(&self) -> Result {
         let (mappings, memory) = &*self.backing;
-        let count = u32::try_from(mappings.len()).map_err(|_| EINVAL)?;
-        let mut list = KVec::<bindings::scatterlist>::with_capacity(mappings.len(), GFP_KERNEL)?;
+        let blocks = || memory.chunks().iter().flat_map(Chunks::blocks);
+        let count = blocks().count();
+        let mut list = KVec::<bindings::scatterlist>::with_capacity(count, GFP_KERNEL)?;
         let list = list.as_mut_ptr();
+        let entries = u32::try_from(count).map_err(|_| EINVAL)?;
         // SAFETY: There is room for `count` entries.
-        unsafe { bindings::sg_init_table(list, count) };
-        for (element, mapping) in mappings.iter().enumerate() {
-            let (page, _) = memory.backing(element)?;
-            let len = u32::try_from(memory.element_bytes()).map_err(|_| EINVAL)?;
-            // SAFETY: `element` is less than `count`, the entry is initialised, and the element is
-            // mapped at that address.
+        unsafe { bindings::sg_init_table(list, entries) };
+        let mapped = mappings.iter().flat_map(ChunkMapping::of_each);
+        for (at, (block, mapping)) in blocks().zip(mapped).enumerate() {
+            let len = u32::try_from(block.len()).map_err(|_| EINVAL)?;
+            // SAFETY: `at` is less than `count`, the entry is initialised, and the block is mapped at
+            // that address.
             unsafe {
                 bindings::rdma_sock_helper_sg_set_mapped(
-                    list.add(element),
-                    page,
+                    list.add(at),
+                    block.page(),
                     len,
                     mapping.addr(0)?,
                 )
@@ -209,7 +211,8 @@ impl Mr {
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(super) fn direction(&self, element: usize) -> Result<bindings::dma_data_direction> {
         let (mappings, _) = &*self.backing;
-        Ok(mappings.get(element).ok_or(EINVAL)?.direction())
+        let mappings = mappings.get(element).ok_or(EINVAL)?.of_each();
+        Ok(mappings.first().ok_or(EINVAL)?.direction())
     }
 
     /// May peers use it? Any context.

@@ -3,12 +3,12 @@
 //! Memory that devices read for our RDMA writes and for the payload of messages.
 
 use super::{
-    device::Device,
-    dma::Mapping, //
+    chunk_mapping::ChunkMapping,
+    device::Device, //
 };
 use crate::kapi::mem::{
-    block::Block,
     cgroup::MemCgroup,
+    chunks::Chunks,
     OnFree, //
 };
 use kernel::{
@@ -17,36 +17,38 @@ use kernel::{
     sync::Arc, //
 };
 
-/// A contiguous buffer. Devices read it through a [`SendMapping`] each.
+/// A buffer of contiguous pieces, mostly of one. Devices read it through a [`SendMapping`] each.
 ///
 /// Dropped in any context.
 pub(crate) struct SendBuffer {
-    block: Block,
+    chunks: Chunks,
     len: usize,
     // Behind the memory: fields are dropped in order.
     _on_free: Option<OnFree>,
 }
 
 impl SendBuffer {
-    /// Allocates a buffer that is charged to the root cgroup, for tests. Context: may sleep.
+    /// Allocates a contiguous buffer that is charged to the root cgroup, for tests. Context: may sleep.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn new(len: usize) -> Result<Arc<Self>> {
-        Self::charged(len, &MemCgroup::ROOT, None)
+        Self::charged(len, len, &MemCgroup::ROOT, None)
     }
 
-    /// Allocates a buffer of `len` octets that is charged to `cgroup`. `on_free` is dropped when
-    /// the memory is free. Context: may sleep.
+    /// Allocates a buffer of `len` octets, in pieces of `piece`, that is charged to `cgroup`. A write or
+    /// a message needs an entry of its gather list for each piece that it touches. `on_free` is dropped
+    /// when the memory is free. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM` early, so that the caller may ask for less; also above the limit of the cgroup.
     pub(crate) fn charged(
         len: usize,
+        piece: usize,
         cgroup: &MemCgroup,
         on_free: Option<OnFree>,
     ) -> Result<Arc<Self>> {
         let buffer = Self {
-            block: Block::unset(len, cgroup)?,
+            chunks: Chunks::unset(len, piece.min(len), cgroup)?,
             len,
             _on_free: on_free,
         };
@@ -58,15 +60,19 @@ impl SendBuffer {
         self.len
     }
 
+    /// Whether all of it is contiguous.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.chunks.blocks().len() == 1
+    }
+
     /// Maps the buffer for a device, besides any others. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the device is being removed.
     pub(crate) fn map(self: &Arc<Self>, dev: &Arc<Device>) -> Result<Arc<SendMapping>> {
-        // SAFETY: The memory of the block is `block.len()` octets from `block.addr()`, and the
-        // mapping is dropped before the reference to the buffer.
-        let mapping = unsafe { Mapping::to_device(dev, self.block.addr(), self.block.len())? };
+        // SAFETY: The mapping is dropped before the reference to the buffer.
+        let mapping = unsafe { ChunkMapping::to_device(dev, &self.chunks)? };
         Ok(Arc::new(
             SendMapping {
                 mapping,
@@ -91,14 +97,14 @@ impl SendBuffer {
         iter: &mut IovIterSource<'_>,
     ) -> Result<usize> {
         self.check(off, len)?;
-        self.block.copy_from_iter(off, len, iter)
+        self.chunks.copy_from_iter(off, len, iter)
     }
 
     /// Copies in from private memory. Context: any.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn write(&self, off: usize, data: &[u8]) -> Result {
         self.check(off, data.len())?;
-        self.block.write(off, data)
+        self.chunks.write(off, data)
     }
 
     fn check(&self, off: usize, len: usize) -> Result {
@@ -115,27 +121,29 @@ impl SendBuffer {
 /// while the device still reads. Dropped in any context. It keeps the device's driver there.
 pub(crate) struct SendMapping {
     // Unmapped before the memory is freed: fields are dropped in order.
-    mapping: Mapping,
+    mapping: ChunkMapping,
     buffer: Arc<SendBuffer>,
 }
 
 impl SendMapping {
-    /// Hands `len` octets at `off` to the device and returns their address there. Context: any.
+    /// Hands `len` octets at `off` to the device, and calls `f` with the address there and the size of each
+    /// contiguous piece. Context: any.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if this is not the mapping for `dev` or the range is not within the buffer.
+    /// `EINVAL` if this is not the mapping for `dev` or the range is not within the buffer, and those of
+    /// `f`.
     pub(in crate::kapi) fn for_device(
         &self,
         dev: &Arc<Device>,
         off: usize,
         len: usize,
-    ) -> Result<u64> {
-        if !Arc::ptr_eq(dev, self.mapping.device()) {
+        f: impl FnMut(u64, u32) -> Result,
+    ) -> Result {
+        if !self.mapping.is_of(dev) {
             return Err(EINVAL);
         }
         self.buffer.check(off, len)?;
-        self.mapping.sync_for_device(off, len)?;
-        self.mapping.addr(off)
+        self.mapping.for_device(off, len, f)
     }
 }

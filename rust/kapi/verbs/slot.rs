@@ -77,11 +77,11 @@ impl WriteSource {
         dev: &Arc<Device>,
         off: usize,
         len: u32,
-        mut f: impl FnMut(u64, u32) -> Result,
+        f: impl FnMut(u64, u32) -> Result,
     ) -> Result {
         let size = usize::try_from(len)?;
         match self {
-            Self::Buffer(buffer) => f(buffer.for_device(dev, off, size)?, len),
+            Self::Buffer(buffer) => buffer.for_device(dev, off, size, f),
             Self::Lent(lent) => lent.for_device(dev, off, size, f),
         }
     }

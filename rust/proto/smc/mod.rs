@@ -15,6 +15,7 @@
 //! | Which elements of an RMB are free                | 4.4             | [`elements`]    |
 //! | Names that assign ports to network devices       | -               | [`pnet`]        |
 
+pub(crate) mod buffer_kind;
 pub(crate) mod buffer_sizing;
 pub(crate) mod cdc;
 pub(crate) mod clc;

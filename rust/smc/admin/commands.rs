@@ -365,6 +365,7 @@ fn put_group_alone(
             .groups
             .pnets
             .of_port(&group.path.device, group.path.port),
+        buffers: group.buffers,
         sndbuf,
         rmb,
         terms: group.terms,

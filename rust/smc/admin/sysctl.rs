@@ -28,6 +28,7 @@ use crate::{
             time::Duration, //
         },
         smc::{
+            buffer_kind::BufferKind,
             clc::GroupLimits,
             wire::BufSize, //
         },
@@ -98,6 +99,8 @@ settings! {
     wmem: c"wmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
     /// Octets of the receive buffer of a socket without SO_RCVBUF.
     rmem: c"rmem" = 128 << 10, MIN_BUFFER, i32::MAX / 2;
+    /// Whether buffers are contiguous, in pieces, or what can be had.
+    buf_type: c"smcr_buf_type" = 0, 0, 2;
     /// Most links of a link group, not counting an asymmetric one (`SMCR-LGR-10`).
     max_links: c"smcr_max_links_per_lgr" = 2, 1, LINKS;
     /// Most connections of a link group.
@@ -158,6 +161,11 @@ impl Settings {
     /// Octets of the receive buffer of a socket that asks for none.
     pub(crate) fn rmem(&self) -> u32 {
         size(&self.rmem)
+    }
+
+    /// The kind of the buffers of a new link group.
+    pub(crate) fn buffer_kind(&self) -> BufferKind {
+        BufferKind::of_setting(self.buf_type.load(Relaxed))
     }
 
     /// Whether these two become less for connections that have many beside them.

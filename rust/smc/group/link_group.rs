@@ -82,7 +82,7 @@ use crate::{
             },
         },
         smc::{
-            buffer_sizing,
+            buffer_kind::BufferKind,
             clc::{
                 System,
                 Terms,
@@ -237,6 +237,8 @@ pub(crate) struct LinkGroup {
     pub(crate) close_work: Deferred<LinkGroup, CLOSE>,
     /// A port may have become usable.
     pub(crate) suggested: Atomic<bool>,
+    /// Whether the buffers of its connections are contiguous.
+    pub(crate) buffers: BufferKind,
     /// What the administrator of the namespace wants.
     pub(crate) settings: Arc<Settings>,
     /// Where it is counted.
@@ -435,6 +437,7 @@ impl LinkGroup {
                 register_work <- new_deferred!("rdma_sock_group_register"),
                 close_work <- new_deferred!("rdma_sock_group_close"),
                 suggested: Atomic::new(false),
+                buffers: net.settings.buffer_kind().on_device(path.device.max_send_sge()),
                 settings: net.settings.clone(),
                 net,
                 dead <- Completion::new(),
@@ -508,6 +511,9 @@ impl LinkGroup {
         slot: LinkSlot,
         path: &Path,
     ) -> Result {
+        if self.buffers.on_device(path.device.max_send_sge()) != self.buffers {
+            return Err(EOPNOTSUPP);
+        }
         if !self.set_port(slot, Some(path)) {
             return Err(EBUSY);
         }
@@ -602,12 +608,7 @@ impl LinkGroup {
             return Err(ENODEV);
         }
         self.open_link(&mut inner, LinkSlot::FIRST, &self.path)?;
-        let rmb = inner.add_rmb(
-            payer,
-            size,
-            buffer_sizing::elements(size, 0),
-            Known::Confirmed,
-        )?;
+        let rmb = inner.add_rmb(payer, self.rmb_plan(size, 0), Known::Confirmed)?;
         let rmbe = rmb.take().ok_or(ENOMEM)?;
         let local = inner
             .link(LinkSlot::FIRST)

@@ -36,6 +36,7 @@ use crate::{
             time::Instant, //
         },
         smc::{
+            buffer_kind::BufferKind,
             buffer_sizing::{
                 self,
                 WantedSize, //
@@ -54,6 +55,17 @@ use kernel::{
     sync::Arc, //
 };
 
+/// The elements of a new RMB.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RmbPlan {
+    /// The size of each.
+    pub(crate) wanted: BufSize,
+    /// Most of them.
+    pub(crate) elements: usize,
+    /// Whether each is contiguous.
+    pub(crate) kind: BufferKind,
+}
+
 /// What a handshake gets when it asks for a receive buffer.
 pub(crate) enum Taken {
     /// An element the peer knows.
@@ -63,18 +75,18 @@ pub(crate) enum Taken {
 }
 
 impl Inner {
-    /// Makes a new RMB with a key on every link, of elements of the size `wanted` or of the next smaller one
+    /// Makes a new RMB with a key on every link, of elements of the wanted size or of the next smaller one
     /// that can be had. Context: may sleep.
     pub(crate) fn add_rmb(
         &mut self,
         payer: &Payer,
-        wanted: BufSize,
-        elements: usize,
+        plan: RmbPlan,
         known: Known,
     ) -> Result<Arc<Rmb>> {
+        let wanted = plan.wanted;
         let mut size = wanted;
         let memory = loop {
-            match self.peer_memory(payer, size, elements) {
+            match self.peer_memory(payer, size, plan) {
                 Ok(memory) => break memory,
                 Err(error) => size = size.smaller().ok_or(error)?,
             }
@@ -90,14 +102,10 @@ impl Inner {
         Ok(rmb)
     }
 
-    /// Memory for an RMB of up to `elements` elements, which the devices of all links can cover.
-    fn peer_memory(
-        &self,
-        payer: &Payer,
-        size: BufSize,
-        mut elements: usize,
-    ) -> Result<Arc<PeerMemory>> {
+    /// Memory for an RMB of elements of `size`, which the devices of all links can cover.
+    fn peer_memory(&self, payer: &Payer, size: BufSize, plan: RmbPlan) -> Result<Arc<PeerMemory>> {
         let bytes = usize::try_from(size.bytes())?;
+        let mut elements = plan.elements;
         for link in self.links.iter().flatten() {
             elements = elements.min(link.path.device.max_region_bytes() / bytes);
         }
@@ -105,12 +113,18 @@ impl Inner {
             return Err(EMSGSIZE);
         }
         loop {
-            match payer.peer_memory(elements, bytes) {
-                Ok(memory) => return Ok(memory),
-                Err(error) if elements <= 1 => return Err(error),
-                // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
-                Err(_) => elements = elements.div_ceil(2),
+            let mut result = Err(ENOMEM);
+            for piece in plan.kind.pieces(size.bytes()) {
+                result = payer.peer_memory(elements, bytes, usize::try_from(piece)?);
+                if result.is_ok() {
+                    break;
+                }
             }
+            if result.is_ok() || elements <= 1 {
+                return result;
+            }
+            // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
+            elements = elements.div_ceil(2);
         }
     }
 
@@ -173,6 +187,15 @@ impl LinkGroup {
         wanted.size(self.settings.shares_buffers(), live)
     }
 
+    /// What an RMB for connections that have `others` beside them has. Context: any.
+    pub(crate) fn rmb_plan(&self, wanted: BufSize, others: usize) -> RmbPlan {
+        RmbPlan {
+            wanted,
+            elements: buffer_sizing::elements(wanted, others),
+            kind: self.buffers,
+        }
+    }
+
     /// Takes a receive buffer for another connection (`SMCR-RDV-21..23`). Context: may sleep.
     pub(crate) fn take_rmbe(
         self: &Arc<Self>,
@@ -210,8 +233,8 @@ impl LinkGroup {
             if !RmbPool::may_add(inner.rmbs.iter().map(|rmb| rmb.resting(now))) {
                 return Err(ENOSPC);
             }
-            let elements = buffer_sizing::elements(size, self.tokens.lock().live());
-            inner.add_rmb(payer, size, elements, Known::Registering)?;
+            let plan = self.rmb_plan(size, self.tokens.lock().live());
+            inner.add_rmb(payer, plan, Known::Registering)?;
             self.register_work.kick(self, &self.context.links);
         }
         inner.add_waiter(waiter)?;

@@ -11,6 +11,7 @@ use crate::{
     proto::{
         base::verbs::Mtu,
         smc::{
+            buffer_kind::BufferKind,
             buffer_sizing::WantedSize,
             cdc::{
                 CloseTimers as CdcTimers,
@@ -71,6 +72,8 @@ pub(crate) struct SendMemory {
     payer: Payer,
     /// Size of the buffer.
     bytes: usize,
+    /// Whether it is contiguous.
+    kind: BufferKind,
 }
 
 impl SendMemory {
@@ -79,6 +82,7 @@ impl SendMemory {
         Ok(Self {
             payer: payer.clone(),
             bytes: usize::try_from(group.buffer_size(wanted).bytes())?,
+            kind: group.buffers,
         })
     }
 
@@ -87,11 +91,17 @@ impl SendMemory {
         let mut bytes = self.bytes;
         let least = usize::try_from(BufSize::MIN.bytes())?;
         loop {
-            match self.payer.send_buffer(bytes) {
-                Ok(sendbuf) => return Ok(sendbuf),
-                Err(error) if bytes <= least => return Err(error),
-                Err(_) => bytes /= 2,
+            let mut result = Err(ENOMEM);
+            for piece in self.kind.pieces(u32::try_from(bytes)?) {
+                result = self.payer.send_buffer(bytes, usize::try_from(piece)?);
+                if result.is_ok() {
+                    break;
+                }
             }
+            if result.is_ok() || bytes <= least {
+                return result;
+            }
+            bytes /= 2;
         }
     }
 }
@@ -236,7 +246,11 @@ impl Reservation {
             peer_rmbe: peer.buf_size.bytes(),
             origin: if eye_catcher { EYE_CATCHER_BYTES } else { 0 },
             cork_bytes: settings.autocorking_size(),
-            max_write: CdcConfig::MAX_WRITE,
+            max_write: if sendbuf.is_contiguous() {
+                CdcConfig::MAX_WRITE
+            } else {
+                BufferKind::PIECES_WRITE
+            },
             timers: CdcTimers {
                 drain_all: settings.orphan_time(),
                 ..CdcTimers::DEFAULT

@@ -7,6 +7,7 @@ use super::attributes::{
     Attributes, //
 };
 use crate::proto::smc::{
+    buffer_kind::BufferKind,
     clc::{
         System,
         Terms,
@@ -42,6 +43,8 @@ pub(crate) struct GroupInfo {
     pub(crate) net: u64,
     /// The physical network of its first link.
     pub(crate) pnet: Option<PnetId>,
+    /// The kind of the buffers.
+    pub(crate) buffers: BufferKind,
     /// Octets of send buffers.
     pub(crate) sndbuf: u64,
     /// Octets of receive buffers.
@@ -153,7 +156,7 @@ pub(crate) fn encode_group(to: &mut Attributes<'_>, group: &GroupInfo) {
                 Shape::AsymmetricLocal => 4,
             },
         );
-        to.u8(11, 0);
+        to.u8(11, group.buffers.number());
         let [_, vlan] = group.vlan.unwrap_or(0).to_be_bytes();
         to.u8(5, vlan);
         to.u64(9, group.net);
@@ -252,6 +255,7 @@ mod tests {
         vlan: Some(0x1ab),
         net: 5,
         pnet: None,
+        buffers: BufferKind::Mixed,
         sndbuf: 1 << 33,
         rmb: 1 << 17,
         terms: TERMS,
@@ -290,6 +294,7 @@ mod tests {
         assert_eq!(value(group, 1), 0x1200_u32.to_ne_bytes());
         assert_eq!((value(group, 2), value(group, 3)), (&[1][..], &[4][..]));
         assert_eq!(value(group, 5), [0xab]);
+        assert_eq!(value(group, 11), [2]);
         assert_eq!(value(group, 4), [0]);
         assert_eq!(value(group, 12), (1_u64 << 33).to_ne_bytes());
         assert_eq!(value(group, 13), (1_u32 << 17).to_ne_bytes());
