@@ -20,6 +20,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 
+#include "helpers_capture.h"
 #include "helpers_child.h"
 #include "helpers_cm.h"
 #include "helpers_cmsg.h"

@@ -75,6 +75,10 @@ impl Readable for MessageMemory {
         let part = self.0.as_ref().ok_or(EFAULT)?;
         part.copy_to_iter(offset, len, to)
     }
+
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result {
+        self.0.as_ref().ok_or(EFAULT)?.read(offset, to)
+    }
 }
 
 impl LendTarget for Arc<Channel<SdpChannelOps>> {

@@ -32,6 +32,7 @@
 
 pub(crate) mod accept_queue;
 pub(crate) mod calls;
+mod capture;
 pub(crate) mod connect;
 pub(crate) mod connection;
 mod contention;

@@ -10,6 +10,7 @@ use super::{
         Direction,
         Rare, //
     },
+    capture,
     connection::{
         Connection,
         Protocol, //
@@ -271,6 +272,9 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
                 found.memory.copy_to_iter(offset, len, self.msg.iter())
             })?
         };
+        if !self.peek && capture::is_on() {
+            self.capture(&found, count);
+        }
         // The stream may use the memory again as soon as it knows that this is read.
         drop(found);
         let octets = usize::try_from(count).unwrap_or(0);
@@ -291,6 +295,21 @@ impl<'a, 'm, P: Protocol> Receiving<'a, 'm, P> {
             return Ok(ControlFlow::Break(()));
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reports what was read. Context: may sleep.
+    fn capture(&self, found: &Received<<P::Stream as Stream>::Memory>, count: u32) {
+        let before = |stream: &P::Stream| stream.traffic().rx_bytes;
+        let position = self.connection.look(before).unwrap_or(0);
+        let read = |offset: usize, to: &mut [u8]| found.memory.read(offset, to);
+        capture::report(
+            self.connection,
+            Moved::Received,
+            position,
+            &found.segments,
+            count,
+            read,
+        );
     }
 
     /// Waits for data behind `skip` bytes, without the lock, unless the call has enough.

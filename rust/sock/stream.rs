@@ -69,6 +69,9 @@ pub(crate) trait Readable {
     ///
     /// `EFAULT` if no byte could be copied.
     fn copy_to_iter(&self, offset: usize, len: usize, to: &mut IovIterDest<'_>) -> Result<usize>;
+
+    /// Copies bytes from `offset` on to private memory. Context: any.
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result;
 }
 
 /// Received data: where it lies, up to two pieces, and when the last of it came.

@@ -9,6 +9,7 @@ use super::{
         Direction,
         Rare, //
     },
+    capture,
     connection::{
         Connection,
         Protocol, //
@@ -180,7 +181,8 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             // The error of the sock, if there is one, comes before this.
             Room::Broken => return Err(EPIPE),
         };
-        if self.lends {
+        let captured = capture::is_on();
+        if self.lends && !captured {
             let notice = self.notice.as_ref();
             let lent = lend(self.connection, self.msg, rest, notice, self.how)?;
             if lent != 0 {
@@ -193,6 +195,9 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
         let copied = copy(&segments, |offset, len| {
             buffer.copy_from_iter(offset, len, self.msg.iter())
         })?;
+        if captured {
+            self.capture(&buffer, &segments, copied);
+        }
         let octets = usize::try_from(copied).unwrap_or(0);
         P::moved(self.connection, Moved::Sent, octets);
         self.sent = self.sent.saturating_add(octets);
@@ -203,6 +208,26 @@ impl<'a, 'm, P: Protocol> Sending<'a, 'm, P> {
             stream.write(now, copied, urgent);
         });
         Ok(())
+    }
+
+    /// Reports what was copied, in front of which is all that was written before. Context: may sleep.
+    fn capture(&self, buffer: &SendBuffer, segments: &[Segment; 2], copied: u32) {
+        let written = |stream: &P::Stream| {
+            stream
+                .traffic()
+                .tx_bytes
+                .wrapping_add(stream.unsent().into())
+        };
+        let position = self.connection.look(written).unwrap_or(0);
+        let read = |offset: usize, to: &mut [u8]| buffer.read(offset, to);
+        capture::report(
+            self.connection,
+            Moved::Sent,
+            position,
+            segments,
+            copied,
+            read,
+        );
     }
 
     /// Waits for room, without the lock. Context: may sleep.

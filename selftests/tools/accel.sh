@@ -27,11 +27,12 @@ mountpoint -q $CGROUPS || mount -t cgroup2 cgroup2 $CGROUPS
 # shellcheck disable=SC2317 # called by the trap
 cleanup() {
 	"$TOOL" accel off
+	ip netns del rs-blue 2>/dev/null
 	rmdir "$INNER" "$CGROUP/a/b" "$CGROUP/a" "$CGROUP" 2>/dev/null
 	rm -rf "$WORK"
 }
 trap cleanup EXIT
-plan 49
+plan 57
 
 accel() {
 	# Without the module each start prints a note, which has a test of its own.
@@ -185,6 +186,31 @@ same "program that does not is not" "$IPPROTO_TCP" "$(probe "$OTHER")"
 same "process that has ended stays in the list" "[($ABOVE, None)]" "$(processes)"
 accel off --pid $ABOVE
 same "off takes it away" "[]" "$(processes)"
+
+# Network namespaces.
+ip netns add rs-blue
+in_blue() {
+	ip netns exec rs-blue "$OTHER" -c "$PROBE" AF_INET SOCK_STREAM 0
+}
+namespaces() {
+	json "$(status)" '[s["name"] for s in d["selectors"] if s["kind"] == "netns"]'
+}
+accel on --netns rs-blue --force
+same "namespace is shown by its name" "['rs-blue']" "$(namespaces)"
+same "program in the selected namespace is selected" "$FORCED" "$(in_blue)"
+same "program in another namespace is not" "$IPPROTO_TCP" "$(probe "$OTHER")"
+accel on --netns self --force
+same "self is the namespace of the command" "$FORCED" "$(probe "$OTHER")"
+accel off --netns self
+COOKIE=$(json "$(status)" '[s["cookie"] for s in d["selectors"] if s["kind"] == "netns"][0]')
+ip netns del rs-blue
+ip netns add rs-blue
+same "later namespace of the same name is not selected" "$IPPROTO_TCP" "$(in_blue)"
+same "namespace that has ended stays in the list" "[None]" "$(namespaces)"
+accel off --netns "id:$COOKIE"
+same "off takes it away by its cookie" "[]" "$(namespaces)"
+refused "file that is no namespace is refused" "not a network namespace" \
+	"$TOOL" accel on --netns /etc/passwd
 
 # Removal.
 accel off --comm rs-second

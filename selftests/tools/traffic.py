@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""traffic.py server ADDRESS PORT | client ADDRESS PORT PROTOCOL
+"""traffic.py server ADDRESS PORT [PROTOCOL] | client ADDRESS PORT PROTOCOL
 
 A server that returns what it gets, and a client that sends and receives until it is killed. Each
 prints a line when it is ready: the server when it listens, the client after the first answer.
 """
 
+import contextlib
 import socket
 import sys
 import threading
@@ -16,14 +17,15 @@ BLOCK = b"rdma-sock" * 7000
 
 def serve(connection):
     """Returns everything that comes."""
-    with connection:
+    # A client may be killed.
+    with connection, contextlib.suppress(ConnectionError):
         while data := connection.recv(1 << 16):
             connection.sendall(data)
 
 
-def server(address):
+def server(address, protocol=IPPROTO_SMC):
     """Serves each client in a thread."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_SMC)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
     listener.bind(address)
     listener.listen()
     print("ready", flush=True)
@@ -53,7 +55,7 @@ def main(role, host, port, *protocol):
     """Runs a side."""
     address = (host, int(port))
     if role == "server":
-        server(address)
+        server(address, *map(int, protocol))
     client(address, int(*protocol))
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events for tracing, with the names that `net/smc` gives them.
+//! Events for tracing: those of `net/smc` with their names, and the payload of connections.
 //!
 //! C header: [`include/linux/tracepoint.h`](srctree/include/linux/tracepoint.h)
 
@@ -39,6 +39,28 @@ impl Moved {
                 Self::Received => bindings::rdma_sock_helper_trace_received(sk, octets, name, len),
             }
         }
+    }
+}
+
+/// Whether a tracer wants the payload of connections. Context: any.
+pub(crate) fn captures_payload() -> bool {
+    // SAFETY: It only reads whether an event is on.
+    unsafe { bindings::rdma_sock_helper_captures() }
+}
+
+/// Reports octets that a call has moved; `position` octets of the direction are in front of them. Context:
+/// any.
+pub(crate) fn trace_payload(sk: &Sock, how: Moved, position: u64, octets: &[u8]) {
+    let sent = how == Moved::Sent;
+    // SAFETY: The sock is valid, and the octets for their length.
+    unsafe {
+        bindings::rdma_sock_helper_capture(
+            sk.as_raw(),
+            sent,
+            position,
+            octets.as_ptr(),
+            octets.len(),
+        )
     }
 }
 

@@ -372,6 +372,20 @@ impl<T: ChannelOps> ReceivedPart<T> {
         let buffers = &self.channel.recv_buffers;
         buffers.copy_to_iter(self.index, self.off + skip, len, iter)
     }
+
+    /// Copies octets from `skip` on out into private memory. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the part is shorter.
+    pub(crate) fn read(&self, skip: usize, to: &mut [u8]) -> Result {
+        match skip.checked_add(to.len()) {
+            Some(end) if end <= self.len => {}
+            _ => return Err(EINVAL),
+        }
+        let buffers = &self.channel.recv_buffers;
+        buffers.read(self.index, self.off + skip, to)
+    }
 }
 
 impl<T: ChannelOps> Drop for ReceivedPart<T> {

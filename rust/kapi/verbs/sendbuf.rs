@@ -100,6 +100,16 @@ impl SendBuffer {
         self.chunks.copy_from_iter(off, len, iter)
     }
 
+    /// Copies out into private memory, what a call has copied in. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the range is not within the buffer.
+    pub(crate) fn read(&self, off: usize, to: &mut [u8]) -> Result {
+        self.check(off, to.len())?;
+        self.chunks.read(off, to)
+    }
+
     /// Copies in from private memory. Context: any.
     #[cfg(CONFIG_RDMA_SOCK_KUNIT_TEST)]
     pub(crate) fn write(&self, off: usize, data: &[u8]) -> Result {

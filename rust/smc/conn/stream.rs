@@ -68,6 +68,10 @@ impl Readable for ElementMemory {
     fn copy_to_iter(&self, offset: usize, len: usize, to: &mut IovIterDest<'_>) -> Result<usize> {
         self.memory.copy_to_iter(self.element, offset, len, to)
     }
+
+    fn read(&self, offset: usize, to: &mut [u8]) -> Result {
+        self.memory.read(self.element, offset, to)
+    }
 }
 
 impl LendTarget for Arc<Channel<LinkHandler>> {

@@ -75,7 +75,16 @@ struct inet_protosw {
 	unsigned short protocol;
 } __attribute__((preserve_access_index));
 
+struct net {
+	__u64 net_cookie;
+} __attribute__((preserve_access_index));
+
+struct nsproxy {
+	struct net *net_ns;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+	struct nsproxy *nsproxy;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	__u64 start_boottime;
@@ -110,6 +119,13 @@ struct {
 	__type(key, struct accel_process);
 	__type(value, struct accel_selector);
 } processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SELECTORS);
+	__type(key, __u64);
+	__type(value, struct accel_selector);
+} namespaces SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -185,6 +201,15 @@ static struct accel_selector *select_by_cgroup(void)
 	return NULL;
 }
 
+/* The selector by the task's network namespace. */
+static struct accel_selector *select_by_namespace(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 cookie = BPF_CORE_READ(task, nsproxy, net_ns, net_cookie);
+
+	return bpf_map_lookup_elem(&namespaces, &cookie);
+}
+
 /* Is a protocol in the list of stream protocols that begins at address head? */
 static bool is_registered(__u64 head, __u32 wanted)
 {
@@ -245,6 +270,8 @@ int BPF_PROG(rdma_sock_accel, int family, int type, int protocol)
 		selector = select_by_process();
 	if (!selector)
 		selector = select_by_cgroup();
+	if (!selector)
+		selector = select_by_namespace();
 	if (!selector)
 		return 0;
 

@@ -29,7 +29,10 @@ use crate::{
     },
     run,
     top::SortKey,
-    trace::TraceArgs, //
+    trace::{
+        CaptureArgs,
+        TraceArgs, //
+    },
 };
 
 /// Carries the data of TCP programs by RDMA, with the kernel module rdma_sock.
@@ -107,6 +110,12 @@ pub(crate) enum Command {
     /// By its tracepoints, in all network namespaces; needs root.
     Trace(TraceArgs),
 
+    /// Write what programs send and receive by RDMA to a file for Wireshark (pcapng)
+    ///
+    /// RDMA bypasses packet captures. This copies the payload of connections over SMC-R and SDP by a
+    /// tracepoint, and writes it as packets of TCP; needs root.
+    Capture(CaptureArgs),
+
     /// Write one HTML file with the state of this machine, for a support case
     ///
     /// It has the findings of `doctor`, connections with their programs, links, devices, counters with
@@ -157,15 +166,15 @@ pub(crate) enum AccelCommand {
     /// Start acceleration, or add selectors to it; it stays on until `accel off` or the next boot
     ///
     /// From now on, selected programs get sockets of SMC-R or SDP where they ask for TCP sockets. A
-    /// program is selected if any selector matches. Without --cgroup, --comm and --pid, every program is
-    /// selected.
+    /// program is selected if any selector matches. Without --cgroup, --comm, --netns and --pid,
+    /// every program is selected.
     /// Existing sockets stay as they are.
     On(OnArgs),
 
     /// Remove selectors, or stop acceleration
     ///
-    /// With --cgroup, --comm or --pid, only these selectors are removed. Acceleration stops without these
-    /// options, and when no selector is left. Existing sockets stay as they are.
+    /// With --cgroup, --comm, --netns or --pid, only these selectors are removed. Acceleration stops
+    /// without these options, and when no selector is left. Existing sockets stay as they are.
     Off(OffArgs),
 
     /// Show the selectors, each with its protocol and the number of sockets it has turned
@@ -184,6 +193,11 @@ pub(crate) struct SelectorArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) comm: Vec<OsString>,
 
+    /// Programs in this network namespace: a name of "ip netns", a path such as /proc/PID/ns/net, or
+    /// "self", the namespace of this command
+    #[arg(long, value_name = "NAME")]
+    pub(crate) netns: Vec<PathBuf>,
+
     /// This process and those that descend from it, as long as the processes between them live
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Vec<u32>,
@@ -191,7 +205,7 @@ pub(crate) struct SelectorArgs {
     /// Refused: a socket gets its protocol before its port
     ///
     /// socket(2) sets the protocol, and bind(2) or connect(2) set the port later. Select the program
-    /// (--comm), a process (--pid) or its cgroup (--cgroup).
+    /// (--comm), a process (--pid), its cgroup (--cgroup) or its network namespace (--netns).
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Vec<String>,
 }

@@ -12,6 +12,7 @@
 //! | `metrics` | `metrics/`  | counters and gauges for Prometheus                    |
 //! | `doctor`  | `doctor/`   | whether this machine can use RDMA                     |
 //! | `trace`   | `trace/`    | events of the module's tracepoints, in words          |
+//! | `capture` | `trace/`    | payload of connections, in a file for Wireshark       |
 //! | `report`  | `report/`   | the state of the machine as one HTML file             |
 //! | `bench`   | `bench/`    | TCP, SMC-R and SDP to another host, side by side      |
 //! | `device`  | `device/`   | RDMA devices in software, without the hardware        |
@@ -35,6 +36,7 @@ mod interval;
 mod manual;
 mod metrics;
 mod module;
+mod netns;
 mod output;
 mod proto;
 mod report;
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Capture(args) => trace::capture(&args),
         Command::Report(args) => report::run(&args),
         Command::Bench(args) => match bench::run(&args) {
             Ok(status) => return status,

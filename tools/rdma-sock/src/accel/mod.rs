@@ -7,7 +7,7 @@
 //! ```text
 //!   bpf/accel.bpf.c   the program; runs in socket(2)
 //!   kernel.rs         what the kernel must offer, and where its protocol lists are
-//!   selector.rs       which programs: names, processes and cgroups, as keys of the maps
+//!   selector.rs       which programs: names, processes, cgroups and namespaces, as keys of the maps
 //!   pinned.rs         loading, attaching, pinning; reading and writing the maps
 //! ```
 
@@ -269,10 +269,11 @@ fn selectors(args: &SelectorArgs) -> Result<Vec<Selector>> {
     if !args.port.is_empty() {
         bail!(
             "--port cannot select a program: socket(2) sets the protocol before bind(2) or \
-             connect(2) sets the port; use --comm, --pid or --cgroup"
+             connect(2) sets the port; use --comm, --pid, --cgroup or --netns"
         );
     }
     let comms = args.comm.iter().map(|name| Selector::from_comm(name));
     let cgroups = args.cgroup.iter().map(|path| Selector::from_cgroup(path));
-    comms.chain(cgroups).collect()
+    let namespaces = args.netns.iter().map(|name| Selector::from_netns(name));
+    comms.chain(cgroups).chain(namespaces).collect()
 }

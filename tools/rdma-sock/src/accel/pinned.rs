@@ -56,7 +56,7 @@ use super::{
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/accel.bpf.o"));
 
 /// Version of the layouts shared with the program; of what is pinned as well.
-const ACCEL_ABI: u32 = 3;
+const ACCEL_ABI: u32 = 4;
 
 const FOLDER: &str = "rdma-sock";
 
@@ -69,8 +69,9 @@ const CONFIG: &str = "config";
 const CGROUPS: &str = "cgroups";
 const COMMS: &str = "comms";
 const PROCESSES: &str = "processes";
+const NAMESPACES: &str = "namespaces";
 const COUNTERS: &str = "counters";
-const MAPS: [&str; 5] = [CONFIG, CGROUPS, COMMS, PROCESSES, COUNTERS];
+const MAPS: [&str; 6] = [CONFIG, CGROUPS, COMMS, PROCESSES, NAMESPACES, COUNTERS];
 
 /// Keys of `counters`: `enum accel_counter`.
 const COUNTER_TURNED: u32 = 0;
@@ -170,6 +171,7 @@ pub(super) struct Pinned {
     cgroups: MapHandle,
     comms: MapHandle,
     processes: MapHandle,
+    namespaces: MapHandle,
     counters: MapHandle,
 }
 
@@ -256,6 +258,7 @@ impl Pinned {
             cgroups: map(CGROUPS)?,
             comms: map(COMMS)?,
             processes: map(PROCESSES)?,
+            namespaces: map(NAMESPACES)?,
             counters: map(COUNTERS)?,
         })
     }
@@ -307,6 +310,7 @@ impl Pinned {
             (&self.comms, decode_comm as fn(&[u8]) -> Option<Selector>),
             (&self.processes, decode_process),
             (&self.cgroups, decode_cgroup),
+            (&self.namespaces, decode_netns),
         ] {
             for key in map.keys() {
                 let selector = decode(&key).context("unexpected key in a BPF map")?;
@@ -352,6 +356,7 @@ impl Pinned {
             Selector::Comm(comm) => (&self.comms, comm.to_vec()),
             Selector::Process(process) => (&self.processes, encode_process(process)),
             Selector::Cgroup(id) => (&self.cgroups, id.to_ne_bytes().to_vec()),
+            Selector::Netns(cookie) => (&self.namespaces, cookie.to_ne_bytes().to_vec()),
         }
     }
 }
@@ -446,6 +451,13 @@ fn decode_cgroup(key: &[u8]) -> Option<Selector> {
         .map(Selector::Cgroup)
 }
 
+fn decode_netns(key: &[u8]) -> Option<Selector> {
+    key.try_into()
+        .ok()
+        .map(u64::from_ne_bytes)
+        .map(Selector::Netns)
+}
+
 fn decode_count(value: &[u8]) -> Result<u64> {
     let octets = value.try_into().context("unexpected value in a BPF map")?;
     Ok(u64::from_ne_bytes(octets))
@@ -500,7 +512,7 @@ mod tests {
     fn configuration_has_the_layout_of_the_program() {
         let octets = Config::new(Some(LISTS)).encode();
         let expected = [
-            &3u32.to_ne_bytes()[..],
+            &4u32.to_ne_bytes()[..],
             &0u32.to_ne_bytes(),
             &LISTS.inet.to_ne_bytes(),
             &LISTS.inet6.to_ne_bytes(),
@@ -545,6 +557,7 @@ mod tests {
         assert_eq!(sizes(CGROUPS), (8, Rule::SIZE));
         assert_eq!(sizes(COMMS), (COMM_LEN, Rule::SIZE));
         assert_eq!(sizes(PROCESSES), (16, Rule::SIZE));
+        assert_eq!(sizes(NAMESPACES), (8, Rule::SIZE));
         assert_eq!(sizes(COUNTERS), (4, 8));
     }
 
@@ -594,6 +607,8 @@ mod tests {
             Some(Selector::Cgroup(7))
         );
         assert_eq!(decode_cgroup(&[0; 4]), None);
+        assert_eq!(decode_netns(&7u64.to_ne_bytes()), Some(Selector::Netns(7)));
+        assert_eq!(decode_netns(&[0; 4]), None);
         let process = ProcessId {
             pid: 77,
             start: 1 << 40,

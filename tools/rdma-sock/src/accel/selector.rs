@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which programs are selected: by name, by process or by cgroup, as keys of the BPF maps.
+//! Which programs are selected: by name, process, cgroup or network namespace, as keys of the BPF maps.
 
 use anyhow::{
     ensure,
@@ -23,13 +23,15 @@ use std::{
     },
 };
 
+use crate::netns;
+
 /// `TASK_COMM_LEN`: a name of 15 octets and a NUL.
 pub(super) const COMM_LEN: usize = 16;
 
 const CGROUP2_SUPER_MAGIC: i64 = 0x6367_7270;
 const MOUNTS: &str = "/proc/self/mountinfo";
 const OWN_CGROUP: &str = "/proc/self/cgroup";
-/// Names a cgroup that may have been removed, by its number.
+/// Names a cgroup or a namespace that may have been removed, by its number.
 const ID_PREFIX: &str = "id:";
 /// Names the cgroup of this process.
 const OWN: &str = "self";
@@ -54,6 +56,8 @@ pub(crate) enum Selector {
     Process(ProcessId),
     /// The number of a cgroup of version 2; those below it are meant as well.
     Cgroup(u64),
+    /// The cookie of a network namespace.
+    Netns(u64),
 }
 
 /// A selector for people and programs.
@@ -69,6 +73,8 @@ pub(crate) enum Description {
     Process { pid: u32, comm: Option<String> },
     /// Programs by cgroup; without a path if that cgroup is gone.
     Cgroup { id: u64, path: Option<PathBuf> },
+    /// Programs by network namespace; without a name if none is known.
+    Netns { cookie: u64, name: Option<String> },
 }
 
 impl Selector {
@@ -136,6 +142,16 @@ impl Selector {
         Ok(Self::Cgroup(data.ino()))
     }
 
+    /// Selects programs by their network namespace: by its name, its path, `self`, or `id:COOKIE`.
+    pub(crate) fn from_netns(name: &Path) -> Result<Self> {
+        let context = || format!("--netns {}", name.display());
+        let cookie = match name.to_str().and_then(|text| text.strip_prefix(ID_PREFIX)) {
+            Some(id) => id.parse().with_context(context)?,
+            None => netns::cookie(name).with_context(context)?,
+        };
+        Ok(Self::Netns(cookie))
+    }
+
     /// Puts the selector into words.
     pub(crate) fn describe(&self) -> Description {
         match *self {
@@ -155,6 +171,10 @@ impl Selector {
             Self::Cgroup(id) => Description::Cgroup {
                 id,
                 path: cgroup_mount().and_then(|mount| find_inode(&mount, id)),
+            },
+            Self::Netns(cookie) => Description::Netns {
+                cookie,
+                name: netns::name_of(cookie),
             },
         }
     }
@@ -176,6 +196,13 @@ impl Description {
             Self::Cgroup { id, path: None } => (
                 "cgroup".into(),
                 format!("{ID_PREFIX}{id} (no such cgroup here)"),
+            ),
+            Self::Netns {
+                name: Some(name), ..
+            } => ("netns".into(), name.clone()),
+            Self::Netns { cookie, name: None } => (
+                "netns".into(),
+                format!("{ID_PREFIX}{cookie} (no such name here)"),
             ),
         }
     }
@@ -270,6 +297,16 @@ mod tests {
     }
 
     #[test]
+    fn namespace_may_be_named_by_cookie() {
+        let selector = Selector::from_netns(Path::new("id:77")).unwrap();
+        assert_eq!(selector, Selector::Netns(77));
+        let (kind, value) = Selector::Netns(u64::MAX).describe().words();
+        assert_eq!(kind, "netns");
+        assert_eq!(value, format!("id:{} (no such name here)", u64::MAX));
+        assert!(Selector::from_netns(Path::new("id:x")).is_err());
+    }
+
+    #[test]
     fn process_is_known_by_its_number_and_start() {
         let own = std::process::id();
         let selector = Selector::from_pid(own).unwrap();
@@ -310,6 +347,10 @@ mod tests {
         assert_eq!(
             json(Selector::Cgroup(u64::MAX)),
             r#"{"kind":"cgroup","id":18446744073709551615,"path":null}"#
+        );
+        assert_eq!(
+            json(Selector::Netns(u64::MAX)),
+            r#"{"kind":"netns","cookie":18446744073709551615,"name":null}"#
         );
     }
 

@@ -61,6 +61,8 @@ pub(super) enum Target {
     Program(String),
     /// By cgroup.
     Cgroup(String),
+    /// By network namespace.
+    Netns(String),
     /// By service of systemd.
     Unit(String),
 }
@@ -71,6 +73,7 @@ impl fmt::Display for Target {
             Self::All => f.write_str("every program"),
             Self::Program(name) => write!(f, "program {name}"),
             Self::Cgroup(path) => write!(f, "cgroup {path}"),
+            Self::Netns(name) => write!(f, "netns {name}"),
             Self::Unit(name) => write!(f, "unit {name}"),
         }
     }
@@ -109,6 +112,7 @@ struct Entry {
     all: Option<Spanned<bool>>,
     program: Option<Spanned<String>>,
     cgroup: Option<Spanned<String>>,
+    netns: Option<Spanned<String>>,
     unit: Option<Spanned<String>>,
     #[serde(default)]
     proto: Proto,
@@ -279,6 +283,7 @@ impl Reader<'_> {
             all,
             program,
             cgroup,
+            netns,
             unit,
             proto,
         } = entry.get_ref();
@@ -307,6 +312,12 @@ impl Reader<'_> {
             })?;
             targets.push(Target::Cgroup(path.clone()));
         }
+        if let Some(netns) = netns {
+            let name = netns.get_ref();
+            let fits = !name.is_empty() && !name.contains('\0');
+            self.ensure(fits, netns, || "accelerate.netns: the name is empty".into())?;
+            targets.push(Target::Netns(name.clone()));
+        }
         if let Some(unit) = unit {
             let name = unit.get_ref();
             self.ensure(unit::is_service(name), unit, || {
@@ -322,7 +333,7 @@ impl Reader<'_> {
             Ok([target]) => Ok(Accelerated { target, proto }),
             Err(_) => Err(self.mistake(
                 entry.span(),
-                "accelerate: an entry has one of the keys program, unit, cgroup and all",
+                "accelerate: an entry has one of the keys program, unit, cgroup, netns and all",
             )),
         }
     }
@@ -365,7 +376,7 @@ mod tests {
         assert!(!config.sysctls.is_empty() && !config.soft_devices.is_empty());
         assert!(config.ueids.is_some_and(|ueids| !ueids.is_empty()));
         assert_eq!(config.rules.map_or(0, |rules| rules.len()), 2);
-        assert_eq!(config.accelerate.map_or(0, |list| list.len()), 4);
+        assert_eq!(config.accelerate.map_or(0, |list| list.len()), 5);
     }
 
     #[test]

@@ -99,6 +99,7 @@ impl Machine for ThisMachine {
             Target::All => Selector::EVERYTHING,
             Target::Program(name) => Selector::from_comm(OsStr::new(name))?,
             Target::Cgroup(path) => Selector::from_cgroup(Path::new(path))?,
+            Target::Netns(name) => Selector::from_netns(Path::new(name))?,
             Target::Unit(name) => match unit::cgroup(name)? {
                 Some(path) => Selector::from_cgroup(Path::new(&path))?,
                 None => return Ok(None),

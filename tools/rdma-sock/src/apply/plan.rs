@@ -283,6 +283,7 @@ mod tests {
                 Target::Program(name) => Selector::from_comm(OsStr::new(name)).map(Some),
                 Target::Unit(name) => Ok(self.units.get(name).copied().map(Selector::Cgroup)),
                 Target::Cgroup(path) => bail!("no cgroup {path}"),
+                Target::Netns(_) => Ok(Some(Selector::Netns(7))),
             }
         }
 

@@ -172,33 +172,65 @@ fn lost(line: &[u8]) -> Option<Option<u64>> {
     Some(words.trim().parse().ok())
 }
 
-fn event(line: &[u8]) -> Option<Event> {
-    let (name, rest) = line.split_at_checked(NAME_WIDTH)?;
-    let name = String::from_utf8_lossy(name);
-    let rest = str::from_utf8(rest).ok()?.strip_prefix('-')?;
-    let (pid, rest) = rest.split_once(' ')?;
-    let mut rest = rest.trim_start();
-    let mut process = None;
-    if let Some(text) = rest.strip_prefix('(') {
-        let (number, behind) = text.split_once(')')?;
-        process = number.trim().parse().ok();
-        rest = behind.trim_start();
+/// A line that reports an event of any kind.
+pub(super) struct Reported<'a> {
+    /// The task of its context.
+    task: Task,
+    /// The processor.
+    cpu: u32,
+    /// Time by the clock of the trace.
+    pub(super) time: Duration,
+    /// The name of the tracepoint.
+    pub(super) tracepoint: &'a str,
+    /// What it says.
+    pub(super) fields: Record,
+}
+
+impl<'a> Reported<'a> {
+    /// Reads a line, without its end.
+    pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
+        let (name, rest) = line.split_at_checked(NAME_WIDTH)?;
+        let name = String::from_utf8_lossy(name);
+        let rest = str::from_utf8(rest).ok()?.strip_prefix('-')?;
+        let (pid, rest) = rest.split_once(' ')?;
+        let mut rest = rest.trim_start();
+        let mut process = None;
+        if let Some(text) = rest.strip_prefix('(') {
+            let (number, behind) = text.split_once(')')?;
+            process = number.trim().parse().ok();
+            rest = behind.trim_start();
+        }
+        let (cpu, rest) = rest.strip_prefix('[')?.split_once(']')?;
+        // Flags may stand in front of the time.
+        let (head, rest) = rest.split_once(": ")?;
+        let time = head.split_ascii_whitespace().next_back()?;
+        let (tracepoint, fields) = rest.trim_start().split_once(": ")?;
+        Some(Self {
+            task: Task {
+                thread: Process::new(pid.parse().ok()?, name.trim_start()),
+                process,
+            },
+            cpu: cpu.trim().parse().ok()?,
+            time: seconds(time)?,
+            tracepoint,
+            fields: Record::parse(fields),
+        })
     }
-    let (cpu, rest) = rest.strip_prefix('[')?.split_once(']')?;
-    // Flags may stand in front of the time.
-    let (head, rest) = rest.split_once(": ")?;
-    let time = head.split_ascii_whitespace().next_back()?;
-    let (tracepoint, fields) = rest.trim_start().split_once(": ")?;
-    let mut fields = Record::parse(fields);
-    let net = fields.number("net")?;
+}
+
+fn event(line: &[u8]) -> Option<Event> {
+    let Reported {
+        task,
+        cpu,
+        time,
+        tracepoint,
+        mut fields,
+    } = Reported::parse(line)?;
     Some(Event {
-        task: Task {
-            thread: Process::new(pid.parse().ok()?, name.trim_start()),
-            process,
-        },
-        cpu: cpu.trim().parse().ok()?,
-        time: seconds(time)?,
-        net,
+        task,
+        cpu,
+        time,
+        net: fields.number("net")?,
         detail: detail(tracepoint, &mut fields)?,
     })
 }

@@ -1,18 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `rdma-sock trace`: the tracepoints of the module in words, as they are hit.
+//! `rdma-sock trace`: the tracepoints of the module in words, as they are hit; and `rdma-sock capture`.
 //!
 //! ```text
 //!   event.rs      lines of trace_pipe
+//!   pipe.rs       how they come
 //!   socket.rs     addresses and programs of the sockets
 //!   tracefs.rs    an instance of tracefs
 //!   line.rs       what is printed
+//!   capture.rs    the command capture
+//!   payload.rs    the event with payload
+//!   pcapng.rs     payload as packets in a file
 //! ```
 
+mod capture;
 mod event;
 mod line;
+mod payload;
+mod pcapng;
+mod pipe;
 mod socket;
 mod tracefs;
+
+pub(crate) use capture::{
+    run as capture,
+    CaptureArgs, //
+};
 
 use anyhow::{
     Context,
@@ -24,25 +37,17 @@ use nix::time::{
     ClockId, //
 };
 use std::{
-    fs::{
-        self,
-        File, //
-    },
-    io::{
-        self,
-        ErrorKind,
-        Read, //
-    },
-    mem,
+    fs,
     path::Path,
     process,
     time::{
         Duration,
-        Instant, //
+        Instant,
+        SystemTime,
+        UNIX_EPOCH, //
     },
 };
 use tokio::{
-    net::unix::pipe::Receiver,
     runtime,
     signal::unix::{
         signal,
@@ -62,18 +67,18 @@ use event::{
     Line, //
 };
 use line::TraceLine;
+use pipe::Pipe;
 use socket::{
     Socket,
     Sockets, //
 };
 use tracefs::Instance;
 
-/// Octets of one reading, and longest line.
-const CHUNK: usize = 1 << 16;
-/// Time after which the pipe is read even if the kernel has not woken this process.
-const PULSE: Duration = Duration::from_secs(1);
 /// A socket may fall back before TCP has it in its tables; this is the time until the second look.
 const SECOND_LOOK: Duration = Duration::from_millis(20);
+
+/// The system of the events, which is that of `smc.ko`.
+const SYSTEM: &str = "smc";
 
 /// Where the kernel says how it prints pointers in `/proc`.
 const KPTR_RESTRICT: &str = "sys/kernel/kptr_restrict";
@@ -136,7 +141,7 @@ enum Flow {
 
 /// Prints events until the user, the reader or the count ends it.
 pub(crate) fn run(args: &TraceArgs) -> Result<()> {
-    let tracefs = tracefs::find(Path::new("/"))?;
+    let tracefs = tracefs::find(Path::new("/"), SYSTEM)?;
     runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -152,9 +157,11 @@ async fn follow(args: &TraceArgs, tracefs: &Path) -> Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let instance = Instance::create(tracefs, process::id())?;
     // Declared behind the instance, and so closed before it is removed.
-    let pipe = Pipe::new(instance.open(hashes_pointers(&proc))?)?;
+    let mut pipe = Pipe::new(instance.open(hashes_pointers(&proc))?)?;
     let kinds = args.kinds();
-    instance.enable(&kinds)?;
+    for kind in &kinds {
+        instance.enable(SYSTEM, kind.tracepoint())?;
+    }
     output::note(&format!(
         "tracing {}; Ctrl-C to leave",
         output::counted(kinds.len(), "event")
@@ -165,38 +172,10 @@ async fn follow(args: &TraceArgs, tracefs: &Path) -> Result<()> {
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
             _ = hangup.recv() => return Ok(()),
-            ready = pipe.events.readable() => ready?,
-            () = sleep(PULSE) => {}
+            ready = pipe.ready() => ready?,
         }
-        if session.drain(&pipe).await? == Flow::Leave {
+        if session.drain(&mut pipe).await? == Flow::Leave {
             return Ok(());
-        }
-    }
-}
-
-/// The pipe of the instance.
-struct Pipe {
-    file: File,
-    /// The same, to wait for events.
-    events: Receiver,
-}
-
-impl Pipe {
-    /// Takes a file that does not block.
-    fn new(file: File) -> Result<Self> {
-        const CANNOT: &str = "cannot wait for events";
-        let events = Receiver::from_file_unchecked(file.try_clone().context(CANNOT)?);
-        Ok(Self {
-            file,
-            events: events.context(CANNOT)?,
-        })
-    }
-
-    /// Reads what is there, also if the kernel has not reported it.
-    fn read(&self, chunk: &mut [u8]) -> io::Result<usize> {
-        match self.events.try_read(chunk) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => (&self.file).read(chunk),
-            result => result,
         }
     }
 }
@@ -211,7 +190,6 @@ fn hashes_pointers(proc: &Path) -> bool {
 struct Session<'a> {
     args: &'a TraceArgs,
     sockets: Sockets,
-    lines: Lines,
     printed: u64,
 }
 
@@ -220,30 +198,21 @@ impl<'a> Session<'a> {
         Self {
             args,
             sockets: Sockets::new(proc),
-            lines: Lines::default(),
             printed: 0,
         }
     }
 
-    /// Prints everything that is in the pipe.
-    async fn drain(&mut self, pipe: &Pipe) -> Result<Flow> {
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let length = match pipe.read(&mut chunk) {
-                Ok(0) => return Ok(Flow::Continue),
-                Ok(length) => length,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Flow::Continue),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error).context("cannot read events"),
-            };
-            let lines = self.lines.add(chunk.get(..length).unwrap_or_default());
-            self.look_up(&lines).await;
-            for line in lines {
-                if self.print(&line)? == Flow::Leave {
-                    return Ok(Flow::Leave);
-                }
+    /// Prints some of what is in the pipe: a signal must not wait for all, which may never come to an end.
+    async fn drain(&mut self, pipe: &mut Pipe) -> Result<Flow> {
+        let lines = pipe.next()?.unwrap_or_default();
+        let lines: Vec<Line> = lines.iter().map(|line| Line::parse(line)).collect();
+        self.look_up(&lines).await;
+        for line in lines {
+            if self.print(&line)? == Flow::Leave {
+                return Ok(Flow::Leave);
             }
         }
+        Ok(Flow::Continue)
     }
 
     /// Reads the tables of sockets, if one of the lines needs it.
@@ -304,30 +273,19 @@ fn one_line(line: &TraceLine) -> Result<String> {
 
 /// The time of the wall clock at which an event was, which has that of the monotonic clock.
 fn time_of(event: &Event) -> Result<Utc> {
+    Ok(Utc::now().before(age(event.time)?))
+}
+
+/// The same as time since the epoch.
+fn time_since_epoch(time: Duration) -> Result<Duration> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    Ok(now.unwrap_or_default().saturating_sub(age(time)?))
+}
+
+/// How long ago it was by the monotonic clock.
+fn age(time: Duration) -> Result<Duration> {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).context("cannot read the clock")?;
-    let age = Duration::from(now).saturating_sub(event.time);
-    Ok(Utc::now().before(age))
-}
-
-/// Splits what comes into lines.
-#[derive(Debug, Default)]
-struct Lines {
-    /// The start of a line whose end has not come.
-    rest: Vec<u8>,
-}
-
-impl Lines {
-    /// The lines that are complete now. A line that is too long is dropped.
-    fn add(&mut self, octets: &[u8]) -> Vec<Line> {
-        self.rest.extend_from_slice(octets);
-        let all = mem::take(&mut self.rest);
-        let mut parts: Vec<&[u8]> = all.split(|octet| *octet == b'\n').collect();
-        let rest = parts.pop().unwrap_or_default();
-        if rest.len() <= CHUNK {
-            self.rest = rest.to_vec();
-        }
-        parts.into_iter().map(Line::parse).collect()
-    }
+    Ok(Duration::from(now).saturating_sub(time))
 }
 
 #[cfg(test)]
@@ -336,7 +294,7 @@ mod tests {
     use crate::snapshot::Process;
 
     const LINE: &str = "           redis-7       (      6) [000] d..1.     1.000001: \
-        smc_tx_sendmsg: smc=1 net=1 len=5 dev=rs_a\n";
+        smc_tx_sendmsg: smc=1 net=1 len=5 dev=rs_a";
 
     fn args() -> TraceArgs {
         TraceArgs {
@@ -349,29 +307,9 @@ mod tests {
     }
 
     fn event() -> Event {
-        match Lines::default().add(LINE.as_bytes()).pop() {
-            Some(Line::Event(event)) => event,
+        match Line::parse(LINE.as_bytes()) {
+            Line::Event(event) => event,
             other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn line_in_two_parts_is_joined() {
-        for at in 0..LINE.len() {
-            let mut lines = Lines::default();
-            let (first, second) = LINE.as_bytes().split_at(at);
-            assert!(lines.add(first).is_empty());
-            assert_eq!(lines.add(second), [Line::Event(event())]);
-            assert!(lines.rest.is_empty());
-        }
-    }
-
-    #[test]
-    fn line_without_an_end_is_dropped() {
-        let mut lines = Lines::default();
-        for _ in 0..10 {
-            assert!(lines.add(&vec![b'x'; CHUNK]).is_empty());
-            assert!(lines.rest.len() <= CHUNK);
         }
     }
 

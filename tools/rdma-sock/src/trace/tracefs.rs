@@ -25,7 +25,6 @@ use std::{
     },
 };
 
-use super::event::Kind;
 use crate::{
     module,
     output, //
@@ -37,13 +36,13 @@ const PLACES: [&str; 2] = ["sys/kernel/tracing", "sys/kernel/debug/tracing"];
 /// What the names of instances begin with, in front of the PID.
 const PREFIX: &str = "rdma-sock-";
 
-/// Finds tracefs, with the events of the module, below a folder.
-pub(super) fn find(root: &Path) -> Result<PathBuf> {
+/// Finds tracefs, with the events of a system, below a folder.
+pub(super) fn find(root: &Path, system: &str) -> Result<PathBuf> {
     let mut refused = None;
     for place in PLACES {
         let folder = root.join(place);
         match fs::metadata(folder.join("events")) {
-            Ok(_) => return with_events(folder),
+            Ok(_) => return with_events(folder, system),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => refused = Some(folder),
             Err(_) => {}
         }
@@ -57,14 +56,14 @@ pub(super) fn find(root: &Path) -> Result<PathBuf> {
     }
 }
 
-fn with_events(folder: PathBuf) -> Result<PathBuf> {
-    match fs::metadata(folder.join("events/smc")) {
+fn with_events(folder: PathBuf, system: &str) -> Result<PathBuf> {
+    match fs::metadata(folder.join("events").join(system)) {
         Ok(_) => Ok(folder),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             bail!("only root may trace: no access to {}", folder.display())
         }
         Err(_) => bail!(
-            "no events of SMC-R: {} is not loaded, or was built without tracepoints: `modprobe {}`",
+            "no events of {system}: {} is not loaded, or was built without tracepoints: `modprobe {}`",
             module::RDMA_SOCK,
             module::RDMA_SOCK
         ),
@@ -113,12 +112,24 @@ impl Instance {
             .with_context(|| format!("cannot open {}", path.display()))
     }
 
-    /// Turns events on.
-    pub(super) fn enable(&self, kinds: &[Kind]) -> Result<()> {
-        for kind in kinds {
-            self.set(&format!("events/smc/{}/enable", kind.tracepoint()), "1")?;
-        }
-        Ok(())
+    /// Turns an event of a system on.
+    pub(super) fn enable(&self, system: &str, tracepoint: &str) -> Result<()> {
+        self.set(&format!("events/{system}/{tracepoint}/enable"), "1")
+    }
+
+    /// Turns it off.
+    pub(super) fn disable(&self, system: &str, tracepoint: &str) -> Result<()> {
+        self.set(&format!("events/{system}/{tracepoint}/enable"), "0")
+    }
+
+    /// Has the kernel report an event only where the filter fits.
+    pub(super) fn set_filter(&self, system: &str, tracepoint: &str, filter: &str) -> Result<()> {
+        self.set(&format!("events/{system}/{tracepoint}/filter"), filter)
+    }
+
+    /// Sets how many KiB of events of each processor wait for a reader.
+    pub(super) fn set_room(&self, kbytes: u32) -> Result<()> {
+        self.set("buffer_size_kb", &kbytes.to_string())
     }
 
     fn set(&self, name: &str, value: &str) -> Result<()> {
@@ -134,7 +145,7 @@ impl Instance {
 impl Drop for Instance {
     fn drop(&mut self) {
         // The module may have gone, and its events with it.
-        let _ = self.set("events/smc/enable", "0");
+        let _ = self.set("events/enable", "0");
         if let Err(error) = fs::remove_dir(&self.0) {
             output::note(&format!("cannot remove {}: {error}", self.0.display()));
         }
@@ -154,7 +165,7 @@ mod tests {
     use super::*;
 
     fn error(root: &Path) -> String {
-        format!("{:#}", find(root).unwrap_err())
+        format!("{:#}", find(root, "smc").unwrap_err())
     }
 
     #[test]
@@ -165,7 +176,8 @@ mod tests {
         fs::create_dir_all(folder.join("events")).unwrap();
         assert!(error(root.path()).contains("modprobe rdma_sock"));
         fs::create_dir_all(folder.join("events/smc")).unwrap();
-        assert_eq!(find(root.path()).unwrap(), folder);
+        assert_eq!(find(root.path(), "smc").unwrap(), folder);
+        assert!(find(root.path(), "rdma_sock").is_err());
     }
 
     #[test]
