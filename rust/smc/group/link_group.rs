@@ -63,6 +63,7 @@ use crate::{
                 Deferred, //
             },
         },
+        compat::errno::EOPNOTSUPP,
         verbs::{
             device::Device,
             mr::Mr,
