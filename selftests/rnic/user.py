@@ -144,6 +144,30 @@ def benchmark(name, *words):
     equal("#bytes" in said, True, said)
 
 
+def quick(*tests):
+    """Tests of qperf, whose queue pairs are connected by rdma_cm. The server tells its port before it
+    listens there, so a client may have to try again."""
+    client = inside("a", "timeout", str(topology.BOUND), "qperf", ADDRESSES["4"]["b"], "-lp", "18800",
+                    "-cm", "1", "-t", "1")
+
+    def succeeds(test):
+        done = subprocess.run(client + (test,), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, check=False)
+        if done.returncode != 0:
+            equal("Event rejected" in done.stdout, True, done.stdout)
+            return False
+        equal([word in done.stdout for word in (test + ":", "  =  ")], [True, True], done.stdout)
+        return True
+
+    with subprocess.Popen(inside("b", "qperf", "-lp", "18800")) as serving:
+        try:
+            topology.until(lambda: is_listening(serving.pid), "listener of qperf")
+            for test in tests:
+                topology.until(lambda test=test: succeeds(test), "connection of " + test)
+        finally:
+            serving.kill()
+
+
 def atomic():
     """ib_atomic_lat has one size."""
     common = ("-p", "18600", "-F", "-n", "200")
@@ -261,6 +285,8 @@ def tests():
             ("ib_write_bw", benchmark, "ib_write_bw"), ("ib_read_bw", benchmark, "ib_read_bw"),
             ("ib_send_lat", benchmark, "ib_send_lat"),
             ("ib_write_lat by UC", benchmark, "ib_write_lat", "-c", "UC"), ("ib_atomic_lat", atomic),
+            ("qperf", quick, "rc_lat", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_write_bw",
+             "rc_rdma_write_poll_lat", "rc_fetch_add_mr", "rc_compare_swap_mr"),
             ("nothing is left", nothing_is_left)]
         for name, function, *arguments in programs:
             environment = {}
