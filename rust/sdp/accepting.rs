@@ -97,12 +97,7 @@ impl Accepted {
         if mail.is_down || mail.is_unanswered || mail.refused.is_some() {
             self.accepting.handle_link_down();
         }
-        if mail.has_message {
-            // RTU may be lost, or late.
-            if let Some(handle) = self.link.handle.as_ref() {
-                let _ = handle.note_message();
-            }
-        }
+        // RTU may be late, or lost: then the reply is repeated, and the peer sends RTU again.
         if mail.is_up || mail.has_message {
             self.accepting.handle_link_up();
         }

@@ -166,7 +166,7 @@ impl CmOps for Mailbox {
     fn on_event(this: &Arc<Self>, id: &CmId, event: CmEvent) {
         match event {
             CmEvent::Reply(reply) => this.note(|mail| mail.reply = Some(reply)),
-            CmEvent::ReadyToUse(_) | CmEvent::Established => this.note(|mail| mail.is_up = true),
+            CmEvent::ReadyToUse(_) => this.note(|mail| mail.is_up = true),
             CmEvent::DisconnectRequest(_) => {
                 // After an error the connection has ended on this side as well.
                 let _ = id.confirm_disconnect(&[]);

@@ -20,8 +20,9 @@ from topology import Child, exchange, expect_smc, known, pair, receive
 
 FILE = topology.module_file()
 PARAMETERS = []
-# Seconds for what is left of connections whose programs were killed.
-GONE = 20 * topology.SLOW
+# Seconds for what is left of connections whose programs were killed: less than all attempts of ib_cm to
+# send a message take.
+GONE = 10 * topology.SLOW
 # How often programs are killed.
 ROUNDS = 20 if topology.SLOW == 1 else 5
 

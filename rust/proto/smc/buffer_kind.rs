@@ -5,7 +5,7 @@
 /// The kind of the buffers of a link group: `smcr_buf_type` when the group was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BufferKind {
-    /// All of a buffer is contiguous. If none of the wanted size is free, a smaller one is taken.
+    /// All of a buffer is contiguous.
     Contiguous,
     /// A buffer consists of pieces.
     Pieces,

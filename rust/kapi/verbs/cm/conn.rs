@@ -243,19 +243,6 @@ impl CmId {
         to_result(unsafe { bindings::ib_prepare_cm_mra(self.raw.as_ptr()) })
     }
 
-    /// Reports that a message of the peer came on the queue pair, which stands for RTU. The event is
-    /// [`CmEvent::Established`]. Context: any.
-    ///
-    /// # Errors
-    ///
-    /// `EISCONN` if the connection is established, `EINVAL` if no reply was sent.
-    pub(crate) fn note_message(&self) -> Result {
-        // SAFETY: Valid by the type invariants, and the device is leased.
-        to_result(unsafe {
-            bindings::ib_cm_notify(self.raw.as_ptr(), bindings::ib_event_type_IB_EVENT_COMM_EST)
-        })
-    }
-
     /// Lets the queue pair of a channel receive, by what request and reply say. `psn` is the sequence
     /// number of the request, or of the reply that this side is about to send. Context: may sleep.
     ///
@@ -336,6 +323,10 @@ impl<T: CmOps> CmReceiver for Connected<T> {
 
 /// The handle of a connection. Dropping it ends the connection: as the state demands, the peer gets
 /// REJ or DREQ. Context: may sleep.
+///
+/// A message on the queue pair may come before RTU. There is no call that reports it in place of RTU:
+/// `ib_cm_notify()` leaves it to a work item to take the reply back, which does not if the connection
+/// ends before, and the drop then waits until all attempts to send the reply are over, some 17 s.
 ///
 /// # Invariants
 ///

@@ -66,8 +66,6 @@ pub(crate) enum CmEvent {
     Reply(CmReply),
     /// RTU: the peer is ready; private data of 224 octets.
     ReadyToUse(PrivateData),
-    /// The engine has reported a message of the peer, which stands for RTU.
-    Established,
     /// REJ: the peer does not accept, or does not know the connection.
     Rejected {
         /// Why.
@@ -117,8 +115,6 @@ impl CmEvent {
             bindings::ib_cm_event_type_IB_CM_RTU_RECEIVED => {
                 Self::ReadyToUse(data(bindings::ib_cm_data_size_IB_CM_RTU_PRIVATE_DATA_SIZE))
             }
-            // Has no message, and leaves the pointer to the data as it was.
-            bindings::ib_cm_event_type_IB_CM_USER_ESTABLISHED => Self::Established,
             bindings::ib_cm_event_type_IB_CM_REJ_RECEIVED => Self::Rejected {
                 // SAFETY: This event has these parameters.
                 reason: RejectReason(unsafe { raw.param.rej_rcvd.reason }),
