@@ -66,9 +66,9 @@ def both_sides_count_the_same():
         equal(grown >= 500000 + 44 * packets, True, "%d octets of %d packets" % (grown, packets))
         for name in "out_of_seq_request", "rx_icrc_encapsulated", "send_err":
             equal(now[name], 0, name)
-        # On a busy machine an acknowledgement may be late: then the other side has a packet twice.
+        # On a busy machine an acknowledgement may be late: then the other side may have a packet twice.
         repeats, twice = now["completer_retry_err"], now["duplicate_request"]
-        equal(repeats <= twice, True, "%d repetitions, %d packets twice" % (repeats, twice))
+        equal(repeats > 0 or twice == 0, True, "%d repetitions, %d packets twice" % (repeats, twice))
     all_gone()
 
 

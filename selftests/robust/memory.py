@@ -259,19 +259,29 @@ def no_large_blocks():
         (folder / "probability").write_text("0\n", encoding="ascii")
 
 
-def fragmented_memory_shrinks_contiguous_buffers_only():
-    """Where no block of more than 32 KiB is free, buffers of type 2 still have their whole size."""
-    for kind, size in (0, 32 << 10), (1, BUFFER), (2, BUFFER):
+def buffers_in_pieces_need_no_large_block():
+    """Where no block of more than 32 KiB is free, a connection with contiguous buffers is one of TCP. The
+    others have buffers of their whole size."""
+    for kind in 0, 1, 2:
         sides()
         for side in "ab":
             write(side, "smcr_buf_type", kind)
-        with no_large_blocks():
-            client, server = topology.pair()
-        topology.expect_smc(client, server)
-        for sock, option in (client, socket.SO_SNDBUF), (server, socket.SO_RCVBUF):
-            equal(sock.getsockopt(socket.SOL_SOCKET, option), 2 * size, "size with type %d" % kind)
-        carry([(client, server)])
-        close([(client, server)])
+        with topology.listener("b") as listening:
+            # A group with as many connections as its first RMB has elements.
+            pairs = connections(listening, fresh(4))
+            with no_large_blocks():
+                pairs += connections(listening, fresh(1))
+        for pair in pairs[:4]:
+            topology.expect_smc(*pair)
+        client, server = pairs[-1]
+        if kind == 0:
+            equal(topology.mode("a", client), ("tcp", MEMORY), "contiguous buffers")
+        else:
+            topology.expect_smc(client, server)
+            for sock, option in (client, socket.SO_SNDBUF), (server, socket.SO_RCVBUF):
+                equal(sock.getsockopt(socket.SOL_SOCKET, option), 2 * BUFFER, "size")
+        carry(pairs)
+        close(pairs)
         topology.all_gone()
 
 
@@ -385,7 +395,7 @@ def main():
     topology.need_module()
     return ktap.run([cgroup_of_a_listener_is_charged, cgroup_of_a_client_is_charged,
                      process_in_a_small_cgroup_opens_thousands,
-                     namespace_has_a_limit, fragmented_memory_shrinks_contiguous_buffers_only,
+                     namespace_has_a_limit, buffers_in_pieces_need_no_large_block,
                      initial_namespace_bounds_the_others,
                      unused_buffers_are_given_back, orphans_are_limited,
                      slow_reader_does_not_hold_an_orphan])
