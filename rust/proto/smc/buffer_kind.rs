@@ -50,16 +50,24 @@ impl BufferKind {
         }
     }
 
-    /// The sizes of pieces, in octets, to try for a buffer of `bytes`, in order. One as large as the buffer
-    /// makes it contiguous.
-    pub(crate) fn pieces(self, bytes: u32) -> impl Iterator<Item = u32> {
+    /// Makes a buffer of `bytes` by `make`, which gets the octets of a piece. One as large as the buffer makes
+    /// it contiguous.
+    ///
+    /// # Errors
+    ///
+    /// That of the last attempt.
+    pub(crate) fn make<T, E>(
+        self,
+        bytes: u32,
+        mut make: impl FnMut(u32) -> Result<T, E>,
+    ) -> Result<T, E> {
         let piece = core::cmp::min(bytes, Self::PIECE);
-        let (first, second) = match self {
-            Self::Contiguous => (bytes, None),
-            Self::Pieces => (piece, None),
-            Self::Mixed => (bytes, (piece < bytes).then_some(piece)),
-        };
-        core::iter::once(first).chain(second)
+        match self {
+            Self::Contiguous => make(bytes),
+            Self::Pieces => make(piece),
+            Self::Mixed if piece == bytes => make(bytes),
+            Self::Mixed => make(bytes).or_else(|_| make(piece)),
+        }
     }
 }
 
@@ -67,8 +75,15 @@ impl BufferKind {
 mod tests {
     use super::*;
 
+    /// The sizes of pieces that are tried without success, in KiB.
     fn pieces(kind: BufferKind, kbytes: u32) -> Vec<u32> {
-        kind.pieces(kbytes << 10).map(|piece| piece >> 10).collect()
+        let mut tried = Vec::new();
+        let made: Result<(), usize> = kind.make(kbytes << 10, |piece| {
+            tried.push(piece >> 10);
+            Err(tried.len())
+        });
+        assert_eq!(made, Err(tried.len()));
+        tried
     }
 
     #[test]
@@ -89,6 +104,10 @@ mod tests {
         assert_eq!(pieces(BufferKind::Contiguous, 128), [128]);
         assert_eq!(pieces(BufferKind::Pieces, 128), [32]);
         assert_eq!(pieces(BufferKind::Mixed, 128), [128, 32]);
+        assert_eq!(
+            BufferKind::Mixed.make(128 << 10, Ok::<u32, ()>),
+            Ok(128 << 10)
+        );
         for kind in [
             BufferKind::Contiguous,
             BufferKind::Pieces,

@@ -113,15 +113,11 @@ impl Inner {
             return Err(EMSGSIZE);
         }
         loop {
-            let mut result = Err(ENOMEM);
-            for piece in plan.kind.pieces(size.bytes()) {
-                result = payer.peer_memory(elements, bytes, usize::try_from(piece)?);
-                if result.is_ok() {
-                    break;
-                }
-            }
-            if result.is_ok() || elements <= 1 {
-                return result;
+            let memory = plan.kind.make(size.bytes(), |piece| {
+                payer.peer_memory(elements, bytes, usize::try_from(piece)?)
+            });
+            if memory.is_ok() || elements <= 1 {
+                return memory;
             }
             // Memory is short or fragmented, or a limit is near: a smaller RMB will do.
             elements = elements.div_ceil(2);

@@ -91,15 +91,11 @@ impl SendMemory {
         let mut bytes = self.bytes;
         let least = usize::try_from(BufSize::MIN.bytes())?;
         loop {
-            let mut result = Err(ENOMEM);
-            for piece in self.kind.pieces(u32::try_from(bytes)?) {
-                result = self.payer.send_buffer(bytes, usize::try_from(piece)?);
-                if result.is_ok() {
-                    break;
-                }
-            }
-            if result.is_ok() || bytes <= least {
-                return result;
+            let sendbuf = self.kind.make(u32::try_from(bytes)?, |piece| {
+                self.payer.send_buffer(bytes, usize::try_from(piece)?)
+            });
+            if sendbuf.is_ok() || bytes <= least {
+                return sendbuf;
             }
             bytes /= 2;
         }
