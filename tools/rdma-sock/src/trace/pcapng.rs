@@ -10,9 +10,9 @@ use anyhow::{
     Result, //
 };
 use etherparse::{
-    IpHeaders, //
+    IpHeaders,
     PacketBuilder,
-    PacketBuilderStep,
+    PacketBuilderStep, //
 };
 use pcap_file::{
     pcapng::{

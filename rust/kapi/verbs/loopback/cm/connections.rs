@@ -307,7 +307,7 @@ mod tests {
         Ok(())
     }
 
-    /// The peer is on its way to RTU, or has sent it, and gets REJ.
+    /// The peer has the reply, has not sent RTU, and gets REJ.
     #[test]
     fn connection_without_ready_to_use_ends_at_once() -> Result {
         let (took, half_open) = unless_skipped!(with_cm(|cm| {
