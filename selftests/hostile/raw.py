@@ -136,8 +136,10 @@ class Host(threading.Thread):
             sport, dport, seq, ack, doff, flags = struct.unpack("!HHIIBB", rest[:14])
             options, data = rest[20:(doff >> 4) * 4], rest[(doff >> 4) * 4:]
             connection = self.ports.get((dport, sport))
-            if connection is None and flags & (SYN | ACK) == SYN and dport in self.listeners:
-                connection = self.listeners[dport].incoming(sport)
+            if flags & (SYN | ACK) == SYN and dport in self.listeners:
+                # The kernel may choose a port again once its connection has ended.
+                if connection is None or connection.began != seq:
+                    connection = self.listeners[dport].incoming(sport)
             if connection is not None:
                 connection.take(seq, ack, flags, options, data)
         elif packet[9] == socket.IPPROTO_UDP and rest[2:4] == struct.pack("!H", ROCE_PORT):
@@ -180,6 +182,8 @@ class Tcp:
     def __init__(self, host, port, other, seq=1000):
         self.host, self.port, self.other = host, port, other
         self.seq, self.ack, self.acked = seq, 0, 0
+        # The sequence number of the kernel's SYN.
+        self.began = None
         self.data, self.options = bytearray(), b""
         # Segments with a sequence number that the kernel has not acknowledged: number, flags, data,
         # options.
@@ -231,12 +235,15 @@ class Tcp:
             # Keep segments that end after the acknowledged number, modulo 2^32.
             self.flight = [segment for segment in self.flight if 0 < self.end(*segment) - ack & 0xffffffff < 1 << 31]
         if flags & SYN:
+            repeated, self.began = self.began == seq, seq
             self.ack, self.options = seq + 1 & 0xffffffff, options
             if flags & ACK:
                 self.send(ACK)
                 if self.established:
                     self.send_again()
                 self.established = True
+            elif repeated:
+                self.send_again()
             else:
                 self.send(SYN | ACK, options=self.answer)
             return
