@@ -542,7 +542,11 @@ impl Driver<'_> {
         };
         let run = match workload {
             Workload::Program(program) => self.run_program(transport, round, program),
-            _ => Ok(self.run_client(transport, round, workload, server)?),
+            _ => match self.run_client(transport, round, workload, server) {
+                // It is compared with: what it cannot carry ends no run.
+                Err(error) if transport == Transport::C => Err(error),
+                run => Ok(run?),
+            },
         };
         match run {
             Ok(run) => {
@@ -557,7 +561,7 @@ impl Driver<'_> {
                 sample.doubt = doubt.unwrap_or_default();
                 sample.outcome = run.outcome;
             }
-            // Only this figure is lost if a program does not get on with a transport.
+            // Only this figure is lost if a program does not get on with a transport, or C fails.
             Err(error) => sample.doubt = format!("{error:#}"),
         }
         Ok(sample)
