@@ -49,8 +49,11 @@ static inline bool fail_over(int fd)
 	char before[16], now[16], command[64];
 	int tries;
 
-	if (system("./second_device.sh links"))
-		return false;
+	/* Each waits for 10 seconds. A link whose set-up failed is tried again after a minute. */
+	for (tries = 0; system("./second_device.sh links"); tries++) {
+		if (tries == 8)
+			return false;
+	}
 	device_of(fd, before);
 	snprintf(command, sizeof(command), "./second_device.sh lose %s", before);
 	if (!before[0] || system(command))

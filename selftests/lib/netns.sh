@@ -30,9 +30,20 @@ rdma_device() {
 	LINK=${3:-rxe} add_rxe "rs-$1" "rs_$1" "v$1" "$(gid4 "0$2")" "$(gid6 "0$2")"
 }
 
-# The kernel lets IPv6 use an interface some time after the interface is up.
+# The kernel lets IPv6 use an interface some time after the interface is up. With IPv4, the address of a
+# neighbour that answers before ib_core waits for it is found after 2 seconds.
 answers() {
-	ip netns exec rs-a ping -6 -nqc 1 -W 1 fd09::2 >/dev/null 2>&1
+	for address in fd09::2 10.9.0.2; do
+		ip netns exec rs-a ping -nqc 1 -W 1 $address >/dev/null 2>&1 || return 1
+	done
+}
+
+# The module learns the state of a port some time after the addresses of its device.
+are_active() {
+	for side in a b; do
+		! ip netns exec rs-$side grep -sv ' state=active' /proc/net/rdma_sock/devices |
+			grep -q . || return 1
+	done
 }
 
 up() {
@@ -55,6 +66,7 @@ up() {
 	rdma_device a 1 "${LINK_A:-}"
 	rdma_device b 2 "${LINK_B:-}"
 	until_true answers
+	until_true are_active
 }
 
 case ${1-} in

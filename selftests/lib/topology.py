@@ -74,11 +74,21 @@ def command(*words, check=True):
     return done.stdout
 
 
-def netns(word, **env):
-    """Runs netns.sh up or down."""
+def netns(word, asks=False, **env):
+    """Runs netns.sh up or down. `asks`: the test is about the question whether a host has SDP."""
     done = subprocess.run([HERE / "netns.sh", word], env={**os.environ, **env}, check=False)
     if done.returncode != 0:
         raise AssertionError("netns.sh %s failed" % word)
+    if word == "up" and ENGINE[0] == "sdp" and not asks:
+        skip_question()
+
+
+def skip_question():
+    """Has clients of SDP try a host without the question before, whose answer has to come within 150 ms:
+    otherwise they would use TCP, and the host have no SDP for 30 s."""
+    for side in "ab":
+        with inside(side):
+            pathlib.Path("/proc/sys/net/rdma_sock/sdp_probe").write_text("cm\n", encoding="ascii")
 
 
 def need_module():
@@ -146,12 +156,13 @@ def pair(family=socket.AF_INET, smc=(True, True), source=None, rcvbuf=None):
     return client, server
 
 
-def pair_by_rdma(seconds=60):
-    """A connection that uses RDMA, where the devices have just come back. A client of SDP may not try for 30
-    s after a failure."""
+def pair_by_rdma(seconds=60, family=socket.AF_INET):
+    """A connection that uses RDMA, where the devices have just come, or come back. A client of SDP may not
+    try for 30 s after a failure, and takes a host for silent that does not answer its first question within
+    150 ms."""
     end = time.monotonic() + (seconds if ENGINE[0] == "sdp" else 0)
     while True:
-        client, server = pair()
+        client, server = pair(family)
         if mode("a", client)[0] == ENGINE[0] or time.monotonic() > end:
             expect_smc(client, server)
             return client, server
@@ -292,6 +303,12 @@ def until(condition, what, seconds=BOUND):
         if time.monotonic() > end:
             raise AssertionError("%s: not in %d s" % (what, seconds))
         time.sleep(0.02)
+
+
+def await_ports(*sides):
+    """Waits until the ports of all devices of the sides are active, which is later than their GIDs."""
+    until(lambda: all(line["state"] == "active" for side in sides for line in records(side, "devices")),
+          "active ports")
 
 
 def gid_text(address):

@@ -22,7 +22,7 @@ RULES = ("add table ip rs; add chain ip rs in { type filter hook input priority 
 
 def silent_host():
     """A new host b that answers neither the Port Mapper nor TCP; a client for it."""
-    topology.netns("up")
+    topology.netns("up", asks=True)
     topology.command("ip", "netns", "exec", "rs-b", "nft", RULES)
     client = topology.new_socket("a")
     whole = int(SECONDS)
@@ -36,14 +36,17 @@ def time_of_both():
     reason = "fallback_reason_%08x" % SILENT
     shortest = topology.BOUND
     # The machine may be slow once.
-    for _ in range(3):
+    for _ in range(10):
         with silent_host() as client:
             before = topology.counter("a", "sdp_" + reason)
             begin = time.monotonic()
             error = topology.error_of(client.connect, (topology.HOSTS[socket.AF_INET]["b"], 5000))
             shortest = min(shortest, time.monotonic() - begin)
             equal(error, "EINPROGRESS", "error of connect")
-            equal(topology.counter("a", "sdp_" + reason) - before, 1, "SDP was tried")
+            topology.until(lambda was=before: topology.counter("a", "sdp_" + reason) == was + 1,
+                           "SDP was tried")
+        if shortest < SECONDS + PROBE / 2:
+            break
     print("# connect took %.3f s" % shortest)
     equal(SECONDS - 0.02 <= shortest < SECONDS + PROBE / 2, True, "connect took %.3f s" % shortest)
 

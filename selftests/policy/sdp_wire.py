@@ -91,10 +91,14 @@ class Talk:
 
 def talk(family, file):
     """A connection with small and large data both ways, and a half-close."""
-    topology.netns("up")
+    topology.netns("up", asks=True)
     # The ends know each other's link addresses: those of IPv6 may be later than the Port Mapper's answer.
     for sock in topology.pair(family, smc=(False, False)):
         sock.close()
+    # And each other's hosts, whose first answer may take more than 150 ms.
+    for sock in topology.pair_by_rdma(family=family):
+        sock.close()
+    topology.all_gone()
     # Far beyond the buffers of the receiver, so that credits run out and come back.
     there, back = known("there", 400000), known("back", 70000)
     with captured(file):

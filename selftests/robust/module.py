@@ -37,6 +37,8 @@ def rmmod():
 def insmod():
     """Loads the module, which may be loaded already."""
     topology.command("insmod", str(FILE), *PARAMETERS)
+    if topology.ENGINE[0] == "sdp":
+        topology.skip_question()
 
 
 def remove():

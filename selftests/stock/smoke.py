@@ -51,4 +51,4 @@ class ByTcp(ByRdma):
 
 
 if __name__ == "__main__":
-    sys.exit(guests.run([ByRdma, ByTcp], [socket.AF_INET, socket.AF_INET6]))
+    sys.exit(guests.run([guests.FirstContact, ByRdma, ByTcp], [socket.AF_INET, socket.AF_INET6]))
