@@ -138,8 +138,9 @@ class TwoDevices(Alike):
             topology.until(lambda: devices() == [*DEVICES], "two links")
         self.meet("two")
         if not OURS:
-            equal(len(csmc.Family().links()) >= 2, True, "links of the C side")
-            equal({link["state"] for link in csmc.Family().links()}, {3}, "states")
+            def states():
+                return [link["state"] for link in csmc.Family().links()]
+            topology.until(lambda: len(states()) >= 2 and set(states()) == {3}, "links of the C side")
         self.meet("seen")
         if (self.role == "server") == OURS:
             self.lose(traffic)

@@ -147,6 +147,14 @@ class Idle(Case):
     This case comes first: a link group keeps the test time of its creation.
     """
 
+    def run(self):
+        """Ends the link group afterwards: with its test time, a side that stands still for two seconds loses
+        the link."""
+        super().run()
+        if not OURS:
+            csmc.begin_anew()
+        self.meet("anew")
+
     def begin(self):
         """Sets a short test time; both implementations have a file of the same name."""
         pathlib.Path("/proc/sys/net/smc/smcr_testlink_time").write_text(

@@ -64,11 +64,15 @@ def both_sides_count_the_same():
         grown = now["rcvd_bytes"] - before["rcvd_bytes"]
         packets = now["rcvd_pkts"] - before["rcvd_pkts"]
         equal(grown >= 500000 + 44 * packets, True, "%d octets of %d packets" % (grown, packets))
-        for name in "out_of_seq_request", "rx_icrc_encapsulated", "send_err":
+        for name in "rx_icrc_encapsulated", "send_err":
             equal(now[name], 0, name)
-        # On a busy machine an acknowledgement may be late: then the other side may have a packet twice.
-        repeats, twice = now["completer_retry_err"], now["duplicate_request"]
-        equal(repeats > 0 or twice == 0, True, "%d repetitions, %d packets twice" % (repeats, twice))
+        # On a busy machine an acknowledgement may be late: then this side may have a packet twice. And a
+        # processor that sends in place of another may overtake it: then this side asks again.
+        there = rsoft.counters("rs_a")
+        repeats, twice = there["completer_retry_err"], now["duplicate_request"]
+        asked, gaps = there["rcvd_seq_err"], now["out_of_seq_request"]
+        equal(repeats + asked > 0 or twice == 0, True, "%d packets twice" % twice)
+        equal(asked > 0 or gaps == 0, True, "%d gaps" % gaps)
     all_gone()
 
 

@@ -36,22 +36,37 @@ def frames(side):
     return shown["stats64"]["tx"]["packets"]
 
 
+def is_proven(client, server):
+    """Exchanges data: whether those of both directions leave out the network. A way that takes longer than
+    20 ms is not proven, and is tried again after a second at the earliest."""
+    before = [rsoft.counters("rs_" + side)["direct_bytes"] for side in "ab"]
+    exchange(client, server, 50000)
+    return all(rsoft.counters("rs_" + side)["direct_bytes"] - was >= 50000
+               for side, was in zip("ab", before))
+
+
 @contextlib.contextmanager
-def connection():
-    """A connection whose devices have proven the way to each other."""
+def connection(direct=True):
+    """A connection; if `direct`, its devices have proven the way to each other."""
     client, server = pair()
     with client, server:
         expect_smc(client, server)
         exchange(client, server, 100000)
+        if direct:
+            until(lambda: is_proven(client, server), "a proven way")
         yield client, server
 
 
 def data_leave_out_the_network():
     """Octets pass unchanged; a few packets a second prove the way, and those of TCP set it up."""
     with connection() as (client, server):
-        begin = time.monotonic()
-        network, octets, packets = frames("a") + frames("b"), count("direct_bytes"), count("direct_pkts")
-        exchange(client, server, SIZE)
+        while True:
+            refused, begin = count("direct_refused"), time.monotonic()
+            network, octets, packets = frames("a") + frames("b"), count("direct_bytes"), count("direct_pkts")
+            exchange(client, server, SIZE)
+            if count("direct_refused") == refused:
+                break
+            until(lambda: is_proven(client, server), "a way that is proven again")
         equal(count("direct_bytes") - octets >= 2 * SIZE, True, "octets that left out the network")
         passed = frames("a") + frames("b") - network
         most = (count("direct_pkts") - packets) / 10 + 20 * (1 + time.monotonic() - begin)
@@ -64,7 +79,9 @@ def way_is_proven_again_each_second():
     """A proof holds for a second, and a new one follows with the next packet."""
     with connection() as (client, server):
         before, begin = count("direct_proofs"), time.monotonic()
-        while time.monotonic() < begin + 3 * RECHECK + 0.5:
+        # Of a busy machine a proof may come too late.
+        while (time.monotonic() < begin + 3 * RECHECK + 0.5 or
+               count("direct_proofs") - before < 3 and time.monotonic() < begin + topology.BOUND):
             client.sendall(b"ping")
             equal(receive(server, 4), b"ping", "data")
             server.sendall(b"pong")
@@ -152,16 +169,19 @@ def slow_network_keeps_the_data():
 def program_of_user_space_uses_it():
     """A queue pair of user space leaves out the network, too."""
     topology.netns("up")
+    until(lambda: grows_by_rings("bystander") > 20, "packets that left out the network")
+
+
+def grows_by_rings(case):
+    """Packets that leave out the network in a case of the program of user space."""
     before = count("direct_pkts")
-    user.rings("bystander")
-    equal(count("direct_pkts") - before > 20, True, "packets that left out the network")
+    user.rings(case)
+    return count("direct_pkts") - before
 
 
 def queue_pair_is_its_own_peer():
     """Its packets come back past the network, and no run of it begins within another."""
-    before = rsoft.counters("rs_a")["direct_pkts"]
-    user.rings("itself")
-    equal(rsoft.counters("rs_a")["direct_pkts"] - before > 200, True, "packets that left out the network")
+    until(lambda: grows_by_rings("itself") > 200, "packets that left out the network")
 
 
 def strangers(word):
@@ -215,7 +235,7 @@ def switch_leaves_all_to_the_network():
     rsoft.unload()
     rsoft.load("2", direct=False)
     topology.netns("up")
-    with connection() as (client, server):
+    with connection(direct=False) as (client, server):
         exchange(client, server, SIZE)
         for name in "direct_pkts", "direct_bytes", "direct_proofs", "direct_refused":
             equal(count(name), 0, name)

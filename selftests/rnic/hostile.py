@@ -255,6 +255,8 @@ def later_numbers(it):
         for ahead in distances:
             it.send(it.transport(SEND_ONLY, bytes(8), it.qp.psn + ahead))
             it.send(it.transport(0x1f, bytes(8), it.qp.psn + ahead))
+    # None of the first is late, and no other comes.
+    it.host.wait(lambda: any(syndrome != roce.ACK for _, syndrome in naks), "a NAK")
     time.sleep(0.05)
     it.qp.acknowledged = was
     # The acknowledgment of the message before may come late.

@@ -63,6 +63,10 @@ def dummy(name="soft0", *words):
         command("ip", "link", "set", name, "up")
         yield name
     finally:
+        # It would go after the network device, by a work item.
+        for line in command("rdma", "link", "show").splitlines():
+            if line.split()[-2:] == ["netdev", name]:
+                command("rdma", "link", "delete", line.split()[1].partition("/")[0], check=False)
         command("ip", "link", "delete", name, check=False)
 
 
@@ -201,21 +205,23 @@ def network_device_that_moves_loses_its_device():
         command("ip", "link", "set", netdev, "netns", "rs-soft")
         until(lambda: not exists("r0"), "end of the device")
         inside = ("ip", "netns", "exec", "rs-soft")
-        add("r0", netdev, *inside)
-        equal(exists("r0"), True, "device in the other namespace")
+        # The name of the other is free somewhat later.
+        add("r1", netdev, *inside)
+        equal(exists("r1"), True, "device in the other namespace")
 
 
 def deleted_namespace_takes_its_devices_along():
     """The UDP ports go with it."""
-    for _ in range(3):
+    for number in range(3):
+        name = "r%d" % number
         with namespace("rs-soft"):
             inside = ("ip", "netns", "exec", "rs-soft")
             command(*inside, "ip", "link", "add", "soft0", "type", "dummy")
             command(*inside, "ip", "link", "set", "soft0", "up")
-            add("r0", "soft0", *inside)
+            add(name, "soft0", *inside)
             ports = command(*inside, "cat", "/proc/net/udp")
             equal(":12B7 " in ports, True, ports)
-        until(lambda: not exists("r0"), "end of the device")
+        until(lambda gone=name: not exists(gone), "end of the device")
 
 
 def ports_close_with_the_last_device():

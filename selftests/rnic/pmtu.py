@@ -15,7 +15,7 @@ import raw
 import rsoft
 import topology
 from ktap import equal
-from topology import HOSTS, command, expect_smc, inside, pair
+from topology import HOSTS, command, inside
 
 # Fits the longest packets of RoCE.
 MTU = 4200
@@ -89,9 +89,8 @@ def forged_news_changes_nothing(family):
     for side in "ab":
         command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "mtu", str(MTU))
     with topology.engine("sdp"):
-        client, server = pair(family)
+        client, server = topology.pair_by_rdma(family=family)
         with client, server:
-            expect_smc(client, server)
             before = octets_of_ip(family)
             equal(stream(client, server) > TOLD[family], True, "long packets")
             equal(octets_of_ip(family) - before >= SIZE, True, "packets of that version of IP")
@@ -107,9 +106,8 @@ def forged_news_changes_nothing(family):
 def packet_longer_than_the_device_is_lost(family):
     """The MTU of the network device is a bound still, and no packet leaves in fragments."""
     with topology.engine("sdp"):
-        client, server = pair(family)
+        client, server = topology.pair_by_rdma(family=family)
         with client, server:
-            expect_smc(client, server)
             stream(client, server)
             command("ip", "-n", "rs-b", "link", "set", "vb", "mtu", "1500")
             try:

@@ -198,7 +198,7 @@ def nothing_is_left():
     """All objects go with the module of RDS."""
     command("rmmod", "rds_rdma")
     for end in wire.HOST, wire.TARGET:
-        equal(wire.owners(end[1]) <= {"ib_core"}, True, str(wire.owners(end[1])))
+        topology.until(lambda name=end[1]: wire.owners(name) <= {"ib_core"}, "end of the objects of RDS")
     wire.down()
     topology.until(lambda: topology.module_users(SOFT) == 0, "users of the module")
 

@@ -76,6 +76,8 @@ class Initiator:
         # At its end it sends signals to all of its group.
         self.daemon = subprocess.Popen([DAEMON, "-f"], stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        topology.until(lambda: "ISCSIADM" in pathlib.Path("/proc/net/unix").read_text(encoding="ascii"),
+                       "socket of iscsid")
         self.disk = None
 
     def manage(self, *words, check=True):
@@ -104,7 +106,8 @@ class Initiator:
         """Ends the session."""
         self.manage("--logout")
         self.manage("-o", "delete")
-        equal(list(pathlib.Path("/sys/class/iscsi_session").glob("session*")), [], "sessions")
+        topology.until(lambda: not list(pathlib.Path("/sys/class/iscsi_session").glob("session*")),
+                       "end of the session")
 
     def end(self):
         """Ends the daemon and what is left of a session."""

@@ -158,7 +158,7 @@ void connect_end(struct end *end, struct end *peer)
 		.ah_attr = { .is_global = 1, .port_num = 1,
 			     .grh = { .dgid = peer->side->gid, .hop_limit = 1,
 				      .sgid_index = end->side->gid_index } } };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 12, .retry_cnt = 7,
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 7,
 				   .rnr_retry = 7, .max_rd_atomic = 1 };
 
 	if (end->qp->qp_type == IBV_QPT_UC) {
