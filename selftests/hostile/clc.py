@@ -190,6 +190,9 @@ def cut(kind):
                 conn, outcome = make(fixture, lambda octets, n=length: octets[:n])
                 if ends:
                     conn.tcp.close()
+                    if kind == CONFIRM:
+                        # The groups in first contact of a peer are limited.
+                        fixture.host.wait(lambda conn=conn: conn.tcp.reset, "reset")
                 # A client whose message does not begin as CLC has no SMC, and may be silent.
                 plain = kind == PROPOSAL and length < 4
                 tries.append((length, outcome, ("tcp", RESET) if plain else (RESET,)))

@@ -22,6 +22,8 @@ FIRST = 4
 # its RMBs at that time.
 MOST_RESTING = 64
 SLACK = 16
+# Seconds of the rest.
+REST = 10
 
 
 @contextlib.contextmanager
@@ -56,11 +58,15 @@ def proposed(fixture):
 
 def first_contact_of_another_host():
     """A client without a link group at this address makes one."""
-    before = topology.counter("b", "link_groups")
+    def established():
+        # Those in first contact may end meanwhile.
+        now = topology.counters("b")
+        return now["link_groups"] - now["forming_groups"]
+    before = established()
     client, server = topology.pair(socket.AF_INET6)
     topology.expect_smc(client, server)
     topology.exchange(client, server)
-    equal(topology.counter("b", "link_groups") >= before, True, "groups")
+    equal(established() >= before, True, "groups")
     client.close()
     server.close()
 
@@ -105,13 +111,14 @@ def silent_founder_holds_others_up_for_a_second(fixture, peer):
     second. Then one of these makes a group, which the next ones join."""
     silent = peer.new()
     silent.connect(fixture.port)
+    begin = time.monotonic()
     silent.propose()
     equal(silent.receive_clc()["type"], ACCEPT, "answer to the founder")
-    begin = time.monotonic()
     conn = peer.new().as_client(fixture.port)
     equal(conn.first, True, "first contact of another handshake")
     took = time.monotonic() - begin
-    equal(0.5 < took < 2.5 * topology.SLOW, True, "first contact took %.1f s" % took)
+    # The founder's own time is 6 s.
+    equal(0.9 < took < 5 * topology.SLOW, True, "first contact took %.1f s" % took)
     later = peer.new().as_client(fixture.port, conn.group)
     equal(later.first, False, "first contact of a third handshake")
     for each in conn, later:
@@ -129,8 +136,12 @@ def broken_handshakes_are_limited(fixture, peer):
 
     def rmbs():
         return next(int(line["rmbs"]) for line in topology.records("b", "links") if line["qpn"] == qpn)
-    taken = 0
-    while taken < 2 * MOST_RESTING:
+    ends = []
+
+    def resting():
+        # Those that ended long ago are usable again.
+        return sum(time.monotonic() - end < REST for end in ends)
+    while resting() < 2 * MOST_RESTING and len(ends) < 1000:
         other = peer.new()
         other.connect(fixture.port)
         other.propose()
@@ -139,8 +150,9 @@ def broken_handshakes_are_limited(fixture, peer):
         if answer["type"] == DECLINE:
             break
         topology.until(lambda other=other: fixture.is_over(other), "the handshake is not over")
-        taken += 1
-    equal(MOST_RESTING <= taken <= MOST_RESTING + SLACK, True, "%d handshakes" % taken)
+        ends.append(time.monotonic())
+    equal(MOST_RESTING <= len(ends), True, "%d handshakes" % len(ends))
+    equal(resting() <= MOST_RESTING + SLACK, True, "%d elements that rest" % resting())
     fixture.background.expect_progress()
     topology.until(lambda: rmbs() == 1, "%d RMBs are left" % rmbs(), 60)
     again = peer.new().as_client(fixture.port, group)

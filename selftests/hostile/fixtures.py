@@ -109,8 +109,9 @@ class Fixture:
 
     def is_over(self, conn):
         """Whether the module has no trace of a peer's connection."""
-        peer = "%s:%d" % (raw.IP, conn.tcp.port)
-        return all(line.get("peer") != peer for line in topology.records("b", "conns"))
+        peer, local = "%s:%d" % (raw.IP, conn.tcp.port), ":%d" % conn.tcp.other
+        return not any(line.get("peer") == peer and line["local"].endswith(local)
+                       for line in topology.records("b", "conns"))
 
     def begin(self):
         """Makes the current counters the base of increase()."""
@@ -167,10 +168,11 @@ class Fixture:
         self.accepted.clear()
 
     def is_idle(self):
-        """Whether only the background connection exists. Closes sockets that the listener returns
-        late."""
+        """Whether only the background connection exists, and no handshake. Closes sockets that the listener
+        returns late."""
         self.close_accepted()
-        return topology.counter("b", "active_conns") == 1
+        return (topology.counter("b", "active_conns") == 1 and
+                all(line["mode"] != "pending" for line in topology.records("b", "conns")))
 
     def remove_peers(self):
         """Removes all peers. Peers whose queue pairs have failed send nothing."""

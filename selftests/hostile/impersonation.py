@@ -72,6 +72,7 @@ def forget_each_other():
     topology.command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", "rs_a", "type", "rxe",
                      "netdev", "va")
     topology.await_gid("rs_a", "10.9.0.1")
+    topology.await_ports("a")
 
 
 def impersonator_stalls_first_contact_succeeds():
@@ -88,12 +89,12 @@ def impersonator_stalls_first_contact_succeeds():
         equal(conn.first, True, "first contact of the impersonator")
         begin = time.monotonic()
         client, server = topology.pair()
-        took = time.monotonic() - begin
+        took, stalls = time.monotonic() - begin, not conn.tcp.reset
         topology.expect_smc(client, server)
         topology.exchange(client, server)
-        equal(took < (30 if fixtures.FEW else 3), True, "first contact took %.1f s" % took)
         # The impersonator's handshake is still in progress.
-        equal(conn.tcp.reset, False, "the impersonator's connection is reset")
+        equal(stalls, True, "the impersonator's handshake is under way")
+        equal(took < (30 if fixtures.FEW else 5), True, "first contact took %.1f s" % took)
         client.close()
         server.close()
         impersonator.leave()

@@ -56,6 +56,8 @@ class Group:
         # The group answers the messages of first contact itself, too.
         self.easy = False
         self.ended = False
+        # The last CONFIRM LINK.
+        self.asked = None
         self.qp.on_message = self.incoming
 
     def incoming(self, octets):
@@ -66,6 +68,11 @@ class Group:
             if connection is not None:
                 connection.incoming(message)
             return
+        if octets[0] == CONFIRM_LINK:
+            # The kernel repeats it where the answer takes 2 s.
+            if octets == self.asked:
+                return
+            self.asked = octets
         message = messages.read_llc(octets)
         kind = message["type"]
         if self.polite and not message["reply"]:

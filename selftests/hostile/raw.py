@@ -110,7 +110,8 @@ class Host(threading.Thread):
 
     def after(self, seconds, function):
         """Calls a function later, on the thread."""
-        self.timers.append((time.monotonic() + seconds, function))
+        with self.lock:
+            self.timers.append((time.monotonic() + seconds, function))
 
     def wait(self, condition, what, seconds=SECONDS):
         """Waits until a condition is true; its value."""
@@ -294,7 +295,8 @@ class Tcp:
 
     def abort(self):
         """Sends a RST."""
-        self.send(RST | ACK)
+        # The kernel takes no number that was not its own.
+        self.send(RST | ACK if self.established else RST)
 
     def forget(self):
         """Ignores further segments of the kernel."""

@@ -19,7 +19,7 @@ BACKLOG = 16
 # Places of a listener, those of a host while there are others, and those that it always has.
 PLACES, OF_ONE, OWN = 64, 32, 8
 # Longest time from connect to accept. A stalled set-up takes 30 s.
-PROMPT = 2 * topology.SLOW
+PROMPT = 10 * topology.SLOW
 # Longest life of a stalled set-up.
 LIFE = 40 * topology.SLOW
 TIMEOUT, BUSY, HELLO = 0x7f000105, 0x7f00010b, 0x7f000107
@@ -61,13 +61,13 @@ def serve(test):
         with raw.Host() as host, topology.listener("b", backlog=BACKLOG) as listening:
             requester = Requester(host)
             # The client's side learns that the host speaks SDP.
-            equal(newcomer(listening, True)[0], "sdp", "mode before")
+            topology.until(lambda: newcomer(listening, True)[0] == "sdp", "mode before", 100)
             test(requester, listening)
             topology.until(lambda: under_way() == 0, "set-ups are left", LIFE)
-            equal(newcomer(listening, True)[0], "sdp", "mode after")
+            topology.until(lambda: newcomer(listening, True)[0] == "sdp", "mode after", 100)
             requester.close()
         topology.all_gone()
-        equal(topology.counter("b", "buffer_bytes"), 0, "buffers")
+        topology.until(lambda: topology.counter("b", "buffer_bytes") == 0, "buffers are left")
     run.name = test.__name__
     return run
 
@@ -166,8 +166,8 @@ def both_closed_while_hosts_stall():
 def main():
     """Runs all tests."""
     topology.need_module()
-    topology.netns("up")
     with topology.engine("sdp"):
+        topology.netns("up")
         return ktap.run([*(serve(test) for test in (one_host_stalls, many_hosts_stall, wrong_requests,
                                                     late_hosts)), both_closed_while_hosts_stall])
 

@@ -102,6 +102,7 @@ def restore(side):
     command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + side, "type",
             "rxe", "netdev", "v" + side)
     topology.await_gid("rs_" + side, topology.HOSTS[socket.AF_INET][side])
+    topology.await_ports(side)
 
 
 def deleted_with_idle_connections():
@@ -148,8 +149,7 @@ def link_comes_up():
     command("ip", "-n", "rs-b", "link", "set", "vb", "up")
     topology.await_gid("rs_b", "10.9.0.2")
     topology.await_gid("rs_a", "10.9.0.1")
-    topology.until(lambda: all(line["state"] == "active" for side in "ab"
-                               for line in topology.records(side, "devices")), "ports")
+    topology.await_ports("a", "b")
     client, server = pair()
     exchange(client, server)
     client.close()

@@ -81,6 +81,7 @@ def link_groups_stay_apart():
                     "netdev", dev)
         for dev, number in (("rs_vc", 1), ("rs_vd", 2)):
             topology.await_gid(dev, "10.8.0.%d" % number)
+        topology.await_ports("b", "c")
         listening = topology.new_socket("b")
         listening.bind(("0.0.0.0", 0))
         listening.listen(4)

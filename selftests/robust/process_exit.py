@@ -77,9 +77,14 @@ def writer_is_killed(family):
 def sleeping_reader_is_woken(family):
     """A peer that is killed with unread data resets the connection, which wakes a sleeping reader."""
     client, server = pair(family)
-    holder = Child(lambda: (client.close(), signal.pause()))
+    told, tell = os.pipe()
+    holder = Child(lambda: (client.close(), server.recv(1, socket.MSG_PEEK), os.write(tell, b"x"),
+                            signal.pause()))
     server.close()
     client.sendall(b"never read")
+    equal(os.read(told, 1), b"x", "data are there")
+    os.close(told)
+    os.close(tell)
     sleeper = Child(lambda: equal(error_of(client.recv, 1), "ECONNRESET", "recv"))
     holder.kill()
     sleeper.expect_success(10)

@@ -82,6 +82,7 @@ def other_subnet():
     topology.netns("up")
     command("ip", "-n", "rs-a", "address", "add", "10.7.0.1/24", "dev", "va")
     command("ip", "-n", "rs-b", "route", "add", "10.7.0.0/24", "dev", "vb")
+    topology.await_gid("rs_a", "10.7.0.1")
     falls_back((PREFIX, PREFIX), source="10.7.0.1")
     # Connections within the subnet are not affected.
     client, server = pair()
@@ -98,6 +99,7 @@ def other_subnet_ipv6():
     command("ip", "-n", "rs-a", "route", "add", "fd09::/64", "dev", "va")
     command("ip", "-n", "rs-a", "address", "add", "fd07::1/64", "dev", "va", "nodad")
     command("ip", "-n", "rs-b", "route", "add", "fd07::/64", "dev", "vb")
+    topology.await_gid("rs_a", "fd07::1")
     falls_back((PREFIX, PREFIX), family=socket.AF_INET6, source="fd07::1")
 
 
