@@ -193,6 +193,8 @@ class Peer:
         def wanted(segment):
             return (segment.dport == self.port and segment.version == self.version and
                     self.other_port in (None, segment.sport) and
+                    # Not for a connection before on this port.
+                    (flags != SYN | ACK or segment.ack == self.seq) and
                     segment.flags & (SYN | ACK | RST | FIN) == flags)
         segment = self.wire.receive(wanted, timeout)
         self.other_port = segment.sport

@@ -151,8 +151,13 @@ class Wire(threading.Thread):
     def clc(self, client):
         """The CLC messages of a connection in order: (segment, message)."""
         self.flush()
-        found = []
+        found, known = [], set()
         for segment in self.segments(client):
+            # TCP repeats a segment whose acknowledgment takes 200 ms.
+            key = segment.ports, segment.seq, segment.data
+            if segment.data and key in known:
+                continue
+            known.add(key)
             data = segment.data
             while len(data) >= 7 and data[:4] == messages.EYE:
                 length = struct.unpack("!H", data[5:7])[0]

@@ -314,6 +314,9 @@ def listeners_come_and_go():
         print("# %d connections by %s" % (done, kind))
         equal(done > 0, True, "connections by " + kind)
 
+    # The host is known to have SDP, and is not asked under load.
+    with contextlib.closing(connected("sdp", listening)) as client:
+        accepted(listening, [client])[0].close()
     busy = [Child(lambda kind=kind: keep_connecting(kind)) for kind in KINDS]
     os.close(read)
     try:

@@ -213,7 +213,9 @@ def masks_that_differ():
     # CLC-126, TST-103.
     topology.netns("up")
     ip("b", "address", "delete", "10.9.0.2/24", "dev", "vb")
+    topology.until(lambda: gid_text("10.9.0.2") not in gids("rs_b"), "the address stays")
     ip("b", "address", "add", "10.9.0.2/16", "dev", "vb")
+    await_gid("rs_b", "10.9.0.2")
     watch = Watch()
     stays_tcp(*pair(), (PREFIX, PREFIX), watch)
 

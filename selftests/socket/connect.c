@@ -37,18 +37,27 @@ static void interrupt_soon(void)
  * Drops what connections of a kind begin with, so that connect() has to wait: SYNs to the server,
  * or with SDP the packets of RoCE, in which the request is.
  */
-static int drop_setups(const struct kind *kind, bool on)
+static int drop_setups_for_a_while(const struct kind *kind, bool on, bool ends)
 {
 	const char *what = "tcp flags & (syn | ack) == syn";
 	char command[512];
 
 	if (!on)
 		return system("ip netns exec rs-b nft delete table inet rs");
+	/*
+	 * A client of SDP repeats its request each 0.4 seconds and gives up after 2. So the rule
+	 * may have to end before, wherever this program stands still meanwhile.
+	 */
 	if (carrier_of(kind) == SDP)
-		what = "udp dport 4791";
+		what = ends ? "udp dport @roce" : "udp dport 4791";
 	snprintf(command, sizeof(command),
 		 "ip netns exec rs-b nft -f - <<-END\n"
 		 "table inet rs {\n"
+		 "	set roce {\n"
+		 "		type inet_service\n"
+		 "		flags timeout\n"
+		 "		elements = { 4791 timeout 1s500ms }\n"
+		 "	}\n"
 		 "	chain input {\n"
 		 "		type filter hook input priority -300\n"
 		 "		%s drop\n"
@@ -56,6 +65,11 @@ static int drop_setups(const struct kind *kind, bool on)
 		 "}\n"
 		 "END\n", what);
 	return system(command);
+}
+
+static int drop_setups(const struct kind *kind, bool on)
+{
+	return drop_setups_for_a_while(kind, on, false);
 }
 
 TEST_F(kind, non_blocking)
@@ -204,7 +218,7 @@ TEST_F(kind, connect_goes_on_after_a_signal)
 	int fd = new_socket(self->kind, CLIENT, 0), server;
 	struct itimerval off = {};
 
-	ASSERT_EQ(0, drop_setups(self->kind, true));
+	ASSERT_EQ(0, drop_setups_for_a_while(self->kind, true, true));
 	interrupt_soon();
 	EXPECT_EQ(EINTR, last_errno(connect_to(self->kind, fd, listener)));
 	setitimer(ITIMER_REAL, &off, NULL);

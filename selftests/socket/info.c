@@ -37,7 +37,7 @@ TEST_F(conn, figures_follow_the_data)
 	}
 	server = info_of(self->server);
 	EXPECT_EQ(1, client.tcpi_state);
-	EXPECT_EQ(5000, client.tcpi_bytes_sent);
+	EXPECT_EQ(5000, client.tcpi_bytes_sent - client.tcpi_bytes_retrans);
 	/* TCP counts its SYN. */
 	EXPECT_LE(5000, client.tcpi_bytes_acked);
 	EXPECT_GE(5001, client.tcpi_bytes_acked);
@@ -59,18 +59,12 @@ TEST_F(conn, figures_follow_the_data)
 
 TEST_F(conn, data_that_is_not_read_shows)
 {
-	static char data[65536];
 	struct tcp_info info;
-	long long sent = 0;
-	ssize_t n;
+	long long sent;
 
 	if (carrier_of(self->kind) == SMC)
 		return;
-	while ((n = send(self->client, data, sizeof(data), MSG_DONTWAIT)) > 0)
-		sent += n;
-	usleep(100000);
-	while ((n = send(self->client, data, sizeof(data), MSG_DONTWAIT)) > 0)
-		sent += n;
+	sent = send_until_full(self->client);
 	info = info_of(self->client);
 	EXPECT_LT(0, info.tcpi_notsent_bytes);
 	EXPECT_EQ(sent, (long long)(info.tcpi_bytes_sent - info.tcpi_bytes_retrans) +

@@ -173,6 +173,8 @@ sh -c 'read -r _ && "$@"; exit' - "$OTHER" -c "$PROBE" AF_INET SOCK_STREAM 0 <"$
 	>"$WORK/below" &
 ABOVE=$!
 exec 3>"$WORK/go"
+# The name is that of this shell before.
+until [ "$(cat /proc/$ABOVE/comm)" = sh ]; do sleep 0.01; done
 accel on --pid $ABOVE --force
 processes() {
 	json "$(status)" '[(s["pid"], s["comm"]) for s in d["selectors"] if s["kind"] == "process"]'

@@ -88,7 +88,7 @@ refused "other words are an error" "--list" "$TOOL" explain nonsense
 refused "port without a socket is an error" "no TCP socket" b "$TOOL" explain port:9
 
 # top
-frame=$(b "$TOOL" top --batch --interval 0.5)
+frame=$(b "$TOOL" top --batch --interval 3)
 line() {
 	printf '%s\n' "$frame" | grep "$1" | head -n 1
 }

@@ -15,7 +15,7 @@ start a rs-rdma client 10.9.0.2 $PORT 256
 start a rs-tcp client 10.9.0.2 $PORT 6
 
 FILE=$WORK/report.html
-b "$TOOL" report --seconds 1 "$FILE" 2>"$WORK/note"
+b "$TOOL" report --seconds 4 "$FILE" 2>"$WORK/note"
 same "report is written" 0 $?
 contains "its name is printed" "$FILE" "$(cat "$WORK/note")"
 same "only the user may read it" 600 "$(stat -c %a "$FILE")"

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""traffic.py server ADDRESS PORT [PROTOCOL] | client ADDRESS PORT PROTOCOL
+"""traffic.py server ADDRESS PORT [PROTOCOL] | client ADDRESS PORT PROTOCOL [SECONDS]
 
-A server that returns what it gets, and a client that sends and receives until it is killed. Each
-prints a line when it is ready: the server when it listens, the client after the first answer.
+A server that returns what it gets, and a client that sends and receives until it is killed, with a pause
+of that length between two blocks. Each prints a line when it is ready: the server when it listens, the client after the first answer.
 """
 
 import contextlib
 import socket
 import sys
 import threading
+import time
 
 IPPROTO_SMC = 256
 BLOCK = b"rdma-sock" * 7000
@@ -34,7 +35,7 @@ def server(address, protocol=IPPROTO_SMC):
         threading.Thread(target=serve, args=(connection,), daemon=True).start()
 
 
-def client(address, protocol):
+def client(address, protocol, pause):
     """Sends blocks, and compares the answers."""
     connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
     connection.connect(address)
@@ -49,14 +50,15 @@ def client(address, protocol):
         if first:
             print("ready", flush=True)
             first = False
+        time.sleep(pause)
 
 
-def main(role, host, port, *protocol):
+def main(role, host, port, *words):
     """Runs a side."""
     address = (host, int(port))
     if role == "server":
-        server(address, *map(int, protocol))
-    client(address, int(*protocol))
+        server(address, *map(int, words))
+    client(address, int(words[0]), float(*words[1:]))
 
 
 main(*sys.argv[1:])
