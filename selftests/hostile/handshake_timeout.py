@@ -224,6 +224,46 @@ def declines_cross(fixture, _):
     equal(topology.receive(sock, len(data)) == data, True, "data behind the Decline")
 
 
+def client_is_done_first(fixture, _):
+    """A client is done with the link, sends and closes before our server has its last message. The data
+    arrive."""
+    conn = fixture.new_peer().new()
+    conn.connect(fixture.port)
+    proposal(conn)
+    conn.confirm()
+    conn.group.number = conn.group.receive_llc(CONFIRM_LINK, 0)["number"]
+    conn.tcp.close()
+    fixture.host.wait(lambda: conn.tcp.acked == conn.tcp.seq, "acknowledgment of FIN")
+    conn.group.confirm_link(True)
+    conn.group.refuse_link(conn.group.receive_llc(ADD_LINK, 0))
+    conn.write(b"to you")
+    topology.until(lambda: fixture.arrived(conn), "the connection")
+    sock = fixture.arrived(conn)
+    equal(topology.mode("b", sock)[0], "smc", "mode")
+    equal(topology.receive(sock, 6), b"to you", "data")
+
+
+def server_is_done_first(fixture, _):
+    """A server is done with the link, answers and closes before our client has its last message. connect()
+    succeeds, and the data arrive."""
+    conn, listener = fixture.new_peer().new(), Listener(fixture.host)
+    sock = connecting(listener.address())
+    conn.proposed(listener)
+    conn.accept()
+    conn.confirmed()
+    conn.group.confirm_link(False)
+    conn.group.receive_llc(CONFIRM_LINK, 1)
+    conn.tcp.close()
+    fixture.host.wait(lambda: conn.tcp.acked == conn.tcp.seq, "acknowledgment of FIN")
+    conn.group.offer_link()
+    conn.group.receive_llc(ADD_LINK, 1)
+    conn.write(b"to you")
+    equal(connect_result(sock), "none", "connect")
+    equal(topology.mode("b", sock)[0], "smc", "mode")
+    equal(topology.receive(sock, 6), b"to you", "data")
+    sock.close()
+
+
 def late_proposal(fixture, _):
     """A client's Proposal comes when the server has given up and its program has the connection. The
     program gets an error, and no octet of the Proposal."""
@@ -282,6 +322,8 @@ def cases():
         yield name + ".silence", silence(make, steps)
         yield name + ".tcp_reset", tcp_ends(make, steps, "abort")
         yield name + ".tcp_end", tcp_ends(make, steps, "close")
+    yield "client_is_done_first", client_is_done_first
+    yield "server_is_done_first", server_is_done_first
     yield "declines_cross", declines_cross
     yield "late_proposal", late_proposal
     yield "listener_goes", listener_goes

@@ -153,7 +153,9 @@ TEST_F(kind, listener_is_passed_to_another_process)
 	}
 	ASSERT_EQ(0, send_fd(pair[0], listener));
 	client = new_socket(self->kind, CLIENT, 0);
-	ASSERT_EQ(0, connect_to(self->kind, client, listener));
+	ASSERT_EQ(0, connect_to(self->kind, client, listener)) {
+		TH_LOG("connect: %m");
+	}
 	ASSERT_EQ(1, recv(client, &c, 1, 0));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);

@@ -127,7 +127,7 @@ impl Handshake {
         };
         match received {
             Ok(0) => {
-                self.machine.handle_eof(now);
+                self.machine.handle_fin(now);
                 true
             }
             Ok(count) => {

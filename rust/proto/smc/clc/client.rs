@@ -12,6 +12,9 @@
 //!
 //! From every state before the last a Decline leads to `Declining` and on to `Done`, where RFC 7609
 //! allows one.
+//!
+//! The server may be done with the link before this side has seen its last message. Then its program
+//! may have sent data and closed already, so in `Linking` the end of the server's octets ends nothing.
 
 use super::{
     answer::Answer,
@@ -75,6 +78,8 @@ pub(crate) struct Client {
     state: ClientState,
     /// What was offered; nothing before a Decline in place of the Proposal.
     proposal: Option<Proposal>,
+    /// The server sends no more by TCP.
+    finished: bool,
 }
 
 impl Client {
@@ -84,6 +89,7 @@ impl Client {
             steps: Steps::new(now, timers, proposal.peer, timers.clc),
             state: ClientState::Proposing,
             proposal: Some(proposal),
+            finished: false,
         };
         if !client.steps.send(now, &ClcMessage::Proposal(proposal)) {
             client.state = ClientState::Done;
@@ -102,6 +108,7 @@ impl Client {
             steps: Steps::new(now, timers, peer_id, timers.clc),
             state: ClientState::Done,
             proposal: None,
+            finished: false,
         };
         client.decline(now, reason);
         client
@@ -164,7 +171,19 @@ impl Client {
         }
     }
 
-    /// The TCP connection ended or failed.
+    /// The server sends no more by TCP.
+    pub(crate) fn handle_fin(&mut self, now: Instant) {
+        match self.state {
+            ClientState::Linking => self.finished = true,
+            // It may have the Confirm before TCP reports that it took it.
+            ClientState::Confirming {
+                first_contact: true,
+            } if self.steps.action.is_none() => self.finished = true,
+            _ => self.handle_eof(now),
+        }
+    }
+
+    /// The TCP connection failed.
     pub(crate) fn handle_eof(&mut self, _now: Instant) {
         if self.state != ClientState::Done {
             self.abort(LocalReason::TcpClosed);
@@ -244,6 +263,10 @@ impl Client {
                     self.finish(ClcOutcome::Abort(Reason::Internal));
                 }
                 LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
+                // The server, which has not declined, believes in the link.
+                LlcOutcome::Decline(reason) if self.finished => {
+                    self.finish(ClcOutcome::Abort(reason));
+                }
                 LlcOutcome::Decline(reason) => self.decline(now, reason),
                 LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
             },
@@ -282,15 +305,16 @@ impl Client {
     /// Whether the server may send a CLC message. The engine reads TCP only then, as all other
     /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
-        matches!(
-            self.state,
-            ClientState::Proposing
-                | ClientState::AwaitingAccept
-                | ClientState::Confirming {
-                    first_contact: true,
-                }
-                | ClientState::Linking
-        )
+        !self.finished
+            && matches!(
+                self.state,
+                ClientState::Proposing
+                    | ClientState::AwaitingAccept
+                    | ClientState::Confirming {
+                        first_contact: true,
+                    }
+                    | ClientState::Linking
+            )
     }
 
     /// The name of the state, for what tests say.
@@ -417,6 +441,7 @@ mod tests {
         BadVersion,
         BadTransport,
         Eof,
+        Fin,
         PreparedNew,
         PreparedOld,
         NotPrepared,
@@ -507,7 +532,7 @@ mod tests {
 
     /// Every transition there is.
     #[rustfmt::skip]
-    static TABLE: [(Event, [Want; 12]); 20] = [
+    static TABLE: [(Event, [Want; 12]); 21] = [
         // Event                  Queued    Proposing Awaiting  Prep new  Prep old  ConfQueue Conf
         // new  Conf old  Linking   DeclQueue Declining Done
         (Event::Proposal,        [PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
@@ -521,6 +546,7 @@ mod tests {
         (Event::BadVersion,      [PROTOCOL, VERSION,  VERSION,  PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::BadTransport,    [PROTOCOL, MODE,     MODE,     PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, PROTOCOL, Same]),
         (Event::Eof,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same]),
+        (Event::Fin,             [CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   CLOSED,   Same,     CLOSED,   Same,     CLOSED,   CLOSED,   Same]),
         (Event::PreparedNew,     [Same,     Same,     Same,     CONF_N,   UNSYNC,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
         (Event::PreparedOld,     [Same,     Same,     Same,     FAULT,    CONF_O,   Same,     Same,     Same,     Same,     Same,     Same,     Same]),
         (Event::NotPrepared,     [Same,     Same,     Same,     DECLINE,  DECLINE,  Same,     Same,     Same,     Same,     Same,     Same,     Same]),
@@ -582,6 +608,7 @@ mod tests {
             Event::BadVersion => client.handle_error(now, Reserved::Version(3).into()),
             Event::BadTransport => client.handle_error(now, Reserved::Transport(2).into()),
             Event::Eof => client.handle_eof(now),
+            Event::Fin => client.handle_fin(now),
             Event::PreparedNew => client.handle_prepared(now, Ok(prepared(true))),
             Event::PreparedOld => client.handle_prepared(now, Ok(prepared(false))),
             Event::NotPrepared => client.handle_prepared(now, Err(Reason::Memory)),
@@ -622,6 +649,26 @@ mod tests {
             Linking => matches!(client.state, ClientState::Linking),
             DeclineQueued | Declining => matches!(client.state, ClientState::Declining { .. }),
             Done => client.state == ClientState::Done,
+        }
+    }
+
+    // TST-026.
+    #[test]
+    fn server_that_closes_early_ends_no_link() {
+        let mut client = client(Linking);
+        client.handle_fin(START);
+        assert!(!client.expects_message() && client.poll_action().is_none());
+        for (llc, outcome) in [
+            (LlcOutcome::Ready, ClcOutcome::Smc),
+            // It believes in the link, and reads nothing any longer.
+            (
+                LlcOutcome::Decline(Reason::Memory),
+                ClcOutcome::Abort(Reason::Memory),
+            ),
+        ] {
+            let mut client = client.clone();
+            client.handle_llc(START, llc);
+            assert_eq!(client.poll_action(), Some(ClcAction::Done(outcome)));
         }
     }
 

@@ -102,7 +102,12 @@ impl Machine {
         }
     }
 
-    /// The TCP connection ended or failed.
+    /// The peer sends no more by TCP.
+    pub(crate) fn handle_fin(&mut self, now: Instant) {
+        pass!(self, machine => machine.handle_fin(now));
+    }
+
+    /// The TCP connection failed.
     pub(crate) fn handle_eof(&mut self, now: Instant) {
         pass!(self, machine => machine.handle_eof(now));
     }

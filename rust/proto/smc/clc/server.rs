@@ -89,6 +89,8 @@ pub(crate) struct Server {
     state: ServerState,
     /// What the Accept said, if it was of version 2.
     agreed: Option<Addition>,
+    /// The client sends no more by TCP.
+    finished: bool,
 }
 
 impl Server {
@@ -98,6 +100,7 @@ impl Server {
             steps: Steps::new(now, timers, peer_id, timers.clc),
             state: ServerState::AwaitingProposal { begun: false },
             agreed: None,
+            finished: false,
         }
     }
 
@@ -197,7 +200,17 @@ impl Server {
         }
     }
 
-    /// The TCP connection ended or failed.
+    /// The client sends no more by TCP. It may be done with the link before this side has seen its last
+    /// message, and its program may have sent data and closed already.
+    pub(crate) fn handle_fin(&mut self, now: Instant) {
+        if self.state == ServerState::Linking {
+            self.finished = true;
+        } else {
+            self.handle_eof(now);
+        }
+    }
+
+    /// The TCP connection failed.
     pub(crate) fn handle_eof(&mut self, _now: Instant) {
         match self.state {
             ServerState::Done => {}
@@ -273,6 +286,10 @@ impl Server {
         };
         match outcome {
             LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
+            // The client, which has not declined, believes in the link.
+            LlcOutcome::Decline(reason) if self.finished => {
+                self.finish(ClcOutcome::Abort(reason));
+            }
             LlcOutcome::Decline(reason) => self.decline(now, reason),
             LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
         }
@@ -312,16 +329,17 @@ impl Server {
     /// Whether the client may send a CLC message. The engine reads TCP only then, as all other
     /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
-        matches!(
-            self.state,
-            ServerState::AwaitingProposal { .. }
-                | ServerState::Accepting { .. }
-                | ServerState::AwaitingConfirm { .. }
-                | ServerState::Connecting {
-                    first_contact: true,
-                }
-                | ServerState::Linking
-        )
+        !self.finished
+            && matches!(
+                self.state,
+                ServerState::AwaitingProposal { .. }
+                    | ServerState::Accepting { .. }
+                    | ServerState::AwaitingConfirm { .. }
+                    | ServerState::Connecting {
+                        first_contact: true,
+                    }
+                    | ServerState::Linking
+            )
     }
 
     /// The name of the state, for what tests say.
@@ -469,6 +487,7 @@ mod tests {
         BadVersion,
         BadTransport,
         Eof,
+        Fin,
         PreparedNew,
         PreparedOld,
         NotPrepared,
@@ -566,7 +585,7 @@ mod tests {
 
     /// Every transition there is.
     #[rustfmt::skip]
-    static TABLE: [(Event, [Want; 13]); 20] = [
+    static TABLE: [(Event, [Want; 13]); 21] = [
         // Event               AwaitProp Prep    AccQueue AccNew  AccOld  AwCoNew AwCoOld ConnNew
         // ConnOld Linking DeclQue Declining Done
         (Event::Proposal,      [PREP,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
@@ -578,6 +597,7 @@ mod tests {
         (Event::BadVersion,    [PROTO,  PROTO,  PROTO,  VERS,   VERS_A, VERS,   VERS_A, PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::BadTransport,  [MODE,   PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  PROTO,  Same]),
         (Event::Eof,           [CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, Same]),
+        (Event::Fin,           [CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, CLOSED, Same,   CLOSED, CLOSED, Same]),
         (Event::PreparedNew,   [Same,   ACC_N,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
         (Event::PreparedOld,   [Same,   ACC_O,  Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
         (Event::NotPrepared,   [Same,   DECL,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same,   Same]),
@@ -645,6 +665,7 @@ mod tests {
             Event::BadVersion => server.handle_error(now, Reserved::Version(3).into()),
             Event::BadTransport => server.handle_error(now, Reserved::Transport(0b1010).into()),
             Event::Eof => server.handle_eof(now),
+            Event::Fin => server.handle_fin(now),
             Event::PreparedNew => server.handle_prepared(now, Ok(prepared(true))),
             Event::PreparedOld => server.handle_prepared(now, Ok(prepared(false))),
             Event::NotPrepared => server.handle_prepared(now, Err(Reason::Memory)),
@@ -686,6 +707,26 @@ mod tests {
             | (ServerState::AwaitingConfirm { first_contact }, AwaitingConfirmOld)
             | (ServerState::Connecting { first_contact }, ConnectingOld) => !first_contact,
             _ => false,
+        }
+    }
+
+    // TST-026.
+    #[test]
+    fn client_that_closes_early_ends_no_link() {
+        let mut server = server(Linking);
+        server.handle_fin(START);
+        assert!(!server.expects_message() && server.poll_action().is_none());
+        for (llc, outcome) in [
+            (LlcOutcome::Ready, ClcOutcome::Smc),
+            // It believes in the link, and reads nothing any longer.
+            (
+                LlcOutcome::Decline(Reason::Memory),
+                ClcOutcome::Abort(Reason::Memory),
+            ),
+        ] {
+            let mut server = server.clone();
+            server.handle_llc(START, llc);
+            assert_eq!(server.poll_action(), Some(ClcAction::Done(outcome)));
         }
     }
 
