@@ -154,16 +154,13 @@ def accept_until(test, listening):
         number += 1
 
 
-accept_by_rdma = accept_until
-
-
 class FirstContact(PairTest):
     """Connections use RDMA. A client of SDP takes a host for silent that does not answer its first question
     within 150 ms, and asks again after 30 s."""
 
     def server(self, listening):
         """Accepts until a connection uses RDMA."""
-        accept_by_rdma(self, listening)
+        accept_until(self, listening)
 
     def client(self, connect):
         """Connects until a connection uses RDMA."""

@@ -112,7 +112,7 @@ class BackAgain(PairTest):
 
     def server(self, listening):
         """Echoes."""
-        guests.accept_by_rdma(self, listening)
+        guests.accept_until(self, listening)
         sock = self.accept(listening)
         expect_mode(sock, "rdma")
         sock.sendall(receive(sock, 5000))

@@ -128,7 +128,7 @@ class Afterwards(PairTest):
 
     def server(self, listening):
         """Echoes."""
-        guests.accept_by_rdma(self, listening)
+        guests.accept_until(self, listening)
         sock = self.accept(listening)
         sock.sendall(receive(sock, 5000))
         equal(sock.recv(1), b"", "end")

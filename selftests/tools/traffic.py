@@ -3,7 +3,8 @@
 """traffic.py server ADDRESS PORT [PROTOCOL] | client ADDRESS PORT PROTOCOL [SECONDS]
 
 A server that returns what it gets, and a client that sends and receives until it is killed, with a pause
-of that length between two blocks. Each prints a line when it is ready: the server when it listens, the client after the first answer.
+of that length between two blocks. Each prints a line when it is ready: the server when it listens, the
+client after the first answer.
 """
 
 import contextlib
@@ -53,12 +54,13 @@ def client(address, protocol, pause):
         time.sleep(pause)
 
 
-def main(role, host, port, *words):
+def main(role, host, port, *protocol_and_pause):
     """Runs a side."""
     address = (host, int(port))
     if role == "server":
-        server(address, *map(int, words))
-    client(address, int(words[0]), float(*words[1:]))
+        server(address, *map(int, protocol_and_pause))
+    protocol, *pause = protocol_and_pause
+    client(address, int(protocol), float(pause[0]) if pause else 0)
 
 
 main(*sys.argv[1:])
