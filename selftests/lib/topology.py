@@ -408,11 +408,25 @@ def name_both(name="LAB.ONE"):
             pathlib.Path("/proc/net/rdma_sock/ueids").write_text(name, encoding="ascii")
 
 
+def remains():
+    """What may keep the module: its connections, their counts, and TCP sockets, on both sides."""
+    lines = ["%d users of the module" % module_users()]
+    for side in "ab":
+        with inside(side):
+            sockets = pathlib.Path("/proc/thread-self/net/tcp").read_text(encoding="ascii")
+        counts = ["%s %d" % item for item in counters(side).items() if item[1]]
+        lines += ["side " + side, *proc(side, "conns").splitlines(), *counts, *sockets.splitlines()]
+    return "\n".join(lines)
+
+
 def all_gone():
     """Waits until closed connections have left the module."""
     until(lambda: all(counters(side).get(begin + "active_conns", 0) == 0 for side in "ab"
                       for _, begin in ENGINES.values()), "connections are left")
-    until(lambda: module_users() == 0, "the module is in use")
+    try:
+        until(lambda: module_users() == 0, "the module is in use")
+    except AssertionError as error:
+        raise AssertionError("%s\n%s" % (error, remains())) from None
 
 
 def error_of(function, *args):
