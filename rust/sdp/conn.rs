@@ -94,11 +94,20 @@ impl ChannelUser for SdpConnection {
 
 impl DeviceUser for SdpConnection {
     fn lose_device(self: Arc<Self>) {
-        if let Some(attempt) = &mut *self.protocol.attempt.lock() {
-            attempt.lose_device();
+        let is_set_up = {
+            let mut attempt = self.protocol.attempt.lock();
+            if let Some(attempt) = &mut *attempt {
+                attempt.lose_device();
+            }
+            attempt.is_some()
+        };
+        if is_set_up {
+            // The set-up ends by the mail, or has just ended.
+            self.lose_link();
+            self.protocol.mail.note(|mail| mail.is_down = true);
+        } else {
+            self.take_link_down();
         }
-        self.take_link_down();
-        self.protocol.mail.note(|mail| mail.is_down = true);
     }
 }
 

@@ -72,9 +72,15 @@ impl SdpConnection {
 
     /// Takes the link down, if there is one, and lets the core know. Context: may sleep.
     pub(super) fn take_link_down(self: &Arc<Self>) {
+        self.lose_link();
+        self.leave_device();
+    }
+
+    /// Frees the link, if there is one, and what the data side has on the device. The connection still gets
+    /// mail. Context: may sleep.
+    pub(super) fn lose_link(self: &Arc<Self>) {
         let link = core::mem::replace(&mut *self.protocol.link.lock(), SdpLink::NONE);
         drop(link);
-        self.leave_device();
         let held = self.update(|data, now| {
             data.is_lost = false;
             data.core.handle_link_down(now);

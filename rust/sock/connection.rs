@@ -712,15 +712,17 @@ impl<P: Protocol> Connection<P> {
         detached.is_some_and(|detached| detached.is_none())
     }
 
-    /// Ends what is left of a connection whose stream is over. A close that lingers has the
-    /// detached socket, and kicks the work item at its end.
+    /// Ends what is left of a connection whose stream is over, or tries again later: a close that lingers
+    /// has the detached socket, and so has a listing for a moment.
     ///
-    /// Context: may sleep.
+    /// Context: may sleep. Only the work item of the end calls it.
     pub(crate) fn finish_unless_it_lingers(self: &Arc<Self>) {
         let detached = self.detached.try_lock();
         if detached.is_some() {
             drop(detached);
             self.finish();
+        } else {
+            self.retry_closing();
         }
     }
 }

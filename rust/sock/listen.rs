@@ -213,10 +213,13 @@ pub(crate) fn discard<P: Protocol>(child: &Arc<Connection<P>>) {
 
 /// Ends a child that no call will accept: like TCP, with a reset.
 fn drop_child<P: Protocol>(child: &Arc<Connection<P>>) {
-    let aborted = child.update(|stream, now| stream.abort(now)).is_some();
-    let closed = child.update(|stream, now| stream.close(now)).is_some();
+    // In one step: the work item of the end frees what it finds both over and closed.
+    let ended = child.update(|stream, now| {
+        stream.abort(now);
+        stream.close(now);
+    });
     child.sk.abort(ECONNRESET);
-    if !(aborted && closed) {
+    if ended.is_none() {
         child.finish();
     }
 }

@@ -163,13 +163,28 @@ def both_closed_while_hosts_stall():
     topology.all_gone()
 
 
+def device_goes_while_hosts_stall():
+    """The removal of the device ends set-ups that hosts have stalled, at once."""
+    with raw.Host() as host, topology.listener("b", backlog=BACKLOG) as listening:
+        requester = Requester(host)
+        source, port = requester.new_host(0), listening.getsockname()[1]
+        numbers = [requester.request(source, port) for _ in range(OWN)]
+        equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+        equal(under_way(), OWN, "set-ups")
+        topology.command("rdma", "link", "delete", "rs_b")
+        topology.until(lambda: under_way() == 0, "set-ups are left", PROMPT)
+        requester.close()
+    topology.all_gone()
+
+
 def main():
     """Runs all tests."""
     topology.need_module()
     with topology.engine("sdp"):
         topology.netns("up")
         return ktap.run([*(serve(test) for test in (one_host_stalls, many_hosts_stall, wrong_requests,
-                                                    late_hosts)), both_closed_while_hosts_stall])
+                                                    late_hosts)), both_closed_while_hosts_stall,
+                         device_goes_while_hosts_stall])
 
 
 if __name__ == "__main__":

@@ -398,13 +398,15 @@ impl SdpConn {
     }
 
     /// The application closes the socket. Data that it has not read is lost, which the peer has to
-    /// know, as with TCP.
+    /// know, as with TCP. A connection that has ended before signals its end again: the engine frees it
+    /// now.
     pub(crate) fn close(&mut self, now: Instant) {
         self.end.release(now);
         if self.sink.octets() > 0 {
             self.break_off(now, EndError::Aborted);
         } else {
             self.shutdown_send();
+            self.note_end();
         }
         self.rearm(now);
     }

@@ -325,6 +325,19 @@ fn abort_before_disconn_takes_the_link_down_in_silence() {
     assert_eq!(script.conn.wanted_buffers(), 0);
 }
 
+// The engine may have taken the link down, and looked for the end, between the two.
+#[test]
+fn close_after_the_end_signals_the_end_again() {
+    let mut script = Script::new();
+    script.conn.abort(at(0));
+    assert!(script.conn.poll_take_down() && script.conn.take_events().over);
+    script.conn.handle_link_down(at(0));
+    let _ = script.conn.take_events();
+    assert!(!script.conn.is_released());
+    script.conn.close(at(0));
+    assert!(script.conn.is_released() && script.conn.take_events().over);
+}
+
 #[test]
 fn close_with_unread_data_aborts_and_so_does_data_after_it() {
     let mut script = Script::new();
