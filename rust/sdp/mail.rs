@@ -53,7 +53,7 @@ pub(super) struct SdpMail {
     pub(super) mapped: Option<ReachReply>,
     /// Address and route are resolved.
     pub(super) is_resolved: bool,
-    /// They cannot be.
+    /// The address is not, in the time of the try.
     pub(super) is_unresolved: bool,
     /// The reply of the peer.
     pub(super) reply: Option<CmReply>,
@@ -65,7 +65,7 @@ pub(super) struct SdpMail {
     pub(super) is_up: bool,
     /// A message of the peer, which may come before RTU.
     pub(super) has_message: bool,
-    /// The link is down, or the peer wants it to be.
+    /// The link is down, or the peer wants it to be, or there cannot be one.
     pub(super) is_down: bool,
 }
 
@@ -188,14 +188,13 @@ impl CmOps for Mailbox {
 
 impl RdmaIdOps for Mailbox {
     fn on_event(this: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent) {
-        let is_resolved = match event {
-            RdmaIdEvent::AddrResolved if id.resolve_route(ROUTE_MS).is_ok() => return,
-            RdmaIdEvent::RouteResolved => true,
-            _ => false,
-        };
-        this.note(|mail| {
-            mail.is_resolved |= is_resolved;
-            mail.is_unresolved |= !is_resolved;
-        });
+        match event {
+            RdmaIdEvent::AddrResolved if id.resolve_route(ROUTE_MS).is_ok() => {}
+            RdmaIdEvent::RouteResolved => this.note(|mail| mail.is_resolved = true),
+            RdmaIdEvent::AddrFailed(error) if error == ETIMEDOUT => {
+                this.note(|mail| mail.is_unresolved = true);
+            }
+            _ => this.note(|mail| mail.is_down = true),
+        }
     }
 }

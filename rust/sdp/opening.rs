@@ -47,7 +47,10 @@ use crate::{
         },
     },
     proto::{
-        base::time::Instant,
+        base::time::{
+            Duration,
+            Instant, //
+        },
         sdp::{
             admission::ProbePolicy,
             hello::ReadDepths,
@@ -80,8 +83,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Longest time for an address, in milliseconds; the set-up itself waits shorter.
-const ADDRESS_MS: u32 = 2000;
+const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Code of the time in which the peer answers: 268 ms.
 const RESPONSE: u8 = 16;
 /// Code of the time in which this side answers: 1.07 s. The peer sends its reply again then, as TCP its
@@ -140,7 +142,10 @@ impl Opening {
                 Err(_) => self.connecting.handle_link_down(),
             }
         }
-        if mail.is_unresolved || mail.is_down {
+        if mail.is_unresolved {
+            self.connecting.handle_unresolved(now);
+        }
+        if mail.is_down {
             self.connecting.handle_link_down();
         }
         if mail.is_unanswered {
@@ -214,13 +219,14 @@ impl Opening {
         is_bound.then(|| Addr::from_mapped(bound.ip_mapped(), 0, scope, is_v4))
     }
 
-    /// Begins to resolve the address of the peer.
-    fn resolve(&mut self, connection: &Arc<SdpConnection>) -> Result {
+    /// Begins to resolve the address of the peer, for that time at most.
+    fn resolve(&mut self, connection: &Arc<SdpConnection>, within: Duration) -> Result {
         let net = connection.sk.net();
         let resolver = RdmaIdHandle::new(&net, PortSpace::Tcp, connection.protocol.mail.clone())?;
         let source = self.source(&connection.sk.local_addr());
         let resolver = self.resolver.insert(resolver);
-        resolver.resolve_addr(source.as_ref(), &self.target, ADDRESS_MS)
+        let millis = u32::try_from(within.as_nanos() / NANOS_PER_MILLI).unwrap_or(u32::MAX);
+        resolver.resolve_addr(source.as_ref(), &self.target, millis)
     }
 
     /// Sends the request with Hello.
@@ -266,7 +272,7 @@ impl Opening {
                 self.ask(connection);
                 Ok(())
             }
-            SetupStep::Resolve => self.resolve(connection),
+            SetupStep::Resolve(within) => self.resolve(connection, within),
             SetupStep::OpenLink(hello) => self.open_link(connection, hello.as_slice()),
             SetupStep::CloseLink => {
                 self.link.take_down();

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""connect() of a socket of SDP to a host that says nothing: its time covers SDP and TCP together."""
+"""connect() of a socket of SDP: to a host that says nothing its time covers SDP and TCP together, and a
+host whose address on the link has to be asked for is reached by SDP."""
 
 import socket
 import struct
@@ -16,6 +17,9 @@ SILENT = 0x7f000103
 SECONDS = 0.6
 # The time that the Port Mapper has for its answer.
 PROBE = 0.15
+# Connections to a host whose address on the link is not known, how many of them may be late because the
+# machine is slow, and what is late, in seconds: the time that a resolver may have in all is twice that.
+ROUNDS, SLOW_ROUNDS, LATE = 12, 2, 1
 RULES = ("add table ip rs; add chain ip rs in { type filter hook input priority 0; }; "
          "add rule ip rs in udp dport 3935 drop; add rule ip rs in tcp dport 5000 drop")
 
@@ -68,11 +72,31 @@ def second_call_goes_on():
             equal(topology.receive(server, 6), b"octets", "data")
 
 
+def neighbour_has_to_be_asked():
+    """A client that does not know the address of the host on the link asks for it, and uses SDP. A resolver
+    that misses the answer costs little time."""
+    topology.netns("up")
+    found = []
+    with topology.listener("b") as listening:
+        for _ in range(ROUNDS):
+            topology.command("ip", "-n", "rs-a", "neigh", "flush", "all")
+            with topology.new_socket("a") as client:
+                begin = time.monotonic()
+                client.connect(listening.getsockname())
+                seconds = time.monotonic() - begin
+                server, _ = listening.accept()
+                found.append((topology.mode("a", client)[0], round(seconds, 3)))
+                server.close()
+    print("# modes and seconds of connect: %s" % found)
+    prompt = [mode for mode, seconds in found if mode == "sdp" and seconds < LATE]
+    equal(len(prompt) >= ROUNDS - SLOW_ROUNDS, True, "enough of %s" % found)
+
+
 def main():
     """Runs all tests."""
     topology.need_module()
     with topology.engine("sdp"):
-        return ktap.run([time_of_both, second_call_goes_on])
+        return ktap.run([time_of_both, second_call_goes_on, neighbour_has_to_be_asked])
 
 
 if __name__ == "__main__":

@@ -139,6 +139,13 @@ const PAUSES: Backoff = Backoff {
 /// Links after the first, at most.
 const FURTHER_LINKS: u32 = 7;
 
+/// How long each try to resolve the address may take. A resolver that looks for the neighbour's answer just
+/// before it has come, and waits for it just after, sees it at the end of the try only.
+const RESOLVES: Backoff = Backoff {
+    first: Duration::from_millis(20),
+    most: Duration::from_millis(320),
+};
+
 /// Why a connection has to be one of TCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FallBackReason {
@@ -165,8 +172,8 @@ pub(crate) enum FallBackReason {
 pub(crate) enum SetupStep {
     /// Ask the Port Mapper of the peer.
     AskPortMapper,
-    /// Resolve address and route.
-    Resolve,
+    /// Resolve address and route, the address within this time.
+    Resolve(Duration),
     /// Post the receive buffers and open the link with this Hello (SDP-CONN-04, SDP-CONN-08).
     OpenLink(HelloOctets<MAX_HELLO>),
     /// Post the receive buffers and accept with this HelloAck (SDP-CONN-14 to SDP-CONN-16).
@@ -198,8 +205,8 @@ pub(crate) struct SetupTimers {
 }
 
 impl SetupTimers {
-    /// Those of a client whose Port Mapper always answers, in a time of its own, and whose resolver may try
-    /// again only after a second.
+    /// Those of a client whose Port Mapper always answers, in a time of its own, and whose neighbour may be
+    /// asked again only after a second.
     pub(crate) const ANNEX: Self = Self {
         probe: Duration::from_secs(5),
         resolve: Duration::from_secs(2),
@@ -253,6 +260,8 @@ pub(crate) struct Connecting {
     state: ConnectingState,
     /// The end of the state, if nothing else ends it.
     deadline: Instant,
+    /// Tries to resolve the address.
+    resolves: u32,
     /// Links that the peer has refused.
     refused: u32,
     steps: ArrayQueue<SetupStep, STEPS>,
@@ -271,6 +280,7 @@ impl Connecting {
             timers,
             state: ConnectingState::Done,
             deadline: now,
+            resolves: 0,
             refused: 0,
             steps: ArrayQueue::new(),
         };
@@ -294,7 +304,13 @@ impl Connecting {
     fn resolve(&mut self, now: Instant) {
         self.state = ConnectingState::Resolving;
         self.deadline = now.saturating_add(self.timers.resolve);
-        self.put(SetupStep::Resolve);
+        self.try_resolve();
+    }
+
+    fn try_resolve(&mut self) {
+        let within = RESOLVES.delay(self.resolves);
+        self.resolves = self.resolves.saturating_add(1);
+        self.put(SetupStep::Resolve(within));
     }
 
     fn fall_back(&mut self, reason: FallBackReason) {
@@ -424,6 +440,13 @@ impl Connecting {
         self.state = ConnectingState::Pausing { deadline };
         self.deadline = until;
         self.put(SetupStep::CloseLink);
+    }
+
+    /// The address is not resolved in the time of the try.
+    pub(crate) fn handle_unresolved(&mut self, now: Instant) {
+        if self.state == ConnectingState::Resolving && now < self.deadline {
+            self.try_resolve();
+        }
     }
 
     /// Address or route cannot be resolved, or the link is down (SDP-CONN-30, SDP-CS-6).

@@ -65,7 +65,7 @@ enum Did {
 fn did(step: SetupStep) -> Did {
     match step {
         SetupStep::AskPortMapper => Did::Ask,
-        SetupStep::Resolve => Did::Resolve,
+        SetupStep::Resolve(_) => Did::Resolve,
         SetupStep::OpenLink(_) => Did::Open,
         SetupStep::AcceptLink(_) => Did::Accept,
         SetupStep::RejectLink(_) => Did::Reject,
@@ -89,6 +89,7 @@ enum Client {
 enum Input {
     Mapped,
     Resolved,
+    Unresolved,
     GoodAck,
     BadAck,
     OutOfPlace,
@@ -100,9 +101,10 @@ enum Input {
     Timeout,
 }
 
-const INPUTS: [Input; 11] = [
+const INPUTS: [Input; 12] = [
     Input::Mapped,
     Input::Resolved,
+    Input::Unresolved,
     Input::GoodAck,
     Input::BadAck,
     Input::OutOfPlace,
@@ -150,6 +152,7 @@ fn expected(state: Client, input: Input) -> Vec<Did> {
         (Client::Asking, Input::Timeout) => fall_back(Why::Silent),
         (Client::AskingThenTry, Input::Timeout) => vec![Did::Resolve],
         (Client::Resolving, Input::Resolved) => vec![Did::Open],
+        (Client::Resolving, Input::Unresolved) => vec![Did::Resolve],
         (Client::Resolving, Input::LinkDown | Input::Timeout) => fall_back(Why::Unresolved),
         (Client::Opening, Input::GoodAck) => vec![Did::Established],
         (Client::Opening, Input::BadAck) => close(Why::Answer(HelloFault::Bufs)),
@@ -191,6 +194,7 @@ fn connecting_end_does_what_the_table_says() {
                 match input {
                     Input::Mapped => client.handle_mapped(since),
                     Input::Resolved => client.handle_resolved(since),
+                    Input::Unresolved => client.handle_unresolved(since),
                     Input::GoodAck => client.handle_hello_ack(&good, CM),
                     Input::BadAck => client.handle_hello_ack(&bad, CM),
                     Input::OutOfPlace => client.handle_out_of_place(),
@@ -282,6 +286,28 @@ fn further_links_do_not_prolong_the_attempt() {
     );
 }
 
+// A resolver may miss the answer of the neighbour until the end of its time.
+#[test]
+fn address_that_is_not_resolved_in_time_is_tried_for_longer_until_the_deadline() {
+    let (mut client, since) = client(SdpTransport::Annex, Client::Asking);
+    client.handle_mapped(since);
+    let mut now = since;
+    for millis in [20, 40, 80, 160, 320, 320] {
+        let within = Duration::from_millis(millis);
+        assert_eq!(client.poll_step(), Some(SetupStep::Resolve(within)));
+        now = now.saturating_add(within);
+        client.handle_unresolved(now);
+    }
+    let deadline = since.saturating_add(TIMERS.resolve);
+    assert_eq!(client.poll_timeout(), Some(deadline));
+    assert_eq!(steps(&mut client), [Did::Resolve]);
+    client.handle_unresolved(deadline);
+    assert_eq!(steps(&mut client), []);
+    client.handle_timeout(deadline);
+    let reason = FallBackReason::Unresolved;
+    assert_eq!(steps(&mut client), [Did::FallBack(reason)]);
+}
+
 #[test]
 fn refusal_that_stays_means_tcp_at_once() {
     for refusal in [
@@ -301,7 +327,7 @@ fn refusal_that_stays_means_tcp_at_once() {
 fn discovery_without_port_mapper_resolves_at_once() {
     let offer = offer(SdpTransport::Annex);
     let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Try);
-    assert_eq!(client.poll_step(), Some(SetupStep::Resolve));
+    assert_eq!(client.poll_step().map(did), Some(Did::Resolve));
     let mut client = Connecting::new(at(0), TIMERS, offer, Discovery::Ask);
     assert_eq!(client.poll_step(), Some(SetupStep::AskPortMapper));
 }

@@ -233,7 +233,7 @@ impl Run {
         while let Some(step) = self.clients[client].connecting.poll_step() {
             let link = self.clients[client].link;
             match step {
-                SetupStep::Resolve => self.after((10, 1000), client, Event::Resolved),
+                SetupStep::Resolve(_) => self.after((10, 1000), client, Event::Resolved),
                 SetupStep::OpenLink(hello) => {
                     self.clients[client].link += 1;
                     self.clients[client].hello = Some(hello);
