@@ -195,7 +195,12 @@ where
         self.services.fill(None);
     }
 
+    /// A host did not answer. What began before the host was known as silent says nothing new: many
+    /// connections at a time fail for one reason.
     fn note_silence(&mut self, now: Instant, ip: IpAddr) {
+        if matches!(self.host(now, ip), Some(HostState::Silent { .. })) {
+            return;
+        }
         // Also an entry whose time is over says how often.
         let mut hosts = self.hosts.iter().flatten();
         let times = match hosts.find(|entry| entry.ip == ip).map(|entry| entry.state) {
@@ -354,6 +359,20 @@ mod tests {
         reach.handle_failure(at(1), addr(2, 80));
         assert_eq!(reach.advise(at(30), addr(2, 80), true), ReachAdvice::Tcp);
         assert_eq!(reach.advise(at(31), addr(2, 80), true), ReachAdvice::Ask);
+    }
+
+    #[test]
+    fn failures_of_connections_at_a_time_count_once() {
+        let mut reach = reach(2);
+        for late in 0..20 {
+            reach.handle_failure(at(late), addr(2, 80));
+        }
+        assert_eq!(reach.advise(at(29), addr(2, 80), true), ReachAdvice::Tcp);
+        assert_eq!(reach.advise(at(30), addr(2, 80), true), ReachAdvice::Ask);
+        // The next one in a row does count.
+        reach.handle_failure(at(30), addr(2, 80));
+        assert_eq!(reach.advise(at(89), addr(2, 80), true), ReachAdvice::Tcp);
+        assert_eq!(reach.advise(at(90), addr(2, 80), true), ReachAdvice::Ask);
     }
 
     #[test]
