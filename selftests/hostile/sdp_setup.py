@@ -80,6 +80,13 @@ def outcomes(requester, numbers):
     return sum(answer[0] == REPLY for answer in answers)
 
 
+def fill_own(requester, source, port):
+    """Has a host take the places that it always has; the numbers of its requests."""
+    numbers = [requester.request(source, port) for _ in range(OWN)]
+    equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+    return numbers
+
+
 def one_host_stalls(requester, listening):
     """A host has half of the places of a listener. Other clients still use SDP, at once."""
     port = listening.getsockname()[1]
@@ -124,8 +131,7 @@ def late_hosts(requester, listening):
     """Hosts that answer at the last moment, and are silent from then on, become connections, which end
     soon after their close. Clients before them are served at once."""
     port, source = listening.getsockname()[1], requester.new_host(0)
-    numbers = [requester.request(source, port) for _ in range(OWN)]
-    equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+    numbers = fill_own(requester, source, port)
     end = time.monotonic() + 5
     while time.monotonic() < end:
         equal(newcomer(listening, True)[0], "sdp", "mode")
@@ -150,8 +156,7 @@ def both_closed_while_hosts_stall():
             listening = topology.listener("b", backlog=BACKLOG)
         requester = Requester(host)
         source, port = requester.new_host(0), listening.getsockname()[1]
-        numbers = [requester.request(source, port) for _ in range(OWN)]
-        equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+        fill_own(requester, source, port)
         equal(under_way(), OWN, "set-ups")
         with topology.engine("smc"), topology.new_socket("a") as client:
             client.settimeout(topology.BOUND)
@@ -168,8 +173,7 @@ def device_goes_while_hosts_stall():
     with raw.Host() as host, topology.listener("b", backlog=BACKLOG) as listening:
         requester = Requester(host)
         source, port = requester.new_host(0), listening.getsockname()[1]
-        numbers = [requester.request(source, port) for _ in range(OWN)]
-        equal(outcomes(requester, numbers), OWN, "requests that were accepted")
+        fill_own(requester, source, port)
         equal(under_way(), OWN, "set-ups")
         topology.command("rdma", "link", "delete", "rs_b")
         topology.until(lambda: under_way() == 0, "set-ups are left", PROMPT)

@@ -419,14 +419,19 @@ def remains():
     return "\n".join(lines)
 
 
+def module_unused(seconds=BOUND):
+    """Waits until nothing uses the module; says what is left otherwise. For tests with both sides."""
+    try:
+        until(lambda: module_users() == 0, "the module is in use", seconds)
+    except AssertionError as error:
+        raise AssertionError("%s\n%s" % (error, remains())) from None
+
+
 def all_gone():
     """Waits until closed connections have left the module."""
     until(lambda: all(counters(side).get(begin + "active_conns", 0) == 0 for side in "ab"
                       for _, begin in ENGINES.values()), "connections are left")
-    try:
-        until(lambda: module_users() == 0, "the module is in use")
-    except AssertionError as error:
-        raise AssertionError("%s\n%s" % (error, remains())) from None
+    module_unused()
 
 
 def error_of(function, *args):

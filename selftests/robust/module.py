@@ -219,12 +219,7 @@ def killed_round(number):
     for child in children:
         child.kill()
     begin = time.monotonic()
-    try:
-        topology.until(lambda: topology.module_users() == 0, "the module is in use", GONE)
-    except AssertionError:
-        for side in "ab":
-            print("\n".join("# " + line for line in topology.proc(side, "conns").splitlines()))
-        raise
+    topology.module_unused(GONE)
     return time.monotonic() - begin
 
 
