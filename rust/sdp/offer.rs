@@ -26,12 +26,13 @@ use core::net::IpAddr;
 pub(super) const SERVICE: u64 = 0x1_0000;
 /// Sequence numbers of packets have these bits.
 pub(super) const PSN_MASK: u32 = 0xff_ffff;
-/// Octets of a receive buffer, with the headers.
-const BUFFER: u32 = 16 << 10;
+/// Octets of a receive buffer, with the headers. A device acknowledges each message, and completes it at
+/// both ends, so that longer ones cost less.
+const BUFFER: u32 = 32 << 10;
 /// Receive buffers that the peer may fill at the start. It may send data while it has credits for three.
 const FIRST: u16 = 4;
 /// Least and most receive buffers that it may fill when it sends much.
-const BUFFERS: (u16, u16) = (8, 40);
+const BUFFERS: (u16, u16) = (5, 24);
 /// Octets of unread data that a socket without SO_RCVBUF can hold.
 const RCVBUF: usize = 128 << 10;
 /// Receive buffers beside them, at most, which make up for messages that must not be acknowledged.

@@ -13,8 +13,10 @@ import topology
 from ktap import equal
 from memory import Cgroup, close, connections, fresh, read, write
 
-# Octets of an idle connection: four receive buffers and the first send buffer.
-EACH = (4 + 1) * (16 << 10)
+# Octets of the first send buffer, of a receive buffer, and of an idle connection.
+RING = 16 << 10
+BUFFER = 32 << 10
+EACH = RING + 4 * BUFFER
 MANY = 50
 FIT = 40
 LIMIT = FIT * EACH
@@ -83,8 +85,8 @@ def memory_grows_with_use():
     child = topology.Child(lambda: client.sendall(data))
     equal(topology.receive(server, len(data)) == data, True, "bulk data")
     child.expect_success()
-    topology.until(lambda: buffers("a") == EACH - (16 << 10) + (128 << 10), "the send buffer")
-    topology.until(lambda: buffers("b") == 14 * (16 << 10), "the receive buffers")
+    topology.until(lambda: buffers("a") == EACH - RING + (128 << 10), "the send buffer")
+    topology.until(lambda: buffers("b") == RING + 9 * BUFFER, "the receive buffers")
     another = topology.pair()
     full = buffers("a"), buffers("b")
     for side, octets in zip("ab", full):
