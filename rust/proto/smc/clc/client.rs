@@ -78,8 +78,6 @@ pub(crate) struct Client {
     state: ClientState,
     /// What was offered; nothing before a Decline in place of the Proposal.
     proposal: Option<Proposal>,
-    /// The server sends no more by TCP.
-    finished: bool,
 }
 
 impl Client {
@@ -89,7 +87,6 @@ impl Client {
             steps: Steps::new(now, timers, proposal.peer, timers.clc),
             state: ClientState::Proposing,
             proposal: Some(proposal),
-            finished: false,
         };
         if !client.steps.send(now, &ClcMessage::Proposal(proposal)) {
             client.state = ClientState::Done;
@@ -108,7 +105,6 @@ impl Client {
             steps: Steps::new(now, timers, peer_id, timers.clc),
             state: ClientState::Done,
             proposal: None,
-            finished: false,
         };
         client.decline(now, reason);
         client
@@ -174,11 +170,11 @@ impl Client {
     /// The server sends no more by TCP.
     pub(crate) fn handle_fin(&mut self, now: Instant) {
         match self.state {
-            ClientState::Linking => self.finished = true,
+            ClientState::Linking => self.steps.note_fin(),
             // It may have the Confirm before TCP reports that it took it.
             ClientState::Confirming {
                 first_contact: true,
-            } if self.steps.action.is_none() => self.finished = true,
+            } if self.steps.action.is_none() => self.steps.note_fin(),
             _ => self.handle_eof(now),
         }
     }
@@ -263,10 +259,6 @@ impl Client {
                     self.finish(ClcOutcome::Abort(Reason::Internal));
                 }
                 LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
-                // The server, which has not declined, believes in the link.
-                LlcOutcome::Decline(reason) if self.finished => {
-                    self.finish(ClcOutcome::Abort(reason));
-                }
                 LlcOutcome::Decline(reason) => self.decline(now, reason),
                 LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
             },
@@ -305,7 +297,7 @@ impl Client {
     /// Whether the server may send a CLC message. The engine reads TCP only then, as all other
     /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
-        !self.finished
+        self.steps.may_hear()
             && matches!(
                 self.state,
                 ClientState::Proposing

@@ -89,8 +89,6 @@ pub(crate) struct Server {
     state: ServerState,
     /// What the Accept said, if it was of version 2.
     agreed: Option<Addition>,
-    /// The client sends no more by TCP.
-    finished: bool,
 }
 
 impl Server {
@@ -100,7 +98,6 @@ impl Server {
             steps: Steps::new(now, timers, peer_id, timers.clc),
             state: ServerState::AwaitingProposal { begun: false },
             agreed: None,
-            finished: false,
         }
     }
 
@@ -204,7 +201,7 @@ impl Server {
     /// message, and its program may have sent data and closed already.
     pub(crate) fn handle_fin(&mut self, now: Instant) {
         if self.state == ServerState::Linking {
-            self.finished = true;
+            self.steps.note_fin();
         } else {
             self.handle_eof(now);
         }
@@ -286,10 +283,6 @@ impl Server {
         };
         match outcome {
             LlcOutcome::Ready => self.finish(ClcOutcome::Smc),
-            // The client, which has not declined, believes in the link.
-            LlcOutcome::Decline(reason) if self.finished => {
-                self.finish(ClcOutcome::Abort(reason));
-            }
             LlcOutcome::Decline(reason) => self.decline(now, reason),
             LlcOutcome::Abort(reason) => self.finish(ClcOutcome::Abort(reason)),
         }
@@ -329,7 +322,7 @@ impl Server {
     /// Whether the client may send a CLC message. The engine reads TCP only then, as all other
     /// octets belong to the application.
     pub(crate) fn expects_message(&self) -> bool {
-        !self.finished
+        self.steps.may_hear()
             && matches!(
                 self.state,
                 ServerState::AwaitingProposal { .. }

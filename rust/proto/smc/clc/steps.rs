@@ -84,6 +84,8 @@ pub(super) struct Steps {
     /// When the current step ends at the latest; `None` at the end only.
     pub(super) deadline: Option<Instant>,
     pub(super) action: Option<ClcAction>,
+    /// The peer sends no more by TCP.
+    finished: bool,
 }
 
 impl Steps {
@@ -95,6 +97,7 @@ impl Steps {
             version: Version::V1,
             deadline: Some(now.saturating_add(time)),
             action: None,
+            finished: false,
         }
     }
 
@@ -106,6 +109,16 @@ impl Steps {
     /// Whether the time of the step is over.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         self.deadline.is_some_and(|deadline| now >= deadline)
+    }
+
+    /// The peer sends no more by TCP, and the link may yet come up.
+    pub(super) fn note_fin(&mut self) {
+        self.finished = true;
+    }
+
+    /// Whether another message of the peer may come.
+    pub(super) fn may_hear(&self) -> bool {
+        !self.finished
     }
 
     /// Hands out a message that TCP has to take in time. Ends if there is no such message, which
@@ -124,8 +137,13 @@ impl Steps {
         }
     }
 
-    /// Hands out a Decline in place of the next message.
+    /// Hands out a Decline in place of the next message. Returns whether it did: a peer that has sent all
+    /// it had, and no Decline, believes in the link, so that only a reset is left.
     pub(super) fn decline(&mut self, now: Instant, reason: Reason) -> bool {
+        if self.finished {
+            self.finish(ClcOutcome::Abort(reason));
+            return false;
+        }
         let decline = Decline::new(self.peer_id, reason, self.version);
         self.send(now, &ClcMessage::Decline(decline))
     }
