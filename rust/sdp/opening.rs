@@ -83,7 +83,6 @@ use kernel::{
     sync::Arc, //
 };
 
-const NANOS_PER_MILLI: u64 = 1_000_000;
 /// Code of the time in which the peer answers: 268 ms.
 const RESPONSE: u8 = 16;
 /// Code of the time in which this side answers: 1.07 s. The peer sends its reply again then, as TCP its
@@ -225,7 +224,7 @@ impl Opening {
         let resolver = RdmaIdHandle::new(&net, PortSpace::Tcp, connection.protocol.mail.clone())?;
         let source = self.source(&connection.sk.local_addr());
         let resolver = self.resolver.insert(resolver);
-        let millis = u32::try_from(within.as_nanos() / NANOS_PER_MILLI).unwrap_or(u32::MAX);
+        let millis = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
         resolver.resolve_addr(source.as_ref(), &self.target, millis)
     }
 

@@ -66,6 +66,11 @@ impl Duration {
         self.0
     }
 
+    /// The span in whole milliseconds.
+    pub(crate) const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
     /// `times` as long, or the longest span there is.
     pub(crate) const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
@@ -98,6 +103,7 @@ mod tests {
     fn units_agree() {
         assert_eq!(Duration::from_secs(2), Duration::from_millis(2000));
         assert_eq!(Duration::from_millis(3).as_nanos(), 3_000_000);
+        assert_eq!(Duration::from_nanos(2_999_999).as_millis(), 2);
         assert_eq!(
             Duration::from_millis(5).saturating_mul(3),
             Duration::from_millis(15)

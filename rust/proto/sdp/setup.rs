@@ -242,8 +242,8 @@ const STEPS: usize = 3;
 enum ConnectingState {
     /// The Port Mapper is asked.
     Asking { tries_anyway: bool },
-    /// Address and route are resolved.
-    Resolving,
+    /// Address and route are resolved, after this number of tries that had no answer.
+    Resolving { tries: u32 },
     /// The link is opened.
     Opening,
     /// A refusal passes meanwhile. `deadline` of the attempt, from its first link on.
@@ -260,8 +260,6 @@ pub(crate) struct Connecting {
     state: ConnectingState,
     /// The end of the state, if nothing else ends it.
     deadline: Instant,
-    /// Tries to resolve the address.
-    resolves: u32,
     /// Links that the peer has refused.
     refused: u32,
     steps: ArrayQueue<SetupStep, STEPS>,
@@ -280,7 +278,6 @@ impl Connecting {
             timers,
             state: ConnectingState::Done,
             deadline: now,
-            resolves: 0,
             refused: 0,
             steps: ArrayQueue::new(),
         };
@@ -302,15 +299,13 @@ impl Connecting {
     }
 
     fn resolve(&mut self, now: Instant) {
-        self.state = ConnectingState::Resolving;
         self.deadline = now.saturating_add(self.timers.resolve);
-        self.try_resolve();
+        self.try_resolve(0);
     }
 
-    fn try_resolve(&mut self) {
-        let within = RESOLVES.delay(self.resolves);
-        self.resolves = self.resolves.saturating_add(1);
-        self.put(SetupStep::Resolve(within));
+    fn try_resolve(&mut self, tries: u32) {
+        self.state = ConnectingState::Resolving { tries };
+        self.put(SetupStep::Resolve(RESOLVES.delay(tries)));
     }
 
     fn fall_back(&mut self, reason: FallBackReason) {
@@ -335,7 +330,7 @@ impl Connecting {
 
     /// Address and route are known.
     pub(crate) fn handle_resolved(&mut self, now: Instant) {
-        if self.state == ConnectingState::Resolving {
+        if matches!(self.state, ConnectingState::Resolving { .. }) {
             self.open(now.saturating_add(self.timers.attempt));
         }
     }
@@ -421,7 +416,7 @@ impl Connecting {
             // A link that was refused is down.
             ConnectingState::Pausing { .. } | ConnectingState::Done => {}
             ConnectingState::Opening => self.pause(now, refusal),
-            ConnectingState::Asking { .. } | ConnectingState::Resolving => {
+            ConnectingState::Asking { .. } | ConnectingState::Resolving { .. } => {
                 self.fall_back(FallBackReason::Refused(refusal));
             }
         }
@@ -444,15 +439,18 @@ impl Connecting {
 
     /// The address is not resolved in the time of the try.
     pub(crate) fn handle_unresolved(&mut self, now: Instant) {
-        if self.state == ConnectingState::Resolving && now < self.deadline {
-            self.try_resolve();
+        match self.state {
+            ConnectingState::Resolving { tries } if now < self.deadline => {
+                self.try_resolve(tries.saturating_add(1));
+            }
+            _ => {}
         }
     }
 
     /// Address or route cannot be resolved, or the link is down (SDP-CONN-30, SDP-CS-6).
     pub(crate) fn handle_link_down(&mut self) {
         match self.state {
-            ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
+            ConnectingState::Resolving { .. } => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::LinkDown),
             // The link of a pause is closed anyway.
             ConnectingState::Asking { .. }
@@ -490,7 +488,7 @@ impl Connecting {
         match self.state {
             ConnectingState::Asking { tries_anyway: true } => self.resolve(now),
             ConnectingState::Asking { .. } => self.fall_back(FallBackReason::Silent),
-            ConnectingState::Resolving => self.fall_back(FallBackReason::Unresolved),
+            ConnectingState::Resolving { .. } => self.fall_back(FallBackReason::Unresolved),
             ConnectingState::Opening => self.fall_back(FallBackReason::Timeout),
             ConnectingState::Pausing { deadline } => self.open(deadline),
             ConnectingState::Done => {}

@@ -140,7 +140,7 @@ fn micros(span: Duration) -> u32 {
 }
 
 fn millis(span: Duration) -> u32 {
-    u32::try_from(span.as_nanos() / 1_000_000).unwrap_or(u32::MAX)
+    u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
 impl StreamInfo {
