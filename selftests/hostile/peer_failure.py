@@ -97,7 +97,7 @@ def dies(moment, behave):
     return test
 
 
-def is_tested(conn, sock):
+def outlives_tests(conn, sock):
     """Sets SO_KEEPALIVE, and waits until the link was tested three times, or the connection has ended.
     Whether the link lives."""
     tests = []
@@ -126,7 +126,7 @@ def keepalive_finds_out(role):
         for _ in range(TRIES):
             conn, sock = HostilePeer(fixture, role).connection()
             expect_data(conn, sock)
-            if is_tested(conn, sock):
+            if outlives_tests(conn, sock):
                 break
             sock.close()
         else:
