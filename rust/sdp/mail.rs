@@ -163,23 +163,23 @@ impl ReachWaiter for Mailbox {
 }
 
 impl CmOps for Mailbox {
-    fn on_event(this: &Arc<Self>, id: &CmId, event: CmEvent) {
+    fn on_event(self: &Arc<Self>, id: &CmId, event: CmEvent) {
         match event {
-            CmEvent::Reply(reply) => this.note(|mail| mail.reply = Some(reply)),
-            CmEvent::ReadyToUse(_) => this.note(|mail| mail.is_up = true),
+            CmEvent::Reply(reply) => self.note(|mail| mail.reply = Some(reply)),
+            CmEvent::ReadyToUse(_) => self.note(|mail| mail.is_up = true),
             CmEvent::DisconnectRequest(_) => {
                 // After an error the connection has ended on this side as well.
                 let _ = id.confirm_disconnect(&[]);
-                this.note(|mail| mail.is_down = true);
+                self.note(|mail| mail.is_down = true);
             }
             CmEvent::Rejected { reason, .. } => {
-                this.note(|mail| mail.refused = Some(refusal(reason)));
+                self.note(|mail| mail.refused = Some(refusal(reason)));
             }
             CmEvent::Unanswered(CmMessage::Request | CmMessage::Reply) => {
-                this.note(|mail| mail.is_unanswered = true);
+                self.note(|mail| mail.is_unanswered = true);
             }
             CmEvent::Unanswered(_) | CmEvent::DisconnectReply(_) => {
-                this.note(|mail| mail.is_down = true);
+                self.note(|mail| mail.is_down = true);
             }
             CmEvent::Delayed { .. } | CmEvent::TimewaitExit => {}
         }
@@ -187,14 +187,14 @@ impl CmOps for Mailbox {
 }
 
 impl RdmaIdOps for Mailbox {
-    fn on_event(this: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent) {
+    fn on_event(self: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent) {
         match event {
             RdmaIdEvent::AddrResolved if id.resolve_route(ROUTE_MS).is_ok() => {}
-            RdmaIdEvent::RouteResolved => this.note(|mail| mail.is_resolved = true),
+            RdmaIdEvent::RouteResolved => self.note(|mail| mail.is_resolved = true),
             RdmaIdEvent::AddrFailed(error) if error == ETIMEDOUT => {
-                this.note(|mail| mail.is_unresolved = true);
+                self.note(|mail| mail.is_unresolved = true);
             }
-            _ => this.note(|mail| mail.is_down = true),
+            _ => self.note(|mail| mail.is_down = true),
         }
     }
 }

@@ -286,15 +286,15 @@ impl PortUser for DeviceChanges {
 }
 
 impl CmListenOps for ServiceRequests {
-    fn on_request(this: &Arc<Self>, request: CmRequest<'_>) {
+    fn on_request(self: &Arc<Self>, request: CmRequest<'_>) {
         let info = request.info();
         let Some(netdev) = info.netdev else {
             let _ = request.reject(RejectReason::CONSUMER_DEFINED, &[]);
             return;
         };
-        let local = gid_addr(info.local_gid, this.port, netdev.ifindex);
-        match this.services.find(netdev.net_cookie, &local) {
-            Some(listener) => listener.serve(request, &this.device, &local),
+        let local = gid_addr(info.local_gid, self.port, netdev.ifindex);
+        match self.services.find(netdev.net_cookie, &local) {
+            Some(listener) => listener.serve(request, &self.device, &local),
             None => drop(request.reject(RejectReason::INVALID_SERVICE_ID, &[])),
         }
     }

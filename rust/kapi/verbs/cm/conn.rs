@@ -73,7 +73,7 @@ pub(crate) trait CmOps: Send + Sync + Sized + 'static {
     ///
     /// Runs once at a time for a connection, and must not wait for other events. It may drop the handle
     /// of the connection.
-    fn on_event(this: &Arc<Self>, id: &CmId, event: CmEvent);
+    fn on_event(self: &Arc<Self>, id: &CmId, event: CmEvent);
 }
 
 /// A request for a connection (REQ).

@@ -64,7 +64,7 @@ pub(crate) trait CmListenOps: Send + Sync + Sized + 'static {
     ///
     /// Runs once at a time for a listener. A request that the handler neither takes, rejects nor ignores
     /// is rejected as [`RejectReason::CONSUMER_DEFINED`].
-    fn on_request(this: &Arc<Self>, request: CmRequest<'_>);
+    fn on_request(self: &Arc<Self>, request: CmRequest<'_>);
 }
 
 /// Counts connections that are not established.

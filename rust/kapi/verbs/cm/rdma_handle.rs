@@ -72,13 +72,13 @@ pub(crate) trait RdmaIdOps: Send + Sync + Sized + 'static {
     ///
     /// Runs once at a time for an id, and must not wait for other events. It may drop the handle of the
     /// id.
-    fn on_event(this: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent);
+    fn on_event(self: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent);
 
     /// Handles a request for an id that listens. Context: may sleep.
     ///
     /// A request that the handler does not take is rejected.
-    fn on_request(this: &Arc<Self>, request: RdmaIdRequest<'_>) {
-        let (_, _) = (this, request);
+    fn on_request(self: &Arc<Self>, request: RdmaIdRequest<'_>) {
+        let (_, _) = (self, request);
     }
 }
 

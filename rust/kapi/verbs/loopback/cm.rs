@@ -245,9 +245,9 @@ impl CmSide {
 }
 
 impl CmOps for CmSide {
-    fn on_event(this: &Arc<Self>, _id: &CmId, event: CmEvent) {
-        this.enter();
-        let handle = this.note(|state| {
+    fn on_event(self: &Arc<Self>, _id: &CmId, event: CmEvent) {
+        self.enter();
+        let handle = self.note(|state| {
             let _ = state.events.push(event, GFP_KERNEL);
             match state.drops_at {
                 Some(drops) if drops(&event) => state.handle.take(),
@@ -255,15 +255,15 @@ impl CmOps for CmSide {
             }
         });
         drop(handle);
-        this.note(|state| state.inside = false);
+        self.note(|state| state.inside = false);
     }
 }
 
 impl CmListenOps for CmSide {
-    fn on_request(this: &Arc<Self>, request: CmRequest<'_>) {
-        this.enter();
+    fn on_request(self: &Arc<Self>, request: CmRequest<'_>) {
+        self.enter();
         let info = *request.info();
-        let (decision, listener) = this.note(|state| {
+        let (decision, listener) = self.note(|state| {
             let _ = state.requests.push(info, GFP_KERNEL);
             let listener = match state.decision {
                 TestDecision::DropListener => state.listener.take(),
@@ -272,8 +272,8 @@ impl CmListenOps for CmSide {
             (state.decision, listener)
         });
         drop(listener);
-        let _ = this.decide(request, decision);
-        this.note(|state| state.inside = false);
+        let _ = self.decide(request, decision);
+        self.note(|state| state.inside = false);
     }
 }
 

@@ -156,11 +156,11 @@ impl RdmaSide {
 }
 
 impl RdmaIdOps for RdmaSide {
-    fn on_event(this: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent) {
+    fn on_event(self: &Arc<Self>, id: &RdmaId, event: RdmaIdEvent) {
         if matches!(event, RdmaIdEvent::AddrResolved) {
             let _ = id.resolve_route(RESOLVE_MS);
         }
-        let handle = this.note(|state| {
+        let handle = self.note(|state| {
             let _ = state.events.push(event, GFP_KERNEL);
             match state.drops_at {
                 Some(drops) if drops(&event) => state.handle.take(),
@@ -170,9 +170,9 @@ impl RdmaIdOps for RdmaSide {
         drop(handle);
     }
 
-    fn on_request(this: &Arc<Self>, request: RdmaIdRequest<'_>) {
+    fn on_request(self: &Arc<Self>, request: RdmaIdRequest<'_>) {
         let data = *request.data();
-        let (decision, listener) = this.note(|state| {
+        let (decision, listener) = self.note(|state| {
             let _ = state.requests.push(data, GFP_KERNEL);
             let listener = match state.decision {
                 TestDecision::DropListener => state.handle.take(),
@@ -181,7 +181,7 @@ impl RdmaIdOps for RdmaSide {
             (state.decision, listener)
         });
         drop(listener);
-        let _ = this.decide(request, decision);
+        let _ = self.decide(request, decision);
     }
 }
 
