@@ -83,9 +83,10 @@ impl Accepted {
     fn run(&mut self, connection: &Arc<SdpConnection>) -> Verdict {
         if let Some(ack) = self.answer.take() {
             if let Err(error) = self.reply(connection, ack.as_slice()) {
-                let (answer, reason) = match is_memory(error) {
-                    true => (RejectReason::NO_RESOURCES, Reason::Memory),
-                    false => (RejectReason::CONSUMER_DEFINED, LINK_DOWN),
+                let (answer, reason) = if is_memory(error) {
+                    (RejectReason::NO_RESOURCES, Reason::Memory)
+                } else {
+                    (RejectReason::CONSUMER_DEFINED, LINK_DOWN)
                 };
                 if let Some(handle) = self.link.handle.as_ref() {
                     let _ = handle.reject(answer, &[]);
@@ -102,9 +103,10 @@ impl Accepted {
             self.accepting.handle_link_up();
         }
         let is_late = self.accepting.poll_timeout().is_some_and(|at| at <= now());
-        let reason = match is_late || mail.is_unanswered {
-            true => Reason::Local(LocalReason::SdpTimeout),
-            false => LINK_DOWN,
+        let reason = if is_late || mail.is_unanswered {
+            Reason::Local(LocalReason::SdpTimeout)
+        } else {
+            LINK_DOWN
         };
         self.accepting.handle_timeout(now());
         let mut verdict = Verdict::Open;

@@ -374,12 +374,9 @@ impl SdpData {
     /// Sets whether later data waits for more.
     pub(super) fn cork(&mut self, now: Instant, corked: bool) {
         self.core.set_corked(corked);
-        self.corked_until = match corked {
-            true if self.core.unsent() > 0 => Some(
-                self.corked_until
-                    .unwrap_or(now.saturating_add(ConnTimers::CORK)),
-            ),
-            _ => None,
-        };
+        let until = self.corked_until;
+        let until = until.unwrap_or(now.saturating_add(ConnTimers::CORK));
+        let waits = corked && self.core.unsent() > 0;
+        self.corked_until = waits.then_some(until);
     }
 }

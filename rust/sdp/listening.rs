@@ -193,10 +193,10 @@ impl SdpListener {
             });
         }
         let in_subnet = || self.shares_subnet(local, peer, ifindex);
-        match values.accept.admits(in_subnet) {
-            true => Ok(()),
-            false => Err(Refusal::PEER),
+        if !values.accept.admits(in_subnet) {
+            return Err(Refusal::PEER);
         }
+        Ok(())
     }
 
     /// Whether a peer is in an IP subnet of an interface. Context: may sleep.

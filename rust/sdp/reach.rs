@@ -512,9 +512,10 @@ impl<W: ReachWaiter> Inquiry<W> {
     fn make_socket(self: &Arc<Self>) -> Result<(Arc<UdpSocket<Self>>, PmAddr)> {
         let Question { service, client } = self.question;
         let net = self.table.state.lock().net.clone().ok_or(ENETDOWN)?;
-        let family = match service.ip.is_ipv4() {
-            true => Family::V4,
-            false => Family::V6,
+        let family = if service.ip.is_ipv4() {
+            Family::V4
+        } else {
+            Family::V6
         };
         let socket = UdpSocket::new(&net, family, self.clone())?;
         if !client.ip.is_unspecified() {

@@ -76,13 +76,11 @@ pub(super) fn permits(kind: GateKind, view: GateView<'_>) -> Result<(), GateWait
     if view.is_ended && carries_on {
         return Err(GateWait::Ended);
     }
-    match view
-        .credit
-        .permits(need(kind), view.gives, view.is_reserved)
-    {
-        true => Ok(()),
-        false => Err(GateWait::Credit),
+    let credit = view.credit;
+    if !credit.permits(need(kind), view.gives, view.is_reserved) {
+        return Err(GateWait::Credit);
     }
+    Ok(())
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOCK_KUNIT_TEST))]

@@ -448,9 +448,10 @@ impl SdpConn {
         if self.suspend.is_moving() && self.end.is_live() {
             return;
         }
-        let error = match self.is_silent {
-            true => EndError::TimedOut,
-            false => EndError::Reset,
+        let error = if self.is_silent {
+            EndError::TimedOut
+        } else {
+            EndError::Reset
         };
         self.end.handle_link_down(error);
         self.source.on_link_down();
