@@ -523,6 +523,30 @@ unsafe extern "C" fn req_notify_cq_raw<D: IbDeviceOps>(
     ffi::c_int::from(report && pending)
 }
 
+/// The kind of a queue pair to be created.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for attributes that no device here has, `EINVAL` without completion queues.
+fn qp_kind(attr: &bindings::ib_qp_init_attr) -> Result<IbQpType> {
+    let kind = match attr.qp_type {
+        bindings::ib_qp_type_IB_QPT_RC => IbQpType::Rc,
+        bindings::ib_qp_type_IB_QPT_UC => IbQpType::Uc,
+        bindings::ib_qp_type_IB_QPT_UD => IbQpType::Ud,
+        bindings::ib_qp_type_IB_QPT_GSI => IbQpType::Gsi,
+        _ => return Err(EOPNOTSUPP),
+    };
+    let shares = !attr.srq.is_null();
+    let shares_gsi = shares && kind == IbQpType::Gsi;
+    if attr.create_flags != 0 || !attr.rwq_ind_tbl.is_null() || shares_gsi {
+        return Err(EOPNOTSUPP);
+    }
+    if attr.send_cq.is_null() || attr.recv_cq.is_null() {
+        return Err(EINVAL);
+    }
+    Ok(kind)
+}
+
 /// `ib_device_ops::create_qp`.
 ///
 /// # Safety
@@ -536,23 +560,8 @@ unsafe extern "C" fn create_qp_raw<D: IbDeviceOps>(
     from_result(|| {
         // SAFETY: The core passes valid attributes, and the data of the call.
         let (attr, call) = unsafe { (&mut *attr, CallData::new(udata)) };
-        let kind = match attr.qp_type {
-            bindings::ib_qp_type_IB_QPT_RC => IbQpType::Rc,
-            bindings::ib_qp_type_IB_QPT_UC => IbQpType::Uc,
-            bindings::ib_qp_type_IB_QPT_UD => IbQpType::Ud,
-            bindings::ib_qp_type_IB_QPT_GSI => IbQpType::Gsi,
-            _ => return Err(EOPNOTSUPP),
-        };
+        let kind = qp_kind(attr)?;
         let shares = !attr.srq.is_null();
-        if attr.create_flags != 0
-            || !attr.rwq_ind_tbl.is_null()
-            || (shares && kind == IbQpType::Gsi)
-        {
-            return Err(EOPNOTSUPP);
-        }
-        if attr.send_cq.is_null() || attr.recv_cq.is_null() {
-            return Err(EINVAL);
-        }
         let mut caps = QpCaps::new(&attr.cap);
         // SAFETY: The core passes an object of a device of `D`.
         let pd = unsafe { bindings::rdma_sock_helper_ibqp_pd(qp) };

@@ -238,6 +238,106 @@ pub(crate) enum SendOp<M> {
     Malformed,
 }
 
+impl<M: Send + Sync> MrRegistration<M> {
+    /// Reads a request to register memory. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for rights that the device lacks.
+    ///
+    /// # Safety
+    ///
+    /// The region must be one of a device with regions `M`.
+    unsafe fn new(reg: &bindings::ib_reg_wr) -> Result<Self> {
+        let (mut iova, mut len, mut page_size) = (0, 0, 0);
+        // SAFETY: By this function's contract.
+        let mr = unsafe {
+            bindings::rdma_sock_helper_ibmr_extent(reg.mr, &mut iova, &mut len, &mut page_size);
+            Shell::<bindings::ib_mr, M>::core(reg.mr).clone()
+        };
+        Ok(Self {
+            mr,
+            key: reg.key,
+            access: MrAccess::new(reg.access)?,
+            iova,
+        })
+    }
+}
+
+impl<M: Send + Sync> SendOp<M> {
+    /// Reads the operation of a work request. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the device lacks it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`SendWr::new`].
+    unsafe fn new(raw: *const bindings::ib_send_wr, datagram: bool) -> Result<Self> {
+        // SAFETY: By this function's contract.
+        let wr = unsafe { &*raw };
+        // SAFETY: All variants are octets.
+        let (imm, key) = unsafe { (wr.ex.imm_data.to_ne_bytes(), *wr.ex.invalidate_rkey) };
+        // SAFETY: Only used for operations whose request is of this type.
+        let remote = || unsafe {
+            let rdma = &*raw.cast::<bindings::ib_rdma_wr>();
+            RemoteAddr {
+                addr: rdma.remote_addr,
+                rkey: rdma.rkey,
+            }
+        };
+        // SAFETY: As above.
+        let atomic = || unsafe {
+            let atomic = &*raw.cast::<bindings::ib_atomic_wr>();
+            let at = RemoteAddr {
+                addr: atomic.remote_addr,
+                rkey: atomic.rkey,
+            };
+            (at, atomic.compare_add, atomic.swap)
+        };
+        Ok(match wr.opcode {
+            bindings::ib_wr_opcode_IB_WR_SEND => Self::Send,
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => Self::SendImm(imm),
+            _ if datagram => return Err(EINVAL),
+            bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => Self::SendInv(key),
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => Self::Write(remote()),
+            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => Self::WriteImm(remote(), imm),
+            bindings::ib_wr_opcode_IB_WR_RDMA_READ => Self::Read(remote()),
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
+                let (at, compare, swap) = atomic();
+                Self::CompareSwap(at, compare, swap)
+            }
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
+                let (at, add, _) = atomic();
+                Self::FetchAdd(at, add)
+            }
+            bindings::ib_wr_opcode_IB_WR_ATOMIC_WRITE => Self::AtomicWrite(remote()),
+            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => Self::LocalInv(key),
+            bindings::ib_wr_opcode_IB_WR_REG_MR => {
+                // SAFETY: A request with this operation is of this type, with a region of the device.
+                Self::RegMr(unsafe { MrRegistration::new(&*raw.cast())? })
+            }
+            _ => return Err(EINVAL),
+        })
+    }
+
+    /// Whether the data of the request is sent.
+    fn sends_data(&self) -> bool {
+        !matches!(
+            self,
+            Self::Read(_)
+                | Self::CompareSwap(..)
+                | Self::FetchAdd(..)
+                | Self::LocalInv(_)
+                | Self::RegMr(_)
+                | Self::BindMw(_)
+                | Self::Flush(..)
+                | Self::Malformed
+        )
+    }
+}
+
 /// The destination of a datagram.
 pub(crate) struct UdDest<A> {
     /// Address handle.
@@ -280,81 +380,14 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
     pub(super) unsafe fn new(raw: *const bindings::ib_send_wr, datagram: bool) -> Result<Self> {
         // SAFETY: By this function's contract.
         let wr = unsafe { &*raw };
-        // SAFETY: All variants are octets.
-        let (imm, key) = unsafe { (wr.ex.imm_data.to_ne_bytes(), *wr.ex.invalidate_rkey) };
-        // SAFETY: Only used for operations whose request is of this type.
-        let remote = || unsafe {
-            let rdma = &*raw.cast::<bindings::ib_rdma_wr>();
-            RemoteAddr {
-                addr: rdma.remote_addr,
-                rkey: rdma.rkey,
-            }
-        };
-        // SAFETY: As above.
-        let atomic = || unsafe {
-            let atomic = &*raw.cast::<bindings::ib_atomic_wr>();
-            let at = RemoteAddr {
-                addr: atomic.remote_addr,
-                rkey: atomic.rkey,
-            };
-            (at, atomic.compare_add, atomic.swap)
-        };
-        let op = match wr.opcode {
-            bindings::ib_wr_opcode_IB_WR_SEND => SendOp::Send,
-            bindings::ib_wr_opcode_IB_WR_SEND_WITH_IMM => SendOp::SendImm(imm),
-            _ if datagram => return Err(EINVAL),
-            bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV => SendOp::SendInv(key),
-            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE => SendOp::Write(remote()),
-            bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteImm(remote(), imm),
-            bindings::ib_wr_opcode_IB_WR_RDMA_READ => SendOp::Read(remote()),
-            bindings::ib_wr_opcode_IB_WR_ATOMIC_CMP_AND_SWP => {
-                let (at, compare, swap) = atomic();
-                SendOp::CompareSwap(at, compare, swap)
-            }
-            bindings::ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD => {
-                let (at, add, _) = atomic();
-                SendOp::FetchAdd(at, add)
-            }
-            bindings::ib_wr_opcode_IB_WR_ATOMIC_WRITE => SendOp::AtomicWrite(remote()),
-            bindings::ib_wr_opcode_IB_WR_LOCAL_INV => SendOp::LocalInv(key),
-            bindings::ib_wr_opcode_IB_WR_REG_MR => {
-                // SAFETY: A request with this operation is of this type, with a region of the device.
-                unsafe {
-                    let reg = &*raw.cast::<bindings::ib_reg_wr>();
-                    let (mut iova, mut len, mut page_size) = (0, 0, 0);
-                    bindings::rdma_sock_helper_ibmr_extent(
-                        reg.mr,
-                        &mut iova,
-                        &mut len,
-                        &mut page_size,
-                    );
-                    SendOp::RegMr(MrRegistration {
-                        mr: Shell::<bindings::ib_mr, M>::core(reg.mr).clone(),
-                        key: reg.key,
-                        access: MrAccess::new(reg.access)?,
-                        iova,
-                    })
-                }
-            }
-            _ => return Err(EINVAL),
-        };
+        // SAFETY: By this function's contract.
+        let op = unsafe { SendOp::new(raw, datagram)? };
         let flags = wr.send_flags;
-        let sends = !matches!(
-            op,
-            SendOp::Read(_)
-                | SendOp::CompareSwap(..)
-                | SendOp::FetchAdd(..)
-                | SendOp::LocalInv(_)
-                | SendOp::RegMr(_)
-                | SendOp::BindMw(_)
-                | SendOp::Flush(..)
-                | SendOp::Malformed
-        );
         // SAFETY: By this function's contract.
         let data = unsafe {
             match op {
                 SendOp::LocalInv(_) | SendOp::RegMr(_) => WrData::EMPTY,
-                _ if sends && flags & bindings::ib_send_flags_IB_SEND_INLINE != 0 => {
+                _ if op.sends_data() && flags & bindings::ib_send_flags_IB_SEND_INLINE != 0 => {
                     WrData::inline(wr.sg_list, wr.num_sge)?
                 }
                 _ => WrData::from_elements(wr.sg_list, wr.num_sge)?,

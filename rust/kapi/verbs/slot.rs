@@ -572,14 +572,11 @@ impl<T: ChannelOps> ReservedSlot<T> {
             queue.posted.push(self.index, signal);
         }
         drop(queue);
-
-        match returned {
-            Some(returned) => Err(returned),
-            None => {
-                self.channel.counters.on_post(writes);
-                Ok(())
-            }
+        if let Some(returned) = returned {
+            return Err(returned);
         }
+        self.channel.counters.on_post(writes);
+        Ok(())
     }
 }
 

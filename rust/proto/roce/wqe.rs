@@ -333,7 +333,7 @@ impl UserSend {
     }
 
     fn from_raw(raw: &RawSend, service: Service, limits: UserLimits) -> Option<Self> {
-        let op = operation(raw)?;
+        let op = raw.operation()?;
         let dest = match service {
             Service::Ud => {
                 if !matches!(op, UserOp::Send | UserOp::SendImm(_)) {
@@ -383,25 +383,27 @@ impl UserSend {
     }
 }
 
-/// The operation of a request, if this device offers it to user space.
-fn operation(raw: &RawSend) -> Option<UserOp> {
-    let remote = || {
-        let (raw, _) = RawRemote::ref_from_prefix(&raw.operation).ok()?;
+impl RawSend {
+    fn remote(&self) -> Option<UserRemote> {
+        let (raw, _) = RawRemote::ref_from_prefix(&self.operation).ok()?;
         Some(UserRemote {
             addr: raw.addr.get(),
             rkey: raw.rkey.get(),
         })
-    };
-    let atomic = || {
-        let (raw, _) = RawAtomic::ref_from_prefix(&raw.operation).ok()?;
+    }
+
+    /// Where, what to compare with or to add, and what to put.
+    fn atomic(&self) -> Option<(UserRemote, u64, u64)> {
+        let (raw, _) = RawAtomic::ref_from_prefix(&self.operation).ok()?;
         let remote = UserRemote {
             addr: raw.addr.get(),
             rkey: raw.rkey.get(),
         };
         Some((remote, raw.compare_add.get(), raw.swap.get()))
-    };
-    let bind = || {
-        let (raw, _) = RawBind::ref_from_prefix(&raw.operation).ok()?;
+    }
+
+    fn bind(&self) -> Option<UserBind> {
+        let (raw, _) = RawBind::ref_from_prefix(&self.operation).ok()?;
         Some(UserBind {
             window: raw.window.get(),
             key: raw.key.get(),
@@ -410,9 +412,10 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
             len: raw.len.get(),
             access: raw.access.get(),
         })
-    };
-    let flush = || {
-        let (raw, _) = RawFlush::ref_from_prefix(&raw.operation).ok()?;
+    }
+
+    fn flush(&self) -> Option<UserFlush> {
+        let (raw, _) = RawFlush::ref_from_prefix(&self.operation).ok()?;
         // The header has no room for more.
         if raw.placement > Feth::MAX_PLACEMENT || raw.level > Feth::MAX_LEVEL {
             return None;
@@ -428,30 +431,34 @@ fn operation(raw: &RawSend) -> Option<UserOp> {
                 level: raw.level,
             },
         })
-    };
-    let key = || u32::from_ne_bytes(raw.ex);
-    Some(match raw.opcode.get() {
-        0 => UserOp::Write(remote()?),
-        1 => UserOp::WriteImm(remote()?, raw.ex),
-        2 => UserOp::Send,
-        3 => UserOp::SendImm(raw.ex),
-        4 => UserOp::Read(remote()?),
-        5 => {
-            let (remote, compare, swap) = atomic()?;
-            UserOp::CompareSwap(remote, compare, swap)
-        }
-        6 => {
-            let (remote, add, _) = atomic()?;
-            UserOp::FetchAdd(remote, add)
-        }
-        7 => UserOp::LocalInv(key()),
-        8 => UserOp::BindMw(bind()?),
-        9 => UserOp::SendInv(key()),
-        14 => UserOp::Flush(flush()?),
-        15 => UserOp::AtomicWrite(remote()?),
-        // The rest is the kernel's or nothing.
-        _ => return None,
-    })
+    }
+
+    /// The operation, if this device offers it to user space.
+    fn operation(&self) -> Option<UserOp> {
+        let key = || u32::from_ne_bytes(self.ex);
+        Some(match self.opcode.get() {
+            0 => UserOp::Write(self.remote()?),
+            1 => UserOp::WriteImm(self.remote()?, self.ex),
+            2 => UserOp::Send,
+            3 => UserOp::SendImm(self.ex),
+            4 => UserOp::Read(self.remote()?),
+            5 => {
+                let (remote, compare, swap) = self.atomic()?;
+                UserOp::CompareSwap(remote, compare, swap)
+            }
+            6 => {
+                let (remote, add, _) = self.atomic()?;
+                UserOp::FetchAdd(remote, add)
+            }
+            7 => UserOp::LocalInv(key()),
+            8 => UserOp::BindMw(self.bind()?),
+            9 => UserOp::SendInv(key()),
+            14 => UserOp::Flush(self.flush()?),
+            15 => UserOp::AtomicWrite(self.remote()?),
+            // The rest is the kernel's or nothing.
+            _ => return None,
+        })
+    }
 }
 
 /// The destination of a datagram. Without a handle there is none: an address in the ring would let the

@@ -55,19 +55,19 @@ use kernel::{
 const WINDOW_PACKETS: u32 = 512;
 /// Octets of requests in flight.
 const WINDOW_OCTETS: u32 = 1 << 20;
+/// READs and atomics that the receiving half can repeat, and records of requests of the sending half.
+type HalfMemory = (KVVec<Resource>, KVVec<SendRecord>);
+
 /// Packets after a time-out until the peer answers (RNIC-TMO-05).
 const PROBE_PACKETS: u32 = 16;
 
 impl QueuePair {
-    /// Changes attributes and state. Context: may sleep.
-    pub(super) fn change(self: &Arc<Self>, change: &QpChange<'_>) -> Result {
-        let mut config = self.config.lock();
-        let state = self.core.lock().state;
-        let next = from_verbs(change.target(to_verbs(state))?);
-        let effect = state.change(next, self.service()).ok_or(EINVAL)?;
-        let port_mtu = self.port_mtu();
-        config.take(change, port_mtu)?;
-        // Memory of the halves, before the lock.
+    /// The memory of the half that a change starts. Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the receiving half lacks an attribute.
+    fn half_memory(&self, effect: Transition, config: &QpSettings) -> Result<HalfMemory> {
         let mut resources = KVVec::new();
         let mut records = KVVec::new();
         match effect {
@@ -84,6 +84,19 @@ impl QueuePair {
             }
             _ => {}
         }
+        Ok((resources, records))
+    }
+
+    /// Changes attributes and state. Context: may sleep.
+    pub(super) fn change(self: &Arc<Self>, change: &QpChange<'_>) -> Result {
+        let mut config = self.config.lock();
+        let state = self.core.lock().state;
+        let next = from_verbs(change.target(to_verbs(state))?);
+        let effect = state.change(next, self.service()).ok_or(EINVAL)?;
+        let port_mtu = self.port_mtu();
+        config.take(change, port_mtu)?;
+        // Before the lock.
+        let (resources, records) = self.half_memory(effect, &config)?;
         let mut core = self.core.lock();
         if core.state != state {
             // The queue pair failed in between; the program tries again.

@@ -153,6 +153,33 @@ pub(super) struct Core {
     pub(super) dead: bool,
 }
 
+impl Core {
+    /// That of a queue pair in state Reset, with room for the work requests that it will have taken.
+    fn new(rings: Option<UserQueues>, taken: KVVec<Option<Send>>) -> Self {
+        Self {
+            rings,
+            state: QpState::Reset,
+            record: QpRecord::new(),
+            requester: None,
+            responder: None,
+            taken,
+            receiving: None,
+            to: None,
+            peer: Qpn::new(0),
+            port: 0,
+            mtu: Mtu::M256,
+            qkey: 0,
+            ident: ident(),
+            armed: None,
+            held: None,
+            draining: false,
+            last_receive: false,
+            counted: CountedEvents::default(),
+            dead: false,
+        }
+    }
+}
+
 /// A queue pair.
 #[pin_data]
 pub(crate) struct QueuePair {
@@ -261,27 +288,7 @@ impl QueuePair {
         let tag = Arc::new(PairTag, GFP_KERNEL)?;
         let send_queue = PostedSends::new(places.0)?;
         let recv_queue = PostedReceives::new(places.1)?;
-        let core = Core {
-            rings,
-            state: QpState::Reset,
-            record: QpRecord::new(),
-            requester: None,
-            responder: None,
-            taken: empty_places(sends)?,
-            receiving: None,
-            to: None,
-            peer: Qpn::new(0),
-            port: 0,
-            mtu: Mtu::M256,
-            qkey: 0,
-            ident: ident(),
-            armed: None,
-            held: None,
-            draining: false,
-            last_receive: false,
-            counted: CountedEvents::default(),
-            dead: false,
-        };
+        let core = Core::new(rings, empty_places(sends)?);
         Arc::pin_init(
             pin_init!(Self {
                 handle: init.handle,

@@ -142,6 +142,28 @@ fn find(taken: &KVVec<Option<Send>>, msg: MsgId) -> Option<&Send> {
     taken.get(place_of(msg.get(), taken.len())?)?.as_ref()
 }
 
+/// A packet of a burst, without its payload, and where that begins in the message.
+fn packet(
+    burst: &Burst,
+    count: u32,
+    dest: Qpn,
+    ext: Extensions,
+) -> Result<(PacketHead, u32), WorkStatus> {
+    let index = burst.index.saturating_add(count);
+    let planned = burst.plan.packet(index).ok_or(WorkStatus::LocQpOpErr)?;
+    let last = count.saturating_add(1) == burst.packets;
+    let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
+    bth.ack_req = last && burst.ack_req;
+    bth.solicited = last && burst.ends_message() && burst.work.solicited;
+    let head = PacketHead {
+        bth,
+        opcode: planned.opcode,
+        ext,
+        len: usize::try_from(planned.len).map_err(|_| WorkStatus::LocLenErr)?,
+    };
+    Ok((head, planned.offset))
+}
+
 /// The headers of a work request, from octet `offset` of its message on. The opcode of a packet says
 /// which of them it has.
 fn headers(wr: &Send, burst: &Burst) -> Extensions {
@@ -322,21 +344,10 @@ impl QueuePair {
             return Ok(());
         };
         for count in 0..burst.packets {
-            let index = burst.index.saturating_add(count);
-            let planned = burst.plan.packet(index).ok_or(WorkStatus::LocQpOpErr)?;
-            let last = count.saturating_add(1) == burst.packets;
-            let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
-            bth.ack_req = last && burst.ack_req;
-            bth.solicited = last && burst.ends_message() && burst.work.solicited;
-            let head = PacketHead {
-                bth,
-                opcode: planned.opcode,
-                ext,
-                len: usize::try_from(planned.len).map_err(|_| WorkStatus::LocLenErr)?,
-            };
+            let (head, offset) = packet(burst, count, dest, ext)?;
             *ident = ident.wrapping_add(1);
             way.send(&head, *ident, |payload| {
-                gather(&self.domain, &wr.data, planned.offset, payload)
+                gather(&self.domain, &wr.data, offset, payload)
             })
             .map_err(|_| WorkStatus::LocProtErr)?;
         }

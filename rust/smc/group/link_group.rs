@@ -74,6 +74,7 @@ use crate::{
     proto::{
         base::{
             queue::ArrayQueue,
+            time::Instant,
             verbs::{
                 Gid,
                 Mac,
@@ -566,6 +567,16 @@ impl LinkGroup {
     /// Whether a host is known to be one that the group is with. Context: any.
     pub(crate) fn is_with(&self, host: &[u8; 16]) -> bool {
         self.hosts.lock().includes(host)
+    }
+
+    /// Whether a waiter of the host `from` may be a member, or wait to be. Its Proposal came at `since`.
+    /// Context: any.
+    pub(super) fn admits(&self, from: &[u8; 16], since: Instant) -> bool {
+        match self.phase() {
+            GroupPhase::Ready => self.is_with(from),
+            GroupPhase::Forming => self.hosts.lock().is_waited_for(from, since, now()),
+            GroupPhase::Dead => false,
+        }
     }
 
     /// The link whose other end is this one. Context: may sleep.

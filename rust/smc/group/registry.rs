@@ -33,7 +33,6 @@ use crate::{
             llc::Role, //
         },
     },
-    sock::context::now, //
 };
 use kernel::{
     prelude::*,
@@ -59,21 +58,13 @@ impl LinkGroups {
         loop {
             let found = {
                 let mut groups = self.list.lock();
-                let mut fitting = groups.iter().filter(|group| {
-                    let joins = match group.phase() {
-                        GroupPhase::Ready => group.is_with(&from),
-                        GroupPhase::Forming => {
-                            group.hosts.lock().is_waited_for(&from, since, now())
-                        }
-                        GroupPhase::Dead => false,
-                    };
-                    joins
-                        && group.role == Role::Server
+                let mut groups_of_key = groups.iter().filter(|group| {
+                    group.role == Role::Server
                         && group.key == key
                         && group.is_on_port(&path.device, path.port)
                         && group.has_room()
                 });
-                let found = fitting.next();
+                let found = groups_of_key.find(|group| group.admits(&from, since));
                 match (found, fresh.take()) {
                     (Some(group), _) => Some(group.clone()),
                     (None, Some(fresh)) => {

@@ -412,6 +412,26 @@ fn endpoint(local: &LocalEnd, rmbe: &Rmbe, token: AlertToken) -> Result<Endpoint
     })
 }
 
+/// Makes a connection a member of a group, and `prepare`s what CLC says of this side's end. Context: may
+/// sleep.
+fn enter(
+    connection: &Arc<SmcConnection>,
+    group: &LinkGroup,
+    prepare: impl FnOnce(AlertToken) -> Result<Prepared, Reason>,
+) -> Result<(AlertToken, KBox<Prepared>), Reason> {
+    let token = group.tokens.lock().add(connection.clone());
+    let token = token.ok_or(Reason::MaxConnectionsError)?;
+    let prepared = prepare(token)
+        .and_then(|prepared| KBox::new(prepared, GFP_KERNEL).map_err(|_| Reason::Memory));
+    match prepared {
+        Ok(prepared) => Ok((token, prepared)),
+        Err(reason) => {
+            drop(group.tokens.lock().remove(token));
+            Err(reason)
+        }
+    }
+}
+
 #[inline(never)]
 fn reserve(
     connection: &Arc<SmcConnection>,
@@ -432,33 +452,20 @@ fn reserve(
         rmbe.retire();
         return Err(Reason::Memory);
     };
-    let token = group.tokens.lock().add(connection.clone());
-    let Some(token) = token else {
-        rmbe.retire();
-        return Err(Reason::MaxConnectionsError);
-    };
-    let prepared = match endpoint(&local, &rmbe, token) {
-        Ok(endpoint) => {
-            let prepared = Prepared {
-                endpoint,
-                first_contact,
-                v2,
-            };
-            KBox::new(prepared, GFP_KERNEL).map_err(|_| Reason::Memory)
-        }
-        Err(reason) => Err(reason),
-    };
-    let prepared = match prepared {
-        Ok(prepared) => prepared,
+    let entered = enter(connection, &group, |token| {
+        Ok(Prepared {
+            endpoint: endpoint(&local, &rmbe, token)?,
+            first_contact,
+            v2,
+        })
+    });
+    let (token, prepared) = match entered {
+        Ok(entered) => entered,
         Err(reason) => {
-            drop(group.tokens.lock().remove(token));
             rmbe.retire();
             return Err(reason);
         }
     };
-    // In first contact a server can decline also after Confirm, and a Proposal costs a peer
-    // nothing: the send buffer comes when there is more than a Proposal.
-    let later = first_contact && matches!(request, ClcRequest::Proposal(_));
     let mut reservation = Reservation {
         group,
         prepared,
@@ -472,7 +479,9 @@ fn reserve(
         peer: None,
     };
     let result = match request {
-        ClcRequest::Proposal(_) if later => Ok(()),
+        // In first contact a server can decline also after Confirm, and a Proposal costs a peer
+        // nothing: the send buffer comes when there is more than a Proposal.
+        ClcRequest::Proposal(_) if first_contact => Ok(()),
         ClcRequest::Proposal(_) => reservation.make_sendbuf(),
         ClcRequest::Accept(accept) => reservation.connect(&accept.endpoint),
     };

@@ -75,6 +75,40 @@ unsafe impl Send for CmPath {}
 // SAFETY: As for `Send`, `Sync`.
 unsafe impl Sync for CmPath {}
 
+/// The record of a path of RoCE.
+fn record(
+    local: &LocalGid,
+    target: &RoceTarget,
+    rec_type: bindings::sa_path_rec_type,
+) -> Result<bindings::sa_path_rec> {
+    let exactly = u8::try_from(bindings::ib_sa_selector_IB_SA_EQ)?;
+    let mut rec = bindings::sa_path_rec {
+        sgid: bindings::ib_gid {
+            raw: ManuallyDrop::new(local.gid),
+        },
+        dgid: bindings::ib_gid {
+            raw: ManuallyDrop::new(target.gid),
+        },
+        hop_limit: target.hop_limit,
+        traffic_class: target.traffic_class,
+        reversible: 1,
+        pkey: DEFAULT_PKEY.to_be(),
+        mtu_selector: exactly,
+        mtu: local.mtu_code,
+        rate_selector: exactly,
+        packet_life_time_selector: exactly,
+        packet_life_time: LIFE_TIME,
+        rec_type,
+        ..Default::default()
+    };
+    // The connection manager need not resolve what is known.
+    rec.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::sa_path_rec_roce {
+        route_resolved: true,
+        dmac: target.mac,
+    });
+    Ok(rec)
+}
+
 impl CmPath {
     /// A path of a RoCE port to a peer whose Ethernet address is known. Context: may sleep.
     ///
@@ -110,34 +144,9 @@ impl CmPath {
         if gid != local.gid || is_v2 != local.roce_v2 {
             return Err(ENOENT);
         }
-        let exactly = u8::try_from(bindings::ib_sa_selector_IB_SA_EQ)?;
-        let mut rec = bindings::sa_path_rec {
-            sgid: bindings::ib_gid {
-                raw: ManuallyDrop::new(gid),
-            },
-            dgid: bindings::ib_gid {
-                raw: ManuallyDrop::new(target.gid),
-            },
-            hop_limit: target.hop_limit,
-            traffic_class: target.traffic_class,
-            reversible: 1,
-            pkey: DEFAULT_PKEY.to_be(),
-            mtu_selector: exactly,
-            mtu: local.mtu_code,
-            rate_selector: exactly,
-            packet_life_time_selector: exactly,
-            packet_life_time: LIFE_TIME,
-            rec_type,
-            ..Default::default()
-        };
-        // The connection manager need not resolve what is known.
-        rec.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::sa_path_rec_roce {
-            route_resolved: true,
-            dmac: target.mac,
-        });
         // INVARIANT: Both are of the port, and the device is leased.
         Ok(Self {
-            rec,
+            rec: record(local, target, rec_type)?,
             port,
             sgid,
             lease,

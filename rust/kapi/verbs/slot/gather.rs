@@ -13,6 +13,7 @@ use super::{
     ChannelOps,
     Kept,
     ReservedSlot,
+    SendPath,
     SendSlot,
     SlotMessage,
     WriteSource, //
@@ -113,13 +114,49 @@ impl GatherList {
         Err(EINVAL)
     }
 
-    /// Puts the header in front, and the local key to all.
-    fn set_header(&mut self, header: bindings::ib_sge) -> Result {
+    /// Copies the header to the buffer of a slot of the path. Puts it in front, and the local key to all.
+    /// The CPU reads an inline header.
+    fn put_header(&mut self, path: &SendPath, slot: u16, octets: &[u8], inline: bool) -> Result {
+        let length = path.messages.put(slot, octets)?;
+        let mut header = path.messages.sge(slot, path.qp.pd().lkey())?;
+        header.length = length;
+        if inline {
+            header.addr = path.messages.cpu_addr(slot)?;
+        }
         for sge in &mut self.sges {
             sge.lkey = header.lkey;
         }
         *self.sges.first_mut().ok_or(EINVAL)? = header;
         Ok(())
+    }
+
+    /// A request to send the message, which points into the list.
+    fn request(
+        &mut self,
+        invalidate: Option<u32>,
+        flags: SendFlags,
+        inline: bool,
+    ) -> Result<bindings::ib_send_wr> {
+        let mut wr = bindings::ib_send_wr {
+            opcode: bindings::ib_wr_opcode_IB_WR_SEND,
+            sg_list: self.sges.as_mut_ptr(),
+            num_sge: i32::try_from(self.used)?,
+            ..Default::default()
+        };
+        if let Some(rkey) = invalidate {
+            wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+            wr.ex.invalidate_rkey = ManuallyDrop::new(rkey);
+        }
+        for (is_set, flag) in [
+            (flags.solicited, bindings::ib_send_flags_IB_SEND_SOLICITED),
+            (flags.signal, bindings::ib_send_flags_IB_SEND_SIGNALED),
+            (inline, bindings::ib_send_flags_IB_SEND_INLINE),
+        ] {
+            if is_set {
+                wr.send_flags |= flag;
+            }
+        }
+        Ok(wr)
     }
 
     /// Whether the header is the whole message.
@@ -171,40 +208,15 @@ impl<T: ChannelOps> ReservedSlot<T> {
             return Err((ESHUTDOWN, tag));
         };
         let inline = list.is_bare() && path.qp.can_inline(path.inline);
-        let ready = (|| {
-            let length = path.messages.put(self.index, header.octets)?;
-            let mut sge = path.messages.sge(self.index, path.qp.pd().lkey())?;
-            sge.length = length;
-            if inline {
-                sge.addr = path.messages.cpu_addr(self.index)?;
-            }
-            list.set_header(sge)?;
-            i32::try_from(list.used).map_err(|_| EINVAL)
-        })();
-        let count = match ready {
-            Ok(count) => count,
+        if let Err(error) = list.put_header(path, self.index, header.octets, inline) {
+            return Err((error, tag));
+        }
+        let signal = flags.signal || queue.must_signal(self.last);
+        let flags = SendFlags { signal, ..flags };
+        let mut wr = match list.request(header.invalidate, flags, inline) {
+            Ok(wr) => wr,
             Err(error) => return Err((error, tag)),
         };
-        let signal = flags.signal || queue.must_signal(self.last);
-        let mut wr = bindings::ib_send_wr {
-            opcode: bindings::ib_wr_opcode_IB_WR_SEND,
-            sg_list: list.sges.as_mut_ptr(),
-            num_sge: count,
-            ..Default::default()
-        };
-        if let Some(rkey) = header.invalidate {
-            wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
-            wr.ex.invalidate_rkey = ManuallyDrop::new(rkey);
-        }
-        for (is_set, flag) in [
-            (flags.solicited, bindings::ib_send_flags_IB_SEND_SOLICITED),
-            (signal, bindings::ib_send_flags_IB_SEND_SIGNALED),
-            (inline, bindings::ib_send_flags_IB_SEND_INLINE),
-        ] {
-            if is_set {
-                wr.send_flags |= flag;
-            }
-        }
         let kept = (!list.is_bare()).then(|| Kept::Gathered(core::mem::take(&mut list.sources)));
         // SAFETY: The handle owns the slot. The path is there, so the slot is not being swept.
         unsafe {

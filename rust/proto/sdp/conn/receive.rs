@@ -34,6 +34,18 @@ pub(crate) struct RxBuffer<'a> {
     pub(crate) invalidated: Option<u32>,
 }
 
+/// The payload of a message in a receive buffer.
+fn payload(message: &SdpMessage, buffer: &RxBuffer<'_>) -> Payload {
+    Payload {
+        slot: buffer.slot,
+        size: buffer.size,
+        // Exact: a header has at most 36 octets.
+        off: u32::try_from(message.header_len()).unwrap_or(0),
+        len: message.payload,
+        is_marked: message.flags.urgent_present,
+    }
+}
+
 impl SdpConn {
     /// A message has come whole, as [`Self::handle_head`].
     pub(crate) fn handle_message(
@@ -137,20 +149,23 @@ impl SdpConn {
         }
     }
 
+    fn take_disconn(&mut self, now: Instant) -> Result<(), SdpViolation> {
+        let is_first = !self.end.is_peer_done();
+        self.end.handle_disconn(now)?;
+        if is_first {
+            self.sink.handle_end()?;
+            self.events.readable = true;
+        }
+        Ok(())
+    }
+
     fn take_body(
         &mut self,
         now: Instant,
         message: &SdpMessage,
         buffer: RxBuffer<'_>,
     ) -> Result<RxPlan, SdpViolation> {
-        let payload = Payload {
-            slot: buffer.slot,
-            size: buffer.size,
-            // Exact: a header has at most 36 octets.
-            off: u32::try_from(message.header_len()).unwrap_or(0),
-            len: message.payload,
-            is_marked: message.flags.urgent_present,
-        };
+        let payload = payload(message, &buffer);
         match message.body {
             Body::Data => return self.take_data(payload),
             Body::SrcAvail(advert) => {
@@ -193,14 +208,7 @@ impl SdpConn {
             Body::SuspComm(port) => self.suspend.handle_request(now, port)?,
             // We send no SuspComm.
             Body::SuspCommAck => return Err(SdpViolation::Suspend),
-            Body::DisConn => {
-                let is_first = !self.end.is_peer_done();
-                self.end.handle_disconn(now)?;
-                if is_first {
-                    self.sink.handle_end()?;
-                    self.events.readable = true;
-                }
-            }
+            Body::DisConn => self.take_disconn(now)?,
             Body::AbortConn => self.end.handle_abort(),
         }
         Ok(RxPlan::Free)

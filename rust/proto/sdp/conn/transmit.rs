@@ -85,6 +85,18 @@ enum MessageChoice {
     SinkMode(Body),
 }
 
+impl MessageChoice {
+    /// The body, and where the payload is and how long.
+    fn content(&self) -> (Body, PayloadFrom, u32) {
+        match self {
+            Self::Bare(body) | Self::SinkMode(body) => (*body, PayloadFrom::Nothing, 0),
+            Self::Report(count, _) => (Body::RdmaRdCompl(*count), PayloadFrom::Nothing, 0),
+            Self::Advert(plan) => (Body::SrcAvail(plan.advert), plan.from, plan.payload),
+            Self::Data(plan) => (Body::Data, plan.from, plan.len),
+        }
+    }
+}
+
 /// The kinds of messages that are due, as far as the gate was asked.
 enum Due {
     /// This one, and it may go.
@@ -239,22 +251,10 @@ impl SdpConn {
     #[must_use]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outbound> {
         let choice = self.choose()?;
-        let (body, from) = match &choice {
-            MessageChoice::Bare(body) | MessageChoice::SinkMode(body) => {
-                (*body, PayloadFrom::Nothing)
-            }
-            MessageChoice::Report(count, _) => (Body::RdmaRdCompl(*count), PayloadFrom::Nothing),
-            MessageChoice::Advert(plan) => (Body::SrcAvail(plan.advert), plan.from),
-            MessageChoice::Data(plan) => (Body::Data, plan.from),
-        };
+        let (body, from, payload) = choice.content();
         let mut flags = BsdhFlags {
             urgent_pending: self.source.is_urgent_due(),
             ..BsdhFlags::default()
-        };
-        let payload = match &choice {
-            MessageChoice::Advert(plan) => plan.payload,
-            MessageChoice::Data(plan) => plan.len,
-            _ => 0,
         };
         // Numbers, buffers and the effects of sending belong to this moment.
         let mseq = self.tx.on_send(payload > 0);
