@@ -48,6 +48,11 @@ int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev)
 	return dev->attrs.max_qp_wr;
 }
 
+int rdma_sock_helper_ib_max_reads(struct ib_device *dev)
+{
+	return min(dev->attrs.max_qp_rd_atom, dev->attrs.max_qp_init_rd_atom);
+}
+
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev)
 {
 	return dev->attrs.max_cqe;

@@ -18,6 +18,7 @@ void rdma_sock_helper_ib_pci(struct ib_device *dev, u16 *vendor, u16 *device,
 bool rdma_sock_helper_rdma_protocol_roce(struct ib_device *dev, u32 port);
 bool rdma_sock_helper_ib_is_iwarp(struct ib_device *dev);
 int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
+int rdma_sock_helper_ib_max_reads(struct ib_device *dev);
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev);

@@ -124,7 +124,7 @@ impl SdpConnection {
         port: u32,
     ) -> Result<Arc<Channel<SdpChannelOps>>> {
         let most = most_buffers(self.sk.rcvbuf_user());
-        let config = channel_config(port, most);
+        let config = channel_config(device, port, most);
         let ops = SdpChannelOps::new(self.clone())?;
         let payer = self.payer()?;
         let counted = payer.count(config.recv_buffer_bytes()?)?;

@@ -15,7 +15,8 @@ use super::{
     },
     offer::{
         hello_ip,
-        offer, //
+        offer,
+        reads_of, //
     },
     services::{
         gid_addr,
@@ -231,8 +232,12 @@ impl SdpListener {
         let ifindex = info.netdev.map_or(0, |netdev| netdev.ifindex);
         let unknown = gid_addr(info.remote_gid, 0, ifindex);
         self.check_policy(local, &unknown, ifindex)?;
-        let mut accepting =
-            Accepting::new(now(), SetupTimers::DEFAULT, offer(local, &unknown), false);
+        let mut accepting = Accepting::new(
+            now(),
+            SetupTimers::DEFAULT,
+            offer(local, &unknown, reads_of(device)),
+            false,
+        );
         let depths = ReadDepths {
             ird: info.initiator_depth.into(),
             ord: info.responder_resources.into(),

@@ -5,10 +5,13 @@
 use crate::{
     kapi::{
         net::addr::Addr,
-        verbs::channel::{
-            ChannelConfig,
-            ConnectionConfig,
-            RecvPosting, //
+        verbs::{
+            channel::{
+                ChannelConfig,
+                ConnectionConfig,
+                RecvPosting, //
+            },
+            device::Device, //
         },
     },
     proto::sdp::{
@@ -47,7 +50,7 @@ pub(super) const RESENDS: u8 = 6;
 /// Exponent of the time after which a device repeats a message. A device notices a peer that
 /// vanished after some 4 s.
 pub(super) const ACK_TIMEOUT: u8 = 17;
-/// RDMA Reads in flight.
+/// RDMA Reads in flight, if the device can have as many.
 pub(super) const READS: u8 = 8;
 
 /// The address in a Hello.
@@ -58,8 +61,13 @@ pub(super) fn hello_ip(addr: &Addr) -> IpAddr {
     }
 }
 
-/// What this end offers to a peer.
-pub(super) fn offer(local: &Addr, peer: &Addr) -> SdpOffer {
+/// RDMA Reads in flight on a device.
+pub(super) fn reads_of(device: &Device) -> u8 {
+    device.max_reads().min(READS)
+}
+
+/// What this end offers to a peer, with so many RDMA Reads in flight.
+pub(super) fn offer(local: &Addr, peer: &Addr, reads: u8) -> SdpOffer {
     SdpOffer {
         transport: SdpTransport::Annex,
         bufs: FIRST,
@@ -67,8 +75,8 @@ pub(super) fn offer(local: &Addr, peer: &Addr) -> SdpOffer {
         desired_size: BUFFER,
         max_adverts: ADVERTS,
         depths: ReadDepths {
-            ird: READS.into(),
-            ord: READS.into(),
+            ird: reads.into(),
+            ord: reads.into(),
         },
         // No memory of this end is advertised.
         invalidates: false,
@@ -89,8 +97,10 @@ pub(super) fn most_buffers(rcvbuf: Option<usize>) -> u16 {
     u16::try_from(full).unwrap_or(most).clamp(least, most)
 }
 
-/// The queue pair of a connection on a port, whose peer may fill up to `most` receive buffers.
-pub(super) fn channel_config(port: u32, most: u16) -> ChannelConfig {
+/// The queue pair of a connection on a port of a device, whose peer may fill up to `most` receive
+/// buffers.
+pub(super) fn channel_config(device: &Device, port: u32, most: u16) -> ChannelConfig {
+    let reads = reads_of(device);
     ChannelConfig {
         port,
         // The connection manager sets the path of the queue pair.
@@ -114,8 +124,8 @@ pub(super) fn channel_config(port: u32, most: u16) -> ChannelConfig {
             retries: RESENDS,
             rnr_retries: 7,
             min_rnr_timer: 1,
-            max_rd_atomic: READS,
-            max_dest_rd_atomic: READS,
+            max_rd_atomic: reads,
+            max_dest_rd_atomic: reads,
             hop_limit: 64,
         },
     }

@@ -15,6 +15,7 @@ use super::{
     mail::ReachReply,
     offer::{
         offer,
+        reads_of,
         PSN_MASK,
         READS,
         RESENDS,
@@ -38,12 +39,15 @@ use crate::{
             },
             sock::Sock, //
         },
-        verbs::cm::{
-            CmHandle,
-            CmReply,
-            CmRequestParams,
-            PortSpace,
-            RdmaIdHandle, //
+        verbs::{
+            cm::{
+                CmHandle,
+                CmReply,
+                CmRequestParams,
+                PortSpace,
+                RdmaIdHandle, //
+            },
+            device::Device, //
         },
     },
     proto::{
@@ -188,6 +192,14 @@ impl Opening {
         }
     }
 
+    /// The device that the route begins at.
+    fn device(&self, connection: &SdpConnection) -> Result<Arc<Device>> {
+        let resolver = self.resolver.as_ref().ok_or(ENOTCONN)?;
+        let devices = connection.protocol.engine.fabric.devices.known()?;
+        let device = devices.iter().find(|device| resolver.is_on(device));
+        device.cloned().ok_or(ENODEV)
+    }
+
     /// The address that the route begins at goes into Hello.
     fn learn_local(&mut self, connection: &SdpConnection) -> Result {
         let resolver = self.resolver.as_ref().ok_or(ENOTCONN)?;
@@ -202,7 +214,9 @@ impl Opening {
             bound => bound,
         };
         let local = Addr::from_mapped(from, port, 0, self.target.as_v4().is_some());
-        self.connecting.set_offer(offer(&local, &self.target));
+        let device = self.device(connection)?;
+        let offer = offer(&local, &self.target, reads_of(&device));
+        self.connecting.set_offer(offer);
         self.local = Some(local);
         Ok(())
     }
@@ -230,22 +244,20 @@ impl Opening {
 
     /// Sends the request with Hello.
     fn open_link(&mut self, connection: &Arc<SdpConnection>, hello: &[u8]) -> Result {
+        let device = self.device(connection)?;
         let resolver = self.resolver.as_ref().ok_or(ENOTCONN)?;
-        let devices = connection.protocol.engine.fabric.devices.known()?;
-        let device = devices.iter().find(|device| resolver.is_on(device));
-        let device = device.ok_or(ENODEV)?;
-        let path = resolver.path(device)?;
-        let channel = connection.new_channel(device, resolver.port()?)?;
+        let path = resolver.path(&device)?;
+        let channel = connection.new_channel(&device, resolver.port()?)?;
         let channel = self.link.channel.insert(channel);
         self.psn = random_u32() & PSN_MASK;
-        let handle = CmHandle::new(device, connection.protocol.mail.clone())?;
+        let handle = CmHandle::new(&device, connection.protocol.mail.clone())?;
         let handle = self.link.handle.insert(handle);
         let request = CmRequestParams {
             service_id: SERVICE.saturating_add(self.target.port().into()),
             qpn: channel.qpn(),
             psn: self.psn,
-            responder_resources: READS,
-            initiator_depth: READS,
+            responder_resources: reads_of(&device),
+            initiator_depth: reads_of(&device),
             retries: RESENDS,
             rnr_retries: 7,
             remote_response_timeout: RESPONSE,
@@ -372,7 +384,8 @@ impl SdpConnection {
             connecting: Connecting::new(
                 now(),
                 SetupTimers::ANNEX,
-                offer(&local, &target),
+                // Of a device that is not known yet.
+                offer(&local, &target, READS),
                 Discovery::Ask,
             ),
             outcome: Outcome::Open,
