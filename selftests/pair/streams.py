@@ -90,8 +90,9 @@ class Parallel(PairTest):
         """Connects from many threads."""
         socks = []
         wave = self.count if self.engine == "smc" else 20
-        for _ in range(self.count // wave):
-            threads = [threading.Thread(target=lambda: socks.append(connect())) for _ in range(wave)]
+        for begun in range(0, self.count, wave):
+            threads = [threading.Thread(target=lambda: socks.append(connect()))
+                       for _ in range(min(wave, self.count - begun))]
             for thread in threads:
                 thread.start()
             for thread in threads:
