@@ -66,7 +66,7 @@ pub(super) fn reads_of(device: &Device) -> u8 {
     device.max_reads().min(READS)
 }
 
-/// What this end offers to a peer, with so many RDMA Reads in flight.
+/// What this end offers to a peer, with `reads` RDMA Reads in flight.
 pub(super) fn offer(local: &Addr, peer: &Addr, reads: u8) -> SdpOffer {
     SdpOffer {
         transport: SdpTransport::Annex,

@@ -155,6 +155,8 @@ pub(super) struct Core {
 
 impl Core {
     /// That of a queue pair in state Reset, with room for the work requests that it will have taken.
+    // Inlined, for the sake of the stack: it is large.
+    #[inline(always)]
     fn new(rings: Option<UserQueues>, taken: KVVec<Option<Send>>) -> Self {
         Self {
             rings,
