@@ -354,11 +354,14 @@ fn put_group_alone(
         .iter()
         .map(|rmb| rmb.octets())
         .fold(0, u64::saturating_add);
+    // A lock that is taken within the literal is held to its end, and the table of names may sleep.
+    let connections = group.tokens.lock().live();
+    let system = *group.system.lock();
     let info = GroupInfo {
         id: group.id,
         role: group.role,
         shape: llc.map_or(Shape::None, |llc| llc.kind()),
-        connections: u32::try_from(group.tokens.lock().live()).unwrap_or(u32::MAX),
+        connections: u32::try_from(connections).unwrap_or(u32::MAX),
         vlan: group.key.vlan,
         net: group.key.net,
         pnet: group
@@ -369,7 +372,7 @@ fn put_group_alone(
         sndbuf,
         rmb,
         terms: group.terms,
-        system: *group.system.lock(),
+        system,
     };
     let mut room = [0; MAX_BYTES];
     let mut message = Attributes::new(&mut room);
