@@ -8,6 +8,8 @@
 #ifndef RS_CONN_H
 #define RS_CONN_H
 
+#include <time.h>
+
 #include "bytes.h"
 #include "kind.h"
 #include "path.h"
@@ -45,6 +47,18 @@ RS_VARIANTS(conn);
 /* Set by programs that need options before the connection is made. */
 static void (*prepare_listener)(int fd);
 static void (*prepare_client)(int fd);
+
+/*
+ * Milliseconds of the clock that the tick advances. Limits of sockets are counted in ticks too: one
+ * that began before a late tick ends early by every other clock.
+ */
+static inline long long tick_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
+}
 
 /*
  * Starts a process that receives `size` bytes, compares them and awaits the end of the stream. It

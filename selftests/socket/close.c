@@ -10,17 +10,8 @@
 #include <kselftest_harness.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "conn.h"
-
-static long long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000LL + t.tv_nsec / 1000000;
-}
 
 /* Sends until it fails; the error. A reset may be in flight for a while. */
 static int send_error(int fd)
@@ -349,9 +340,9 @@ TEST_F(conn, linger_waits_for_the_reader)
 	}
 	close(self->server);
 	/* close() returns when the other kernel has all data, long before the limit. */
-	total = now_ms();
+	total = tick_ms();
 	EXPECT_EQ(0, close(self->client));
-	EXPECT_GT(9000, now_ms() - total);
+	EXPECT_GT(9000, tick_ms() - total);
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_EQ(0, status);
 }
@@ -363,10 +354,10 @@ TEST_F(conn, linger_ends_after_its_time)
 
 	ASSERT_EQ(0, setsockopt(self->client, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
 	send_until_full(self->client);
-	start = now_ms();
+	start = tick_ms();
 	EXPECT_EQ(0, close(self->client));
-	EXPECT_LE(900, now_ms() - start);
-	EXPECT_GT(5000, now_ms() - start);
+	EXPECT_LE(900, tick_ms() - start);
+	EXPECT_GT(5000, tick_ms() - start);
 }
 
 static void *recv_one(void *arg)
@@ -434,9 +425,9 @@ static long long counted_conns(enum side side)
 /* A closed connection still exchanges messages with its peer. No event announces its end. */
 static long long active_conns(enum side side, long long wanted)
 {
-	long long end = now_ms() + 10000;
+	long long end = tick_ms() + 10000;
 
-	while (counted_conns(side) != wanted && now_ms() < end)
+	while (counted_conns(side) != wanted && tick_ms() < end)
 		poll(NULL, 0, 10);
 	return counted_conns(side);
 }
