@@ -252,12 +252,13 @@ impl Opening {
         self.psn = random_u32() & PSN_MASK;
         let handle = CmHandle::new(&device, connection.protocol.mail.clone())?;
         let handle = self.link.handle.insert(handle);
+        let reads = reads_of(&device);
         let request = CmRequestParams {
             service_id: SERVICE.saturating_add(self.target.port().into()),
             qpn: channel.qpn(),
             psn: self.psn,
-            responder_resources: reads_of(&device),
-            initiator_depth: reads_of(&device),
+            responder_resources: reads,
+            initiator_depth: reads,
             retries: RESENDS,
             rnr_retries: 7,
             remote_response_timeout: RESPONSE,

@@ -55,11 +55,11 @@ use kernel::{
 const WINDOW_PACKETS: u32 = 512;
 /// Octets of requests in flight.
 const WINDOW_OCTETS: u32 = 1 << 20;
-/// READs and atomics that the receiving half can repeat, and records of requests of the sending half.
-type HalfMemory = (KVVec<Resource>, KVVec<SendRecord>);
-
 /// Packets after a time-out until the peer answers (RNIC-TMO-05).
 const PROBE_PACKETS: u32 = 16;
+
+/// READs and atomics that the receiving half can repeat, and records of requests of the sending half.
+type HalfMemory = (KVVec<Resource>, KVVec<SendRecord>);
 
 impl QueuePair {
     /// The memory of the half that a change starts. Context: may sleep.

@@ -58,13 +58,13 @@ impl LinkGroups {
         loop {
             let found = {
                 let mut groups = self.list.lock();
-                let mut groups_of_key = groups.iter().filter(|group| {
+                let found = groups.iter().find(|group| {
                     group.role == Role::Server
                         && group.key == key
                         && group.is_on_port(&path.device, path.port)
                         && group.has_room()
+                        && group.admits(&from, since)
                 });
-                let found = groups_of_key.find(|group| group.admits(&from, since));
                 match (found, fresh.take()) {
                     (Some(group), _) => Some(group.clone()),
                     (None, Some(fresh)) => {
