@@ -28,7 +28,7 @@ SIDES = [("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft")]
 CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "shapes", "requests", "data",
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
-         "unreliable failures", "windows of type 1", "windows of type 2", "windows refused",
+         "unreliable failures", "unreliable changes", "windows of type 1", "windows of type 2", "windows refused",
          "windows of the dead", "flushes", "words", "full completions", "itself"]
 
 # Queue pairs of the case of late receive requests.

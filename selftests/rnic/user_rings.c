@@ -449,6 +449,7 @@ static const struct {
 	{ "resizes", resizes }, { "unreliable messages", unreliable_messages },
 	{ "unreliable refusals", unreliable_refusals },
 	{ "unreliable failures", unreliable_failures },
+	{ "unreliable changes", unreliable_changes },
 	{ "unreliable losses", unreliable_losses }, { "windows of type 1", windows_of_type_1 },
 	{ "windows of type 2", windows_of_type_2 }, { "windows refused", windows_refused },
 	{ "windows of the dead", windows_of_the_dead }, { "flushes", flushes },

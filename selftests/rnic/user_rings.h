@@ -107,6 +107,7 @@ void resizes(void);
 void unreliable_messages(void);
 void unreliable_refusals(void);
 void unreliable_failures(void);
+void unreliable_changes(void);
 void unreliable_losses(void);
 void windows_of_type_1(void);
 void windows_of_type_2(void);

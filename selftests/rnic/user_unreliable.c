@@ -4,6 +4,7 @@
 #include "user_rings.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -165,6 +166,47 @@ void unreliable_failures(void)
 	CHECK(completion(&ends[1], 10).status == IBV_WC_LOC_PROT_ERR);
 	CHECK(completion(&ends[1], 10).status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(state(&ends[1]) == IBV_QPS_ERR && state(&ends[0]) == IBV_QPS_RTS);
+	free_pair(ends);
+}
+
+static volatile bool stop_failing;
+
+/* Requests that fail, one after the other. */
+static void *fail_on(void *argument)
+{
+	struct end *end = argument;
+	struct ibv_wc wc;
+
+	while (!stop_failing) {
+		prepare(end)->wr.opcode = IBV_WR_RDMA_READ;
+		produce(end->sends.buf);
+		CHECK(!ring_doorbell(end, 0));
+		while (!ibv_poll_cq(end->cq, 1, &wc))
+			;
+		CHECK(wc.status != IBV_WC_SUCCESS);
+	}
+	return NULL;
+}
+
+/* RNIC-QPS-02: a change that is legal in both states is made, also while the queue pair fails. */
+void unreliable_changes(void)
+{
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS };
+	struct ibv_qp_attr err = { .qp_state = IBV_QPS_ERR };
+	struct end ends[2];
+	pthread_t failing;
+	double limit;
+
+	new_unreliable_pair(ends);
+	stop_failing = false;
+	CHECK(!pthread_create(&failing, NULL, fail_on, &ends[0]));
+	limit = now() + 3;
+	while (now() < limit)
+		CHECK(!ibv_modify_qp(ends[0].qp, &rts, IBV_QP_STATE));
+	CHECK(!ibv_modify_qp(ends[0].qp, &err, IBV_QP_STATE));
+	stop_failing = true;
+	CHECK(!pthread_join(failing, NULL));
+	CHECK(state(&ends[0]) == IBV_QPS_ERR);
 	free_pair(ends);
 }
 

@@ -87,21 +87,29 @@ impl QueuePair {
         Ok((resources, records))
     }
 
+    /// The state that a change leads to from `state`, and its effect.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is illegal there.
+    fn effect(&self, state: QpState, change: &QpChange<'_>) -> Result<(QpState, Transition)> {
+        let next = from_verbs(change.target(to_verbs(state))?);
+        let effect = state.change(next, self.service()).ok_or(EINVAL)?;
+        Ok((next, effect))
+    }
+
     /// Changes attributes and state. Context: may sleep.
     pub(super) fn change(self: &Arc<Self>, change: &QpChange<'_>) -> Result {
         let mut config = self.config.lock();
         let state = self.core.lock().state;
-        let next = from_verbs(change.target(to_verbs(state))?);
-        let effect = state.change(next, self.service()).ok_or(EINVAL)?;
+        let (_, effect) = self.effect(state, change)?;
         let port_mtu = self.port_mtu();
         config.take(change, port_mtu)?;
         // Before the lock.
         let (resources, records) = self.half_memory(effect, &config)?;
         let mut core = self.core.lock();
-        if core.state != state {
-            // The queue pair failed in between; the program tries again.
-            return Err(EINVAL);
-        }
+        // The queue pair may have failed in between: no half starts from there.
+        let (next, effect) = self.effect(core.state, change)?;
         core.record.merge(change);
         self.path.lock().forget();
         core.qkey = match self.kind {
