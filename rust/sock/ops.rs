@@ -536,17 +536,24 @@ fn events_of(state: PollState) -> Events {
 /// The state of a connection whose data flows by RDMA.
 fn poll_state<P: Protocol>(sock: &Socket, connection: &Connection<P>) -> PollState {
     let sk = sock.sk();
-    let error = sk.err() != 0;
-    if error {
+    let look = || {
+        connection.look(|stream| {
+            // With the lock of the stream: the sock gets an error before the stream counts as failed.
+            let error = sk.err() != 0;
+            let state = stream.poll_state(&poll::PolledSocket {
+                low_water: u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1),
+                error,
+                error_queue: sk.has_error_queue(),
+                closed: sk.tcp_state() == TcpState::Close,
+            });
+            (state, error)
+        })
+    };
+    let mut found = look();
+    if let Some((_, true)) = found {
         // A reset sets the error and then the state, as one for callers with the lock.
         drop(sk.lock());
+        found = look();
     }
-    let found = poll::PolledSocket {
-        low_water: u32::try_from(sk.rcvlowat(false, usize::MAX)).unwrap_or(1),
-        error,
-        error_queue: sk.has_error_queue(),
-        closed: sk.tcp_state() == TcpState::Close,
-    };
-    let state = connection.look(|stream| stream.poll_state(&found));
-    state.unwrap_or(PollState::Gone)
+    found.map_or(PollState::Gone, |(state, _)| state)
 }

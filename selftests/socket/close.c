@@ -241,7 +241,7 @@ TEST_F(conn, linger_zero_resets)
 TEST_F(conn, reset_is_reported_once_and_completely)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 0 };
-	int i, error, again, client, server;
+	int i, error, again, client, server, events;
 	socklen_t size = sizeof(error);
 
 	for (i = 0; i < 50; i++) {
@@ -251,8 +251,12 @@ TEST_F(conn, reset_is_reported_once_and_completely)
 		ASSERT_LE(0, server);
 		ASSERT_EQ(0, setsockopt(server, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
 		ASSERT_EQ(0, close(server));
-		while (!(await_events(client, POLLIN, 0) & POLLERR))
-			;
+		do {
+			events = await_events(client, POLLIN, 0);
+		} while (!events);
+		EXPECT_EQ(POLLIN | POLLERR | POLLHUP, events) {
+			TH_LOG("connection %d", i);
+		}
 		ASSERT_EQ(0, getsockopt(client, SOL_SOCKET, SO_ERROR, &error, &size));
 		EXPECT_EQ(ECONNRESET, error) {
 			TH_LOG("connection %d", i);
