@@ -249,9 +249,7 @@ impl Stream for SdpData {
     }
 
     fn outstanding(&mut self) -> u32 {
-        u32::try_from(self.sendbuf.len())
-            .unwrap_or(u32::MAX)
-            .saturating_sub(self.core.send_room())
+        self.core.outstanding()
     }
 
     fn unsent(&self) -> u32 {

@@ -8,6 +8,7 @@ Covers SDP-KA-03, SDP-ERRNO-9.
 
 import contextlib
 import errno
+import fcntl
 import pathlib
 import socket
 import sys
@@ -19,6 +20,7 @@ import topology
 from cm import Requester
 from ktap import equal
 
+SIOCOUTQNSD = 0x894b
 # Buffers of the peer: one message with payload may come, as two buffers are kept for others.
 BUFFERS = 3
 RETRIES = pathlib.Path("/proc/sys/net/ipv4/tcp_orphan_retries")
@@ -41,6 +43,13 @@ def gone(seconds):
         topology.until(lambda name=name: topology.counter("b", name) == 0, name)
 
 
+def is_stuck(sock):
+    """Writes more if there is room; whether data waits for a credit. The first message may have taken all."""
+    with contextlib.suppress(BlockingIOError):
+        sock.send(b"stuck")
+    return int.from_bytes(fcntl.ioctl(sock, SIOCOUTQNSD, bytes(4)), sys.byteorder) > 0
+
+
 def stuck(test):
     """Makes a test that gets the queue pair of a peer and a socket of ours with data that cannot go."""
     def run():
@@ -55,6 +64,7 @@ def stuck(test):
                 while True:
                     sock.send(bytes(65536))
             host.wait(lambda: qp.received_count == 1, "the message that credits allow")
+            topology.until(lambda: is_stuck(sock), "data that cannot go")
             test(qp, sock)
             sock.close()
             requester.close()

@@ -196,7 +196,25 @@ impl Source {
 
     /// Free octets of the send ring.
     pub(super) fn room(&self) -> u32 {
-        self.ring.saturating_sub(distance(self.freed, self.written))
+        self.capacity().saturating_sub(self.outstanding())
+    }
+
+    /// Octets that were written and whose memory is not free.
+    pub(super) fn outstanding(&self) -> u32 {
+        distance(self.freed, self.written)
+    }
+
+    /// Octets that the send ring takes. A full ring is a number of full messages, if few octets are
+    /// lost by that: the rest would travel as a message of its own with each turn of the ring.
+    fn capacity(&self) -> u32 {
+        let message = self.payload_limit();
+        let rest = self.ring.checked_rem(message).unwrap_or(0);
+        let is_poor = self.ring > message && rest < message >> 3;
+        if is_poor {
+            self.ring.saturating_sub(rest)
+        } else {
+            self.ring
+        }
     }
 
     /// Changes the size of the send ring, which must be empty; whether it was.

@@ -48,6 +48,11 @@ impl SdpConn {
         self.source.room()
     }
 
+    /// Octets of the stream that the send ring holds.
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.source.outstanding()
+    }
+
     /// The send ring is another one from now on, of `octets` octets. `false`, and nothing has changed,
     /// while the old one holds data that the peer may not have.
     pub(crate) fn resize_ring(&mut self, octets: u32) -> bool {
