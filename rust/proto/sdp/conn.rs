@@ -119,6 +119,8 @@ impl ConnTimers {
 pub(crate) struct SdpConfig {
     /// Octets of the send ring.
     pub(crate) ring: u32,
+    /// Octets of the largest receive buffers that the engine can post.
+    pub(crate) most_buffer: u32,
     /// Lent memory of at least this number of octets is advertised.
     pub(crate) threshold: u32,
     /// Repetitions of the first message, for a driver that loses it.
@@ -232,7 +234,7 @@ impl SdpConn {
             source: Source::new(config.ring, Self::limits(&config, terms), 0),
             sink: Sink::new(terms.adverts, terms.depths.ord),
             end: Teardown::new(timers.end),
-            resize: Resize::new(terms.size),
+            resize: Resize::new(terms.size, config.most_buffer),
             suspend: Suspend::new(timers.suspend, timers.suspend_interval),
             announced: UrgentRx::default(),
             urgent: UrgentReader::NONE,
@@ -309,7 +311,7 @@ impl SdpConn {
         self.rx.let_grow(most);
         self.source.resume(Self::limits(&self.config, terms));
         self.sink.resume(terms.adverts, terms.depths.ord);
-        self.resize = Resize::new(terms.size);
+        self.resize = Resize::new(terms.size, self.config.most_buffer);
         self.end.resume();
         self.suspend.resume();
         self.meter.resume();

@@ -4,8 +4,6 @@
 
 use super::violation::SdpViolation;
 
-/// The largest receive buffers we post on request, in octets.
-const MOST: u32 = 64 << 10;
 /// The smallest, in octets: smaller ones would cost more than they save.
 const LEAST: u32 = 2048;
 
@@ -28,14 +26,18 @@ pub(super) struct Resize {
     size: u32,
     /// Octets that the peer may rely on.
     told: u32,
+    /// Octets of the largest buffers that can be posted.
+    most: u32,
     state: ResizeState,
 }
 
 impl Resize {
-    pub(super) const fn new(size: u32) -> Self {
+    /// Buffers of `size` octets, in place of which others of up to `most` can be posted.
+    pub(super) const fn new(size: u32, most: u32) -> Self {
         Self {
             size,
             told: size,
+            most,
             state: ResizeState::Idle,
         }
     }
@@ -58,8 +60,8 @@ impl Resize {
         }
         self.state = ResizeState::Answering;
         if wanted > self.size {
-            let grown = wanted.checked_next_power_of_two().unwrap_or(MOST);
-            let grown = core::cmp::min(grown, MOST);
+            let grown = wanted.checked_next_power_of_two().unwrap_or(self.most);
+            let grown = core::cmp::min(grown, self.most);
             if grown > self.size {
                 self.size = grown;
                 self.state = ResizeState::Growing { old: posted };
@@ -100,6 +102,8 @@ impl Resize {
 mod tests {
     use super::*;
 
+    const MOST: u32 = 64 << 10;
+
     // SDP-RSZ-05 to SDP-RSZ-10, SDP-RSZ-12, SDP-RSZ-14.
     #[test]
     fn new_size_is_as_close_as_the_limits_allow() {
@@ -108,13 +112,14 @@ mod tests {
             (4096, 5000, 8192),
             (4096, 1 << 31, MOST),
             (MOST, 1 << 31, MOST),
+            (2 * MOST, 1 << 31, 2 * MOST),
             (4096, 4096, 4096),
             (16384, 4096, 4096),
             (16384, 5000, 5000),
             (16384, 37, LEAST),
             (1024, 37, 1024),
         ] {
-            let mut resize = Resize::new(own);
+            let mut resize = Resize::new(own, MOST);
             assert_eq!(resize.handle_request(wanted, 3), Ok(()));
             assert_eq!(resize.size(), size);
             resize.on_receive(3);
@@ -127,7 +132,7 @@ mod tests {
     // SDP-BUFP-03, SDP-RSZ-13, SDP-RSZ-15, SDP-RSZ-16, SDP-RSZ-26, TST-063, TST-067.
     #[test]
     fn answer_to_a_larger_size_waits_for_the_old_buffers() {
-        let mut resize = Resize::new(4096);
+        let mut resize = Resize::new(4096, MOST);
         assert_eq!(resize.handle_request(8192, 2), Ok(()));
         for _ in 0..2 {
             assert_eq!((resize.answer(), resize.told()), (None, 4096));
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn second_request_before_the_answer_is_refused() {
         for (wanted, posted) in [(8192, 2), (8192, 0), (2048, 2)] {
-            let mut resize = Resize::new(4096);
+            let mut resize = Resize::new(4096, MOST);
             assert_eq!(resize.handle_request(wanted, posted), Ok(()));
             let second = resize.handle_request(wanted, posted);
             assert_eq!(second, Err(SdpViolation::Resize));

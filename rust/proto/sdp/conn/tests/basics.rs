@@ -70,7 +70,10 @@ fn full_ring_goes_in_full_messages() {
     // 8 messages of 8176 octets leave 128 of the ring.
     assert_eq!(script.conn.send_room(), 65536 - 128);
     script.conn.write(at(0), u32::MAX);
-    assert_eq!((script.conn.send_room(), script.conn.outstanding()), (0, 65536 - 128));
+    assert_eq!(
+        (script.conn.send_room(), script.conn.outstanding()),
+        (0, 65536 - 128)
+    );
     let mut payloads = vec![];
     let mut last = None;
     while let Some((message, out)) = script.hear_all() {
@@ -79,7 +82,10 @@ fn full_ring_goes_in_full_messages() {
     }
     assert_eq!(payloads, [8176; 8]);
     script.conn.handle_sent(at(0), last.unwrap());
-    assert_eq!((script.conn.send_room(), script.conn.outstanding()), (65536 - 128, 0));
+    assert_eq!(
+        (script.conn.send_room(), script.conn.outstanding()),
+        (65536 - 128, 0)
+    );
 }
 
 // A writer that is woken and finds no room would sleep on, and nothing would wake it again.

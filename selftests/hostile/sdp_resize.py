@@ -1,0 +1,108 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""A peer of SDP that asks for receive buffers of another size gets what it was told, and its connection
+goes on with messages of that size.
+
+Covers SDP-RSZ-08, SDP-RSZ-09, SDP-RSZ-10, SDP-RSZ-11, SDP-RSZ-13, SDP-RSZ-14.
+"""
+
+import struct
+import sys
+
+import ktap
+import raw
+import topology
+from cm import Requester
+from ktap import equal
+
+CHRCVBUF, CHRCVBUF_ACK, DATA = 0x0b, 0x0c, 0xff
+BSDH = 16
+# Buffers of the peer.
+BUFFERS = 16
+# Octets of the buffers of ours, and the least that it shrinks them to.
+SIZE, LEAST = 32768, 2048
+
+
+class Peer:
+    """The peer's end of a connection; it gives all credits back with each message."""
+
+    def __init__(self, qp):
+        self.qp, self.sent, self.heard, self.credit = qp, 0, 0, 0
+
+    def read(self):
+        """The MID and the octets behind the BSDH of each message that has come."""
+        while self.qp.inbox:
+            octets = self.qp.inbox.popleft()
+            mid, _, bufs, _, _, ack = struct.unpack("!BBHIII", octets[:BSDH])
+            self.heard, self.credit = self.heard + 1, ack + bufs
+            yield mid, octets[BSDH:]
+
+    def send(self, mid, rest):
+        """Sends one message."""
+        self.sent += 1
+        self.qp.send(struct.pack("!BBHIII", mid, 0, BUFFERS, BSDH + len(rest), self.sent, self.heard) + rest)
+
+
+def octets(start, count):
+    """Part of a stream."""
+    return bytes((start + i) * 7 + (start + i >> 8) & 0xff for i in range(count))
+
+
+def ask(peer, sock, wanted):
+    """Asks for buffers of `wanted` octets and sends data until the answer; the size in it."""
+    answers, done = [], 0
+
+    def answered():
+        answers.extend(rest for mid, rest in peer.read() if mid == CHRCVBUF_ACK)
+        return answers
+    peer.send(CHRCVBUF, struct.pack("!I", wanted))
+    for _ in range(64):
+        peer.qp.quiet()
+        if answered():
+            break
+        peer.send(DATA, octets(done, 100))
+        equal(sock.recv(100, raw.socket.MSG_WAITALL), octets(done, 100), "data before the answer")
+        done += 100
+    equal(len(peer.qp.host.wait(answered, "the answer")), 1, "answers")
+    return struct.unpack("!I", answers[0])[0]
+
+
+def resize(wanted, size):
+    """Makes a test: the answer to a request is `size`, and messages of that size arrive."""
+    def run():
+        with raw.Host() as host, topology.listener("b") as listening:
+            requester = Requester(host)
+            qp = requester.connect(requester.new_host(0), listening.getsockname()[1], BUFFERS)
+            listening.settimeout(topology.BOUND)
+            sock, _ = listening.accept()
+            sock.settimeout(topology.BOUND)
+            equal(topology.mode("b", sock)[0], "sdp", "mode")
+            peer = Peer(qp)
+            equal(ask(peer, sock, wanted), size, "size in the answer")
+            for _ in range(3):
+                peer.send(DATA, octets(0, size - BSDH))
+                equal(sock.recv(size - BSDH, raw.socket.MSG_WAITALL), octets(0, size - BSDH), "data")
+                list(peer.read())
+            sock.send(b"answer")
+            equal(host.wait(lambda: [rest for mid, rest in peer.read() if rest], "data of ours"),
+                  [b"answer"], "data of ours")
+            equal(qp.refused, None, "refusal")
+            sock.close()
+            qp.behave = "dead"
+            requester.close()
+        topology.all_gone()
+    run.name = "buffers_of_%d_octets_are_answered_with_%d" % (wanted, size)
+    return run
+
+
+def main():
+    """Runs all tests."""
+    topology.need_module()
+    topology.netns("up")
+    with topology.engine("sdp"):
+        return ktap.run([resize(wanted, size) for wanted, size in (
+            (65536, SIZE), (1 << 31, SIZE), (SIZE, SIZE), (8192, 8192), (37, LEAST))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
