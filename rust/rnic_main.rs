@@ -59,6 +59,10 @@ module! {
             default: 1,
             description: "Packets between queue pairs of this host: 1 as memory once their way is proven, 0 always by the network",
         },
+        strict: u8 {
+            default: 0,
+            description: "For tests, limits and habits of an adapter: 0 none, 1 mlx5, 2 bnxt_re, 3 irdma, 4 hns",
+        },
     },
 }
 
@@ -73,6 +77,7 @@ impl kernel::Module for RdmaSoftModule {
             _rnic: rnic::Rnic::new(
                 copied(module_parameters::roce.value()),
                 copied(module_parameters::direct.value()),
+                copied(module_parameters::strict.value()),
             )?,
         })
     }

@@ -4,6 +4,9 @@
 //!
 //! A completion is added under the lock of the ring; the handler of the program runs from a work item
 //! in softirq, without any lock (RNIC-CQ-07).
+//!
+//! With a late profile, completions of a queue stay hidden until a timer of random length has expired, or
+//! there are many. So they show up in batches, and queues overtake each other.
 
 use super::{
     runtime::Runtime,
@@ -11,10 +14,17 @@ use super::{
 };
 use crate::{
     kapi::{
-        base::work::{
-            new_deferred,
-            Deferred,
-            Run, //
+        base::{
+            alarm::{
+                Alarm,
+                Expire, //
+            },
+            module::random_u32,
+            work::{
+                new_deferred,
+                Deferred,
+                Run, //
+            },
         },
         compat::{
             new_spinlock_irq,
@@ -37,7 +47,10 @@ use crate::{
         PRODUCER_AT, //
     },
 };
-use core::mem::swap;
+use core::mem::{
+    swap,
+    take, //
+};
 use kernel::{
     new_mutex,
     prelude::*,
@@ -49,6 +62,12 @@ use kernel::{
 
 /// Octets of a completion in a ring.
 const COMPLETION_LEN: usize = 48;
+
+/// Hidden completions that show up together, at most.
+const BATCH: u32 = 16;
+
+/// Least and most nanoseconds that a completion stays hidden.
+const HIDDEN: (u32, u32) = (20_000, 400_000);
 
 /// The completion that the program waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +92,8 @@ struct KernelCompletions {
     first: usize,
     /// Completions.
     count: usize,
+    /// The newest of these, which the program does not see.
+    hidden: u32,
 }
 
 /// A ring of completions that user space reads.
@@ -80,11 +101,17 @@ struct UserCompletions {
     ring: ShapedRing,
     /// Slot of the next completion. What the ring says is never read (RNIC-CQ-02).
     producer: u32,
+    /// The newest completions, which the program does not see.
+    hidden: u32,
 }
 
 /// The state of a completion queue.
 struct CompletionRing {
     completions: Completions,
+    /// Whether completions are hidden at first.
+    is_late: bool,
+    /// Whether the receiver of a hidden one asked for it.
+    hides_solicited: bool,
     armed: Armed,
     /// Whether a completion found no place (RNIC-ERR-09).
     overflowed: bool,
@@ -107,8 +134,14 @@ impl KernelCompletions {
         self.places.get_mut(index)
     }
 
+    /// Completions that the program sees.
+    fn visible(&self) -> usize {
+        let hidden = usize::try_from(self.hidden).unwrap_or(usize::MAX);
+        self.count.saturating_sub(hidden)
+    }
+
     /// Adds a completion. Returns whether there was a place.
-    fn push(&mut self, completion: &Completion) -> bool {
+    fn push(&mut self, completion: &Completion, hide: bool) -> bool {
         if self.count >= self.places.len() {
             return false;
         }
@@ -116,13 +149,14 @@ impl KernelCompletions {
         if let Some(place) = self.place(count) {
             *place = Some(*completion);
             self.count = count.wrapping_add(1);
+            self.hidden = self.hidden.wrapping_add(u32::from(hide));
         }
         true
     }
 
-    /// Takes the oldest completion.
+    /// Takes the oldest completion that the program sees.
     fn pop(&mut self) -> Option<Completion> {
-        if self.count == 0 {
+        if self.visible() == 0 {
             return None;
         }
         let completion = self.place(0)?.take();
@@ -134,12 +168,12 @@ impl KernelCompletions {
         completion
     }
 
-    /// Removes all completions of a queue pair.
+    /// Removes all completions of a queue pair. None is hidden.
     fn purge(&mut self, qp: QpToken) {
         for _ in 0..self.count {
             if let Some(completion) = self.pop().filter(|completion| completion.qp != qp) {
                 // Cannot fail: one was just taken.
-                self.push(&completion);
+                self.push(&completion, false);
             }
         }
     }
@@ -152,10 +186,11 @@ impl UserCompletions {
         Ok(Self {
             ring: ShapedRing::new(memory.clone(), shape)?,
             producer: 0,
+            hidden: 0,
         })
     }
 
-    /// Goes on with the ring of an empty queue, which gets the former one.
+    /// Goes on with the ring of an empty queue, which gets the former one. No completion is hidden.
     ///
     /// # Errors
     ///
@@ -180,19 +215,23 @@ impl UserCompletions {
     }
 
     /// Adds a completion. Returns whether there was a slot.
-    fn push(&mut self, completion: &Completion) -> bool {
+    fn push(&mut self, completion: &Completion, hide: bool) -> bool {
         if self.count() >= self.ring.shape.entries() {
             return false;
         }
         let at = self.ring.shape.slot_at(self.producer);
         let next = self.ring.shape.after(self.producer);
-        // The index goes last.
-        let stored = self
-            .ring
-            .memory
-            .store_completion(at, completion)
-            .and_then(|()| self.ring.memory.store_index(PRODUCER_AT, next));
+        let stored = self.ring.memory.store_completion(at, completion);
         self.producer = next;
+        self.hidden = self.hidden.wrapping_add(u32::from(hide));
+        // The index goes last.
+        stored.is_ok() && (hide || self.show())
+    }
+
+    /// Tells the program of all completions. Returns whether the ring took that.
+    fn show(&mut self) -> bool {
+        self.hidden = 0;
+        let stored = self.ring.memory.store_index(PRODUCER_AT, self.producer);
         stored.is_ok()
     }
 }
@@ -202,17 +241,56 @@ impl CompletionRing {
     fn push(&mut self, completion: &Completion) -> bool {
         !self.overflowed
             && match &mut self.completions {
-                Completions::Kernel(completions) => completions.push(completion),
-                Completions::User(completions) => completions.push(completion),
+                Completions::Kernel(completions) => completions.push(completion, self.is_late),
+                Completions::User(completions) => completions.push(completion, self.is_late),
             }
     }
 
-    /// Whether there are completions.
+    /// Whether there are completions that the program sees.
     fn has_any(&self) -> bool {
         match &self.completions {
-            Completions::Kernel(completions) => completions.count > 0,
-            Completions::User(completions) => completions.count() > 0,
+            Completions::Kernel(completions) => completions.visible() > 0,
+            Completions::User(completions) => completions.count() > completions.hidden,
         }
+    }
+
+    /// Completions that the program does not see.
+    fn hidden(&self) -> u32 {
+        match &self.completions {
+            Completions::Kernel(completions) => completions.hidden,
+            Completions::User(completions) => completions.hidden,
+        }
+    }
+
+    /// Completions have shown up; `solicited` if the receiver of one asked for it. Returns whether the
+    /// handler has to be called (RNIC-CQ-06).
+    fn appear(&mut self, solicited: bool) -> bool {
+        let wanted = match self.armed {
+            Armed::No => false,
+            Armed::Solicited => solicited,
+            Armed::Any => true,
+        };
+        if wanted {
+            self.armed = Armed::No;
+            self.complete = true;
+        }
+        wanted
+    }
+
+    /// Shows the hidden completions. Returns whether the handler has to be called.
+    fn show(&mut self) -> bool {
+        if self.hidden() == 0 {
+            return false;
+        }
+        match &mut self.completions {
+            Completions::Kernel(completions) => completions.hidden = 0,
+            Completions::User(completions) => {
+                // A ring that cannot be written had failed with the completion.
+                let _ = completions.show();
+            }
+        }
+        let solicited = take(&mut self.hides_solicited);
+        self.appear(solicited)
     }
 }
 
@@ -229,6 +307,9 @@ pub(super) struct CompletionQueue {
     ring: SpinLockIrq<CompletionRing>,
     #[pin]
     notify: Deferred<CompletionQueue>,
+    /// Ends the time in which completions are hidden.
+    #[pin]
+    alarm: Alarm<CompletionQueue>,
 }
 
 impl CompletionQueue {
@@ -255,11 +336,14 @@ impl CompletionQueue {
                     places,
                     first: 0,
                     count: 0,
+                    hidden: 0,
                 })
             }
         };
         let ring = CompletionRing {
             completions,
+            is_late: runtime.profile().is_late,
+            hides_solicited: false,
             armed: Armed::No,
             overflowed: false,
             complete: false,
@@ -272,6 +356,7 @@ impl CompletionQueue {
                 changes <- new_mutex!((), "rdma_soft_cq_changes"),
                 ring <- new_spinlock_irq!(ring, "rdma_soft_cq"),
                 notify <- new_deferred!("rdma_soft_cq_notify"),
+                alarm <- Alarm::new(),
             }),
             GFP_KERNEL,
         )
@@ -283,18 +368,21 @@ impl CompletionQueue {
         let mut ring = self.ring.lock();
         let added = ring.push(completion);
         if added {
-            // RNIC-CQ-06.
             let solicited = solicited || completion.status != CompletionStatus::Success;
-            let wanted = match ring.armed {
-                Armed::No => false,
-                Armed::Solicited => solicited,
-                Armed::Any => true,
+            let wanted = if !ring.is_late {
+                ring.appear(solicited)
+            } else {
+                ring.hides_solicited |= solicited;
+                if ring.hidden() < BATCH {
+                    drop(ring);
+                    self.hide();
+                    return true;
+                }
+                ring.show()
             };
             if !wanted {
                 return true;
             }
-            ring.armed = Armed::No;
-            ring.complete = true;
         } else if ring.overflowed {
             return false;
         } else {
@@ -306,11 +394,24 @@ impl CompletionQueue {
         added
     }
 
+    /// Completions show up in some time, if it has not begun yet. Context: any.
+    fn hide(self: &Arc<Self>) {
+        let (least, most) = HIDDEN;
+        let more = random_u32().checked_rem(most).unwrap_or(0);
+        self.alarm.arm(self, u64::from(least.saturating_add(more)));
+    }
+
     /// Removes all completions of a queue pair, unless user space reads them, and waits for a handler
     /// that may know of them (RNIC-QPS-04, RNIC-QPS-09). Context: may sleep.
-    pub(super) fn purge(&self, qp: QpToken) {
-        if let Completions::Kernel(completions) = &mut self.ring.lock().completions {
+    pub(super) fn purge(self: &Arc<Self>, qp: QpToken) {
+        let mut ring = self.ring.lock();
+        let wanted = ring.show();
+        if let Completions::Kernel(completions) = &mut ring.completions {
             completions.purge(qp);
+        }
+        drop(ring);
+        if wanted {
+            self.notify.kick(self, self.runtime.softirq());
         }
         // A program that frees its queue next must not be called about this queue pair.
         self.notify.flush();
@@ -362,19 +463,37 @@ impl IbCqOps for CompletionQueue {
         ring.has_any()
     }
 
-    fn resize(&self, entries: u32, new: &NewRing) -> Result {
+    fn resize(self: &Arc<Self>, entries: u32, new: &NewRing) -> Result {
         let changes = self.changes.lock();
         let mut spare = UserCompletions::new(new.ring(), entries)?;
-        match &mut self.ring.lock().completions {
-            Completions::Kernel(_) => return Err(EINVAL),
-            Completions::User(completions) => completions.exchange(&mut spare, entries)?,
+        let mut ring = self.ring.lock();
+        let wanted = ring.show();
+        let exchanged = match &mut ring.completions {
+            Completions::Kernel(_) => Err(EINVAL),
+            Completions::User(completions) => completions.exchange(&mut spare, entries),
+        };
+        drop(ring);
+        if wanted {
+            self.notify.kick(self, self.runtime.softirq());
         }
+        exchanged?;
         self.handle.adopt(new);
         drop(changes);
         Ok(())
     }
 
     fn destroy(self: &Arc<Self>) {
+        // No queue pair adds a completion any longer.
+        self.alarm.cancel_sync();
         self.notify.flush();
+    }
+}
+
+impl Expire for CompletionQueue {
+    fn expired(self: &Arc<Self>) {
+        let wanted = self.ring.lock().show();
+        if wanted {
+            self.notify.kick(self, self.runtime.softirq());
+        }
     }
 }

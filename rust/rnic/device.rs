@@ -131,23 +131,24 @@ impl IbDeviceOps for SoftDevice {
     const COUNTERS: &'static [StatName] = COUNTER_NAMES;
 
     fn query_device(&self) -> DeviceAttr {
+        let profile = self.node.profile();
         DeviceAttr {
             fw_version: VERSION,
             guid: self.guid,
             max_mr_size: limits::MAX_MR_SIZE,
             page_sizes: limits::PAGE_SIZES,
             max_qp: limits::MAX_QP,
-            max_qp_wr: limits::MAX_QP_WR,
-            max_sge: limits::MAX_SGE,
+            max_qp_wr: profile.max_qp_wr,
+            max_sge: profile.max_sge,
             max_srq: limits::MAX_SRQ,
             max_cq: limits::MAX_CQ,
-            max_cqe: limits::MAX_CQE,
+            max_cqe: profile.max_cqe,
             max_mr: limits::MAX_MR,
             max_mw: limits::MAX_MW,
             max_pd: limits::MAX_PD,
             max_ah: limits::MAX_AH,
-            max_rd_atomic: limits::MAX_RD_ATOMIC,
-            max_fast_reg_pages: limits::MAX_FAST_REG_PAGES,
+            max_rd_atomic: profile.max_rd_atomic,
+            max_fast_reg_pages: profile.max_fast_reg_pages,
             ack_delay: limits::ACK_DELAY,
         }
     }
@@ -214,7 +215,7 @@ impl IbDeviceOps for SoftDevice {
         handle: CqHandle,
         ring: Option<&Arc<UserRing>>,
     ) -> Result<Arc<CompletionQueue>> {
-        if entries > limits::MAX_CQE && ring.is_none() {
+        if entries > self.node.profile().max_cqe && ring.is_none() {
             return Err(EINVAL);
         }
         CompletionQueue::new(self.node.runtime(), entries, handle, ring)
@@ -260,7 +261,7 @@ impl IbDeviceOps for SoftDevice {
         kind: MrKind,
         entries: u32,
     ) -> Result<Arc<Region>> {
-        if entries > limits::MAX_FAST_REG_PAGES {
+        if entries > self.node.profile().max_fast_reg_pages {
             return Err(EINVAL);
         }
         let entries = usize::try_from(entries)?;

@@ -8,6 +8,8 @@ pub(super) const MAX_QP: u32 = 65_536;
 pub(super) const MAX_QP_WR: u32 = 16_384;
 /// Scatter/gather elements of a work request.
 pub(super) const MAX_SGE: u32 = 16;
+/// Octets of a message that a work request can contain.
+pub(super) const MAX_INLINE: u32 = 256;
 /// Shared receive queues of a device.
 pub(super) const MAX_SRQ: u32 = 65_536;
 /// Completion queues of a device.

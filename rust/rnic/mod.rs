@@ -43,6 +43,7 @@ mod node;
 mod numbers;
 mod path;
 mod ports;
+mod profile;
 mod qp;
 mod receives;
 mod region;
@@ -57,6 +58,7 @@ mod wire;
 use self::{
     link::RoceLink,
     ports::RocePackets,
+    profile::Profile,
     registry::{
         Registry,
         REGISTRY, //
@@ -107,12 +109,13 @@ impl Drop for RegisteredDevices {
 impl Rnic {
     /// Starts the engine, for devices with the versions of RoCE that `roce` says: 1, 2, or 3 for both.
     /// With `direct` 1 packets to queue pairs of this host leave the network out, with 0 none does.
+    /// `strict` is the number of a [`Profile`].
     /// Context: may sleep.
     ///
     /// # Errors
     ///
     /// `EINVAL` for other numbers, `ENOMEM`.
-    pub(crate) fn new(roce: u8, direct: u8) -> Result<Self> {
+    pub(crate) fn new(roce: u8, direct: u8, strict: u8) -> Result<Self> {
         let versions = match roce {
             1 => RoceVersions::V1,
             2 => RoceVersions::V2,
@@ -124,7 +127,7 @@ impl Rnic {
             1 => true,
             _ => return Err(EINVAL),
         };
-        let runtime = Runtime::new(direct)?;
+        let runtime = Runtime::new(direct, Profile::new(strict).ok_or(EINVAL)?)?;
         let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());

@@ -11,6 +11,7 @@ use super::{
     limits,
     numbers::PacketReceiver,
     ports::NetPorts,
+    profile::Profile,
     runtime::{
         GsiLookup,
         Runtime, //
@@ -112,6 +113,11 @@ impl Node {
     /// What all devices share.
     pub(super) fn runtime(&self) -> &Arc<Runtime> {
         &self.runtime
+    }
+
+    /// What the device behaves like.
+    pub(super) fn profile(&self) -> &'static Profile {
+        self.runtime.profile()
     }
 
     /// Counters of the device.

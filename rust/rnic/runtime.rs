@@ -12,6 +12,7 @@ use super::{
         NumberTable,
         PacketReceiver, //
     },
+    profile::Profile, //
 };
 use crate::kapi::{
     base::{
@@ -73,17 +74,20 @@ pub(super) struct Runtime {
     devices: SpinLockBh<KVec<Arc<dyn GsiLookup>>>,
     /// Whether packets may leave the network out.
     direct: bool,
+    /// What the devices behave like.
+    profile: &'static Profile,
     /// Changes with anything that the way of a packet depends on (RNIC-DIR-08).
     epoch: AtomicU64,
 }
 
 impl Runtime {
-    /// Makes the runtime; `direct` says whether packets may leave the network out. Context: may sleep.
+    /// Makes the runtime; `direct` says whether packets may leave the network out, and `profile` what the
+    /// devices behave like. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(direct: bool) -> Result<Arc<Self>> {
+    pub(super) fn new(direct: bool, profile: &'static Profile) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
         let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
         let sender = Sender::new()?;
@@ -95,6 +99,7 @@ impl Runtime {
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
                 direct,
+                profile,
                 epoch: AtomicU64::new(0),
             }),
             GFP_KERNEL,
@@ -127,6 +132,11 @@ impl Runtime {
     /// Whether packets may leave the network out.
     pub(super) fn is_direct(&self) -> bool {
         self.direct
+    }
+
+    /// What the devices behave like.
+    pub(super) fn profile(&self) -> &'static Profile {
+        self.profile
     }
 
     /// A number that is another one after each change of what the way of a packet depends on.

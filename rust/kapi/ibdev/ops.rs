@@ -246,7 +246,7 @@ pub(crate) trait IbCqOps: Send + Sync + 'static {
     /// # Errors
     ///
     /// `EINVAL` if there are more completions than that.
-    fn resize(&self, entries: u32, ring: &NewRing) -> Result;
+    fn resize(self: &Arc<Self>, entries: u32, ring: &NewRing) -> Result;
 
     /// No queue pair uses it any longer. On return no handler is called.
     fn destroy(self: &Arc<Self>);

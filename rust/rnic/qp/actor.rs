@@ -87,7 +87,9 @@ impl QueuePair {
         let mut room = most;
         let outlet = way.outlet(self, now);
         self.transmit(core, now, outlet, &mut room);
-        if self.kind.is_connected() {
+        // An acknowledgement says that the octets are there.
+        if self.kind.is_connected() && core.late.is_due(now) {
+            self.place_late(core, events);
             self.reply(core, events, outlet, &mut room);
         }
         let sent = room < most;
@@ -146,6 +148,7 @@ impl QueuePair {
     /// Arms the timer for the next expiry.
     fn set_timer(self: &Arc<Self>, core: &mut Core, now: Instant) {
         let due = core.requester.as_ref().and_then(|half| half.poll_timeout());
+        let due = earliest(due, core.late.poll_timeout());
         let Some(due) = earliest(due, core.held) else {
             return;
         };
@@ -177,6 +180,9 @@ impl QueuePair {
             QpState::Reset | QpState::Init => core.state,
             _ => next,
         };
+        if core.state == QpState::Err {
+            drop(core.late.take());
+        }
         self.apply_posting(core.state);
     }
 

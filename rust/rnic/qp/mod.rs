@@ -40,6 +40,7 @@
 //! | Packets that leave out the network          | [`direct`]   |
 //! | Requests: packets, completions              | [`request`]  |
 //! | Requests of the peer, replies               | [`respond`]  |
+//! | What a late profile places late             | [`late_writes`] |
 //! | Datagrams                                   | [`datagram`] |
 //! | Counters of packets and events              | [`tally`]    |
 
@@ -48,6 +49,7 @@ mod datagram;
 mod direct;
 mod events;
 mod inbox;
+mod late_writes;
 mod modify;
 mod pair;
 mod queues;

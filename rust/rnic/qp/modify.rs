@@ -104,7 +104,7 @@ impl QueuePair {
         let state = self.core.lock().state;
         let (_, effect) = self.effect(state, change)?;
         let port_mtu = self.port_mtu();
-        config.take(change, port_mtu)?;
+        config.take(change, port_mtu, self.domain.node.profile())?;
         // Before the lock.
         let (resources, records) = self.half_memory(effect, &config)?;
         let mut core = self.core.lock();
@@ -218,6 +218,7 @@ impl QueuePair {
         if let Some(responder) = &mut core.responder {
             responder.flush();
         }
+        drop(core.late.take());
     }
 
     /// Enters state RESET: nothing is sent, received or completed (RNIC-QPS-04).
@@ -228,6 +229,7 @@ impl QueuePair {
         core.counted = CountedEvents::default();
         core.receiving = None;
         core.to = None;
+        drop(core.late.take());
         core.draining = false;
         core.last_receive = false;
         for place in core.taken.iter_mut() {

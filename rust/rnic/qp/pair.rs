@@ -8,6 +8,7 @@ use super::{
         Arrived,
         PacketInbox, //
     },
+    late_writes::LateWrites,
     queues::{
         empty_places,
         PostedSends,
@@ -45,8 +46,7 @@ use crate::{
             QpHandle,
             QpInit,
             QpRecord,
-            RecvWr,
-            MAX_WR_INLINE, //
+            RecvWr, //
         },
         net::packet::{
             NetHeader,
@@ -82,9 +82,9 @@ use crate::{
         cq::CompletionQueue,
         direct_packet::DirectPacket,
         domain::Domain,
-        limits,
         numbers::PacketReceiver,
         path::ProvenPath,
+        profile::Profile,
         receives::PostedReceives,
         region::PairTag,
         srq::SharedQueue,
@@ -143,6 +143,8 @@ pub(super) struct Core {
     pub(super) armed: Option<Instant>,
     /// Until when nothing is sent, but for a proof of the way.
     pub(super) held: Option<Instant>,
+    /// Octets of the peer that are not placed so far.
+    pub(super) late: LateWrites,
     /// Whether the program waits for the send queue to drain.
     pub(super) draining: bool,
     /// Whether the end of receives from a shared queue was reported.
@@ -174,6 +176,7 @@ impl Core {
             ident: ident(),
             armed: None,
             held: None,
+            late: LateWrites::new(),
             draining: false,
             last_receive: false,
             counted: CountedEvents::default(),
@@ -236,7 +239,7 @@ impl QueuePair {
         let caps = if init.handle.rings().is_some() {
             init.caps
         } else {
-            checked(init.caps, init.srq.is_some())?
+            checked(init.caps, init.srq.is_some(), init.pd.node.profile())?
         };
         let node = init.pd.node.clone();
         let numbers = node.runtime().numbers();
@@ -442,7 +445,7 @@ const fn service_of(kind: IbQpType) -> Service {
 }
 
 /// Sizes that the device has. A shared receive queue replaces the queue pair's own (RNIC-QPS-08).
-fn checked(caps: QpCaps, shares: bool) -> Result<QpCaps> {
+fn checked(caps: QpCaps, shares: bool, profile: &Profile) -> Result<QpCaps> {
     let caps = if shares {
         QpCaps {
             max_recv_wr: 0,
@@ -452,17 +455,16 @@ fn checked(caps: QpCaps, shares: bool) -> Result<QpCaps> {
     } else {
         caps
     };
-    let inline = u32::try_from(MAX_WR_INLINE)?;
-    if caps.max_send_wr > limits::MAX_QP_WR
-        || caps.max_recv_wr > limits::MAX_QP_WR
-        || caps.max_send_sge > limits::MAX_SGE
-        || caps.max_recv_sge > limits::MAX_SGE
-        || caps.max_inline > inline
+    if caps.max_send_wr > profile.max_qp_wr
+        || caps.max_recv_wr > profile.max_qp_wr
+        || caps.max_send_sge > profile.max_sge
+        || caps.max_recv_sge > profile.max_sge
+        || caps.max_inline > profile.max_inline
     {
         return Err(EINVAL);
     }
     Ok(QpCaps {
-        max_inline: inline,
+        max_inline: profile.max_inline,
         ..caps
     })
 }

@@ -225,14 +225,16 @@ impl QueuePair {
                     }
                 }
                 Ruling::Place(placement) => {
-                    let result = self.place(core, &placement, payload);
+                    let result = self.place(core, events, &placement, payload);
                     responder.executed(result)
                 }
                 Ruling::Atomic(task) => {
+                    self.place_late(core, events);
                     let result = self.execute_atomic(&task);
                     responder.executed_atomic(result)
                 }
                 Ruling::Flush(_) => {
+                    self.place_late(core, events);
                     // The memory is the host's own: its caches have the earlier writes already.
                     fence(Ordering::SeqCst);
                     responder.executed(Ok(()))
@@ -280,7 +282,8 @@ impl QueuePair {
     /// Copies the payload of a request.
     fn place(
         &self,
-        core: &Core,
+        core: &mut Core,
+        events: &mut PendingEvents,
         placement: &Placement,
         payload: &[u8],
     ) -> Result<(), ExecuteError> {
@@ -296,21 +299,49 @@ impl QueuePair {
                 let addr = vaddr.wrapping_add(u64::from(placement.offset));
                 let access = self.remote(Right::RemoteWrite, key.get(), addr);
                 let word = payload.first_chunk().filter(|_| placement.word);
+                // Messages stay in their order.
+                if word.is_some() || placement.offset == 0 {
+                    self.place_late(core, events);
+                }
                 let stored = match word {
                     Some(word) => {
                         let store = WordChange::Store(u64::from_ne_bytes(*word));
                         keys.change_word(&access, store).map(|_| ())
                     }
+                    None if self.domain.node.profile().is_late => keys
+                        .check(&access, u64::from(placement.len))
+                        .and_then(|()| {
+                            if core.late.push(access.key, addr, payload) {
+                                return Ok(());
+                            }
+                            self.place_late(core, events);
+                            keys.write(&access, payload)
+                        }),
                     None => keys.write(&access, payload),
                 };
                 stored.map_err(|_| ExecuteError::KeyGone)?;
             }
         }
-        match placement.invalidate {
-            Some(key) => keys
-                .invalidate(&self.domain.tag, key.get(), Some(&self.tag))
-                .map_err(|_| ExecuteError::NotInvalidated),
-            None => Ok(()),
+        let Some(key) = placement.invalidate else {
+            return Ok(());
+        };
+        self.place_late(core, events);
+        keys.invalidate(&self.domain.tag, key.get(), Some(&self.tag))
+            .map_err(|_| ExecuteError::NotInvalidated)
+    }
+
+    /// Places the octets that wait, the last ones first. If the memory has gone meanwhile, the queue pair
+    /// fails.
+    pub(super) fn place_late(&self, core: &mut Core, events: &mut PendingEvents) {
+        let keys = self.domain.node.keys();
+        let pieces = core.late.take();
+        let placed = pieces.iter().rev().all(|piece| {
+            let access = self.remote(Right::RemoteWrite, piece.key, piece.addr);
+            keys.write(&access, &piece.octets).is_ok()
+        });
+        if !placed {
+            events.access_error = true;
+            self.fail(core, true);
         }
     }
 
@@ -333,6 +364,7 @@ impl QueuePair {
     /// Takes the result of a request.
     fn settle(&self, core: &mut Core, events: &mut PendingEvents, settled: &Settled) {
         if let Some(done) = &settled.receive {
+            self.place_late(core, events);
             if let Some(wr) = core.receiving.take() {
                 self.complete_receive(core, &wr, done.solicited, events, |completion| {
                     completion.status = status_of(done.status);
@@ -351,6 +383,8 @@ impl QueuePair {
             None => {}
         }
         if settled.failed {
+            // The refusal acknowledges all requests before it.
+            self.place_late(core, events);
             self.fail(core, true);
         }
     }

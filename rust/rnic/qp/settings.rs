@@ -20,7 +20,7 @@ use crate::{
             state::QpState, //
         },
     },
-    rnic::limits,
+    rnic::profile::Profile,
 };
 use kernel::prelude::*;
 
@@ -65,9 +65,14 @@ impl QpSettings {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for values out of their range, or longer packets than the port has.
-    pub(super) fn take(&mut self, change: &QpChange<'_>, port_mtu: Mtu) -> Result {
-        let most = u8::try_from(limits::MAX_RD_ATOMIC)?;
+    /// `EINVAL` for values out of their range or that of `profile`, or longer packets than the port has.
+    pub(super) fn take(
+        &mut self,
+        change: &QpChange<'_>,
+        port_mtu: Mtu,
+        profile: &Profile,
+    ) -> Result {
+        let most = u8::try_from(profile.max_rd_atomic)?;
         let below = |value: Option<u8>, limit: u8| match value {
             Some(value) if value > limit => Err(EINVAL),
             value => Ok(value),
