@@ -110,6 +110,7 @@ impl SdpData {
     ) -> Result<KBox<Self>> {
         let config = SdpConfig {
             ring: u32::try_from(sendbuf.len())?,
+            wraps: channel.gather_pieces() > 1,
             // A slot of the channel has one buffer for its whole life.
             most_buffer: u32::try_from(channel.recv_bytes())?,
             threshold: u32::MAX,

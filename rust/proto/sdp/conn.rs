@@ -119,6 +119,8 @@ impl ConnTimers {
 pub(crate) struct SdpConfig {
     /// Octets of the send ring.
     pub(crate) ring: u32,
+    /// The device can gather a message from two pieces of the send ring.
+    pub(crate) wraps: bool,
     /// Octets of the largest receive buffers that the engine can post.
     pub(crate) most_buffer: u32,
     /// Lent memory of at least this number of octets is advertised.
@@ -280,6 +282,7 @@ impl SdpConn {
             adverts: terms.adverts,
             threshold: config.threshold,
             can_change_mode: terms.profile.dialect == Dialect::Full,
+            wraps: config.wraps,
         }
     }
 

@@ -120,6 +120,8 @@ pub(super) struct SourceLimits {
     pub(super) threshold: u32,
     /// The peer takes ModeChange.
     pub(super) can_change_mode: bool,
+    /// A message may lie in two pieces of the ring.
+    pub(super) wraps: bool,
 }
 
 /// Our sending half.
@@ -432,7 +434,15 @@ impl Source {
                 off: self.sent.saturating_sub(extent.start),
                 len,
             },
-            None => PayloadFrom::Ring(self.pieces(self.sent, len)),
+            None => {
+                let [first, second] = self.pieces(self.sent, len);
+                if self.limits.wraps || second.len == 0 {
+                    PayloadFrom::Ring([first, second])
+                } else {
+                    len = first.len;
+                    PayloadFrom::Ring([first, Segment::default()])
+                }
+            }
         };
         Some(DataPlan { len, from })
     }

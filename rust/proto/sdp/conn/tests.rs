@@ -57,6 +57,7 @@ pub(super) fn terms(transport: SdpTransport, role: SetupRole) -> SdpTerms {
 pub(super) fn config() -> SdpConfig {
     SdpConfig {
         ring: 65536,
+        wraps: true,
         most_buffer: 64 << 10,
         threshold: 2000,
         nudges: 5,

@@ -154,6 +154,7 @@ impl World {
             let terms = terms(SdpTransport::Annex, at, setting.bufs, SIZE);
             let config = SdpConfig {
                 ring: 4096,
+                wraps: true,
                 most_buffer: 64 << 10,
                 threshold: 2,
                 nudges: 0,

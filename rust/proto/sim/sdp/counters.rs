@@ -124,6 +124,7 @@ impl World {
     fn new(budget: Budget) -> Self {
         let config = SdpConfig {
             ring: 4096,
+            wraps: true,
             most_buffer: 64 << 10,
             threshold: 4,
             nudges: 0,

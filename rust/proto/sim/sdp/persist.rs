@@ -40,6 +40,7 @@ fn stuck(seed: u64) -> SdpPair {
         terms: [0, 1].map(|side| terms(SdpTransport::Annex, side, bufs, 1024)),
         config: SdpConfig {
             ring: 16384,
+            wraps: true,
             most_buffer: 64 << 10,
             threshold: u32::MAX,
             nudges: 0,

@@ -59,6 +59,7 @@ fn attack(seed: u64) -> u64 {
     let terms = terms(SdpTransport::Annex, 0, 8, 1024);
     let config = SdpConfig {
         ring: 16384,
+        wraps: true,
         most_buffer: 64 << 10,
         threshold: 1500,
         nudges: 0,

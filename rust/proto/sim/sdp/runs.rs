@@ -43,6 +43,7 @@ fn scene(seed: u64) -> Scene {
         terms: [0, 1].map(|side| terms(transport, side, bufs, size)),
         config: SdpConfig {
             ring: 16384,
+            wraps: true,
             most_buffer: 64 << 10,
             threshold: 1500,
             nudges: 0,

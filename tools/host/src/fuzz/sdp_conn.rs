@@ -77,6 +77,7 @@ pub fn sdp_conn(octets: &[u8]) {
     let mut now = Instant::from_nanos(1);
     let config = SdpConfig {
         ring: RING,
+        wraps: true,
         most_buffer: 64 << 10,
         threshold: 40,
         nudges: 0,

@@ -153,6 +153,7 @@ pub fn sdp_pair(octets: &[u8]) {
             NOW,
             SdpConfig {
                 ring: 300,
+                wraps: true,
                 most_buffer: 64 << 10,
                 threshold: 40,
                 nudges: 0,

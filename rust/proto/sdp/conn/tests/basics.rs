@@ -137,6 +137,35 @@ fn ring_wraps_into_a_second_segment() {
     );
 }
 
+#[test]
+fn message_ends_with_the_ring_when_it_may_not_wrap() {
+    let mut script = Script::new();
+    let config = SdpConfig {
+        wraps: false,
+        ..config()
+    };
+    let terms = terms(SdpTransport::Annex, SetupRole::Connecting);
+    script.conn = SdpConn::new(at(0), config, &terms);
+    // Also a corked writer's, though the message is not full.
+    script.conn.set_corked(true);
+    let mut sent = 0;
+    while sent < 70_000 {
+        script.conn.write(at(0), 1000);
+        while let Some((message, out)) = script.hear_all() {
+            let place = sent % 65536;
+            let whole = (65536 - place).min(1000);
+            assert_eq!(message.payload, whole);
+            let PayloadFrom::Ring([first, second]) = out.payload else {
+                panic!("{:?}", out.payload);
+            };
+            assert_eq!((first.off, first.len, second.len), (place, whole, 0));
+            script.conn.handle_sent(at(0), out.token);
+            script.data(0).unwrap();
+            sent += whole;
+        }
+    }
+}
+
 // SDP-MTU-03.
 #[test]
 fn corked_data_waits_for_a_full_message() {
