@@ -68,6 +68,10 @@ test-kunit: ## the same and kapi's tests inside the lab kernel
 selftests: ## socket tests in lab kernels: TARGETS="socket ..." KIND=lab|debug
 	@TARGETS='$(TARGETS)' KIND='$(KIND)' scripts/test selftests
 
+.PHONY: strict
+strict: ## SMC-R and SDP on devices of rdma_soft that behave like each adapter: KIND=lab|debug
+	@KIND='$(KIND)' scripts/test strict
+
 # For how long `make soak` runs; SEED repeats another run.
 MINUTES ?= 60
 SEED ?=

@@ -455,7 +455,8 @@ static const struct {
 	{ "windows of the dead", windows_of_the_dead }, { "flushes", flushes },
 	{ "words", words }, { "isolated", isolated },
 	{ "late receives", late_receives }, { "full completions", full_completions },
-	{ "itself", itself },
+	{ "itself", itself }, { "late octets", late_octets },
+	{ "late completions", late_completions },
 };
 
 int main(int argc, char **argv)

@@ -117,5 +117,7 @@ void flushes(void);
 void words(void);
 void late_receives(void);
 void full_completions(void);
+void late_octets(void);
+void late_completions(void);
 
 #endif /* USER_RINGS_H */
