@@ -120,6 +120,7 @@ impl Stream for SdpData {
     }
 
     fn set_flags(&mut self, flags: SendFlags) {
+        self.core.set_prompt(flags.nodelay);
         self.cork(now(), flags.corked);
     }
 
@@ -146,10 +147,11 @@ impl Stream for SdpData {
     }
 
     fn holds_back(&self) -> bool {
-        false
+        self.core.is_gathering()
     }
 
     fn flush(&mut self) {
+        self.core.set_prompt(true);
         self.cork(now(), false);
     }
 

@@ -160,10 +160,16 @@ pub(super) struct Source {
     urgent: UrgentTx,
     /// Small data waits for more of it.
     is_corked: bool,
+    /// Small data does not even wait for the completion of data in flight.
+    is_prompt: bool,
     /// Message count of the last payload that was sent.
     last_payload: u64,
+    /// Message count of the last payload whose completion was asked for.
+    last_signalled: u64,
     /// Message count of the last one that is known to be completed.
     completed: u64,
+    /// Message count of the last one that the peer has acknowledged.
+    acked: u64,
     /// Octets sent since a completion was asked for.
     unsignalled: u32,
 }
@@ -188,8 +194,11 @@ impl Source {
             owes_cancel_ack: false,
             urgent: UrgentTx::new(),
             is_corked: false,
+            is_prompt: false,
             last_payload: 0,
+            last_signalled: 0,
             completed: 0,
+            acked: 0,
             unsignalled: 0,
         }
     }
@@ -287,6 +296,17 @@ impl Source {
     /// Small data waits for more of it.
     pub(super) const fn is_corked(&self) -> bool {
         self.is_corked
+    }
+
+    /// Small data goes at once from now on, or waits while data is in flight.
+    pub(super) fn set_prompt(&mut self, prompt: bool) {
+        self.is_prompt = prompt;
+    }
+
+    /// Whether small data waits for a completion that will come: that of the last payload.
+    pub(super) fn is_gathering(&self) -> bool {
+        let arrived = core::cmp::max(self.completed, self.acked);
+        !self.is_prompt && self.last_signalled == self.last_payload && self.last_payload > arrived
     }
 
     pub(super) fn set_corked(&mut self, corked: bool) {
@@ -424,8 +444,10 @@ impl Source {
             is_marked = cut <= len;
             len = core::cmp::min(len, cut);
         }
-        let is_small = len < most && self.sent >= self.owed_to && !is_marked;
-        if len == 0 || self.is_corked && is_small {
+        // No more comes to a message that fills the ring.
+        let full = core::cmp::min(most, self.ring);
+        let is_small = len < full && self.sent >= self.owed_to && !is_marked;
+        if len == 0 || is_small && (self.is_corked || self.is_gathering()) {
             return None;
         }
         let from = match self.extents.at(self.sent) {
@@ -470,9 +492,12 @@ impl Source {
         // The last copied octets in front of lent ones: no later completion may come in time.
         let is_lent =
             matches!(from, PayloadFrom::Lent { .. }) || self.extents.at(self.sent).is_some();
-        let due = is_lent || self.sent == self.written || self.unsignalled >= self.ring >> 2;
+        // Small data waits for the completion of what was sent before it.
+        let is_last = distance(self.sent, self.written) < self.payload_limit();
+        let due = is_lent || is_last || self.unsignalled >= self.ring >> 2;
         if due {
             self.unsignalled = 0;
+            self.last_signalled = self.last_payload;
         }
         due
     }
@@ -653,6 +678,7 @@ impl Source {
 
     /// The peer has acknowledged this count of messages.
     pub(super) fn on_acked(&mut self, acked: u64) {
+        self.acked = acked;
         self.discards.on_acked(acked);
     }
 
@@ -732,6 +758,7 @@ impl Source {
             extents: old.extents,
             urgent: old.urgent,
             is_corked: old.is_corked,
+            is_prompt: old.is_prompt,
             ..Self::new(old.ring, limits, 0)
         };
     }

@@ -114,6 +114,17 @@ impl SdpConn {
         self.source.retract(place)
     }
 
+    /// Sets whether small data goes at once (TCP_NODELAY). Otherwise it waits while data is in flight, as
+    /// Nagle's algorithm has it.
+    pub(crate) fn set_prompt(&mut self, prompt: bool) {
+        self.source.set_prompt(prompt);
+    }
+
+    /// Whether small data waits for the completion of data in flight.
+    pub(crate) fn is_gathering(&self) -> bool {
+        self.source.unsent() > 0 && !self.source.is_corked() && self.source.is_gathering()
+    }
+
     /// Sets whether the application has more data to write (MSG_MORE, TCP_CORK).
     pub(crate) fn set_corked(&mut self, corked: bool) {
         self.source.set_corked(corked);
@@ -398,7 +409,9 @@ impl SdpConn {
 
     /// The application ends its direction (SDP-CLS-06).
     pub(crate) fn shutdown_send(&mut self) {
+        // There will be no more of it.
         self.source.set_corked(false);
+        self.source.set_prompt(true);
         self.end.end_sending();
     }
 

@@ -177,6 +177,62 @@ fn corked_data_waits_for_a_full_message() {
     assert_eq!(script.hear(), [(DATA, 400)]);
 }
 
+// A ring that is smaller than the peer's buffers holds no full message.
+#[test]
+fn corked_data_that_fills_the_ring_goes() {
+    let terms = SdpTerms {
+        peer_size: 1 << 20,
+        ..terms(SdpTransport::Annex, SetupRole::Connecting)
+    };
+    let mut script = Script::with(&terms);
+    script.conn.set_corked(true);
+    script.conn.write(at(0), 65535);
+    assert!(script.hear().is_empty());
+    script.conn.write(at(0), 1);
+    assert_eq!(script.hear(), [(DATA, 65536)]);
+}
+
+// SDP-MTU-03.
+#[test]
+fn small_data_waits_for_data_in_flight() {
+    let mut script = Script::new();
+    let send = |script: &mut Script, count| {
+        script.conn.write(at(0), count);
+        let mut heard = vec![];
+        while let Some((message, out)) = script.hear_all() {
+            heard.push((message.payload, out));
+        }
+        heard
+    };
+    let sizes = |heard: &[(u32, Outbound)]| heard.iter().map(|one| one.0).collect::<Vec<_>>();
+    // Nothing is in flight: it goes, and its completion is asked for.
+    let first = send(&mut script, 10);
+    assert_eq!(sizes(&first), [10]);
+    assert!(first[0].1.signal && !script.conn.is_gathering());
+    assert_eq!(sizes(&send(&mut script, 20)), []);
+    assert!(script.conn.is_gathering());
+    // Full messages go, and the last one stands for what waits behind it.
+    let full = send(&mut script, 2000);
+    assert_eq!(sizes(&full), [1000, 1000]);
+    assert!(!full[0].1.signal && full[1].1.signal);
+    script.conn.handle_sent(at(0), first[0].1.token);
+    assert_eq!(sizes(&send(&mut script, 5)), []);
+    script.conn.handle_sent(at(0), full[1].1.token);
+    let rest = send(&mut script, 0);
+    assert_eq!(sizes(&rest), [25]);
+    // The peer's acknowledgement does as well as the completion.
+    assert_eq!(sizes(&send(&mut script, 1)), []);
+    script.data(7).unwrap();
+    assert_eq!(sizes(&send(&mut script, 0)), [1]);
+    // TCP_NODELAY, and the end.
+    script.conn.set_prompt(true);
+    assert_eq!(sizes(&send(&mut script, 2)), [2]);
+    script.conn.set_prompt(false);
+    assert_eq!(sizes(&send(&mut script, 3)), []);
+    script.conn.shutdown_send();
+    assert_eq!(script.hear(), [(DATA, 3), (Body::DisConn, 0)]);
+}
+
 // SDP-BC-06, SDP-UBUF-04, TST-085.
 #[test]
 fn small_messages_share_a_buffer() {
@@ -242,6 +298,7 @@ fn one_way_stream_is_answered_by_updates_alone() {
 #[test]
 fn urgent_octet_is_announced_and_ends_its_message() {
     let mut script = Script::new();
+    script.conn.set_prompt(true);
     script.conn.write(at(0), 1500);
     script.conn.mark_urgent();
     script.conn.write(at(0), 10);

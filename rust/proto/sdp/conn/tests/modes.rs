@@ -204,6 +204,7 @@ fn hint_of_the_peer_for_a_mode_changes_nothing() {
 #[test]
 fn hint_for_a_mode_is_never_given() {
     let mut script = advertising();
+    script.conn.set_prompt(true);
     let mut mids = vec![];
     let mut hear = |script: &mut Script| {
         while let Some((message, _)) = script.hear_all() {
