@@ -42,7 +42,10 @@ use super::{
         Profile,
         SdpTransport, //
     },
-    resize::Resize,
+    resize::{
+        Resize,
+        SizeRequest, //
+    },
     setup::{
         SdpTerms,
         SetupRole, //
@@ -121,7 +124,8 @@ pub(crate) struct SdpConfig {
     pub(crate) ring: u32,
     /// The device can gather a message from two pieces of the send ring.
     pub(crate) wraps: bool,
-    /// Octets of the largest receive buffers that the engine can post.
+    /// Octets of the largest receive buffers that the engine can post, and of those that it asks the peer
+    /// for.
     pub(crate) most_buffer: u32,
     /// Lent memory of at least this number of octets is advertised.
     pub(crate) threshold: u32,
@@ -167,6 +171,8 @@ pub(crate) struct SdpConn {
     end: Teardown,
     /// The size of our receive buffers.
     resize: Resize,
+    /// Our request for larger ones of the peer.
+    request: SizeRequest,
     /// A move of the peer.
     suspend: Suspend,
     /// Announcements of the peer.
@@ -237,6 +243,7 @@ impl SdpConn {
             sink: Sink::new(terms.adverts, terms.depths.ord),
             end: Teardown::new(timers.end),
             resize: Resize::new(terms.size, config.most_buffer),
+            request: SizeRequest::new(config.most_buffer, terms.peer_size),
             suspend: Suspend::new(timers.suspend, timers.suspend_interval),
             announced: UrgentRx::default(),
             urgent: UrgentReader::NONE,
@@ -315,6 +322,7 @@ impl SdpConn {
         self.source.resume(Self::limits(&self.config, terms));
         self.sink.resume(terms.adverts, terms.depths.ord);
         self.resize = Resize::new(terms.size, self.config.most_buffer);
+        self.request = SizeRequest::new(self.config.most_buffer, terms.peer_size);
         self.end.resume();
         self.suspend.resume();
         self.meter.resume();

@@ -534,6 +534,16 @@ impl Source {
         self.limits.peer_size.saturating_sub(16)
     }
 
+    /// Octets of a receive buffer of the peer.
+    pub(super) const fn peer_size(&self) -> u32 {
+        self.limits.peer_size
+    }
+
+    /// The peer has receive buffers of another size.
+    pub(super) fn set_peer_size(&mut self, octets: u32) {
+        self.limits.peer_size = octets;
+    }
+
     /// Message `count`, posted when the stream was at `to`, has completed, and all before it.
     pub(super) fn on_completed(&mut self, count: u64, to: u64) {
         self.completed = core::cmp::max(self.completed, count);

@@ -390,6 +390,17 @@ impl SdpConn {
         self.resize.size()
     }
 
+    /// Octets of the larger receive buffers that the peer wants, while it waits for
+    /// [`Self::grow_buffers`].
+    pub(crate) fn wanted_size(&self) -> Option<u32> {
+        self.resize.wanted()
+    }
+
+    /// All receive buffers that are posted from now on have the wanted size if there `is_memory`.
+    pub(crate) fn grow_buffers(&mut self, is_memory: bool) {
+        self.resize.grow(is_memory, self.rx.posted());
+    }
+
     /// Receive buffers were posted.
     pub(crate) fn handle_posted(&mut self, count: u16) {
         self.rx.on_post(count);

@@ -11,6 +11,7 @@ use crate::proto::{
             HalfMode,
             SdpMessage, //
         },
+        resize::CrossedRequest,
         sink::{
             CancelEffect,
             Payload,
@@ -200,11 +201,16 @@ impl SdpConn {
                 mode,
             } => self.take_mode_change(receiver_sends, mode)?,
             Body::ChRcvBuf(wanted) => {
-                let posted = self.rx.posted();
-                self.resize.handle_request(wanted, posted)?;
+                let crossed = self.request.handle_request(self.role, self.tx.acked());
+                if crossed == CrossedRequest::Answer {
+                    self.resize.handle_request(wanted)?;
+                }
             }
-            // We send no ChRcvBuf.
-            Body::ChRcvBufAck(_) => return Err(SdpViolation::Resize),
+            Body::ChRcvBufAck(told) => {
+                let size = self.request.handle_answer(told, self.source.peer_size())?;
+                self.source.set_peer_size(size);
+                self.events.writable = true;
+            }
             Body::SuspComm(port) => self.suspend.handle_request(now, port)?,
             // We send no SuspComm.
             Body::SuspCommAck => return Err(SdpViolation::Suspend),

@@ -165,6 +165,9 @@ impl SdpConn {
         if let Some(size) = self.resize.answer() {
             return self.due(MessageChoice::Bare(Body::ChRcvBufAck(size)));
         }
+        if let Some(size) = self.request_due() {
+            return self.due(MessageChoice::Bare(Body::ChRcvBuf(size)));
+        }
         if let Some(mode) = self.source.mode_change() {
             return self.due(MessageChoice::Bare(Body::ModeChange {
                 receiver_sends: false,
@@ -187,6 +190,13 @@ impl SdpConn {
             return self.due(MessageChoice::Bare(Body::DisConn));
         }
         Due::Idle
+    }
+
+    /// The size of receive buffers that the peer has to be asked for. One request at a time is out, of
+    /// either end, unless they cross.
+    fn request_due(&self) -> Option<u32> {
+        let may = self.end.is_open_for_sending() && self.resize.is_idle();
+        self.request.due().filter(|_| may)
     }
 
     fn choose(&self) -> Option<MessageChoice> {
@@ -315,6 +325,8 @@ impl SdpConn {
             }
             MessageChoice::Advert(plan) => self.source.on_advert_sent(plan, count),
             MessageChoice::Data(plan) => {
+                let is_full = plan.len == self.source.payload_limit();
+                self.request.on_data_sent(is_full);
                 return (Meaning::Nothing, self.source.on_data_sent(plan, count));
             }
             MessageChoice::SinkMode(_) => self.sink.on_mode_change_sent(),
@@ -328,6 +340,7 @@ impl SdpConn {
             Body::SendSm => self.sink.on_refusal_sent(),
             Body::SinkCancelAck => self.source.on_cancel_ack_sent(),
             Body::SrcAvailCancel => self.source.on_cancel_sent(count),
+            Body::ChRcvBuf(_) => self.request.on_sent(count),
             Body::ChRcvBufAck(_) => self.resize.on_answer_sent(),
             Body::ModeChange { mode, .. } => self.source.on_mode_change_sent(*mode, count),
             Body::DisConn => {

@@ -142,6 +142,10 @@ impl SdpEnd {
 
     /// Posts receive buffers; whether there were any to post.
     pub(super) fn post(&mut self) -> bool {
+        if self.conn.wanted_size().is_some() {
+            // As if memory were there most of the time.
+            self.conn.grow_buffers(self.next_slot % 4 != 0);
+        }
         let wanted = self.conn.wanted_buffers();
         for _ in 0..wanted {
             self.post_one();
@@ -334,6 +338,8 @@ impl SdpEnd {
             let place = rng.range(0, MAX_EXTENTS as u64 - 1) as usize;
             if let Some(count) = self.conn.retract(place) {
                 self.written -= count;
+                // It knows that there is room.
+                self.is_writer_asleep = false;
             }
         }
         match self.habits.manners {

@@ -142,6 +142,7 @@ fn message_ends_with_the_ring_when_it_may_not_wrap() {
     let mut script = Script::new();
     let config = SdpConfig {
         wraps: false,
+        most_buffer: 1016,
         ..config()
     };
     let terms = terms(SdpTransport::Annex, SetupRole::Connecting);

@@ -281,8 +281,17 @@ fn cancel_of_sink_avail_is_answered_if_one_was_left() {
 fn larger_buffers_are_posted_before_the_answer() {
     let mut script = Script::new();
     script.tell(Body::ChRcvBuf(5000)).unwrap();
-    assert_eq!(script.conn.buffer_size(), 8192);
-    for _ in 0..9 {
+    assert_eq!(
+        (script.conn.wanted_size(), script.hear()),
+        (Some(8192), vec![])
+    );
+    assert_eq!(script.conn.buffer_size(), 1016);
+    script.conn.grow_buffers(true);
+    assert_eq!(
+        (script.conn.wanted_size(), script.conn.buffer_size()),
+        (None, 8192)
+    );
+    for _ in 0..10 {
         let answers = script.hear();
         assert!(answers.iter().all(|(body, _)| *body == DATA));
         script.data(0).unwrap();
