@@ -63,6 +63,11 @@ u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev)
 	return dev->attrs.max_send_sge;
 }
 
+u32 rdma_sock_helper_ib_max_recv_sge(struct ib_device *dev)
+{
+	return dev->attrs.max_recv_sge;
+}
+
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev)
 {
 	return dev->attrs.max_fast_reg_page_list_len;

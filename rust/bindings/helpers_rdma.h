@@ -21,6 +21,7 @@ int rdma_sock_helper_ib_max_qp_wr(struct ib_device *dev);
 int rdma_sock_helper_ib_max_reads(struct ib_device *dev);
 int rdma_sock_helper_ib_max_cqe(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_send_sge(struct ib_device *dev);
+u32 rdma_sock_helper_ib_max_recv_sge(struct ib_device *dev);
 u32 rdma_sock_helper_ib_max_fast_reg_pages(struct ib_device *dev);
 bool rdma_sock_helper_ib_can_register(struct ib_device *dev);
 int rdma_sock_helper_ib_gid_tbl_len(struct ib_device *dev, u32 port);

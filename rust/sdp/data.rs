@@ -111,8 +111,7 @@ impl SdpData {
         let config = SdpConfig {
             ring: u32::try_from(sendbuf.len())?,
             wraps: channel.gather_pieces() > 1,
-            // A slot of the channel has one buffer for its whole life.
-            most_buffer: u32::try_from(channel.recv_bytes())?,
+            most_buffer: u32::try_from(channel.most_recv_bytes())?,
             threshold: u32::MAX,
             nudges: 0,
             timers: ConnTimers::DEFAULT,
@@ -369,7 +368,7 @@ impl SdpData {
             readable: news.readable,
             writable: news.writable,
             urgent: news.urgent,
-            closing: news.over || self.is_lost || self.asks_for_buffers(),
+            closing: news.over || self.is_lost || self.asks_for_buffers() || self.asks_for_halves(),
             error: false,
         }
     }

@@ -56,6 +56,7 @@ impl SdpConnection {
         if takes_down {
             self.take_link_down();
         }
+        self.add_halves();
         self.add_buffers();
         if self.report_error().is_err() {
             return self.retry_closing();

@@ -41,6 +41,11 @@ impl SdpData {
         true
     }
 
+    /// Whether the work item has to make the receive buffers larger.
+    pub(super) fn asks_for_halves(&self) -> bool {
+        self.core.wanted_size().is_some()
+    }
+
     /// The channel that lacks a receive buffer. `None`: it has all that were asked for.
     fn short_channel(&mut self) -> Option<Arc<Channel<SdpChannelOps>>> {
         let growth = &mut self.growth;
@@ -100,8 +105,26 @@ impl SdpConnection {
 
     fn add_buffer(&self, channel: &Channel<SdpChannelOps>) -> Result {
         let payer = self.payer()?;
-        let counted = payer.count(channel.recv_bytes())?;
+        let counted = payer.count(channel.added_bytes())?;
         channel.add_buffer(payer.cgroup(), Some(counted))
+    }
+
+    /// Makes the receive buffers as large as the peer wants them, or notes that there is no memory for that.
+    /// Context: may sleep. Only the work item of the end calls it.
+    pub(super) fn add_halves(self: &Arc<Self>) {
+        let found = self.look(|data| data.channel.clone().filter(|_| data.asks_for_halves()));
+        let Some(channel) = found.flatten() else {
+            return;
+        };
+        let made = self.extend_buffers(&channel);
+        let _ = self.update(|data, _| data.core.grow_buffers(made.is_ok()));
+    }
+
+    fn extend_buffers(&self, channel: &Channel<SdpChannelOps>) -> Result {
+        let payer = self.payer()?;
+        channel.extend_buffers(payer.cgroup(), || {
+            Ok(Some(payer.count(channel.recv_bytes())?))
+        })
     }
 
     /// A writer has found no room: makes the send ring as large as it may be. Context: may sleep.

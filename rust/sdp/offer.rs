@@ -114,6 +114,8 @@ pub(super) fn channel_config(device: &Device, port: u32, most: u16) -> ChannelCo
         send_bytes: 36,
         recv_bytes: BUFFER,
         long_bytes: 0,
+        // A device that scatters a message to one piece only keeps the buffers as they are.
+        recv_halves: device.max_recv_sge() > 1,
         max_writes: 0,
         max_pieces: 2,
         max_unsignalled: SENDS / 2,

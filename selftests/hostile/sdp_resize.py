@@ -19,8 +19,8 @@ CHRCVBUF, CHRCVBUF_ACK, DATA = 0x0b, 0x0c, 0xff
 BSDH = 16
 # Buffers of the peer.
 BUFFERS = 16
-# Octets of the buffers of ours, and the least that it shrinks them to.
-SIZE, LEAST = 32768, 2048
+# Octets of the buffers of ours, and the most and the least that it changes them to.
+SIZE, MOST, LEAST = 32768, 65536, 2048
 
 
 class Peer:
@@ -101,7 +101,7 @@ def main():
     topology.netns("up")
     with topology.engine("sdp"):
         return ktap.run([resize(wanted, size) for wanted, size in (
-            (65536, SIZE), (1 << 31, SIZE), (SIZE, SIZE), (8192, 8192), (37, LEAST))])
+            (40000, MOST), (MOST, MOST), (1 << 31, MOST), (SIZE, SIZE), (8192, 8192), (37, LEAST))])
 
 
 if __name__ == "__main__":

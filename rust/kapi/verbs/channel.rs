@@ -27,6 +27,7 @@ use super::{
     device::Device,
     fast_reg::FastReg,
     messages::{
+        Behind,
         BlockMappings,
         Buffers,
         Messages, //
@@ -213,6 +214,8 @@ struct Verbs<T: ChannelOps> {
     messages: Option<Messages>,
     /// Receive slots that have a buffer.
     buffers: u16,
+    /// They have second halves.
+    halves: bool,
 }
 
 /// What completion handlers use.
@@ -307,6 +310,7 @@ impl<T: ChannelOps> Channel<T> {
             this: this.clone(),
             messages: None,
             buffers,
+            halves: false,
         });
         let opening = ScopeGuard::new_with_data(this, |this| this.shutdown());
         opening.open(pd, qp, cgroup, ops)?;
@@ -343,7 +347,11 @@ impl<T: ChannelOps> Channel<T> {
                     recvs.into(),
                     first,
                     usize::try_from(config.recv_bytes)?,
-                    config.long_bytes.into(),
+                    if config.recv_halves {
+                        Behind::Halves
+                    } else {
+                        Behind::Room(config.long_bytes.into())
+                    },
                     cgroup,
                 )?,
                 handlers: UnsafeCell::new(None),
@@ -379,7 +387,7 @@ impl<T: ChannelOps> Channel<T> {
             slots,
             slots,
             self.config.send_bytes.into(),
-            self.config.long_bytes.into(),
+            Behind::Room(self.config.long_bytes.into()),
             cgroup,
         )?;
         let path = SendPath {
@@ -484,9 +492,27 @@ impl<T: ChannelOps> Channel<T> {
         u16::try_from(self.recv_slots.len()).unwrap_or(u16::MAX)
     }
 
-    /// Octets of a receive buffer. Any context.
+    /// Octets of a receive buffer without its second half. Any context.
     pub(crate) fn recv_bytes(&self) -> usize {
         self.recv_buffers.bytes()
+    }
+
+    /// Octets of the next receive buffer that [`Self::add_buffer`] adds. Any context.
+    pub(crate) fn added_bytes(&self) -> usize {
+        if self.recv.lock().halves {
+            self.recv_buffers.longest()
+        } else {
+            self.recv_buffers.bytes()
+        }
+    }
+
+    /// Octets of a receive buffer with the second half that it has or may get. Any context.
+    pub(crate) fn most_recv_bytes(&self) -> usize {
+        if self.config.recv_halves {
+            self.recv_buffers.longest()
+        } else {
+            self.recv_buffers.bytes()
+        }
     }
 
     /// The number of the queue pair. Any context.
@@ -643,6 +669,9 @@ impl<T: ChannelOps> Channel<T> {
         // before this function ends.
         let handlers = unsafe { (*self.handlers.get()).as_ref() }.ok_or(ESHUTDOWN)?;
         let (buffers, mappings) = (&self.recv_buffers, &handlers.recv);
+        if verbs.halves {
+            buffers.add_half(index, cgroup, None)?;
+        }
         buffers.add(index, cgroup, on_free)?;
         // SAFETY: As in `build_recv`. The slot was in no queue so far, so that it has no other user.
         unsafe {
@@ -652,6 +681,36 @@ impl<T: ChannelOps> Channel<T> {
         verbs.buffers = index.saturating_add(1);
         let fits = self.recv.lock().idle.push_within_capacity(index).is_ok();
         debug_assert!(fits);
+        Ok(())
+    }
+
+    /// Gives each receive buffer its second half, charged to `cgroup`. Those that are posted from now on have
+    /// it. `count` makes what is dropped with each. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// All that are posted are as before then: `EINVAL` if the channel was not made for that; `ESHUTDOWN`
+    /// after a shutdown; `ENOMEM` early, and above the limit of the cgroup; an error of `count`.
+    pub(crate) fn extend_buffers(
+        &self,
+        cgroup: &MemCgroup,
+        mut count: impl FnMut() -> Result<Option<OnFree>>,
+    ) -> Result {
+        let mut guard = self.verbs.lock();
+        let Some(verbs) = &mut *guard else {
+            return Err(ESHUTDOWN);
+        };
+        // SAFETY: `verbs` is locked and there, so no shutdown has taken the handlers, and none does so
+        // before this function ends.
+        let handlers = unsafe { (*self.handlers.get()).as_ref() }.ok_or(ESHUTDOWN)?;
+        let (buffers, mappings) = (&self.recv_buffers, &handlers.recv);
+        for index in 0..verbs.buffers {
+            buffers.add_half(index, cgroup, count()?)?;
+            // SAFETY: As in `build_recv`.
+            unsafe { buffers.map_added(mappings, index, &self.device, self.may_append())? };
+        }
+        verbs.halves = true;
+        self.recv.lock().halves = true;
         Ok(())
     }
 

@@ -56,6 +56,10 @@ pub(crate) struct ChannelConfig {
     pub(crate) recv_bytes: u32,
     /// Octets of the longest message, if some do not fit `send_bytes` or `recv_bytes`; else 0.
     pub(crate) long_bytes: u16,
+    /// Receive buffers may get second halves, by
+    /// [`Channel::extend_buffers`](super::channel::Channel::extend_buffers). Then `long_bytes` is 0, and
+    /// `recv_bytes` are more than 8 KiB.
+    pub(crate) recv_halves: bool,
     /// Most RDMA writes in front of a message.
     pub(crate) max_writes: u8,
     /// Most pieces of memory that a message is gathered from, besides its header; up to 17. Devices may
@@ -186,7 +190,7 @@ impl ChannelConfig {
             recv: u32::from(self.recv_buffers()?) + EXTRA_WRS,
             inline: self.send_bytes.into(),
             send_sges: device.max_send_sge().clamp(1, lent.max(gathered)),
-            recv_sges: 1 + u32::from(self.long_bytes != 0),
+            recv_sges: 1 + u32::from(self.long_bytes != 0 || self.recv_halves),
         };
         let some = [
             self.send_slots.into(),
@@ -195,6 +199,9 @@ impl ChannelConfig {
             self.recv_bytes,
         ];
         let most = device.max_qp_wr().min(device.max_cqe());
+        if self.recv_halves && self.long_bytes != 0 {
+            return Err(EINVAL);
+        }
         if some.contains(&0) || depth.send.max(depth.recv) > most {
             return Err(EINVAL);
         }

@@ -133,6 +133,7 @@ struct DeviceLimits {
     max_qp_wr: u32,
     max_cqe: u32,
     max_send_sge: u32,
+    max_recv_sge: u32,
     max_reads: u8,
     max_region_bytes: usize,
 }
@@ -382,6 +383,11 @@ impl Device {
         self.limits.max_send_sge
     }
 
+    /// Pieces of memory that a receive request names at most. Any context.
+    pub(crate) fn max_recv_sge(&self) -> u32 {
+        self.limits.max_recv_sge
+    }
+
     /// RDMA Reads and atomics in flight on a queue pair, in each direction. Any context.
     pub(crate) fn max_reads(&self) -> u8 {
         self.limits.max_reads
@@ -581,6 +587,7 @@ unsafe fn read_limits(raw: NonNull<bindings::ib_device>) -> DeviceLimits {
             max_qp_wr: at_least_0(bindings::rdma_sock_helper_ib_max_qp_wr(raw)),
             max_cqe: at_least_0(bindings::rdma_sock_helper_ib_max_cqe(raw)),
             max_send_sge: bindings::rdma_sock_helper_ib_max_send_sge(raw),
+            max_recv_sge: bindings::rdma_sock_helper_ib_max_recv_sge(raw),
             max_reads: u8::try_from(at_least_0(bindings::rdma_sock_helper_ib_max_reads(raw)))
                 .unwrap_or(u8::MAX),
             max_region_bytes: usize::try_from(bindings::rdma_sock_helper_ib_max_fast_reg_pages(

@@ -9,6 +9,7 @@ mod cm;
 mod domains;
 mod faults;
 mod gather;
+mod halves;
 mod invalidation;
 mod kept;
 mod pool;
@@ -260,6 +261,7 @@ impl Bench {
             send_bytes: 44,
             recv_bytes: 64,
             long_bytes: LONG,
+            recv_halves: false,
             max_writes: 3,
             max_pieces: 0,
             max_unsignalled: 16,
@@ -783,6 +785,7 @@ mod tests {
                     send_slots,
                     recv_slots,
                     long_bytes: 0,
+                    recv_halves: false,
                     ..bench.config()
                 };
                 let channel = Channel::new(&pd, &config, probe.clone());

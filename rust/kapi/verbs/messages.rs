@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The memory that the messages of a channel are sent from and received in: a buffer for each slot,
-//! and besides the room for one message that is longer (see `slot/long.rs`).
+//! and besides the room for one message that is longer (see `slot/long.rs`), or a second half for each
+//! buffer.
 //!
 //! A buffer is contiguous for the device, which names it by one address. Small buffers share a block of
-//! pages. A large buffer has a block of its own, so that no allocation is larger than the buffer.
+//! pages. A large buffer has a block of its own, so that no allocation is larger than the buffer. A second
+//! half is a block of the same size, which a buffer may get later.
 //!
 //! C header: [`include/linux/dma-mapping.h`](srctree/include/linux/dma-mapping.h)
 
@@ -47,9 +49,18 @@ struct BlockPart {
     len: usize,
 }
 
+/// What is behind the buffers of the slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// Room for one message that is that many octets longer than a buffer; 0 if there is none.
+    Room(usize),
+    /// A second half for each buffer, as large as that, without memory at the start.
+    Halves,
+}
+
 /// Message buffers of all slots.
 pub(super) struct Buffers {
-    /// Blocks of `1 << shift` buffers, and behind them the room for a long message, if there is any.
+    /// Blocks of `1 << shift` buffers, and behind them what is behind the buffers.
     /// A block that is added later comes with what ends its account.
     blocks: KVec<SetOnce<(Block, Option<OnFree>)>>,
     /// How many buffers share a block, as a power of two.
@@ -58,25 +69,25 @@ pub(super) struct Buffers {
     bytes: usize,
     /// Octets from a buffer to the next in its block.
     stride: usize,
-    /// Number of the block that is the room for a long message.
+    /// Number of the first block behind them.
     room: usize,
-    /// Octets of that room.
-    long: usize,
+    /// What is there.
+    behind: Behind,
 }
 
 impl Buffers {
-    /// `slots` buffers of `bytes` octets, and room for a message of `long`, charged to `cgroup`. Only
+    /// `slots` buffers of `bytes` octets, and what is `behind` them, charged to `cgroup`. Only
     /// the `first` of the buffers have memory so far. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if a buffer has no octets, or buffers share blocks and some have no memory; `ENOMEM`
-    /// early, so that the caller may ask for less.
+    /// `EINVAL` if a buffer has no octets, or buffers share blocks and some have no memory or two halves;
+    /// `ENOMEM` early, so that the caller may ask for less.
     pub(super) fn new(
         slots: usize,
         first: usize,
         bytes: usize,
-        long: usize,
+        behind: Behind,
         cgroup: &MemCgroup,
     ) -> Result<Self> {
         let stride = bytes.checked_next_multiple_of(ALIGN).ok_or(EINVAL)?;
@@ -84,7 +95,7 @@ impl Buffers {
         // One in a block of its own, if two do not fit.
         let shift = together.checked_ilog2().unwrap_or(0);
         let mut blocks = KVec::new();
-        if first < slots && shift > 0 {
+        if (first < slots || behind == Behind::Halves) && shift > 0 {
             return Err(EINVAL);
         }
         let filled = |len: usize| -> Result<_> {
@@ -103,8 +114,14 @@ impl Buffers {
             blocks.push(SetOnce::new(), GFP_KERNEL)?;
         }
         let room = blocks.len();
-        if long > 0 {
-            blocks.push(filled(long)?, GFP_KERNEL)?;
+        match behind {
+            Behind::Room(0) => {}
+            Behind::Room(long) => blocks.push(filled(long)?, GFP_KERNEL)?,
+            Behind::Halves => {
+                for _ in 0..slots {
+                    blocks.push(SetOnce::new(), GFP_KERNEL)?;
+                }
+            }
         }
         Ok(Self {
             blocks,
@@ -112,7 +129,7 @@ impl Buffers {
             bytes,
             stride,
             room,
-            long,
+            behind,
         })
     }
 
@@ -136,6 +153,45 @@ impl Buffers {
         Ok(())
     }
 
+    /// Gives the buffer of a slot its second half, if it has none. `on_free` is dropped with that memory.
+    /// Context: may sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such slot, or no second halves; `ENOMEM` early.
+    pub(super) fn add_half(
+        &self,
+        index: u16,
+        cgroup: &MemCgroup,
+        on_free: Option<OnFree>,
+    ) -> Result {
+        if self.behind != Behind::Halves {
+            return Err(EINVAL);
+        }
+        let place = self.blocks.get(self.block_behind(index)).ok_or(EINVAL)?;
+        if place.as_ref().is_none() {
+            place.populate((Block::zeroed(self.stride, cgroup)?, on_free));
+        }
+        Ok(())
+    }
+
+    /// Octets of the buffer of a slot with what is behind it, as far as a device can write to them.
+    pub(super) fn mapped(&self, mappings: &BlockMappings, index: u16) -> usize {
+        let half = mappings.0.get(self.block_behind(index));
+        match self.behind {
+            Behind::Halves if half.and_then(SetOnce::as_ref).is_none() => self.bytes,
+            _ => self.longest(),
+        }
+    }
+
+    /// Number of the block behind the buffer of a slot.
+    fn block_behind(&self, index: u16) -> usize {
+        match self.behind {
+            Behind::Room(_) => self.room,
+            Behind::Halves => self.room.saturating_add(index.into()),
+        }
+    }
+
     /// The blocks with memory.
     fn filled(&self) -> impl Iterator<Item = &Block> {
         let blocks = self.blocks.iter().filter_map(SetOnce::as_ref);
@@ -147,9 +203,12 @@ impl Buffers {
         self.filled().map(Block::len).sum()
     }
 
-    /// Octets of the longest message that fits a buffer with the room behind all of them.
+    /// Octets of the longest message that fits a buffer with what is behind it.
     pub(super) fn longest(&self) -> usize {
-        self.bytes.saturating_add(self.long)
+        self.bytes.saturating_add(match self.behind {
+            Behind::Room(long) => long,
+            Behind::Halves => self.bytes,
+        })
     }
 
     /// Where the buffer of a slot begins, and its length.
@@ -173,7 +232,7 @@ impl Buffers {
     }
 
     /// The parts of a message of `len` octets that begins in the buffer of a slot: from the octet
-    /// `off` of the message on, the part in its buffer, and the part in the room.
+    /// `off` of the message on, the part in its buffer, and the part behind that.
     fn parts(&self, index: u16, off: usize, len: usize) -> Result<[BlockPart; 2]> {
         let end = off.checked_add(len).ok_or(EINVAL)?;
         if end > self.longest() {
@@ -188,7 +247,7 @@ impl Buffers {
                 ..buffer
             },
             BlockPart {
-                block: self.room,
+                block: self.block_behind(index),
                 off: off.saturating_sub(self.bytes),
                 len: len.saturating_sub(first),
             },
@@ -206,19 +265,22 @@ impl Buffers {
         Ok(())
     }
 
-    /// Copies octets into the buffer of a slot, to its octet `off` and on. Context: any.
+    /// Copies octets into the buffer of a slot and what is behind it, to its octet `off` and on.
+    /// Context: any.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if the buffer ends before.
+    /// `EINVAL` if that ends before.
     pub(super) fn write(&self, index: u16, off: usize, octets: &[u8]) -> Result {
-        let end = off.checked_add(octets.len()).ok_or(EMSGSIZE)?;
-        if end > self.bytes {
-            return Err(EMSGSIZE);
+        let [first, rest] = self.parts(index, off, octets.len())?;
+        let (start, end) = octets.split_at_checked(first.len).ok_or(EINVAL)?;
+        if !start.is_empty() {
+            self.block(first)?.write(first.off, start)?;
         }
-        let buffer = self.buffer(index)?;
-        let at = buffer.off.checked_add(off).ok_or(EINVAL)?;
-        self.block(buffer)?.write(at, octets)
+        if !end.is_empty() {
+            self.block(rest)?.write(rest.off, end)?;
+        }
+        Ok(())
     }
 
     /// Copies `len` octets of a message, which lie in the buffer of a slot, to `iter`; returns how
@@ -230,12 +292,23 @@ impl Buffers {
         len: usize,
         iter: &mut IovIterDest<'_>,
     ) -> Result<usize> {
-        match self.parts(index, off, len)? {
-            [first, BlockPart { len: 0, .. }] => {
-                self.block(first)?.copy_to_iter(first.off, first.len, iter)
-            }
-            _ => Err(EINVAL),
+        let [first, rest] = self.parts(index, off, len)?;
+        if rest.len > 0 && self.behind != Behind::Halves {
+            // The room may have another message by now.
+            return Err(EINVAL);
         }
+        let mut done = 0_usize;
+        for part in [first, rest].into_iter().filter(|part| part.len > 0) {
+            let copied = match self.block(part)?.copy_to_iter(part.off, part.len, iter) {
+                Err(_) if done > 0 => 0,
+                result => result?,
+            };
+            done = done.saturating_add(copied);
+            if copied < part.len {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     /// Maps the buffers for a device that writes them, or for one that writes them besides the CPU.
@@ -285,7 +358,7 @@ impl Buffers {
         Ok(())
     }
 
-    /// Maps the buffer of a slot that has got memory.
+    /// Maps the buffer of a slot that has got memory, or a second half.
     ///
     /// # Safety
     ///
@@ -299,7 +372,12 @@ impl Buffers {
     ) -> Result {
         let part = self.buffer(index)?;
         // SAFETY: By this function's contract.
-        unsafe { self.map_block(mappings, part.block, dev, cpu_writes) }
+        unsafe { self.map_block(mappings, part.block, dev, cpu_writes)? };
+        if self.behind == Behind::Halves {
+            // SAFETY: As above.
+            unsafe { self.map_block(mappings, self.block_behind(index), dev, cpu_writes)? };
+        }
+        Ok(())
     }
 
     /// Maps the buffers for a device that reads them.
@@ -333,10 +411,34 @@ impl Buffers {
 
     /// The room for a long message, if there is any.
     fn long_room(&self) -> Option<BlockPart> {
-        (self.long > 0).then_some(BlockPart {
-            block: self.room,
-            off: 0,
-            len: self.long,
+        match self.behind {
+            Behind::Room(0) | Behind::Halves => None,
+            Behind::Room(len) => Some(BlockPart {
+                block: self.room,
+                off: 0,
+                len,
+            }),
+        }
+    }
+
+    /// The second half of the buffer of a slot, if it has one, as a work request names it.
+    pub(super) fn half_sge(
+        &self,
+        mappings: &BlockMappings,
+        index: u16,
+        lkey: u32,
+    ) -> Option<bindings::ib_sge> {
+        if self.behind != Behind::Halves {
+            return None;
+        }
+        let mapping = mappings
+            .0
+            .get(self.block_behind(index))
+            .and_then(SetOnce::as_ref);
+        Some(bindings::ib_sge {
+            addr: mapping?.addr(0).ok()?,
+            length: u32::try_from(self.bytes).ok()?,
+            lkey,
         })
     }
 
@@ -460,6 +562,9 @@ impl Messages {
     ///
     /// `EMSGSIZE` if it is longer than a buffer.
     pub(super) fn put(&self, index: u16, msg: &[u8]) -> Result<u32> {
+        if msg.len() > self.buffers.bytes() {
+            return Err(EMSGSIZE);
+        }
         self.buffers.write(index, 0, msg)?;
         let buffer = self.buffers.buffer(index)?;
         self.mappings

@@ -71,6 +71,8 @@ pub(super) struct RecvQueue {
     batch: usize,
     /// How many buffers were posted so far.
     posted: u64,
+    /// Whether buffers are posted with their second halves, which all have.
+    pub(super) halves: bool,
 }
 
 impl RecvQueue {
@@ -85,6 +87,7 @@ impl RecvQueue {
             idle,
             batch: config.posted_at_once(),
             posted: 0,
+            halves: false,
         })
     }
 }
@@ -93,8 +96,10 @@ impl RecvQueue {
 pub(super) struct RecvSlot<T: ChannelOps> {
     received: bindings::ib_cqe,
     recv: bindings::ib_recv_wr,
-    /// The buffer, and the room for the rest of a long message, if there is any.
+    /// The buffer, and what is behind it, if there is anything.
     sges: [bindings::ib_sge; 2],
+    /// What is behind it is its second half.
+    has_half: bool,
     channel: *const Channel<T>,
     index: u16,
     /// The [`ReceivedBuffer`] of the slot, and its parts. It is 1 while there is none of either.
@@ -112,6 +117,7 @@ impl<T: ChannelOps> RecvSlot<T> {
                 },
                 recv: Default::default(),
                 sges: Default::default(),
+                has_half: false,
                 channel: null_mut(),
                 index,
                 users: Atomic::new(1),
@@ -144,6 +150,20 @@ impl<T: ChannelOps> RecvSlot<T> {
             (*this).recv.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut (*this).received);
         }
         Ok(())
+    }
+
+    /// Lets the request have a second half of its buffer.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the slot `this`, which was built.
+    unsafe fn extend(this: *mut Self, half: bindings::ib_sge) {
+        // SAFETY: `this` is valid and ours by this function's contract.
+        unsafe {
+            (*this).recv.num_sge = 2;
+            (*this).sges[1] = half;
+            (*this).has_half = true;
+        }
     }
 
     /// Puts the request in front of the chain `next`.
@@ -206,7 +226,15 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
 
     /// Octets that the buffer holds.
     pub(crate) fn size(&self) -> usize {
-        self.channel.recv_buffers.bytes()
+        let buffers = &self.channel.recv_buffers;
+        let slot = self.channel.recv_slot(self.index);
+        // SAFETY: The slot is part of the channel, and by the type invariants we own it.
+        let has_half = slot.is_some_and(|slot| unsafe { (*slot).has_half });
+        if has_half {
+            buffers.longest()
+        } else {
+            buffers.bytes()
+        }
     }
 
     /// The key of this host that the message has invalidated.
@@ -269,7 +297,7 @@ impl<T: ChannelOps, C: Deref<Target = Channel<T>>> ReceivedBuffer<T, C> {
             return Err(EINVAL);
         }
         let buffers = &channel.recv_buffers;
-        if end > buffers.bytes() {
+        if end > self.size() {
             return Err(EMSGSIZE);
         }
         let queue = channel.recv.lock();
@@ -312,7 +340,7 @@ impl<T: ChannelOps> ReceivedBuffer<T> {
     /// `EINVAL` if the message is shorter, or the range not all in its own buffer.
     pub(crate) fn part(&self, off: usize, len: usize) -> Result<ReceivedPart<T>> {
         self.check(off, len)?;
-        if off.saturating_add(len) > self.channel.recv_buffers.bytes() {
+        if off.saturating_add(len) > self.size() {
             return Err(EINVAL);
         }
         let slot = self.channel.recv_slot(self.index).ok_or(EINVAL)?;
@@ -391,7 +419,7 @@ impl<T: ChannelOps> ReceivedPart<T> {
 impl<T: ChannelOps> Drop for ReceivedPart<T> {
     fn drop(&mut self) {
         // The length of the message is not known here: the device gets the whole buffer.
-        let size = self.channel.recv_buffers.bytes();
+        let size = self.channel.recv_buffers.longest();
         // INVARIANT: By the type invariants we are a user, and one less from here on.
         self.channel.end_use(self.index, size);
     }
@@ -437,6 +465,13 @@ impl<T: ChannelOps> Channel<T> {
         let mut chain = null_mut();
         for index in queue.idle.get(keep..).unwrap_or(&[]) {
             let slot = self.recv_slot(*index).ok_or(EINVAL)?;
+            if queue.halves {
+                // SAFETY: The queue is locked, and its queue pair is there.
+                let mappings = unsafe { self.recv_mappings() };
+                let half = self.recv_buffers.half_sge(mappings, *index, qp.pd().lkey());
+                // SAFETY: Idle slots are owned by the queue, which the caller has locked.
+                unsafe { RecvSlot::extend(slot, half.ok_or(EINVAL)?) };
+            }
             // SAFETY: Idle slots are owned by the queue, which the caller has locked.
             chain = unsafe { RecvSlot::link(slot, chain) };
         }
@@ -495,7 +530,7 @@ impl<T: ChannelOps> Channel<T> {
     }
 
     /// A user of a received message is gone. If it was the last one, the slot is given back, of whose
-    /// buffer `len` octets were used.
+    /// buffer at most `len` octets were used.
     fn end_use(&self, index: u16, len: usize) {
         let Some(slot) = self.recv_slot(index) else {
             return;
@@ -527,6 +562,7 @@ impl<T: ChannelOps> Channel<T> {
         }
         // SAFETY: The queue is locked and open.
         let mappings = unsafe { self.recv_mappings() };
+        let len = len.min(self.recv_buffers.mapped(mappings, index));
         self.recv_buffers.sync_for_device(mappings, index, 0, len)?;
         let fits = queue.idle.push_within_capacity(index).is_ok();
         if fits && queue.idle.len() < queue.batch {

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!((resize.size(), resize.answer()), (4096, Some(4096)));
         resize.on_answer_sent();
         assert!(resize.is_idle());
-        // Nobody waits for it.
+        // No request waits for it.
         resize.grow(true, 3);
         assert_eq!((resize.size(), resize.answer()), (4096, None));
     }

@@ -190,6 +190,7 @@ impl Link {
             recv_posting: recv_posting(wanted.recv_slots),
             send_bytes: SHORT_BYTES,
             recv_bytes: u32::try_from(RECV_BYTES)?,
+            recv_halves: false,
             long_bytes: if wanted.has_long_messages {
                 LONG_BYTES
             } else {

@@ -47,7 +47,10 @@ use crate::{
 };
 use core::mem::MaybeUninit;
 use kernel::{
-    iov::IovIterSource,
+    iov::{
+        IovIterDest,
+        IovIterSource, //
+    },
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -141,6 +144,19 @@ pub(super) fn is_intact(
         && (offset..)
             .zip(payload)
             .all(|(at, octet)| *octet == ring_octet(at % RING)))
+}
+
+/// Runs `f` with an iterator over `there`.
+pub(super) fn with_iter<R>(there: &mut [u8], f: impl FnOnce(&mut IovIterDest<'_>) -> R) -> R {
+    let vec = bindings::kvec {
+        iov_base: there.as_mut_ptr().cast(),
+        iov_len: there.len(),
+    };
+    let mut iter = MaybeUninit::uninit();
+    // SAFETY: Sets the iterator up; 0 is ITER_DEST.
+    unsafe { bindings::iov_iter_kvec(iter.as_mut_ptr(), 0, &vec, 1, there.len()) };
+    // SAFETY: A destination that was just set up; `vec` and the memory outlive it.
+    f(unsafe { IovIterDest::from_raw(iter.as_mut_ptr()) })
 }
 
 /// Takes the kept messages out.

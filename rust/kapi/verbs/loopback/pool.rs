@@ -10,6 +10,7 @@ use super::{
         send,
         streaming,
         take_kept,
+        with_iter,
         FLAGS,
         HEADER, //
     },
@@ -38,9 +39,7 @@ use crate::{
         },
     },
 };
-use core::mem::MaybeUninit;
 use kernel::{
-    iov::IovIterDest,
     page::PAGE_SIZE,
     prelude::*,
     sync::{
@@ -57,19 +56,6 @@ const HEAD: usize = HEADER as usize;
 fn pause() {
     // SAFETY: No requirements, and tests may sleep.
     unsafe { bindings::schedule_timeout_uninterruptible(msecs_to_jiffies(50) as isize) };
-}
-
-/// Runs `f` with an iterator over `there`.
-fn with_iter<R>(there: &mut [u8], f: impl FnOnce(&mut IovIterDest<'_>) -> R) -> R {
-    let vec = bindings::kvec {
-        iov_base: there.as_mut_ptr().cast(),
-        iov_len: there.len(),
-    };
-    let mut iter = MaybeUninit::uninit();
-    // SAFETY: Sets the iterator up; 0 is ITER_DEST.
-    unsafe { bindings::iov_iter_kvec(iter.as_mut_ptr(), 0, &vec, 1, there.len()) };
-    // SAFETY: A destination that was just set up; `vec` and the memory outlive it.
-    f(unsafe { IovIterDest::from_raw(iter.as_mut_ptr()) })
 }
 
 /// Sends two messages with `first` and `second` octets from the start of a ring and keeps both.
