@@ -197,14 +197,14 @@ impl SizeRequest {
     }
 
     /// ChRcvBufAck has come, while messages had up to `size` octets (SDP-RSZ-03, SDP-RSZ-04). The new
-    /// size.
+    /// size, of which no more is used than was asked for.
     pub(super) fn handle_answer(&mut self, told: u32, size: u32) -> Result<u32, SdpViolation> {
         let is_open = matches!(self.state, RequestState::Open { .. });
         if !is_open || told < size {
             return Err(SdpViolation::Resize);
         }
         self.state = RequestState::Over;
-        Ok(told)
+        Ok(core::cmp::min(told, core::cmp::max(self.wanted, size)))
     }
 
     /// ChRcvBuf has come from a peer that had `acked` messages of ours. The requests have crossed if the
@@ -304,7 +304,7 @@ mod tests {
     // SDP-RSZ-03, SDP-RSZ-04, SDP-RSZ-17.
     #[test]
     fn larger_buffers_are_asked_for_once() {
-        for told in [4096, 8192, MOST] {
+        for told in [4096, 8192, MOST, 1 << 31] {
             let mut request = SizeRequest::new(MOST, 4096);
             for _ in 0..FULL - 1 {
                 request.on_data_sent(true);
@@ -318,7 +318,7 @@ mod tests {
             assert_eq!(request.due(), Some(MOST));
             request.on_sent(40);
             assert_eq!(request.due(), None);
-            assert_eq!(request.handle_answer(told, 4096), Ok(told));
+            assert_eq!(request.handle_answer(told, 4096), Ok(told.min(MOST)));
             for _ in 0..2 * FULL {
                 request.on_data_sent(true);
             }
