@@ -38,6 +38,7 @@ use kernel::{
 };
 
 /// How far the outcome of a client's set-up is performed.
+#[derive(Clone, Copy)]
 pub(super) enum Outcome {
     /// There is none so far.
     Open,
@@ -47,11 +48,19 @@ pub(super) enum Outcome {
     Tcp(Reason),
 }
 
+/// What a set-up is for.
+pub(super) enum Purpose {
+    /// A connection to the address that the program gave.
+    Connect(OwnedName),
+    /// A new link of a connection whose peer has moved.
+    Move,
+}
+
 /// The set-up of a client.
 pub(super) struct Opening {
-    /// The address that the program gave.
-    pub(super) name: OwnedName,
-    /// The same, as the programs of its cgroup want it.
+    /// What it is for.
+    pub(super) purpose: Purpose,
+    /// The address of the peer, as the programs of the socket's cgroup want it.
     pub(super) target: Addr,
     /// The address of this host.
     pub(super) local: Option<Addr>,
@@ -65,6 +74,22 @@ pub(super) struct Opening {
     pub(super) link: SdpLink,
     /// Sequence number of the peer's first packet.
     pub(super) psn: u32,
+}
+
+impl Opening {
+    /// A set-up that has only begun.
+    pub(super) fn new(purpose: Purpose, target: Addr, connecting: Connecting) -> Self {
+        Self {
+            purpose,
+            target,
+            local: None,
+            connecting,
+            outcome: Outcome::Open,
+            resolver: None,
+            link: SdpLink::NONE,
+            psn: 0,
+        }
+    }
 }
 
 /// The set-up of a child.

@@ -51,7 +51,7 @@ use kernel::{
 
 impl MailUser for SdpConnection {
     fn mail_came(self: Arc<Self>) {
-        if self.is_negotiating() {
+        if self.is_negotiating() || self.is_moving() {
             self.kick_setup();
         } else {
             self.kick_closing();

@@ -68,8 +68,13 @@ pub(crate) struct SdpData {
     pub(super) sendbuf: Arc<SendBuffer>,
     /// The same, as the device reads it. Dropped with the channel: it keeps the device.
     pub(super) source: Option<WriteSource>,
-    /// Messages whose data was not read, by the numbers of their buffers.
-    pub(super) places: KVec<Option<ReceivedBuffer<SdpChannelOps>>>,
+    /// Messages whose data was not read.
+    pub(super) places: Places,
+    /// The place of buffer 0 of the link. Places before it, or behind its last one, are those of a link that the
+    /// peer has left.
+    pub(super) first_place: u16,
+    /// A new link comes up, or is due to.
+    pub(super) is_moving: bool,
     /// The link is down, and the core does not know it.
     pub(super) is_lost: bool,
     /// The socket has the error of the connection.
@@ -90,6 +95,18 @@ pub(crate) struct SdpData {
     pub(super) orphan_until: Option<Instant>,
     /// The size of the memory.
     pub(super) growth: Growth,
+}
+
+/// Messages whose data was not read, by the places of their buffers.
+pub(super) type Places = KVec<Option<ReceivedBuffer<SdpChannelOps>>>;
+
+/// `count` places without messages. Context: may sleep.
+pub(super) fn new_places(count: usize) -> Result<Places> {
+    let mut places = KVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        places.push(None, GFP_KERNEL)?;
+    }
+    Ok(places)
 }
 
 /// Makes the core. It is too large to lie on the stack of a caller that goes on.
@@ -116,10 +133,6 @@ impl SdpData {
             nudges: 0,
             timers: ConnTimers::DEFAULT,
         };
-        let mut places = KVec::with_capacity(room.buffers.into(), GFP_KERNEL)?;
-        for _ in 0..room.buffers {
-            places.push(None, GFP_KERNEL)?;
-        }
         let mut core = new_core(now, config, terms)?;
         core.let_pool_grow(room.credits);
         let data = Self {
@@ -127,7 +140,9 @@ impl SdpData {
             channel: Some(channel.clone()),
             source: Some(WriteSource::Buffer(sendbuf.map(channel.device())?)),
             sendbuf,
-            places,
+            places: new_places(room.buffers.into())?,
+            first_place: 0,
+            is_moving: false,
             is_lost: false,
             is_reported: false,
             is_shut: false,
@@ -157,7 +172,7 @@ impl SdpData {
             return self.core.abort(now);
         }
         let buffer = RxBuffer {
-            slot: msg.number(),
+            slot: self.place_of(msg.number()),
             size: u32::try_from(msg.size()).unwrap_or(0),
             octets: head,
             invalidated: msg.invalidated(),
@@ -218,9 +233,15 @@ impl SdpData {
         }
     }
 
+    /// The place of a receive buffer of the link.
+    fn place_of(&self, number: u16) -> u16 {
+        self.first_place.saturating_add(number)
+    }
+
     /// Keeps a message for a reader.
     fn keep(&mut self, msg: Arriving<'_, SdpChannelOps>) -> Result {
-        let place = self.places.get_mut(usize::from(msg.number()));
+        let place = self.place_of(msg.number());
+        let place = self.places.get_mut(usize::from(place));
         *place.ok_or(EINVAL)? = Some(msg.keep());
         Ok(())
     }
@@ -364,11 +385,13 @@ impl SdpData {
     /// Changes since the last call.
     pub(super) fn events(&mut self) -> StreamEvents {
         let news = self.core.take_events();
+        let grows = self.asks_for_buffers() || self.asks_for_halves();
+        let moves = self.core.is_moving() && !self.is_moving;
         StreamEvents {
             readable: news.readable,
             writable: news.writable,
             urgent: news.urgent,
-            closing: news.over || self.is_lost || self.asks_for_buffers() || self.asks_for_halves(),
+            closing: news.over || self.is_lost || grows || moves,
             error: false,
         }
     }

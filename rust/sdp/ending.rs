@@ -44,6 +44,9 @@ impl SdpConnection {
             // The set-up reads the mail.
             return;
         }
+        if self.is_moving() {
+            return self.wait_for_move();
+        }
         let mail = self.protocol.mail.take();
         let is_down = mail.is_down || mail.is_unanswered || mail.refused.is_some();
         let found = self.update_closing(|data, now| {
@@ -54,7 +57,14 @@ impl SdpConnection {
             return;
         };
         if takes_down {
-            self.take_link_down();
+            self.lose_link();
+        }
+        if let Some(port) = self.poll_move() {
+            self.lose_link();
+            return self.begin_moving(port);
+        }
+        if takes_down {
+            self.leave_device();
         }
         self.add_halves();
         self.add_buffers();
@@ -68,6 +78,26 @@ impl SdpConnection {
         });
         if is_over == Some(true) {
             self.finish_unless_it_lingers();
+        }
+    }
+
+    /// The port that the peer has moved to; the connection waits for the new link from then on.
+    fn poll_move(&self) -> Option<u16> {
+        let mut slot = self.stream.lock();
+        let data = slot.stream.as_mut()?;
+        let port = data.core.poll_move()?;
+        data.is_moving = true;
+        Some(port)
+    }
+
+    /// Runs timers while a new link comes up. If the connection has ended, so does the set-up.
+    fn wait_for_move(self: &Arc<Self>) {
+        let is_live = self.update_closing(|data, now| {
+            data.handle_timeout(now);
+            data.core.is_moving()
+        });
+        if is_live == Some(false) {
+            self.kick_setup();
         }
     }
 

@@ -19,7 +19,8 @@
 //!
 //! The data side (`data`) copies into the send ring, from where the device sends it with the headers
 //! that the core makes. Received messages stay in their buffers until a reader has copied them out.
-//! The core decides the end, and the work item of the connection performs it (`ending`).
+//! The core decides the end, and the work item of the connection performs it (`ending`). When the peer moves
+//! its end to another port, a new link takes the place of the old one (`moving`).
 //!
 //! | Object                    | Held by                                                          |
 //! |---------------------------|------------------------------------------------------------------|
@@ -31,7 +32,7 @@
 //! | Runs in                   | What                                                             |
 //! |---------------------------|------------------------------------------------------------------|
 //! | calls of a program        | the socket engine, see `sock`                                    |
-//! | work items of connections | `opening`, `accepting`, `ending`                                 |
+//! | work items of connections | `opening`, `accepting`, `ending`, `moving`                       |
 //! | handlers of the connection manager | `services`, `listening` (a request), `mail` (the rest)   |
 //! | softirq                   | `messages`                                                       |
 
@@ -52,6 +53,7 @@ mod links;
 mod listening;
 mod mail;
 mod messages;
+mod moving;
 mod namespaces;
 mod net;
 mod offer;

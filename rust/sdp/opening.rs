@@ -9,6 +9,7 @@ use super::{
     attempt::{
         Opening,
         Outcome,
+        Purpose,
         SdpAttempt, //
     },
     link::SdpLink,
@@ -208,10 +209,13 @@ impl Opening {
             // A peer on this host is quicker by TCP.
             return Err(EINVAL);
         }
-        let bound = connection.sk.bound_port();
-        let port = match bound {
-            0 => connection.protocol.net.next_port(),
-            bound => bound,
+        let port = match self.purpose {
+            // The peer knows the connection by it.
+            Purpose::Move => connection.sk.local_addr().port(),
+            Purpose::Connect(_) => match connection.sk.bound_port() {
+                0 => connection.protocol.net.next_port(),
+                bound => bound,
+            },
         };
         let local = Addr::from_mapped(from, port, 0, self.target.as_v4().is_some());
         let device = self.device(connection)?;
@@ -275,7 +279,10 @@ impl Opening {
         let channel = self.link.channel.as_ref().ok_or(ENOTCONN)?;
         handle.to_rtr(channel, self.psn)?;
         handle.to_rts(channel)?;
-        connection.install(now(), terms, channel)
+        match self.purpose {
+            Purpose::Connect(_) => connection.install(now(), terms, channel),
+            Purpose::Move => connection.resume(terms, channel),
+        }
     }
 
     fn perform(&mut self, connection: &Arc<SdpConnection>, step: SetupStep) {
@@ -314,7 +321,8 @@ impl Opening {
                     fall_back,
                     FallBackReason::Refused(_) | FallBackReason::Memory
                 );
-                if self.local.is_some() && !is_passing {
+                let is_first = matches!(self.purpose, Purpose::Connect(_));
+                if is_first && self.local.is_some() && !is_passing {
                     reach.note_failed(&self.target);
                 }
                 self.outcome = Outcome::Tcp(reason(fall_back));
@@ -338,14 +346,24 @@ impl Opening {
         }
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.connecting.poll_timeout()
+    /// Goes on as far as possible, unless the outcome is known, and sees that it goes on again. Returns the
+    /// outcome. Context: may sleep.
+    pub(super) fn advance(&mut self, connection: &Arc<SdpConnection>) -> Outcome {
+        if matches!(self.outcome, Outcome::Open) {
+            self.run(connection);
+        }
+        if matches!(self.outcome, Outcome::Open) {
+            if let Some(at) = self.connecting.poll_timeout() {
+                connection.arm_setup(at);
+            }
+        }
+        self.outcome
     }
 
     /// Address and route are of no use any longer. A program may keep the sock lock from here on, and the
     /// removal of the device waits for the id. Its drop may wait for handlers, which the caller in
     /// `connect` need not. Context: may sleep.
-    fn end_resolver(&mut self) {
+    pub(super) fn end_resolver(&mut self) {
         drop(self.resolver.take());
     }
 }
@@ -377,23 +395,10 @@ impl SdpConnection {
         if let Some(reason) = rules.judge_client(&self.sk, Carrier::Sdp, &target) {
             return Err(reason);
         }
-        let local = target;
-        let opening = Opening {
-            name,
-            target,
-            local: None,
-            connecting: Connecting::new(
-                now(),
-                SetupTimers::ANNEX,
-                // Of a device that is not known yet.
-                offer(&local, &target, READS),
-                Discovery::Ask,
-            ),
-            outcome: Outcome::Open,
-            resolver: None,
-            link: SdpLink::NONE,
-            psn: 0,
-        };
+        // Of an address and a device that are not known yet.
+        let offer = offer(&target, &target, READS);
+        let connecting = Connecting::new(now(), SetupTimers::ANNEX, offer, Discovery::Ask);
+        let opening = Opening::new(Purpose::Connect(name), target, connecting);
         let opening = KBox::new(opening, GFP_KERNEL).map_err(|_| Reason::Memory)?;
         let mut attempt = self.protocol.attempt.lock();
         // A shutdown() meanwhile has cancelled it, and cancels no attempt that begins later.
@@ -407,24 +412,32 @@ impl SdpConnection {
 
     /// Goes on with the set-up of a client. Returns whether the attempt is over. Context: may sleep.
     pub(super) fn run_opening(self: &Arc<Self>, opening: &mut Opening) -> bool {
-        if matches!(opening.outcome, Outcome::Open) {
-            opening.run(self);
-        }
-        match opening.outcome {
-            Outcome::Open => {
-                if let Some(at) = opening.poll_timeout() {
-                    self.arm_setup(at);
-                }
-                false
-            }
+        let Purpose::Connect(name) = opening.purpose else {
+            return self.run_moving(opening);
+        };
+        match opening.advance(self) {
+            Outcome::Open => false,
             Outcome::Up => {
                 opening.end_resolver();
                 self.finish_opening(opening).is_ok()
             }
             Outcome::Tcp(reason) => {
                 opening.end_resolver();
-                self.open_tcp(&opening.name, reason).is_ok()
+                self.open_tcp(&name, reason).is_ok()
             }
+        }
+    }
+
+    /// The connection has the link of its set-up from now on, and the peer learns that it is up. Context: may
+    /// sleep.
+    pub(super) fn take_up(&self, link: &mut SdpLink) {
+        let link = core::mem::replace(link, SdpLink::NONE);
+        // If the peer never gets it, the first message stands for it.
+        let handle = link.handle.as_ref();
+        let is_ready = handle.is_some_and(|handle| handle.ready_to_use(&[]).is_ok());
+        *self.protocol.link.lock() = link;
+        if !is_ready {
+            self.protocol.mail.note(|mail| mail.is_down = true);
         }
     }
 
@@ -439,14 +452,7 @@ impl SdpConnection {
             sk.set_addrs(&local, &opening.target);
         }
         self.setup_locked();
-        let link = core::mem::replace(&mut opening.link, SdpLink::NONE);
-        // If the peer never gets it, the first message stands for it.
-        let handle = link.handle.as_ref();
-        let is_ready = handle.is_some_and(|handle| handle.ready_to_use(&[]).is_ok());
-        *self.protocol.link.lock() = link;
-        if !is_ready {
-            self.protocol.mail.note(|mail| mail.is_down = true);
-        }
+        self.take_up(&mut opening.link);
         self.protocol.net.reach.note_spoke(&opening.target);
         self.count_sdp(Side::Client);
         self.change_mode(Mode::Negotiating, Mode::Stream);

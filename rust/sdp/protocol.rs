@@ -99,6 +99,10 @@ impl Protocol for SdpSetup {
         connection.run_setup();
     }
 
+    fn after_setup(connection: &Arc<SdpConnection>) {
+        connection.run_setup();
+    }
+
     fn has_no_room(connection: &Arc<SdpConnection>) {
         connection.grow_ring();
     }

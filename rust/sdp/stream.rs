@@ -107,7 +107,9 @@ impl Stream for SdpData {
 
     fn send_state(&self) -> SendState {
         match self.core.can_send() {
-            Ok(()) if self.channel.is_none() || self.growth.is_changing() => SendState::Full,
+            // What is written waits for a new link that comes up.
+            Ok(()) if self.channel.is_none() && !self.is_moving => SendState::Full,
+            Ok(()) if self.growth.is_changing() => SendState::Full,
             Ok(()) if self.core.send_room() == 0 => SendState::Full,
             Ok(()) => SendState::Open,
             Err(Some(_)) if !self.is_reported => SendState::Full,

@@ -154,7 +154,7 @@ impl Protocol for SmcSetup {
         how.trace(&connection.sk, octets, name);
     }
 
-    fn watch_tcp(connection: &Arc<SmcConnection>) {
+    fn after_setup(connection: &Arc<SmcConnection>) {
         connection.find_tcp();
     }
 

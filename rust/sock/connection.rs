@@ -232,9 +232,9 @@ pub(crate) trait Protocol: Send + Sync + Sized + 'static {
     /// A writer has found no room, and has the socket locked. Context: may sleep.
     fn has_no_room(_connection: &Arc<Connection<Self>>) {}
 
-    /// TCP has reported something about a connection whose data flows by RDMA.
-    /// It does not wait for the sock lock. Context: may sleep.
-    fn watch_tcp(_connection: &Arc<Connection<Self>>) {}
+    /// The work item of the set-up runs though data flows by RDMA: TCP has reported something, or the
+    /// connection needs a new link. It does not wait for the sock lock. Context: may sleep.
+    fn after_setup(_connection: &Arc<Connection<Self>>) {}
 
     /// The program has closed the socket; `abort` asks for a reset. Context: may sleep.
     fn close(connection: &Arc<Connection<Self>>, abort: bool);

@@ -28,7 +28,7 @@ impl<P: Protocol> Run<SETUP> for Connection<P> {
         }
         match this.mode() {
             Mode::Connecting | Mode::Negotiating => P::step(&this),
-            Mode::Stream => P::watch_tcp(&this),
+            Mode::Stream => P::after_setup(&this),
             Mode::Listening => listen::take_children(&this),
             Mode::Tcp => {}
         }

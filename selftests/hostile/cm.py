@@ -14,7 +14,7 @@ from ktap import equal
 UD_SEND_ONLY = 0x64
 GSI_KEY = 0x80010000
 CM_CLASS, CLASS_VERSION, SEND = 7, 2, 3
-REQUEST, REJECTION, REPLY, READY = 0x10, 0x12, 0x13, 0x14
+REQUEST, REJECTION, REPLY, READY, GOODBYE = 0x10, 0x12, 0x13, 0x14, 0x15
 SDP_SERVICE = 0x10000
 # The time of a requester for its answer to the reply, 4.096 us times two to this power, and how often the
 # reply is sent: longer than the other side may wait.
@@ -36,9 +36,29 @@ def hello(port, source, destination, bufs=13, version=0x22):
     return (head + rest + addresses).ljust(92, b"\0")
 
 
+def hello_ack(bufs, size):
+    """A HelloAck in the form of InfiniBand, for `bufs` receive buffers of `size` octets."""
+    head = struct.pack("!BBHIII", 1, 0, bufs, 196, 0, 0)
+    return (head + struct.pack("!BBBBI", 0x22, 0, 0, 16, size)).ljust(196, b"\0")
+
+
+class Request:
+    """A request of the kernel for a connection."""
+
+    def __init__(self, octets):
+        self.number, _, service = struct.unpack("!IIQ", octets[:16])
+        self.port = service - SDP_SERVICE
+        self.qpn, self.psn = (int.from_bytes(octets[at:at + 3], "big") for at in (32, 44))
+        # The host that is asked.
+        self.target = socket.inet_ntoa(octets[84:88])
+        self.hello = octets[140:232]
+        self.bufs, = struct.unpack("!H", self.hello[2:4])
+        self.source_port, = struct.unpack("!H", self.hello[28:30])
+
+
 class Requester:
-    """Sends requests for connections from any host, and keeps the answers by the id of the request. It
-    is queue pair 1 of the raw host."""
+    """Sends requests for connections from any host, and keeps the answers by the id of the request, and the
+    requests of the kernel. It is queue pair 1 of the raw host."""
 
     def __init__(self, host):
         self.host = host
@@ -48,6 +68,11 @@ class Requester:
         self.answers = collections.defaultdict(list)
         # Of an answered request: the id of the kernel, and its queue pair with the first packet number.
         self.theirs, self.ends = {}, {}
+        # The number of receive buffers in its HelloAck.
+        self.bufs = {}
+        # Requests of the kernel, and what it has said about ids of ours.
+        self.requests, self.ready_ids, self.ended_ids = collections.deque(), set(), set()
+        self.seen = set()
         with host.lock:
             host.qps[1] = self
 
@@ -105,14 +130,48 @@ class Requester:
         if bth[0] == UD_SEND_ONLY and attribute == REPLY:
             self.theirs[number] = theirs
             self.ends[number] = tuple(int.from_bytes(mad[at:at + 3], "big") for at in (36, 44))
+            self.bufs[number], = struct.unpack("!H", mad[62:64])
             self.answers[number].append((REPLY, 0))
         elif bth[0] == UD_SEND_ONLY and attribute == REJECTION:
             self.answers[number].append((REJECTION, struct.unpack("!H", mad[34:36])[0]))
+        elif bth[0] == UD_SEND_ONLY and attribute == REQUEST:
+            request = Request(mad[24:])
+            # It is repeated until there is an answer.
+            if request.number not in self.seen:
+                self.seen.add(request.number)
+                self.requests.append(request)
+        elif bth[0] == UD_SEND_ONLY and attribute == READY:
+            self.ready_ids.add(number)
+        elif bth[0] == UD_SEND_ONLY and attribute == GOODBYE:
+            self.ended_ids.add(number)
 
     def answer(self, number):
         """Waits for the first answer to a request."""
         self.host.wait(lambda: self.answers[number], "answer to request %d" % number)
         return self.answers[number][0]
+
+    def next_request(self):
+        """Waits for the next request of the kernel."""
+        self.host.wait(lambda: self.requests, "a request")
+        return self.requests.popleft()
+
+    def accept(self, request, bufs, size=16384):
+        """Accepts a request; the number of the connection, and its queue pair."""
+        self.next_id += 1
+        number, qp = self.next_id, roce.Qp(self.host, (request.target, raw.MAC))
+        # Each message names the first packet of the other side.
+        payload = struct.pack("!IIIIII", number, request.number, 0, qp.qpn << 8, 0, qp.expected << 8)
+        with self.host.lock:
+            qp.psn = request.psn
+            qp.connect(request.qpn, qp.expected)
+        payload += struct.pack("!BBBBQ", 4, 4, 0, 7 << 5, 0x66)
+        self.send(request.target, REPLY, payload + hello_ack(bufs, size))
+        return number, qp
+
+    def reject(self, request):
+        """Refuses a request."""
+        payload = struct.pack("!IIBBH", 0, request.number, 0, 0, CONSUMER)
+        self.send(request.target, REJECTION, payload)
 
     def connect(self, source, port, bufs):
         """A connection with `bufs` receive buffers; its queue pair, which gives no credits by itself."""

@@ -14,38 +14,12 @@ import raw
 import topology
 from cm import Requester
 from ktap import equal
+from sdp_peer import BSDH, CHRCVBUF, CHRCVBUF_ACK, DATA, Peer, octets
 
-CHRCVBUF, CHRCVBUF_ACK, DATA = 0x0b, 0x0c, 0xff
-BSDH = 16
 # Buffers of the peer.
 BUFFERS = 16
 # Octets of the buffers of ours, and the most and the least that it changes them to.
 SIZE, MOST, LEAST = 32768, 65536, 2048
-
-
-class Peer:
-    """The peer's end of a connection; it gives all credits back with each message."""
-
-    def __init__(self, qp):
-        self.qp, self.sent, self.heard, self.credit = qp, 0, 0, 0
-
-    def read(self):
-        """The MID and the octets behind the BSDH of each message that has come."""
-        while self.qp.inbox:
-            octets = self.qp.inbox.popleft()
-            mid, _, bufs, _, _, ack = struct.unpack("!BBHIII", octets[:BSDH])
-            self.heard, self.credit = self.heard + 1, ack + bufs
-            yield mid, octets[BSDH:]
-
-    def send(self, mid, rest):
-        """Sends one message."""
-        self.sent += 1
-        self.qp.send(struct.pack("!BBHIII", mid, 0, BUFFERS, BSDH + len(rest), self.sent, self.heard) + rest)
-
-
-def octets(start, count):
-    """Part of a stream."""
-    return bytes((start + i) * 7 + (start + i >> 8) & 0xff for i in range(count))
 
 
 def ask(peer, sock, wanted):
@@ -53,7 +27,7 @@ def ask(peer, sock, wanted):
     answers, done = [], 0
 
     def answered():
-        answers.extend(rest for mid, rest in peer.read() if mid == CHRCVBUF_ACK)
+        answers.extend(message.rest for message in peer.read() if message.mid == CHRCVBUF_ACK)
         return answers
     peer.send(CHRCVBUF, struct.pack("!I", wanted))
     for _ in range(64):
@@ -77,18 +51,16 @@ def resize(wanted, size):
             sock, _ = listening.accept()
             sock.settimeout(topology.BOUND)
             equal(topology.mode("b", sock)[0], "sdp", "mode")
-            peer = Peer(qp)
+            peer = Peer(qp, BUFFERS)
             equal(ask(peer, sock, wanted), size, "size in the answer")
             for _ in range(3):
                 peer.send(DATA, octets(0, size - BSDH))
                 equal(sock.recv(size - BSDH, raw.socket.MSG_WAITALL), octets(0, size - BSDH), "data")
                 list(peer.read())
             sock.send(b"answer")
-            equal(host.wait(lambda: [rest for mid, rest in peer.read() if rest], "data of ours"),
-                  [b"answer"], "data of ours")
+            equal(peer.data(6), b"answer", "data of ours")
             equal(qp.refused, None, "refusal")
-            sock.close()
-            qp.behave = "dead"
+            peer.end(sock)
             requester.close()
         topology.all_gone()
     run.name = "buffers_of_%d_octets_are_answered_with_%d" % (wanted, size)

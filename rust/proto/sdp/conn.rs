@@ -307,11 +307,13 @@ impl SdpConn {
         core::mem::take(&mut self.events)
     }
 
-    /// A new link continues the connection, after [`Self::poll_move`] (SDP-DS-4, AMB-49).
-    pub(crate) fn resume(&mut self, now: Instant, terms: &SdpTerms) {
-        if !self.suspend.is_moving() {
+    /// A new link continues the connection, after [`Self::poll_move`] (SDP-DS-4, AMB-49). `wraps`: as in
+    /// [`SdpConfig`].
+    pub(crate) fn resume(&mut self, now: Instant, terms: &SdpTerms, wraps: bool) {
+        if !self.is_moving() {
             return;
         }
+        self.config.wraps = wraps;
         self.profile = terms.profile;
         self.role = terms.role;
         self.invalidates = terms.invalidates;

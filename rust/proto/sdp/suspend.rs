@@ -108,6 +108,12 @@ impl Suspend {
         self.state = SuspendState::Running;
     }
 
+    /// There will be no new link (SDP-DS-5).
+    pub(super) fn give_up(&mut self) {
+        self.state = SuspendState::Running;
+        self.connects = false;
+    }
+
     /// When the connection is given up.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let since = self.since.filter(|_| self.is_active())?;

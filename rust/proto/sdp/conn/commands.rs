@@ -472,9 +472,20 @@ impl SdpConn {
         self.suspend.poll_move()
     }
 
+    /// Whether the link is, or may be, down while another one comes up.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.suspend.is_moving() && self.end.is_live()
+    }
+
+    /// The other link has not come up (SDP-DS-5).
+    pub(crate) fn handle_move_failed(&mut self, now: Instant) {
+        self.suspend.give_up();
+        self.handle_link_down(now);
+    }
+
     /// The link is down, and no work request is left.
     pub(crate) fn handle_link_down(&mut self, now: Instant) {
-        if self.suspend.is_moving() && self.end.is_live() {
+        if self.is_moving() {
             return;
         }
         let error = if self.is_silent {

@@ -324,7 +324,7 @@ fn suspended_connection_goes_on_over_a_new_link() {
     assert_eq!(script.hear(), []);
     let mut new = terms(SdpTransport::Annex, SetupRole::Connecting);
     (new.bufs, new.peer_bufs) = (7, 9);
-    script.conn.resume(at(10), &new);
+    script.conn.resume(at(10), &new, true);
     assert_eq!((script.conn.posted(), script.conn.tx.available()), (7, 9));
     script.next = 1;
     script.ack = 0;
@@ -332,6 +332,27 @@ fn suspended_connection_goes_on_over_a_new_link() {
     let heard = script.hear();
     assert_eq!(heard, [(DATA, 1000), (DATA, 1000), (DATA, 488), (DATA, 8)]);
     assert!(script.data(5).is_ok());
+}
+
+// SDP-DS-5.
+#[test]
+fn move_that_fails_ends_the_connection() {
+    let mut script = Script::new();
+    script.data(30).unwrap();
+    script.tell(Body::SuspComm(5001)).unwrap();
+    let (_, out) = script.hear_all().unwrap();
+    assert!(!script.conn.is_moving());
+    script.conn.handle_sent(at(0), out.token);
+    assert!(script.conn.is_moving());
+    script.conn.handle_link_down(at(0));
+    assert_eq!(script.conn.read_error(), None);
+    script.conn.handle_move_failed(at(1));
+    assert!(!script.conn.is_moving());
+    assert_eq!(script.conn.read_error(), Some(EndError::Reset));
+    // A new link would come too late.
+    let terms = terms(SdpTransport::Annex, SetupRole::Connecting);
+    script.conn.resume(at(2), &terms, true);
+    assert_eq!(script.conn.state(), EndState::Closed);
 }
 
 // SDP-DUP-14, SDP-ERR-19.

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The end of a connection of SDP that exists in packets only."""
+
+import collections
+import struct
+
+DISCONN = 0x02
+CHRCVBUF, CHRCVBUF_ACK, SUSPCOMM, SUSPCOMM_ACK, DATA = 0x0b, 0x0c, 0x0d, 0x0e, 0xff
+BSDH = 16
+URGENT_HERE, URGENT_SOON = 1, 2
+
+Message = collections.namedtuple("Message", "mid flags rest")
+
+
+def octets(start, count):
+    """Part of a stream."""
+    return bytes((start + i) * 7 + (start + i >> 8) & 0xff for i in range(count))
+
+
+class Peer:
+    """It gives all of its `bufs` credits back with each message that it sends."""
+
+    def __init__(self, qp, bufs):
+        self.qp, self.bufs = qp, bufs
+        # Messages that were sent, that have come, and those of these that the other end knows of.
+        self.sent = self.heard = self.told = 0
+
+    def read(self):
+        """The messages that have come since the last call."""
+        while self.qp.inbox:
+            message = self.qp.inbox.popleft()
+            mid, flags = struct.unpack("!BB", message[:2])
+            self.heard += 1
+            yield Message(mid, flags, message[BSDH:])
+
+    def send(self, mid, rest=b"", ask=True):
+        """Sends one message."""
+        self.sent, self.told = self.sent + 1, self.heard
+        head = struct.pack("!BBHIII", mid, 0, self.bufs, BSDH + len(rest), self.sent, self.heard)
+        self.qp.send(head + rest, ask)
+
+    def suspend(self, port):
+        """Asks the other end to connect to a port."""
+        self.send(SUSPCOMM, struct.pack("!IHH", 0, 1, port))
+
+    def end(self, sock):
+        """Has the program close its socket, and then ends the connection as well."""
+        sock.close()
+        self.wait(lambda message: message.mid == DISCONN, "DisConn")
+        self.send(DISCONN)
+        self.qp.quiet()
+
+    def wait(self, condition, what):
+        """Reads until a message is as wanted; all messages up to it."""
+        found = []
+
+        def there():
+            found.extend(self.read())
+            return any(condition(message) for message in found)
+        self.qp.host.wait(there, what)
+        return found
+
+    def data(self, size):
+        """Waits for octets of the stream, and gives credits back."""
+        found = b""
+
+        def there():
+            nonlocal found
+            found += b"".join(message.rest for message in self.read() if message.mid == DATA)
+            if self.heard - self.told >= self.bufs // 2:
+                self.send(DATA)
+            return len(found) >= size
+        self.qp.host.wait(there, "%d octets by SDP" % size)
+        return found
