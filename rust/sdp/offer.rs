@@ -120,7 +120,8 @@ pub(super) fn channel_config(device: &Device, port: u32, most: u16) -> ChannelCo
         max_pieces: 2,
         max_unsignalled: SENDS / 2,
         may_invalidate: false,
-        peer_reads: false,
+        // It has no key so far (SDP-GEN-22).
+        peer_reads: true,
         connection: ConnectionConfig {
             ack_timeout: ACK_TIMEOUT,
             retries: RESENDS,

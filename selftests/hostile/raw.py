@@ -58,6 +58,8 @@ class Host(threading.Thread):
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.ports, self.listeners, self.qps, self.timers = {}, {}, {}, []
+        # Datagrams to ports that are of interest: the port they came from, and the octets.
+        self.datagrams = {}
         self.next_port, self.next_qpn = 20000, 0x100
         self.packet_id, self.fault, self.ended = 0, None, False
         link, = json.loads(topology.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
@@ -143,16 +145,26 @@ class Host(threading.Thread):
                     connection = self.listeners[dport].incoming(sport)
             if connection is not None:
                 connection.take(seq, ack, flags, options, data)
-        elif packet[9] == socket.IPPROTO_UDP and rest[2:4] == struct.pack("!H", ROCE_PORT):
+        elif packet[9] == socket.IPPROTO_UDP and rest[2:4] != struct.pack("!H", ROCE_PORT):
+            sport, dport = struct.unpack("!HH", rest[:4])
+            if dport in self.datagrams:
+                self.datagrams[dport].append((sport, rest[8:]))
+        elif packet[9] == socket.IPPROTO_UDP:
             bth, body = rest[8:20], rest[20:-4]
             qp = self.qps.get(int.from_bytes(bth[5:8], "big"))
             if qp is not None:
                 qp.take(bth, body)
 
-    def send_ip(self, protocol, payload):
+    def send_ip(self, protocol, payload, source=IP):
         """Sends a packet; the IP header, for checksums that cover it."""
-        self.raw.send(MAC_HEADER % (self.theirs, MAC) + self.ip_header(protocol, len(payload)) +
+        self.raw.send(MAC_HEADER % (self.theirs, MAC) + self.ip_header(protocol, len(payload), source) +
                       payload)
+
+    def send_datagram(self, source, port, other, payload):
+        """Sends a datagram from an address and a port to a port of the kernel, without a checksum."""
+        with self.lock:
+            head = struct.pack("!HHHH", port, other, 8 + len(payload), 0)
+            self.send_ip(socket.IPPROTO_UDP, head + payload, source)
 
     def ip_header(self, protocol, size, source=IP):
         """The header of a packet with a payload of `size` octets."""

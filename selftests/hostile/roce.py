@@ -13,7 +13,7 @@ import raw
 MTU = 1024
 SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM = range(6)
 WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, WRITE_LAST_IMM, WRITE_ONLY, WRITE_ONLY_IMM = range(6, 12)
-ACKNOWLEDGE = 17
+READ_REQUEST, READ_RESPONSE_ONLY, ACKNOWLEDGE = 12, 16, 17
 SEND_ONLY_INVALIDATE = 0x17
 LASTS = (SEND_LAST, SEND_LAST_IMM, SEND_ONLY, SEND_ONLY_IMM)
 WRITES = range(WRITE_FIRST, WRITE_ONLY_IMM + 1)
@@ -67,6 +67,8 @@ class Qp:
         self.sent_at, self.messages, self.target = 0, 0, None
         # Numbers of complete received messages, and of writes without octets.
         self.received_count = self.tests = 0
+        # How often the other side had no receive buffer, and its answers to reads.
+        self.not_ready = self.responses = 0
         self.on_message = self.inbox.append
         with host.lock:
             host.qps[self.qpn] = self
@@ -144,6 +146,10 @@ class Qp:
             self.request(WRITE_MIDDLE, piece, False)
         self.request(WRITE_LAST_IMM if immediate else WRITE_LAST, immediate + pieces[-1], True)
 
+    def read_nothing(self):
+        """Sends an RDMA READ without octets, which needs no memory."""
+        self.request(READ_REQUEST, struct.pack("!QII", 0, 0, 0), True)
+
     def forget(self):
         """Pretends that the last packet was never sent."""
         with self.host.lock:
@@ -159,6 +165,7 @@ class Qp:
         """Handles an acknowledgment."""
         if syndrome >> 5 == 1:
             # Receiver not ready: retransmit soon, in order.
+            self.not_ready += 1
             self.host.after(0.02, lambda: self.again(psn))
             psn = psn - 1 & MASK
         elif syndrome == NAK_SEQUENCE:
@@ -178,7 +185,8 @@ class Qp:
             return
         opcode, psn = bth[0], int.from_bytes(bth[9:12], "big")
         pad = bth[1] >> 4 & 3
-        if opcode == ACKNOWLEDGE:
+        if opcode in (ACKNOWLEDGE, READ_RESPONSE_ONLY):
+            self.responses += opcode == READ_RESPONSE_ONLY
             self.acknowledged(psn, body[0])
             return
         if isinstance(self.behave, int):
