@@ -214,8 +214,6 @@ struct Verbs<T: ChannelOps> {
     messages: Option<Messages>,
     /// Receive slots that have a buffer.
     buffers: u16,
-    /// They have second halves.
-    halves: bool,
 }
 
 /// What completion handlers use.
@@ -310,7 +308,6 @@ impl<T: ChannelOps> Channel<T> {
             this: this.clone(),
             messages: None,
             buffers,
-            halves: false,
         });
         let opening = ScopeGuard::new_with_data(this, |this| this.shutdown());
         opening.open(pd, qp, cgroup, ops)?;
@@ -669,7 +666,8 @@ impl<T: ChannelOps> Channel<T> {
         // before this function ends.
         let handlers = unsafe { (*self.handlers.get()).as_ref() }.ok_or(ESHUTDOWN)?;
         let (buffers, mappings) = (&self.recv_buffers, &handlers.recv);
-        if verbs.halves {
+        let halves = self.recv.lock().halves;
+        if halves {
             buffers.add_half(index, cgroup, None)?;
         }
         buffers.add(index, cgroup, on_free)?;
@@ -696,8 +694,8 @@ impl<T: ChannelOps> Channel<T> {
         cgroup: &MemCgroup,
         mut count: impl FnMut() -> Result<Option<OnFree>>,
     ) -> Result {
-        let mut guard = self.verbs.lock();
-        let Some(verbs) = &mut *guard else {
+        let guard = self.verbs.lock();
+        let Some(verbs) = &*guard else {
             return Err(ESHUTDOWN);
         };
         // SAFETY: `verbs` is locked and there, so no shutdown has taken the handlers, and none does so
@@ -709,7 +707,6 @@ impl<T: ChannelOps> Channel<T> {
             // SAFETY: As in `build_recv`.
             unsafe { buffers.map_added(mappings, index, &self.device, self.may_append())? };
         }
-        verbs.halves = true;
         self.recv.lock().halves = true;
         Ok(())
     }

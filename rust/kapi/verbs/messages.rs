@@ -145,12 +145,7 @@ impl Buffers {
     ///
     /// `EINVAL` if there is no such slot; `ENOMEM` early.
     pub(super) fn add(&self, index: u16, cgroup: &MemCgroup, on_free: Option<OnFree>) -> Result {
-        let part = self.buffer(index)?;
-        let place = self.blocks.get(part.block).ok_or(EINVAL)?;
-        if place.as_ref().is_none() {
-            place.populate((Block::zeroed(self.stride, cgroup)?, on_free));
-        }
-        Ok(())
+        self.fill(self.buffer(index)?.block, cgroup, on_free)
     }
 
     /// Gives the buffer of a slot its second half, if it has none. `on_free` is dropped with that memory.
@@ -168,7 +163,12 @@ impl Buffers {
         if self.behind != Behind::Halves {
             return Err(EINVAL);
         }
-        let place = self.blocks.get(self.block_behind(index)).ok_or(EINVAL)?;
+        self.fill(self.block_behind(index), cgroup, on_free)
+    }
+
+    /// Gives a block the memory of one buffer, if it has none.
+    fn fill(&self, block: usize, cgroup: &MemCgroup, on_free: Option<OnFree>) -> Result {
+        let place = self.blocks.get(block).ok_or(EINVAL)?;
         if place.as_ref().is_none() {
             place.populate((Block::zeroed(self.stride, cgroup)?, on_free));
         }

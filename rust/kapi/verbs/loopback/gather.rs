@@ -61,6 +61,8 @@ use kernel::{
 
 /// Octets of the longest header.
 pub(super) const HEADER: u16 = 36;
+/// The same, as a size in memory.
+pub(super) const HEAD: usize = HEADER as usize;
 /// Octets of the rings.
 pub(super) const RING: usize = 1 << 16;
 /// Solicited and signalled.
@@ -124,7 +126,7 @@ pub(super) fn send(
         },
     ];
     let slot = channel.try_reserve(0).ok_or(EBUSY)?;
-    slot.post_gathered(tag.into(), &[tag; HEADER as usize], &pieces, flags)
+    slot.post_gathered(tag.into(), &[tag; HEAD], &pieces, flags)
         .map_err(|(error, _)| error)
 }
 

@@ -12,7 +12,7 @@ use super::{
         take_kept,
         with_iter,
         FLAGS,
-        HEADER, //
+        HEAD, //
     },
     unless_skipped,
     with_loop_of,
@@ -36,8 +36,7 @@ use kernel::{
     },
 };
 
-/// Octets of a header, and of a buffer.
-const HEAD: usize = HEADER as usize;
+/// Octets of a buffer.
 const BYTES: usize = 16384;
 
 /// A channel of four buffers, of which three are posted.

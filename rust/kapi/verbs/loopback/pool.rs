@@ -12,7 +12,7 @@ use super::{
         take_kept,
         with_iter,
         FLAGS,
-        HEADER, //
+        HEAD, //
     },
     unless_skipped,
     with_bench,
@@ -48,9 +48,6 @@ use kernel::{
     },
     time::msecs_to_jiffies, //
 };
-
-/// Octets of a header.
-const HEAD: usize = HEADER as usize;
 
 /// Waits for the time in which a device that breaks the rule would have acted.
 fn pause() {
