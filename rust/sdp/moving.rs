@@ -126,12 +126,8 @@ impl SdpConnection {
     pub(super) fn begin_moving(self: &Arc<Self>, port: u16) {
         self.leave_device();
         let peer = self.sk.peer_addr();
-        let scope = match peer {
-            Addr::V6 { scope, .. } => scope,
-            Addr::V4 { .. } => 0,
-        };
         let is_v4 = peer.as_v4().is_some();
-        let target = Addr::from_mapped(peer.ip_mapped(), port, scope, is_v4);
+        let target = Addr::from_mapped(peer.ip_mapped(), port, peer.scope(), is_v4);
         // READS are those of a device that is not known yet.
         let offer = offer(&self.sk.local_addr(), &target, READS);
         let connecting = Connecting::new(now(), SetupTimers::ANNEX, offer, Discovery::Try);
@@ -154,20 +150,17 @@ impl SdpConnection {
             self.end_moving(true);
             return true;
         }
-        match opening.advance(self) {
-            Outcome::Open => false,
-            Outcome::Up => {
-                opening.end_resolver();
-                self.take_up(&mut opening.link);
-                self.end_moving(false);
-                true
-            }
-            Outcome::Tcp(_) => {
-                opening.end_resolver();
-                self.end_moving(true);
-                true
-            }
+        let failed = match opening.advance(self) {
+            Outcome::Open => return false,
+            Outcome::Up => false,
+            Outcome::Tcp(_) => true,
+        };
+        opening.end_resolver();
+        if !failed {
+            self.take_up(&mut opening.link);
         }
+        self.end_moving(failed);
+        true
     }
 
     /// The queue pair of the new link is connected: the data side has it from now on. Context: may sleep.
@@ -194,10 +187,10 @@ impl SdpConnection {
         let goes_on = self.update(|data, now| data.go_on(now, &mut new));
         // The former places are freed without the lock.
         drop(new);
-        goes_on
-            .filter(|goes_on| *goes_on)
-            .map(|_| ())
-            .ok_or(ENOTCONN)
+        match goes_on {
+            Some(true) => Ok(()),
+            _ => Err(ENOTCONN),
+        }
     }
 
     /// The new link is there, or, if `failed`, there will be none. Context: may sleep.

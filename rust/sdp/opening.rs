@@ -228,12 +228,12 @@ impl Opening {
     /// The address that a program has bound its socket to, in the form of the target's, without a port:
     /// that of TCP is no port of the connection manager. `None` if it has bound none.
     fn source(&self, bound: &Addr) -> Option<Addr> {
-        let (is_bound, scope) = match *bound {
-            Addr::V4 { ip, .. } => (ip != [0; 4], 0),
-            Addr::V6 { ip, scope, .. } => (ip != [0; 16], scope),
+        let is_bound = match *bound {
+            Addr::V4 { ip, .. } => ip != [0; 4],
+            Addr::V6 { ip, .. } => ip != [0; 16],
         };
         let is_v4 = matches!(self.target, Addr::V4 { .. });
-        is_bound.then(|| Addr::from_mapped(bound.ip_mapped(), 0, scope, is_v4))
+        is_bound.then(|| Addr::from_mapped(bound.ip_mapped(), 0, bound.scope(), is_v4))
     }
 
     /// Begins to resolve the address of the peer, for that time at most.

@@ -67,6 +67,14 @@ impl Addr {
         }
     }
 
+    /// The interface that a link-local address belongs to, otherwise 0.
+    pub(crate) fn scope(&self) -> u32 {
+        match *self {
+            Addr::V6 { scope, .. } => scope,
+            Addr::V4 { .. } => 0,
+        }
+    }
+
     /// The loopback address of the same protocol, in the form of [`Self::ip_mapped`].
     pub(crate) fn loopback(&self) -> [u8; 16] {
         match self.as_v4() {
