@@ -19,6 +19,7 @@ import raw
 import topology
 from cm import Requester
 from ktap import equal
+from sdp_peer import accepted
 
 SIOCOUTQNSD = 0x894b
 # Buffers of the peer: one message with payload may come, as two buffers are kept for others.
@@ -55,10 +56,8 @@ def stuck(test):
     def run():
         with raw.Host() as host, topology.listener("b") as listening:
             requester = Requester(host)
-            qp = requester.connect(requester.new_host(0), listening.getsockname()[1], BUFFERS)
-            listening.settimeout(topology.BOUND)
-            sock, _ = listening.accept()
-            equal(topology.mode("b", sock)[0], "sdp", "mode")
+            sock, peer = accepted(requester, listening, BUFFERS)
+            qp = peer.qp
             sock.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 while True:

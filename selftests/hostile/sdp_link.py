@@ -18,7 +18,7 @@ import raw
 import topology
 from cm import Requester
 from ktap import equal
-from sdp_peer import DATA, DISCONN, URGENT_HERE, URGENT_SOON, Peer, octets
+from sdp_peer import DATA, DISCONN, URGENT_HERE, URGENT_SOON, Peer, accepted, nothing_is_left, octets
 
 BUFFERS = 16
 # Octets of the receive buffers of the kernel, without the header.
@@ -34,22 +34,11 @@ def with_host(test):
     def run():
         with raw.Host() as host, topology.listener("b") as listening:
             requester = Requester(host)
-            listening.settimeout(topology.BOUND)
             test(host, requester, listening)
             requester.close()
-        topology.all_gone()
-        topology.until(lambda: topology.counter("b", "buffer_bytes") == 0, "buffers are left")
+        nothing_is_left()
     run.name = test.__name__
     return run
-
-
-def accepted(requester, listening):
-    """A connection of the kernel's listener: its socket, and the peer."""
-    qp = requester.connect(requester.new_host(0), listening.getsockname()[1], BUFFERS)
-    sock, _ = listening.accept()
-    sock.settimeout(topology.BOUND)
-    equal(topology.mode("b", sock)[0], "sdp", "mode")
-    return sock, Peer(qp, BUFFERS)
 
 
 def fill(peer, count):
@@ -61,7 +50,7 @@ def fill(peer, count):
 
 def server_has_the_buffers_of_its_hello_ack(_, requester, listening):
     """Messages for all of them may follow the set-up at once."""
-    sock, peer = accepted(requester, listening)
+    sock, peer = accepted(requester, listening, BUFFERS)
     bufs = requester.bufs[requester.next_id]
     equal(bufs >= 3, True, "%d buffers in HelloAck" % bufs)
     # Two are not for data.
@@ -74,7 +63,7 @@ def server_has_the_buffers_of_its_hello_ack(_, requester, listening):
 
 def operations_of_both_kinds_are_enabled(_, requester, listening):
     """A peer may write and read, though not without a key."""
-    sock, peer = accepted(requester, listening)
+    sock, peer = accepted(requester, listening, BUFFERS)
     peer.qp.write(0, 0, b"")
     equal(peer.qp.quiet(), None, "refusal of a write")
     peer.qp.read_nothing()
@@ -85,7 +74,7 @@ def operations_of_both_kinds_are_enabled(_, requester, listening):
 
 def urgent_octet_is_announced_and_marked(_, requester, listening):
     """OOB_PEND comes early, and OOB_PRES with the message that the octet ends."""
-    sock, peer = accepted(requester, listening)
+    sock, peer = accepted(requester, listening, BUFFERS)
     sock.sendall(b"front")
     sock.send(b"urgent!", raw.socket.MSG_OOB)
     sock.sendall(b"behind")
@@ -111,7 +100,7 @@ def closed_connection_leaves_nothing_on_the_device(_, requester, listening):
     """Whichever side ends it first."""
     before = resources()
     for peer_first in False, True:
-        sock, peer = accepted(requester, listening)
+        sock, peer = accepted(requester, listening, BUFFERS)
         during = resources()
         equal(during["qp"] > before["qp"] and during["cq"] > before["cq"], True, "objects %s" % during)
         sock.sendall(octets(0, 100))

@@ -16,7 +16,7 @@ import raw
 import topology
 from cm import Requester
 from ktap import equal
-from sdp_peer import DATA, DISCONN, SUSPCOMM_ACK, Peer, octets
+from sdp_peer import DATA, DISCONN, SUSPCOMM_ACK, Peer, accepted, nothing_is_left, octets
 
 BUFFERS = 16
 # The port of the new end.
@@ -31,12 +31,8 @@ class Scene:
     def __init__(self, host, listening):
         self.requester = Requester(host)
         self.port = listening.getsockname()[1]
-        qp = self.requester.connect(self.requester.new_host(0), self.port, BUFFERS)
-        listening.settimeout(topology.BOUND)
-        self.sock, _ = listening.accept()
-        self.sock.settimeout(topology.BOUND)
-        equal(topology.mode("b", self.sock)[0], "sdp", "mode")
-        self.peer, self.number = Peer(qp, BUFFERS), self.requester.next_id
+        self.sock, self.peer = accepted(self.requester, listening, BUFFERS)
+        self.number = self.requester.next_id
 
     def suspend(self, port=PORT):
         """The peer moves; the request of the kernel to the new end."""
@@ -71,8 +67,7 @@ def moving(test):
             scene.requester.close()
         topology.until(lambda: topology.counter("b", "active_conns") == 0, "the connection lives",
                        80 * topology.SLOW)
-        topology.all_gone()
-        topology.until(lambda: topology.counter("b", "buffer_bytes") == 0, "buffers are left")
+        nothing_is_left()
     run.name = test.__name__
     return run
 

@@ -4,6 +4,9 @@
 import collections
 import struct
 
+import topology
+from ktap import equal
+
 DISCONN = 0x02
 CHRCVBUF, CHRCVBUF_ACK, SUSPCOMM, SUSPCOMM_ACK, DATA = 0x0b, 0x0c, 0x0d, 0x0e, 0xff
 BSDH = 16
@@ -15,6 +18,22 @@ Message = collections.namedtuple("Message", "mid flags rest")
 def octets(start, count):
     """Part of a stream."""
     return bytes((start + i) * 7 + (start + i >> 8) & 0xff for i in range(count))
+
+
+def accepted(requester, listening, bufs):
+    """A connection of the kernel's listener: its socket, and the peer, which has `bufs` receive buffers."""
+    qp = requester.connect(requester.new_host(0), listening.getsockname()[1], bufs)
+    listening.settimeout(topology.BOUND)
+    sock, _ = listening.accept()
+    sock.settimeout(topology.BOUND)
+    equal(topology.mode("b", sock)[0], "sdp", "mode")
+    return sock, Peer(qp, bufs)
+
+
+def nothing_is_left():
+    """Waits until the kernel has no connection, and its side no buffer."""
+    topology.all_gone()
+    topology.until(lambda: topology.counter("b", "buffer_bytes") == 0, "buffers are left")
 
 
 class Peer:

@@ -14,7 +14,7 @@ import raw
 import topology
 from cm import Requester
 from ktap import equal
-from sdp_peer import BSDH, CHRCVBUF, CHRCVBUF_ACK, DATA, Peer, octets
+from sdp_peer import BSDH, CHRCVBUF, CHRCVBUF_ACK, DATA, accepted, octets
 
 # Buffers of the peer.
 BUFFERS = 16
@@ -46,12 +46,7 @@ def resize(wanted, size):
     def run():
         with raw.Host() as host, topology.listener("b") as listening:
             requester = Requester(host)
-            qp = requester.connect(requester.new_host(0), listening.getsockname()[1], BUFFERS)
-            listening.settimeout(topology.BOUND)
-            sock, _ = listening.accept()
-            sock.settimeout(topology.BOUND)
-            equal(topology.mode("b", sock)[0], "sdp", "mode")
-            peer = Peer(qp, BUFFERS)
+            sock, peer = accepted(requester, listening, BUFFERS)
             equal(ask(peer, sock, wanted), size, "size in the answer")
             for _ in range(3):
                 peer.send(DATA, octets(0, size - BSDH))
@@ -59,7 +54,7 @@ def resize(wanted, size):
                 list(peer.read())
             sock.send(b"answer")
             equal(peer.data(6), b"answer", "data of ours")
-            equal(qp.refused, None, "refusal")
+            equal(peer.qp.refused, None, "refusal")
             peer.end(sock)
             requester.close()
         topology.all_gone()

@@ -14,6 +14,7 @@ import raw
 import topology
 from cm import CONSUMER, INVALID_SERVICE, NO_RESOURCES, REJECTION, REPLY, Requester, hello
 from ktap import equal
+from sdp_peer import nothing_is_left
 
 BACKLOG = 16
 # Places of a listener, those of a host while there are others, and those that it always has.
@@ -66,8 +67,7 @@ def serve(test):
             topology.until(lambda: under_way() == 0, "set-ups are left", LIFE)
             topology.until(lambda: newcomer(listening, True)[0] == "sdp", "mode after", 100)
             requester.close()
-        topology.all_gone()
-        topology.until(lambda: topology.counter("b", "buffer_bytes") == 0, "buffers are left")
+        nothing_is_left()
     run.name = test.__name__
     return run
 
