@@ -76,6 +76,13 @@ impl SdpData {
         Some((channel, growth.room.ring))
     }
 
+    /// Whether that is the channel of the link. The link may have gone, or moved to another device, while the
+    /// stream was not locked.
+    fn is_using(&self, channel: &Arc<Channel<SdpChannelOps>>) -> bool {
+        let used = self.channel.as_ref();
+        used.is_some_and(|used| Arc::ptr_eq(used, channel))
+    }
+
     /// Takes the next ring, if there is one and the one in use is empty.
     pub(super) fn change_ring(&mut self) {
         let Some((buffer, _)) = &self.growth.next_ring else {
@@ -134,8 +141,7 @@ impl SdpConnection {
         };
         let made = self.new_ring(&channel, octets);
         let _ = self.update(|data, now| match made {
-            // The link may have gone meanwhile.
-            Ok(ring) if data.channel.is_some() => data.growth.next_ring = Some(ring),
+            Ok(ring) if data.is_using(&channel) => data.growth.next_ring = Some(ring),
             Ok(_) => {}
             Err(_) => data.growth.after = Some(now.saturating_add(ConnTimers::MEMORY_PAUSE)),
         });
