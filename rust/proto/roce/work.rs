@@ -79,6 +79,14 @@ impl WorkKind {
         )
     }
 
+    /// Whether the receiver has a completion of it.
+    pub(crate) const fn completes_receive(self) -> bool {
+        matches!(
+            self,
+            Self::Send | Self::SendImm | Self::SendInv | Self::WriteImm
+        )
+    }
+
     /// Whether it is one of the two operations that return the previous value of a word.
     pub(crate) const fn is_atomic(self) -> bool {
         matches!(self, Self::CompareSwap | Self::FetchAdd)

@@ -154,7 +154,7 @@ fn packet(
     let last = count.saturating_add(1) == burst.packets;
     let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
     bth.ack_req = last && burst.ack_req;
-    bth.solicited = last && burst.ends_message() && burst.work.solicited;
+    bth.solicited = last && burst.solicits();
     let head = PacketHead {
         bth,
         opcode: planned.opcode,

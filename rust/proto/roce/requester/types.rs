@@ -157,9 +157,15 @@ pub(crate) struct RequesterStats {
 
 impl Burst {
     /// Whether the last packet of the burst is the last of the message, which carries the companion
-    /// value and the solicited flag (RNIC-HDR-06).
+    /// value.
     pub(crate) fn ends_message(&self) -> bool {
         self.index.saturating_add(self.packets) >= self.plan.packets()
+    }
+
+    /// Whether the last packet of the burst asks for a solicited completion: that of a message for which
+    /// the receiver has one (RNIC-HDR-06).
+    pub(crate) fn solicits(&self) -> bool {
+        self.work.solicited && self.work.kind.completes_receive() && self.ends_message()
     }
 
     /// The companion value of the message.

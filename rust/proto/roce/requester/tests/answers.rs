@@ -26,6 +26,52 @@ fn answer_outside_of_the_flight_is_ignored() {
     assert_eq!(bench.core.stats().ghost_answers, 3);
 }
 
+/// RNIC-REQ-07: whatever number of messages an answer has, its PSN says what it acknowledges.
+#[test]
+fn message_number_of_an_answer_completes_nothing() {
+    for msn in [0, 1, 2, 4, 5, 0x7f_ffff, 0xff_ffff] {
+        let mut bench = SendBench::new(CONFIG);
+        for kind in [Send, Write, CompareSwap, Send] {
+            bench.post(kind, 8);
+        }
+        bench.sent();
+        let aeth = |syndrome| Aeth {
+            syndrome: Some(syndrome),
+            msn,
+        };
+        let ack = aeth(Syndrome::ACK);
+        let (now, psns) = (bench.now, [0, 1, 2, 3].map(|number| bench.psn(number)));
+        assert_eq!(
+            bench.core.handle_ack(now, psns[0], &ack),
+            AnswerEffect::Progress
+        );
+        assert_eq!(bench.completed(), [(0, OK, true)]);
+        assert_eq!(
+            bench.core.handle_ack(now, psns[0], &ack),
+            AnswerEffect::Duplicate
+        );
+        assert_eq!(bench.completed(), []);
+        let rnr = aeth(Syndrome::RnrNak(RnrTimer::LONGEST));
+        assert_eq!(
+            bench.core.handle_ack(now, psns[1], &rnr),
+            AnswerEffect::Wait
+        );
+        assert_eq!(bench.completed(), []);
+        bench.now = bench.core.poll_timeout().unwrap();
+        bench.core.handle_timeout(bench.now);
+        bench.sent();
+        bench.core.handle_ack(bench.now, psns[1], &ack);
+        assert_eq!(bench.completed(), [(1, OK, true)]);
+        assert!(bench
+            .core
+            .handle_atomic_ack(bench.now, psns[2], &ack)
+            .is_ok());
+        assert_eq!(bench.completed(), [(2, OK, true)]);
+        bench.core.handle_ack(bench.now, psns[3], &ack);
+        assert_eq!(bench.completed(), [(3, OK, true)]);
+    }
+}
+
 /// RNIC-TMO-04, RNIC-REQ-14: the middle of a message is repeated.
 #[test]
 fn sequence_nak_repeats_from_the_missing_packet() {

@@ -18,6 +18,38 @@ fn messages_leave_in_order_with_contiguous_psns() {
     assert_eq!(bench.core.poll_timeout(), None);
 }
 
+/// RNIC-HDR-06.
+#[test]
+fn only_the_end_of_a_received_message_is_solicited() {
+    let kinds = [
+        (Send, true),
+        (SendImm, true),
+        (SendInv, true),
+        (WriteImm, true),
+        (Write, false),
+        (Read, false),
+        (AtomicWrite, false),
+    ];
+    for (kind, solicits) in kinds {
+        for solicited in [false, true] {
+            let mut bench = SendBench::new(CONFIG);
+            let len = if kind == AtomicWrite { 8 } else { 3 * FULL };
+            let work = Work {
+                solicited,
+                ..Work::new(kind, len)
+            };
+            bench.core.post(work).unwrap();
+            // Packets of a message leave in two bursts, of which the last one ends it.
+            let mut last = None;
+            while let Some(SendStep::Packets(burst)) = bench.core.poll_transmit(bench.now, 2) {
+                assert!(!burst.solicits() || burst.ends_message());
+                last = Some(burst);
+            }
+            assert_eq!(last.unwrap().solicits(), solicits && solicited, "{kind:?}");
+        }
+    }
+}
+
 /// RNIC-REQ-02, RNIC-REQ-06.
 #[test]
 fn unsignaled_messages_ask_for_one_ack_at_the_end() {

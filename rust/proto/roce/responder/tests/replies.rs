@@ -54,6 +54,23 @@ fn responses_leave_in_order_and_before_later_acks() {
     assert_eq!(bench.ack(), None);
 }
 
+/// RNIC-RDA-12.
+#[test]
+fn request_within_a_long_response_waits_for_its_end() {
+    let mut bench = ReceiveBench::new(CONFIG);
+    bench.accept(read(0, 0x1000, 5 * FULL));
+    assert_eq!(bench.core.poll_reply(0), None);
+    assert_eq!(bench.read(2), (0, 0x1000, 0, 2));
+    bench.accept(asking(header(Opcode::RcSendOnly, 5, 1)));
+    bench.accept(read(6, 0x8000, 2 * FULL));
+    assert_eq!(bench.core.poll_reply(0), None);
+    assert_eq!(bench.read(2), (2, 0x1000, 2, 2));
+    assert_eq!(bench.read(2), (4, 0x1000, 4, 1));
+    assert_eq!(bench.read(1), (6, 0x8000, 0, 1));
+    assert_eq!(bench.read(1), (7, 0x8000, 1, 1));
+    assert_eq!(bench.core.poll_reply(1), None);
+}
+
 /// RNIC-RDA-01.
 #[test]
 fn more_reads_than_resources_are_an_invalid_request() {
