@@ -41,10 +41,13 @@ use crate::{
             UserRing, //
         },
     },
-    proto::roce::ring::{
-        RingShape,
-        CONSUMER_AT,
-        PRODUCER_AT, //
+    proto::{
+        base::verbs::Qpn,
+        roce::ring::{
+            RingShape,
+            CONSUMER_AT,
+            PRODUCER_AT, //
+        },
     },
 };
 use core::mem::{
@@ -119,6 +122,8 @@ struct CompletionRing {
     complete: bool,
     /// Whether the overflow is reported by the next run.
     report: bool,
+    /// Queue pairs of user space in state ERR.
+    failed: KVec<Qpn>,
 }
 
 impl KernelCompletions {
@@ -348,6 +353,7 @@ impl CompletionQueue {
             overflowed: false,
             complete: false,
             report: false,
+            failed: KVec::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -399,6 +405,36 @@ impl CompletionQueue {
         let (least, most) = HIDDEN;
         let more = random_u32().checked_rem(most).unwrap_or(0);
         self.alarm.arm(self, u64::from(least.saturating_add(more)));
+    }
+
+    /// A queue pair of user space has entered state ERR: it flushes its rings when the program asks for
+    /// completions (RNIC-ERR-07). Context: any.
+    pub(super) fn note_failed(&self, number: Qpn) {
+        let mut ring = self.ring.lock();
+        if !ring.failed.contains(&number) {
+            // Without memory the rings are flushed by the timer and by doorbells only.
+            let _ = ring.failed.push(number, GFP_ATOMIC);
+        }
+    }
+
+    /// A queue pair is in state ERR no longer. Context: any.
+    pub(super) fn forget_failed(&self, number: Qpn) {
+        self.ring.lock().failed.retain(|other| *other != number);
+    }
+
+    /// Wakes the queue pairs of user space in state ERR. Context: may sleep.
+    fn wake_failed(&self) {
+        let mut index = 0_usize;
+        loop {
+            let number = self.ring.lock().failed.get(index).copied();
+            let Some(number) = number else {
+                return;
+            };
+            if let Some(pair) = self.runtime.numbers().find(number.get()) {
+                pair.wake();
+            }
+            index = index.wrapping_add(1);
+        }
     }
 
     /// Removes all completions of a queue pair, unless user space reads them, and waits for a handler
@@ -460,7 +496,12 @@ impl IbCqOps for CompletionQueue {
         } else if ring.armed == Armed::No {
             ring.armed = Armed::Solicited;
         }
-        ring.has_any()
+        let (pending, failed) = (ring.has_any(), !ring.failed.is_empty());
+        drop(ring);
+        if failed {
+            self.wake_failed();
+        }
+        pending
     }
 
     fn resize(self: &Arc<Self>, entries: u32, new: &NewRing) -> Result {

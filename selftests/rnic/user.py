@@ -29,7 +29,9 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "mappings", "overwrites", "deaths", "shared queues", "shared limits", "shared sizes",
          "shared hostile", "resizes", "unreliable messages", "unreliable refusals",
          "unreliable failures", "unreliable changes", "windows of type 1", "windows of type 2", "windows refused",
-         "windows of the dead", "flushes", "words", "full completions", "itself"]
+         "windows of the dead", "flushes", "words", "full completions", "itself", "states", "attributes",
+         "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
+         "completion indices", "armed timers", "solicited", "failed rings"]
 
 # Queue pairs of the case of late receive requests.
 LATE_PAIRS = 8
@@ -202,6 +204,14 @@ def late_receives_are_asked_for_once_in_a_millisecond():
     equal(LATE_PAIRS <= naks <= most, True, "%d RNR NAKs, at most %d" % (naks, most))
 
 
+def silent_states_count_what_they_drop():
+    """Packets for queue pairs that do not receive (RNIC-RSP-01)."""
+    before = counter("drop_qp_state")
+    rings("silent states")
+    # Three states, and three attempts in each.
+    topology.until(lambda: counter("drop_qp_state") >= before + 9, "packets that were dropped")
+
+
 def unreliable_messages_are_lost_whole():
     """A network that loses packets (RNIC-UD-10)."""
     words = ("qdisc", "add", "dev", "va", "root", "netem", "loss", "10%")
@@ -298,7 +308,7 @@ def tests():
     found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
-    return found + [late_receives_are_asked_for_once_in_a_millisecond,
+    return found + [late_receives_are_asked_for_once_in_a_millisecond, silent_states_count_what_they_drop,
                     unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused,
                     device_goes_away_under_a_program, rxe_unloads_beside]
 

@@ -6,6 +6,7 @@
 #include "user_rings.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -112,7 +113,8 @@ void free_shared(struct shared *shared)
 	CHECK(!ibv_destroy_srq(shared->srq));
 }
 
-struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shared *shared)
+static struct end make_end(struct side *side, enum ibv_qp_type type, struct shared *shared,
+			   bool signal_all)
 {
 	struct ring before[64];
 	int count = rings(before, 64);
@@ -120,12 +122,13 @@ struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shar
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x1234 };
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
-	end.cq = ibv_create_cq(side->ctx, 63, NULL, NULL, 0);
+	end.cq = ibv_create_cq(side->ctx, 63, NULL, side->channel, 0);
 	CHECK(end.cq);
 	end.completions = new_ring(before, count, 6);
 	count = rings(before, 64);
 	end.qp = ibv_create_qp(side->pd, &(struct ibv_qp_init_attr){
-		.send_cq = end.cq, .recv_cq = end.cq, .qp_type = type, .sq_sig_all = 1,
+		.send_cq = end.cq, .recv_cq = end.cq, .qp_type = type,
+		.sq_sig_all = signal_all,
 		.srq = shared ? shared->srq : NULL,
 		.cap = { .max_send_wr = DEPTH, .max_recv_wr = DEPTH, .max_send_sge = 1,
 			 .max_recv_sge = 1 } });
@@ -145,33 +148,74 @@ struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shar
 	return end;
 }
 
+struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shared *shared)
+{
+	return make_end(side, type, shared, true);
+}
+
+struct end new_quiet_end(struct side *side)
+{
+	return make_end(side, IBV_QPT_RC, NULL, false);
+}
+
 struct end new_end(struct side *side, enum ibv_qp_type type)
 {
 	return new_sharing_end(side, type, NULL);
 }
 
-void connect_end(struct end *end, struct end *peer)
+struct ibv_qp_attr way_to(struct end *end, struct end *peer)
 {
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp->qp_num, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+	return (struct ibv_qp_attr){
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp->qp_num,
+		.max_dest_rd_atomic = 1, .max_rd_atomic = 1, .min_rnr_timer = 1,
+		.timeout = 15, .retry_cnt = 7, .rnr_retry = 7,
 		.ah_attr = { .is_global = 1, .port_num = 1,
 			     .grh = { .dgid = peer->side->gid, .hop_limit = 1,
 				      .sgid_index = end->side->gid_index } } };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 15, .retry_cnt = 7,
-				   .rnr_retry = 7, .max_rd_atomic = 1 };
+}
 
-	if (end->qp->qp_type == IBV_QPT_UC) {
-		CHECK(!ibv_modify_qp(end->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN));
-		CHECK(!ibv_modify_qp(end->qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN));
-		return;
-	}
-	CHECK(!ibv_modify_qp(end->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			     IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			     IBV_QP_MIN_RNR_TIMER));
-	CHECK(!ibv_modify_qp(end->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+void begin_to_receive(struct end *end, struct ibv_qp_attr attr)
+{
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	attr.qp_state = IBV_QPS_RTR;
+	if (end->qp->qp_type != IBV_QPT_UC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	CHECK(!ibv_modify_qp(end->qp, &attr, mask));
+}
+
+void begin_to_send(struct end *end, struct ibv_qp_attr attr)
+{
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+	attr.qp_state = IBV_QPS_RTS;
+	if (end->qp->qp_type != IBV_QPT_UC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	CHECK(!ibv_modify_qp(end->qp, &attr, mask));
+}
+
+void connect_end(struct end *end, struct end *peer)
+{
+	begin_to_receive(end, way_to(end, peer));
+	begin_to_send(end, way_to(end, peer));
+}
+
+void set_state(struct end *end, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	CHECK(!ibv_modify_qp(end->qp, &attr, IBV_QP_STATE));
+}
+
+struct ibv_qp_attr attributes(struct end *end)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	memset(&attr, 0xff, sizeof(attr));
+	CHECK(!ibv_query_qp(end->qp, &attr, 0xfffff, &init));
+	return attr;
 }
 
 void join(struct end *ends)
@@ -310,6 +354,49 @@ void expect_send(struct end *end, int status, const char *what, uint32_t value)
 	if ((int)wc.status != status || wc.wr_id != 0x5157 || wc.qp_num != end->qp->qp_num)
 		fail("%s %#x: status %d, number %#lx, want %d", what, value, wc.status,
 		     (unsigned long)wc.wr_id, status);
+}
+
+struct rxe_send_wqe *prepare_remote(struct end *end, uint32_t opcode, uint64_t addr, uint32_t len)
+{
+	struct rxe_send_wqe *wqe = prepare(end);
+	struct side *peer = &sides[end->side == &sides[0]];
+
+	wqe->wr.opcode = opcode;
+	wqe->wr.wr.rdma.remote_addr = addr;
+	wqe->wr.wr.rdma.rkey = peer->mr->rkey;
+	wqe->dma.length = len;
+	wqe->dma.sge[0].length = len;
+	return wqe;
+}
+
+void post_prepared(struct end *end)
+{
+	produce(end->sends.buf);
+	CHECK(!ring_doorbell(end, 0));
+}
+
+struct ibv_wc expect_completion(struct end *end, int status, uint64_t id, const char *what)
+{
+	struct ibv_wc wc = completion(end, 10);
+
+	if ((int)wc.status != status || wc.wr_id != id || wc.qp_num != end->qp->qp_num)
+		fail("%s: status %d, number %#lx, want %d", what, wc.status,
+		     (unsigned long)wc.wr_id, status);
+	return wc;
+}
+
+int next_event(struct side *side, struct end *end, double seconds)
+{
+	struct pollfd wait = { .fd = side->ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	if (!poll(&wait, 1, seconds * 1000))
+		return -1;
+	CHECK(!ibv_get_async_event(side->ctx, &event));
+	if (end)
+		CHECK(event.element.qp == end->qp);
+	ibv_ack_async_event(&event);
+	return event.event_type;
 }
 
 /* A pair that nothing was done to still carries data. */

@@ -48,7 +48,7 @@ void late_receives(void)
 }
 
 /* The number of the next event of that side's device; -1 if there is none. */
-static int next_event(struct side *side)
+static int pending_event(struct side *side)
 {
 	struct ibv_async_event event;
 
@@ -75,7 +75,7 @@ void full_completions(void)
 		CHECK(!ring_doorbell(&ends[0], 0));
 	}
 	CHECK(poll(&wait, 1, 10000) == 1);
-	while ((event = next_event(&sides[0])) >= 0) {
+	while ((event = pending_event(&sides[0])) >= 0) {
 		broken += event == IBV_EVENT_CQ_ERR;
 		failed += event == IBV_EVENT_QP_FATAL;
 	}

@@ -456,7 +456,13 @@ static const struct {
 	{ "words", words }, { "isolated", isolated },
 	{ "late receives", late_receives }, { "full completions", full_completions },
 	{ "itself", itself }, { "late octets", late_octets },
-	{ "late completions", late_completions },
+	{ "late completions", late_completions }, { "silent states", silent_states },
+	{ "states", states }, { "attributes", all_attributes }, { "creation", creation },
+	{ "refusals", refusals }, { "immediates", immediates }, { "lost keys", lost_keys },
+	{ "many reads", many_reads }, { "reads behind writes", reads_behind_writes },
+	{ "atomics", atomics }, { "completion indices", completion_indices },
+	{ "armed timers", armed_timers }, { "solicited", solicited },
+	{ "failed rings", failed_rings },
 };
 
 int main(int argc, char **argv)

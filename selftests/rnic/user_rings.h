@@ -33,6 +33,8 @@ struct side {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	uint8_t *memory;
+	/* Of its next completion queues, or NULL. */
+	struct ibv_comp_channel *channel;
 };
 
 /* A shared receive queue with its ring. */
@@ -73,7 +75,16 @@ void free_shared(struct shared *shared);
 /* A queue pair in state INIT; its receive requests come from `shared` unless that is NULL. */
 struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shared *shared);
 struct end new_end(struct side *side, enum ibv_qp_type type);
+/* One whose requests complete visibly only if they ask for it. */
+struct end new_quiet_end(struct side *side);
+/* Attributes for both steps of a connection to the peer. */
+struct ibv_qp_attr way_to(struct end *end, struct end *peer);
+void begin_to_receive(struct end *end, struct ibv_qp_attr attr);
+void begin_to_send(struct end *end, struct ibv_qp_attr attr);
 void connect_end(struct end *end, struct end *peer);
+void set_state(struct end *end, enum ibv_qp_state state);
+/* Those that the queue pair has now. */
+struct ibv_qp_attr attributes(struct end *end);
 void join(struct end *ends);
 void new_pair(struct end *ends);
 void free_end(struct end *end);
@@ -88,10 +99,18 @@ int ring_doorbell(struct end *end, uint32_t count);
 struct rxe_send_wqe *send_slot(struct end *end);
 /* A request that is in order: a SEND of 8 octets. */
 struct rxe_send_wqe *prepare(struct end *end);
+/* The same for a request to the peer's memory, which may be longer. */
+struct rxe_send_wqe *prepare_remote(struct end *end, uint32_t opcode, uint64_t addr, uint32_t len);
 void produce(struct rxe_queue_buf *buf);
+/* Posts the prepared request. */
+void post_prepared(struct end *end);
 void post_receive(struct end *end, uint64_t addr, uint32_t len, uint32_t lkey, uint32_t count);
 /* Posts the prepared request and checks how it completes. */
 void expect_send(struct end *end, int status, const char *what, uint32_t value);
+/* The next completion, with that status and number. */
+struct ibv_wc expect_completion(struct end *end, int status, uint64_t id, const char *what);
+/* The next event of the device, about that queue pair; -1 if there is none in time. */
+int next_event(struct side *side, struct end *end, double seconds);
 /* A pair that nothing was done to still carries data. */
 void expect_service(void);
 /* Fills rings of the two queue pairs with anything, until stop_scribbling(). */
@@ -119,5 +138,19 @@ void late_receives(void);
 void full_completions(void);
 void late_octets(void);
 void late_completions(void);
+void silent_states(void);
+void states(void);
+void all_attributes(void);
+void creation(void);
+void refusals(void);
+void immediates(void);
+void lost_keys(void);
+void many_reads(void);
+void reads_behind_writes(void);
+void atomics(void);
+void completion_indices(void);
+void armed_timers(void);
+void solicited(void);
+void failed_rings(void);
 
 #endif /* USER_RINGS_H */

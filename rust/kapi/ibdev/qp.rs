@@ -211,6 +211,12 @@ unsafe impl Send for QpToken {}
 unsafe impl Sync for QpToken {}
 
 impl QpToken {
+    /// The value for a pointer.
+    #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+    pub(super) const fn new(qp: *mut bindings::ib_qp) -> Self {
+        Self(qp)
+    }
+
     /// The pointer for C.
     pub(super) const fn as_raw(self) -> *mut bindings::ib_qp {
         self.0
@@ -398,6 +404,8 @@ impl<'a> QpChange<'a> {
         timeout: u8 = ib_qp_attr_mask_IB_QP_TIMEOUT, timeout;
         /// Repetitions.
         retry_cnt: u8 = ib_qp_attr_mask_IB_QP_RETRY_CNT, retry_cnt;
+        /// Whether the end of draining is reported.
+        drained_event: u8 = ib_qp_attr_mask_IB_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify;
         /// Repetitions for want of a receive buffer.
         rnr_retry: u8 = ib_qp_attr_mask_IB_QP_RNR_RETRY, rnr_retry;
     }

@@ -27,6 +27,7 @@ use crate::{
     proto::{
         base::time::{
             earliest,
+            Duration,
             Instant, //
         },
         roce::state::QpState,
@@ -44,6 +45,11 @@ const BUDGET: u32 = 64;
 
 /// Receive work requests that a run flushes.
 const FLUSHES: u32 = 1_024;
+
+/// How often rings in state ERR are flushed, and how long: afterwards only if the program calls
+/// (RNIC-ERR-07).
+const FLUSH_INTERVAL: Duration = Duration::from_millis(10);
+const FLUSH_TIME: Duration = Duration::from_millis(1_000);
 
 impl Run<0> for QueuePair {
     /// Runs in softirq.
@@ -149,6 +155,7 @@ impl QueuePair {
     fn set_timer(self: &Arc<Self>, core: &mut Core, now: Instant) {
         let due = core.requester.as_ref().and_then(|half| half.poll_timeout());
         let due = earliest(due, core.late.poll_timeout());
+        let due = earliest(due, self.next_flush(core, now));
         let Some(due) = earliest(due, core.held) else {
             return;
         };
@@ -157,6 +164,24 @@ impl QueuePair {
             core.armed = Some(due);
             self.alarm.rearm(self, due.saturating_since(now).as_nanos());
         }
+    }
+
+    /// The next time to flush rings in state ERR: a program fills its receive ring without a call
+    /// (RNIC-ERR-07).
+    fn next_flush(&self, core: &mut Core, now: Instant) -> Option<Instant> {
+        if core.state != QpState::Err || core.rings.is_none() {
+            return None;
+        }
+        let since = match core.failed {
+            Some(since) => since,
+            None => {
+                core.failed = Some(now);
+                self.send_cq.note_failed(self.number);
+                self.recv_cq.note_failed(self.number);
+                now
+            }
+        };
+        (now < since.saturating_add(FLUSH_TIME)).then(|| now.saturating_add(FLUSH_INTERVAL))
     }
 
     /// Enters state ERR after one half failed (RNIC-ERR-05). Unless `whole`, only a send request did, and
@@ -271,7 +296,7 @@ impl QueuePair {
             .is_some_and(|half| half.is_drained());
         if core.draining && drained {
             core.draining = false;
-            events.drained = true;
+            events.drained = core.reports_drained;
         }
     }
 

@@ -124,6 +124,7 @@ impl QueuePair {
                     requester.pause();
                 }
                 core.draining = true;
+                core.reports_drained = change.drained_event().is_some_and(|asked| asked != 0);
             }
             Transition::ResumeSend => {
                 if core.requester.as_mut().is_some_and(|half| !half.resume()) {
@@ -231,6 +232,10 @@ impl QueuePair {
         core.to = None;
         drop(core.late.take());
         core.draining = false;
+        if core.failed.take().is_some() {
+            self.send_cq.forget_failed(self.number);
+            self.recv_cq.forget_failed(self.number);
+        }
         core.last_receive = false;
         for place in core.taken.iter_mut() {
             *place = None;

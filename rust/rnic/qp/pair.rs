@@ -141,12 +141,16 @@ pub(super) struct Core {
     pub(super) ident: u16,
     /// The time that the timer is armed for.
     pub(super) armed: Option<Instant>,
+    /// When a queue pair of user space entered state ERR.
+    pub(super) failed: Option<Instant>,
     /// Until when nothing is sent, but for a proof of the way.
     pub(super) held: Option<Instant>,
     /// Octets of the peer that are not placed so far.
     pub(super) late: LateWrites,
-    /// Whether the program waits for the send queue to drain.
+    /// Whether the send queue is being drained.
     pub(super) draining: bool,
+    /// Whether the program has asked for an event at the end of that (RNIC-QPS-05).
+    pub(super) reports_drained: bool,
     /// Whether the end of receives from a shared queue was reported.
     pub(super) last_receive: bool,
     /// Events that the device has counted.
@@ -175,9 +179,11 @@ impl Core {
             qkey: 0,
             ident: ident(),
             armed: None,
+            failed: None,
             held: None,
             late: LateWrites::new(),
             draining: false,
+            reports_drained: false,
             last_receive: false,
             counted: CountedEvents::default(),
             dead: false,

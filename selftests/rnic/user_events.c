@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What a program is told: events of queue pairs and completion queues, and completions in its rings. */
+
+#include "user_rings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS 100
+
+/* The peer refuses what is prepared. It is told of that by an event, or by the receive request. */
+static void refuse(struct end *ends, int status, int event, int receive)
+{
+	expect_send(&ends[0], status, "refused", event);
+	if (receive)
+		expect_completion(&ends[1], receive, 0x5257, "receive request of a refused one");
+	else
+		CHECK(next_event(&sides[1], &ends[1], 10) == event);
+	CHECK(attributes(&ends[1]).qp_state == IBV_QPS_ERR);
+	free_pair(ends);
+	CHECK(next_event(&sides[1], NULL, 0) == -1);
+}
+
+/* RNIC-RSP-11. */
+void refusals(void)
+{
+	uint64_t there = (uintptr_t)sides[1].memory;
+	struct rxe_send_wqe *wqe;
+	struct end ends[2];
+
+	new_pair(ends);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, there, 8)->wr.wr.rdma.rkey ^= 0x100;
+	refuse(ends, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, 0);
+
+	new_pair(ends);
+	prepare_remote(&ends[0], IBV_WR_RDMA_READ, there + REGION, 8);
+	refuse(ends, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, 0);
+
+	new_pair(ends);
+	wqe = prepare_remote(&ends[0], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+	wqe->wr.wr.atomic.remote_addr = there + 1;
+	wqe->wr.wr.atomic.rkey = sides[1].mr->rkey;
+	refuse(ends, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, 0);
+
+	/* Those of messages that have taken a receive request. */
+	new_pair(ends);
+	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
+	prepare_remote(&ends[0], IBV_WR_SEND, 0, 9);
+	refuse(ends, IBV_WC_REM_INV_REQ_ERR, 0, IBV_WC_LOC_LEN_ERR);
+
+	new_pair(ends);
+	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, there, 8)->wr.wr.rdma.rkey ^= 0x100;
+	refuse(ends, IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_REM_ACCESS_ERR);
+	expect_service();
+}
+
+/* Waits for an event of a completion queue of side 1; whether there is one. */
+static bool is_notified(struct end *end, int milliseconds)
+{
+	struct ibv_comp_channel *channel = sides[1].channel;
+	struct pollfd wait = { .fd = channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *context;
+
+	if (!poll(&wait, 1, milliseconds))
+		return false;
+	CHECK(!ibv_get_cq_event(channel, &cq, &context));
+	CHECK(cq == end->cq);
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+/* RNIC-HDR-06, RNIC-CQ-06, RNIC-ERR-08: which messages end a wait for a solicited completion. */
+void solicited(void)
+{
+	static const uint32_t opcodes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+					    IBV_WR_RDMA_WRITE_WITH_IMM };
+	uint64_t there = (uintptr_t)sides[1].memory;
+	struct end ends[2];
+
+	sides[1].channel = ibv_create_comp_channel(sides[1].ctx);
+	CHECK(sides[1].channel);
+	new_pair(ends);
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++) {
+		for (uint32_t len = 8; len <= 3000; len += 2992) {
+			struct ibv_cq *cq = ends[1].cq;
+
+			CHECK(!ibv_req_notify_cq(cq, 1));
+			for (int asks = 0; asks < 2; asks++) {
+				struct rxe_send_wqe *wqe;
+
+				post_receive(&ends[1], there, len, sides[1].mr->lkey, 1);
+				wqe = prepare_remote(&ends[0], opcodes[i], there, len);
+				if (asks)
+					wqe->wr.send_flags |= IBV_SEND_SOLICITED;
+				expect_send(&ends[0], IBV_WC_SUCCESS, "message", opcodes[i]);
+				expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "message");
+				CHECK(is_notified(&ends[1], asks ? 10000 : 50) == asks);
+			}
+			/* A weaker wish does not replace a stronger one, and each gives one event. */
+			CHECK(!ibv_req_notify_cq(cq, 0));
+			CHECK(!ibv_req_notify_cq(cq, 1));
+			for (int first = 1; first >= 0; first--) {
+				post_receive(&ends[1], there, len, sides[1].mr->lkey, 1);
+				prepare_remote(&ends[0], opcodes[i], there, len);
+				expect_send(&ends[0], IBV_WC_SUCCESS, "message", opcodes[i]);
+				expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "message");
+				CHECK(is_notified(&ends[1], first ? 10000 : 50) == first);
+			}
+		}
+	}
+	/* A request that is flushed counts as solicited. */
+	CHECK(!ibv_req_notify_cq(ends[1].cq, 1));
+	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
+	set_state(&ends[1], IBV_QPS_ERR);
+	CHECK(is_notified(&ends[1], 10000));
+	expect_completion(&ends[1], IBV_WC_WR_FLUSH_ERR, 0x5257, "flushed");
+	free_pair(ends);
+	CHECK(!ibv_destroy_comp_channel(sides[1].channel));
+}
+
+/*
+ * RNIC-CQ-02: the ring has the completion, and the memory the message, once the index says so; and what
+ * a program writes to the index does not count.
+ */
+void completion_indices(void)
+{
+	struct rxe_queue_buf *buf;
+	struct end ends[2];
+	uint32_t mask;
+
+	new_pair(ends);
+	buf = ends[1].completions.buf;
+	mask = buf->index_mask;
+	for (uint32_t round = 0; round < 3 * (mask + 1); round++) {
+		volatile struct ib_uverbs_wc *wc;
+		double limit = now() + 10;
+		uint32_t next = (round + 1) & mask;
+
+		memset(sides[0].memory, round + 1, 8);
+		wc = (void *)(buf->data + ((size_t)(round & mask) << 6));
+		wc->wr_id = 0;
+		wc->status = -1;
+		if (round % 2)
+			__atomic_store_n(&buf->producer_index, round * 0x9e3779b9u,
+					 __ATOMIC_RELEASE);
+		if (round % 2 && (buf->producer_index == next))
+			__atomic_store_n(&buf->producer_index, next + 1, __ATOMIC_RELEASE);
+		post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+		prepare(&ends[0]);
+		post_prepared(&ends[0]);
+		while (__atomic_load_n(&buf->producer_index, __ATOMIC_ACQUIRE) != next)
+			CHECK(now() < limit);
+		CHECK(wc->wr_id == 0x5257 && wc->status == IBV_WC_SUCCESS && wc->byte_len == 8);
+		CHECK(wc->opcode == IBV_WC_RECV && wc->qp_num == ends[1].qp->qp_num);
+		CHECK(!memcmp(sides[0].memory, sides[1].memory, 8));
+		__atomic_store_n(&buf->consumer_index, next, __ATOMIC_RELEASE);
+		expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "send");
+	}
+	free_pair(ends);
+}
+
+/* A receive request in the ring of a failed queue pair is flushed. */
+static void expect_flush(struct end *end)
+{
+	post_receive(end, (uintptr_t)end->side->memory, 8, end->side->mr->lkey, 1);
+	expect_completion(end, IBV_WC_WR_FLUSH_ERR, 0x5257, "flushed");
+}
+
+/* RNIC-ERR-07: without a system call at first, later with one. */
+void failed_rings(void)
+{
+	struct end ends[2];
+	double since;
+
+	new_pair(ends);
+	post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+	set_state(&ends[1], IBV_QPS_ERR);
+	since = now();
+	expect_completion(&ends[1], IBV_WC_WR_FLUSH_ERR, 0x5257, "at the transition");
+	while (now() < since + 0.5)
+		expect_flush(&ends[1]);
+	prepare(&ends[1]);
+	produce(ends[1].sends.buf);
+	expect_completion(&ends[1], IBV_WC_WR_FLUSH_ERR, 0x5157, "send request");
+
+	/* Long after that nothing looks at the ring, but for calls. */
+	post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+	expect_completion(&ends[1], IBV_WC_WR_FLUSH_ERR, 0x5257, "flushed");
+	usleep(1000000 * (since + 1.2 - now()));
+	for (int round = 0; round < ROUNDS; round++) {
+		post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+		if (round % 2)
+			CHECK(!ring_doorbell(&ends[1], 0));
+		else
+			CHECK(!ibv_req_notify_cq(ends[1].cq, 0));
+		expect_completion(&ends[1], IBV_WC_WR_FLUSH_ERR, 0x5257, "by a call");
+	}
+	free_pair(ends);
+	expect_service();
+}
