@@ -6,6 +6,7 @@
 #include <linux/cpumask.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <rdma/ib_user_verbs.h>
 
@@ -85,6 +86,33 @@ void rdma_sock_helper_ibcq_error(struct ib_cq *cq)
 	if (cq->event_handler)
 		cq->event_handler(&event, cq->cq_context);
 }
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/* A completion queue of no device, with these handlers. */
+struct ib_cq *rdma_sock_helper_test_cq_alloc(ib_comp_handler complete,
+					     void (*event)(struct ib_event *, void *),
+					     void *context)
+{
+	struct ib_cq *cq = kzalloc(sizeof(*cq), GFP_KERNEL);
+
+	if (!cq)
+		return NULL;
+	cq->comp_handler = complete;
+	cq->event_handler = event;
+	cq->cq_context = context;
+	return cq;
+}
+
+void rdma_sock_helper_test_cq_free(struct ib_cq *cq)
+{
+	kfree(cq);
+}
+
+bool rdma_sock_helper_test_in_softirq(void)
+{
+	return in_serving_softirq();
+}
+#endif
 
 struct ib_pd *rdma_sock_helper_ibqp_pd(const struct ib_qp *qp)
 {

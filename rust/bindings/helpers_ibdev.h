@@ -37,6 +37,14 @@ void rdma_sock_helper_ibcq_set_entries(struct ib_cq *cq, u32 entries);
 void rdma_sock_helper_ibcq_complete(struct ib_cq *cq);
 void rdma_sock_helper_ibcq_error(struct ib_cq *cq);
 
+#if IS_ENABLED(CONFIG_KUNIT)
+struct ib_cq *rdma_sock_helper_test_cq_alloc(ib_comp_handler complete,
+					     void (*event)(struct ib_event *, void *),
+					     void *context);
+void rdma_sock_helper_test_cq_free(struct ib_cq *cq);
+bool rdma_sock_helper_test_in_softirq(void);
+#endif
+
 struct ib_pd *rdma_sock_helper_ibqp_pd(const struct ib_qp *qp);
 enum ib_qp_type rdma_sock_helper_ibqp_type(const struct ib_qp *qp);
 void rdma_sock_helper_ibqp_set_number(struct ib_qp *qp, u32 number);

@@ -538,3 +538,327 @@ impl Expire for CompletionQueue {
         }
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_cq)]
+mod tests {
+    use super::*;
+    use crate::{
+        kapi::ibdev::{
+            handle_of_test,
+            poll_one,
+            CompletedOp,
+            CqObserver, //
+        },
+        rnic::profile::Profile,
+    };
+    use core::sync::atomic::{
+        AtomicBool,
+        AtomicU32,
+        Ordering, //
+    };
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
+    };
+
+    /// A program with a completion queue.
+    #[pin_data]
+    struct Program {
+        calls: AtomicU32,
+        overflows: AtomicU32,
+        /// Calls outside of softirq.
+        elsewhere: AtomicU32,
+        /// Completions that the handler has polled, if it does.
+        polled: AtomicU32,
+        /// Whether the handler polls, and arms the queue again.
+        serves: AtomicBool,
+        #[pin]
+        queue: SpinLockIrq<Option<Arc<CompletionQueue>>>,
+    }
+
+    impl CqObserver for Program {
+        fn completed(&self, in_softirq: bool) {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+            self.elsewhere
+                .fetch_add(u32::from(!in_softirq), Ordering::Relaxed);
+            if !self.serves.load(Ordering::Relaxed) {
+                return;
+            }
+            let queue = self.queue.lock().clone();
+            if let Some(queue) = queue {
+                while queue.request_notify(false) {
+                    while poll_one(|into| queue.poll(into)).is_some() {
+                        self.polled.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+        }
+
+        fn overflowed(&self) {
+            self.overflows.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A program with its queue.
+    struct Bench {
+        runtime: Arc<Runtime>,
+        program: Arc<Program>,
+        queue: Arc<CompletionQueue>,
+    }
+
+    impl Bench {
+        fn new(entries: u32) -> Result<Self> {
+            let runtime = Runtime::new(false, Profile::new(0).ok_or(EINVAL)?)?;
+            let program = Arc::pin_init(
+                pin_init!(Program {
+                    calls: AtomicU32::new(0),
+                    overflows: AtomicU32::new(0),
+                    elsewhere: AtomicU32::new(0),
+                    polled: AtomicU32::new(0),
+                    serves: AtomicBool::new(false),
+                    queue <- new_spinlock_irq!(None, "rdma_soft_test_program"),
+                }),
+                GFP_KERNEL,
+            )?;
+            let handle = handle_of_test(&program)?;
+            let queue = CompletionQueue::new(&runtime, entries, handle, None)?;
+            *program.queue.lock() = Some(queue.clone());
+            Ok(Self {
+                runtime,
+                program,
+                queue,
+            })
+        }
+
+        fn push(&self, id: u64, status: CompletionStatus, solicited: bool) -> bool {
+            self.queue.push(&completion(id, status), solicited)
+        }
+
+        fn poll(&self) -> Option<(u64, bool)> {
+            poll_one(|into| self.queue.poll(into))
+        }
+
+        /// Calls of the handler so far, when none is under way.
+        fn calls(&self) -> u32 {
+            self.queue.notify.flush();
+            self.program.calls.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Drop for Bench {
+        fn drop(&mut self) {
+            self.queue.destroy();
+            // The program keeps the queue, and the queue the program.
+            let queue = self.program.queue.lock().take();
+            drop(queue);
+        }
+    }
+
+    fn completion(id: u64, status: CompletionStatus) -> Completion {
+        Completion {
+            id,
+            status,
+            op: CompletedOp::Send,
+            len: 0,
+            qp: QpToken::of_test(),
+            qpn: 7,
+            imm: None,
+            invalidated: None,
+            datagram: None,
+        }
+    }
+
+    const GOOD: CompletionStatus = CompletionStatus::Success;
+
+    /// RNIC-CQ-01, RNIC-ERR-09.
+    #[test]
+    fn queue_has_the_room_that_was_asked_for_and_breaks_beyond() -> Result {
+        for entries in [1, 3, 4, 7] {
+            let bench = Bench::new(entries)?;
+            let entries = u64::from(entries);
+            for round in 0..3 {
+                for id in 0..entries {
+                    assert!(bench.push(10 * round + id, GOOD, false));
+                }
+                for id in 0..entries {
+                    assert_eq!(bench.poll(), Some((10 * round + id, true)));
+                }
+                assert_eq!(bench.poll(), None);
+                // The next round begins at another place.
+                assert!(bench.push(0, GOOD, false) && bench.poll().is_some());
+            }
+            for id in 0..entries {
+                assert!(bench.push(id, GOOD, false));
+            }
+            assert_eq!(bench.program.overflows.load(Ordering::Relaxed), 0);
+            assert!(!bench.push(99, GOOD, false));
+            assert_eq!(bench.poll(), Some((0, true)));
+            assert!(!bench.push(99, GOOD, false));
+            assert_eq!(bench.calls(), 0);
+            assert_eq!(bench.program.overflows.load(Ordering::Relaxed), 1);
+        }
+        Ok(())
+    }
+
+    /// RNIC-CQ-05, RNIC-CQ-07.
+    #[test]
+    fn each_arming_gives_one_call() -> Result {
+        let bench = Bench::new(64)?;
+        for round in 0..20 {
+            // Not armed: no call.
+            assert!(bench.push(1, GOOD, true));
+            assert_eq!(bench.calls(), round);
+            // What is there is reported, and only the next one gives a call.
+            assert!(bench.queue.request_notify(false));
+            assert_eq!(bench.calls(), round);
+            while bench.poll().is_some() {}
+            assert!(!bench.queue.request_notify(false));
+            for id in 0..3 {
+                assert!(bench.push(id, GOOD, false));
+            }
+            assert_eq!(bench.calls(), round + 1);
+            while bench.poll().is_some() {}
+        }
+        assert_eq!(bench.program.elsewhere.load(Ordering::Relaxed), 0);
+        Ok(())
+    }
+
+    /// RNIC-CQ-06, RNIC-ERR-08.
+    #[test]
+    fn wish_for_a_solicited_completion_waits_for_one_or_for_an_error() -> Result {
+        let bench = Bench::new(64)?;
+        bench.queue.request_notify(true);
+        bench.push(1, GOOD, false);
+        assert_eq!(bench.calls(), 0);
+        bench.push(2, GOOD, true);
+        assert_eq!(bench.calls(), 1);
+        for status in [
+            CompletionStatus::Flushed,
+            CompletionStatus::LocalLength,
+            CompletionStatus::RetryExceeded,
+        ] {
+            let before = bench.calls();
+            bench.queue.request_notify(true);
+            bench.push(3, GOOD, false);
+            assert_eq!(bench.calls(), before);
+            bench.push(4, status, false);
+            assert_eq!(bench.calls(), before + 1);
+        }
+        // A weaker wish does not replace a stronger one, but the other way round.
+        for wishes in [[false, true], [true, false]] {
+            let before = bench.calls();
+            for solicited in wishes {
+                bench.queue.request_notify(solicited);
+            }
+            bench.push(5, GOOD, false);
+            assert_eq!(bench.calls(), before + 1);
+        }
+        Ok(())
+    }
+
+    /// Adds completions from another task.
+    #[pin_data]
+    struct Producer {
+        queue: Arc<CompletionQueue>,
+        #[pin]
+        work: Deferred<Producer>,
+    }
+
+    /// Completions that it adds.
+    const MANY: u32 = 20_000;
+
+    impl Run<0> for Producer {
+        fn run(this: Arc<Self>) {
+            for id in 0..MANY {
+                while !this.queue.has_room() {
+                    fsleep(Delta::from_micros(10));
+                }
+                this.queue.push(&completion(id.into(), GOOD), false);
+            }
+        }
+    }
+
+    impl CompletionQueue {
+        fn has_room(&self) -> bool {
+            match &self.ring.lock().completions {
+                Completions::Kernel(queue) => queue.count < queue.places.len(),
+                Completions::User(_) => false,
+            }
+        }
+    }
+
+    fn new_producer(bench: &Bench) -> Result<Arc<Producer>> {
+        Arc::pin_init(
+            pin_init!(Producer {
+                queue: bench.queue.clone(),
+                work <- new_deferred!("rdma_soft_test_producer"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// RNIC-CQ-04: by a task with interrupts on or off, while completions arrive.
+    #[test]
+    fn completions_are_polled_in_order_while_others_arrive() -> Result {
+        let bench = Bench::new(16)?;
+        let producer = new_producer(&bench)?;
+        producer.work.kick(&producer, bench.runtime.timers());
+        let mut next = 0;
+        while next < u64::from(MANY) {
+            let polled = if next % 2 == 0 {
+                bench.poll()
+            } else {
+                let guard = bench.program.queue.lock();
+                let polled = bench.poll();
+                drop(guard);
+                polled
+            };
+            match polled {
+                Some(polled) => {
+                    assert_eq!(polled, (next, true));
+                    next += 1;
+                }
+                None => fsleep(Delta::from_micros(1)),
+            }
+        }
+        producer.work.cancel_sync();
+        assert_eq!(bench.poll(), None);
+        Ok(())
+    }
+
+    /// RNIC-CQ-04, RNIC-CQ-05, RNIC-CQ-07: a handler that polls and arms misses none.
+    #[test]
+    fn handler_that_polls_and_arms_sees_all_completions() -> Result {
+        let bench = Bench::new(16)?;
+        bench.program.serves.store(true, Ordering::Relaxed);
+        bench.queue.request_notify(false);
+        let producer = new_producer(&bench)?;
+        producer.work.kick(&producer, bench.runtime.timers());
+        // A call that is missing leaves the queue full, and the producer waits without an end.
+        producer.work.flush();
+        bench.calls();
+        assert_eq!(bench.program.polled.load(Ordering::Relaxed), MANY);
+        assert_eq!(bench.program.elsewhere.load(Ordering::Relaxed), 0);
+        Ok(())
+    }
+
+    /// RNIC-CQ-11.
+    #[test]
+    fn no_call_follows_the_end_of_a_queue() -> Result {
+        for round in 0..200_u32 {
+            let bench = Bench::new(4)?;
+            bench.queue.request_notify(false);
+            bench.push(1, GOOD, false);
+            // Mostly the call is still to come.
+            bench.queue.destroy();
+            let calls = || bench.program.calls.load(Ordering::Relaxed);
+            assert_eq!(calls(), 1);
+            if round % 20 == 0 {
+                fsleep(Delta::from_micros(200));
+                assert_eq!(calls(), 1);
+            }
+        }
+        Ok(())
+    }
+}

@@ -161,3 +161,110 @@ impl<T: Expire> Alarm<T> {
         HRTIMER_NORESTART
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_alarm)]
+mod tests {
+    use super::*;
+    use crate::kapi::base::time::now_ns;
+    use core::sync::atomic::{
+        AtomicU32,
+        AtomicU64, //
+    };
+    use kernel::time::{
+        delay::fsleep,
+        Delta, //
+    };
+
+    const MICROSECOND: u64 = 1_000;
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Notes when its timer expires, and counts itself out.
+    #[pin_data(PinnedDrop)]
+    struct Sleeper {
+        #[pin]
+        alarm: Alarm<Sleeper>,
+        expiries: AtomicU32,
+        at: AtomicU64,
+        gone: Arc<AtomicU32>,
+    }
+
+    impl Sleeper {
+        fn new(gone: &Arc<AtomicU32>) -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    alarm <- Alarm::new(),
+                    expiries: AtomicU32::new(0),
+                    at: AtomicU64::new(0),
+                    gone: gone.clone(),
+                }),
+                GFP_KERNEL,
+            )
+        }
+
+        fn expiries(&self) -> u32 {
+            self.expiries.load(Ordering::Acquire)
+        }
+    }
+
+    impl Expire for Sleeper {
+        fn expired(self: &Arc<Self>) {
+            self.at.store(now_ns(), Ordering::Relaxed);
+            self.expiries.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    #[pinned_drop]
+    impl PinnedDrop for Sleeper {
+        fn drop(self: Pin<&mut Self>) {
+            self.gone.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// RNIC-FLOW-06: a timer of jiffies would take one of them at least.
+    #[test]
+    fn wait_of_microseconds_takes_no_jiffy() -> Result {
+        let gone = Arc::new(AtomicU32::new(0), GFP_KERNEL)?;
+        let sleeper = Sleeper::new(&gone)?;
+        let mut least = u64::MAX;
+        for round in 0..200 {
+            let begin = now_ns();
+            sleeper.alarm.arm(&sleeper, 10 * MICROSECOND);
+            while sleeper.expiries() == round {
+                assert!(now_ns() - begin < 10 * SECOND);
+                core::hint::spin_loop();
+            }
+            let took = sleeper.at.load(Ordering::Relaxed) - begin;
+            assert!(took >= 10 * MICROSECOND);
+            least = least.min(took);
+        }
+        assert!(least < 500 * MICROSECOND);
+        Ok(())
+    }
+
+    /// RNIC-TMO-06.
+    #[test]
+    fn timer_that_was_cancelled_neither_expires_nor_keeps_its_owner() -> Result {
+        let gone = Arc::new(AtomicU32::new(0), GFP_KERNEL)?;
+        for round in 0..500_u32 {
+            let sleeper = Sleeper::new(&gone)?;
+            // Some have expired, some are just about to, and some are late.
+            let delay = MICROSECOND * u64::from(round % 50);
+            let delay = if round % 10 == 0 { SECOND } else { delay };
+            sleeper.alarm.arm(&sleeper, delay);
+            if round % 3 == 0 {
+                fsleep(Delta::from_micros(20));
+            }
+            sleeper.alarm.cancel_sync();
+            let expiries = sleeper.expiries();
+            assert!(expiries <= 1);
+            if round % 20 == 0 {
+                fsleep(Delta::from_micros(100));
+                assert_eq!(sleeper.expiries(), expiries);
+            }
+            drop(sleeper);
+            assert_eq!(gone.load(Ordering::Relaxed), round + 1);
+        }
+        Ok(())
+    }
+}

@@ -18,6 +18,11 @@ use core::{
     ptr::NonNull, //
 };
 
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+use super::test_cq::TestMemory;
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+use kernel::sync::Arc;
+
 /// The status of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompletionStatus {
@@ -250,6 +255,9 @@ pub(crate) struct CqHandle {
     gate: ObjectGate,
     /// That of the ring that a program in user space maps.
     mapping: Option<RingMapping>,
+    /// The queue, if it is one for tests.
+    #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+    _test: Option<Arc<dyn TestMemory>>,
 }
 
 // SAFETY: The handlers may be called from any thread.
@@ -267,6 +275,25 @@ impl CqHandle {
             cq,
             gate: ObjectGate::new(),
             mapping,
+            #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+            _test: None,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `cq` must be valid as long as there is a reference to `memory`.
+    #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+    pub(super) unsafe fn of_test(
+        cq: NonNull<bindings::ib_cq>,
+        memory: Arc<dyn TestMemory>,
+    ) -> Self {
+        // INVARIANT: The handle keeps the queue.
+        Self {
+            cq,
+            gate: ObjectGate::new(),
+            mapping: None,
+            _test: Some(memory),
         }
     }
 

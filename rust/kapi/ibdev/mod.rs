@@ -30,9 +30,18 @@ mod shell;
 mod srq;
 mod stats;
 mod table;
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+mod test_cq;
 mod user;
 mod windows;
 mod wr;
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+pub(crate) use self::test_cq::{
+    handle_of_test,
+    poll_one,
+    CqObserver, //
+};
 
 pub(crate) use self::{
     attr::{

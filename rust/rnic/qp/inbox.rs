@@ -93,3 +93,73 @@ impl PacketInbox {
         self.packets.get_mut(place)?.take()
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_inbox)]
+mod tests {
+    use super::*;
+    use crate::{
+        kapi::ibdev::GidProtocol,
+        proto::{
+            base::verbs::{
+                Psn,
+                Qpn, //
+            },
+            roce::{
+                header::Bth,
+                opcode::Opcode,
+                packet::Extensions, //
+            },
+        },
+        rnic::direct_packet::PacketAddresses,
+    };
+
+    /// A packet with that number.
+    fn packet(number: u32) -> Result<Arrived> {
+        let addresses = PacketAddresses {
+            src: [1; 16],
+            dst: [2; 16],
+            protocol: GidProtocol::Ipv4,
+        };
+        let opcode = Opcode::RcSendOnly;
+        let bth = Bth::new(opcode.code(), Qpn::new(7), Psn::new(number));
+        let made = DirectPacket::new(addresses, &bth, opcode, &Extensions::default(), 0);
+        Ok(Arrived::Direct(made.ok_or(ENOMEM)?))
+    }
+
+    /// The number of the oldest packet.
+    fn pop(inbox: &mut PacketInbox) -> Option<u32> {
+        match inbox.pop()? {
+            Arrived::Direct(packet) => Some(packet.packet().bth.psn.get()),
+            Arrived::Packet(..) => None,
+        }
+    }
+
+    /// RNIC-LIM-05.
+    #[test]
+    fn packets_beyond_the_bound_are_dropped() -> Result {
+        let mut inbox = PacketInbox::new();
+        let mut next = 0_u32;
+        let mut oldest = 0_u32;
+        // The places are used in turns.
+        for round in 0..3_u32 {
+            while inbox.push(packet(next)?) {
+                next += 1;
+            }
+            assert_eq!(next - oldest, 1_024);
+            assert!(!inbox.push(packet(next)?));
+            for _ in 0..=round {
+                assert_eq!(pop(&mut inbox), Some(oldest));
+                oldest += 1;
+            }
+        }
+        while let Some(number) = pop(&mut inbox) {
+            assert_eq!(number, oldest);
+            oldest += 1;
+        }
+        assert_eq!(oldest, next);
+        inbox.close();
+        assert!(!inbox.push(packet(0)?));
+        Ok(())
+    }
+}
