@@ -3,9 +3,11 @@
 """Programs of rdma-core in user space, unmodified, over devices of the type rsoft: between two of them,
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
-Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09.
+Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09,
+RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05.
 """
 
+import contextlib
 import os
 import pathlib
 import resource
@@ -32,6 +34,12 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "windows of the dead", "flushes", "words", "full completions", "itself", "states", "attributes",
          "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
          "completion indices", "armed timers", "solicited", "failed rings"]
+
+# Cases for which the way of packets matters.
+PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "many reads",
+                "reads behind writes", "atomics", "solicited", "shared queues", "unreliable messages",
+                "windows of type 2", "flushes", "words"]
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 # Queue pairs of the case of late receive requests.
 LATE_PAIRS = 8
@@ -254,6 +262,53 @@ def memory_beyond_the_limit_is_refused():
     nothing_is_left()
 
 
+@contextlib.contextmanager
+def cgroup():
+    """A new cgroup for memory."""
+    if not (CGROUPS / "cgroup.controllers").exists():
+        command("mount", "-t", "cgroup2", "none", str(CGROUPS))
+    (CGROUPS / "cgroup.subtree_control").write_text("+memory\n", encoding="ascii")
+    path = CGROUPS / "rsoft"
+    path.mkdir()
+    try:
+        yield path
+    finally:
+        topology.until(lambda: not (path / "cgroup.procs").read_text(encoding="ascii"), "end of the program")
+        path.rmdir()
+
+
+def rings_count_for_the_cgroup_of_their_program():
+    """Queues that are as large as the device has them, and none is larger (RNIC-LIM-02)."""
+    with cgroup() as path:
+        def enter():
+            (path / "cgroup.procs").write_text("%d\n" % os.getpid(), encoding="ascii")
+        with subprocess.Popen([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "large rings"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                              preexec_fn=enter) as running:
+            try:
+                octets = running.stdout.readline()
+                equal(octets.strip().isdigit(), True, octets)
+                charged = int((path / "memory.current").read_text(encoding="ascii"))
+                equal(32 << 20 <= int(octets) <= charged, True, "%d octets of %s" % (charged, octets))
+                said, _ = running.communicate("go\n", topology.BOUND)
+                equal(running.returncode, 0, said)
+            finally:
+                running.kill()
+    nothing_is_left()
+
+
+def rings_without_the_direct_path():
+    """The same with every optional path switched off (RNIC-GEN-05)."""
+    netns("down")
+    command("rmmod", SOFT)
+    command("insmod", str(FILE), "direct=0")
+    netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    for case in PACKET_CASES:
+        rings(case)
+    found = {name: counter(name, "rs_a") for name in ("direct_pkts", "direct_proofs")}
+    equal(set(found.values()), {0}, found)
+
+
 def rxe_unloads_beside():
     """rmmod of rdma_rxe unregisters all devices that share its interface, and this one comes again."""
     netns("down")
@@ -309,7 +364,8 @@ def tests():
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
     return found + [late_receives_are_asked_for_once_in_a_millisecond, silent_states_count_what_they_drop,
-                    unreliable_messages_are_lost_whole, memory_beyond_the_limit_is_refused,
+                    unreliable_messages_are_lost_whole, rings_count_for_the_cgroup_of_their_program,
+                    rings_without_the_direct_path, memory_beyond_the_limit_is_refused,
                     device_goes_away_under_a_program, rxe_unloads_beside]
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Messages of several packets, READs and atomic operations: what is executed when, and how often. */
+/* Messages of several packets, READs and atomic operations: the order of their execution. */
 
 #include "user_rings.h"
 

@@ -4,6 +4,7 @@
 #include "user_rings.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,7 +17,7 @@
 /* A flag that uverbs passes on. */
 #define CREATE_BLOCK_LOOPBACK 2
 
-/* RNIC-RSP-01: who sends to it gets no answer in the states INIT, RESET and ERR. */
+/* RNIC-RSP-01: a sender gets no answer in the states INIT, RESET and ERR of its peer. */
 void silent_states(void)
 {
 	static const enum ibv_qp_state list[] = { IBV_QPS_INIT, IBV_QPS_RESET, IBV_QPS_ERR };
@@ -99,7 +100,7 @@ void states(void)
 	expect_message(&ends[0], &ends[1]);
 
 	for (int asks = 0; asks < 2; asks++) {
-		/* A message that has begun ends in state SQD, and only then is the queue drained. */
+		/* A message that has begun ends in state SQD, and the queue is drained then. */
 		prepare(&ends[0]);
 		post_prepared(&ends[0]);
 		while (attributes(&ends[0]).sq_psn == attributes(&ends[1]).rq_psn)
@@ -127,6 +128,27 @@ void states(void)
 		expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "posted in SQD");
 		expect_message(&ends[0], &ends[1]);
 	}
+	free_pair(ends);
+}
+
+/* RNIC-IP-02: messages with a traffic class. Prints the hop limit, which is that of the route. */
+void marked(void)
+{
+	struct ibv_qp_attr attr;
+	struct end ends[2];
+
+	for (int i = 0; i < 2; i++) {
+		ends[i] = new_end(&sides[i], IBV_QPT_RC);
+		if (i)
+			connect_end(&ends[1], &ends[0]);
+	}
+	attr = way_to(&ends[0], &ends[1]);
+	attr.ah_attr.grh.traffic_class = 0xba;
+	begin_to_receive(&ends[0], attr);
+	begin_to_send(&ends[0], attr);
+	printf("%u\n", attributes(&ends[0]).ah_attr.grh.hop_limit);
+	for (int round = 0; round < 5; round++)
+		expect_message(&ends[0], &ends[1]);
 	free_pair(ends);
 }
 
@@ -287,4 +309,51 @@ void creation(void)
 	CHECK(!ibv_destroy_cq(cq));
 	signals(true);
 	signals(false);
+}
+
+/*
+ * RNIC-LIM-02: queues beyond the limits are refused. Makes the largest ones, prints the octets of
+ * their rings, and waits for a line.
+ */
+void large_rings(void)
+{
+	static const uint32_t bad[] = { 1, 1u << 10, 1u << 17, 1u << 30, 0x7fffffff };
+	struct ibv_device_attr most;
+	struct ibv_qp_init_attr init;
+	struct ibv_cq *cq = NULL;
+	struct ring list[64];
+	size_t octets = 0;
+	char line[8];
+
+	CHECK(!ibv_query_device(sides[0].ctx, &most));
+	for (int i = 0; i < 16; i++) {
+		cq = ibv_create_cq(sides[0].ctx, most.max_cqe, NULL, NULL, 0);
+		CHECK(cq);
+	}
+	init = (struct ibv_qp_init_attr){
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = most.max_qp_wr, .max_recv_wr = most.max_qp_wr,
+			 .max_send_sge = most.max_sge, .max_recv_sge = most.max_sge } };
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct ibv_srq_init_attr shared = { .attr = { .max_sge = 1 } };
+
+		for (int which = 0; which < 4; which++) {
+			struct ibv_qp_init_attr beyond = init;
+			uint32_t *caps[] = { &beyond.cap.max_send_wr, &beyond.cap.max_recv_wr,
+					     &beyond.cap.max_send_sge, &beyond.cap.max_recv_sge };
+
+			*caps[which] += bad[i];
+			CHECK(!ibv_create_qp(sides[0].pd, &beyond) && errno == EINVAL);
+		}
+		shared.attr.max_wr = most.max_srq_wr + bad[i];
+		CHECK(!ibv_create_srq(sides[0].pd, &shared) && errno == EINVAL);
+		CHECK(!ibv_create_cq(sides[0].ctx, most.max_cqe + bad[i], NULL, NULL, 0));
+		CHECK(errno == EINVAL);
+	}
+	CHECK(ibv_create_qp(sides[0].pd, &init));
+	for (int i = 0, count = rings(list, 64); i < count; i++)
+		octets += list[i].len;
+	printf("%zu\n", octets);
+	fflush(stdout);
+	CHECK(fgets(line, sizeof(line), stdin));
 }

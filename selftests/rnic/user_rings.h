@@ -140,6 +140,8 @@ void late_octets(void);
 void late_completions(void);
 void silent_states(void);
 void states(void);
+void marked(void);
+void large_rings(void);
 void all_attributes(void);
 void creation(void);
 void refusals(void);

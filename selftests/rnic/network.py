@@ -1,0 +1,211 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""The way of packets through the network stack: their headers, routes and neighbours that change under a
+connection, and policies of IPsec.
+
+Covers RNIC-IP-02, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11.
+"""
+
+import contextlib
+import socket
+import struct
+import sys
+
+import ktap
+import raw
+import rsoft
+import topology
+from ktap import equal, named
+from topology import HOSTS, command, exchange, expect_smc, inside, until
+from user import RINGS, gid_index
+
+FAMILIES = {"4": socket.AF_INET, "6": socket.AF_INET6}
+ETH_P_ALL = 3
+SO_RCVBUFFORCE = 33
+# DSCP 46 and ECT(0), as the program of user space asks for.
+CLASS = 0xba
+HOPS = 33
+# Neither answers.
+NOBODY = "02:00:00:00:77:77"
+GATEWAYS = {"4": "10.9.0.77", "6": "fd09::77"}
+# Octets of a message that a route loses at first.
+LOST = 1000
+
+
+class Wire:
+    """The packets that side b gets from side a, by the name of their protocol."""
+
+    def __init__(self, family):
+        with inside("b"):
+            self.sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+        self.sock.bind(("vb", 0))
+        self.sock.setblocking(False)
+        self.sock.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
+        self.family = FAMILIES[family]
+        self.source = socket.inet_pton(self.family, HOSTS[self.family]["a"])
+
+    def _read(self, packet):
+        """Protocol, UDP port, traffic class and hop limit of a packet of side a."""
+        if self.family == socket.AF_INET6:
+            first, _, proto, hops = struct.unpack("!IHBB", packet[:8])
+            source, kind, rest = packet[8:24], first >> 20 & 0xff, packet[40:]
+        else:
+            kind, hops, proto, source = packet[1], packet[8], packet[9], packet[12:16]
+            rest = packet[20:]
+        if source != self.source or len(rest) < 4:
+            return None
+        return proto, struct.unpack("!H", rest[2:4])[0], kind, hops
+
+    def packets(self):
+        """Those since the last call: RoCE packets as pairs of traffic class and hop limit, and the number of
+        those of ESP."""
+        roce, esp = [], 0
+        ethertype = b"\x86\xdd" if self.family == socket.AF_INET6 else b"\x08\x00"
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                frame = self.sock.recv(65536)
+                found = self._read(frame[14:]) if frame[12:14] == ethertype else None
+                if found is None:
+                    continue
+                proto, port, kind, hops = found
+                esp += proto == socket.IPPROTO_ESP
+                if (proto, port) == (socket.IPPROTO_UDP, raw.ROCE_PORT):
+                    roce.append((kind, hops))
+        return roce, esp
+
+
+def rings(family, case):
+    """A case of the program that fills its rings by hand; what it prints."""
+    return command("ip", "netns", "exec", "rs-a", str(RINGS), "rs_a", gid_index("a", family), "rs_b",
+                   gid_index("b", family), case)
+
+
+def headers_have_class_and_hop_limit(family):
+    """Those of the address vector, with the bits of ECN; the hop limit is that of the route at first."""
+    wire = Wire(family)
+    for hops in 64, HOPS:
+        if hops == HOPS:
+            to = HOSTS[FAMILIES[family]]["b"]
+            command("ip", "-n", "rs-a", "-" + family, "route", "add", to, "dev", "va", "hoplimit", str(HOPS))
+        said = rings(family, "marked")
+        equal(int(said), hops, "hop limit of the address vector")
+        roce, _ = wire.packets()
+        # One packet may be an acknowledgement.
+        equal((len(roce) >= 15, set(roce)), (True, {(CLASS, hops)}), "packets of side a")
+
+
+@contextlib.contextmanager
+def recovered(family, counter):
+    """A connection whose data from a to b are lost for the block, which a counter of side a shows, and
+    arrive behind it."""
+    client, server = topology.pair(FAMILIES[family])
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 10000)
+        before = rsoft.counter(counter, "rs_a")
+
+        def lose():
+            client.sendall(topology.known("lost", LOST))
+            until(lambda: rsoft.counter(counter, "rs_a") > before, "a packet that is lost")
+        yield lose
+        equal(topology.receive(server, LOST) == topology.known("lost", LOST), True, "data")
+        exchange(client, server, 10000)
+    topology.all_gone()
+
+
+def neighbour_that_changes_is_followed(family):
+    """The next packet goes to the Ethernet address that the stack has then."""
+    host = HOSTS[FAMILIES[family]]["b"]
+    with recovered(family, "completer_retry_err") as lose:
+        command("ip", "-n", "rs-a", "neigh", "replace", host, "lladdr", NOBODY, "dev", "va", "nud", "permanent")
+        lose()
+        command("ip", "-n", "rs-a", "neigh", "delete", host, "dev", "va")
+
+
+def route_that_changes_is_followed(family):
+    """The next packet goes to the gateway that the route has then."""
+    host, gateway = HOSTS[FAMILIES[family]]["b"], GATEWAYS[family]
+    with recovered(family, "completer_retry_err") as lose:
+        command("ip", "-n", "rs-a", "neigh", "replace", gateway, "lladdr", NOBODY, "dev", "va", "nud",
+                "permanent")
+        command("ip", "-n", "rs-a", "-" + family, "route", "add", host, "via", gateway, "dev", "va")
+        lose()
+        command("ip", "-n", "rs-a", "-" + family, "route", "delete", host, "via", gateway, "dev", "va")
+
+
+def route_that_is_refused_loses_packets():
+    """Packets without a route are lost, and are counted. IPv4 has one for each neighbour, whatever its
+    tables say."""
+    host = HOSTS[socket.AF_INET6]["b"]
+    topology.netns("up")
+    with recovered("6", "send_err") as lose:
+        command("ip", "-n", "rs-a", "-6", "route", "add", "prohibit", host)
+        lose()
+        command("ip", "-n", "rs-a", "-6", "route", "delete", "prohibit", host)
+
+
+def policy(word, side, family, way, direction):
+    """Adds or deletes a policy that asks for ESP of RoCE packets of one way."""
+    hosts = HOSTS[FAMILIES[family]]
+    words = ["ip", "-n", "rs-" + side, "xfrm", "policy", word, "src", hosts[way[0]], "dst", hosts[way[1]],
+             "proto", "udp", "dport", str(raw.ROCE_PORT), "dir", direction]
+    if word == "add":
+        words += ["tmpl", "proto", "esp", "mode", "transport", "level", "required"]
+    command(*words)
+
+
+def packet_that_needs_a_key_and_has_none_is_dropped(family):
+    """By the policy of the sender, and by that of the receiver; with keys on both sides it arrives."""
+    wire = Wire(family)
+    policy("add", "a", family, "ab", "out")
+    rings(family, "isolated")
+    equal(wire.packets(), ([], 0), "packets of side a without a key")
+    policy("delete", "a", family, "ab", "out")
+    rings(family, "bystander")
+    wire.packets()
+    policy("add", "b", family, "ab", "in")
+    received = rsoft.counters("rs_b")["rcvd_pkts"]
+    rings(family, "isolated")
+    roce, esp = wire.packets()
+    equal((len(roce) > 0, esp), (True, 0), "packets of side a in the clear")
+    equal(rsoft.counters("rs_b")["rcvd_pkts"], received, "packets that the device got")
+    policy("add", "a", family, "ab", "out")
+    for side, direction in ("b", "out"), ("a", "in"):
+        policy("add", side, family, "ba", direction)
+    hosts = HOSTS[FAMILIES[family]]
+    for side in "ab":
+        for number, way in enumerate(("ab", "ba")):
+            command("ip", "-n", "rs-" + side, "xfrm", "state", "add", "src", hosts[way[0]], "dst",
+                    hosts[way[1]], "proto", "esp", "spi", "0x%x" % (0x100 + number), "mode", "transport",
+                    "enc", "ecb(cipher_null)", "", "auth", "digest_null", "")
+    wire.packets()
+    rings(family, "bystander")
+    roce, esp = wire.packets()
+    equal((roce, esp >= 40), ([], True), "packets of side a with a key")
+
+
+def main():
+    """Runs the tests with devices of rdma_soft."""
+    topology.need_module()
+    if not RINGS.exists():
+        ktap.skip_all("a program is not here")
+    for name in "ib_uverbs", "rdma_ucm":
+        command("modprobe", name, check=False)
+    rsoft.load("2", direct=False)
+    tests = []
+    for family in FAMILIES:
+        for test in (headers_have_class_and_hop_limit, neighbour_that_changes_is_followed,
+                     route_that_changes_is_followed, packet_that_needs_a_key_and_has_none_is_dropped):
+            def fresh(test=test, family=family):
+                topology.netns("up")
+                test(family)
+            tests.append(named("%s by IPv%s" % (test.__name__, family), fresh))
+    tests.append(route_that_is_refused_loses_packets)
+    try:
+        return ktap.run(tests)
+    finally:
+        rsoft.unload()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
