@@ -48,6 +48,7 @@ mod qp;
 mod receives;
 mod region;
 mod registry;
+mod requirements;
 mod runtime;
 mod shaped_ring;
 mod srq;
@@ -116,6 +117,7 @@ impl Rnic {
     ///
     /// `EINVAL` for other numbers, `ENOMEM`.
     pub(crate) fn new(roce: u8, direct: u8, strict: u8) -> Result<Self> {
+        const { requirements::check() };
         let versions = match roce {
             1 => RoceVersions::V1,
             2 => RoceVersions::V2,
