@@ -163,6 +163,17 @@ mod tests {
         assert_eq!(Syndrome::Nak(NakCode::RemoteOperational).octet(), 0x63);
     }
 
+    /// RNIC-GEN-06.
+    #[test]
+    fn each_nak_code_has_a_number_and_a_name_of_its_own() {
+        for (number, code) in (0..).zip(NakCode::ALL) {
+            assert_eq!(code.code(), number);
+            assert!(!code.name().is_empty());
+            let same = |other: &NakCode| other.name() == code.name();
+            assert_eq!(NakCode::ALL.iter().filter(|other| same(other)).count(), 1);
+        }
+    }
+
     /// RNIC-FLOW-04.
     #[test]
     fn rnr_time_of_code_zero_is_the_longest() {
