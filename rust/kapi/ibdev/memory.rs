@@ -10,7 +10,13 @@
 //! Peers and programs change the memory at any time, so it is never borrowed, only copied.
 
 use crate::bindings;
-use core::ptr::NonNull;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{
+        fence,
+        Ordering, //
+    },
+};
 use kernel::{
     error::from_err_ptr,
     prelude::*, //
@@ -37,14 +43,38 @@ unsafe fn load(from: u64, to: &mut [u8]) {
     unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to.as_mut_ptr(), to.len()) }
 }
 
-/// Copies into memory of the kernel.
+/// The octets at the end of a copy that are stored last.
+const TAIL: usize = 64;
+
+/// Copies into memory of the kernel. A program that polls the last octets finds all others when it sees
+/// them, and finds whole words wherever memory has aligned ones (RNIC-DATA-02).
 ///
 /// # Safety
 ///
 /// `to` must be valid for writes of `from.len()` octets.
 unsafe fn store(to: u64, from: &[u8]) {
+    let front = from.len().saturating_sub(TAIL);
+    // The tail begins with a whole word, if it has one.
+    let odd = (to as usize).wrapping_add(front).wrapping_neg() % size_of::<u64>();
+    let (front, mut tail) = from.split_at(front.wrapping_add(odd).min(from.len()));
     // SAFETY: As in `load`.
-    unsafe { core::ptr::copy_nonoverlapping(from.as_ptr(), to as *mut u8, from.len()) }
+    unsafe { core::ptr::copy_nonoverlapping(front.as_ptr(), to as *mut u8, front.len()) };
+    fence(Ordering::Release);
+    let mut to = (to as *mut u8).wrapping_add(front.len());
+    while let Some((octet, rest)) = tail.split_first() {
+        match tail.split_first_chunk() {
+            Some((word, rest)) if to.cast::<u64>().is_aligned() => {
+                // SAFETY: By this function's contract, and it is aligned.
+                unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(*word)) };
+                (to, tail) = (to.wrapping_add(word.len()), rest);
+            }
+            _ => {
+                // SAFETY: By this function's contract.
+                unsafe { to.write_volatile(*octet) };
+                (to, tail) = (to.wrapping_add(1), rest);
+            }
+        }
+    }
 }
 
 /// A scatter/gather element of a work request.
@@ -298,6 +328,12 @@ impl MrMap {
         range: &UserRange,
         sizes: u64,
     ) -> Result<Self> {
+        if range.len == 0 {
+            // No octets, and an address that accesses without octets may name.
+            let mut map = Self::empty();
+            map.rename(range.iova);
+            return Ok(map);
+        }
         // SAFETY: By this function's contract.
         let pinned = unsafe { PinnedPages::new(dev, range)? };
         let mut size = 0;
@@ -599,6 +635,35 @@ mod tests {
         assert_eq!(map.read(u64::MAX, &mut octets), Err(OutOfRange));
         assert!(map.contains(base + 100, 0));
         assert!(!map.contains(base, u64::MAX));
+        Ok(())
+    }
+
+    /// RNIC-DATA-02: whatever the lengths and the addresses of a copy, each octet is stored once.
+    #[test]
+    fn copy_of_any_length_to_any_address_changes_only_its_octets() -> Result {
+        let mut memory = KVVec::new();
+        let map = region(&mut memory, 0, 400)?;
+        let mut octets = [0_u8; 160];
+        for (number, octet) in (1_u8..).zip(&mut octets) {
+            *octet = number;
+        }
+        let lengths = [0, 1, 7, 8, 9, 15, 63, 64, 65, 71, 72, 73, 128, 160];
+        for first in 0..9_usize {
+            for len in lengths {
+                let mut all = [0xee_u8; 200];
+                assert_eq!(map.write(0x7000_0000, &all), Ok(()));
+                let to = 0x7000_0010 + first as u64;
+                assert_eq!(map.write(to, &octets[..len]), Ok(()));
+                assert_eq!(map.read(0x7000_0000, &mut all), Ok(()));
+                let (front, rest) = all.split_at(16 + first);
+                let (copied, behind) = rest.split_at(len);
+                let around = [front, behind];
+                assert!(around
+                    .iter()
+                    .all(|part| part.iter().all(|octet| *octet == 0xee)));
+                assert!(copied == &octets[..len]);
+            }
+        }
         Ok(())
     }
 
