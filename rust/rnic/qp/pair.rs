@@ -129,6 +129,8 @@ pub(super) struct Core {
     pub(super) receiving: Option<RecvWr>,
     /// The way to the peer of a connection.
     pub(super) to: Option<AddressVector>,
+    /// The last change of what a way depends on, if the own address was there after it.
+    pub(super) addressed: Option<u64>,
     /// Queue pair of the peer.
     pub(super) peer: Qpn,
     /// UDP source port.
@@ -173,6 +175,7 @@ impl Core {
             taken,
             receiving: None,
             to: None,
+            addressed: None,
             peer: Qpn::new(0),
             port: 0,
             mtu: Mtu::M256,

@@ -119,15 +119,28 @@ impl QueuePair {
     }
 
     /// Whether packets with these addresses are for this queue pair.
-    fn knows(&self, core: &Core, addresses: &PacketAddresses) -> bool {
+    fn knows(&self, core: &mut Core, addresses: &PacketAddresses) -> bool {
         let PacketAddresses { src, dst, protocol } = addresses;
         match self.kind {
-            IbQpType::Rc | IbQpType::Uc => core
-                .to
-                .as_ref()
-                .is_some_and(|to| Self::is_from(to, src, dst) && to.sgid.protocol() == *protocol),
+            IbQpType::Rc | IbQpType::Uc => {
+                let right = core.to.as_ref().is_some_and(|to| {
+                    Self::is_from(to, src, dst) && to.sgid.protocol() == *protocol
+                });
+                right && self.has_own_address(core)
+            }
             IbQpType::Ud | IbQpType::Gsi => self.domain.node.has_address(dst, *protocol),
         }
+    }
+
+    /// Whether the address of a connection's own end is still there (RNIC-NET-04).
+    fn has_own_address(&self, core: &mut Core) -> bool {
+        // Looked up again after each change of what a way depends on.
+        let epoch = self.domain.node.runtime().epoch();
+        if core.addressed != Some(epoch) {
+            let there = core.to.as_ref().and_then(|to| to.sgid.netdev()).is_some();
+            core.addressed = there.then_some(epoch);
+        }
+        core.addressed.is_some()
     }
 
     /// Handles a packet of the network.
