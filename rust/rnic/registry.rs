@@ -34,6 +34,10 @@ use crate::kapi::{
         Rtnl, //
     },
 };
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering, //
+};
 use kernel::{
     new_condvar, new_mutex,
     prelude::*,
@@ -71,6 +75,8 @@ pub(super) struct Registry {
     ports: Arc<PortTable>,
     /// Versions of RoCE of new devices.
     versions: RoceVersions,
+    /// Whether the module is being unloaded.
+    ending: AtomicBool,
 }
 
 impl Registry {
@@ -88,6 +94,7 @@ impl Registry {
                 runtime: runtime.clone(),
                 ports,
                 versions,
+                ending: AtomicBool::new(false),
             }),
             GFP_KERNEL,
         )
@@ -215,6 +222,7 @@ impl Registry {
     /// Unregisters all devices and waits until the last one has left this module. Context: may sleep. No
     /// device may be added meanwhile.
     pub(super) fn unregister_all(&self) {
+        self.ending.store(true, Ordering::Relaxed);
         loop {
             self.forget_released();
             let mut devices = self.devices.lock();
@@ -259,6 +267,11 @@ impl DeviceOwner for Registry {
         drop(devices);
         // Its references must not be dropped with the lock; the caller has one.
         drop(removed);
+        // A removal that neither the network device nor this module asked for (RNIC-LIFE-08).
+        if device.node().netdev().is_some() && !self.ending.load(Ordering::Relaxed) {
+            let guid = u64::from_be_bytes(device.guid());
+            pr_info!("device {guid:016x} removed by ib_core\n");
+        }
         let node: Arc<dyn GsiLookup> = device.node().clone();
         self.runtime.remove(&node);
         device.node().leave_netdev();
