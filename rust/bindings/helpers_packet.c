@@ -9,6 +9,7 @@
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/udp.h>
+#include <net/dst_metadata.h>
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
@@ -306,3 +307,24 @@ bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
 	return arrived == dev || arrived->flags & IFF_LOOPBACK ||
 	       (is_vlan_dev(arrived) && vlan_dev_real_dev(arrived) == dev);
 }
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/* Makes a packet one of a socket, with a route and with the state of a connection. */
+bool rdma_sock_helper_test_packet_hold(struct sk_buff *skb, struct sock *sk)
+{
+	struct metadata_dst *dst = metadata_dst_alloc(0, METADATA_MACSEC, GFP_KERNEL);
+
+	if (!dst)
+		return false;
+	skb_set_owner_w(skb, sk);
+	skb_dst_set(skb, &dst->dst);
+	skb_set_nfct(skb, IP_CT_UNTRACKED);
+	return true;
+}
+
+/* Whether a packet holds none of them. */
+bool rdma_sock_helper_test_packet_is_free(const struct sk_buff *skb)
+{
+	return !skb->sk && !skb->destructor && !skb_dst(skb) && !skb_get_nfct(skb);
+}
+#endif

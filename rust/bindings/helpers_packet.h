@@ -44,4 +44,9 @@ void rdma_sock_helper_udp_port_close(struct sock *sk);
 bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
 				  const struct net_device *dev);
 
+#if IS_ENABLED(CONFIG_KUNIT)
+bool rdma_sock_helper_test_packet_hold(struct sk_buff *skb, struct sock *sk);
+bool rdma_sock_helper_test_packet_is_free(const struct sk_buff *skb);
+#endif
+
 #endif /* RDMA_SOCK_HELPERS_PACKET_H */

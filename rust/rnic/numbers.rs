@@ -123,3 +123,52 @@ impl NumberTable {
         numbers.pairs.get(&number)?.clone()
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_numbers)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{
+        AtomicU32,
+        Ordering, //
+    };
+
+    /// Counts its calls.
+    struct Woken(AtomicU32);
+
+    impl PacketReceiver for Woken {
+        fn receive(self: Arc<Self>, _packet: RxPacket, _header: NetHeader) {}
+
+        fn receive_direct(&self, _packet: KBox<DirectPacket>) -> bool {
+            false
+        }
+
+        fn note_arrival(self: Arc<Self>, _packet: &RxPacket, _at: Qpn) {}
+
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// RNIC-LIFE-01, RNIC-SEC-08.
+    #[test]
+    fn removed_number_is_not_found_and_its_references_stay() -> Result {
+        let table = KBox::pin_init(NumberTable::new(), GFP_KERNEL)?;
+        let number = table.reserve()?;
+        assert!((FIRST..=LAST).contains(&number));
+        // It is being made.
+        assert!(table.find(number).is_none());
+        let woken = Arc::new(Woken(AtomicU32::new(0)), GFP_KERNEL)?;
+        table.as_ref().set(number, woken.clone());
+        let found = table.find(number).ok_or(ENOENT)?;
+        table.remove(number);
+        assert!(table.find(number).is_none());
+        found.wake();
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        // Another one gets another number.
+        let other = table.reserve()?;
+        assert!(other != number);
+        table.remove(other);
+        Ok(())
+    }
+}

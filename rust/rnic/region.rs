@@ -502,6 +502,27 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-MR-06: what ends the access of others needs the lock, and finds it taken.
+    #[test]
+    fn invalidation_cannot_begin_during_an_access() -> Result {
+        let own = domain()?;
+        let region = empty(&own)?;
+        assert!(region.register(&own, KEY, ALL, IOVA).is_ok());
+        let access = RegionAccess {
+            domain: &own,
+            pair: None,
+            key: KEY,
+            right: Right::RemoteWrite,
+            addr: IOVA,
+        };
+        let taken = region.with_access(&access, 0, |_, _| region.in_force.try_lock().is_none());
+        assert_eq!(taken, Ok(true));
+        assert!(region.in_force.try_lock().is_some());
+        assert!(region.invalidate(&own, KEY, true).is_ok());
+        assert!(region.with_access(&access, 0, |_, _| ()).is_err());
+        Ok(())
+    }
+
     /// RNIC-MR-08.
     #[test]
     fn invalidation_needs_key_domain_and_right() -> Result {

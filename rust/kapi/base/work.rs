@@ -480,4 +480,162 @@ mod softirq_tests {
         counter.work.cancel_sync();
         Ok(())
     }
+
+    /// Takes all news that were left for it with each run.
+    #[pin_data]
+    struct Actor {
+        #[pin]
+        work: Deferred<Actor>,
+        news: AtomicU32,
+        taken: AtomicU32,
+        runs_now: AtomicU32,
+        /// Runs that began while another one was under way.
+        overlaps: AtomicU32,
+    }
+
+    impl Actor {
+        /// Leaves news.
+        fn tell(self: &Arc<Self>, queue: &WorkQueue) {
+            self.news.fetch_add(1, Ordering::Relaxed);
+            self.work.kick_here(self, queue);
+        }
+    }
+
+    impl Run<0> for Actor {
+        fn run(this: Arc<Self>) {
+            let others = this.runs_now.fetch_add(1, Ordering::AcqRel);
+            this.overlaps.fetch_add(others, Ordering::Relaxed);
+            let news = this.news.swap(0, Ordering::AcqRel);
+            this.taken.fetch_add(news, Ordering::Relaxed);
+            this.runs_now.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Leaves news from a task of its own.
+    #[pin_data]
+    struct Teller {
+        #[pin]
+        work: Deferred<Teller>,
+        actor: Arc<Actor>,
+        queue: Arc<WorkQueue>,
+    }
+
+    /// News of each task.
+    const NEWS: u32 = 20_000;
+
+    impl Run<0> for Teller {
+        fn run(this: Arc<Self>) {
+            for _ in 0..NEWS {
+                this.actor.tell(&this.queue);
+            }
+        }
+    }
+
+    /// RNIC-RUN-01.
+    #[test]
+    fn news_of_two_tasks_are_taken_by_one_run_at_a_time() -> Result {
+        let tasks = WorkQueue::new(c"rdma_sock_test_tasks")?;
+        let queue = Arc::new(WorkQueue::new_softirq(c"rdma_sock_test")?, GFP_KERNEL)?;
+        let actor = Arc::pin_init(
+            pin_init!(Actor {
+                work <- new_deferred!("rdma_sock_test_work"),
+                news: AtomicU32::new(0),
+                taken: AtomicU32::new(0),
+                runs_now: AtomicU32::new(0),
+                overlaps: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        let (other, shared) = (actor.clone(), queue.clone());
+        let teller = Arc::pin_init(
+            pin_init!(Teller {
+                work <- new_deferred!("rdma_sock_test_teller"),
+                actor: other,
+                queue: shared,
+            }),
+            GFP_KERNEL,
+        )?;
+        teller.work.kick(&teller, &tasks);
+        for _ in 0..NEWS {
+            actor.tell(&queue);
+        }
+        tasks.flush();
+        actor.work.flush();
+        assert_eq!(actor.taken.load(Ordering::Relaxed), 2 * NEWS);
+        assert_eq!(actor.overlaps.load(Ordering::Relaxed), 0);
+        Ok(())
+    }
+
+    /// Two work items of one object, each of which kicks both while it runs.
+    #[pin_data]
+    struct Nested {
+        #[pin]
+        first: Deferred<Nested>,
+        #[pin]
+        second: Deferred<Nested, 1>,
+        queue: Arc<WorkQueue>,
+        runs: [AtomicU32; 2],
+        depth: AtomicU32,
+        /// Runs that began within another one.
+        inner: AtomicU32,
+    }
+
+    /// Runs that kick.
+    const ROUNDS: u32 = 100;
+
+    impl Nested {
+        fn step(self: &Arc<Self>, number: usize) {
+            let around = self.depth.fetch_add(1, Ordering::Relaxed);
+            self.inner.fetch_add(around, Ordering::Relaxed);
+            let runs = &self.runs[number];
+            if runs.fetch_add(1, Ordering::Relaxed) < ROUNDS {
+                self.first.kick_here(self, &self.queue);
+                self.second.kick_here(self, &self.queue);
+            }
+            self.depth.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Run<0> for Nested {
+        fn run(this: Arc<Self>) {
+            this.step(0);
+        }
+    }
+
+    impl Run<1> for Nested {
+        fn run(this: Arc<Self>) {
+            this.step(1);
+        }
+    }
+
+    /// RNIC-RUN-06.
+    #[test]
+    fn work_that_a_run_kicks_runs_behind_it() -> Result {
+        let queue = Arc::new(WorkQueue::new_softirq(c"rdma_sock_test")?, GFP_KERNEL)?;
+        let shared = queue.clone();
+        let nested = Arc::pin_init(
+            pin_init!(Nested {
+                first <- new_deferred!("rdma_sock_test_first"),
+                second <- new_deferred!("rdma_sock_test_second"),
+                queue: shared,
+                runs: [const { AtomicU32::new(0) }; 2],
+                depth: AtomicU32::new(0),
+                inner: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        nested.first.kick_here(&nested, &queue);
+        while nested
+            .runs
+            .iter()
+            .any(|runs| runs.load(Ordering::Relaxed) <= ROUNDS)
+        {
+            nested.first.flush();
+            nested.second.flush();
+        }
+        nested.first.cancel_sync();
+        nested.second.cancel_sync();
+        assert_eq!(nested.inner.load(Ordering::Relaxed), 0);
+        Ok(())
+    }
 }

@@ -149,3 +149,63 @@ impl ObjectGate {
         }
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_kapi_gate)]
+mod tests {
+    use super::*;
+    use crate::kapi::base::work::{
+        new_deferred,
+        Deferred,
+        Run,
+        WorkQueue, //
+    };
+    use core::sync::atomic::AtomicBool;
+    use kernel::prelude::*;
+
+    /// Calls a handler from a task of its own.
+    #[pin_data]
+    struct Caller {
+        #[pin]
+        work: Deferred<Caller>,
+        gate: ObjectGate,
+        began: AtomicBool,
+        ended: AtomicBool,
+    }
+
+    impl Run<0> for Caller {
+        fn run(this: Arc<Self>) {
+            this.gate.enter(|| {
+                this.began.store(true, Ordering::Release);
+                fsleep(Delta::from_millis(20));
+                this.ended.store(true, Ordering::Release);
+            });
+        }
+    }
+
+    /// RNIC-LIFE-02, RNIC-EVT-02.
+    #[test]
+    fn closed_gate_has_waited_for_its_calls_and_lets_none_in() -> Result {
+        let queue = WorkQueue::new(c"rdma_soft_test")?;
+        let caller = Arc::pin_init(
+            pin_init!(Caller {
+                work <- new_deferred!("rdma_soft_test_caller"),
+                gate: ObjectGate::new(),
+                began: AtomicBool::new(false),
+                ended: AtomicBool::new(false),
+            }),
+            GFP_KERNEL,
+        )?;
+        caller.work.kick(&caller, &queue);
+        while !caller.began.load(Ordering::Acquire) {
+            fsleep(Delta::from_micros(50));
+        }
+        caller.gate.close();
+        assert!(caller.ended.load(Ordering::Acquire));
+        let mut called = false;
+        caller.gate.enter(|| called = true);
+        assert!(!called);
+        caller.work.cancel_sync();
+        Ok(())
+    }
+}

@@ -512,3 +512,53 @@ impl<T: PacketOps> Drop for EthernetType<T> {
         unsafe { bindings::dev_remove_pack(self.handler.get()) }
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_kapi_packet)]
+mod tests {
+    use super::*;
+
+    /// RNIC-TX-05.
+    #[test]
+    fn memory_of_a_packet_is_not_used_again_while_it_is_there() -> Result {
+        let mut page = PacketPage::new().ok_or(ENOMEM)?;
+        let mut first = page.packet(28, 100).ok_or(ENOMEM)?;
+        let (_, rest) = first.split(28).ok_or(EINVAL)?;
+        rest.fill(7);
+        assert!(page.packet(28, 100).is_none());
+        let (_, rest) = first.split(28).ok_or(EINVAL)?;
+        assert!(rest.iter().all(|octet| *octet == 7));
+        // Its receiver has it, and knows the memory.
+        // SAFETY: The packet has a network header, and is given away.
+        let arrived =
+            unsafe { RxPacket::new(NonNull::new(first.into_raw()).ok_or(EINVAL)?, false) };
+        let arrived = arrived.ok_or(ENOMEM)?;
+        assert!(arrived.is_on(&page));
+        assert!(page.packet(28, 100).is_none());
+        drop(arrived);
+        assert!(page.packet(28, 100).is_some());
+        Ok(())
+    }
+
+    /// RNIC-RX-04: what waits for its queue pair holds nothing of its sender, nor of the way it came.
+    #[test]
+    fn received_packet_keeps_no_socket_route_or_connection() -> Result {
+        let sender = SenderSocket::open(false)?;
+        let mut packet = TxPacket::new(64).ok_or(ENOMEM)?;
+        let (front, _) = packet.split(64).ok_or(EINVAL)?;
+        front.fill(9);
+        let skb = NonNull::new(packet.into_raw()).ok_or(EINVAL)?;
+        // SAFETY: The packet and the socket are ours.
+        let held = unsafe {
+            let held = bindings::rdma_sock_helper_test_packet_hold(skb.as_ptr(), sender.0.as_ptr());
+            held && !bindings::rdma_sock_helper_test_packet_is_free(skb.as_ptr())
+        };
+        // SAFETY: The packet has a network header, and is given away.
+        let arrived = unsafe { RxPacket::new(skb, false) }.ok_or(ENOMEM)?;
+        assert!(held);
+        // SAFETY: The packet is valid by its invariants.
+        assert!(unsafe { bindings::rdma_sock_helper_test_packet_is_free(arrived.skb.as_ptr()) });
+        assert!(arrived.octets() == [9; 64]);
+        Ok(())
+    }
+}

@@ -111,55 +111,58 @@ mod tests {
                 packet::Extensions, //
             },
         },
-        rnic::direct_packet::PacketAddresses,
+        rnic::direct_packet::PacketAddresses, //
     };
 
-    /// A packet with that number.
+    /// A packet with a number.
     fn packet(number: u32) -> Result<Arrived> {
         let addresses = PacketAddresses {
-            src: [1; 16],
-            dst: [2; 16],
+            src: [0; 16],
+            dst: [0; 16],
             protocol: GidProtocol::Ipv4,
         };
         let opcode = Opcode::RcSendOnly;
-        let bth = Bth::new(opcode.code(), Qpn::new(7), Psn::new(number));
+        let bth = Bth::new(opcode.code(), Qpn::new(2), Psn::new(number));
         let made = DirectPacket::new(addresses, &bth, opcode, &Extensions::default(), 0);
         Ok(Arrived::Direct(made.ok_or(ENOMEM)?))
     }
 
     /// The number of the oldest packet.
-    fn pop(inbox: &mut PacketInbox) -> Option<u32> {
+    fn next(inbox: &mut PacketInbox) -> Option<u32> {
         match inbox.pop()? {
             Arrived::Direct(packet) => Some(packet.packet().bth.psn.get()),
             Arrived::Packet(..) => None,
         }
     }
 
-    /// RNIC-LIM-05.
+    /// RNIC-RX-03, RNIC-LIM-05: packets wait in their order, up to the bound, wherever the ring begins.
     #[test]
     fn packets_beyond_the_bound_are_dropped() -> Result {
+        let most = u32::try_from(INBOX)?;
         let mut inbox = PacketInbox::new();
-        let mut next = 0_u32;
-        let mut oldest = 0_u32;
-        // The places are used in turns.
-        for round in 0..3_u32 {
-            while inbox.push(packet(next)?) {
-                next += 1;
+        let (mut first, mut last) = (0, 0);
+        for kept in [0, 1, most / 3, most - 1] {
+            while last - first < most {
+                assert!(inbox.push(packet(last)?));
+                last += 1;
             }
-            assert_eq!(next - oldest, 1_024);
-            assert!(!inbox.push(packet(next)?));
-            for _ in 0..=round {
-                assert_eq!(pop(&mut inbox), Some(oldest));
-                oldest += 1;
+            assert!(!inbox.push(packet(last)?));
+            while last - first > kept {
+                assert_eq!(next(&mut inbox), Some(first));
+                first += 1;
             }
         }
-        while let Some(number) = pop(&mut inbox) {
-            assert_eq!(number, oldest);
-            oldest += 1;
-        }
-        assert_eq!(oldest, next);
+        Ok(())
+    }
+
+    #[test]
+    fn closed_inbox_takes_no_packet() -> Result {
+        let mut inbox = PacketInbox::new();
+        assert!(inbox.push(packet(7)?));
         inbox.close();
-        assert!(!inbox.push(packet(0)?));
+        assert!(!inbox.push(packet(8)?));
+        assert_eq!(next(&mut inbox), Some(7));
+        assert_eq!(next(&mut inbox), None);
         Ok(())
     }
 }
