@@ -4,10 +4,11 @@
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
 Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09,
-RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05.
+RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05, RNIC-NET-04, RNIC-NET-06, RNIC-EVT-01, RNIC-LIFE-04, RNIC-LIFE-08.
 """
 
 import contextlib
+import json
 import os
 import pathlib
 import resource
@@ -33,7 +34,8 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "unreliable failures", "unreliable changes", "windows of type 1", "windows of type 2", "windows refused",
          "windows of the dead", "flushes", "words", "full completions", "itself", "states", "attributes",
          "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
-         "completion indices", "armed timers", "solicited", "failed rings"]
+         "completion indices", "armed timers", "solicited", "failed rings", "unmapped memory",
+         "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events"]
 
 # Cases for which the way of packets matters.
 PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "many reads",
@@ -230,19 +232,98 @@ def unreliable_messages_are_lost_whole():
         command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
 
 
-def device_goes_away_under_a_program():
-    """The removal ends though the context is open; the program's mappings stay."""
-    with subprocess.Popen([RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), "removal"],
-                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+def changing(case, *changes, kind="RoCE v2"):
+    """A case of that program, which waits for each change."""
+    words = inside("a", RINGS, "rs_a", gid_index("a", kind=kind), "rs_b", gid_index("b", kind=kind), case)
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         try:
-            equal(running.stdout.readline(), "ready\n", "start")
-            with topology.bounded(60):
-                command("rdma", "link", "delete", "rs_a")
-            said, _ = running.communicate("gone\n", topology.BOUND)
+            for change in changes:
+                said = running.stdout.readline()
+                equal(said, "ready\n", said + running.stdout.read() if said != "ready\n" else said)
+                change()
+                running.stdin.write("changed\n")
+                running.stdin.flush()
+            said, _ = running.communicate(timeout=2 * topology.BOUND)
             equal(running.returncode, 0, said)
         finally:
             running.kill()
     nothing_is_left()
+
+
+def device_goes_away_under_a_program():
+    """The removal ends though the context is open; the program's mappings stay."""
+    def remove():
+        with topology.bounded(60):
+            command("rdma", "link", "delete", "rs_a")
+    changing("removal", remove)
+
+
+def address(word, *more):
+    """Adds or deletes the address of side a."""
+    command("ip", "-n", "rs-a", "address", word, ADDRESSES["4"]["a"] + "/24", "dev", "va", *more)
+
+
+def lost_address_stops_its_packets(kind):
+    """Those of a queue pair whose address is deleted (RNIC-NET-04)."""
+    def lose():
+        address("delete")
+        topology.until(lambda: topology.gid_text(ADDRESSES["4"]["a"]) not in topology.gids("rs_a"),
+                       "end of the address")
+    try:
+        changing("lost address", lose, kind=kind)
+    finally:
+        address("add")
+    topology.await_gid("rs_a", ADDRESSES["4"]["a"])
+
+
+def set_mtu(octets):
+    """The MTU of both network devices."""
+    for side in "ab":
+        command("ip", "-n", "rs-" + side, "link", "set", "v" + side, "mtu", str(octets))
+
+
+def smaller_mtu_loses_long_packets():
+    """Queue pairs with a larger path MTU go on, and their long packets are lost (RNIC-NET-06)."""
+    set_mtu(4200)
+    try:
+        changing("smaller MTU", lambda: set_mtu(1500))
+    finally:
+        set_mtu(1500)
+
+
+def port_and_addresses_have_events():
+    """A port that goes down and up, and an address that comes (RNIC-EVT-01)."""
+    words = ("ip", "-n", "rs-a", "link", "set", "va")
+    try:
+        changing("port events", lambda: command(*words, "down"), lambda: command(*words, "up"),
+                 lambda: command("ip", "-n", "rs-a", "address", "add", "10.9.5.1/24", "dev", "va"))
+    finally:
+        netns("up", LINK_A="rsoft", LINK_B="rsoft")
+
+
+def waiting_packets(side):
+    """Packets that the queue of a network device holds."""
+    shown, = json.loads(command("tc", "-n", "rs-" + side, "-j", "-s", "qdisc", "show", "dev", "v" + side))
+    return shown["qlen"]
+
+
+def packets_under_way_hold_nothing(family):
+    """Queue pair, device and module go while packets wait in the network (RNIC-LIFE-04)."""
+    netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", "delay", "100s")
+    try:
+        with topology.bounded(60):
+            command(*inside("a", str(RINGS), "rs_a", gid_index("a", family), "rs_b", gid_index("b", family),
+                            "packets under way"))
+            for side in "ab":
+                command("rdma", "link", "delete", "rs_" + side)
+            command("rmmod", SOFT)
+        equal(waiting_packets("a") > 0, True, "packets under way")
+    finally:
+        command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
+        command("insmod", str(FILE), check=False)
+    netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    rings("bystander")
 
 
 def memory_beyond_the_limit_is_refused():
@@ -313,9 +394,14 @@ def rxe_unloads_beside():
     """rmmod of rdma_rxe unregisters all devices that share its interface, and this one comes again."""
     netns("down")
     netns("up", LINK_A="rsoft", LINK_B="rsoft")
+    guids = [(DEVICES / ("rs_" + side) / "node_guid").read_text(encoding="ascii").strip().replace(":", "")
+             for side in "ab"]
     with topology.bounded(60):
         command("rmmod", "rdma_rxe")
     equal((DEVICES / "rs_a").exists(), False, "device after rmmod")
+    log = command("dmesg")
+    for guid in guids:
+        equal("device %s removed by ib_core" % guid in log, True, "line of the log")
     command("modprobe", "rdma_rxe")
     netns("up", LINK_A="rsoft", LINK_B="rsoft")
     rings("bystander")
@@ -363,7 +449,12 @@ def tests():
     found.append(named("links are made again", lambda: netns("up", LINK_A="rsoft", LINK_B="rsoft")))
     for case in CASES:
         found.append(named("rings: " + case, rings, case))
-    return found + [late_receives_are_asked_for_once_in_a_millisecond, silent_states_count_what_they_drop,
+    for kind in "RoCE v2", "IB/RoCE v1":
+        found.append(named("lost address of " + kind, lost_address_stops_its_packets, kind))
+    for family in "46":
+        found.append(named("packets under way by IPv" + family, packets_under_way_hold_nothing, family))
+    return found + [smaller_mtu_loses_long_packets, port_and_addresses_have_events,
+                    late_receives_are_asked_for_once_in_a_millisecond, silent_states_count_what_they_drop,
                     unreliable_messages_are_lost_whole, rings_count_for_the_cgroup_of_their_program,
                     rings_without_the_direct_path, memory_beyond_the_limit_is_refused,
                     device_goes_away_under_a_program, rxe_unloads_beside]

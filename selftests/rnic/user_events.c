@@ -22,10 +22,10 @@ static void refuse(struct end *ends, int status, int event, int receive)
 	if (receive)
 		expect_completion(&ends[1], receive, 0x5257, "receive request of a refused one");
 	else
-		CHECK(next_event(&sides[1], &ends[1], 10) == event);
+		CHECK(next_event_of(&ends[1], 10000) == event);
 	CHECK(attributes(&ends[1]).qp_state == IBV_QPS_ERR);
 	/* Events that are not fetched go with the queue pair. */
-	CHECK(next_event(&sides[1], NULL, 0.05) == -1);
+	CHECK(!has_event(&sides[1], 50));
 	free_pair(ends);
 }
 
@@ -37,15 +37,15 @@ void refusals(void)
 	struct end ends[2];
 
 	new_pair(ends);
-	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, there, 8)->wr.wr.rdma.rkey ^= 0x100;
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, there, sides[1].mr->rkey ^ 0x100, 8);
 	refuse(ends, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, 0);
 
 	new_pair(ends);
-	prepare_remote(&ends[0], IBV_WR_RDMA_READ, there + REGION, 8);
+	prepare_remote(&ends[0], IBV_WR_RDMA_READ, there + REGION, sides[1].mr->rkey, 8);
 	refuse(ends, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, 0);
 
 	new_pair(ends);
-	wqe = prepare_remote(&ends[0], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+	wqe = prepare_remote(&ends[0], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 8);
 	wqe->wr.wr.atomic.remote_addr = there + 1;
 	wqe->wr.wr.atomic.rkey = sides[1].mr->rkey;
 	refuse(ends, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR, 0);
@@ -53,12 +53,12 @@ void refusals(void)
 	/* Those of messages that have taken a receive request. */
 	new_pair(ends);
 	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
-	prepare_remote(&ends[0], IBV_WR_SEND, 0, 9);
+	prepare_remote(&ends[0], IBV_WR_SEND, 0, 0, 9);
 	refuse(ends, IBV_WC_REM_INV_REQ_ERR, 0, IBV_WC_LOC_LEN_ERR);
 
 	new_pair(ends);
 	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
-	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, there, 8)->wr.wr.rdma.rkey ^= 0x100;
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, there, sides[1].mr->rkey ^ 0x100, 8);
 	refuse(ends, IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_REM_ACCESS_ERR);
 	expect_service();
 }
@@ -85,7 +85,7 @@ static void receive(struct end *ends, uint32_t opcode, uint32_t len, uint32_t fl
 	uint64_t there = (uintptr_t)sides[1].memory;
 
 	post_receive(&ends[1], there, len, sides[1].mr->lkey, 1);
-	prepare_remote(&ends[0], opcode, there, len)->wr.send_flags |= flags;
+	prepare_remote(&ends[0], opcode, there, sides[1].mr->rkey, len)->wr.send_flags |= flags;
 	expect_send(&ends[0], IBV_WC_SUCCESS, "message", opcode);
 	expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "message");
 }

@@ -163,10 +163,12 @@ struct end new_end(struct side *side, enum ibv_qp_type type)
 	return new_sharing_end(side, type, NULL);
 }
 
+enum ibv_mtu path_mtu = IBV_MTU_1024;
+
 struct ibv_qp_attr way_to(struct end *end, struct end *peer)
 {
 	return (struct ibv_qp_attr){
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp->qp_num,
+		.path_mtu = path_mtu, .dest_qp_num = peer->qp->qp_num,
 		.max_dest_rd_atomic = 1, .max_rd_atomic = 1, .min_rnr_timer = 1,
 		.timeout = 15, .retry_cnt = 7, .rnr_retry = 7,
 		.ah_attr = { .is_global = 1, .port_num = 1,
@@ -320,6 +322,19 @@ struct rxe_send_wqe *prepare(struct end *end)
 	return wqe;
 }
 
+struct rxe_send_wqe *prepare_remote(struct end *end, int opcode, uint64_t addr, uint32_t key,
+				    uint32_t len)
+{
+	struct rxe_send_wqe *wqe = prepare(end);
+
+	wqe->wr.opcode = opcode;
+	wqe->wr.wr.rdma.remote_addr = addr;
+	wqe->wr.wr.rdma.rkey = key;
+	wqe->dma.length = len;
+	wqe->dma.sge[0].length = len;
+	return wqe;
+}
+
 void produce(struct rxe_queue_buf *buf)
 {
 	__atomic_store_n(&buf->producer_index, (buf->producer_index + 1) & DEPTH,
@@ -356,19 +371,6 @@ void expect_send(struct end *end, int status, const char *what, uint32_t value)
 		     (unsigned long)wc.wr_id, status);
 }
 
-struct rxe_send_wqe *prepare_remote(struct end *end, uint32_t opcode, uint64_t addr, uint32_t len)
-{
-	struct rxe_send_wqe *wqe = prepare(end);
-	struct side *peer = &sides[end->side == &sides[0]];
-
-	wqe->wr.opcode = opcode;
-	wqe->wr.wr.rdma.remote_addr = addr;
-	wqe->wr.wr.rdma.rkey = peer->mr->rkey;
-	wqe->dma.length = len;
-	wqe->dma.sge[0].length = len;
-	return wqe;
-}
-
 void post_prepared(struct end *end)
 {
 	produce(end->sends.buf);
@@ -383,20 +385,6 @@ struct ibv_wc expect_completion(struct end *end, int status, uint64_t id, const 
 		fail("%s: status %d, number %#lx, want %d", what, wc.status,
 		     (unsigned long)wc.wr_id, status);
 	return wc;
-}
-
-int next_event(struct side *side, struct end *end, double seconds)
-{
-	struct pollfd wait = { .fd = side->ctx->async_fd, .events = POLLIN };
-	struct ibv_async_event event;
-
-	if (!poll(&wait, 1, seconds * 1000))
-		return -1;
-	CHECK(!ibv_get_async_event(side->ctx, &event));
-	if (end)
-		CHECK(event.element.qp == end->qp);
-	ibv_ack_async_event(&event);
-	return event.event_type;
 }
 
 /* A pair that nothing was done to still carries data. */
@@ -417,6 +405,54 @@ void expect_service(void)
 		CHECK(!memcmp(sides[0].memory, sides[1].memory + 4096, 8));
 	}
 	free_pair(ends);
+}
+
+int next_event(struct side *side, struct ibv_async_event *event, int milliseconds)
+{
+	struct pollfd wait = { .fd = side->ctx->async_fd, .events = POLLIN };
+
+	if (poll(&wait, 1, milliseconds) != 1)
+		return -1;
+	CHECK(!ibv_get_async_event(side->ctx, event));
+	ibv_ack_async_event(event);
+	return event->event_type;
+}
+
+int next_event_of(struct end *end, int milliseconds)
+{
+	struct ibv_async_event event;
+	int type = next_event(end->side, &event, milliseconds);
+
+	if (type >= 0)
+		CHECK(event.element.qp == end->qp);
+	return type;
+}
+
+bool has_event(struct side *side, int milliseconds)
+{
+	struct ibv_async_event event;
+
+	return next_event(side, &event, milliseconds) >= 0;
+}
+
+void await_event(struct side *side, struct ibv_async_event *event, int type)
+{
+	int found;
+
+	do {
+		found = next_event(side, event, 10000);
+		if (found < 0)
+			fail("no event %d", type);
+	} while (found != type);
+}
+
+void await_change(void)
+{
+	char line[8];
+
+	printf("ready\n");
+	fflush(stdout);
+	CHECK(fgets(line, sizeof(line), stdin));
 }
 
 static volatile bool stop;

@@ -22,20 +22,6 @@ static uint8_t *new_mirror(void)
 	return base;
 }
 
-/* A WRITE of side 0 to memory of side 1. */
-static struct rxe_send_wqe *prepare_write(struct end *end, uint64_t addr, uint32_t key,
-					  uint32_t len)
-{
-	struct rxe_send_wqe *wqe = prepare(end);
-
-	wqe->wr.opcode = IBV_WR_RDMA_WRITE;
-	wqe->wr.wr.rdma.remote_addr = addr;
-	wqe->wr.wr.rdma.rkey = key;
-	wqe->dma.length = len;
-	wqe->dma.sge[0].length = len;
-	return wqe;
-}
-
 /* The first octets of a message are placed last, and all before its completion. */
 void late_octets(void)
 {
@@ -50,17 +36,18 @@ void late_octets(void)
 	for (int round = 1; round < 40; round++) {
 		memset(sides[0].memory, round, PAGE);
 		memset(sides[0].memory + PAGE, 128 + round, PAGE);
-		prepare_write(&ends[0], (uintptr_t)mirror, mr->rkey, 2 * PAGE);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)mirror, mr->rkey, 2 * PAGE);
 		expect_send(&ends[0], IBV_WC_SUCCESS, "write", round);
 		CHECK(!memcmp(mirror, sides[0].memory, PAGE));
 	}
 	/* Messages stay in their order. */
 	for (int round = 1; round < 40; round++) {
 		memset(sides[0].memory, round, PAGE);
-		prepare_write(&ends[0], (uintptr_t)mirror, mr->rkey, PAGE);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)mirror, mr->rkey, PAGE);
 		produce(ends[0].sends.buf);
 		memset(sides[0].memory + PAGE, 128 + round, PAGE);
-		wqe = prepare_write(&ends[0], (uintptr_t)mirror, mr->rkey, PAGE);
+		wqe = prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)mirror, mr->rkey,
+				     PAGE);
 		wqe->dma.sge[0].addr += PAGE;
 		produce(ends[0].sends.buf);
 		CHECK(!ring_doorbell(&ends[0], 0));
@@ -89,8 +76,8 @@ void late_completions(void)
 
 		memset(sides[0].memory, round, 8);
 		for (int i = 0; i < 2; i++) {
-			prepare_write(&pairs[i][0], (uintptr_t)target + 64 * i,
-				      sides[1].mr->rkey, 8);
+			prepare_remote(&pairs[i][0], IBV_WR_RDMA_WRITE,
+				       (uintptr_t)target + 64 * i, sides[1].mr->rkey, 8);
 			produce(pairs[i][0].sends.buf);
 			CHECK(!ring_doorbell(&pairs[i][0], 0));
 		}

@@ -36,7 +36,8 @@ void immediates(void)
 		memset(sides[0].memory, round, LONG);
 		memset(there, 0, LONG);
 		memset(buffer, 0x77, LONG);
-		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, (uintptr_t)there, LONG);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, (uintptr_t)there,
+			       sides[1].mr->rkey, LONG);
 		send_slot(&ends[0])->wr.ex.imm_data = round << 16;
 		post_prepared(&ends[0]);
 		/* Only the last packet needs a receive request. */
@@ -68,8 +69,8 @@ void lost_keys(void)
 		new_pair(ends);
 		memset(sides[0].memory, round, LONG);
 		memset(there, 0, LONG);
-		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, (uintptr_t)there, LONG);
-		send_slot(&ends[0])->wr.wr.rdma.rkey = mr->rkey;
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, (uintptr_t)there, mr->rkey,
+			       LONG);
 		post_prepared(&ends[0]);
 		await_octet(&there[2047], round);
 		CHECK(!ibv_dereg_mr(mr));
@@ -100,7 +101,8 @@ static bool are_executed(int most)
 	begin_to_receive(&ends[1], attr);
 	begin_to_send(&ends[1], attr);
 	for (int i = 0; i < 8; i++) {
-		prepare_remote(&ends[0], IBV_WR_RDMA_READ, (uintptr_t)sides[1].memory, HALF);
+		prepare_remote(&ends[0], IBV_WR_RDMA_READ, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, HALF);
 		produce(ends[0].sends.buf);
 	}
 	CHECK(!ring_doorbell(&ends[0], 0));
@@ -113,7 +115,7 @@ static bool are_executed(int most)
 		executed = false;
 	}
 	if (!executed)
-		CHECK(next_event(&sides[1], &ends[1], 10) == IBV_EVENT_QP_REQ_ERR);
+		CHECK(next_event_of(&ends[1], 10000) == IBV_EVENT_QP_REQ_ERR);
 	free_pair(ends);
 	return executed;
 }
@@ -145,9 +147,10 @@ void reads_behind_writes(void)
 		if (sends)
 			post_receive(&ends[1], (uintptr_t)there, HALF, sides[1].mr->lkey, 1);
 		prepare_remote(&ends[0], sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, (uintptr_t)there,
-			       HALF);
+			       sides[1].mr->rkey, HALF);
 		produce(ends[0].sends.buf);
-		prepare_remote(&ends[0], IBV_WR_RDMA_READ, (uintptr_t)there, HALF);
+		prepare_remote(&ends[0], IBV_WR_RDMA_READ, (uintptr_t)there, sides[1].mr->rkey,
+			       HALF);
 		send_slot(&ends[0])->dma.sge[0].addr += HALF;
 		post_prepared(&ends[0]);
 		for (int i = 0; i < 2; i++)
@@ -163,7 +166,7 @@ void reads_behind_writes(void)
 static uint64_t change_word(struct end *end, uint32_t opcode, uint64_t addr, uint32_t key,
 			    uint64_t add, uint64_t swap)
 {
-	struct rxe_send_wqe *wqe = prepare_remote(end, opcode, 0, 8);
+	struct rxe_send_wqe *wqe = prepare_remote(end, opcode, 0, 0, 8);
 
 	wqe->wr.wr.atomic.remote_addr = addr;
 	wqe->wr.wr.atomic.rkey = key;
@@ -226,7 +229,7 @@ void atomics(void)
 	CHECK(!pthread_create(&thread, NULL, add_to_word, NULL));
 	for (int i = 0; i < ADDS; i++) {
 		for (int j = 0; j < 2; j++) {
-			prepare_remote(&ends[j], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8);
+			prepare_remote(&ends[j], IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 8);
 			send_slot(&ends[j])->wr.wr.atomic.remote_addr = (uintptr_t)word;
 			send_slot(&ends[j])->wr.wr.atomic.rkey = mrs[1 - j]->rkey;
 			send_slot(&ends[j])->wr.wr.atomic.compare_add = 1;

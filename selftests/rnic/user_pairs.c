@@ -41,7 +41,8 @@ void silent_states(void)
 		memset(sides[1].memory, 0x22, 8);
 		if (list[i] == IBV_QPS_INIT)
 			post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
-		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory, 8);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, 8);
 		produce(ends[0].sends.buf);
 		prepare(&ends[0]);
 		post_prepared(&ends[0]);
@@ -60,7 +61,7 @@ static void expect_message(struct end *from, struct end *to)
 {
 	memset(from->side->memory, from->side->memory[0] + 1, LONG);
 	post_receive(to, (uintptr_t)to->side->memory + 8192, LONG, to->side->mr->lkey, 1);
-	prepare_remote(from, IBV_WR_SEND, 0, LONG);
+	prepare_remote(from, IBV_WR_SEND, 0, 0, LONG);
 	expect_send(from, IBV_WC_SUCCESS, "message", LONG);
 	CHECK(expect_completion(to, IBV_WC_SUCCESS, 0x5257, "message").byte_len == LONG);
 	CHECK(!memcmp(from->side->memory, to->side->memory + 8192, LONG));
@@ -92,7 +93,7 @@ void states(void)
 	/* In state RTR a message arrives, and none is sent. */
 	begin_to_send(&ends[0], attr[0]);
 	expect_message(&ends[0], &ends[1]);
-	CHECK(next_event(&sides[1], &ends[1], 10) == IBV_EVENT_COMM_EST);
+	CHECK(next_event_of(&ends[1], 10000) == IBV_EVENT_COMM_EST);
 	prepare(&ends[1]);
 	CHECK(ring_doorbell(&ends[1], 0) == EINVAL);
 	begin_to_send(&ends[1], attr[1]);
@@ -108,12 +109,12 @@ void states(void)
 		pause_sends(&ends[0], asks);
 		CHECK(attributes(&ends[0]).qp_state == IBV_QPS_SQD);
 		CHECK(attributes(&ends[0]).sq_draining == 1);
-		CHECK(next_event(&sides[0], NULL, 0) == -1);
+		CHECK(!has_event(&sides[0], 0));
 		post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
 		expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "begun before SQD");
 		expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "begun before SQD");
 		if (asks)
-			CHECK(next_event(&sides[0], &ends[0], 10) == IBV_EVENT_SQ_DRAINED);
+			CHECK(next_event_of(&ends[0], 10000) == IBV_EVENT_SQ_DRAINED);
 		while (attributes(&ends[0]).sq_draining)
 			usleep(100);
 		/* No other begins, and the queue pair still receives. */
@@ -122,7 +123,7 @@ void states(void)
 		post_prepared(&ends[0]);
 		expect_message(&ends[1], &ends[0]);
 		CHECK((int)completion(&ends[1], 0.1).status == -1);
-		CHECK(next_event(&sides[0], NULL, 0) == -1);
+		CHECK(!has_event(&sides[0], 0));
 		set_state(&ends[0], IBV_QPS_RTS);
 		expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "posted in SQD");
 		expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "posted in SQD");
@@ -272,7 +273,8 @@ static void signals(bool all)
 		ends[i] = all ? new_end(&sides[i], IBV_QPT_RC) : new_quiet_end(&sides[i]);
 	join(ends);
 	for (int i = 0; i < 2; i++) {
-		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory, 8);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, 8);
 		if (!i)
 			send_slot(&ends[0])->wr.send_flags = 0;
 		send_slot(&ends[0])->wr.wr_id = i;

@@ -5,9 +5,6 @@
 
 #include "user_rings.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,25 +44,13 @@ void late_receives(void)
 	}
 }
 
-/* The number of the next event of that side's device; -1 if there is none. */
-static int pending_event(struct side *side)
-{
-	struct ibv_async_event event;
-
-	if (ibv_get_async_event(side->ctx, &event))
-		return -1;
-	ibv_ack_async_event(&event);
-	return event.event_type;
-}
-
 /* RNIC-ERR-09: each doorbell of a failed queue pair gives completions, but no other event. */
 void full_completions(void)
 {
-	struct pollfd wait = { .fd = sides[0].ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event found;
 	int event, broken = 0, failed = 0;
 	struct end ends[2];
 
-	CHECK(!fcntl(wait.fd, F_SETFL, fcntl(wait.fd, F_GETFL) | O_NONBLOCK));
 	new_pair(ends);
 	prepare(&ends[0])->wr.opcode = 0xff;
 	expect_send(&ends[0], IBV_WC_LOC_QP_OP_ERR, "opcode", 0xff);
@@ -74,8 +59,8 @@ void full_completions(void)
 		produce(ends[0].sends.buf);
 		CHECK(!ring_doorbell(&ends[0], 0));
 	}
-	CHECK(poll(&wait, 1, 10000) == 1);
-	while ((event = pending_event(&sides[0])) >= 0) {
+	event = next_event(&sides[0], &found, 10000);
+	for (; event >= 0; event = next_event(&sides[0], &found, 0)) {
 		broken += event == IBV_EVENT_CQ_ERR;
 		failed += event == IBV_EVENT_QP_FATAL;
 	}

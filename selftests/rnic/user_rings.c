@@ -378,13 +378,10 @@ static void removal(void)
 	struct end ends[2];
 	struct ibv_async_event event;
 	struct pollfd wait = { .fd = sides[0].ctx->async_fd, .events = POLLIN };
-	char line[8];
 
 	new_pair(ends);
-	printf("ready\n");
-	fflush(stdout);
-	/* The other side removes the device of side 0 and writes a line. */
-	CHECK(fgets(line, sizeof(line), stdin));
+	/* The caller removes the device of side 0. */
+	await_change();
 	CHECK(poll(&wait, 1, SECONDS_MAX * 1000) == 1);
 	CHECK(!ibv_get_async_event(sides[0].ctx, &event));
 	CHECK(event.event_type == IBV_EVENT_DEVICE_FATAL ||
@@ -464,6 +461,13 @@ static const struct {
 	{ "atomics", atomics }, { "completion indices", completion_indices },
 	{ "armed timers", armed_timers }, { "solicited", solicited },
 	{ "failed rings", failed_rings },
+	{ "unmapped memory", unmapped_memory },
+	{ "overlaps", overlaps }, { "polled octets", polled_octets }, { "ranges", ranges },
+	{ "rights", rights }, { "kernel addresses", kernel_addresses },
+	{ "events", queue_pair_events }, { "port events", port_events },
+	{ "lost address", lost_address },
+	{ "smaller MTU", smaller_mtu }, { "stream", stream },
+	{ "packets under way", packets_under_way },
 };
 
 int main(int argc, char **argv)

@@ -77,10 +77,14 @@ struct end new_sharing_end(struct side *side, enum ibv_qp_type type, struct shar
 struct end new_end(struct side *side, enum ibv_qp_type type);
 /* One whose requests complete visibly only if they ask for it. */
 struct end new_quiet_end(struct side *side);
+/* The MTU of connections that are made from now on. */
+extern enum ibv_mtu path_mtu;
 /* Attributes for both steps of a connection to the peer. */
 struct ibv_qp_attr way_to(struct end *end, struct end *peer);
+/* One by one: state RTR, state RTS. */
 void begin_to_receive(struct end *end, struct ibv_qp_attr attr);
 void begin_to_send(struct end *end, struct ibv_qp_attr attr);
+/* Both. */
 void connect_end(struct end *end, struct end *peer);
 void set_state(struct end *end, enum ibv_qp_state state);
 /* Those that the queue pair has now. */
@@ -99,8 +103,9 @@ int ring_doorbell(struct end *end, uint32_t count);
 struct rxe_send_wqe *send_slot(struct end *end);
 /* A request that is in order: a SEND of 8 octets. */
 struct rxe_send_wqe *prepare(struct end *end);
-/* The same for a request to the peer's memory, which may be longer. */
-struct rxe_send_wqe *prepare_remote(struct end *end, uint32_t opcode, uint64_t addr, uint32_t len);
+/* A request to memory of the peer, to or from the begin of the own memory, which may be longer. */
+struct rxe_send_wqe *prepare_remote(struct end *end, int opcode, uint64_t addr, uint32_t key,
+				    uint32_t len);
 void produce(struct rxe_queue_buf *buf);
 /* Posts the prepared request. */
 void post_prepared(struct end *end);
@@ -109,10 +114,18 @@ void post_receive(struct end *end, uint64_t addr, uint32_t len, uint32_t lkey, u
 void expect_send(struct end *end, int status, const char *what, uint32_t value);
 /* The next completion, with that status and number. */
 struct ibv_wc expect_completion(struct end *end, int status, uint64_t id, const char *what);
-/* The next event of the device, about that queue pair; -1 if there is none in time. */
-int next_event(struct side *side, struct end *end, double seconds);
 /* A pair that nothing was done to still carries data. */
 void expect_service(void);
+/* The number of the next event of that side's device; -1 if there is none in time. */
+int next_event(struct side *side, struct ibv_async_event *event, int milliseconds);
+/* The same for an event that must be about that queue pair. */
+int next_event_of(struct end *end, int milliseconds);
+/* Whether there is any event in time, which is taken. */
+bool has_event(struct side *side, int milliseconds);
+/* Waits for an event of that kind; others may come before it. */
+void await_event(struct side *side, struct ibv_async_event *event, int type);
+/* Waits until the caller of the program has changed something. */
+void await_change(void);
 /* Fills rings of the two queue pairs with anything, until stop_scribbling(). */
 void start_scribbling(struct end *ends);
 void stop_scribbling(void);
@@ -154,5 +167,17 @@ void completion_indices(void);
 void armed_timers(void);
 void solicited(void);
 void failed_rings(void);
+void unmapped_memory(void);
+void overlaps(void);
+void polled_octets(void);
+void ranges(void);
+void rights(void);
+void kernel_addresses(void);
+void queue_pair_events(void);
+void port_events(void);
+void lost_address(void);
+void smaller_mtu(void);
+void stream(void);
+void packets_under_way(void);
 
 #endif /* USER_RINGS_H */
