@@ -26,6 +26,7 @@ use crate::{
             packet::{
                 NetHeader,
                 Sender,
+                Sent,
                 TxPacket, //
             },
         },
@@ -211,7 +212,8 @@ impl<'a> PeerPath<'a> {
     }
 
     /// Sends a packet whose payload `fill` writes. `ident` is the identification of IPv4, unique for a
-    /// time. A packet that finds no memory or no route is lost. Context: softirq.
+    /// time. A packet that finds no memory or no route is lost, and so may be one that finds a queue of
+    /// this host full (RNIC-TX-06). Context: softirq.
     ///
     /// # Errors
     ///
@@ -221,9 +223,10 @@ impl<'a> PeerPath<'a> {
         head: &PacketHead,
         ident: u16,
         fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
-    ) -> Result<(), PayloadFault> {
+    ) -> Result<Sent, PayloadFault> {
         if let Outlet::Direct(peer) = self.outlet {
-            return self.hand_over(peer, head, fill);
+            self.hand_over(peer, head, fill)?;
+            return Ok(Sent::Taken);
         }
         match self.build(head, ident, fill) {
             Ok(packet) => {
@@ -238,11 +241,11 @@ impl<'a> PeerPath<'a> {
                     }
                 };
                 self.count(sent.is_ok(), octets);
-                Ok(())
+                Ok(sent.unwrap_or(Sent::Taken))
             }
             Err(BuildError::Memory) => {
                 self.count(false, 0);
-                Ok(())
+                Ok(Sent::Taken)
             }
             Err(BuildError::Payload) => Err(PayloadFault),
         }

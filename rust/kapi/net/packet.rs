@@ -157,10 +157,10 @@ impl TxPacket {
     ///
     /// Without a route that leaves by the device; that the packet was not dropped is no promise that
     /// it arrives.
-    pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender) -> Result {
+    pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
         let (skb, sender) = (self.into_raw(), sender.ipv4.0.as_ptr());
         // SAFETY: The helper consumes the packet; the device and the socket are valid.
-        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender) })
+        sent(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender) })
     }
 
     /// Sends the packet, which begins with headers of IPv6 and UDP. Context: softirq.
@@ -168,11 +168,11 @@ impl TxPacket {
     /// # Errors
     ///
     /// As for [`Self::send_ipv4`].
-    pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender) -> Result {
+    pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
         let sender = sender.ipv6.as_ref().ok_or(EAFNOSUPPORT)?.0.as_ptr();
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`.
-        to_result(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender) })
+        sent(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender) })
     }
 
     /// Sends the packet behind an Ethernet header of that type. Context: softirq.
@@ -180,10 +180,10 @@ impl TxPacket {
     /// # Errors
     ///
     /// Those of the device.
-    pub(crate) fn send_ethernet(self, dev: &NetDevice, kind: u16, to: &[u8; 6]) -> Result {
+    pub(crate) fn send_ethernet(self, dev: &NetDevice, kind: u16, to: &[u8; 6]) -> Result<Sent> {
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`; the address has the length that Ethernet wants.
-        to_result(unsafe {
+        sent(unsafe {
             bindings::rdma_sock_helper_packet_send_eth(skb, dev.as_raw(), kind, to.as_ptr())
         })
     }
@@ -194,6 +194,31 @@ impl Drop for TxPacket {
         // SAFETY: By the type invariants.
         unsafe { bindings::rdma_sock_helper_packet_free(self.skb.as_ptr()) }
     }
+}
+
+/// What became of a packet that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The network of this host took it.
+    Taken,
+    /// A queue of this host is full. It lost this packet, or another one.
+    Congested,
+}
+
+/// The result of a function of the network that sends.
+///
+/// # Errors
+///
+/// Its own.
+fn sent(result: ffi::c_int) -> Result<Sent> {
+    /// `NET_XMIT_MASK`: any of these bits says that a queue is full.
+    const CONGESTED: ffi::c_int = 0x0f;
+    to_result(result)?;
+    Ok(if result & CONGESTED == 0 {
+        Sent::Taken
+    } else {
+        Sent::Congested
+    })
 }
 
 /// A socket in whose name packets of one version of IP leave.

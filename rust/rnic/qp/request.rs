@@ -15,13 +15,16 @@ use super::{
     queues::Send, //
 };
 use crate::{
-    kapi::ibdev::{
-        AddressVector,
-        CompletedOp,
-        RemoteAddr,
-        SendOp,
-        WindowBinding,
-        WrData, //
+    kapi::{
+        ibdev::{
+            AddressVector,
+            CompletedOp,
+            RemoteAddr,
+            SendOp,
+            WindowBinding,
+            WrData, //
+        },
+        net::packet::Sent,
     },
     proto::{
         base::{
@@ -343,13 +346,20 @@ impl QueuePair {
             counters.add(Counter::SendErrors, burst.packets.into());
             return Ok(());
         };
+        let mut congested = false;
         for count in 0..burst.packets {
             let (head, offset) = packet(burst, count, dest, ext)?;
             *ident = ident.wrapping_add(1);
-            way.send(&head, *ident, |payload| {
-                gather(&self.domain, &wr.data, offset, payload)
-            })
-            .map_err(|_| WorkStatus::LocProtErr)?;
+            let sent = way
+                .send(&head, *ident, |payload| {
+                    gather(&self.domain, &wr.data, offset, payload)
+                })
+                .map_err(|_| WorkStatus::LocProtErr)?;
+            congested = congested || sent == Sent::Congested;
+        }
+        drop(way);
+        if let Some(requester) = core.requester.as_mut().filter(|_| congested) {
+            requester.handle_congestion();
         }
         Ok(())
     }

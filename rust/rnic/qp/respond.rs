@@ -22,7 +22,8 @@ use crate::{
         },
         net::packet::{
             NetHeader,
-            RxPacket, //
+            RxPacket,
+            Sent, //
         },
     },
     proto::{
@@ -496,7 +497,7 @@ impl QueuePair {
                     }
                     keys.read(&access, payload).map_err(|_| PayloadFault)
                 }),
-                None => Ok(()),
+                None => Ok(Sent::Taken),
             };
             if sent.is_err() {
                 let settled = core

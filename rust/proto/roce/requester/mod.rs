@@ -267,10 +267,21 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         })
     }
 
-    /// Most packets in flight (RNIC-PSN-04).
+    /// Most packets in flight (RNIC-PSN-04), half as many while the network of this host loses packets.
     fn window(&self) -> u32 {
         let full = self.config.mtu.packets(self.config.window_octets);
-        self.config.window_packets.min(full).max(1)
+        let window = self.config.window_packets.min(full);
+        let window = if self.retry.is_congested() {
+            window >> 1
+        } else {
+            window
+        };
+        window.max(1)
+    }
+
+    /// The network of this host did not take a packet that was sent. It counts as lost (RNIC-TX-06).
+    pub(crate) fn handle_congestion(&mut self) {
+        self.retry.on_congestion();
     }
 
     /// The PSN at the cursor.

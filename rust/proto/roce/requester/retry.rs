@@ -76,6 +76,8 @@ pub(super) struct RetryState {
     repeated: Option<ExtPsn>,
     /// Packets that may be sent until the peer answers.
     probe: Option<u32>,
+    /// The network of this host lost packets since the peer answered last.
+    congested: bool,
 }
 
 impl RetryState {
@@ -90,7 +92,18 @@ impl RetryState {
             rnr_retries: 0,
             repeated: None,
             probe: None,
+            congested: false,
         }
+    }
+
+    /// The network of this host lost a packet.
+    pub(super) fn on_congestion(&mut self) {
+        self.congested = true;
+    }
+
+    /// Whether the network of this host lost packets since the peer answered last.
+    pub(super) const fn is_congested(&self) -> bool {
+        self.congested
     }
 
     /// Whether an RNR NAK forbids to send.
@@ -112,6 +125,7 @@ impl RetryState {
     pub(super) fn stop(&mut self) {
         self.deadline = None;
         self.rnr_until = None;
+        self.congested = false;
     }
 
     /// Ends the wait for a receive buffer before its time.
@@ -137,6 +151,7 @@ impl RetryState {
     /// The peer answered something about packets in flight.
     pub(super) fn on_answer(&mut self) {
         self.probe = None;
+        self.congested = false;
     }
 
     /// A new PSN was acknowledged (RNIC-TMO-03); `outstanding` if others were not.
@@ -147,6 +162,7 @@ impl RetryState {
         self.repeated = None;
         self.rnr_until = None;
         self.probe = None;
+        self.congested = false;
         if outstanding {
             self.restart(now);
         } else {

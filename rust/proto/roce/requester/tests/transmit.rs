@@ -83,6 +83,26 @@ fn closed_window_opens_with_an_ack() {
     assert_eq!(bench.completed(), [(0, OK, true)]);
 }
 
+/// RNIC-TX-06.
+#[test]
+fn congestion_halves_the_window_until_an_answer() {
+    let mut bench = SendBench::new(CONFIG);
+    bench.post(Write, 40 * FULL);
+    assert_eq!(bench.sent(), [(0, 0, 4, true), (0, 4, 4, true)]);
+    bench.ack(7);
+    let step = bench.core.poll_transmit(bench.now, 2);
+    assert!(matches!(
+        step,
+        Some(SendStep::Packets(Burst { packets: 2, .. }))
+    ));
+    bench.core.handle_congestion();
+    // Half of 8, of which 2 are in flight.
+    assert_eq!(bench.sent(), [(0, 10, 1, true), (0, 11, 1, true)]);
+    assert_eq!(bench.sent(), []);
+    bench.ack(9);
+    assert_eq!(bench.sent(), [(0, 12, 4, true), (0, 16, 2, true)]);
+}
+
 /// RNIC-PSN-04.
 #[test]
 fn window_in_octets_always_has_one_packet() {
