@@ -338,6 +338,23 @@ int rdma_sock_helper_test_post_srq(struct ib_srq *srq, const struct ib_recv_wr *
 	return ib_post_srq_recv(srq, wr, &bad);
 }
 
+int rdma_sock_helper_test_query_qp(struct ib_qp *qp)
+{
+	struct ib_qp_init_attr init;
+	struct ib_qp_attr attr;
+
+	return ib_query_qp(qp, &attr, IB_QP_STATE, &init);
+}
+
+/* The error of a region of a type; 0, and it is gone again, if there is one. */
+int rdma_sock_helper_test_alloc_mr(struct ib_pd *pd, enum ib_mr_type type)
+{
+	struct ib_mr *mr = type == IB_MR_TYPE_INTEGRITY ?
+		ib_alloc_mr_integrity(pd, 1, 1) : ib_alloc_mr(pd, type, 1);
+
+	return IS_ERR(mr) ? PTR_ERR(mr) : ib_dereg_mr(mr);
+}
+
 struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr)
 {
 	return rdma_create_ah(pd, attr, RDMA_CREATE_AH_SLEEPABLE);

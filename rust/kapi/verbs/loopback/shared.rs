@@ -11,15 +11,18 @@ use super::{
 };
 use crate::{
     bindings,
-    kapi::verbs::{
-        config::ConnectionConfig,
-        cq::Cq,
-        dma::Mapping,
-        pd::Pd,
-        qp::{
-            Peer,
-            Qp, //
-        }, //
+    kapi::{
+        compat::errno::EOPNOTSUPP,
+        verbs::{
+            config::ConnectionConfig,
+            cq::Cq,
+            dma::Mapping,
+            pd::Pd,
+            qp::{
+                Peer,
+                Qp, //
+            }, //
+        },
     },
 };
 use core::{
@@ -62,6 +65,29 @@ const QKEY: u32 = 0x1122_3344;
 struct Events {
     limit: Atomic<u32>,
     last: Atomic<u32>,
+    all: Atomic<u32>,
+    /// Whether the handler of an event uses the verbs of its object, and how often it did.
+    uses: Atomic<bool>,
+    used: Atomic<u32>,
+}
+
+/// Uses the verbs of an object in the handler of its event, as programs may.
+///
+/// # Safety
+///
+/// The event is one of a queue pair, or of a shared queue.
+unsafe fn use_verbs(event: &bindings::ib_event) -> bool {
+    if event.event == bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED {
+        let (mut places, mut limit) = (0, 0);
+        // SAFETY: By this function's contract, and the results are valid.
+        let result = unsafe {
+            let srq = *event.element.srq;
+            bindings::rdma_sock_helper_test_query_srq(srq, &mut places, &mut limit)
+        };
+        return result == 0;
+    }
+    // SAFETY: By this function's contract.
+    unsafe { bindings::rdma_sock_helper_test_query_qp(*event.element.qp) == 0 }
 }
 
 /// Counts an event.
@@ -71,7 +97,13 @@ struct Events {
 /// `context` is an [`Events`].
 unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: By this function's contract; the core passes an event.
-    let (event, events) = unsafe { ((*event).event, &*context.cast::<Events>()) };
+    let (raw, events) = unsafe { (&*event, &*context.cast::<Events>()) };
+    let event = raw.event;
+    // SAFETY: The event is one of an object.
+    if events.uses.load(Relaxed) && unsafe { use_verbs(raw) } {
+        events.used.fetch_add(1, Relaxed);
+    }
+    events.all.fetch_add(1, Relaxed);
     if event == bindings::ib_event_type_IB_EVENT_SRQ_LIMIT_REACHED {
         events.limit.fetch_add(1, Relaxed);
     }
@@ -112,6 +144,9 @@ impl<'a> Shared<'a> {
             Events {
                 limit: Atomic::new(0),
                 last: Atomic::new(0),
+                all: Atomic::new(0),
+                uses: Atomic::new(false),
+                used: Atomic::new(0),
             },
             GFP_KERNEL,
         )?;
@@ -621,6 +656,67 @@ mod tests {
             ))
         });
         assert_eq!(unless_skipped!(result), (None, 1, 0, SUCCESS, true));
+        Ok(())
+    }
+
+    /// RNIC-EVT-02, RNIC-RUN-07: handlers use the verbs, which take the locks of the device.
+    #[test]
+    fn handlers_of_events_use_the_verbs_of_their_object() -> Result {
+        let result = with_soft(4, |shared| {
+            shared.events.uses.store(true, Relaxed);
+            shared.add_connected()?;
+            shared.receive(0, None)?;
+            shared.receive(1, None)?;
+            shared.arm(2)?;
+            shared.send(shared.pair(0)?, 7, 16, None)?;
+            shared.received()?;
+            shared.pair(0)?.to_error()?;
+            let events = &shared.events;
+            shared.wait(|| (events.last.load(Relaxed) > 0).then_some(()))?;
+            shared.wait(|| (events.limit.load(Relaxed) > 0).then_some(()))?;
+            Ok((events.all.load(Relaxed), events.used.load(Relaxed)))
+        });
+        let (all, used) = unless_skipped!(result);
+        assert!(all >= 2);
+        assert_eq!(used, all);
+        Ok(())
+    }
+
+    /// RNIC-LIFE-03: the timer of a request that waits, its completion, and events.
+    #[test]
+    fn destroyed_queue_pair_tells_nothing() -> Result {
+        let result = with_soft(4, |shared| {
+            for number in 0..20u8 {
+                shared.add_connected()?;
+                // There is no receive request, so it is repeated.
+                shared.send(shared.pair(0)?, 1 + number, 16, None)?;
+                fsleep(Delta::from_micros(100 * i64::from(number)));
+                drop(shared.pairs.pop());
+            }
+            fsleep(Delta::from_millis(50));
+            Ok((shared.poll(), shared.events.all.load(Relaxed)))
+        });
+        assert_eq!(unless_skipped!(result), (None, 0));
+        Ok(())
+    }
+
+    /// RNIC-MR-01: no regions of other types.
+    #[test]
+    fn regions_of_other_types_are_refused() -> Result {
+        let result = with_soft(4, |shared| {
+            let kinds = [
+                bindings::ib_mr_type_IB_MR_TYPE_DM,
+                bindings::ib_mr_type_IB_MR_TYPE_USER,
+                bindings::ib_mr_type_IB_MR_TYPE_DMA,
+                bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY,
+            ];
+            // SAFETY: The domain is valid.
+            Ok(kinds.map(|kind| unsafe {
+                bindings::rdma_sock_helper_test_alloc_mr(shared.pd.as_raw(), kind)
+            }))
+        });
+        let refused = EOPNOTSUPP.to_errno();
+        assert_eq!(unless_skipped!(result), [refused; 4]);
         Ok(())
     }
 
