@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packets between two devices of one kernel that leave out the network: where they may, and where not.
 
-Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
+Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-04, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
 """
 
 import contextlib
@@ -242,6 +242,12 @@ def switch_leaves_all_to_the_network():
     all_gone()
 
 
+def case_ends_alike(case):
+    """A case of the program of user space, which checks all its completions, without the direct path.
+    `user.py` runs it with that."""
+    equal(grows_by_rings(case), 0, "packets that left out the network")
+
+
 def main():
     """Runs the tests with devices of rdma_soft."""
     topology.need_module()
@@ -256,6 +262,7 @@ def main():
     tests += [filter_stops_data_within_a_second, program_of_user_space_uses_it,
               queue_pair_is_its_own_peer,
               container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
+    tests += [ktap.named("direct=0: " + case, case_ends_alike, case) for case in user.CASES]
     rsoft.load()
     try:
         return ktap.run(tests)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Loading and unloading rdma_soft.ko: alone, many times, and beside rdma_sock.ko.
 
-Covers RNIC-GEN-02.
+Covers RNIC-GEN-02, RNIC-LIFE-07.
 """
 
 import os
@@ -83,6 +83,16 @@ def module_has_exported_symbols_only():
         equal(name in wanted, False, name)
 
 
+def nothing_is_freed_behind_the_module():
+    """It leaves no function to RCU that would run after its end, or waits for that at its end."""
+    wanted = symbols_wanted(FILES[SOFT])
+    for name in wanted:
+        if name.startswith(("call_rcu", "call_srcu")):
+            equal("rcu_barrier" in wanted or "srcu_barrier" in wanted, True, "barrier for " + name)
+    # What it takes from readers, it frees behind them.
+    equal("synchronize_rcu" in wanted, True, "synchronize_rcu")
+
+
 def module_loads_and_unloads():
     """Once."""
     insmod(SOFT)
@@ -134,7 +144,7 @@ def main():
     if not is_loaded(SOCK):
         ktap.skip_all("%s is not loaded" % SOCK)
     return ktap.run([module_has_description_and_licence, module_needs_no_other_module_of_the_tree,
-                     module_has_exported_symbols_only,
+                     module_has_exported_symbols_only, nothing_is_freed_behind_the_module,
                      module_loads_and_unloads, second_copy_is_refused,
                      module_loads_and_unloads_many_times,
                      both_modules_load_and_unload_in_any_order])

@@ -231,7 +231,7 @@ void rights(void)
 		int error = try_register(&mr, sides[1].memory, PAGE, list[i].access);
 
 		if (error != list[i].error)
-			fail("rights %#x: error %d, want %d", list[i].access, error,
+			fail("access %#x: error %d, want %d", list[i].access, error,
 			     list[i].error);
 		if (mr)
 			CHECK(!ibv_dereg_mr(mr));
