@@ -149,8 +149,7 @@ CATALOGUES = (
             "What the software RNIC has to do, where it is implemented and which tests cover it. The",
             "rows are in ``rnic-rows.tsv``; the tests and the code name them in comments.",
             "``make conformance`` writes this page and fails if a MUST row has neither a test nor a",
-            "reasoned deviation, and is in none of the parts that are open. The tests are those of the",
-            "protocol core of RoCE: most of the device is open."),
+            "reasoned deviation, and is in none of the parts that are open."),
         areas=RNIC_AREAS,
         short=(),
         folders=("rust/proto/roce/", "rust/proto/iwarp/", "rust/rnic/", "rust/kapi/ibdev/",
@@ -161,6 +160,8 @@ CATALOGUES = (
             "iwarp": "iWARP.",
             "direct": "The direct path between queue pairs of one kernel.",
             "user": "The user ABI of the device.",
+            "fast": "A step for speed that the device does without so far: the hook in the network "
+                    "stack, and aggregates of packets.",
             "partly": "The tests show what the protocol core decides, and the device has to show the rest.",
         },
         partly="partly"),
