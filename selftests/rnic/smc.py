@@ -4,11 +4,12 @@
 other side.
 
 Covers RNIC-GEN-03, RNIC-MR-05, RNIC-RSP-08, RNIC-REQ-03, RNIC-REQ-14,
-RNIC-LIFE-06, RNIC-TX-02.
+RNIC-LIFE-06, RNIC-TX-02, RNIC-RUN-08.
 """
 
 import contextlib
 import os
+import pathlib
 import socket
 import sys
 
@@ -73,6 +74,32 @@ def lost_packets_are_repeated():
         finally:
             for side in "ab":
                 command("tc", "-n", "rs-" + side, "qdisc", "delete", "dev", "v" + side, "root")
+    all_gone()
+
+
+def processors_come_and_go():
+    """What a processor had to do when it went away, another one does (RNIC-RUN-08)."""
+    online = pathlib.Path("/sys/devices/system/cpu/cpu1/online")
+    if not online.exists():
+        raise ktap.Skip("no processor can go away")
+    client, server = pair()
+
+    def work():
+        for _ in range(60):
+            exchange(client, server, 300000)
+
+    with client, server:
+        expect_smc(client, server)
+        child, changes = Child(work), 0
+        try:
+            while not child.has_ended():
+                online.write_text(str(changes % 2), encoding="ascii")
+                changes += 1
+        finally:
+            online.write_text("1", encoding="ascii")
+            child.give_up()
+        child.expect_success()
+        equal(changes > 3, True, "%d changes" % changes)
     all_gone()
 
 
@@ -142,6 +169,7 @@ def tests():
                 ("many connections share a link", many_connections_share_a_link),
                 ("small messages are answered", small_messages_are_answered),
                 ("lost packets are repeated", lost_packets_are_repeated),
+                ("processors come and go", processors_come_and_go),
                 ("device goes away under a connection", device_goes_away_under_a_connection),
                 ("module unloads under a connection", module_unloads_under_a_connection, left,
                  right)):

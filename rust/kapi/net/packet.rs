@@ -543,6 +543,20 @@ impl<T: PacketOps> Drop for EthernetType<T> {
 mod tests {
     use super::*;
 
+    /// RNIC-TX-06: a packet that a full queue dropped is no error, and one that another was dropped for.
+    #[test]
+    fn full_queue_is_congestion() {
+        let ignored = sent(0x10);
+        assert!(matches!(
+            (sent(0), ignored),
+            (Ok(Sent::Taken), Ok(Sent::Taken))
+        ));
+        for code in [1, 2] {
+            assert!(matches!(sent(code), Ok(Sent::Congested)));
+        }
+        assert!(sent(-1).is_err());
+    }
+
     /// RNIC-TX-05.
     #[test]
     fn memory_of_a_packet_is_not_used_again_while_it_is_there() -> Result {
