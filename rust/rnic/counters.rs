@@ -99,6 +99,9 @@ counters! {
     /// Attempts to prove a way that failed.
     direct_refused DirectRefused c"direct_refused",
 
+    /// Posts where the queue pair could not run at once (RNIC-RUN-03).
+    queued_posts QueuedPosts c"queued_posts",
+
     /// Expiries of the retransmission timer.
     timeouts Timeouts c"local_ack_timeout_err",
     /// Answers that showed that a response is missing.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Counters of a device, and what `rdma resource` shows of its objects.
 
-Covers RNIC-STAT-01, RNIC-QPS-06, RNIC-PSN-06, RNIC-NET-02.
+Covers RNIC-STAT-01, RNIC-QPS-06, RNIC-PSN-06, RNIC-NET-02, RNIC-RUN-03.
 """
 
 import json
@@ -76,6 +76,20 @@ def both_sides_count_the_same():
     all_gone()
 
 
+def posts_of_handlers_are_counted():
+    """They wait until the handler ends."""
+    def queued():
+        return sum(rsoft.counters(device)["queued_posts"] for device in ("rs_a", "rs_b"))
+
+    before = queued()
+    client, server = pair()
+    with client, server:
+        expect_smc(client, server)
+        exchange(client, server, 100000)
+        equal(queued() > before, True, "posts that waited")
+    all_gone()
+
+
 def resources_show_the_connection():
     """Each side's queue pair names the other one; keys, queues and domains are listed."""
     client, server = pair()
@@ -146,7 +160,7 @@ def main():
     command("sysctl", "-qw", "net.core.netdev_max_backlog=10000")
     try:
         topology.netns("up")
-        return ktap.run([counters_have_known_names, both_sides_count_the_same,
+        return ktap.run([counters_have_known_names, both_sides_count_the_same, posts_of_handlers_are_counted,
                          resources_show_the_connection, losses_are_counted, dead_peer_is_counted,
                          port_that_goes_down_is_counted])
     finally:

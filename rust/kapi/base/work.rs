@@ -200,9 +200,10 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     }
 
     /// Like [`Self::kick`]. On a queue whose work items run in softirq, and where the caller is a task with
-    /// interrupts and softirqs on, the work runs before this returns, without a task switch. Context: any.
+    /// interrupts and softirqs on, the work runs before this returns, without a task switch. Returns whether
+    /// that is so. Context: any.
     #[cfg(RDMA_SOFT)]
-    pub(crate) fn kick_here(&self, owner: &Arc<T>, queue: &WorkQueue) {
+    pub(crate) fn kick_here(&self, owner: &Arc<T>, queue: &WorkQueue) -> bool {
         // SAFETY: The helper has no preconditions.
         let off = unsafe { bindings::rdma_sock_helper_softirqs_off() };
         self.kick(owner, queue);
@@ -210,6 +211,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
             // SAFETY: The helper above has turned softirqs off, in this context.
             unsafe { bindings::rdma_sock_helper_softirqs_on() };
         }
+        off
     }
 
     /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a
@@ -446,6 +448,10 @@ mod tests {
 #[kernel::macros::kunit_tests(rdma_soft_work)]
 mod softirq_tests {
     use super::*;
+    use crate::kapi::{
+        base::sync::new_spinlock_bh,
+        compat::new_spinlock_irq, //
+    };
     use core::sync::atomic::AtomicU32;
 
     /// Counts its runs in softirq.
@@ -474,10 +480,40 @@ mod softirq_tests {
             GFP_KERNEL,
         )?;
         for runs in 1..50 {
-            counter.work.kick_here(&counter, &queue);
+            assert!(counter.work.kick_here(&counter, &queue));
             assert_eq!(counter.runs.load(Ordering::Relaxed), runs);
         }
         counter.work.cancel_sync();
+        Ok(())
+    }
+
+    /// RNIC-RUN-03: with softirqs off, and with interrupts off.
+    #[test]
+    fn softirq_work_runs_behind_the_locks_of_its_kick() -> Result {
+        let queue = WorkQueue::new_softirq(c"rdma_sock_test")?;
+        let counter = Arc::pin_init(
+            pin_init!(SoftirqCounter {
+                work <- new_deferred!("rdma_sock_test_work"),
+                runs: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        let bh = KBox::pin_init(new_spinlock_bh!((), "rdma_sock_test_bh"), GFP_KERNEL)?;
+        let irq = KBox::pin_init(new_spinlock_irq!((), "rdma_sock_test_irq"), GFP_KERNEL)?;
+        for round in 0..20 {
+            let guard = bh.lock();
+            assert!(!counter.work.kick_here(&counter, &queue));
+            assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round);
+            drop(guard);
+            counter.work.flush();
+            assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round + 1);
+            let guard = irq.lock();
+            assert!(!counter.work.kick_here(&counter, &queue));
+            assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round + 1);
+            drop(guard);
+            counter.work.flush();
+            assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round + 2);
+        }
         Ok(())
     }
 

@@ -407,7 +407,9 @@ impl QueuePair {
     /// Runs the work item at once, if the caller's context allows that (RNIC-RUN-03). Context: any.
     pub(super) fn kick_here(self: &Arc<Self>) {
         let queue = self.domain.node.runtime().softirq();
-        self.work.kick_here(self, queue);
+        if !self.work.kick_here(self, queue) {
+            self.count(Counter::QueuedPosts);
+        }
     }
 
     /// Runs the work item soon. Context: any.
