@@ -9,8 +9,11 @@
 //! there are many. So they show up in batches, and queues overtake each other.
 
 use super::{
-    runtime::Runtime,
-    shaped_ring::ShapedRing, //
+    completions::{
+        Completions,
+        UserCompletions, //
+    },
+    runtime::Runtime, //
 };
 use crate::{
     kapi::{
@@ -41,19 +44,9 @@ use crate::{
             UserRing, //
         },
     },
-    proto::{
-        base::verbs::Qpn,
-        roce::ring::{
-            RingShape,
-            CONSUMER_AT,
-            PRODUCER_AT, //
-        },
-    },
+    proto::base::verbs::Qpn,
 };
-use core::mem::{
-    swap,
-    take, //
-};
+use core::mem::take;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -63,14 +56,30 @@ use kernel::{
     },
 };
 
-/// Octets of a completion in a ring.
-const COMPLETION_LEN: usize = 48;
-
 /// Hidden completions that show up together, at most.
 const BATCH: u32 = 16;
 
 /// Least and most nanoseconds that a completion stays hidden.
 const HIDDEN: (u32, u32) = (20_000, 400_000);
+
+/// A completion for a queue.
+#[derive(Clone, Copy)]
+pub(super) struct NewCompletion {
+    pub(super) completion: Completion,
+    /// Whether its receiver asked for an event.
+    pub(super) solicited: bool,
+}
+
+/// What has to follow when completions were added.
+#[derive(Default)]
+struct Effects {
+    /// Some stay hidden for a time.
+    hides: bool,
+    /// The handler has to be called.
+    notifies: bool,
+    /// One found no place.
+    lost: bool,
+}
 
 /// The completion that the program waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,34 +87,6 @@ enum Armed {
     No,
     Solicited,
     Any,
-}
-
-/// Completions in the order of their arrival.
-enum Completions {
-    /// Those that a kernel program polls.
-    Kernel(KernelCompletions),
-    /// Those that user space reads.
-    User(UserCompletions),
-}
-
-/// Completions that a kernel program polls.
-struct KernelCompletions {
-    places: KVVec<Option<Completion>>,
-    /// The place of the oldest completion.
-    first: usize,
-    /// Completions.
-    count: usize,
-    /// The newest of these, which the program does not see.
-    hidden: u32,
-}
-
-/// A ring of completions that user space reads.
-struct UserCompletions {
-    ring: ShapedRing,
-    /// Slot of the next completion. What the ring says is never read (RNIC-CQ-02).
-    producer: u32,
-    /// The newest completions, which the program does not see.
-    hidden: u32,
 }
 
 /// The state of a completion queue.
@@ -126,144 +107,26 @@ struct CompletionRing {
     failed: KVec<Qpn>,
 }
 
-impl KernelCompletions {
-    /// The place that is `offset` behind the oldest completion.
-    fn place(&mut self, offset: usize) -> Option<&mut Option<Completion>> {
-        let len = self.places.len();
-        let index = self.first.wrapping_add(offset);
-        let index = if index >= len {
-            index.wrapping_sub(len)
-        } else {
-            index
-        };
-        self.places.get_mut(index)
-    }
-
-    /// Completions that the program sees.
-    fn visible(&self) -> usize {
-        let hidden = usize::try_from(self.hidden).unwrap_or(usize::MAX);
-        self.count.saturating_sub(hidden)
-    }
-
-    /// Adds a completion. Returns whether there was a place.
-    fn push(&mut self, completion: &Completion, hide: bool) -> bool {
-        if self.count >= self.places.len() {
-            return false;
-        }
-        let count = self.count;
-        if let Some(place) = self.place(count) {
-            *place = Some(*completion);
-            self.count = count.wrapping_add(1);
-            self.hidden = self.hidden.wrapping_add(u32::from(hide));
-        }
-        true
-    }
-
-    /// Takes the oldest completion that the program sees.
-    fn pop(&mut self) -> Option<Completion> {
-        if self.visible() == 0 {
-            return None;
-        }
-        let completion = self.place(0)?.take();
-        self.count = self.count.wrapping_sub(1);
-        self.first = self.first.wrapping_add(1);
-        if self.first >= self.places.len() {
-            self.first = 0;
-        }
-        completion
-    }
-
-    /// Removes all completions of a queue pair. None is hidden.
-    fn purge(&mut self, qp: QpToken) {
-        for _ in 0..self.count {
-            if let Some(completion) = self.pop().filter(|completion| completion.qp != qp) {
-                // Cannot fail: one was just taken.
-                self.push(&completion, false);
-            }
-        }
-    }
-}
-
-impl UserCompletions {
-    /// No completions in a new ring with room for `entries`.
-    fn new(memory: &Arc<UserRing>, entries: u32) -> Result<Self> {
-        let shape = RingShape::of_completions(entries).ok_or(EINVAL)?;
-        Ok(Self {
-            ring: ShapedRing::new(memory.clone(), shape)?,
-            producer: 0,
-            hidden: 0,
-        })
-    }
-
-    /// Goes on with the ring of an empty queue, which gets the former one. No completion is hidden.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if there are more completions than `entries`, or than it has room for; nothing changes.
-    fn exchange(&mut self, spare: &mut Self, entries: u32) -> Result {
-        let count = self.count();
-        if count > entries {
-            return Err(EINVAL);
-        }
-        let ends = (self.ring.shape.before(self.producer, count), spare.producer);
-        let mut slot = [0; COMPLETION_LEN];
-        spare.producer = self.ring.append_to(&spare.ring, count, ends, &mut slot)?;
-        swap(self, spare);
-        Ok(())
-    }
-
-    /// Completions that the program has not consumed, as it says (RNIC-CQ-03).
-    fn count(&self) -> u32 {
-        // Cannot fail: each ring has a header.
-        let consumer = self.ring.memory.load_index(CONSUMER_AT).unwrap_or_default();
-        self.ring.shape.used(self.producer, consumer)
-    }
-
-    /// Adds a completion. Returns whether there was a slot.
-    fn push(&mut self, completion: &Completion, hide: bool) -> bool {
-        if self.count() >= self.ring.shape.entries() {
-            return false;
-        }
-        let at = self.ring.shape.slot_at(self.producer);
-        let next = self.ring.shape.after(self.producer);
-        let stored = self.ring.memory.store_completion(at, completion);
-        self.producer = next;
-        self.hidden = self.hidden.wrapping_add(u32::from(hide));
-        // The index goes last.
-        stored.is_ok() && (hide || self.show())
-    }
-
-    /// Tells the program of all completions. Returns whether the ring took that.
-    fn show(&mut self) -> bool {
-        self.hidden = 0;
-        let stored = self.ring.memory.store_index(PRODUCER_AT, self.producer);
-        stored.is_ok()
-    }
-}
-
 impl CompletionRing {
-    /// Adds a completion. Returns whether there was a place.
-    fn push(&mut self, completion: &Completion) -> bool {
-        !self.overflowed
-            && match &mut self.completions {
-                Completions::Kernel(completions) => completions.push(completion, self.is_late),
-                Completions::User(completions) => completions.push(completion, self.is_late),
-            }
-    }
-
-    /// Whether there are completions that the program sees.
-    fn has_any(&self) -> bool {
-        match &self.completions {
-            Completions::Kernel(completions) => completions.visible() > 0,
-            Completions::User(completions) => completions.count() > completions.hidden,
+    /// Adds a completion, and notes in `effects` what has to follow.
+    fn add(&mut self, new: &NewCompletion, effects: &mut Effects) {
+        if self.overflowed || !self.completions.push(&new.completion, self.is_late) {
+            effects.lost = true;
+            effects.notifies |= !self.overflowed;
+            self.report |= !self.overflowed;
+            self.overflowed = true;
+            return;
         }
-    }
-
-    /// Completions that the program does not see.
-    fn hidden(&self) -> u32 {
-        match &self.completions {
-            Completions::Kernel(completions) => completions.hidden,
-            Completions::User(completions) => completions.hidden,
+        let solicited = new.solicited || new.completion.status != CompletionStatus::Success;
+        if !self.is_late {
+            effects.notifies |= self.appear(solicited);
+            return;
+        }
+        self.hides_solicited |= solicited;
+        if self.completions.hidden() < BATCH {
+            effects.hides = true;
+        } else {
+            effects.notifies |= self.show();
         }
     }
 
@@ -284,16 +147,10 @@ impl CompletionRing {
 
     /// Shows the hidden completions. Returns whether the handler has to be called.
     fn show(&mut self) -> bool {
-        if self.hidden() == 0 {
+        if self.completions.hidden() == 0 {
             return false;
         }
-        match &mut self.completions {
-            Completions::Kernel(completions) => completions.hidden = 0,
-            Completions::User(completions) => {
-                // A ring that cannot be written had failed with the completion.
-                let _ = completions.show();
-            }
-        }
+        self.completions.show();
         let solicited = take(&mut self.hides_solicited);
         self.appear(solicited)
     }
@@ -334,16 +191,7 @@ impl CompletionQueue {
         }
         let completions = match ring {
             Some(ring) => Completions::User(UserCompletions::new(ring, entries)?),
-            None => {
-                let mut places = KVVec::new();
-                places.resize(usize::try_from(entries)?, None, GFP_KERNEL_ACCOUNT)?;
-                Completions::Kernel(KernelCompletions {
-                    places,
-                    first: 0,
-                    count: 0,
-                    hidden: 0,
-                })
-            }
+            None => Completions::of_kernel(entries)?,
         };
         let ring = CompletionRing {
             completions,
@@ -368,36 +216,22 @@ impl CompletionQueue {
         )
     }
 
-    /// Adds a completion; `solicited` if its receiver asked for it. Returns whether there was a place:
-    /// if not, the queue is broken, and its queue pairs fail. Context: any.
-    pub(super) fn push(self: &Arc<Self>, completion: &Completion, solicited: bool) -> bool {
+    /// Adds completions, with one lock and at most one call of the handler (RNIC-CQ-09). Returns whether
+    /// there was a place for each: if not, the queue is broken, and its queue pairs fail. Context: any.
+    pub(super) fn push(self: &Arc<Self>, new: &[NewCompletion]) -> bool {
+        let mut effects = Effects::default();
         let mut ring = self.ring.lock();
-        let added = ring.push(completion);
-        if added {
-            let solicited = solicited || completion.status != CompletionStatus::Success;
-            let wanted = if !ring.is_late {
-                ring.appear(solicited)
-            } else {
-                ring.hides_solicited |= solicited;
-                if ring.hidden() < BATCH {
-                    drop(ring);
-                    self.hide();
-                    return true;
-                }
-                ring.show()
-            };
-            if !wanted {
-                return true;
-            }
-        } else if ring.overflowed {
-            return false;
-        } else {
-            ring.overflowed = true;
-            ring.report = true;
+        for new in new {
+            ring.add(new, &mut effects);
         }
         drop(ring);
-        self.notify.kick(self, self.runtime.softirq());
-        added
+        if effects.hides {
+            self.hide();
+        }
+        if effects.notifies {
+            self.notify.kick(self, self.runtime.softirq());
+        }
+        !effects.lost
     }
 
     /// Completions show up in some time, if it has not begun yet. Context: any.
@@ -442,9 +276,7 @@ impl CompletionQueue {
     pub(super) fn purge(self: &Arc<Self>, qp: QpToken) {
         let mut ring = self.ring.lock();
         let wanted = ring.show();
-        if let Completions::Kernel(completions) = &mut ring.completions {
-            completions.purge(qp);
-        }
+        ring.completions.purge(qp);
         drop(ring);
         if wanted {
             self.notify.kick(self, self.runtime.softirq());
@@ -478,11 +310,8 @@ impl IbCqOps for CompletionQueue {
 
     fn poll(&self, into: &mut PolledCompletions) {
         let mut ring = self.ring.lock();
-        let Completions::Kernel(completions) = &mut ring.completions else {
-            return;
-        };
         while !into.is_full() {
-            match completions.pop() {
+            match ring.completions.pop() {
                 Some(completion) => into.push(&completion),
                 None => return,
             }
@@ -496,7 +325,7 @@ impl IbCqOps for CompletionQueue {
         } else if ring.armed == Armed::No {
             ring.armed = Armed::Solicited;
         }
-        let (pending, failed) = (ring.has_any(), !ring.failed.is_empty());
+        let (pending, failed) = (ring.completions.has_any(), !ring.failed.is_empty());
         drop(ring);
         if failed {
             self.wake_failed();
@@ -632,7 +461,7 @@ mod tests {
         }
 
         fn push(&self, id: u64, status: CompletionStatus, solicited: bool) -> bool {
-            self.queue.push(&completion(id, status), solicited)
+            self.queue.push(&[completion(id, status, solicited)])
         }
 
         fn poll(&self) -> Option<(u64, bool)> {
@@ -655,8 +484,8 @@ mod tests {
         }
     }
 
-    fn completion(id: u64, status: CompletionStatus) -> Completion {
-        Completion {
+    fn completion(id: u64, status: CompletionStatus, solicited: bool) -> NewCompletion {
+        let completion = Completion {
             id,
             status,
             op: CompletedOp::Send,
@@ -666,6 +495,10 @@ mod tests {
             imm: None,
             invalidated: None,
             datagram: None,
+        };
+        NewCompletion {
+            completion,
+            solicited,
         }
     }
 
@@ -724,6 +557,48 @@ mod tests {
         Ok(())
     }
 
+    /// RNIC-CQ-09.
+    #[test]
+    fn completions_that_come_together_give_one_call() -> Result {
+        let bench = Bench::new(8)?;
+        let batch = [1, 2, 3, 4, 5].map(|id| completion(id, GOOD, id == 3));
+        for solicited in [false, true] {
+            let before = bench.calls();
+            bench.queue.request_notify(solicited);
+            assert!(bench.queue.push(&batch));
+            assert_eq!(bench.calls(), before + 1);
+            for id in 1..=5 {
+                assert_eq!(bench.poll(), Some((id, true)));
+            }
+            assert_eq!(bench.poll(), None);
+        }
+        // Without a solicited one among them there is no call.
+        bench.queue.request_notify(true);
+        let before = bench.calls();
+        let (head, tail) = batch.split_at(2);
+        assert!(bench.queue.push(head));
+        assert_eq!(bench.calls(), before);
+        assert!(bench.queue.push(tail));
+        assert_eq!(bench.calls(), before + 1);
+        Ok(())
+    }
+
+    /// RNIC-CQ-09, RNIC-ERR-09.
+    #[test]
+    fn batch_beyond_the_room_breaks_the_queue_behind_what_has_a_place() -> Result {
+        let bench = Bench::new(3)?;
+        let batch = [1, 2, 3, 4, 5].map(|id| completion(id, GOOD, false));
+        assert!(!bench.queue.push(&batch));
+        assert!(!bench.queue.push(&batch));
+        assert_eq!(bench.calls(), 0);
+        assert_eq!(bench.program.overflows.load(Ordering::Relaxed), 1);
+        for id in 1..=3 {
+            assert_eq!(bench.poll(), Some((id, true)));
+        }
+        assert_eq!(bench.poll(), None);
+        Ok(())
+    }
+
     /// RNIC-CQ-06, RNIC-ERR-08.
     #[test]
     fn wish_for_a_solicited_completion_waits_for_one_or_for_an_error() -> Result {
@@ -774,17 +649,14 @@ mod tests {
                 while !this.queue.has_room() {
                     fsleep(Delta::from_micros(10));
                 }
-                this.queue.push(&completion(id.into(), GOOD), false);
+                this.queue.push(&[completion(id.into(), GOOD, false)]);
             }
         }
     }
 
     impl CompletionQueue {
         fn has_room(&self) -> bool {
-            match &self.ring.lock().completions {
-                Completions::Kernel(queue) => queue.count < queue.places.len(),
-                Completions::User(_) => false,
-            }
+            self.ring.lock().completions.has_room()
         }
     }
 

@@ -30,6 +30,7 @@
 
 #![deny(unsafe_code)]
 
+mod completions;
 mod counters;
 mod cq;
 mod device;

@@ -34,6 +34,7 @@ use crate::{
     },
     rnic::{
         counters::Counter,
+        cq::NewCompletion,
         numbers::PacketReceiver, //
     },
 };
@@ -83,6 +84,8 @@ impl QueuePair {
         now: Instant,
     ) -> (bool, Option<Arc<dyn PacketReceiver>>) {
         let unread = self.take_packets(core, events, now);
+        // The program gets them before packets are sent.
+        self.flush_completions(core, events);
         if self.expired.swap(false, Ordering::Acquire) {
             core.armed = None;
         }
@@ -110,6 +113,7 @@ impl QueuePair {
             self.complete_sends(core, events);
         }
         let flushing = core.state == QpState::Err && self.flush(core, events);
+        self.flush_completions(core, events);
         self.note_progress(core, events);
         self.count_events(core);
         let more = unread || flushing || (room == 0 && most == BUDGET);
@@ -254,7 +258,21 @@ impl QueuePair {
         if let Some(receives) = rings.and_then(|rings| rings.receives.as_mut()) {
             receives.release();
         }
-        if !self.recv_cq.push(&completion, solicited) {
+        let new = NewCompletion {
+            completion,
+            solicited,
+        };
+        if !core.received.add(&self.recv_cq, new) {
+            events.fatal = true;
+        }
+    }
+
+    /// Gives the completions that wait to their queues. A request that failed comes before what is flushed
+    /// for it.
+    fn flush_completions(&self, core: &mut Core, events: &mut PendingEvents) {
+        let sent = core.sent.flush(&self.send_cq);
+        let received = core.received.flush(&self.recv_cq);
+        if !sent || !received {
             events.fatal = true;
         }
     }

@@ -41,10 +41,12 @@
 //! | Requests: packets, completions              | [`request`]  |
 //! | Requests of the peer, replies               | [`respond`]  |
 //! | What a late profile places late             | [`late_writes`] |
+//! | Completions of a run                        | [`batch`]    |
 //! | Datagrams                                   | [`datagram`] |
 //! | Counters of packets and events              | [`tally`]    |
 
 mod actor;
+mod batch;
 mod datagram;
 mod direct;
 mod events;

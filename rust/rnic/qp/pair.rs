@@ -3,6 +3,7 @@
 //! A queue pair and its protocol state.
 
 use super::{
+    batch::CompletionBatch,
     events::CountedEvents,
     inbox::{
         Arrived,
@@ -156,6 +157,9 @@ pub(super) struct Core {
     /// Whether the end of receives from a shared queue was reported.
     pub(super) last_receive: bool,
     /// Events that the device has counted.
+    /// Completions of send and receive requests. None waits when the lock is released.
+    pub(super) sent: CompletionBatch,
+    pub(super) received: CompletionBatch,
     pub(super) counted: CountedEvents,
     /// Whether it is destroyed.
     pub(super) dead: bool,
@@ -192,6 +196,8 @@ impl Core {
             dead: false,
         }
     }
+            sent: CompletionBatch::new(),
+            received: CompletionBatch::new(),
 }
 
 /// A queue pair.

@@ -65,6 +65,7 @@ use crate::{
     },
     rnic::{
         counters::Counter,
+        cq::NewCompletion,
         memory::{
             gather,
             scatter, //
@@ -222,7 +223,7 @@ impl QueuePair {
             let Some(requester) = &mut core.requester else {
                 // The queue pair failed before it could send.
                 self.release_sends(core, 1);
-                self.complete_send(&wr, WorkStatus::WrFlushErr, events);
+                self.complete_send(core, &wr, WorkStatus::WrFlushErr, events);
                 continue;
             };
             // Cannot fail: the queue of the program has as many places.
@@ -427,7 +428,7 @@ impl QueuePair {
                     // A program that sees the completion may post at once.
                     self.release_sends(core, released);
                     released = 0;
-                    self.complete_send(&wr, done.status, events);
+                    self.complete_send(core, &wr, done.status, events);
                 }
             }
         }
@@ -447,11 +448,21 @@ impl QueuePair {
         self.count(counter);
     }
 
-    fn complete_send(&self, wr: &Send, status: WorkStatus, events: &mut PendingEvents) {
+    fn complete_send(
+        &self,
+        core: &mut Core,
+        wr: &Send,
+        status: WorkStatus,
+        events: &mut PendingEvents,
+    ) {
         let mut completion = self.completion(wr.id, completed(&wr.op));
         completion.status = status_of(status);
         completion.len = wr.data.len().unwrap_or_default();
-        if !self.send_cq.push(&completion, false) {
+        let new = NewCompletion {
+            completion,
+            solicited: false,
+        };
+        if !core.sent.add(&self.send_cq, new) {
             events.fatal = true;
         }
     }
