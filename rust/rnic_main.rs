@@ -29,6 +29,7 @@ mod kapi {
         #[expect(dead_code, reason = "the other module uses the rest")]
         pub(crate) mod netns;
         pub(crate) mod packet;
+        pub(crate) mod send_room;
     }
 }
 

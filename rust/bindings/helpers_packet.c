@@ -102,9 +102,12 @@ static bool route_fits(const struct dst_entry *dst,
 	return !dst->error && (dst->dev == dev || dst->dev->flags & IFF_LOOPBACK);
 }
 
+/* Octets of memory of the packets of a sender that the network of this host holds. */
+#define SENDER_ROOM SZ_1M
+
 /*
- * A socket in whose name packets leave. They may be as long as their device's MTU, whatever path
- * MTU this host was told: any host can forge such news.
+ * A socket in whose name packets leave, and that pays for them. They may be as long as their
+ * device's MTU, whatever path MTU this host was told: any host can forge such news.
  */
 struct sock *rdma_sock_helper_sender_open(bool v6)
 {
@@ -115,10 +118,12 @@ struct sock *rdma_sock_helper_sender_open(bool v6)
 			       IPPROTO_UDP, &sock);
 	if (err)
 		return ERR_PTR(err);
+	/* One for IPv6 sends packets of IPv4, too. */
+	WRITE_ONCE(inet_sk(sock->sk)->pmtudisc, IP_PMTUDISC_PROBE);
 	if (v6)
 		WRITE_ONCE(inet6_sk(sock->sk)->pmtudisc, IPV6_PMTUDISC_PROBE);
-	else
-		WRITE_ONCE(inet_sk(sock->sk)->pmtudisc, IP_PMTUDISC_PROBE);
+	/* Such a socket is writeable, and says so, up to half of this. */
+	WRITE_ONCE(sock->sk->sk_sndbuf, 2 * SENDER_ROOM);
 	return sock->sk;
 }
 
@@ -126,6 +131,52 @@ struct sock *rdma_sock_helper_sender_open(bool v6)
 void rdma_sock_helper_sender_close(struct sock *sk)
 {
 	sock_release(sk->sk_socket);
+}
+
+bool rdma_sock_helper_sender_has_room(const struct sock *sk)
+{
+	return sock_writeable(sk);
+}
+
+void rdma_sock_helper_sender_init_wait(struct wait_queue_entry *entry,
+				       wait_queue_func_t func)
+{
+	init_waitqueue_func_entry(entry, func);
+	INIT_LIST_HEAD(&entry->entry);
+}
+
+/* Waits for room from here on, unless there is some: then nothing may come that ends the wait. */
+bool rdma_sock_helper_sender_wait(struct sock *sk,
+				  struct wait_queue_entry *entry)
+{
+	struct wait_queue_head *head = sk_sleep(sk);
+	unsigned long flags;
+
+	spin_lock_irqsave(&head->lock, flags);
+	if (list_empty(&entry->entry))
+		__add_wait_queue(head, entry);
+	spin_unlock_irqrestore(&head->lock, flags);
+	/* Pairs with the barrier of skwq_has_sleeper(). */
+	smp_mb();
+	return !sock_writeable(sk);
+}
+
+/* The function of an entry was called, with the queue locked: the wait is over. */
+void rdma_sock_helper_sender_woken(struct wait_queue_entry *entry)
+{
+	list_del_init(&entry->entry);
+}
+
+/* Ends a wait. On return the function of the entry does not run. */
+void rdma_sock_helper_sender_end_wait(struct sock *sk,
+				      struct wait_queue_entry *entry)
+{
+	struct wait_queue_head *head = sk_sleep(sk);
+	unsigned long flags;
+
+	spin_lock_irqsave(&head->lock, flags);
+	list_del_init(&entry->entry);
+	spin_unlock_irqrestore(&head->lock, flags);
 }
 
 /* Sends a packet that begins with an IPv4 header, in the name of a socket. Consumes it. */
@@ -159,7 +210,7 @@ int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IP);
 	skb_dst_set(skb, &rt->dst);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
-	/* The socket is not the packet's owner, so nothing charges or filters the packet for it. */
+	skb_set_owner_w(skb, sender);
 	return ip_local_out(net, sender, skb);
 }
 
@@ -195,12 +246,8 @@ int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IPV6);
 	skb_dst_set(skb, dst);
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
-	/* IPv6 asks the packet's owner for the MTU. */
-	if (!skb_set_owner_sk_safe(skb, sender)) {
-		kfree_skb(skb);
-		return -ENOTCONN;
-	}
-	return ip6_local_out(net, NULL, skb);
+	skb_set_owner_w(skb, sender);
+	return ip6_local_out(net, sender, skb);
 #else
 	kfree_skb(skb);
 	return -EAFNOSUPPORT;
@@ -210,7 +257,7 @@ int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 /* Sends a packet behind an Ethernet header, or to this host itself. Consumes it. */
 int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 				     struct net_device *dev, u16 type,
-				     const u8 *dmac)
+				     const u8 *dmac, struct sock *sender)
 {
 	skb->dev = dev;
 	skb->protocol = htons(type);
@@ -225,6 +272,7 @@ int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 		kfree_skb(skb);
 		return -EINVAL;
 	}
+	skb_set_owner_w(skb, sender);
 	return dev_queue_xmit(skb);
 }
 

@@ -5,6 +5,7 @@
 
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
+#include <linux/wait.h>
 #include <net/udp_tunnel.h>
 
 struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
@@ -21,13 +22,21 @@ struct page *rdma_sock_helper_packet_page(const struct sk_buff *skb);
 
 struct sock *rdma_sock_helper_sender_open(bool v6);
 void rdma_sock_helper_sender_close(struct sock *sk);
+bool rdma_sock_helper_sender_has_room(const struct sock *sk);
+void rdma_sock_helper_sender_init_wait(struct wait_queue_entry *entry,
+				       wait_queue_func_t func);
+bool rdma_sock_helper_sender_wait(struct sock *sk,
+				  struct wait_queue_entry *entry);
+void rdma_sock_helper_sender_woken(struct wait_queue_entry *entry);
+void rdma_sock_helper_sender_end_wait(struct sock *sk,
+				      struct wait_queue_entry *entry);
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 				    struct net_device *dev, struct sock *sender);
 int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 				    struct net_device *dev, struct sock *sender);
 int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 				     struct net_device *dev, u16 type,
-				     const u8 *dmac);
+				     const u8 *dmac, struct sock *sender);
 
 /* A received packet, from its IP header on. */
 bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,

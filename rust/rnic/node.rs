@@ -16,7 +16,6 @@ use super::{
         GsiLookup,
         Runtime, //
     },
-    wire::Egress, //
 };
 use crate::{
     kapi::{
@@ -123,14 +122,6 @@ impl Node {
     /// Counters of the device.
     pub(super) fn counters(&self) -> &Counters {
         &self.counters
-    }
-
-    /// What sends and counts its packets.
-    pub(super) fn egress(&self) -> Egress<'_> {
-        Egress {
-            sender: self.runtime.sender(),
-            counters: &self.counters,
-        }
     }
 
     /// Counts the end of an active state of the port.

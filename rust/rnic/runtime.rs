@@ -24,10 +24,7 @@ use crate::kapi::{
         work::WorkQueue, //
     },
     ibdev::GidProtocol,
-    net::packet::{
-        RxPacket,
-        Sender, //
-    },
+    net::packet::RxPacket,
 };
 use core::sync::atomic::{
     AtomicU64,
@@ -64,8 +61,6 @@ pub(super) struct Runtime {
     softirq: WorkQueue,
     /// Runs what timers of queue pairs ask for.
     timers: WorkQueue,
-    /// Sends packets of all devices.
-    sender: Sender,
     /// Queue pairs.
     #[pin]
     numbers: NumberTable,
@@ -90,12 +85,10 @@ impl Runtime {
     pub(super) fn new(direct: bool, profile: &'static Profile) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
         let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
-        let sender = Sender::new()?;
         Arc::pin_init(
             pin_init!(Self {
                 softirq,
                 timers,
-                sender,
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
                 direct,
@@ -117,11 +110,6 @@ impl Runtime {
     /// requests would take a processor from all programs. A task gets its share.
     pub(super) fn timers(&self) -> &WorkQueue {
         &self.timers
-    }
-
-    /// Sends packets of all devices.
-    pub(super) fn sender(&self) -> &Sender {
-        &self.sender
     }
 
     /// Queue pairs.

@@ -113,7 +113,7 @@ pub(super) fn addresses(route: &RoceRoute) -> PacketAddresses {
 /// What sends and counts the packets of a device.
 #[derive(Clone, Copy)]
 pub(super) struct Egress<'a> {
-    /// Sends packets of all devices.
+    /// Pays for the packets.
     pub(super) sender: &'a Sender,
     /// Counters of the device.
     pub(super) counters: &'a Counters,
@@ -237,7 +237,7 @@ impl<'a> PeerPath<'a> {
                     GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender),
                     GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender),
                     GidProtocol::RoceV1 => {
-                        packet.send_ethernet(&self.netdev, ETHERTYPE, &self.to.dmac)
+                        packet.send_ethernet(&self.netdev, sender, ETHERTYPE, &self.to.dmac)
                     }
                 };
                 self.count(sent.is_ok(), octets);

@@ -3,10 +3,11 @@
 """The way of packets through the network stack: their headers, routes and neighbours that change under a
 connection, and policies of IPsec.
 
-Covers RNIC-IP-02, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11.
+Covers RNIC-IP-02, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16.
 """
 
 import contextlib
+import json
 import socket
 import struct
 import sys
@@ -144,6 +145,22 @@ def route_that_is_refused_loses_packets():
         command("ip", "-n", "rs-a", "-6", "route", "delete", "prohibit", host)
 
 
+def queue(side):
+    """What the queue of a network device has done."""
+    shown, = json.loads(command("tc", "-n", "rs-" + side, "-j", "-s", "qdisc", "show", "dev", "v" + side))
+    return shown
+
+
+def sender_waits_for_a_slow_network(family):
+    """Nothing but the network limits an unreliable connection. Its queue has room for a fourth of the packets,
+    takes them all, and drops none."""
+    command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", "limit", "600", "slot", "5ms",
+            "5ms", "packets", "32")
+    rings(family, "unreliable paced")
+    shown = queue("a")
+    equal((shown["drops"], shown["packets"] > 2300), (0, True), str(shown))
+
+
 def policy(word, side, family, way, direction):
     """Adds or deletes a policy that asks for ESP of RoCE packets of one way."""
     hosts = HOSTS[FAMILIES[family]]
@@ -195,7 +212,7 @@ def main():
     tests = []
     for family in FAMILIES:
         for test in (headers_have_class_and_hop_limit, neighbour_that_changes_is_followed,
-                     route_that_changes_is_followed, packet_that_needs_a_key_and_has_none_is_dropped):
+                     route_that_changes_is_followed, sender_waits_for_a_slow_network, packet_that_needs_a_key_and_has_none_is_dropped):
             def fresh(test=test, family=family):
                 topology.netns("up")
                 test(family)

@@ -307,14 +307,15 @@ def waiting_packets(side):
     return shown["qlen"]
 
 
-def packets_under_way_hold_nothing(family):
-    """Queue pair, device and module go while packets wait in the network (RNIC-LIFE-04)."""
+def packets_under_way_hold_nothing(case, family, *words):
+    """Queue pair, device and module go while packets wait in the network (RNIC-LIFE-04). Whether the queue
+    pair pays for them is a matter of the words for netem."""
     netns("up", LINK_A="rsoft", LINK_B="rsoft")
-    command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", "delay", "100s")
+    command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", *words)
     try:
         with topology.bounded(60):
             command(*inside("a", str(RINGS), "rs_a", gid_index("a", family), "rs_b", gid_index("b", family),
-                            "packets under way"))
+                            case))
             for side in "ab":
                 command("rdma", "link", "delete", "rs_" + side)
             command("rmmod", SOFT)
@@ -452,7 +453,10 @@ def tests():
     for kind in "RoCE v2", "IB/RoCE v1":
         found.append(named("lost address of " + kind, lost_address_stops_its_packets, kind))
     for family in "46":
-        found.append(named("packets under way by IPv" + family, packets_under_way_hold_nothing, family))
+        found.append(named("packets under way by IPv" + family, packets_under_way_hold_nothing,
+                           "packets under way", family, "delay", "100s"))
+        found.append(named("packets that are paid for by IPv" + family, packets_under_way_hold_nothing,
+                           "unreliable stuck", family, "slot", "100s", "100s", "packets", "1"))
     return found + [smaller_mtu_loses_long_packets, port_and_addresses_have_events,
                     late_receives_are_asked_for_once_in_a_millisecond, silent_states_count_what_they_drop,
                     unreliable_messages_are_lost_whole, rings_count_for_the_cgroup_of_their_program,

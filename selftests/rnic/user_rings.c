@@ -467,7 +467,8 @@ static const struct {
 	{ "events", queue_pair_events }, { "port events", port_events },
 	{ "lost address", lost_address },
 	{ "smaller MTU", smaller_mtu }, { "stream", stream },
-	{ "packets under way", packets_under_way },
+	{ "packets under way", packets_under_way }, { "unreliable paced", unreliable_paced },
+	{ "unreliable stuck", unreliable_stuck },
 };
 
 int main(int argc, char **argv)

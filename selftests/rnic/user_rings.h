@@ -141,6 +141,8 @@ void unreliable_refusals(void);
 void unreliable_failures(void);
 void unreliable_changes(void);
 void unreliable_losses(void);
+void unreliable_paced(void);
+void unreliable_stuck(void);
 void windows_of_type_1(void);
 void windows_of_type_2(void);
 void windows_refused(void);

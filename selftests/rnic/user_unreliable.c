@@ -241,3 +241,47 @@ void unreliable_losses(void)
 	CHECK(state(&ends[1]) == IBV_QPS_RTS);
 	free_pair(ends);
 }
+
+/* Posts a message of as many packets as the memory has room for. */
+static void post_largest(struct end *ends, uint32_t imm)
+{
+	post_buffer(&ends[1]);
+	prepare_long(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, REGION - BUFFER)->wr.ex.imm_data = imm;
+	post_prepared(&ends[0]);
+}
+
+/* RNIC-REQ-16: the network takes packets slowly, and loses those that are too many. */
+void unreliable_paced(void)
+{
+	struct end ends[2];
+
+	new_unreliable_pair(ends);
+	for (uint32_t round = 1; round < 4; round++) {
+		memset(sides[0].memory, round, REGION - BUFFER);
+		for (uint32_t i = 0; i < DEPTH - 1; i++)
+			post_largest(ends, round << 8 | i);
+		for (uint32_t i = 0; i < DEPTH - 1; i++) {
+			struct ibv_wc wc = completion(&ends[1], 20);
+
+			CHECK(wc.status == IBV_WC_SUCCESS && wc.imm_data == (round << 8 | i));
+			CHECK(completion(&ends[0], 1).status == IBV_WC_SUCCESS);
+		}
+		CHECK(!memcmp(sides[0].memory, sides[1].memory + BUFFER, REGION - BUFFER));
+	}
+	free_pair(ends);
+}
+
+/* RNIC-REQ-16, RNIC-LIFE-04: the network takes no packet any longer, and the sender goes. */
+void unreliable_stuck(void)
+{
+	struct end ends[2];
+	int sent = 0;
+
+	new_unreliable_pair(ends);
+	for (uint32_t i = 0; i < DEPTH - 1; i++)
+		post_largest(ends, i);
+	while (completion(&ends[0], 1).status == IBV_WC_SUCCESS)
+		sent++;
+	CHECK(sent > 0 && sent < DEPTH - 1);
+	free_pair(ends);
+}

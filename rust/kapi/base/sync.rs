@@ -152,7 +152,7 @@ impl<T: Send + Sync> Global<T> {
 }
 
 /// Whether an object lies in another.
-pub(super) fn is_part_of<F, T>(field: &F, owner: &Arc<T>) -> bool {
+pub(crate) fn is_part_of<F, T>(field: &F, owner: &Arc<T>) -> bool {
     let base = Arc::as_ptr(owner) as usize;
     let field = ptr::from_ref(field) as usize;
     field >= base && field - base < core::mem::size_of::<T>()

@@ -158,9 +158,11 @@ impl TxPacket {
     /// Without a route that leaves by the device; that the packet was not dropped is no promise that
     /// it arrives.
     pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
-        let (skb, sender) = (self.into_raw(), sender.ipv4.0.as_ptr());
+        let skb = self.into_raw();
         // SAFETY: The helper consumes the packet; the device and the socket are valid.
-        sent(unsafe { bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender) })
+        sent(unsafe {
+            bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender.as_raw())
+        })
     }
 
     /// Sends the packet, which begins with headers of IPv6 and UDP. Context: softirq.
@@ -169,10 +171,11 @@ impl TxPacket {
     ///
     /// As for [`Self::send_ipv4`].
     pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
-        let sender = sender.ipv6.as_ref().ok_or(EAFNOSUPPORT)?.0.as_ptr();
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`.
-        sent(unsafe { bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender) })
+        sent(unsafe {
+            bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender.as_raw())
+        })
     }
 
     /// Sends the packet behind an Ethernet header of that type. Context: softirq.
@@ -180,12 +183,27 @@ impl TxPacket {
     /// # Errors
     ///
     /// Those of the device.
-    pub(crate) fn send_ethernet(self, dev: &NetDevice, kind: u16, to: &[u8; 6]) -> Result<Sent> {
-        let skb = self.into_raw();
+    pub(crate) fn send_ethernet(
+        self,
+        dev: &NetDevice,
+        sender: &Sender,
+        kind: u16,
+        to: &[u8; 6],
+    ) -> Result<Sent> {
+        let (skb, sender) = (self.into_raw(), sender.as_raw());
         // SAFETY: As in `send_ipv4`; the address has the length that Ethernet wants.
         sent(unsafe {
-            bindings::rdma_sock_helper_packet_send_eth(skb, dev.as_raw(), kind, to.as_ptr())
+            bindings::rdma_sock_helper_packet_send_eth(skb, dev.as_raw(), kind, to.as_ptr(), sender)
         })
+    }
+}
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+impl TxPacket {
+    /// Lets a sender pay for the packet. Returns whether there was memory for what else it gets.
+    pub(super) fn charge_of_test(&self, sender: &Sender) -> bool {
+        // SAFETY: The packet and the socket are valid by their type invariants.
+        unsafe { bindings::rdma_sock_helper_test_packet_hold(self.skb.as_ptr(), sender.as_raw()) }
     }
 }
 
@@ -221,65 +239,56 @@ fn sent(result: ffi::c_int) -> Result<Sent> {
     })
 }
 
-/// A socket in whose name packets of one version of IP leave.
+/// A socket in whose name packets of all namespaces leave, and that pays for them (RNIC-REQ-16). The MTU of
+/// their device bounds their length, and no path MTU that this host was told by ICMP (RNIC-IP-13).
 ///
 /// # Invariants
 ///
 /// The pointer is to a socket of this object's own.
-struct SenderSocket(NonNull<bindings::sock>);
+pub(crate) struct Sender(NonNull<bindings::sock>);
 
 // SAFETY: Sockets may be closed from any thread.
-unsafe impl Send for SenderSocket {}
-// SAFETY: Packets only read its settings, which are constant.
-unsafe impl Sync for SenderSocket {}
+unsafe impl Send for Sender {}
+// SAFETY: Packets only read its settings, which are constant, and its counts are atomic.
+unsafe impl Sync for Sender {}
 
-impl SenderSocket {
-    /// Opens the socket. Context: may sleep.
+impl Sender {
+    /// Opens the socket, for both versions of IP where there are two. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EAFNOSUPPORT` without that version of IP, `ENOMEM`.
-    fn open(ipv6: bool) -> Result<Self> {
+    /// `ENOMEM`.
+    pub(crate) fn open() -> Result<Self> {
+        match Self::of_version(true) {
+            Err(err) if err == EAFNOSUPPORT => Self::of_version(false),
+            opened => opened,
+        }
+    }
+
+    fn of_version(ipv6: bool) -> Result<Self> {
         // SAFETY: The helper has no preconditions.
         let sock = unsafe { bindings::rdma_sock_helper_sender_open(ipv6) };
         let sock = kernel::error::from_err_ptr(sock)?;
         // INVARIANT: Just made.
         Ok(Self(NonNull::new(sock).ok_or(ENOMEM)?))
     }
-}
 
-impl Drop for SenderSocket {
-    /// Context: may sleep.
-    fn drop(&mut self) {
+    /// Whether the network of this host holds so few of its packets that others may leave. Context: any.
+    pub(crate) fn has_room(&self) -> bool {
         // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_sender_close(self.0.as_ptr()) };
+        unsafe { bindings::rdma_sock_helper_sender_has_room(self.as_raw()) }
+    }
+
+    pub(super) fn as_raw(&self) -> *mut bindings::sock {
+        self.0.as_ptr()
     }
 }
 
-/// The sender of packets of all namespaces. The MTU of their device bounds their length, and no path MTU
-/// that this host was told by ICMP (RNIC-IP-13).
-pub(crate) struct Sender {
-    ipv4: SenderSocket,
-    /// `None` where there is no IPv6.
-    ipv6: Option<SenderSocket>,
-}
-
-impl Sender {
-    /// Makes a sender. Context: may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        let ipv6 = match SenderSocket::open(true) {
-            Ok(socket) => Some(socket),
-            Err(err) if err == EAFNOSUPPORT => None,
-            Err(err) => return Err(err),
-        };
-        Ok(Self {
-            ipv4: SenderSocket::open(false)?,
-            ipv6,
-        })
+impl Drop for Sender {
+    /// Context: may sleep. Packets under way keep the memory of the socket.
+    fn drop(&mut self) {
+        // SAFETY: By the type invariants.
+        unsafe { bindings::rdma_sock_helper_sender_close(self.as_raw()) };
     }
 }
 
@@ -582,14 +591,14 @@ mod tests {
     /// RNIC-RX-04: what waits for its queue pair holds nothing of its sender, nor of the way it came.
     #[test]
     fn received_packet_keeps_no_socket_route_or_connection() -> Result {
-        let sender = SenderSocket::open(false)?;
+        let sender = Sender::open()?;
         let mut packet = TxPacket::new(64).ok_or(ENOMEM)?;
         let (front, _) = packet.split(64).ok_or(EINVAL)?;
         front.fill(9);
         let skb = NonNull::new(packet.into_raw()).ok_or(EINVAL)?;
         // SAFETY: The packet and the socket are ours.
         let held = unsafe {
-            let held = bindings::rdma_sock_helper_test_packet_hold(skb.as_ptr(), sender.0.as_ptr());
+            let held = bindings::rdma_sock_helper_test_packet_hold(skb.as_ptr(), sender.as_raw());
             held && !bindings::rdma_sock_helper_test_packet_is_free(skb.as_ptr())
         };
         // SAFETY: The packet has a network header, and is given away.

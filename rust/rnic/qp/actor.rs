@@ -92,7 +92,7 @@ impl QueuePair {
         self.expire(core, now);
         let unread = self.take_posts(core, events) || unread;
         let way = self.choose_way(core, now);
-        let most = way.room(BUDGET);
+        let most = self.room_on(&way);
         let mut room = most;
         let outlet = way.outlet(self, now);
         self.transmit(core, now, outlet, &mut room);
@@ -122,6 +122,16 @@ impl QueuePair {
             _ => None,
         };
         (more, given)
+    }
+
+    /// Packets that this run may send. The network of this host takes none while it holds many.
+    fn room_on(self: &Arc<Self>, way: &Way) -> u32 {
+        let is_open = matches!(way, Way::Direct(_)) || self.room.has_room(self);
+        if is_open {
+            way.room(BUDGET)
+        } else {
+            0
+        }
     }
 
     /// Handles packets that arrived. Returns whether there are more than the budget.

@@ -284,7 +284,8 @@ impl QueuePair {
         drop(core);
         drop(taken);
         self.apply_posting(QpState::Reset);
-        // From here on no run arms the timer.
+        // From here on no run arms the timer, or waits for room.
+        self.room.end_wait();
         self.alarm.cancel_sync();
         self.retry.cancel_sync();
         self.work.cancel_sync();

@@ -49,9 +49,16 @@ use crate::{
             QpRecord,
             RecvWr, //
         },
-        net::packet::{
-            NetHeader,
-            RxPacket, //
+        net::{
+            packet::{
+                NetHeader,
+                RxPacket,
+                Sender, //
+            },
+            send_room::{
+                AwaitRoom,
+                SendRoom, //
+            },
         },
     },
     proto::{
@@ -150,6 +157,9 @@ pub(super) struct Core {
     pub(super) held: Option<Instant>,
     /// Octets of the peer that are not placed so far.
     pub(super) late: LateWrites,
+    /// Completions of send and receive requests. None waits when the lock is released.
+    pub(super) sent: CompletionBatch,
+    pub(super) received: CompletionBatch,
     /// Whether the send queue is being drained.
     pub(super) draining: bool,
     /// Whether the program has asked for an event at the end of that (RNIC-QPS-05).
@@ -157,9 +167,6 @@ pub(super) struct Core {
     /// Whether the end of receives from a shared queue was reported.
     pub(super) last_receive: bool,
     /// Events that the device has counted.
-    /// Completions of send and receive requests. None waits when the lock is released.
-    pub(super) sent: CompletionBatch,
-    pub(super) received: CompletionBatch,
     pub(super) counted: CountedEvents,
     /// Whether it is destroyed.
     pub(super) dead: bool,
@@ -189,6 +196,8 @@ impl Core {
             failed: None,
             held: None,
             late: LateWrites::new(),
+            sent: CompletionBatch::new(),
+            received: CompletionBatch::new(),
             draining: false,
             reports_drained: false,
             last_receive: false,
@@ -196,8 +205,6 @@ impl Core {
             dead: false,
         }
     }
-            sent: CompletionBatch::new(),
-            received: CompletionBatch::new(),
 }
 
 /// A queue pair.
@@ -227,6 +234,9 @@ pub(crate) struct QueuePair {
     pub(super) inbox: SpinLockBh<PacketInbox>,
     #[pin]
     pub(super) path: SpinLockBh<ProvenPath>,
+    /// What the network of this host may hold of its packets (RNIC-REQ-16).
+    #[pin]
+    pub(super) room: SendRoom<QueuePair>,
     #[pin]
     pub(super) core: SpinLockBh<Core>,
     #[pin]
@@ -308,7 +318,8 @@ impl QueuePair {
         let tag = Arc::new(PairTag, GFP_KERNEL)?;
         let send_queue = PostedSends::new(places.0)?;
         let recv_queue = PostedReceives::new(places.1)?;
-        let core = Core::new(rings, empty_places(sends)?);
+        let taken = empty_places(sends)?;
+        let sender = Sender::open()?;
         Arc::pin_init(
             pin_init!(Self {
                 handle: init.handle,
@@ -326,7 +337,8 @@ impl QueuePair {
                 receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
                 inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
                 path <- new_spinlock_bh!(ProvenPath::new(), "rdma_soft_path"),
-                core <- new_spinlock_bh!(core, "rdma_soft_qp"),
+                room <- SendRoom::new(sender),
+                core <- new_spinlock_bh!(Core::new(rings, taken), "rdma_soft_qp"),
                 config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
                 work <- new_deferred!("rdma_soft_actor"),
                 retry <- new_deferred!("rdma_soft_retry"),
@@ -334,6 +346,14 @@ impl QueuePair {
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// What pays for its packets, and counts them.
+    pub(super) fn egress(&self) -> Egress<'_> {
+        Egress {
+            sender: self.room.sender(),
+            counters: self.domain.node.counters(),
+        }
     }
 
     /// The service of its packets.
@@ -497,6 +517,12 @@ impl Expire for QueuePair {
         self.expired.store(true, Ordering::Release);
         let queue = self.domain.node.runtime().timers();
         self.retry.kick(self, queue);
+    }
+}
+
+impl AwaitRoom for QueuePair {
+    fn room(self: &Arc<Self>) {
+        self.kick();
     }
 }
 

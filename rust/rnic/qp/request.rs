@@ -319,7 +319,7 @@ impl QueuePair {
             qkey,
             ..
         } = core;
-        let egress = self.domain.node.egress();
+        let egress = self.egress();
         let wr = find(taken, burst.msg).ok_or(WorkStatus::LocQpOpErr)?;
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {

@@ -451,7 +451,7 @@ impl QueuePair {
                 len: 0,
             };
             core.ident = core.ident.wrapping_add(1);
-            if let Some(way) = core.way(self.domain.node.egress(), outlet) {
+            if let Some(way) = core.way(self.egress(), outlet) {
                 // There is no payload to copy.
                 let _ = way.send(&head, core.ident, |_| Ok(()));
             }
@@ -490,7 +490,7 @@ impl QueuePair {
             let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
             let keys = self.domain.node.keys();
             core.ident = core.ident.wrapping_add(1);
-            let sent = match core.way(self.domain.node.egress(), outlet) {
+            let sent = match core.way(self.egress(), outlet) {
                 Some(way) => way.send(&head, core.ident, |payload| {
                     if payload.is_empty() {
                         return Ok(());
