@@ -448,7 +448,7 @@ void await_event(struct side *side, struct ibv_async_event *event, int type)
 
 void await_change(void)
 {
-	char line[8];
+	char line[16];
 
 	printf("ready\n");
 	fflush(stdout);
