@@ -488,6 +488,7 @@ mod tests {
         let completion = Completion {
             id,
             status,
+            reason: 0,
             op: CompletedOp::Send,
             len: 0,
             qp: QpToken::of_test(),

@@ -4,7 +4,8 @@
 and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
 Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09,
-RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05, RNIC-NET-04, RNIC-NET-06, RNIC-EVT-01, RNIC-LIFE-04, RNIC-LIFE-08.
+RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05, RNIC-NET-04, RNIC-NET-06, RNIC-EVT-01, RNIC-LIFE-04, RNIC-LIFE-08,
+RNIC-ERR-04.
 """
 
 import contextlib
@@ -35,12 +36,12 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "windows of the dead", "flushes", "words", "full completions", "itself", "states", "attributes",
          "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
          "completion indices", "armed timers", "solicited", "failed rings", "unmapped memory",
-         "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events"]
+         "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events", "reasons"]
 
 # Cases for which the way of packets matters.
 PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "many reads",
                 "reads behind writes", "atomics", "solicited", "shared queues", "unreliable messages",
-                "windows of type 2", "flushes", "words"]
+                "windows of type 2", "flushes", "words", "reasons"]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 # Queue pairs of the case of late receive requests.

@@ -468,7 +468,7 @@ static const struct {
 	{ "lost address", lost_address },
 	{ "smaller MTU", smaller_mtu }, { "stream", stream },
 	{ "packets under way", packets_under_way }, { "unreliable paced", unreliable_paced },
-	{ "unreliable stuck", unreliable_stuck },
+	{ "unreliable stuck", unreliable_stuck }, { "reasons", reasons },
 };
 
 int main(int argc, char **argv)

@@ -181,5 +181,6 @@ void lost_address(void);
 void smaller_mtu(void);
 void stream(void);
 void packets_under_way(void);
+void reasons(void);
 
 #endif /* USER_RINGS_H */

@@ -150,6 +150,8 @@ pub(crate) struct Completion {
     pub(crate) id: u64,
     /// Status. With an error, only number, status, reason and queue pair are valid (RNIC-ERR-04).
     pub(crate) status: CompletionStatus,
+    /// Code of the reason of an error, 0 for success.
+    pub(crate) reason: u32,
     /// Operation.
     pub(crate) op: CompletedOp,
     /// Octets.
@@ -174,6 +176,7 @@ impl Completion {
         wc.__bindgen_anon_1.wr_id = ManuallyDrop::new(self.id);
         wc.status = self.status.code();
         wc.opcode = self.op.code();
+        wc.vendor_err = self.reason;
         wc.byte_len = self.len;
         wc.qp = self.qp.as_raw();
         let mut flags = 0;

@@ -379,6 +379,7 @@ fn user_wc(completion: &Completion) -> bindings::ib_uverbs_wc {
     wc.wr_id = completion.id;
     wc.status = completion.status.code();
     wc.opcode = completion.op.code();
+    wc.vendor_err = completion.reason;
     wc.byte_len = completion.len;
     wc.qp_num = completion.qpn;
     if let Some(imm) = completion.imm {

@@ -8,8 +8,8 @@ use super::{
         RoceRoute, //
     },
     opcode::Service,
-    responder::RequestHeader,
-    work::WorkStatus, //
+    reason::Reason,
+    responder::RequestHeader, //
 };
 use crate::proto::base::verbs::{
     Mtu,
@@ -43,13 +43,13 @@ pub(crate) const fn outgoing_qkey(requested: u32, own: u32) -> u32 {
 ///
 /// # Errors
 ///
-/// The status of the work request (RNIC-UD-01, RNIC-UD-06).
-pub(crate) fn check_send(len: u32, port_mtu: Mtu, same_domain: bool) -> Result<(), WorkStatus> {
+/// Why the work request fails (RNIC-UD-01, RNIC-UD-06).
+pub(crate) fn check_send(len: u32, port_mtu: Mtu, same_domain: bool) -> Result<(), Reason> {
     if !same_domain {
-        return Err(WorkStatus::LocQpOpErr);
+        return Err(Reason::OtherDomain);
     }
     if len > port_mtu.octets() {
-        return Err(WorkStatus::LocLenErr);
+        return Err(Reason::TooLong);
     }
     Ok(())
 }
@@ -189,14 +189,8 @@ mod tests {
     #[test]
     fn datagram_longer_than_the_mtu_is_not_sent() {
         assert_eq!(check_send(1_024, Mtu::M1024, true), Ok(()));
-        assert_eq!(
-            check_send(1_025, Mtu::M1024, true),
-            Err(WorkStatus::LocLenErr)
-        );
-        assert_eq!(
-            check_send(1, Mtu::M1024, false),
-            Err(WorkStatus::LocQpOpErr)
-        );
+        assert_eq!(check_send(1_025, Mtu::M1024, true), Err(Reason::TooLong));
+        assert_eq!(check_send(1, Mtu::M1024, false), Err(Reason::OtherDomain));
     }
 
     /// RNIC-UD-02, RNIC-UD-03, RNIC-UD-04.

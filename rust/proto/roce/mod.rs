@@ -17,6 +17,7 @@
 //! | CRC-32, and the invariant CRC of a packet       | RNIC-ICRC     | [`crc32`], [`icrc`] |
 //! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
 //! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
+//! | Reasons of failures                             | RNIC-ERR      | [`reason`] |
 //! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |
 //! | The receiving half of a connected queue pair    | RNIC-RSP, RNIC-RDA | [`responder`] |
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
@@ -38,6 +39,7 @@ pub(crate) mod packet;
 pub(crate) mod plan;
 pub(crate) mod proof;
 pub(crate) mod psn;
+pub(crate) mod reason;
 pub(crate) mod requester;
 pub(crate) mod responder;
 pub(crate) mod ring;

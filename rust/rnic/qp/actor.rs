@@ -4,7 +4,10 @@
 
 use super::{
     direct::Way,
-    events::PendingEvents,
+    events::{
+        set_result,
+        PendingEvents, //
+    },
     pair::{
         Core,
         QueuePair, //
@@ -30,7 +33,10 @@ use crate::{
             Duration,
             Instant, //
         },
-        roce::state::QpState,
+        roce::{
+            reason::Reason,
+            state::QpState, //
+        },
     },
     rnic::{
         counters::Counter,
@@ -230,7 +236,7 @@ impl QueuePair {
     fn flush(&self, core: &mut Core, events: &mut PendingEvents) -> bool {
         if let Some(wr) = core.receiving.take() {
             self.complete_receive(core, &wr, false, events, |completion| {
-                completion.status = CompletionStatus::Flushed;
+                set_result(completion, Err(Reason::Flushed));
             });
         }
         // What waits in a shared queue is for others.
@@ -243,7 +249,7 @@ impl QueuePair {
                 return false;
             };
             self.complete_receive(core, &wr, false, events, |completion| {
-                completion.status = CompletionStatus::Flushed;
+                set_result(completion, Err(Reason::Flushed));
             });
         }
         true
@@ -292,6 +298,7 @@ impl QueuePair {
         Completion {
             id,
             status: CompletionStatus::Success,
+            reason: 0,
             op,
             len: 0,
             qp: self.handle.token(),

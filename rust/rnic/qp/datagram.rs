@@ -3,7 +3,10 @@
 //! Datagrams that arrive (RNIC-UD).
 
 use super::{
-    events::PendingEvents,
+    events::{
+        set_result,
+        PendingEvents, //
+    },
     pair::{
         Core,
         QueuePair, //
@@ -11,7 +14,6 @@ use super::{
 };
 use crate::{
     kapi::ibdev::{
-        CompletionStatus,
         DatagramProtocol,
         GidProtocol, //
     },
@@ -23,6 +25,7 @@ use crate::{
         },
         frame::Frame,
         packet::RocePacket,
+        reason::Reason,
         responder::RequestHeader, //
     },
     rnic::{
@@ -73,9 +76,7 @@ impl QueuePair {
             completion.len = len;
             completion.imm = datagram.imm;
             completion.datagram = Some((datagram.src_qp.get(), protocol));
-            if stored.is_err() {
-                completion.status = CompletionStatus::LocalProtection;
-            }
+            set_result(completion, stored.map_err(|_| Reason::ReceiveDenied));
         });
     }
 }

@@ -3,8 +3,12 @@
 //! Events: what a run of the work item tells the program, and what the device has counted.
 
 use crate::{
-    kapi::ibdev::CompletionStatus,
+    kapi::ibdev::{
+        Completion,
+        CompletionStatus, //
+    },
     proto::roce::{
+        reason::Reason,
         requester::RequesterStats,
         responder::ResponderStats,
         work::WorkStatus, //
@@ -35,8 +39,14 @@ pub(super) struct CountedEvents {
     pub(super) responder: ResponderStats,
 }
 
+/// Gives a completion its result: status, and the code of the reason of an error (RNIC-ERR-04).
+pub(super) fn set_result(completion: &mut Completion, result: Result<(), Reason>) {
+    completion.status = status_of(WorkStatus::of(result));
+    completion.reason = result.err().map_or(0, Reason::code);
+}
+
 /// The status as the verbs core names it.
-pub(super) const fn status_of(status: WorkStatus) -> CompletionStatus {
+const fn status_of(status: WorkStatus) -> CompletionStatus {
     match status {
         WorkStatus::Success => CompletionStatus::Success,
         WorkStatus::LocLenErr => CompletionStatus::LocalLength,

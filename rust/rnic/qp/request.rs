@@ -5,7 +5,7 @@
 
 use super::{
     events::{
-        status_of,
+        set_result,
         PendingEvents, //
     },
     pair::{
@@ -51,6 +51,7 @@ use crate::{
                 Extensions,
                 RocePacket, //
             },
+            reason::Reason,
             requester::{
                 Burst,
                 SendStep, //
@@ -58,8 +59,7 @@ use crate::{
             work::{
                 MsgId,
                 Work,
-                WorkKind,
-                WorkStatus, //
+                WorkKind, //
             },
         },
     },
@@ -152,9 +152,9 @@ fn packet(
     count: u32,
     dest: Qpn,
     ext: Extensions,
-) -> Result<(PacketHead, u32), WorkStatus> {
+) -> Result<(PacketHead, u32), Reason> {
     let index = burst.index.saturating_add(count);
-    let planned = burst.plan.packet(index).ok_or(WorkStatus::LocQpOpErr)?;
+    let planned = burst.plan.packet(index).ok_or(Reason::Inconsistent)?;
     let last = count.saturating_add(1) == burst.packets;
     let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
     bth.ack_req = last && burst.ack_req;
@@ -163,7 +163,7 @@ fn packet(
         bth,
         opcode: planned.opcode,
         ext,
-        len: usize::try_from(planned.len).map_err(|_| WorkStatus::LocLenErr)?,
+        len: usize::try_from(planned.len).map_err(|_| Reason::Inconsistent)?,
     };
     Ok((head, planned.offset))
 }
@@ -223,7 +223,7 @@ impl QueuePair {
             let Some(requester) = &mut core.requester else {
                 // The queue pair failed before it could send.
                 self.release_sends(core, 1);
-                self.complete_send(core, &wr, WorkStatus::WrFlushErr, events);
+                self.complete_send(core, &wr, Err(Reason::Flushed), events);
                 continue;
             };
             // Cannot fail: the queue of the program has as many places.
@@ -254,9 +254,9 @@ impl QueuePair {
             match step {
                 SendStep::Packets(burst) => {
                     *room = room.saturating_sub(burst.packets);
-                    if let Err(status) = self.send_burst(core, &burst, outlet) {
+                    if let Err(reason) = self.send_burst(core, &burst, outlet) {
                         if let Some(requester) = &mut core.requester {
-                            requester.fail(burst.msg, status);
+                            requester.fail(burst.msg, reason);
                         }
                     }
                 }
@@ -271,23 +271,22 @@ impl QueuePair {
     }
 
     /// Executes a request without packets (RNIC-REQ-11, RNIC-REQ-12, RNIC-MR-08, RNIC-MR-14).
-    fn execute_local(&self, core: &Core, msg: MsgId) -> Result<(), WorkStatus> {
-        let refused = WorkStatus::LocQpOpErr;
+    fn execute_local(&self, core: &Core, msg: MsgId) -> Result<(), Reason> {
         match find(&core.taken, msg).map(|wr| &wr.op) {
             Some(SendOp::RegMr(reg)) => reg
                 .mr
                 .register(&self.domain.tag, reg.key, reg.access, reg.iova)
-                .map_err(|_| refused),
+                .map_err(|_| Reason::NotRegistered),
             Some(SendOp::LocalInv(key)) => self
                 .domain
                 .node
                 .keys()
                 .invalidate(&self.domain.tag, *key, None)
-                .map_err(|_| refused),
+                .map_err(|_| Reason::NotInvalidated),
             Some(SendOp::BindMw(binding)) => {
-                self.bind_window(binding).map_err(|_| WorkStatus::MwBindErr)
+                self.bind_window(binding).map_err(|_| Reason::NotBound)
             }
-            _ => Err(refused),
+            _ => Err(Reason::Inconsistent),
         }
     }
 
@@ -304,12 +303,7 @@ impl QueuePair {
     }
 
     /// Sends the packets of a burst.
-    fn send_burst(
-        &self,
-        core: &mut Core,
-        burst: &Burst,
-        outlet: Outlet<'_>,
-    ) -> Result<(), WorkStatus> {
+    fn send_burst(&self, core: &mut Core, burst: &Burst, outlet: Outlet<'_>) -> Result<(), Reason> {
         let Core {
             taken,
             to,
@@ -320,7 +314,7 @@ impl QueuePair {
             ..
         } = core;
         let egress = self.egress();
-        let wr = find(taken, burst.msg).ok_or(WorkStatus::LocQpOpErr)?;
+        let wr = find(taken, burst.msg).ok_or(Reason::Inconsistent)?;
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {
             Some(dest) => {
@@ -355,7 +349,7 @@ impl QueuePair {
                 .send(&head, *ident, |payload| {
                     gather(&self.domain, &wr.data, offset, payload)
                 })
-                .map_err(|_| WorkStatus::LocProtErr)?;
+                .map_err(|_| Reason::SourceDenied)?;
             congested = congested || sent == Sent::Congested;
         }
         drop(way);
@@ -403,7 +397,7 @@ impl QueuePair {
             .is_some_and(|wr| scatter(&self.domain, &wr.data, offset, data).is_ok());
         if !stored {
             if let Some(requester) = &mut core.requester {
-                requester.fail(msg, WorkStatus::LocProtErr);
+                requester.fail(msg, Reason::SinkDenied);
             }
         }
     }
@@ -423,12 +417,12 @@ impl QueuePair {
             let place = place_of(done.msg.get(), core.taken.len());
             let wr = place.and_then(|place| core.taken.get_mut(place)?.take());
             if let Some(wr) = wr {
-                self.count_completed(&wr, done.status);
+                self.count_completed(&wr, done.result);
                 if done.reported {
                     // A program that sees the completion may post at once.
                     self.release_sends(core, released);
                     released = 0;
-                    self.complete_send(core, &wr, done.status, events);
+                    self.complete_send(core, &wr, done.result, events);
                 }
             }
         }
@@ -438,11 +432,11 @@ impl QueuePair {
     }
 
     /// Counts a request that completes.
-    fn count_completed(&self, wr: &Send, status: WorkStatus) {
-        let counter = match status {
-            WorkStatus::Success if completed(&wr.op) == CompletedOp::Send => Counter::Sends,
-            WorkStatus::RetryExcErr => Counter::RetriesExceeded,
-            WorkStatus::RnrRetryExcErr => Counter::RnrRetriesExceeded,
+    fn count_completed(&self, wr: &Send, result: Result<(), Reason>) {
+        let counter = match result {
+            Ok(()) if completed(&wr.op) == CompletedOp::Send => Counter::Sends,
+            Err(Reason::NoAnswer | Reason::Losses) => Counter::RetriesExceeded,
+            Err(Reason::PeerNotReady) => Counter::RnrRetriesExceeded,
             _ => return,
         };
         self.count(counter);
@@ -452,11 +446,11 @@ impl QueuePair {
         &self,
         core: &mut Core,
         wr: &Send,
-        status: WorkStatus,
+        result: Result<(), Reason>,
         events: &mut PendingEvents,
     ) {
         let mut completion = self.completion(wr.id, completed(&wr.op));
-        completion.status = status_of(status);
+        set_result(&mut completion, result);
         completion.len = wr.data.len().unwrap_or_default();
         let new = NewCompletion {
             completion,

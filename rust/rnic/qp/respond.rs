@@ -4,7 +4,7 @@
 
 use super::{
     events::{
-        status_of,
+        set_result,
         PendingEvents, //
     },
     inbox::Arrived,
@@ -381,7 +381,7 @@ impl QueuePair {
             self.place_late(core, events);
             if let Some(wr) = core.receiving.take() {
                 self.complete_receive(core, &wr, done.solicited, events, |completion| {
-                    completion.status = status_of(done.status);
+                    set_result(completion, done.result);
                     completion.len = done.len;
                     completion.imm = done.imm;
                     completion.invalidated = done.invalidated.map(|key| key.get());

@@ -117,6 +117,7 @@ unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_vo
 struct Done {
     id: u64,
     status: bindings::ib_wc_status,
+    reason: u32,
     opcode: bindings::ib_wc_opcode,
     len: u32,
     qp: *mut bindings::ib_qp,
@@ -368,6 +369,17 @@ impl<'a> Shared<'a> {
         Ok(results)
     }
 
+    /// Waits for as many completions; number and reason of each, in the order of the numbers.
+    fn reasons(&self, count: usize) -> Result<KVec<(u64, u32)>> {
+        let mut reasons = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            let done = self.wait(|| self.poll())?;
+            reasons.push((done.id, done.reason), GFP_KERNEL)?;
+        }
+        reasons.sort_unstable();
+        Ok(reasons)
+    }
+
     /// The next completion, if there is one.
     fn poll(&self) -> Option<Done> {
         let mut wc = bindings::ib_wc::default();
@@ -377,6 +389,7 @@ impl<'a> Shared<'a> {
             // SAFETY: The requests have a number.
             id: unsafe { *wc.__bindgen_anon_1.wr_id },
             status: wc.status,
+            reason: wc.vendor_err,
             opcode: wc.opcode,
             len: wc.byte_len,
             qp: wc.qp,
@@ -532,6 +545,7 @@ mod tests {
                 let wanted = Done {
                     id: number.into(),
                     status: SUCCESS,
+                    reason: 0,
                     opcode: bindings::ib_wc_opcode_IB_WC_RECV,
                     len: 20 + u32::from(number),
                     qp: pair.as_raw(),
@@ -894,6 +908,28 @@ mod tests {
         let refused = bindings::ib_wc_status_IB_WC_REM_OP_ERR;
         assert!(results[..] == [(0, fault), (1, flushed), (2, flushed), (1007, refused)]);
         assert!(untouched);
+        Ok(())
+    }
+
+    /// RNIC-ERR-04: the codes are those of Documentation/soft-rnic.rst.
+    #[test]
+    fn failed_requests_have_a_reason() -> Result {
+        let result = with_soft(4, |shared| {
+            shared.add_two()?;
+            let (left, right) = (shared.pair(0)?, shared.pair(1)?);
+            shared.receive(0, Some(right))?;
+            shared.receive(1, Some(right))?;
+            shared.receive(2, Some(left))?;
+            shared.send(left, 1, 16, None)?;
+            let good = shared.reasons(2)?;
+            // Longer than the receive request.
+            shared.send_elements(left, &mut [shared.element(BUFFERS * ROOM, ROOM + 1)?], 0)?;
+            Ok((good, shared.reasons(3)?))
+        });
+        let (good, bad) = unless_skipped!(result);
+        assert!(good[..] == [(0, 0), (1001, 0)]);
+        // The receive buffer is too short, a flush, and an invalid request for the peer.
+        assert!(bad[..] == [(1, 0x308), (2, 0x401), (1000, 0x201)]);
         Ok(())
     }
 

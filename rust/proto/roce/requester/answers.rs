@@ -27,10 +27,10 @@ use crate::proto::{
             Service, //
         },
         psn::ExtPsn,
+        reason::Reason,
         work::{
             MsgId,
-            WorkKind,
-            WorkStatus, //
+            WorkKind, //
         },
     },
 };
@@ -55,8 +55,8 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         Ok(psn)
     }
 
-    /// Repeats packets after a loss, or gives up.
-    pub(super) fn repeat(&mut self, decision: Retry) -> AnswerEffect {
+    /// Repeats packets after a loss, or gives up for `reason`.
+    pub(super) fn repeat(&mut self, decision: Retry, reason: Reason) -> AnswerEffect {
         match decision {
             Retry::Repeat => {
                 self.go_back();
@@ -64,7 +64,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             }
             Retry::Ignore => AnswerEffect::Nothing,
             Retry::GiveUp => {
-                self.fail_at(self.acked, WorkStatus::RetryExcErr);
+                self.fail_at(self.acked, reason);
                 AnswerEffect::Failure
             }
         }
@@ -74,7 +74,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     fn imply_nak(&mut self) -> AnswerEffect {
         self.stats.implied_naks = self.stats.implied_naks.wrapping_add(1);
         let decision = self.retry.on_loss(self.una);
-        self.repeat(decision)
+        self.repeat(decision, Reason::Losses)
     }
 
     /// Handles an acknowledgement, positive or negative (RNIC-REQ-03 to RNIC-REQ-07).
@@ -113,7 +113,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
                 self.wait_for_receive(now, timer)
             }
             None => {
-                self.fail_at(self.acked, WorkStatus::BadRespErr);
+                self.fail_at(self.acked, Reason::BadSyndrome);
                 AnswerEffect::Failure
             }
         }
@@ -128,7 +128,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             }
             Retry::Ignore => AnswerEffect::Nothing,
             Retry::GiveUp => {
-                self.fail_at(self.acked, WorkStatus::RnrRetryExcErr);
+                self.fail_at(self.acked, Reason::PeerNotReady);
                 AnswerEffect::Failure
             }
         }
@@ -145,21 +145,21 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             Some(record) => record.contains(psn),
             None => false,
         };
-        let status = match code {
+        let reason = match code {
             NakCode::Sequence => {
                 self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
                 if self.una < psn {
                     return self.imply_nak();
                 }
                 let decision = self.retry.on_loss(self.una);
-                return self.repeat(decision);
+                return self.repeat(decision, Reason::Losses);
             }
             _ if !refuses => return self.imply_nak(),
-            NakCode::InvalidRequest => WorkStatus::RemInvReqErr,
-            NakCode::RemoteAccess => WorkStatus::RemAccessErr,
-            NakCode::RemoteOperational => WorkStatus::RemOpErr,
+            NakCode::InvalidRequest => Reason::PeerInvalid,
+            NakCode::RemoteAccess => Reason::PeerAccess,
+            NakCode::RemoteOperational => Reason::PeerOperation,
         };
-        self.fail_at(self.acked, status);
+        self.fail_at(self.acked, reason);
         AnswerEffect::Failure
     }
 
@@ -185,8 +185,8 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     }
 
     /// The peer's response is not one to the request (RNIC-RDA-06).
-    fn bad_response(&mut self) -> AnswerEffect {
-        self.fail_at(self.acked, WorkStatus::BadRespErr);
+    fn bad_response(&mut self, reason: Reason) -> AnswerEffect {
+        self.fail_at(self.acked, reason);
         AnswerEffect::Failure
     }
 
@@ -225,7 +225,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         let total = match record.work.kind {
             WorkKind::Read => record.work.len,
             WorkKind::AtomicWrite | WorkKind::Flush => 0,
-            _ => return Err(self.bad_response()),
+            _ => return Err(self.bad_response(Reason::OtherResponse)),
         };
         let offset = self.config.mtu.octets_of(psn.since(record.first));
         let last = psn.after(1) == record.end();
@@ -234,9 +234,12 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             Some(aeth) => matches!(aeth.syndrome, Some(Syndrome::Ack(_))),
             None => position == Position::Middle,
         };
+        if !positive {
+            return Err(self.bad_response(Reason::BadSyndrome));
+        }
         // A repeated READ starts with FIRST or ONLY where the message is in its middle.
-        if !positive || position.ends() != last || usize::try_from(expected) != Ok(len) {
-            return Err(self.bad_response());
+        if position.ends() != last || usize::try_from(expected) != Ok(len) {
+            return Err(self.bad_response(Reason::BadResponse));
         }
         let msg = MsgId(self.acked);
         self.accept_response(now, psn, last);
@@ -262,8 +265,11 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     ) -> Result<MsgId, AnswerEffect> {
         let (psn, record) = self.expect_response(now, psn)?;
         let positive = matches!(aeth.syndrome, Some(Syndrome::Ack(_)));
-        if !positive || !record.work.kind.is_atomic() {
-            return Err(self.bad_response());
+        if !positive {
+            return Err(self.bad_response(Reason::BadSyndrome));
+        }
+        if !record.work.kind.is_atomic() {
+            return Err(self.bad_response(Reason::OtherResponse));
         }
         let msg = MsgId(self.acked);
         self.accept_response(now, psn, true);

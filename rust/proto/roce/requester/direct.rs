@@ -17,10 +17,8 @@ use crate::proto::{
             Syndrome, //
         },
         opcode::Service,
-        work::{
-            MsgId,
-            WorkStatus, //
-        },
+        reason::Reason,
+        work::MsgId, //
     },
 };
 use core::ops::DerefMut;
@@ -70,14 +68,14 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         if self.poll_direct().is_none_or(|direct| direct.msg != msg) {
             return AnswerEffect::Nothing;
         }
-        let status = match syndrome {
+        let reason = match syndrome {
             Syndrome::RnrNak(timer) => return self.wait_for_receive(now, timer),
-            Syndrome::Nak(NakCode::InvalidRequest) => WorkStatus::RemInvReqErr,
-            Syndrome::Nak(NakCode::RemoteAccess) => WorkStatus::RemAccessErr,
-            Syndrome::Nak(NakCode::RemoteOperational) => WorkStatus::RemOpErr,
+            Syndrome::Nak(NakCode::InvalidRequest) => Reason::PeerInvalid,
+            Syndrome::Nak(NakCode::RemoteAccess) => Reason::PeerAccess,
+            Syndrome::Nak(NakCode::RemoteOperational) => Reason::PeerOperation,
             Syndrome::Nak(NakCode::Sequence) | Syndrome::Ack(_) => return AnswerEffect::Nothing,
         };
-        self.fail_at(msg.0, status);
+        self.fail_at(msg.0, reason);
         AnswerEffect::Failure
     }
 

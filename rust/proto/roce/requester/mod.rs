@@ -73,11 +73,11 @@ use super::{
     },
     plan::MessagePlan,
     psn::ExtPsn,
+    reason::Reason,
     work::{
         MsgId,
         Work,
         WorkKind,
-        WorkStatus,
         MAX_MESSAGE, //
     },
 };
@@ -97,8 +97,8 @@ enum SendPhase {
     Active,
     /// Messages that have started are finished (SQD).
     Paused,
-    /// Record `from` completes with `status`, all later ones are flushed.
-    Failed { from: u64, status: WorkStatus },
+    /// Record `from` fails for `reason`, all later ones are flushed.
+    Failed { from: u64, reason: Reason },
 }
 
 /// The sending half of a queue pair. See the module.
@@ -132,7 +132,7 @@ pub(crate) struct Requester<S> {
     /// The local request that the device executes.
     executing: Option<u64>,
     /// A request that failed while earlier ones are in flight.
-    failure: Option<(u64, WorkStatus)>,
+    failure: Option<(u64, Reason)>,
     /// Counters.
     stats: RequesterStats,
 }
@@ -216,12 +216,14 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         Ok(MsgId(id))
     }
 
-    /// The status of a request that can never be executed.
-    fn refusal(&self, work: &Work) -> Option<WorkStatus> {
+    /// Why a request can never be executed.
+    fn refusal(&self, work: &Work) -> Option<Reason> {
         let kind = work.kind;
+        if kind == WorkKind::Malformed {
+            return Some(Reason::Malformed);
+        }
         let possible = match self.config.service {
-            _ if kind == WorkKind::Malformed => false,
-            Service::Rc => !kind.awaits_response() || self.config.max_rd_atomic > 0,
+            Service::Rc => true,
             Service::Uc => matches!(
                 kind,
                 WorkKind::Send
@@ -236,7 +238,10 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             Service::Cnp => false,
         };
         if !possible {
-            return Some(WorkStatus::LocQpOpErr);
+            return Some(Reason::OtherService);
+        }
+        if kind.awaits_response() && self.config.max_rd_atomic == 0 {
+            return Some(Reason::NoReads);
         }
         let packets = self.config.mtu.packets(work.len);
         let fits = match self.config.service {
@@ -246,9 +251,12 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             _ if kind == WorkKind::Read => packets <= MAX_OUTSTANDING,
             _ => true,
         };
-        let exact = !kind.is_atomic() && kind != WorkKind::AtomicWrite || work.len == 8;
         // RNIC-PSN-05.
-        (!fits || !exact || work.len > MAX_MESSAGE).then_some(WorkStatus::LocLenErr)
+        if !fits || work.len > MAX_MESSAGE {
+            return Some(Reason::TooLong);
+        }
+        let exact = !kind.is_atomic() && kind != WorkKind::AtomicWrite || work.len == 8;
+        (!exact).then_some(Reason::NoWord)
     }
 
     /// The packets of a message.
@@ -341,9 +349,9 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             if starts && self.phase == SendPhase::Paused {
                 return None;
             }
-            if let Some(status) = record.refused {
+            if let Some(reason) = record.refused {
                 // Earlier packets may have to be repeated.
-                self.fail_at(self.cursor, status);
+                self.fail_at(self.cursor, reason);
                 continue;
             }
             // RNIC-REQ-08.
@@ -469,18 +477,18 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
 
     /// Ends the queue at a request that failed.
     fn settle(&mut self) {
-        if let Some((from, status)) = self.failure.take() {
-            self.phase = SendPhase::Failed { from, status };
+        if let Some((from, reason)) = self.failure.take() {
+            self.phase = SendPhase::Failed { from, reason };
             self.retry.stop();
         }
     }
 
     /// Lets a request fail as soon as all earlier ones are complete.
-    fn fail_at(&mut self, id: u64, status: WorkStatus) {
+    fn fail_at(&mut self, id: u64, reason: Reason) {
         if self.is_failed() || self.failure.is_some_and(|(failed, _)| failed <= id) {
             return;
         }
-        self.failure = Some((id, status));
+        self.failure = Some((id, reason));
         self.skip_done();
         self.solicit();
     }
@@ -566,12 +574,11 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         if decision != Retry::Ignore {
             self.stats.timeouts = self.stats.timeouts.wrapping_add(1);
         }
-        self.repeat(decision)
+        self.repeat(decision, Reason::NoAnswer)
     }
 
-    /// Takes the result of a local request: success, or the status with which it fails
-    /// (RNIC-REQ-12).
-    pub(crate) fn local_done(&mut self, msg: MsgId, result: Result<(), WorkStatus>) {
+    /// Takes the result of a local request: success, or why it fails (RNIC-REQ-12).
+    pub(crate) fn local_done(&mut self, msg: MsgId, result: Result<(), Reason>) {
         if self.executing != Some(msg.0) {
             return;
         }
@@ -582,15 +589,15 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
                 self.skip_done();
                 self.catch_up();
             }
-            Err(status) => self.fail_at(msg.0, status),
+            Err(reason) => self.fail_at(msg.0, reason),
         }
     }
 
     /// Lets a request fail: its memory cannot be read or written (RNIC-REQ-10). No further packet
     /// of it is sent.
-    pub(crate) fn fail(&mut self, msg: MsgId, status: WorkStatus) {
+    pub(crate) fn fail(&mut self, msg: MsgId, reason: Reason) {
         if self.ring.get(msg.0).is_some() {
-            self.fail_at(msg.0, status);
+            self.fail_at(msg.0, reason);
         }
     }
 
@@ -601,7 +608,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             self.failure = None;
             self.phase = SendPhase::Failed {
                 from: self.acked,
-                status: WorkStatus::WrFlushErr,
+                reason: Reason::Flushed,
             };
             self.retry.stop();
         }
@@ -646,18 +653,18 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     pub(crate) fn poll_complete(&mut self) -> Option<SendCompletion> {
         let id = self.ring.head();
         let record = self.ring.get(id)?;
-        let status = match self.phase {
-            SendPhase::Failed { from, status } if id == from => status,
-            SendPhase::Failed { from, .. } if id > from => WorkStatus::WrFlushErr,
+        let result = match self.phase {
+            SendPhase::Failed { from, reason } if id == from => Err(reason),
+            SendPhase::Failed { from, .. } if id > from => Err(Reason::Flushed),
             // A request that failed after its last response waits for the state of the queue.
-            _ if id < self.acked => WorkStatus::Success,
+            _ if id < self.acked => Ok(()),
             _ => return None,
         };
         self.ring.pop();
         Some(SendCompletion {
             msg: MsgId(id),
-            status,
-            reported: record.work.signaled || status != WorkStatus::Success,
+            result,
+            reported: record.work.signaled || result.is_err(),
         })
     }
 }

@@ -6,10 +6,10 @@ use crate::proto::{
     base::verbs::Psn,
     roce::{
         psn::ExtPsn,
+        reason::Reason,
         work::{
             Work,
-            WorkKind,
-            WorkStatus, //
+            WorkKind, //
         },
     },
 };
@@ -24,8 +24,8 @@ pub(crate) struct SendRecord {
     pub(super) first: ExtPsn,
     /// PSNs that the message takes; 0 for a local one (RNIC-PSN-02).
     pub(super) psns: u32,
-    /// Status of a request that fails when its turn comes.
-    pub(super) refused: Option<WorkStatus>,
+    /// Why the request fails when its turn comes.
+    pub(super) refused: Option<Reason>,
     /// Whether it was acknowledged, answered or executed.
     pub(super) done: bool,
 }

@@ -14,6 +14,7 @@ use crate::proto::{
             Service, //
         },
         plan::MessagePlan,
+        reason::Reason,
         work::{
             MsgId,
             Work,
@@ -79,8 +80,8 @@ pub(crate) enum SendStep {
 pub(crate) struct SendCompletion {
     /// The request.
     pub(crate) msg: MsgId,
-    /// Status.
-    pub(crate) status: WorkStatus,
+    /// Success, or why it failed.
+    pub(crate) result: Result<(), Reason>,
     /// Whether the application gets an entry in its completion queue (RNIC-REQ-06).
     pub(crate) reported: bool,
 }
@@ -153,6 +154,13 @@ pub(crate) struct RequesterStats {
     pub(crate) timeouts: u64,
     /// Times that the cursor moved back.
     pub(crate) repeats: u64,
+}
+
+impl SendCompletion {
+    /// The status (RNIC-ERR-03).
+    pub(crate) const fn status(&self) -> WorkStatus {
+        WorkStatus::of(self.result)
+    }
 }
 
 impl Burst {

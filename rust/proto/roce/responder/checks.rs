@@ -23,10 +23,8 @@ use crate::proto::{
             Operation,
             Position, //
         },
-        work::{
-            WorkStatus,
-            MAX_MESSAGE, //
-        },
+        reason::Reason,
+        work::MAX_MESSAGE, //
     },
 };
 
@@ -49,41 +47,47 @@ pub(super) struct Inbound {
 pub(super) struct RequestRefusal {
     /// Code for the requester; `None` if it is not informed (RNIC-RSP-18).
     pub(super) nak: Option<NakCode>,
-    /// Status of the receive buffer, if the message has one.
-    pub(super) status: WorkStatus,
+    /// Why, for the receive buffer if the message has one.
+    pub(super) reason: Reason,
     /// Event if it has none.
     pub(super) event: Option<QpEvent>,
 }
 
 impl RequestRefusal {
     /// The request is invalid.
-    pub(super) const INVALID: Self = Self {
-        nak: Some(NakCode::InvalidRequest),
-        status: WorkStatus::RemInvReqErr,
-        event: Some(QpEvent::RequestError),
-    };
+    pub(super) const fn invalid(reason: Reason) -> Self {
+        Self {
+            nak: Some(NakCode::InvalidRequest),
+            reason,
+            event: Some(QpEvent::RequestError),
+        }
+    }
+
     /// The memory may not be accessed.
-    pub(super) const ACCESS: Self = Self {
-        nak: Some(NakCode::RemoteAccess),
-        status: WorkStatus::RemAccessErr,
-        event: Some(QpEvent::AccessError),
-    };
+    pub(super) const fn access(reason: Reason) -> Self {
+        Self {
+            nak: Some(NakCode::RemoteAccess),
+            reason,
+            event: Some(QpEvent::AccessError),
+        }
+    }
+
     /// The receive buffer is too short (RNIC-RSP-09).
     pub(super) const TOO_LONG: Self = Self {
         nak: Some(NakCode::InvalidRequest),
-        status: WorkStatus::LocLenErr,
+        reason: Reason::ReceiveTooShort,
         event: None,
     };
     /// The receive buffer cannot be written (RNIC-RSP-10).
     pub(super) const FAULT: Self = Self {
         nak: Some(NakCode::RemoteOperational),
-        status: WorkStatus::LocProtErr,
+        reason: Reason::ReceiveDenied,
         event: None,
     };
     /// The key cannot be invalidated (RNIC-RSP-18).
     pub(super) const NOT_INVALIDATED: Self = Self {
         nak: None,
-        status: WorkStatus::RemInvReqErr,
+        reason: Reason::KeyKept,
         event: None,
     };
 }
@@ -203,7 +207,7 @@ pub(super) fn range_of(header: &RequestHeader) -> Option<RemoteRange> {
 pub(super) const fn refusal_of(error: ExecuteError) -> RequestRefusal {
     match error {
         ExecuteError::ReceiveFault => RequestRefusal::FAULT,
-        ExecuteError::KeyGone => RequestRefusal::ACCESS,
+        ExecuteError::KeyGone => RequestRefusal::access(Reason::KeyGone),
         ExecuteError::NotInvalidated => RequestRefusal::NOT_INVALIDATED,
     }
 }

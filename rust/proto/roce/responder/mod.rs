@@ -84,6 +84,7 @@ use super::{
         Operation,
         Service, //
     },
+    reason::Reason,
     work::{
         WorkStatus,
         MAX_MESSAGE, //
@@ -250,7 +251,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             return Ruling::Drop(DropReason::Service);
         }
         match psn.distance(self.expected) {
-            0 => self.refuse(RequestRefusal::INVALID, false),
+            0 => self.refuse(RequestRefusal::invalid(Reason::UnknownOpcode), false),
             1.. => self.out_of_sequence(),
             _ => Ruling::Drop(DropReason::Forgotten),
         }
@@ -338,15 +339,26 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         }
     }
 
+    /// Why the headers alone make a request invalid.
+    fn objection(&self, header: &RequestHeader, direct: bool) -> Option<Reason> {
+        let message = self.message.as_ref();
+        if !follows(message, header) {
+            return Some(Reason::OutOfOrder);
+        }
+        if !permits(&self.config.access, header) {
+            return Some(Reason::NotPermitted);
+        }
+        if !fits(message, self.config.mtu, header, direct) {
+            return Some(Reason::BadLength);
+        }
+        let recorded = !direct && is_recorded(header.opcode.operation());
+        (recorded && !self.resources.has_room()).then_some(Reason::TooManyReads)
+    }
+
     /// Checks everything that needs no answer of the device.
     fn start(&mut self, header: &RequestHeader, psns: u32, direct: bool) -> Ruling {
-        let message = self.message.as_ref();
-        let valid = follows(message, header)
-            && permits(&self.config.access, header)
-            && fits(message, self.config.mtu, header, direct)
-            && (direct || !is_recorded(header.opcode.operation()) || self.resources.has_room());
-        if !valid {
-            return self.refuse(RequestRefusal::INVALID, direct);
+        if let Some(reason) = self.objection(header, direct) {
+            return self.refuse(RequestRefusal::invalid(reason), direct);
         }
         let current = Current {
             header: *header,
@@ -430,7 +442,10 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     /// The key does not permit the access (RNIC-RSP-07).
     pub(crate) fn refuse_key(&mut self) -> Ruling {
         match self.waiting(RulingStage::Key) {
-            Some(current) => self.refuse(RequestRefusal::ACCESS, current.direct),
+            Some(current) => {
+                let refusal = RequestRefusal::access(Reason::KeyRefused);
+                self.refuse(refusal, current.direct)
+            }
             None => Ruling::Drop(DropReason::Idle),
         }
     }
@@ -489,7 +504,8 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     /// Asks the device for an atomic operation.
     fn execute_atomic(&mut self, current: Current) -> Ruling {
         let Some(eth) = current.header.ext.atomic else {
-            return self.refuse(RequestRefusal::INVALID, current.direct);
+            let refusal = RequestRefusal::invalid(Reason::Inconsistent);
+            return self.refuse(refusal, current.direct);
         };
         self.current = Some(Current {
             stage: RulingStage::Atomic,
@@ -576,7 +592,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         let receive = self.receive.take_if(|_| reports);
         Ruling::Done(Settled {
             receive: receive.map(|_| ReceiveCompletion {
-                status: WorkStatus::Success,
+                result: Ok(()),
                 len: received,
                 write,
                 imm: header.ext.imm.filter(|_| companion == Companion::Immediate),
@@ -594,7 +610,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     fn refuse(&mut self, refusal: RequestRefusal, direct: bool) -> Ruling {
         self.current = None;
         // Only the memory of the application itself ends an unreliable connection.
-        let local = refusal.status == WorkStatus::LocProtErr || refusal.nak.is_none();
+        let local = refusal.reason.status() == WorkStatus::LocProtErr || refusal.nak.is_none();
         if self.config.service == Service::Uc && !local {
             return self.abandon();
         }
@@ -613,7 +629,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         let receive = self.receive.take();
         Ruling::Done(Settled {
             event: refusal.event.filter(|_| receive.is_none()),
-            receive: receive.map(|_| failed_receive(refusal.status)),
+            receive: receive.map(|_| failed_receive(refusal.reason)),
             nak,
             failed: true,
             duplicate: false,
@@ -678,12 +694,13 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             failed: true,
             ..Settled::default()
         };
-        if let Ruling::Done(refused) = self.refuse(RequestRefusal::ACCESS, false) {
+        let refusal = RequestRefusal::access(Reason::KeyGone);
+        if let Ruling::Done(refused) = self.refuse(refusal, false) {
             if was_open {
                 settled = refused;
             }
         }
-        settled.receive = receive.map(|_| failed_receive(WorkStatus::WrFlushErr));
+        settled.receive = receive.map(|_| failed_receive(Reason::Flushed));
         // This NAK comes first, and is the last packet.
         self.nak = Some((psn, Syndrome::Nak(NakCode::RemoteAccess)));
         self.phase = ReceivePhase::Closing;
@@ -708,10 +725,10 @@ const fn after_message(msn: u32) -> u32 {
     Psn::new(msn).after(1).get()
 }
 
-/// The completion of a receive buffer with an error; only its status is valid (RNIC-ERR-04).
-const fn failed_receive(status: WorkStatus) -> ReceiveCompletion {
+/// The completion of a receive buffer with an error; nothing but its reason is valid (RNIC-ERR-04).
+const fn failed_receive(reason: Reason) -> ReceiveCompletion {
     ReceiveCompletion {
-        status,
+        result: Err(reason),
         len: 0,
         write: false,
         imm: None,

@@ -25,6 +25,7 @@ use crate::proto::{
             RocePacket, //
         },
         plan::MessagePlan,
+        reason::Reason,
         work::{
             WorkKind,
             WorkStatus, //
@@ -266,8 +267,8 @@ pub(crate) enum QpEvent {
 /// A completed receive buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceiveCompletion {
-    /// Status.
-    pub(crate) status: WorkStatus,
+    /// Success, or why it failed. Then nothing else is valid (RNIC-ERR-04).
+    pub(crate) result: Result<(), Reason>,
     /// Octets of the message (RNIC-RSP-20).
     pub(crate) len: u32,
     /// Whether the message was a WRITE, which leaves the buffer untouched.
@@ -278,6 +279,13 @@ pub(crate) struct ReceiveCompletion {
     pub(crate) invalidated: Option<RKey>,
     /// Whether the completion is solicited.
     pub(crate) solicited: bool,
+}
+
+impl ReceiveCompletion {
+    /// The status (RNIC-ERR-03).
+    pub(crate) const fn status(&self) -> WorkStatus {
+        WorkStatus::of(self.result)
+    }
 }
 
 /// The result of a request.

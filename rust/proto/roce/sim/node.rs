@@ -41,6 +41,7 @@ use crate::proto::{
             PacketError,
             RocePacket, //
         },
+        reason::Reason,
         requester::{
             Burst,
             Requester,
@@ -218,7 +219,7 @@ impl Node {
                 Some(SendStep::Local(msg)) => {
                     let fault = self.jobs[msg.get() as usize].fault_at.is_some();
                     let result = if fault {
-                        Err(WorkStatus::LocQpOpErr)
+                        Err(Reason::NotRegistered)
                     } else {
                         Ok(())
                     };
@@ -234,7 +235,7 @@ impl Node {
     pub(super) fn complete(&mut self) {
         while let Some(done) = self.requester.poll_complete() {
             self.completed
-                .push((done.msg.get(), done.status, done.reported));
+                .push((done.msg.get(), done.status(), done.reported));
         }
         if self.requester.is_failed() && !self.failed {
             self.fail();
@@ -268,7 +269,7 @@ impl Node {
             let planned = burst.plan.packet(burst.index + count).unwrap();
             let end = planned.offset + planned.len;
             if job.fault_at.is_some_and(|fault| fault < end) && job.work.kind != WorkKind::Read {
-                self.requester.fail(burst.msg, WorkStatus::LocProtErr);
+                self.requester.fail(burst.msg, Reason::SourceDenied);
                 return;
             }
             let last = count + 1 == burst.packets;
@@ -354,7 +355,7 @@ impl Node {
             .fault_at
             .is_some_and(|fault| fault < offset + data.len() as u32)
         {
-            self.requester.fail(msg, WorkStatus::LocProtErr);
+            self.requester.fail(msg, Reason::SinkDenied);
         } else {
             // FLUSH and ATOMIC WRITE bring nothing.
             job.sink[offset as usize..][..data.len()].copy_from_slice(data);
@@ -457,7 +458,7 @@ impl Node {
     fn settle(&mut self, settled: &Settled) {
         if let Some(done) = &settled.receive {
             let buffer = self.current.take().unwrap();
-            if done.status == WorkStatus::Success {
+            if done.result.is_ok() {
                 let len = if done.write { 0 } else { done.len as usize };
                 self.received.push(ReceivedMessage {
                     len: done.len,
@@ -469,7 +470,7 @@ impl Node {
                 });
             } else {
                 assert!(self.receive_error.is_none());
-                self.receive_error = Some(done.status);
+                self.receive_error = Some(done.status());
             }
         }
         self.naks.extend(settled.nak);

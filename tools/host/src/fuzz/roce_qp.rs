@@ -33,6 +33,7 @@ use crate::proto::{
             Service, //
         },
         packet::Extensions,
+        reason::Reason,
         requester::{
             Requester,
             RequesterConfig,
@@ -53,8 +54,7 @@ use crate::proto::{
         work::{
             MsgId,
             Work,
-            WorkKind,
-            WorkStatus, //
+            WorkKind, //
         },
     },
 };
@@ -152,9 +152,9 @@ impl Sender {
     fn complete(&mut self) {
         while let Some(done) = self.core.poll_complete() {
             assert_eq!(done.msg.get(), self.completed);
-            assert!(!self.failed || done.status == WorkStatus::WrFlushErr);
+            assert!(!self.failed || done.result == Err(Reason::Flushed));
             self.completed = self.completed.saturating_add(1);
-            self.failed |= done.status != WorkStatus::Success;
+            self.failed |= done.result.is_err();
             assert!(!self.failed || done.reported);
             assert!(self.completed <= self.posted);
         }
@@ -243,7 +243,7 @@ impl Sender {
                 if let Ok(delivery) = delivery {
                     assert_eq!(delivery.len as usize, len);
                     if shape & 0x80 != 0 {
-                        self.core.fail(delivery.msg, WorkStatus::LocProtErr);
+                        self.core.fail(delivery.msg, Reason::SinkDenied);
                     }
                 }
             }
@@ -258,7 +258,7 @@ impl Sender {
             9 => {
                 if let Some(msg) = self.local.take() {
                     let result = match input.bool() {
-                        true => Err(WorkStatus::MwBindErr),
+                        true => Err(Reason::NotBound),
                         false => Ok(()),
                     };
                     self.core.local_done(msg, result);

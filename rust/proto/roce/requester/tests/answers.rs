@@ -343,7 +343,7 @@ fn failed_delivery_fails_the_read() {
     bench.post(Read, 1);
     bench.sent();
     let delivery = bench.read_response(0, Position::Only, 1).unwrap();
-    bench.core.fail(delivery.msg, WorkStatus::LocProtErr);
+    bench.core.fail(delivery.msg, Reason::SinkDenied);
     assert_eq!(
         bench.completed(),
         [(0, WorkStatus::LocProtErr, true), (1, FLUSHED, true)]
@@ -357,7 +357,7 @@ fn rnr_nak_of_a_failed_queue_starts_no_timer() {
     bench.post(Send, 1);
     let bad = bench.post(Send, 1);
     bench.sent();
-    bench.core.fail(bad, WorkStatus::LocProtErr);
+    bench.core.fail(bad, Reason::SourceDenied);
     assert_eq!(bench.rnr(1), AnswerEffect::Failure);
     assert!(bench.core.is_failed());
     assert_eq!(bench.core.poll_timeout(), None);

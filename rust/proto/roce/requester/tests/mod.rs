@@ -9,6 +9,7 @@
 )]
 
 mod answers;
+mod reasons;
 mod transmit;
 
 use super::*;
@@ -25,7 +26,10 @@ use crate::proto::{
         },
         header::Aeth,
         opcode::Position,
-        work::WorkKind::*, //
+        work::{
+            WorkKind::*,
+            WorkStatus, //
+        },
     },
 };
 
@@ -146,7 +150,7 @@ impl SendBench {
     /// All completions: number, status, whether it is reported.
     fn completed(&mut self) -> Vec<(u64, WorkStatus, bool)> {
         std::iter::from_fn(|| self.core.poll_complete())
-            .map(|done| (done.msg.0, done.status, done.reported))
+            .map(|done| (done.msg.0, done.status(), done.reported))
             .collect()
     }
 

@@ -177,7 +177,7 @@ fn local_requests_execute_in_order() {
     bench.ack(0);
     let third = bench.local().unwrap();
     assert_eq!(third.get(), 3);
-    bench.core.local_done(third, Err(WorkStatus::LocQpOpErr));
+    bench.core.local_done(third, Err(Reason::NotInvalidated));
     assert_eq!(
         bench.completed(),
         [
@@ -199,7 +199,7 @@ fn local_failure_waits_for_earlier_requests() {
     let step = bench.core.poll_transmit(bench.now, 9);
     assert!(matches!(step, Some(SendStep::Packets(_))));
     assert_eq!(bench.core.poll_transmit(bench.now, 1).map(|_| ()), Some(()));
-    bench.core.fail(bad, WorkStatus::LocProtErr);
+    bench.core.fail(bad, Reason::SourceDenied);
     assert!(!bench.core.is_failed());
     assert_eq!(bench.completed(), []);
     // Packets of the failed message are not repeated.
@@ -223,7 +223,7 @@ fn earlier_failure_replaces_a_later_one() {
     bench.post(Send, 1);
     let bad = bench.post(Send, 1);
     bench.sent();
-    bench.core.fail(bad, WorkStatus::LocProtErr);
+    bench.core.fail(bad, Reason::SourceDenied);
     bench.nak(0, NakCode::InvalidRequest);
     assert_eq!(
         bench.completed(),
@@ -338,7 +338,7 @@ fn unreliable_queue_completes_at_transmission_and_recovers() {
     assert_eq!(bench.completed(), [(0, OK, true)]);
     assert_eq!(bench.core.poll_timeout(), None);
     assert!(bench.core.poll_transmit(bench.now, 100).is_some());
-    bench.core.fail(bad, WorkStatus::LocProtErr);
+    bench.core.fail(bad, Reason::SourceDenied);
     assert!(bench.core.is_failed());
     assert!(!bench.core.resume());
     assert_eq!(

@@ -8,6 +8,7 @@
     reason = "this is a test: to panic is how it fails"
 )]
 
+mod reasons;
 mod refusals;
 mod replies;
 mod requests;

@@ -57,7 +57,7 @@ fn packet_out_of_its_message_is_an_invalid_request() {
     let bench = within(header(Opcode::RcSendFirst, 0, FULL));
     let settled = refused(bench, header(Opcode::RcWriteMiddle, 1, FULL), INVALID);
     assert_eq!(settled.event, None);
-    assert_eq!(settled.receive.unwrap().status, WorkStatus::RemInvReqErr);
+    assert_eq!(settled.receive.unwrap().status(), WorkStatus::RemInvReqErr);
 }
 
 /// RNIC-RSP-04, RNIC-RDA-09, RNIC-RDA-10.
@@ -212,7 +212,7 @@ fn refused_key_is_an_access_error() {
         panic!("not done");
     };
     assert_eq!(settled.event, None);
-    assert_eq!(settled.receive.unwrap().status, WorkStatus::RemAccessErr);
+    assert_eq!(settled.receive.unwrap().status(), WorkStatus::RemAccessErr);
 }
 
 /// RNIC-RSP-09.
@@ -223,7 +223,7 @@ fn send_longer_than_its_buffer_is_refused() {
     bench.core.grant_receive(FULL + 1);
     bench.core.executed(Ok(()));
     let settled = refused(bench, header(Opcode::RcSendLast, 1, 2), INVALID);
-    assert_eq!(settled.receive.unwrap().status, WorkStatus::LocLenErr);
+    assert_eq!(settled.receive.unwrap().status(), WorkStatus::LocLenErr);
     assert_eq!(settled.event, None);
 }
 
@@ -255,7 +255,7 @@ fn failed_execution_ends_the_queue_pair() {
             panic!("not done");
         };
         assert_eq!(settled.nak, nak);
-        assert_eq!(settled.receive.unwrap().status, status);
+        assert_eq!(settled.receive.unwrap().status(), status);
         assert_eq!(bench.ack(), nak.map(|nak| (0, nak, 0)));
         assert!(bench.core.is_failed());
     }

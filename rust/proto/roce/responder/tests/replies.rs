@@ -256,7 +256,7 @@ fn key_that_goes_during_a_response_ends_the_queue_pair() {
     let settled = bench.core.read_failed(&burst, burst.psn.after(1));
     assert!(settled.failed);
     assert_eq!(settled.event, Some(QpEvent::AccessError));
-    assert_eq!(settled.receive.unwrap().status, WorkStatus::WrFlushErr);
+    assert_eq!(settled.receive.unwrap().status(), WorkStatus::WrFlushErr);
     assert_eq!(bench.ack(), Some((1, ACCESS, 1)));
     assert_eq!(bench.ack(), None);
 }

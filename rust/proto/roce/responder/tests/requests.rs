@@ -38,7 +38,7 @@ fn send_of_three_packets_completes_one_buffer() {
     last.solicited = true;
     assert_eq!(bench.request(last), place(512, 88));
     let expected = ReceiveCompletion {
-        status: WorkStatus::Success,
+        result: Ok(()),
         len: 600,
         write: false,
         imm: Some([9; 4]),
