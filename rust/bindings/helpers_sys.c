@@ -69,6 +69,12 @@ void rdma_sock_helper_softirqs_on(void)
 	local_bh_enable();
 }
 
+/* Whether the kernel wakes ksoftirqd for a softirq that is raised here. */
+bool rdma_sock_helper_softirqs_wake(void)
+{
+	return irqs_disabled() && !in_interrupt();
+}
+
 struct workqueue_struct *rdma_sock_helper_alloc_bh_workqueue(const char *name)
 {
 	return alloc_workqueue("%s", WQ_BH | WQ_PERCPU, 0, name);

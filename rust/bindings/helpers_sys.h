@@ -28,6 +28,7 @@ struct workqueue_struct *
 rdma_sock_helper_alloc_ordered_workqueue(const char *name);
 bool rdma_sock_helper_softirqs_off(void);
 void rdma_sock_helper_softirqs_on(void);
+bool rdma_sock_helper_softirqs_wake(void);
 bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
 				       struct delayed_work *work,
 				       unsigned long delay);

@@ -91,6 +91,7 @@ impl Node {
         ports: NetPorts,
     ) -> Result<Arc<Self>> {
         let active = netdev.is_active();
+        let counters = Counters::new()?;
         let below = Below {
             netdev: Some(netdev),
             ports: Some(ports),
@@ -98,7 +99,7 @@ impl Node {
         Arc::pin_init(
             pin_init!(Self {
                 runtime: runtime.clone(),
-                counters: Counters::new(),
+                counters,
                 active: AtomicBool::new(active),
                 keys <- KeyTable::new(),
                 below <- new_spinlock_bh!(below, "rdma_soft_node_below"),

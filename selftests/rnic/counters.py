@@ -6,19 +6,29 @@ Covers RNIC-STAT-01, RNIC-QPS-06, RNIC-PSN-06, RNIC-NET-02, RNIC-RUN-03.
 """
 
 import json
+import pathlib
 import sys
 
 import ktap
 import rsoft
 import topology
+import user
 from ktap import equal
 from topology import all_gone, command, exchange, expect_smc, pair, until
 
+FOLDER = pathlib.Path("/sys/class/infiniband/rs_b/ports/1/hw_counters")
 # What rdma_rxe has, too.
 KNOWN = {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err",
          "send_rnr_err", "rcvd_seq_err", "retry_exceeded_err", "retry_rnr_exceeded_err",
          "completer_retry_err", "send_err", "link_downed", "rdma_sends", "rdma_recvs", "sent_bytes",
          "rcvd_bytes"}
+# What the device has beside these, and beside the reasons to drop a packet.
+OWN = {"direct_pkts", "direct_bytes", "direct_proofs", "direct_refused", "inline_posts", "queued_posts",
+       "ksoftirqd_wakes", "qp_runs", "local_ack_timeout_err", "implied_nak_seq_err", "rcvd_nak_invalid",
+       "rcvd_nak_access", "rcvd_nak_operation", "send_nak_sequence", "send_nak_invalid", "send_nak_access",
+       "send_nak_operation", "duplicate_answer", "ghost_answer", "rx_icrc_encapsulated"}
+# Refusals of the case `reasons` of user_rings.
+REFUSALS = {"invalid": 1, "access": 2, "operation": 1}
 
 
 def resources(kind, device):
@@ -45,7 +55,11 @@ def agree():
 def counters_have_known_names():
     """Those of rdma_rxe, and one for each reason to drop a packet; all begin with 0."""
     found = rsoft.counters()
-    equal(KNOWN - set(found), set(), "counters that are missing")
+    names = {file.name for file in FOLDER.iterdir()} - {"lifespan"}
+    drops = {name for name in names if name.startswith("drop_")}
+    equal(names - drops, KNOWN | OWN, "counters")
+    equal(names - set(found), set(), "counters that the command lacks")
+    equal("drop_inbox_full" in drops, True, "a counter of full inboxes")
     equal({name: found[name] for name in found if name.startswith("drop_") and found[name]}, {},
           "packets that were dropped")
     equal(rsoft.counter("sent_pkts"), found["sent_pkts"], "the file and the command")
@@ -90,6 +104,39 @@ def posts_of_handlers_are_counted():
     all_gone()
 
 
+def doorbells_run_the_queue_pair_at_once():
+    """Those of a program in user space, which holds no locks of the kernel."""
+    before = rsoft.counters("rs_a")
+    user.rings("bystander")
+    now = rsoft.counters("rs_a")
+    # The program rings one doorbell for each of its requests.
+    grown = {name: now[name] - before[name] for name in ("inline_posts", "rdma_sends")}
+    equal(grown["inline_posts"] >= grown["rdma_sends"] > 0, True, str(grown))
+
+
+def posts_with_interrupts_off_wake_ksoftirqd():
+    """Datagrams of the connection manager: the kernel holds a lock when it posts them."""
+    def woken():
+        return sum(rsoft.counter("ksoftirqd_wakes", device) for device in ("rs_a", "rs_b"))
+
+    before = woken()
+    user.ping("4")
+    until(lambda: woken() > before, "posts that woke ksoftirqd")
+
+
+def refusals_are_counted_by_their_codes():
+    """On both sides, for requests that differ in what is wrong with them."""
+    names = [("rs_a", "rcvd_nak_" + code) for code in REFUSALS]
+    names += [("rs_b", "send_nak_" + code) for code in REFUSALS]
+    names.append(("rs_a", "retry_rnr_exceeded_err"))
+    before = {(device, name): rsoft.counters(device)[name] for device, name in names}
+    user.rings("reasons")
+    wanted = {(device, name): before[device, name] + REFUSALS.get(name.rsplit("_", 1)[1], 1)
+              for device, name in names}
+    until(lambda: {(device, name): rsoft.counter(name, device) for device, name in names} == wanted,
+          "counters %s" % wanted)
+
+
 def resources_show_the_connection():
     """Each side's queue pair names the other one; keys, queues and domains are listed."""
     client, server = pair()
@@ -121,9 +168,10 @@ def losses_are_counted():
         finally:
             for side in "ab":
                 command("tc", "-n", "rs-" + side, "qdisc", "delete", "dev", "v" + side, "root")
-        names = ("completer_retry_err", "rcvd_seq_err", "out_of_seq_request", "duplicate_request")
+        names = ("completer_retry_err", "rcvd_seq_err", "out_of_seq_request", "duplicate_request",
+                 "send_nak_sequence")
         grown = {name: sum(rsoft.counter(name, device) for device in ("rs_a", "rs_b")) for name in names}
-        for name in "completer_retry_err", "out_of_seq_request":
+        for name in "completer_retry_err", "out_of_seq_request", "send_nak_sequence":
             equal(grown[name] > 0, True, "%s: %s" % (name, grown))
         equal(rsoft.counter("retry_exceeded_err"), 0, "requests that failed")
     all_gone()
@@ -160,9 +208,12 @@ def main():
     command("sysctl", "-qw", "net.core.netdev_max_backlog=10000")
     try:
         topology.netns("up")
+        for name in "ib_uverbs", "rdma_ucm":
+            command("modprobe", name, check=False)
         return ktap.run([counters_have_known_names, both_sides_count_the_same, posts_of_handlers_are_counted,
-                         resources_show_the_connection, losses_are_counted, dead_peer_is_counted,
-                         port_that_goes_down_is_counted])
+                         doorbells_run_the_queue_pair_at_once, posts_with_interrupts_off_wake_ksoftirqd,
+                         refusals_are_counted_by_their_codes, resources_show_the_connection,
+                         losses_are_counted, dead_peer_is_counted, port_that_goes_down_is_counted])
     finally:
         command("sysctl", "-qw", "net.core.netdev_max_backlog=" + backlog)
         rsoft.unload()

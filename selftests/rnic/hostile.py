@@ -32,6 +32,8 @@ EXTENSIONS = {0x00: 0, 0x01: 0, 0x02: 0, 0x03: 4, 0x04: 0, 0x05: 4, 0x06: 16, 0x
               0x13: 28, 0x14: 28, 0x16: 4, 0x17: 4, 0x1c: 20, 0x1d: 16}
 # Those whose packet is an answer.
 ANSWERS = range(0x0d, 0x13)
+# Counters of refusals.
+FATAL = {NAK_INVALID: "send_nak_invalid", NAK_ACCESS: "send_nak_access"}
 UNKNOWN = (0x15, 0x18, 0x19, 0x1a, 0x1b, 0x1e, 0x1f)
 UC, UD, CNP = range(0x20, 0x2c), (0x64, 0x65), 0x81
 FETCH_ADD, FLUSH, ATOMIC_WRITE, READ, ATOMIC_ACK = 0x14, 0x1c, 0x1d, 0x0c, 0x12
@@ -414,7 +416,7 @@ def fatal(syndrome, make):
         try:
             # Later messages of the peer would be repetitions.
             it.qp.flying = []
-            with rsoft.counted("send_fatal_nak", 1):
+            with rsoft.counted(FATAL[syndrome], 1):
                 for ahead, (opcode, body) in enumerate(make(it)):
                     it.send(it.transport(opcode, body, it.qp.psn + ahead))
                 equal(it.refused(), syndrome, "syndrome")

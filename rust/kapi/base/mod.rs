@@ -4,6 +4,8 @@
 
 pub(crate) mod alarm;
 pub(crate) mod module;
+#[cfg(RDMA_SOFT)]
+pub(crate) mod percpu;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod work;

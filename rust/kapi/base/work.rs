@@ -113,6 +113,18 @@ pub(crate) trait Run<const ID: u64>: Send + Sync + 'static {
     fn run(this: Arc<Self>);
 }
 
+/// When a work item of softirq runs that was kicked.
+#[cfg(RDMA_SOFT)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kicked {
+    /// It has run.
+    Here,
+    /// Behind the handler, the lock or the softirq that kicked it.
+    Later,
+    /// As a part of ksoftirqd, which the kernel wakes as interrupts are off and softirqs are not.
+    Woke,
+}
+
 /// A work item embedded in the object it works on, which it keeps alive while it is queued.
 ///
 /// # Invariants
@@ -199,19 +211,25 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         self.queue(owner, queue, 0);
     }
 
-    /// Like [`Self::kick`]. On a queue whose work items run in softirq, and where the caller is a task with
-    /// interrupts and softirqs on, the work runs before this returns, without a task switch. Returns whether
-    /// that is so. Context: any.
+    /// Like [`Self::kick`], on a queue whose work items run in softirq. Where the caller is a task with
+    /// interrupts and softirqs on, the work runs before this returns, without a task switch.
+    /// Context: any.
     #[cfg(RDMA_SOFT)]
-    pub(crate) fn kick_here(&self, owner: &Arc<T>, queue: &WorkQueue) -> bool {
+    pub(crate) fn kick_here(&self, owner: &Arc<T>, queue: &WorkQueue) -> Kicked {
         // SAFETY: The helper has no preconditions.
         let off = unsafe { bindings::rdma_sock_helper_softirqs_off() };
         self.kick(owner, queue);
         if off {
             // SAFETY: The helper above has turned softirqs off, in this context.
             unsafe { bindings::rdma_sock_helper_softirqs_on() };
+            return Kicked::Here;
         }
-        off
+        // SAFETY: The helper has no preconditions.
+        if unsafe { bindings::rdma_sock_helper_softirqs_wake() } {
+            Kicked::Woke
+        } else {
+            Kicked::Later
+        }
     }
 
     /// (Re)arms the work to run `delay` jiffies from now, replacing an earlier time, but not a
@@ -480,14 +498,14 @@ mod softirq_tests {
             GFP_KERNEL,
         )?;
         for runs in 1..50 {
-            assert!(counter.work.kick_here(&counter, &queue));
+            assert_eq!(counter.work.kick_here(&counter, &queue), Kicked::Here);
             assert_eq!(counter.runs.load(Ordering::Relaxed), runs);
         }
         counter.work.cancel_sync();
         Ok(())
     }
 
-    /// RNIC-RUN-03: with softirqs off, and with interrupts off.
+    /// RNIC-RUN-03, RNIC-STAT-01: with softirqs off, and with interrupts off.
     #[test]
     fn softirq_work_runs_behind_the_locks_of_its_kick() -> Result {
         let queue = WorkQueue::new_softirq(c"rdma_sock_test")?;
@@ -502,13 +520,13 @@ mod softirq_tests {
         let irq = KBox::pin_init(new_spinlock_irq!((), "rdma_sock_test_irq"), GFP_KERNEL)?;
         for round in 0..20 {
             let guard = bh.lock();
-            assert!(!counter.work.kick_here(&counter, &queue));
+            assert_eq!(counter.work.kick_here(&counter, &queue), Kicked::Later);
             assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round);
             drop(guard);
             counter.work.flush();
             assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round + 1);
             let guard = irq.lock();
-            assert!(!counter.work.kick_here(&counter, &queue));
+            assert_eq!(counter.work.kick_here(&counter, &queue), Kicked::Woke);
             assert_eq!(counter.runs.load(Ordering::Relaxed), 2 * round + 1);
             drop(guard);
             counter.work.flush();

@@ -104,6 +104,32 @@ impl NakCode {
     }
 }
 
+/// NAKs by their codes, for statistics (RNIC-STAT-01).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NakCounts {
+    /// A packet is missing.
+    pub(crate) sequence: u64,
+    /// Invalid requests.
+    pub(crate) invalid: u64,
+    /// Access that is not permitted.
+    pub(crate) access: u64,
+    /// Requests that could not be completed.
+    pub(crate) operational: u64,
+}
+
+impl NakCounts {
+    /// Counts one.
+    pub(crate) fn count(&mut self, code: NakCode) {
+        let number = match code {
+            NakCode::Sequence => &mut self.sequence,
+            NakCode::InvalidRequest => &mut self.invalid,
+            NakCode::RemoteAccess => &mut self.access,
+            NakCode::RemoteOperational => &mut self.operational,
+        };
+        *number = number.wrapping_add(1);
+    }
+}
+
 /// The syndrome of an AETH (RNIC-FLOW-01).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syndrome {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events: what a run of the work item tells the program, and what the device has counted.
+//! Events: what a run of the work item tells the program, and results of completions.
 
 use crate::{
     kapi::ibdev::{
@@ -9,8 +9,6 @@ use crate::{
     },
     proto::roce::{
         reason::Reason,
-        requester::RequesterStats,
-        responder::ResponderStats,
         work::WorkStatus, //
     },
 };
@@ -30,13 +28,6 @@ pub(super) struct PendingEvents {
     pub(super) access_error: bool,
     /// Nothing is taken from the shared receive queue any longer (RNIC-ERR-02).
     pub(super) last_receive: bool,
-}
-
-/// The events of both halves that the device has counted.
-#[derive(Default)]
-pub(super) struct CountedEvents {
-    pub(super) requester: RequesterStats,
-    pub(super) responder: ResponderStats,
 }
 
 /// Gives a completion its result: status, and the code of the reason of an error (RNIC-ERR-04).

@@ -3,7 +3,6 @@
 //! Changes of a queue pair's state, and its end (RNIC-QPS).
 
 use super::{
-    events::CountedEvents,
     pair::{
         Core,
         QueuePair, //
@@ -228,7 +227,6 @@ impl QueuePair {
         self.count_events(core);
         core.requester = None;
         core.responder = None;
-        core.counted = CountedEvents::default();
         core.receiving = None;
         core.to = None;
         drop(core.late.take());

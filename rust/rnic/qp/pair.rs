@@ -4,7 +4,6 @@
 
 use super::{
     batch::CompletionBatch,
-    events::CountedEvents,
     inbox::{
         Arrived,
         PacketInbox, //
@@ -33,6 +32,7 @@ use crate::{
             work::{
                 new_deferred,
                 Deferred,
+                Kicked,
                 Run, //
             },
         },
@@ -166,8 +166,6 @@ pub(super) struct Core {
     pub(super) reports_drained: bool,
     /// Whether the end of receives from a shared queue was reported.
     pub(super) last_receive: bool,
-    /// Events that the device has counted.
-    pub(super) counted: CountedEvents,
     /// Whether it is destroyed.
     pub(super) dead: bool,
 }
@@ -201,7 +199,6 @@ impl Core {
             draining: false,
             reports_drained: false,
             last_receive: false,
-            counted: CountedEvents::default(),
             dead: false,
         }
     }
@@ -430,11 +427,17 @@ impl QueuePair {
         pushed
     }
 
-    /// Runs the work item at once, if the caller's context allows that (RNIC-RUN-03). Context: any.
+    /// Runs the work item for a post: at once, if the caller's context allows that (RNIC-RUN-03).
+    /// Context: any.
     pub(super) fn kick_here(self: &Arc<Self>) {
         let queue = self.domain.node.runtime().softirq();
-        if !self.work.kick_here(self, queue) {
-            self.count(Counter::QueuedPosts);
+        match self.work.kick_here(self, queue) {
+            Kicked::Here => self.count(Counter::InlinePosts),
+            Kicked::Later => self.count(Counter::QueuedPosts),
+            Kicked::Woke => {
+                self.count(Counter::QueuedPosts);
+                self.count(Counter::SoftirqWakes);
+            }
         }
     }
 
@@ -528,7 +531,8 @@ impl AwaitRoom for QueuePair {
 
 impl Run<1> for QueuePair {
     fn run(this: Arc<Self>) {
-        this.kick_here();
+        let queue = this.domain.node.runtime().softirq();
+        this.work.kick_here(&this, queue);
     }
 }
 

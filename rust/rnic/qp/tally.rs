@@ -25,43 +25,33 @@ impl QueuePair {
     /// Counts what both halves have seen since the last call.
     pub(super) fn count_events(&self, core: &mut Core) {
         let counters = self.domain.node.counters();
-        let add = |counter, now: u64, before: u64| {
-            let events = now.wrapping_sub(before);
+        let add = |counter, events| {
             if events != 0 {
                 counters.add(counter, events);
             }
         };
-        if let Some(half) = &core.requester {
-            let (now, before) = (*half.stats(), core.counted.requester);
-            let (duplicates, known) = (now.duplicate_answers, before.duplicate_answers);
-            add(Counter::DuplicateAnswers, duplicates, known);
-            add(
-                Counter::GhostAnswers,
-                now.ghost_answers,
-                before.ghost_answers,
-            );
-            add(
-                Counter::SequenceReceived,
-                now.sequence_naks,
-                before.sequence_naks,
-            );
-            add(Counter::ImpliedNaks, now.implied_naks, before.implied_naks);
-            add(Counter::RnrReceived, now.rnr_naks, before.rnr_naks);
-            add(Counter::Timeouts, now.timeouts, before.timeouts);
-            add(Counter::Repeats, now.repeats, before.repeats);
-            core.counted.requester = now;
+        if let Some(half) = &mut core.requester {
+            let stats = half.take_stats();
+            add(Counter::DuplicateAnswers, stats.duplicate_answers);
+            add(Counter::GhostAnswers, stats.ghost_answers);
+            add(Counter::SequenceReceived, stats.naks.sequence);
+            add(Counter::InvalidReceived, stats.naks.invalid);
+            add(Counter::AccessReceived, stats.naks.access);
+            add(Counter::OperationalReceived, stats.naks.operational);
+            add(Counter::ImpliedNaks, stats.implied_naks);
+            add(Counter::RnrReceived, stats.rnr_naks);
+            add(Counter::Timeouts, stats.timeouts);
+            add(Counter::Repeats, stats.repeats);
         }
-        if let Some(half) = &core.responder {
-            let (now, before) = (*half.stats(), core.counted.responder);
-            add(Counter::Duplicates, now.duplicates, before.duplicates);
-            add(
-                Counter::OutOfSequence,
-                now.out_of_sequence,
-                before.out_of_sequence,
-            );
-            add(Counter::RnrSent, now.rnr_naks, before.rnr_naks);
-            add(Counter::FatalNaks, now.fatal_naks, before.fatal_naks);
-            core.counted.responder = now;
+        if let Some(half) = &mut core.responder {
+            let stats = half.take_stats();
+            add(Counter::Duplicates, stats.duplicates);
+            add(Counter::OutOfSequence, stats.out_of_sequence);
+            add(Counter::RnrSent, stats.rnr_naks);
+            add(Counter::SequenceSent, stats.naks.sequence);
+            add(Counter::InvalidSent, stats.naks.invalid);
+            add(Counter::AccessSent, stats.naks.access);
+            add(Counter::OperationalSent, stats.naks.operational);
         }
     }
 

@@ -140,6 +140,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         if self.is_failed() {
             return AnswerEffect::Failure;
         }
+        self.stats.naks.count(code);
         let refuses = match self.ring.get(self.acked) {
             // Within the responses of a READ, whether or not the earlier ones arrived.
             Some(record) => record.contains(psn),
@@ -147,7 +148,6 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         };
         let reason = match code {
             NakCode::Sequence => {
-                self.stats.sequence_naks = self.stats.sequence_naks.wrapping_add(1);
                 if self.una < psn {
                     return self.imply_nak();
                 }

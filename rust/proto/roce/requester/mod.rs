@@ -85,7 +85,10 @@ use crate::proto::base::{
     time::Instant,
     verbs::Psn, //
 };
-use core::ops::DerefMut;
+use core::{
+    mem::take,
+    ops::DerefMut, //
+};
 
 /// Most PSNs in flight (RNIC-PSN-04).
 const MAX_OUTSTANDING: u32 = Psn::HALF.wrapping_sub(1);
@@ -181,9 +184,14 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
             && self.cursor_off == 0
     }
 
-    /// Events so far.
+    /// Events since [`Self::take_stats`] was called last.
     pub(crate) const fn stats(&self) -> &RequesterStats {
         &self.stats
+    }
+
+    /// Takes these events, to be added to the counters of the device.
+    pub(crate) fn take_stats(&mut self) -> RequesterStats {
+        take(&mut self.stats)
     }
 
     /// Appends a work request (RNIC-REQ-01). On a failed queue it is flushed (RNIC-ERR-06).

@@ -9,6 +9,7 @@ use crate::proto::{
         Psn, //
     },
     roce::{
+        aeth::NakCounts,
         opcode::{
             Companion,
             Service, //
@@ -144,8 +145,8 @@ pub(crate) struct RequesterStats {
     pub(crate) duplicate_answers: u64,
     /// Answers to packets that were never sent.
     pub(crate) ghost_answers: u64,
-    /// Sequence NAKs received.
-    pub(crate) sequence_naks: u64,
+    /// NAKs received, other than for want of a receive buffer.
+    pub(crate) naks: NakCounts,
     /// Answers that showed that a response is missing.
     pub(crate) implied_naks: u64,
     /// RNR NAKs received.

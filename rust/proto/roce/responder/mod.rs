@@ -94,7 +94,10 @@ use crate::proto::base::verbs::{
     Psn,
     RKey, //
 };
-use core::ops::DerefMut;
+use core::{
+    mem::take,
+    ops::DerefMut, //
+};
 
 /// The answer that the current request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,9 +200,14 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         self.phase != ReceivePhase::Open
     }
 
-    /// Events so far.
+    /// Events since [`Self::take_stats`] was called last.
     pub(crate) const fn stats(&self) -> &ResponderStats {
         &self.stats
+    }
+
+    /// Takes these events, to be added to the counters of the device.
+    pub(crate) fn take_stats(&mut self) -> ResponderStats {
+        take(&mut self.stats)
     }
 
     /// Whether the first valid packet has arrived since the last call; true at most once
@@ -619,12 +627,13 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         self.nak = None;
         self.ack_due = false;
         self.message = None;
-        if nak.is_some() {
-            self.stats.fatal_naks = self.stats.fatal_naks.wrapping_add(1);
-        }
-        if let (Some(syndrome), false, Service::Rc) = (nak, direct, self.config.service) {
-            self.phase = ReceivePhase::Closing;
-            self.nak = Some((self.expected, syndrome));
+        match (nak, self.config.service) {
+            (Some(syndrome), Service::Rc) if direct => self.count_nak(syndrome),
+            (Some(syndrome), Service::Rc) => {
+                self.phase = ReceivePhase::Closing;
+                self.nak = Some((self.expected, syndrome));
+            }
+            _ => {}
         }
         let receive = self.receive.take();
         Ruling::Done(Settled {
@@ -643,6 +652,13 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         self.dropping = true;
         self.expected = self.expected.after(1);
         Ruling::Drop(DropReason::Incomplete)
+    }
+
+    /// Counts a NAK that the requester gets.
+    fn count_nak(&mut self, syndrome: Syndrome) {
+        if let Syndrome::Nak(code) = syndrome {
+            self.stats.naks.count(code);
+        }
     }
 
     /// The next packets for the requester, at most `room` (RNIC-RSP-16, RNIC-RDA-03).
@@ -665,6 +681,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             None => return None,
         };
         self.ack_due = false;
+        self.count_nak(syndrome);
         self.stats.acks = self.stats.acks.wrapping_add(1);
         Some(ReplyPacket::Ack {
             psn,

@@ -10,6 +10,7 @@ use crate::proto::{
     },
     roce::{
         aeth::{
+            NakCounts,
             RnrTimer,
             Syndrome, //
         },
@@ -368,8 +369,8 @@ pub(crate) struct ResponderStats {
     pub(crate) out_of_sequence: u64,
     /// RNR NAKs.
     pub(crate) rnr_naks: u64,
-    /// NAKs that end the queue pair.
-    pub(crate) fatal_naks: u64,
+    /// NAKs sent, other than for want of a receive buffer.
+    pub(crate) naks: NakCounts,
     /// Acknowledgements that were sent.
     pub(crate) acks: u64,
 }

@@ -34,6 +34,7 @@ use crate::proto::{
     roce::{
         aeth::{
             NakCode,
+            NakCounts,
             RnrTimer,
             Syndrome, //
         },
@@ -382,7 +383,7 @@ fn lossy_network_causes_every_kind_of_recovery() {
             let (sent, received) = (node.requester.stats(), node.responder.stats());
             let counts = [
                 sent.timeouts,
-                sent.sequence_naks,
+                sent.naks.sequence,
                 sent.implied_naks,
                 sent.rnr_naks,
                 sent.repeats,
@@ -417,7 +418,8 @@ fn requests_on_a_good_network_are_never_repeated() {
         world.run(|_| false);
         for node in &world.nodes {
             let stats = node.requester.stats();
-            assert_eq!(stats.timeouts + stats.sequence_naks + stats.implied_naks, 0);
+            assert_eq!(stats.naks, NakCounts::default());
+            assert_eq!(stats.timeouts + stats.implied_naks, 0);
             assert_eq!(stats.repeats, stats.rnr_naks);
             assert_eq!(node.responder.stats().duplicates, 0);
             assert!(node

@@ -312,6 +312,40 @@ fn nak_fails_its_request_and_acknowledges_earlier_ones() {
     }
 }
 
+/// RNIC-STAT-01: those for what is in flight.
+#[test]
+fn naks_of_the_peer_are_counted_by_their_codes() {
+    let codes = [
+        NakCode::Sequence,
+        NakCode::InvalidRequest,
+        NakCode::RemoteAccess,
+        NakCode::RemoteOperational,
+    ];
+    let mut sum = NakCounts::default();
+    for code in codes {
+        let mut bench = SendBench::new(CONFIG);
+        bench.post(Send, 1);
+        bench.sent();
+        bench.nak(7, code);
+        assert_eq!(bench.core.stats().naks, NakCounts::default());
+        bench.nak(0, code);
+        let naks = bench.core.stats().naks;
+        sum.sequence += naks.sequence;
+        sum.invalid += naks.invalid;
+        sum.access += naks.access;
+        sum.operational += naks.operational;
+        assert_eq!(bench.core.take_stats().naks, naks);
+        assert_eq!(bench.core.take_stats(), RequesterStats::default());
+    }
+    let once = NakCounts {
+        sequence: 1,
+        invalid: 1,
+        access: 1,
+        operational: 1,
+    };
+    assert_eq!(sum, once);
+}
+
 /// RNIC-RSP-21: a key may go between two responses.
 #[test]
 fn nak_within_a_read_fails_the_read() {

@@ -21,6 +21,7 @@ use crate::proto::{
     roce::{
         aeth::{
             NakCode,
+            NakCounts,
             RnrTimer,
             Syndrome, //
         },

@@ -17,6 +17,7 @@ use super::*;
 use crate::proto::{
     base::verbs::Mtu,
     roce::{
+        aeth::NakCounts,
         header::{
             AtomicEth,
             Feth,

@@ -265,6 +265,64 @@ fn failed_execution_ends_the_queue_pair() {
     assert_eq!(bench.ack(), Some((1, ACCESS, 0)));
 }
 
+/// RNIC-STAT-01.
+#[test]
+fn naks_are_counted_by_their_codes_when_they_are_sent() {
+    let gap = || {
+        let mut bench = ReceiveBench::new(CONFIG);
+        bench.request(header(Opcode::RcSendOnly, 1, 1));
+        bench
+    };
+    // The missing packet comes before the NAK is sent.
+    let mut bench = gap();
+    bench.accept(header(Opcode::RcSendOnly, 0, 1));
+    assert_eq!(bench.ack(), None);
+    assert_eq!(bench.core.stats().naks, NakCounts::default());
+    let mut bench = gap();
+    bench.ack();
+    bench.request(header(Opcode::RcSendOnly, 2, 1));
+    assert_eq!(bench.ack(), None);
+    bench.request(read(0, 0, (1 << 31) + 1));
+    bench.ack();
+    let counts = NakCounts {
+        sequence: 1,
+        invalid: 1,
+        ..NakCounts::default()
+    };
+    assert_eq!(bench.core.take_stats().naks, counts);
+    assert_eq!(bench.core.take_stats(), ResponderStats::default());
+    for (error, counts) in [
+        (
+            ExecuteError::KeyGone,
+            NakCounts {
+                access: 1,
+                ..NakCounts::default()
+            },
+        ),
+        (
+            ExecuteError::ReceiveFault,
+            NakCounts {
+                operational: 1,
+                ..NakCounts::default()
+            },
+        ),
+        (ExecuteError::NotInvalidated, NakCounts::default()),
+    ] {
+        let mut bench = ReceiveBench::new(CONFIG);
+        bench.request(header(Opcode::RcSendOnly, 0, 4));
+        bench.core.grant_receive(9);
+        bench.core.executed(Err(error));
+        bench.ack();
+        assert_eq!(bench.core.stats().naks, counts);
+    }
+    // The requester of a message without packets gets it in another way.
+    let send = RequestHeader::direct(WorkKind::Send, 500, false, Extensions::default());
+    let mut bench = ReceiveBench::new(CONFIG);
+    bench.core.handle_message(&send.unwrap());
+    bench.core.grant_receive(499);
+    assert_eq!(bench.core.stats().naks.invalid, 1);
+}
+
 /// RNIC-UD-10: errors of the peer are silent.
 #[test]
 fn invalid_request_on_an_unreliable_connection_is_dropped() {
