@@ -355,14 +355,25 @@ int rdma_sock_helper_test_alloc_mr(struct ib_pd *pd, enum ib_mr_type type)
 	return IS_ERR(mr) ? PTR_ERR(mr) : ib_dereg_mr(mr);
 }
 
-struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr)
+struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr,
+					      bool may_sleep)
 {
-	return rdma_create_ah(pd, attr, RDMA_CREATE_AH_SLEEPABLE);
+	return rdma_create_ah(pd, attr, may_sleep ? RDMA_CREATE_AH_SLEEPABLE : 0);
 }
 
-void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah)
+int rdma_sock_helper_test_modify_ah(struct ib_ah *ah, struct rdma_ah_attr *attr)
 {
-	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
+	return rdma_modify_ah(ah, attr);
+}
+
+int rdma_sock_helper_test_query_ah(struct ib_ah *ah, struct rdma_ah_attr *attr)
+{
+	return rdma_query_ah(ah, attr);
+}
+
+void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah, bool may_sleep)
+{
+	rdma_destroy_ah(ah, may_sleep ? RDMA_DESTROY_AH_SLEEPABLE : 0);
 }
 
 int rdma_sock_helper_test_send_ud(struct ib_qp *qp, struct ib_ah *ah, u32 qpn, u32 qkey,

@@ -92,8 +92,11 @@ int rdma_sock_helper_test_query_srq(struct ib_srq *srq, u32 *max_wr, u32 *limit)
 int rdma_sock_helper_test_post_srq(struct ib_srq *srq, const struct ib_recv_wr *wr);
 int rdma_sock_helper_test_query_qp(struct ib_qp *qp);
 int rdma_sock_helper_test_alloc_mr(struct ib_pd *pd, enum ib_mr_type type);
-struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr);
-void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah);
+struct ib_ah *rdma_sock_helper_test_create_ah(struct ib_pd *pd, struct rdma_ah_attr *attr,
+					      bool may_sleep);
+int rdma_sock_helper_test_modify_ah(struct ib_ah *ah, struct rdma_ah_attr *attr);
+int rdma_sock_helper_test_query_ah(struct ib_ah *ah, struct rdma_ah_attr *attr);
+void rdma_sock_helper_test_destroy_ah(struct ib_ah *ah, bool may_sleep);
 int rdma_sock_helper_test_send_ud(struct ib_qp *qp, struct ib_ah *ah, u32 qpn, u32 qkey,
 				  const struct ib_send_wr *wr);
 #endif

@@ -33,6 +33,7 @@ use crate::{
             CqHandle,
             DeviceAttr,
             GidProtocol,
+            IbAhOps,
             IbDeviceCall,
             IbDeviceOps,
             IbMrOps,
@@ -290,12 +291,7 @@ impl IbDeviceOps for SoftDevice {
         pd: &Arc<Domain>,
         to: AddressVector,
     ) -> Result<Arc<AddressHandle>> {
-        let handle = AddressHandle {
-            domain: pd.clone(),
-            to,
-            number: 0,
-        };
-        Ok(Arc::new(handle, GFP_ATOMIC)?)
+        AddressHandle::new(pd, to, 0)
     }
 
     fn create_user_ah(
@@ -304,6 +300,14 @@ impl IbDeviceOps for SoftDevice {
         to: AddressVector,
     ) -> Result<Arc<AddressHandle>> {
         pd.add_handle(to)
+    }
+
+    fn modify_ah(self: &Arc<Self>, ah: &Arc<AddressHandle>, to: AddressVector) -> Result {
+        ah.lead(to)
+    }
+
+    fn query_ah(self: &Arc<Self>, ah: &Arc<AddressHandle>, f: &mut dyn FnMut(&AddressVector)) {
+        f(&ah.way().to);
     }
 
     fn destroy_ah(self: &Arc<Self>, ah: &Arc<AddressHandle>) {

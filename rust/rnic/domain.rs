@@ -12,11 +12,16 @@ use crate::kapi::{
         new_spinlock_bh,
         SpinLockBh, //
     },
+    compat::{
+        new_spinlock_irq,
+        SpinLockIrq, //
+    },
     ibdev::{
         AddressVector,
         IbAhOps, //
     },
 };
+use core::mem::replace;
 use kernel::{
     prelude::*,
     rbtree::{
@@ -89,12 +94,7 @@ impl Domain {
                 break number;
             }
         };
-        let handle = AddressHandle {
-            domain: self.clone(),
-            to,
-            number,
-        };
-        let handle = Arc::new(handle, GFP_ATOMIC)?;
+        let handle = AddressHandle::new(self, to, number)?;
         let node = reservation.into_node(number, handle.clone());
         handles.handles.insert(node);
         handles.count = handles.count.saturating_add(1);
@@ -118,17 +118,75 @@ impl Domain {
     }
 }
 
-/// An address handle. A work request that names it keeps it (RNIC-UD-06).
-pub(crate) struct AddressHandle {
-    /// Its protection domain.
+/// The way that an address handle names. A work request keeps that of the time at which it was posted
+/// (RNIC-UD-06).
+pub(crate) struct HandleWay {
+    /// The protection domain of the handle.
     pub(super) domain: Arc<Domain>,
     /// The way to the peer.
     pub(super) to: AddressVector,
+}
+
+/// An address handle.
+#[pin_data]
+pub(crate) struct AddressHandle {
+    /// Its protection domain.
+    pub(super) domain: Arc<Domain>,
+    /// Its way now. Programs call with their locks held (RNIC-AH-01).
+    #[pin]
+    way: SpinLockIrq<Arc<HandleWay>>,
     /// The number for user space; 0 for none.
     pub(super) number: u32,
 }
 
+impl AddressHandle {
+    /// Makes a handle. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(domain: &Arc<Domain>, to: AddressVector, number: u32) -> Result<Arc<Self>> {
+        let way = HandleWay::new(domain, to)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                domain: domain.clone(),
+                way <- new_spinlock_irq!(way, "rdma_soft_handle"),
+                number,
+            }),
+            GFP_ATOMIC,
+        )
+    }
+
+    /// Leads requests that are posted from now on another way. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; nothing changes.
+    pub(super) fn lead(&self, to: AddressVector) -> Result {
+        let way = HandleWay::new(&self.domain, to)?;
+        let former = replace(&mut *self.way.lock(), way);
+        drop(former);
+        Ok(())
+    }
+}
+
+impl HandleWay {
+    fn new(domain: &Arc<Domain>, to: AddressVector) -> Result<Arc<Self>> {
+        let way = Self {
+            domain: domain.clone(),
+            to,
+        };
+        Ok(Arc::new(way, GFP_ATOMIC)?)
+    }
+}
+
 impl IbAhOps for AddressHandle {
+    type Way = HandleWay;
+
+    fn way(&self) -> Arc<HandleWay> {
+        self.way.lock().clone()
+    }
+
     fn number(&self) -> u32 {
         self.number
     }

@@ -82,6 +82,47 @@ pub(super) unsafe extern "C" fn create_user_ah_raw<D: IbDeviceOps>(
     })
 }
 
+/// `ib_device_ops::modify_ah`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn modify_ah_raw<D: IbDeviceOps>(
+    ah: *mut bindings::ib_ah,
+    attr: *mut bindings::rdma_ah_attr,
+) -> ffi::c_int {
+    from_result(|| {
+        // SAFETY: The core passes an object of a device of `D`, and valid attributes.
+        unsafe {
+            let dev = bindings::rdma_sock_helper_ibah_device(ah);
+            let to = AddressVector::new(&*attr)?;
+            device::<D>(dev).modify_ah(&AhShell::<D>::core(ah), to)?;
+        }
+        Ok(0)
+    })
+}
+
+/// `ib_device_ops::query_ah`.
+///
+/// # Safety
+///
+/// Only for the verbs core, which passes what the documentation of the operation says, for a device of
+/// `D`.
+pub(super) unsafe extern "C" fn query_ah_raw<D: IbDeviceOps>(
+    ah: *mut bindings::ib_ah,
+    attr: *mut bindings::rdma_ah_attr,
+) -> ffi::c_int {
+    // SAFETY: The core passes an object of a device of `D`, and a structure for the result.
+    unsafe {
+        let dev = bindings::rdma_sock_helper_ibah_device(ah);
+        device::<D>(dev).query_ah(&AhShell::<D>::core(ah), &mut |to| {
+            to.fill(&mut *attr);
+        });
+    }
+    0
+}
+
 /// `ib_device_ops::destroy_ah`.
 ///
 /// # Safety

@@ -179,6 +179,13 @@ pub(crate) trait IbDeviceOps: Send + Sync + Sized + 'static {
         to: AddressVector,
     ) -> Result<Arc<Self::Ah>>;
 
+    /// Gives an address handle another way, for requests that are posted from now on.
+    /// Context: any.
+    fn modify_ah(self: &Arc<Self>, ah: &Arc<Self::Ah>, to: AddressVector) -> Result;
+
+    /// Runs `f` with the way of an address handle. Context: any.
+    fn query_ah(self: &Arc<Self>, ah: &Arc<Self::Ah>, f: &mut dyn FnMut(&AddressVector));
+
     /// Ends an address handle; its number is not valid any longer. Programs of the kernel, whose handles
     /// have no number, may hold locks.
     fn destroy_ah(self: &Arc<Self>, ah: &Arc<Self::Ah>);
@@ -209,6 +216,12 @@ pub(crate) struct UserQpSizes {
 
 /// An address handle.
 pub(crate) trait IbAhOps: Send + Sync + 'static {
+    /// What a work request keeps of it.
+    type Way: Send + Sync + 'static;
+
+    /// Its way now, for a request that is posted. Context: any.
+    fn way(&self) -> Arc<Self::Way>;
+
     /// The number that user space names it by; 0 for none.
     fn number(&self) -> u32;
 }
@@ -257,7 +270,7 @@ pub(crate) trait IbQpOps: Send + Sync + 'static {
     /// Memory regions of its device.
     type Mr: Send + Sync;
     /// Address handles of its device.
-    type Ah: Send + Sync;
+    type Ah: IbAhOps;
 
     /// The handle that it was made with.
     fn handle(&self) -> &QpHandle;

@@ -8,7 +8,10 @@ use crate::{
     bindings,
     kapi::net::netdev_ref::NetDeviceRef, //
 };
-use core::ptr::NonNull;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
 use kernel::prelude::*;
 
 /// The protocol of a GID.
@@ -100,6 +103,8 @@ impl Drop for SgidAttr {
 pub(crate) struct AddressVector {
     /// Source.
     pub(crate) sgid: SgidAttr,
+    /// Its index in the GID table.
+    sgid_index: u8,
     /// Destination GID; an IPv4 address in its mapped form.
     pub(crate) dgid: [u8; 16],
     /// Flow label of IPv6, or 0.
@@ -132,6 +137,7 @@ impl AddressVector {
         Ok(Self {
             // SAFETY: By this function's contract.
             sgid: unsafe { SgidAttr::hold(sgid) },
+            sgid_index: attr.grh.sgid_index,
             // SAFETY: Both views of a GID are octets.
             dgid: unsafe { *attr.grh.dgid.raw },
             flow_label: attr.grh.flow_label,
@@ -140,5 +146,21 @@ impl AddressVector {
             // SAFETY: The type is RoCE.
             dmac: unsafe { attr.__bindgen_anon_1.roce.dmac },
         })
+    }
+
+    /// Fills in the structure of the verbs core, which gets no reference to the source (RNIC-AH-01).
+    pub(super) fn fill(&self, attr: &mut bindings::rdma_ah_attr) {
+        // SAFETY: All fields are numbers or pointers.
+        *attr = unsafe { core::mem::zeroed() };
+        attr.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+        attr.port_num = 1;
+        attr.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
+        attr.grh.dgid.raw = ManuallyDrop::new(self.dgid);
+        attr.grh.flow_label = self.flow_label;
+        attr.grh.sgid_index = self.sgid_index;
+        attr.grh.hop_limit = self.hop_limit;
+        attr.grh.traffic_class = self.traffic_class;
+        let dmac = self.dmac;
+        attr.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac });
     }
 }

@@ -22,6 +22,8 @@ use super::{
         create_ah_raw,
         create_user_ah_raw,
         destroy_ah_raw,
+        modify_ah_raw,
+        query_ah_raw,
         AhShell, //
     },
     ops::{
@@ -152,6 +154,8 @@ impl OpsTable {
         windows::install::<D>(&mut ops);
         ops.create_ah = Some(create_ah_raw::<D>);
         ops.create_user_ah = Some(create_user_ah_raw::<D>);
+        ops.modify_ah = Some(modify_ah_raw::<D>);
+        ops.query_ah = Some(query_ah_raw::<D>);
         ops.destroy_ah = Some(destroy_ah_raw::<D>);
         ops.size_ib_pd = PdShell::<D>::SIZE;
         ops.size_ib_cq = CqShell::<D>::SIZE;

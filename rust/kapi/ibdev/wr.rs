@@ -9,6 +9,7 @@ use super::{
         WrSge,
         MAX_WR_SGE, //
     },
+    ops::IbAhOps,
     qp::MrAccess,
     shell::Shell, //
 };
@@ -339,9 +340,9 @@ impl<M: Send + Sync> SendOp<M> {
 }
 
 /// The destination of a datagram.
-pub(crate) struct UdDest<A> {
-    /// Address handle.
-    pub(crate) ah: Arc<A>,
+pub(crate) struct UdDest<A: IbAhOps> {
+    /// The way of the address handle when the request was posted.
+    pub(crate) way: Arc<A::Way>,
     /// Queue pair.
     pub(crate) qpn: u32,
     /// Its key.
@@ -349,7 +350,7 @@ pub(crate) struct UdDest<A> {
 }
 
 /// A send work request.
-pub(crate) struct SendWr<M, A> {
+pub(crate) struct SendWr<M, A: IbAhOps> {
     /// Number for the completion.
     pub(crate) id: u64,
     /// Operation.
@@ -366,7 +367,7 @@ pub(crate) struct SendWr<M, A> {
     pub(crate) solicited: bool,
 }
 
-impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
+impl<M: Send + Sync, A: IbAhOps> SendWr<M, A> {
     /// Reads a work request. Context: any.
     ///
     /// # Errors
@@ -397,7 +398,7 @@ impl<M: Send + Sync, A: Send + Sync> SendWr<M, A> {
         let dest = datagram.then(|| unsafe {
             let ud = &*raw.cast::<bindings::ib_ud_wr>();
             UdDest {
-                ah: Shell::<bindings::ib_ah, A>::core(ud.ah).clone(),
+                way: Shell::<bindings::ib_ah, A>::core(ud.ah).way(),
                 qpn: ud.remote_qpn,
                 qkey: ud.remote_qkey,
             }

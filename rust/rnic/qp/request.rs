@@ -318,15 +318,15 @@ impl QueuePair {
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {
             Some(dest) => {
-                let same = Arc::ptr_eq(&dest.ah.domain, &self.domain);
+                let same = Arc::ptr_eq(&dest.way.domain, &self.domain);
                 check_send(burst.work.len, self.port_mtu(), same)?;
                 ext.deth = Some(Deth {
                     qkey: outgoing_qkey(dest.qkey, *qkey),
                     src_qp: self.number,
                 });
                 let peer = Qpn::new(dest.qpn);
-                let port = source_port(dest.ah.to.flow_label, self.number, peer);
-                (PeerPath::new(&dest.ah.to, port, egress, outlet), peer)
+                let port = source_port(dest.way.to.flow_label, self.number, peer);
+                (PeerPath::new(&dest.way.to, port, egress, outlet), peer)
             }
             None => {
                 let way = to

@@ -8,6 +8,7 @@ use super::queues::Send;
 use crate::{
     kapi::ibdev::{
         FlushScope,
+        IbAhOps,
         QpCaps,
         QpRings,
         RemoteAddr,
@@ -151,7 +152,7 @@ impl RingSends {
         let at = at.checked_add(SEND_LEN)?;
         let dest = match wr.dest {
             Some(dest) => Some(UdDest {
-                ah: domain.find_handle(dest.handle)?,
+                way: domain.find_handle(dest.handle)?.way(),
                 qpn: dest.qpn,
                 qkey: dest.qkey,
             }),

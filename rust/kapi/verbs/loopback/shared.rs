@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of shared receive queues, of datagrams, and of what only a queue pair without a channel shows.
+//! Tests of shared receive queues, and of what only a queue pair without a channel shows.
+
+mod handles;
 
 use super::{
     unless_skipped,
@@ -315,8 +317,15 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Sends as many octets of that value. Numbers of sends begin with 1000.
-    fn send(&self, pair: &Qp, octet: u8, len: usize, to: Option<&Datagrams>) -> Result {
+    /// Sends as many octets of that value, to where an address handle leads if there is one. Numbers of
+    /// sends begin with 1000.
+    fn send(
+        &self,
+        pair: &Qp,
+        octet: u8,
+        len: usize,
+        to: Option<NonNull<bindings::ib_ah>>,
+    ) -> Result {
         let offset = (BUFFERS + usize::from(octet) % BUFFERS) * ROOM;
         // SAFETY: In the memory, a part that no request in flight uses.
         unsafe { self.memory.add(offset).write_bytes(octet, len) };
@@ -335,7 +344,7 @@ impl<'a> Shared<'a> {
             Some(to) => to_result(unsafe {
                 bindings::rdma_sock_helper_test_send_ud(
                     pair.as_raw(),
-                    to.0.as_ptr(),
+                    to.as_ptr(),
                     pair.number(),
                     QKEY,
                     &wr,
@@ -458,51 +467,6 @@ impl Drop for Shared<'_> {
         if result != 0 {
             pr_err!("shared receive queue could not be destroyed\n");
         }
-    }
-}
-
-/// The way of datagrams to the port itself.
-struct Datagrams(NonNull<bindings::ib_ah>);
-
-impl Datagrams {
-    fn new(shared: &Shared<'_>) -> Result<Self> {
-        Self::of(shared, &shared.pd, shared.bench.port, true)
-    }
-
-    /// A handle of a domain and a port, with a GRH or without.
-    fn of(shared: &Shared<'_>, pd: &Pd, port_num: u32, global: bool) -> Result<Self> {
-        let gid = &shared.bench.gid;
-        let mut attr = bindings::rdma_ah_attr {
-            type_: bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE,
-            port_num,
-            ah_flags: if global {
-                u8::try_from(bindings::ib_ah_flags_IB_AH_GRH)?
-            } else {
-                0
-            },
-            grh: bindings::ib_global_route {
-                dgid: bindings::ib_gid {
-                    raw: ManuallyDrop::new(gid.gid),
-                },
-                sgid_index: gid.index,
-                hop_limit: 64,
-                ..Default::default()
-            },
-            ..Default::default()
-        };
-        attr.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac: gid.mac });
-        // SAFETY: The domain is valid, and so are the attributes.
-        let handle = from_err_ptr(unsafe {
-            bindings::rdma_sock_helper_test_create_ah(pd.as_raw(), &mut attr)
-        })?;
-        Ok(Self(NonNull::new(handle).ok_or(ENOMEM)?))
-    }
-}
-
-impl Drop for Datagrams {
-    fn drop(&mut self) {
-        // SAFETY: The handle is ours; requests that name it keep what they need.
-        unsafe { bindings::rdma_sock_helper_test_destroy_ah(self.0.as_ptr()) };
     }
 }
 
@@ -731,45 +695,6 @@ mod tests {
         });
         let refused = EOPNOTSUPP.to_errno();
         assert_eq!(unless_skipped!(result), [refused; 4]);
-        Ok(())
-    }
-
-    /// RNIC-SRQ-02, RNIC-UD-03, RNIC-UD-05, RNIC-UD-06, RNIC-UD-07: a datagram to the own address,
-    /// behind the area of the GRH. The handle may go while the request is posted.
-    #[test]
-    fn datagram_takes_a_request_of_the_shared_queue() -> Result {
-        let result = with_soft(4, |shared| {
-            shared.add_datagrams()?;
-            shared.receive(2, None)?;
-            let to = Datagrams::new(shared)?;
-            shared.send(shared.pair(0)?, 5, 48, Some(&to))?;
-            drop(to);
-            let done = shared.received()?;
-            let right = shared.has(2, GRH, 5, 48);
-            Ok((done.id, done.status, done.len, right))
-        });
-        assert_eq!(unless_skipped!(result), (2, SUCCESS, 88, true));
-        Ok(())
-    }
-
-    /// RNIC-UD-06, RNIC-AH-01: the handle must be of the domain of the queue pair, and name its port.
-    #[test]
-    fn handle_of_another_domain_is_refused() -> Result {
-        let result = with_soft(4, |shared| {
-            shared.add_datagrams()?;
-            let port = shared.bench.port;
-            let other = Pd::new(&shared.bench.device)?;
-            let to = Datagrams::of(shared, &other, port, true)?;
-            shared.send(shared.pair(0)?, 5, 48, Some(&to))?;
-            let results = shared.results(1)?;
-            let bad_port = Datagrams::of(shared, &other, port + 1, true).err();
-            let local = Datagrams::of(shared, &other, port, false).err();
-            Ok((results.first().copied(), bad_port, local))
-        });
-        let (sent, bad_port, local) = unless_skipped!(result);
-        let refused = bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR;
-        assert_eq!(sent, Some((1005, refused)));
-        assert_eq!((bad_port, local), (Some(EINVAL), Some(EINVAL)));
         Ok(())
     }
 
