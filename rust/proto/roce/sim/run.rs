@@ -430,7 +430,7 @@ fn requests_on_a_good_network_are_never_repeated() {
     });
 }
 
-/// RNIC-DIR-02 to RNIC-DIR-04: messages with and without packets alternate.
+/// RNIC-DIR-03, RNIC-DIR-04: messages with and without packets alternate.
 #[test]
 fn direct_messages_between_packets_change_nothing() {
     for_seeds(1_500, |seed| {

@@ -360,7 +360,7 @@ fn full_queue_takes_no_more_work() {
     assert_eq!(bench.core.post(Work::new(Send, 1)), Err(PostError::Full));
 }
 
-/// RNIC-DIR-02, RNIC-DIR-03, RNIC-DIR-04.
+/// RNIC-DIR-03, RNIC-DIR-04.
 #[test]
 fn direct_message_advances_like_packets() {
     let mut bench = SendBench::new(CONFIG);
@@ -383,7 +383,7 @@ fn direct_message_advances_like_packets() {
     assert_eq!(bench.core.poll_direct().map(|direct| direct.msg.0), Some(3));
 }
 
-/// RNIC-DIR-04, RNIC-DIR-10.
+/// RNIC-DIR-04.
 #[test]
 fn refused_direct_message_fails_like_a_nak() {
     let mut bench = SendBench::new(CONFIG);

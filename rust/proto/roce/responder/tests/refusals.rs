@@ -345,7 +345,7 @@ fn invalid_request_on_an_unreliable_connection_is_dropped() {
     assert_eq!(bench.accept(write), Settled::default());
 }
 
-/// RNIC-DIR-02, RNIC-DIR-04.
+/// RNIC-DIR-04.
 #[test]
 fn refused_direct_message_sends_no_packet() {
     let ext = Extensions::default();
