@@ -54,7 +54,7 @@ pub(crate) enum CompletionStatus {
 
 impl CompletionStatus {
     /// The code of the verbs core.
-    pub(super) const fn code(self) -> bindings::ib_wc_status {
+    pub(crate) const fn code(self) -> bindings::ib_wc_status {
         match self {
             Self::Success => bindings::ib_wc_status_IB_WC_SUCCESS,
             Self::LocalLength => bindings::ib_wc_status_IB_WC_LOC_LEN_ERR,

@@ -61,47 +61,53 @@ impl Credits {
     }
 }
 
-/// Why a responder refuses a request (RNIC-FLOW-01).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NakCode {
-    /// A packet is missing.
-    Sequence,
-    /// The request is not one that the queue pair can execute.
-    InvalidRequest,
-    /// Key, rights or range do not permit the request.
-    RemoteAccess,
-    /// The responder cannot complete the request.
-    RemoteOperational,
+/// Defines the NAK codes and the functions between number, name and meaning.
+macro_rules! nak_codes {
+    ($($(#[$doc:meta])* $variant:ident $code:literal $name:literal;)*) => {
+        /// Why a responder refuses a request (RNIC-FLOW-01, RNIC-GEN-06).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum NakCode {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl NakCode {
+            /// All codes.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Decodes the number in the syndrome; `None` for a reserved one.
+            pub(crate) const fn from_code(code: u8) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The number in the syndrome.
+            pub(crate) const fn code(self) -> u8 {
+                match self {
+                    $(Self::$variant => $code,)*
+                }
+            }
+
+            /// The name, for logs and counters.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl NakCode {
-    /// All codes, in the order of their numbers.
-    const ALL: [Self; 4] = [
-        Self::Sequence,
-        Self::InvalidRequest,
-        Self::RemoteAccess,
-        Self::RemoteOperational,
-    ];
-
-    /// The number in the syndrome.
-    const fn code(self) -> u8 {
-        match self {
-            Self::Sequence => 0,
-            Self::InvalidRequest => 1,
-            Self::RemoteAccess => 2,
-            Self::RemoteOperational => 3,
-        }
-    }
-
-    /// The name, for logs and counters.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Sequence => "PSN sequence error",
-            Self::InvalidRequest => "invalid request",
-            Self::RemoteAccess => "remote access error",
-            Self::RemoteOperational => "remote operational error",
-        }
-    }
+nak_codes! {
+    /// A packet is missing.
+    Sequence 0 "PSN sequence error";
+    /// The request is not one that the queue pair can execute.
+    InvalidRequest 1 "invalid request";
+    /// Key, rights or range do not permit the request.
+    RemoteAccess 2 "remote access error";
+    /// The responder cannot complete the request.
+    RemoteOperational 3 "remote operational error";
 }
 
 /// NAKs by their codes, for statistics (RNIC-STAT-01).
@@ -145,13 +151,23 @@ impl Syndrome {
     /// Positive acknowledgement without a limit of credits.
     pub(crate) const ACK: Self = Self::Ack(Credits::UNLIMITED);
 
+    /// The high bits of a positive acknowledgement.
+    const ACKS: u8 = 0x00;
+    /// The high bits of an RNR NAK.
+    const RNR_NAKS: u8 = 0x20;
+    /// The high bits of a NAK.
+    const NAKS: u8 = 0x60;
+
     /// Decodes the octet; `None` for a reserved value.
-    pub(crate) fn from_octet(octet: u8) -> Option<Self> {
+    pub(crate) const fn from_octet(octet: u8) -> Option<Self> {
         let value = octet & 0x1f;
-        match octet >> 5 {
-            0 => Some(Self::Ack(Credits(value))),
-            1 => Some(Self::RnrNak(RnrTimer(value))),
-            3 => NakCode::ALL.get(usize::from(value)).copied().map(Self::Nak),
+        match octet & 0xe0 {
+            Self::ACKS => Some(Self::Ack(Credits(value))),
+            Self::RNR_NAKS => Some(Self::RnrNak(RnrTimer(value))),
+            Self::NAKS => match NakCode::from_code(value) {
+                Some(code) => Some(Self::Nak(code)),
+                None => None,
+            },
             _ => None,
         }
     }
@@ -159,9 +175,18 @@ impl Syndrome {
     /// The octet.
     pub(crate) const fn octet(self) -> u8 {
         match self {
-            Self::Ack(credits) => credits.0,
-            Self::RnrNak(timer) => 0x20 | timer.0,
-            Self::Nak(code) => 0x60 | code.code(),
+            Self::Ack(credits) => Self::ACKS | credits.0,
+            Self::RnrNak(timer) => Self::RNR_NAKS | timer.0,
+            Self::Nak(code) => Self::NAKS | code.code(),
+        }
+    }
+
+    /// The name, for logs and counters.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Ack(_) => "acknowledgement",
+            Self::RnrNak(_) => "receiver not ready",
+            Self::Nak(code) => code.name(),
         }
     }
 }
@@ -180,6 +205,17 @@ mod tests {
                 Some(syndrome) => {
                     assert!(defined);
                     assert_eq!(syndrome.octet(), octet);
+                    assert_eq!(
+                        syndrome.name(),
+                        match octet {
+                            0x00..=0x1f => "acknowledgement",
+                            0x20..=0x3f => "receiver not ready",
+                            0x60 => "PSN sequence error",
+                            0x61 => "invalid request",
+                            0x62 => "remote access error",
+                            _ => "remote operational error",
+                        }
+                    );
                 }
                 None => assert!(!defined),
             }
@@ -192,12 +228,21 @@ mod tests {
     /// RNIC-GEN-06.
     #[test]
     fn each_nak_code_has_a_number_and_a_name_of_its_own() {
-        for (number, code) in (0..).zip(NakCode::ALL) {
+        let mut count = 0;
+        for number in 0..=u8::MAX {
+            let Some(code) = NakCode::from_code(number) else {
+                continue;
+            };
             assert_eq!(code.code(), number);
-            assert!(!code.name().is_empty());
-            let same = |other: &NakCode| other.name() == code.name();
-            assert_eq!(NakCode::ALL.iter().filter(|other| same(other)).count(), 1);
+            assert_eq!(
+                Syndrome::from_octet(0x60 | number),
+                Some(Syndrome::Nak(code))
+            );
+            let same = |other: &&NakCode| other.name() == code.name();
+            assert_eq!(NakCode::ALL.iter().filter(same).count(), 1);
+            count += 1;
         }
+        assert_eq!(count, NakCode::ALL.len());
     }
 
     /// RNIC-FLOW-04.

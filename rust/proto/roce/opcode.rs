@@ -265,7 +265,7 @@ impl Opcode {
 mod tests {
     use super::*;
 
-    /// RNIC-HDR-03.
+    /// RNIC-HDR-03, RNIC-GEN-06.
     #[test]
     fn defined_codes_are_those_of_the_standard() {
         let mut count = 0;
@@ -298,7 +298,8 @@ mod tests {
                 opcode.companion(),
             );
             assert_eq!(found, Some(opcode));
-            assert!(!opcode.name().is_empty());
+            let same = |other: &&Opcode| other.name() == opcode.name();
+            assert_eq!(Opcode::ALL.iter().filter(same).count(), 1);
         }
     }
 

@@ -138,51 +138,90 @@ impl MsgId {
     }
 }
 
-/// The status of a completion (RNIC-ERR-03).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WorkStatus {
-    /// Success.
-    Success,
-    /// The message is too long (RNIC-PSN-05), or longer than the receive buffer (RNIC-RSP-09).
-    LocLenErr,
-    /// A local key does not permit the access (RNIC-REQ-10, RNIC-RSP-10).
-    LocProtErr,
-    /// The request cannot be executed by this queue pair.
-    LocQpOpErr,
-    /// Binding a memory window failed.
-    MwBindErr,
-    /// The peer's response is malformed (RNIC-RDA-06).
-    BadRespErr,
-    /// The peer refused the request as invalid.
-    RemInvReqErr,
-    /// The peer's key, rights or range do not permit the request.
-    RemAccessErr,
-    /// The peer could not complete the request.
-    RemOpErr,
-    /// No acknowledgement after all retries (RNIC-TMO-02).
-    RetryExcErr,
-    /// No receive buffer after all retries (RNIC-FLOW-05).
-    RnrRetryExcErr,
-    /// The queue pair failed before (RNIC-ERR-01).
-    WrFlushErr,
+/// Defines the status of completions and the functions between number, name and meaning.
+macro_rules! statuses {
+    ($($(#[$doc:meta])* $variant:ident $code:literal $name:literal;)*) => {
+        /// The status of a completion (RNIC-ERR-03, RNIC-GEN-06).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum WorkStatus {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl WorkStatus {
+            /// All of them.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Decodes the number of the verbs interface; `None` if the device never reports it.
+            pub(crate) const fn from_code(code: u32) -> Option<Self> {
+                match code {
+                    $($code => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The number of the verbs interface, which programs of user space read.
+            pub(crate) const fn code(self) -> u32 {
+                match self {
+                    $(Self::$variant => $code,)*
+                }
+            }
+
+            /// The name, for logs and counters.
+            pub(crate) const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
 }
 
-impl WorkStatus {
-    /// The name, for logs and counters (RNIC-GEN-06).
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::LocLenErr => "local length error",
-            Self::LocProtErr => "local protection error",
-            Self::LocQpOpErr => "local QP operation error",
-            Self::MwBindErr => "memory window bind error",
-            Self::BadRespErr => "bad response error",
-            Self::RemInvReqErr => "remote invalid request error",
-            Self::RemAccessErr => "remote access error",
-            Self::RemOpErr => "remote operation error",
-            Self::RetryExcErr => "transport retry counter exceeded",
-            Self::RnrRetryExcErr => "RNR retry counter exceeded",
-            Self::WrFlushErr => "work request flushed",
+statuses! {
+    /// Success.
+    Success 0 "success";
+    /// The message is too long (RNIC-PSN-05), or longer than the receive buffer (RNIC-RSP-09).
+    LocLenErr 1 "local length error";
+    /// The request cannot be executed by this queue pair.
+    LocQpOpErr 2 "local QP operation error";
+    /// A local key does not permit the access (RNIC-REQ-10, RNIC-RSP-10).
+    LocProtErr 4 "local protection error";
+    /// The queue pair failed before (RNIC-ERR-01).
+    WrFlushErr 5 "work request flushed";
+    /// Binding a memory window failed.
+    MwBindErr 6 "memory window bind error";
+    /// The peer's response is malformed (RNIC-RDA-06).
+    BadRespErr 7 "bad response error";
+    /// The peer refused the request as invalid.
+    RemInvReqErr 9 "remote invalid request error";
+    /// The peer's key, rights or range do not permit the request.
+    RemAccessErr 10 "remote access error";
+    /// The peer could not complete the request.
+    RemOpErr 11 "remote operation error";
+    /// No acknowledgement after all retries (RNIC-TMO-02).
+    RetryExcErr 12 "transport retry counter exceeded";
+    /// No receive buffer after all retries (RNIC-FLOW-05).
+    RnrRetryExcErr 13 "RNR retry counter exceeded";
+}
+
+#[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
+#[cfg_attr(not(test), kernel::macros::kunit_tests(rdma_soft_roce_work))]
+mod tests {
+    use super::*;
+
+    /// RNIC-GEN-06, RNIC-ERR-03.
+    #[test]
+    fn each_status_has_a_number_and_a_name_of_its_own() {
+        let mut count = 0;
+        for number in 0..=u32::from(u8::MAX) {
+            let Some(status) = WorkStatus::from_code(number) else {
+                continue;
+            };
+            assert_eq!(status.code(), number);
+            let same = |other: &&WorkStatus| other.name() == status.name();
+            assert_eq!(WorkStatus::ALL.iter().filter(same).count(), 1);
+            count += 1;
         }
+        assert_eq!(count, WorkStatus::ALL.len());
+        assert_eq!(WorkStatus::from_code(u32::MAX), None);
     }
 }

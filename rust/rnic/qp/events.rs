@@ -53,3 +53,17 @@ const fn status_of(status: WorkStatus) -> CompletionStatus {
         WorkStatus::WrFlushErr => CompletionStatus::Flushed,
     }
 }
+
+#[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+#[kernel::macros::kunit_tests(rdma_soft_events)]
+mod tests {
+    use super::*;
+
+    /// RNIC-GEN-06, RNIC-ERR-03: the numbers of the core are those of the kernel's header.
+    #[test]
+    fn status_has_the_number_of_the_verbs_core() {
+        for &status in WorkStatus::ALL {
+            assert_eq!(status_of(status).code(), status.code());
+        }
+    }
+}
