@@ -4,6 +4,7 @@
  * taken from them.
  */
 
+#include "helpers_crc32.h"
 #include "helpers_ibdev.h"
 #include "helpers_netdev.h"
 #include "helpers_netns.h"

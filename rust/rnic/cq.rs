@@ -379,7 +379,10 @@ mod tests {
             CompletedOp,
             CqObserver, //
         },
-        rnic::profile::Profile,
+        rnic::{
+            checksum::PacketChecksum,
+            profile::Profile, //
+        },
     };
     use core::sync::atomic::{
         AtomicBool,
@@ -438,7 +441,7 @@ mod tests {
 
     impl Bench {
         fn new(entries: u32) -> Result<Self> {
-            let runtime = Runtime::new(false, Profile::new(0).ok_or(EINVAL)?)?;
+            let runtime = Runtime::new(false, Profile::new(0).ok_or(EINVAL)?, PacketChecksum::Own)?;
             let program = Arc::pin_init(
                 pin_init!(Program {
                     calls: AtomicU32::new(0),

@@ -30,6 +30,7 @@
 
 #![deny(unsafe_code)]
 
+mod checksum;
 mod completions;
 mod counters;
 mod cq;
@@ -58,6 +59,7 @@ mod window;
 mod wire;
 
 use self::{
+    checksum::PacketChecksum,
     link::RoceLink,
     ports::RocePackets,
     profile::Profile,
@@ -116,7 +118,7 @@ impl Rnic {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for other numbers, `ENOMEM`.
+    /// `EINVAL` for other numbers, and if checksums are wrong, `ENOMEM`.
     pub(crate) fn new(roce: u8, direct: u8, strict: u8) -> Result<Self> {
         const { requirements::check() };
         let versions = match roce {
@@ -130,7 +132,8 @@ impl Rnic {
             1 => true,
             _ => return Err(EINVAL),
         };
-        let runtime = Runtime::new(direct, Profile::new(strict).ok_or(EINVAL)?)?;
+        let profile = Profile::new(strict).ok_or(EINVAL)?;
+        let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?)?;
         let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());

@@ -4,6 +4,7 @@
 //! queue pair.
 
 use super::{
+    checksum::PacketChecksum,
     counters::{
         Counter,
         Counters, //
@@ -71,6 +72,8 @@ pub(super) struct Runtime {
     direct: bool,
     /// What the devices behave like.
     profile: &'static Profile,
+    /// Computes the checksums of packets.
+    checksum: PacketChecksum,
     /// Changes with anything that the way of a packet depends on (RNIC-DIR-08).
     epoch: AtomicU64,
 }
@@ -82,7 +85,11 @@ impl Runtime {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(direct: bool, profile: &'static Profile) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        direct: bool,
+        profile: &'static Profile,
+        checksum: PacketChecksum,
+    ) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
         let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
         Arc::pin_init(
@@ -93,6 +100,7 @@ impl Runtime {
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
                 direct,
                 profile,
+                checksum,
                 epoch: AtomicU64::new(0),
             }),
             GFP_KERNEL,
@@ -125,6 +133,11 @@ impl Runtime {
     /// What the devices behave like.
     pub(super) fn profile(&self) -> &'static Profile {
         self.profile
+    }
+
+    /// Computes the checksums of packets.
+    pub(super) fn checksum(&self) -> PacketChecksum {
+        self.checksum
     }
 
     /// A number that is another one after each change of what the way of a packet depends on.

@@ -3,6 +3,7 @@
 //! Packets to the network: headers, payload and checksum in one buffer.
 
 use super::{
+    checksum::PacketChecksum,
     counters::{
         Counter,
         Counters, //
@@ -115,6 +116,8 @@ pub(super) fn addresses(route: &RoceRoute) -> PacketAddresses {
 pub(super) struct Egress<'a> {
     /// Pays for the packets.
     pub(super) sender: &'a Sender,
+    /// Computes the checksums of packets.
+    pub(super) checksum: PacketChecksum,
     /// Counters of the device.
     pub(super) counters: &'a Counters,
 }
@@ -330,7 +333,7 @@ impl<'a> PeerPath<'a> {
         let payload = body.get_mut(start..end).ok_or(BuildError::Memory)?;
         fill(payload).map_err(|PayloadFault| BuildError::Payload)?;
         // The padding is zero already. The checksum covers the copy (RNIC-DATA-04).
-        let sum = icrc_of(&frame, body).ok_or(BuildError::Memory)?;
+        let sum = icrc_of(&self.egress.checksum, &frame, body).ok_or(BuildError::Memory)?;
         icrc.copy_from_slice(&sum);
         Ok(packet)
     }

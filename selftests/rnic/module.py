@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Loading and unloading rdma_soft.ko: alone, many times, and beside rdma_sock.ko.
 
-Covers RNIC-GEN-02, RNIC-LIFE-07.
+Covers RNIC-GEN-02, RNIC-LIFE-07, RNIC-DATA-05.
 """
 
 import os
@@ -99,6 +99,17 @@ def module_loads_and_unloads():
     rmmod(SOFT)
 
 
+def log_names_the_routine_for_checksums():
+    """That of the kernel where it has instructions of the processor for it."""
+    insmod(SOFT)
+    rmmod(SOFT)
+    processor = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii")
+    is_fast = "User Mode Linux" not in processor and "pclmulqdq" in processor
+    named = [line.split(" by ", 1)[1] for line in topology.command("dmesg").splitlines()
+             if "checksums of packets by" in line]
+    equal(named[-1:], ["crc32_le of the kernel" if is_fast else "slicing by 8"], "routine")
+
+
 def second_copy_is_refused():
     """The loaded module stays."""
     insmod(SOFT)
@@ -145,7 +156,8 @@ def main():
         ktap.skip_all("%s is not loaded" % SOCK)
     return ktap.run([module_has_description_and_licence, module_needs_no_other_module_of_the_tree,
                      module_has_exported_symbols_only, nothing_is_freed_behind_the_module,
-                     module_loads_and_unloads, second_copy_is_refused,
+                     module_loads_and_unloads, log_names_the_routine_for_checksums,
+                     second_copy_is_refused,
                      module_loads_and_unloads_many_times,
                      both_modules_load_and_unload_in_any_order])
 

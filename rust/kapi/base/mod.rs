@@ -3,6 +3,8 @@
 //! Locks, work items, timers and clocks: the parts of the kernel that every module needs.
 
 pub(crate) mod alarm;
+#[cfg(RDMA_SOFT)]
+pub(crate) mod crc32;
 pub(crate) mod module;
 #[cfg(RDMA_SOFT)]
 pub(crate) mod percpu;

@@ -123,6 +123,22 @@ impl Crc32 {
     }
 }
 
+/// A routine that computes CRC-32.
+pub(crate) trait CrcRoutine {
+    /// The state after more octets.
+    fn update(&self, state: Crc32, octets: &[u8]) -> Crc32;
+}
+
+/// The routine of this file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slicing;
+
+impl CrcRoutine for Slicing {
+    fn update(&self, state: Crc32, octets: &[u8]) -> Crc32 {
+        state.update(octets)
+    }
+}
+
 /// The polynomial 1, bits reversed.
 const ONE: u32 = 0x8000_0000;
 

@@ -3,7 +3,10 @@
 //! The invariant CRC (ICRC) of a packet (RNIC-ICRC-01 to RNIC-ICRC-07).
 
 use super::{
-    crc32::Crc32,
+    crc32::{
+        Crc32,
+        CrcRoutine, //
+    },
     frame::Frame,
     header::BTH_LEN, //
 };
@@ -33,8 +36,8 @@ impl Icrc {
 
     /// Continues with the octets behind the BTH: extension headers, payload and padding.
     #[must_use]
-    pub(crate) fn update(self, octets: &[u8]) -> Self {
-        Self(self.0.update(octets))
+    pub(crate) fn update(self, routine: &impl CrcRoutine, octets: &[u8]) -> Self {
+        Self(routine.update(self.0, octets))
     }
 
     /// The octets behind the padding (RNIC-ICRC-01).
@@ -53,10 +56,14 @@ pub(crate) enum IcrcError {
 }
 
 /// The checksum of `transport`, the octets from the BTH to the padding; `None` if they are fewer
-/// than a BTH.
-pub(crate) fn icrc_of(frame: &Frame, transport: &[u8]) -> Option<[u8; ICRC_LEN]> {
+/// than a BTH. The routine is for what may be long (RNIC-DATA-05).
+pub(crate) fn icrc_of(
+    routine: &impl CrcRoutine,
+    frame: &Frame,
+    transport: &[u8],
+) -> Option<[u8; ICRC_LEN]> {
     let (bth, rest) = transport.split_first_chunk::<BTH_LEN>()?;
-    Some(Icrc::start(frame, bth).update(rest).octets())
+    Some(Icrc::start(frame, bth).update(routine, rest).octets())
 }
 
 /// Checks the octets from the BTH to the ICRC and returns those before the ICRC (RNIC-ICRC-06).
@@ -64,11 +71,15 @@ pub(crate) fn icrc_of(frame: &Frame, transport: &[u8]) -> Option<[u8; ICRC_LEN]>
 /// # Errors
 ///
 /// See [`IcrcError`].
-pub(crate) fn check<'a>(frame: &Frame, octets: &'a [u8]) -> Result<&'a [u8], IcrcError> {
+pub(crate) fn check<'a>(
+    routine: &impl CrcRoutine,
+    frame: &Frame,
+    octets: &'a [u8],
+) -> Result<&'a [u8], IcrcError> {
     let (transport, icrc) = octets
         .split_last_chunk::<ICRC_LEN>()
         .ok_or(IcrcError::Truncated)?;
-    let expected = icrc_of(frame, transport).ok_or(IcrcError::Truncated)?;
+    let expected = icrc_of(routine, frame, transport).ok_or(IcrcError::Truncated)?;
     if expected == *icrc {
         Ok(transport)
     } else {

@@ -15,6 +15,7 @@
 //! | Whole packets                                   | RNIC-HDR      | [`packet`] |
 //! | Headers of IPv4, IPv6 with UDP, and the GRH     | RNIC-IP       | [`frame`]  |
 //! | CRC-32, and the invariant CRC of a packet       | RNIC-ICRC     | [`crc32`], [`icrc`] |
+//! | The check of a routine for CRC-32               | RNIC-DATA     | [`crc_check`] |
 //! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
 //! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
 //! | Reasons of failures                             | RNIC-ERR      | [`reason`] |
@@ -30,6 +31,7 @@
 
 pub(crate) mod aeth;
 pub(crate) mod crc32;
+pub(crate) mod crc_check;
 pub(crate) mod datagram;
 pub(crate) mod frame;
 pub(crate) mod header;

@@ -349,6 +349,7 @@ impl QueuePair {
     pub(super) fn egress(&self) -> Egress<'_> {
         Egress {
             sender: self.room.sender(),
+            checksum: self.domain.node.runtime().checksum(),
             counters: self.domain.node.counters(),
         }
     }

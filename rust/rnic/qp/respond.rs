@@ -160,7 +160,8 @@ impl QueuePair {
         if !self.knows(core, &addresses(&frame.route)) {
             return self.count(Counter::DropAddress);
         }
-        let Ok(transport) = icrc::check(&frame, rest) else {
+        let checksum = self.domain.node.runtime().checksum();
+        let Ok(transport) = icrc::check(&checksum, &frame, rest) else {
             return self.count(Counter::DropIcrc);
         };
         if !self.kind.is_connected() {

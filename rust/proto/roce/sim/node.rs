@@ -23,6 +23,7 @@ use crate::proto::{
     },
     roce::{
         aeth::Syndrome,
+        crc32::Slicing,
         frame::{
             Frame,
             RoceRoute, //
@@ -194,7 +195,7 @@ impl Node {
         let headers = frame.emit(&mut octets).unwrap();
         octets.truncate(headers);
         octets.extend_from_slice(transport);
-        octets.extend_from_slice(&icrc::icrc_of(&frame, transport).unwrap());
+        octets.extend_from_slice(&icrc::icrc_of(&Slicing, &frame, transport).unwrap());
         net.send(rng, now, 1 - self.index, &octets);
     }
 
@@ -304,7 +305,7 @@ impl Node {
         let Ok((frame, rest)) = parsed else {
             return;
         };
-        let Ok(transport) = icrc::check(&frame, rest) else {
+        let Ok(transport) = icrc::check(&Slicing, &frame, rest) else {
             return;
         };
         match RocePacket::parse(transport) {
