@@ -78,6 +78,8 @@ counters! {
     QueuedPosts c"queued_posts",
     /// Those among the latter for which the kernel woke ksoftirqd.
     SoftirqWakes c"ksoftirqd_wakes",
+    /// Runs of queue pairs (RNIC-RUN-04).
+    Runs c"qp_runs",
 
     /// Expiries of the retransmission timer.
     Timeouts c"local_ack_timeout_err",

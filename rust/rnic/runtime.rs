@@ -107,7 +107,10 @@ impl Runtime {
         )
     }
 
-    /// Runs work items in softirq.
+    /// Runs work items in softirq. One that is kicked while it runs goes to the tail.
+    ///
+    /// The kernel runs them for 2 ms at a time, or until another task has to run. Its thread of normal priority,
+    /// `ksoftirqd`, runs what is left then (RNIC-RUN-04).
     pub(super) fn softirq(&self) -> &WorkQueue {
         &self.softirq
     }

@@ -5,7 +5,7 @@ and with rdma_rxe on the other side; and a program that fills its rings by hand.
 
 Covers RNIC-UAPI-02, RNIC-UAPI-06, RNIC-UD-08, RNIC-LIM-03, RNIC-SRQ-01, RNIC-UD-10, RNIC-FLOW-04, RNIC-ERR-09,
 RNIC-RSP-01, RNIC-LIM-02, RNIC-GEN-05, RNIC-NET-04, RNIC-NET-06, RNIC-EVT-01, RNIC-LIFE-04, RNIC-LIFE-08,
-RNIC-ERR-04.
+RNIC-ERR-04, RNIC-RUN-04, RNIC-RDA-12.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ import time
 import ktap
 import topology
 from ktap import equal, named
-from rsoft import counter
+from rsoft import counter, counters
 from topology import command, netns
 
 SOFT = "rdma_soft"
@@ -36,12 +36,13 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "windows of the dead", "flushes", "words", "full completions", "itself", "states", "attributes",
          "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
          "completion indices", "armed timers", "solicited", "failed rings", "unmapped memory",
-         "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events", "reasons"]
+         "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events", "reasons",
+         "shared runs", "fair pairs"]
 
 # Cases for which the way of packets matters.
 PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "many reads",
                 "reads behind writes", "atomics", "solicited", "shared queues", "unreliable messages",
-                "windows of type 2", "flushes", "words", "reasons"]
+                "windows of type 2", "flushes", "words", "reasons", "shared runs", "fair pairs"]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 # Queue pairs of the case of late receive requests.
@@ -233,9 +234,20 @@ def unreliable_messages_are_lost_whole():
         command("tc", "-n", "rs-a", "qdisc", "delete", "dev", "va", "root")
 
 
-def changing(case, *changes, kind="RoCE v2"):
+def run_has_a_budget(case, device):
+    """A run of a queue pair sends 64 packets at most, and another run follows (RNIC-RUN-04)."""
+    before = counters(device)
+    rings(case)
+    after = counters(device)
+    sent, runs = (after[name] - before[name] for name in ("sent_pkts", "qp_runs"))
+    # 15 messages of 256 packets.
+    equal(3840 <= sent <= 64 * runs, True, "%d packets in %d runs" % (sent, runs))
+
+
+def changing(case, *changes, kind="RoCE v2", family="4"):
     """A case of that program, which waits for each change."""
-    words = inside("a", RINGS, "rs_a", gid_index("a", kind=kind), "rs_b", gid_index("b", kind=kind), case)
+    words = inside("a", RINGS, "rs_a", gid_index("a", family, kind), "rs_b", gid_index("b", family, kind),
+                   case)
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         try:
             for change in changes:
@@ -453,6 +465,8 @@ def tests():
         found.append(named("rings: " + case, rings, case))
     for kind in "RoCE v2", "IB/RoCE v1":
         found.append(named("lost address of " + kind, lost_address_stops_its_packets, kind))
+    for case, device in ("long writes", "rs_a"), ("long reads", "rs_b"):
+        found.append(named("budget of " + case, run_has_a_budget, case, device))
     for family in "46":
         found.append(named("packets under way by IPv" + family, packets_under_way_hold_nothing,
                            "packets under way", family, "delay", "100s"))

@@ -469,6 +469,8 @@ static const struct {
 	{ "smaller MTU", smaller_mtu }, { "stream", stream },
 	{ "packets under way", packets_under_way }, { "unreliable paced", unreliable_paced },
 	{ "unreliable stuck", unreliable_stuck }, { "reasons", reasons },
+	{ "long writes", long_writes }, { "long reads", long_reads },
+	{ "shared runs", shared_runs }, { "fair pairs", fair_pairs },
 };
 
 int main(int argc, char **argv)

@@ -182,5 +182,9 @@ void smaller_mtu(void);
 void stream(void);
 void packets_under_way(void);
 void reasons(void);
+void long_writes(void);
+void long_reads(void);
+void shared_runs(void);
+void fair_pairs(void);
 
 #endif /* USER_RINGS_H */

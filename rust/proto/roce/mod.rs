@@ -22,6 +22,7 @@
 //! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |
 //! | The receiving half of a connected queue pair    | RNIC-RSP, RNIC-RDA | [`responder`] |
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
+//! | The packets of a run, by half                    | RNIC-RUN, RNIC-RDA | [`budget`] |
 //! | The proof of a way through the network          | RNIC-DIR      | [`proof`]  |
 //! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
 //! | Rings shared with user space                    | RNIC-UAPI     | [`ring`]   |
@@ -30,6 +31,7 @@
 //! | Two queue pairs on a lossy network              | all           | `sim`      |
 
 pub(crate) mod aeth;
+pub(crate) mod budget;
 pub(crate) mod crc32;
 pub(crate) mod crc_check;
 pub(crate) mod datagram;

@@ -34,6 +34,7 @@ use crate::{
             Instant, //
         },
         roce::{
+            budget::RunBudget,
             reason::Reason,
             state::QpState, //
         },
@@ -46,9 +47,6 @@ use crate::{
 };
 use core::sync::atomic::Ordering;
 use kernel::sync::Arc;
-
-/// Packets of a run, in each direction (RNIC-RUN-04).
-const BUDGET: u32 = 64;
 
 /// Receive work requests that a run flushes.
 const FLUSHES: u32 = 1_024;
@@ -66,6 +64,7 @@ impl Run<0> for QueuePair {
         if core.dead {
             return;
         }
+        this.count(Counter::Runs);
         let now = Instant::from_nanos(now_ns());
         let (more, given) = this.step(&mut core, &mut events, now);
         this.set_timer(&mut core, now);
@@ -81,8 +80,8 @@ impl Run<0> for QueuePair {
 }
 
 impl QueuePair {
-    /// Does what there is to do, up to the budget. Returns whether there may be more, and the queue pair
-    /// that it gave packets to.
+    /// Does what there is to do, up to the budget in each direction (RNIC-RUN-04). Returns whether there may
+    /// be more, and the queue pair that it gave packets to.
     fn step(
         self: &Arc<Self>,
         core: &mut Core,
@@ -98,16 +97,18 @@ impl QueuePair {
         self.expire(core, now);
         let unread = self.take_posts(core, events) || unread;
         let way = self.choose_way(core, now);
-        let most = self.room_on(&way);
-        let mut room = most;
+        let half = core.responder.as_ref();
+        let replies = half.map_or(0, |half| half.replies_due());
+        let mut budget = RunBudget::new(self.room_on(&way), replies);
         let outlet = way.outlet(self, now);
-        self.transmit(core, now, outlet, &mut room);
+        self.transmit(core, now, outlet, &mut budget);
+        budget.end_requests();
         // An acknowledgement says that the octets are there.
         if self.kind.is_connected() && core.late.is_due(now) {
             self.place_late(core, events);
-            self.reply(core, events, outlet, &mut room);
+            self.reply(core, events, outlet, &mut budget);
         }
-        let sent = room < most;
+        let sent = budget.has_sent();
         if sent && matches!(way, Way::Prove) {
             self.note_proof(core, now);
         }
@@ -122,7 +123,7 @@ impl QueuePair {
         self.flush_completions(core, events);
         self.note_progress(core, events);
         self.count_events(core);
-        let more = unread || flushing || (room == 0 && most == BUDGET);
+        let more = unread || flushing || budget.is_spent();
         let given = match way {
             Way::Direct(peer) if sent => Some(peer),
             _ => None,
@@ -134,7 +135,7 @@ impl QueuePair {
     fn room_on(self: &Arc<Self>, way: &Way) -> u32 {
         let is_open = matches!(way, Way::Direct(_)) || self.room.has_room(self);
         if is_open {
-            way.room(BUDGET)
+            way.room(RunBudget::PACKETS)
         } else {
             0
         }
@@ -147,7 +148,7 @@ impl QueuePair {
         events: &mut PendingEvents,
         now: Instant,
     ) -> bool {
-        for _ in 0..BUDGET {
+        for _ in 0..RunBudget::PACKETS {
             // The lock is not held while the packet is handled.
             let arrived = self.inbox.lock().pop();
             let Some(arrived) = arrived else {

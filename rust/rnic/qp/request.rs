@@ -35,6 +35,7 @@ use crate::{
             },
         },
         roce::{
+            budget::RunBudget,
             datagram::{
                 check_send,
                 outgoing_qkey, //
@@ -244,16 +245,16 @@ impl QueuePair {
         core: &mut Core,
         now: Instant,
         outlet: Outlet<'_>,
-        room: &mut u32,
+        budget: &mut RunBudget,
     ) {
         while let Some(step) = core
             .requester
             .as_mut()
-            .and_then(|half| half.poll_transmit(now, *room))
+            .and_then(|half| half.poll_transmit(now, budget.requests()))
         {
             match step {
                 SendStep::Packets(burst) => {
-                    *room = room.saturating_sub(burst.packets);
+                    budget.take(burst.packets);
                     if let Err(reason) = self.send_burst(core, &burst, outlet) {
                         if let Some(requester) = &mut core.requester {
                             requester.fail(burst.msg, reason);

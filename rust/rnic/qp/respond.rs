@@ -30,6 +30,7 @@ use crate::{
         base::time::Instant,
         roce::{
             aeth::Syndrome,
+            budget::RunBudget,
             header::{
                 Aeth,
                 Bth, //
@@ -404,22 +405,22 @@ impl QueuePair {
         }
     }
 
-    /// Sends everything that the responder owes (RNIC-RSP-16).
+    /// Sends what the responder owes, up to the budget (RNIC-RSP-16, RNIC-RDA-12).
     pub(super) fn reply(
         &self,
         core: &mut Core,
         events: &mut PendingEvents,
         outlet: Outlet<'_>,
-        room: &mut u32,
+        budget: &mut RunBudget,
     ) {
         while let Some(reply) = core
             .responder
             .as_mut()
-            .and_then(|half| half.poll_reply(*room))
+            .and_then(|half| half.poll_reply(budget.replies()))
         {
             let (opcode, psn, aeth, original) = match reply {
                 ReplyPacket::Read(burst) => {
-                    *room = room.saturating_sub(burst.packets);
+                    budget.take(burst.packets);
                     self.send_read(core, events, &burst, outlet);
                     continue;
                 }
@@ -436,7 +437,7 @@ impl QueuePair {
                     (Opcode::RcAcknowledge, psn, (syndrome, msn), None)
                 }
             };
-            *room = room.saturating_sub(1);
+            budget.take(1);
             let (syndrome, msn) = aeth;
             let head = PacketHead {
                 bth: Bth::new(opcode.code(), core.peer, psn),

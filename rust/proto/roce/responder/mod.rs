@@ -661,6 +661,15 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         }
     }
 
+    /// Packets that [`Self::poll_reply`] gives at most, unless there is news.
+    pub(crate) fn replies_due(&self) -> u32 {
+        if self.phase == ReceivePhase::Closed {
+            return 0;
+        }
+        let last = self.nak.is_some() || self.ack_due;
+        self.resources.unsent().saturating_add(u32::from(last))
+    }
+
     /// The next packets for the requester, at most `room` (RNIC-RSP-16, RNIC-RDA-03).
     pub(crate) fn poll_reply(&mut self, room: u32) -> Option<ReplyPacket> {
         if self.phase == ReceivePhase::Closed || room == 0 {

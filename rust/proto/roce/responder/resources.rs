@@ -149,6 +149,19 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
                 .any(|place| place.0.is_some_and(|record| record.unsent.is_some()))
     }
 
+    /// Packets of the responses that are not yet sent.
+    pub(super) fn unsent(&self) -> u32 {
+        if !self.pending {
+            return 0;
+        }
+        let unsent = |place: &Resource| place.0.and_then(|record| record.unsent);
+        self.places
+            .iter()
+            .filter_map(unsent)
+            .map(|unsent| self.mtu.packets(unsent.len).saturating_sub(unsent.sent))
+            .fold(0, u32::saturating_add)
+    }
+
     /// Sends a response again. Later ones start anew, as the requester ignores the rest of one
     /// whose start it has not accepted.
     fn repeat(&mut self, psn: Psn, unsent: Unsent) {

@@ -60,9 +60,13 @@ fn request_within_a_long_response_waits_for_its_end() {
     let mut bench = ReceiveBench::new(CONFIG);
     bench.accept(read(0, 0x1000, 5 * FULL));
     assert_eq!(bench.core.poll_reply(0), None);
+    assert_eq!(bench.core.replies_due(), 5);
     assert_eq!(bench.read(2), (0, 0x1000, 0, 2));
     bench.accept(asking(header(Opcode::RcSendOnly, 5, 1)));
+    assert_eq!(bench.core.replies_due(), 4);
     bench.accept(read(6, 0x8000, 2 * FULL));
+    // The response acknowledges the SEND before it.
+    assert_eq!(bench.core.replies_due(), 5);
     assert_eq!(bench.core.poll_reply(0), None);
     assert_eq!(bench.read(2), (2, 0x1000, 2, 2));
     assert_eq!(bench.read(2), (4, 0x1000, 4, 1));

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The packets of a run of a queue pair: long messages, and queue pairs beside each other. */
+
+#include "user_rings.h"
+
+/* Messages without an end go on until the others have done that. */
+#define ROUNDS 200
+#define READS 20
+
+/* RNIC-RUN-04: DEPTH messages of 256 packets by one doorbell. The last one completes visibly. */
+void long_writes(void)
+{
+	struct end ends[2];
+
+	path_mtu = IBV_MTU_256;
+	for (int i = 0; i < 2; i++)
+		ends[i] = new_quiet_end(&sides[i]);
+	join(ends);
+	for (int i = 0; i < DEPTH; i++) {
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, REGION);
+		if (i < DEPTH - 1)
+			send_slot(&ends[0])->wr.send_flags = 0;
+		produce(ends[0].sends.buf);
+	}
+	CHECK(!ring_doorbell(&ends[0], 0));
+	expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "long WRITE");
+	free_pair(ends);
+}
+
+/* RNIC-RUN-04, RNIC-RDA-12: responses of 256 packets. */
+void long_reads(void)
+{
+	struct end ends[2];
+
+	path_mtu = IBV_MTU_256;
+	new_pair(ends);
+	for (int i = 0; i < DEPTH; i++) {
+		prepare_remote(&ends[0], IBV_WR_RDMA_READ, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, REGION);
+		expect_send(&ends[0], IBV_WC_SUCCESS, "long READ", i);
+	}
+	free_pair(ends);
+}
+
+/*
+ * RNIC-RDA-12: READs that arrive while side 0 has DEPTH WRITEs to send. The peer's queue waits
+ * for a receive request, which side 0 has when it begins.
+ */
+void shared_runs(void)
+{
+	int reads = 0, writes = 0;
+	struct end ends[2];
+
+	path_mtu = IBV_MTU_256;
+	for (int i = 0; i < 2; i++)
+		ends[i] = new_end(&sides[i], IBV_QPT_RC);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp_attr attr = way_to(&ends[i], &ends[1 - i]);
+
+		/* 1.28 ms, which is much less than the WRITEs take. */
+		attr.min_rnr_timer = 14;
+		begin_to_receive(&ends[i], attr);
+		begin_to_send(&ends[i], attr);
+	}
+	prepare(&ends[1]);
+	produce(ends[1].sends.buf);
+	for (int i = 1; i < DEPTH; i++) {
+		prepare_remote(&ends[1], IBV_WR_RDMA_READ, (uintptr_t)sides[0].memory,
+			       sides[0].mr->rkey, REGION);
+		produce(ends[1].sends.buf);
+	}
+	CHECK(!ring_doorbell(&ends[1], 0));
+	for (int i = 0; i < DEPTH; i++) {
+		post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+		prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, REGION);
+		produce(ends[0].sends.buf);
+	}
+	post_receive(&ends[0], (uintptr_t)sides[0].memory, 8, sides[0].mr->lkey, 1);
+	CHECK(!ring_doorbell(&ends[0], 0));
+	/* The peer has completions of both in their order. */
+	while (writes < DEPTH) {
+		struct ibv_wc wc = completion(&ends[1], 10);
+
+		if (wc.status != IBV_WC_SUCCESS)
+			fail("status %d behind %d WRITEs, %d READs", wc.status, writes, reads);
+		writes += wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+		reads += wc.opcode == IBV_WC_RDMA_READ;
+	}
+	if (reads < 3)
+		fail("%d READs before the last WRITE", reads);
+	free_pair(ends);
+}
+
+/* The next completion that is there, which must be a success. */
+static bool has_completed(struct end *end)
+{
+	struct ibv_wc wc;
+	int count = ibv_poll_cq(end->cq, 1, &wc);
+
+	CHECK(count >= 0);
+	if (count && wc.status != IBV_WC_SUCCESS)
+		fail("status %d of %#lx", wc.status, (unsigned long)wc.wr_id);
+	return count > 0;
+}
+
+static void send_ping(struct end *from, struct end *to)
+{
+	post_receive(to, (uintptr_t)to->side->memory, 8, to->side->mr->lkey, 1);
+	prepare(from);
+	post_prepared(from);
+}
+
+/*
+ * RNIC-RUN-04, RNIC-RDA-12: a queue pair that has WRITEs to send without an end still answers
+ * READs of its peer, and another pair exchanges its messages meanwhile.
+ */
+void fair_pairs(void)
+{
+	int writes = 0, under_way = 0, reads = 0, rounds = 0, pings = 0;
+	struct end busy[2], quick[2];
+	double limit = now() + 60;
+
+	new_pair(busy);
+	new_pair(quick);
+	prepare_remote(&busy[1], IBV_WR_RDMA_READ, (uintptr_t)sides[0].memory, sides[0].mr->rkey,
+		       REGION);
+	post_prepared(&busy[1]);
+	send_ping(&quick[0], &quick[1]);
+	while (reads < READS || rounds < ROUNDS) {
+		bool refilled = false;
+
+		if (now() > limit)
+			fail("%d WRITEs, %d READs, %d rounds", writes, reads, rounds);
+		while (has_completed(&busy[0])) {
+			under_way--;
+			writes++;
+		}
+		for (; under_way < DEPTH; under_way++, refilled = true) {
+			prepare_remote(&busy[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+				       sides[1].mr->rkey, REGION);
+			produce(busy[0].sends.buf);
+		}
+		if (refilled)
+			CHECK(!ring_doorbell(&busy[0], 0));
+		if (has_completed(&busy[1])) {
+			reads++;
+			prepare_remote(&busy[1], IBV_WR_RDMA_READ, (uintptr_t)sides[0].memory,
+				       sides[0].mr->rkey, REGION);
+			post_prepared(&busy[1]);
+		}
+		/* A message has arrived when both of its requests are complete. */
+		pings += has_completed(&quick[0]) + has_completed(&quick[1]);
+		if (pings == 2) {
+			pings = 0;
+			rounds++;
+			send_ping(&quick[rounds % 2], &quick[(rounds + 1) % 2]);
+		}
+	}
+	CHECK(writes > 0);
+	free_pair(busy);
+	free_pair(quick);
+}
