@@ -166,4 +166,10 @@ impl Counters {
         // The numbers of the enumeration are those of the names.
         self.0.add(counter as usize, events);
     }
+
+    /// Events so far.
+    #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
+    pub(super) fn value(&self, counter: Counter) -> u64 {
+        self.place(counter).load(Ordering::Relaxed)
+    }
 }

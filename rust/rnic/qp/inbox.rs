@@ -3,11 +3,18 @@
 //! Packets that wait for the work item of a queue pair.
 
 use crate::{
-    kapi::net::packet::{
-        NetHeader,
-        RxPacket, //
+    kapi::{
+        base::sync::SpinLockBh,
+        net::packet::{
+            NetHeader,
+            RxPacket, //
+        },
     },
     rnic::{
+        counters::{
+            Counter,
+            Counters, //
+        },
         direct_packet::DirectPacket,
         receives::place_of, //
     },
@@ -17,12 +24,43 @@ use kernel::prelude::*;
 /// Packets that wait for the work item, at most (RNIC-LIM-05).
 const INBOX: usize = 1_024;
 
+/// Octets of these packets, at most.
+const INBOX_OCTETS: u64 = 4 << 20;
+
 /// A packet that waits for the work item.
 pub(super) enum Arrived {
     /// One of the network, and the header that it begins with.
     Packet(RxPacket, NetHeader),
     /// One that left out the network.
     Direct(KBox<DirectPacket>),
+}
+
+impl Arrived {
+    /// Octets from the first header on.
+    fn octets(&self) -> u64 {
+        match self {
+            Self::Packet(packet, _) => u64::try_from(packet.octets().len()).unwrap_or(u64::MAX),
+            Self::Direct(packet) => packet.octets(),
+        }
+    }
+}
+
+/// Leaves a packet to the work item, or drops it, and counts either. Returns whether there was a place.
+/// Context: any.
+pub(super) fn leave(
+    inbox: &SpinLockBh<PacketInbox>,
+    arrived: Arrived,
+    counters: &Counters,
+) -> bool {
+    let octets = arrived.octets();
+    let pushed = inbox.lock().push(arrived);
+    if pushed {
+        counters.count(Counter::ReceivedPackets);
+        counters.add(Counter::ReceivedOctets, octets);
+    } else {
+        counters.count(Counter::DropInbox);
+    }
+    pushed
 }
 
 /// Packets that wait for the work item.
@@ -33,6 +71,8 @@ pub(super) struct PacketInbox {
     head: u64,
     /// Number of the next packet.
     tail: u64,
+    /// Octets of the packets.
+    octets: u64,
     /// Whether packets are dropped.
     closed: bool,
 }
@@ -44,6 +84,7 @@ impl PacketInbox {
             packets: KVVec::new(),
             head: 0,
             tail: 0,
+            octets: 0,
             closed: false,
         }
     }
@@ -56,7 +97,8 @@ impl PacketInbox {
     /// Adds a packet, or drops it. Returns whether it was added.
     pub(super) fn push(&mut self, arrived: Arrived) -> bool {
         let waiting = usize::try_from(self.tail.wrapping_sub(self.head)).unwrap_or(usize::MAX);
-        if self.closed || waiting >= INBOX {
+        let octets = self.octets.saturating_add(arrived.octets());
+        if self.closed || waiting >= INBOX || octets > INBOX_OCTETS {
             return false;
         }
         if waiting >= self.packets.len() {
@@ -70,6 +112,7 @@ impl PacketInbox {
             }
             self.head = 0;
             self.tail = u64::try_from(places.saturating_add(1)).unwrap_or(0);
+            self.octets = octets;
             return true;
         }
         let place = place_of(self.tail, self.packets.len());
@@ -77,6 +120,7 @@ impl PacketInbox {
             Some(place) => {
                 *place = Some(arrived);
                 self.tail = self.tail.wrapping_add(1);
+                self.octets = octets;
                 true
             }
             None => false,
@@ -90,7 +134,9 @@ impl PacketInbox {
         }
         let place = place_of(self.head, self.packets.len())?;
         self.head = self.head.wrapping_add(1);
-        self.packets.get_mut(place)?.take()
+        let arrived = self.packets.get_mut(place)?.take()?;
+        self.octets = self.octets.saturating_sub(arrived.octets());
+        Some(arrived)
     }
 }
 
@@ -99,7 +145,10 @@ impl PacketInbox {
 mod tests {
     use super::*;
     use crate::{
-        kapi::ibdev::GidProtocol,
+        kapi::{
+            base::sync::new_spinlock_bh,
+            ibdev::GidProtocol, //
+        },
         proto::{
             base::verbs::{
                 Psn,
@@ -116,6 +165,11 @@ mod tests {
 
     /// A packet with a number.
     fn packet(number: u32) -> Result<Arrived> {
+        packet_of(number, 0)
+    }
+
+    /// A packet with a number, and with that many octets of payload.
+    fn packet_of(number: u32, len: usize) -> Result<Arrived> {
         let addresses = PacketAddresses {
             src: [0; 16],
             dst: [0; 16],
@@ -123,7 +177,7 @@ mod tests {
         };
         let opcode = Opcode::RcSendOnly;
         let bth = Bth::new(opcode.code(), Qpn::new(2), Psn::new(number));
-        let made = DirectPacket::new(addresses, &bth, opcode, &Extensions::default(), 0);
+        let made = DirectPacket::new(addresses, &bth, opcode, &Extensions::default(), len);
         Ok(Arrived::Direct(made.ok_or(ENOMEM)?))
     }
 
@@ -152,6 +206,33 @@ mod tests {
                 first += 1;
             }
         }
+        Ok(())
+    }
+
+    /// RNIC-LIM-05: long packets wait up to the bound of octets, and are counted behind it.
+    #[test]
+    fn octets_beyond_the_bound_are_dropped_and_counted() -> Result {
+        let inbox = KBox::pin_init(
+            new_spinlock_bh!(PacketInbox::new(), "rdma_soft_test_inbox"),
+            GFP_KERNEL,
+        )?;
+        let counters = Counters::new();
+        let len = 20_000;
+        let octets = packet_of(0, len)?.octets();
+        let most = INBOX_OCTETS / octets;
+        for number in 0..300 {
+            let fits = u64::from(number) < most;
+            assert_eq!(leave(&inbox, packet_of(number, len)?, &counters), fits);
+        }
+        assert_eq!(counters.value(Counter::ReceivedPackets), most);
+        assert_eq!(counters.value(Counter::ReceivedOctets), most * octets);
+        assert_eq!(counters.value(Counter::DropInbox), 300 - most);
+        // A packet that is taken makes room for one of its length.
+        assert_eq!(next(&mut inbox.lock()), Some(0));
+        assert!(leave(&inbox, packet_of(300, len)?, &counters));
+        assert!(!leave(&inbox, packet_of(301, len)?, &counters));
+        while inbox.lock().pop().is_some() {}
+        assert_eq!(inbox.lock().octets, 0);
         Ok(())
     }
 

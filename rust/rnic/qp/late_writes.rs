@@ -110,6 +110,7 @@ mod tests {
         assert!(writes.is_due(now) && writes.poll_timeout().is_none());
     }
 
+    /// RNIC-LIM-05.
     #[test]
     fn room_is_bounded() {
         let mut writes = LateWrites::new();

@@ -5,6 +5,7 @@
 use super::{
     batch::CompletionBatch,
     inbox::{
+        leave,
         Arrived,
         PacketInbox, //
     },
@@ -415,17 +416,9 @@ impl QueuePair {
         }
     }
 
-    /// Leaves a packet of that many octets to the work item. Returns whether there was a place.
-    fn enqueue(&self, arrived: Arrived, octets: u64) -> bool {
-        let pushed = self.inbox.lock().push(arrived);
-        if pushed {
-            self.count(Counter::ReceivedPackets);
-            let counters = self.domain.node.counters();
-            counters.add(Counter::ReceivedOctets, octets);
-        } else {
-            self.count(Counter::DropInbox);
-        }
-        pushed
+    /// Leaves a packet to the work item. Returns whether there was a place.
+    fn enqueue(&self, arrived: Arrived) -> bool {
+        leave(&self.inbox, arrived, self.domain.node.counters())
     }
 
     /// Runs the work item for a post: at once, if the caller's context allows that (RNIC-RUN-03).
@@ -454,15 +447,13 @@ impl PacketReceiver for QueuePair {
         if !netdev.is_some_and(|netdev| packet.reaches(&netdev)) {
             return self.count(Counter::DropNetdev);
         }
-        let octets = u64::try_from(packet.octets().len()).unwrap_or(0);
-        if self.enqueue(Arrived::Packet(packet, header), octets) {
+        if self.enqueue(Arrived::Packet(packet, header)) {
             self.kick();
         }
     }
 
     fn receive_direct(&self, packet: KBox<DirectPacket>) -> bool {
-        let octets = packet.octets();
-        self.enqueue(Arrived::Direct(packet), octets)
+        self.enqueue(Arrived::Direct(packet))
     }
 
     fn note_arrival(self: Arc<Self>, packet: &RxPacket, at: Qpn) {

@@ -36,6 +36,43 @@ fn duplicate_send_is_acknowledged_with_the_newest_psn() {
     bench.accept(header(Opcode::RcSendLast, 4, 1));
 }
 
+/// RNIC-LIM-05: whatever the peer asks for, there is a response for each resource and one more reply.
+#[test]
+fn replies_that_wait_are_bounded_by_the_resources() {
+    let mut bench = ReceiveBench::new(CONFIG);
+    let replies = |bench: &mut ReceiveBench| {
+        let mut count = 0;
+        while bench.core.poll_reply(100).is_some() {
+            count += 1;
+        }
+        count
+    };
+    bench.accept(read(0, 0x1000, FULL));
+    bench.accept(atomic(1, 8));
+    for number in 2..1_000 {
+        bench.accept(asking(header(Opcode::RcSendOnly, number, 1)));
+    }
+    // Duplicates of all of them.
+    for number in 2..1_000 {
+        bench.accept(asking(header(Opcode::RcSendOnly, number, 1)));
+        bench.accept(read(0, 0x1000, FULL));
+        bench.accept(atomic(1, 8));
+    }
+    assert_eq!(bench.core.replies_due(), 3);
+    assert_eq!(replies(&mut bench), 3);
+    // Requests without a receive buffer wait in no list: their sender repeats them.
+    for _ in 0..1_000 {
+        let ruling = bench.request(header(Opcode::RcSendOnly, 1_000, 1));
+        assert_eq!(ruling, Ruling::NeedReceive);
+        bench.core.refuse_receive();
+        let behind = bench.request(header(Opcode::RcSendOnly, 1_001, 1));
+        assert_eq!(behind, Ruling::Drop(DropReason::Sequence));
+    }
+    assert_eq!(bench.core.stats().rnr_naks, 1_000);
+    assert_eq!(replies(&mut bench), 1);
+    assert_eq!(bench.core.replies_due(), 0);
+}
+
 /// RNIC-RDA-01, RNIC-RDA-02, RNIC-RDA-03.
 #[test]
 fn responses_leave_in_order_and_before_later_acks() {
