@@ -13,6 +13,7 @@
 #include <net/ip.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
+#include <net/l3mdev.h>
 #include <net/route.h>
 #include <net/sock.h>
 
@@ -94,12 +95,23 @@ void rdma_sock_helper_packet_free(struct sk_buff *skb)
 
 /*
  * Whether a route leaves by the device that has the source address. One to an address of this host
- * leaves by the loopback device.
+ * leaves by the loopback device, or by the L3 master of the device: `local` permits that.
  */
-static bool route_fits(const struct dst_entry *dst,
-		       const struct net_device *dev)
+static bool route_fits(const struct dst_entry *dst, struct net_device *dev,
+		       bool local)
 {
-	return !dst->error && (dst->dev == dev || dst->dev->flags & IFF_LOOPBACK);
+	if (dst->error)
+		return false;
+	if (dst->dev->flags & IFF_LOOPBACK ||
+	    dst->dev->ifindex == l3mdev_master_ifindex(dev))
+		return local;
+	return dst->dev == dev;
+}
+
+/* The device that a route must leave by, or its L3 master, which has routes of its own. */
+static int route_oif(struct net_device *dev)
+{
+	return l3mdev_master_ifindex(dev) ?: dev->ifindex;
 }
 
 /* Octets of memory of the packets of a sender that the network of this host holds. */
@@ -179,14 +191,18 @@ void rdma_sock_helper_sender_end_wait(struct sock *sk,
 	spin_unlock_irqrestore(&head->lock, flags);
 }
 
-/* Sends a packet that begins with an IPv4 header, in the name of a socket. Consumes it. */
+/*
+ * Sends a packet that begins with an IPv4 header, in the name of a socket. Consumes it. With
+ * `local` the destination may be an address of this host.
+ */
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
-				    struct net_device *dev, struct sock *sender)
+				    struct net_device *dev, struct sock *sender,
+				    bool local)
 {
 	struct net *net = dev_net(dev);
 	struct iphdr *iph = ip_hdr(skb);
 	struct flowi4 fl4 = {
-		.flowi4_oif = dev->ifindex,
+		.flowi4_oif = route_oif(dev),
 		.flowi4_proto = IPPROTO_UDP,
 		.saddr = iph->saddr,
 		.daddr = iph->daddr,
@@ -201,7 +217,7 @@ int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 		kfree_skb(skb);
 		return PTR_ERR(rt);
 	}
-	if (!route_fits(&rt->dst, dev)) {
+	if (!route_fits(&rt->dst, dev, local)) {
 		ip_rt_put(rt);
 		kfree_skb(skb);
 		return -ENETUNREACH;
@@ -214,15 +230,18 @@ int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 	return ip_local_out(net, sender, skb);
 }
 
-/* Sends a packet that begins with an IPv6 header, in the name of a socket. Consumes it. */
+/* The same for an IPv6 header. */
 int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
-				    struct net_device *dev, struct sock *sender)
+				    struct net_device *dev, struct sock *sender,
+				    bool local)
 {
 #if IS_ENABLED(CONFIG_IPV6)
 	struct net *net = dev_net(dev);
 	struct ipv6hdr *ip6h = ipv6_hdr(skb);
 	struct flowi6 fl6 = {
-		.flowi6_oif = dev->ifindex,
+		/* A link-local address is one of a device, not of its master. */
+		.flowi6_oif = ipv6_addr_type(&ip6h->daddr) & IPV6_ADDR_LINKLOCAL ?
+				      dev->ifindex : route_oif(dev),
 		.flowi6_proto = IPPROTO_UDP,
 		.saddr = ip6h->saddr,
 		.daddr = ip6h->daddr,
@@ -237,7 +256,7 @@ int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 		kfree_skb(skb);
 		return PTR_ERR(dst);
 	}
-	if (!route_fits(dst, dev)) {
+	if (!route_fits(dst, dev, local)) {
 		dst_release(dst);
 		kfree_skb(skb);
 		return -ENETUNREACH;
@@ -310,9 +329,22 @@ struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb)
 	return skb_share_check(skb, GFP_ATOMIC);
 }
 
+/*
+ * The device that a packet arrived on, also where IP has put its L3 master in place of it. The
+ * master for a packet of this host.
+ */
 struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb)
 {
-	return skb->dev;
+	struct net_device *dev = skb->dev;
+	int index = 0;
+
+	if (!dev || !netif_is_l3_master(dev))
+		return dev;
+	if (skb->protocol == htons(ETH_P_IP))
+		index = inet_sdif(skb);
+	else if (skb->protocol == htons(ETH_P_IPV6))
+		index = inet6_sdif(skb);
+	return index ? dev_get_by_index_rcu(dev_net(dev), index) : dev;
 }
 
 /* A UDP socket that gives all packets to a function, in softirq. */
@@ -345,7 +377,8 @@ void rdma_sock_helper_udp_port_close(struct sock *sk)
 
 /*
  * Whether a packet that arrived on one device is for an address of another, or of a VLAN of that:
- * the same device, a VLAN of it, or the loopback device of its namespace.
+ * the same device, a VLAN of it, or, from this host, the loopback device of its namespace or its L3
+ * master.
  */
 bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
 				  const struct net_device *dev)
@@ -353,6 +386,7 @@ bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
 	if (!net_eq(dev_net(arrived), dev_net(dev)))
 		return false;
 	return arrived == dev || arrived->flags & IFF_LOOPBACK ||
+	       arrived->ifindex == l3mdev_master_ifindex_rcu(dev) ||
 	       (is_vlan_dev(arrived) && vlan_dev_real_dev(arrived) == dev);
 }
 

@@ -31,9 +31,11 @@ void rdma_sock_helper_sender_woken(struct wait_queue_entry *entry);
 void rdma_sock_helper_sender_end_wait(struct sock *sk,
 				      struct wait_queue_entry *entry);
 int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
-				    struct net_device *dev, struct sock *sender);
+				    struct net_device *dev, struct sock *sender,
+				    bool local);
 int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
-				    struct net_device *dev, struct sock *sender);
+				    struct net_device *dev, struct sock *sender,
+				    bool local);
 int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 				     struct net_device *dev, u16 type,
 				     const u8 *dmac, struct sock *sender);

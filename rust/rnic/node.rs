@@ -175,16 +175,17 @@ impl Node {
             gid,
             protocol,
         };
+        let added = self.addresses.lock().push(address, GFP_ATOMIC);
         self.runtime.end_proofs();
-        Ok(self.addresses.lock().push(address, GFP_ATOMIC)?)
+        Ok(added?)
     }
 
     /// Removes an address.
     pub(super) fn remove_address(&self, index: u16) {
-        self.runtime.end_proofs();
         self.addresses
             .lock()
             .retain(|address| address.index != index);
+        self.runtime.end_proofs();
     }
 
     /// Whether it has an address.
@@ -193,6 +194,12 @@ impl Node {
         addresses
             .iter()
             .any(|address| address.gid == *gid && address.protocol == protocol)
+    }
+
+    /// Whether an address is one of a device of the same namespace (RNIC-IP-09).
+    pub(super) fn is_near(&self, gid: &[u8; 16], protocol: GidProtocol) -> bool {
+        let net = self.namespace();
+        net.is_some_and(|net| self.runtime.owns(net, gid, protocol))
     }
 
     /// Lists the queue pair of the general services interface.
@@ -228,6 +235,14 @@ impl GsiLookup for Node {
             return None;
         }
         self.gsi.lock().clone()
+    }
+
+    fn namespace(&self) -> Option<u64> {
+        self.below.lock().ports.as_ref().map(NetPorts::net)
+    }
+
+    fn owns(&self, gid: &[u8; 16], protocol: GidProtocol) -> bool {
+        self.has_address(gid, protocol)
     }
 
     fn counters_for(&self, packet: &RxPacket) -> Option<&Counters> {

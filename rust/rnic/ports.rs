@@ -167,6 +167,11 @@ pub(super) struct NetPorts {
 }
 
 impl NetPorts {
+    /// The cookie of the namespace.
+    pub(super) const fn net(&self) -> u64 {
+        self.net
+    }
+
     /// Opens the ports. Context: may sleep.
     ///
     /// # Errors

@@ -50,6 +50,12 @@ pub(super) trait GsiLookup: Send + Sync {
         protocol: GidProtocol,
     ) -> Option<Arc<dyn PacketReceiver>>;
 
+    /// The cookie of its namespace, until the removal of its network device begins. Context: any.
+    fn namespace(&self) -> Option<u64>;
+
+    /// Whether it has an address. Context: any.
+    fn owns(&self, gid: &[u8; 16], protocol: GidProtocol) -> bool;
+
     /// The counters, if a packet arrived where packets for this device do.
     /// Context: softirq. Only while the packet is received.
     fn counters_for(&self, packet: &RxPacket) -> Option<&Counters>;
@@ -185,6 +191,14 @@ impl Runtime {
         devices
             .iter()
             .find_map(|device| device.gsi_for(packet, gid, protocol))
+    }
+
+    /// Whether an address is one of a device of a namespace (RNIC-IP-09). Context: any.
+    pub(super) fn owns(&self, net: u64, gid: &[u8; 16], protocol: GidProtocol) -> bool {
+        let devices = self.devices.lock();
+        devices
+            .iter()
+            .any(|device| device.namespace() == Some(net) && device.owns(gid, protocol))
     }
 
     /// Counts a packet that is for no queue pair, for a device that it may have been meant for

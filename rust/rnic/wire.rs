@@ -147,6 +147,8 @@ pub(super) struct PeerPath<'a> {
     outlet: Outlet<'a>,
     /// UDP source port.
     port: u16,
+    /// The peer is a device of the same namespace.
+    local: bool,
 }
 
 /// A packet without its payload.
@@ -166,12 +168,14 @@ pub(super) struct PacketHead {
 pub(super) struct PayloadFault;
 
 impl<'a> PeerPath<'a> {
-    /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). Context: any.
+    /// The way of an address vector; `None` once its address is gone (RNIC-NET-04). `local` says whether the
+    /// destination is an address of a device of the same namespace (RNIC-IP-09). Context: any.
     pub(super) fn new(
         to: &'a AddressVector,
         port: u16,
         egress: Egress<'a>,
         outlet: Outlet<'a>,
+        local: bool,
     ) -> Option<Self> {
         let netdev = to.sgid.netdev()?;
         Some(Self {
@@ -180,6 +184,7 @@ impl<'a> PeerPath<'a> {
             egress,
             outlet,
             port,
+            local,
         })
     }
 
@@ -237,8 +242,8 @@ impl<'a> PeerPath<'a> {
                 // What the network stack drops is lost.
                 let sender = self.egress.sender;
                 let sent = match self.to.sgid.protocol() {
-                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender),
-                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender),
+                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender, self.local),
+                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender, self.local),
                     GidProtocol::RoceV1 => {
                         packet.send_ethernet(&self.netdev, sender, ETHERTYPE, &self.to.dmac)
                     }

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """The way of packets through the network stack: their headers, routes and neighbours that change under a
-connection, and policies of IPsec.
+connection, addresses of this host, L3 masters, and policies of IPsec.
 
-Covers RNIC-IP-02, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16.
+Covers RNIC-IP-02, RNIC-IP-08, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import rsoft
 import topology
 from ktap import equal, named
 from topology import HOSTS, command, exchange, expect_smc, inside, until
-from user import RINGS, gid_index
+from user import ADDRESSES, RINGS, changing, gid_index
 
 FAMILIES = {"4": socket.AF_INET, "6": socket.AF_INET6}
 ETH_P_ALL = 3
@@ -29,6 +29,10 @@ HOPS = 33
 # Neither answers.
 NOBODY = "02:00:00:00:77:77"
 GATEWAYS = {"4": "10.9.0.77", "6": "fd09::77"}
+# The address of another network device of side a.
+OTHERS = {"4": "10.9.8.1", "6": "fd09:8::1"}
+# Bits of the network in an address.
+WIDTHS = {"4": "24", "6": "64"}
 # Octets of a message that a route loses at first.
 LOST = 1000
 
@@ -75,10 +79,10 @@ class Wire:
         return roce, esp
 
 
-def rings(family, case):
+def rings(family, case, peer="b"):
     """A case of the program that fills its rings by hand; what it prints."""
-    return command("ip", "netns", "exec", "rs-a", str(RINGS), "rs_a", gid_index("a", family), "rs_b",
-                   gid_index("b", family), case)
+    return command("ip", "netns", "exec", "rs-a", str(RINGS), "rs_a", gid_index("a", family), "rs_" + peer,
+                   gid_index(peer, family), case)
 
 
 def headers_have_class_and_hop_limit(family):
@@ -134,6 +138,20 @@ def route_that_changes_is_followed(family):
         command("ip", "-n", "rs-a", "-" + family, "route", "delete", host, "via", gateway, "dev", "va")
 
 
+def source_address_chooses_the_table(family):
+    """A rule is followed that is for packets of the address of the device."""
+    host, gateway = HOSTS[FAMILIES[family]]["b"], GATEWAYS[family]
+    rule = ("from", HOSTS[FAMILIES[family]]["a"], "table", "77")
+    with recovered(family, "completer_retry_err") as lose:
+        command("ip", "-n", "rs-a", "neigh", "replace", gateway, "lladdr", NOBODY, "dev", "va", "nud",
+                "permanent")
+        command("ip", "-n", "rs-a", "-" + family, "route", "add", host, "via", gateway, "dev", "va", "table",
+                "77")
+        command("ip", "-n", "rs-a", "-" + family, "rule", "add", *rule)
+        lose()
+        command("ip", "-n", "rs-a", "-" + family, "rule", "delete", *rule)
+
+
 def route_that_is_refused_loses_packets():
     """Packets without a route are lost, and are counted. IPv4 has one for each neighbour, whatever its
     tables say."""
@@ -159,6 +177,79 @@ def sender_waits_for_a_slow_network(family):
     rings(family, "unreliable paced")
     shown = queue("a")
     equal((shown["drops"], shown["packets"] > 2300), (0, True), str(shown))
+
+
+def frames(netdev):
+    """Packets that a network device of side a has sent."""
+    shown, = json.loads(command("ip", "-n", "rs-a", "-j", "-s", "link", "show", netdev))
+    return shown["stats64"]["tx"]["packets"]
+
+
+def add_other(family):
+    """Makes another network device of side a, with an address."""
+    command("ip", "-n", "rs-a", "link", "add", "other", "type", "dummy")
+    command("ip", "-n", "rs-a", "link", "set", "other", "up")
+    command("ip", "-n", "rs-a", "-" + family, "address", "add", OTHERS[family] + "/" + WIDTHS[family], "dev",
+            "other")
+
+
+def packets_to_the_own_address_take_the_loopback_device(family):
+    """Those of a queue pair to itself."""
+    looped = frames("lo")
+    rings(family, "itself")
+    equal(frames("lo") >= looped + 400, True, "packets of the loopback device")
+
+
+def address_of_this_host_has_to_be_one_of_a_device():
+    """A packet to another one is lost, and counted; those between two devices take the loopback device. With
+    IPv4 there is no route from a device to the address of another one."""
+    family = "6"
+    topology.netns("up")
+    add_other(family)
+    lost, looped = rsoft.counters("rs_a")["send_err"], frames("lo")
+    rings(family, "nowhere")
+    equal(rsoft.counters("rs_a")["send_err"] >= lost + 2, True, "packets that were lost")
+    equal(frames("lo"), looped, "packets of the loopback device")
+    command("ip", "netns", "exec", "rs-a", "rdma", "link", "add", "rs_x", "type", "rsoft", "netdev", "other")
+    try:
+        topology.await_gid("rs_x", OTHERS[family])
+        ADDRESSES[family]["x"] = OTHERS[family]
+        rings(family, "bystander", "x")
+        equal(frames("lo") >= looped + 80, True, "packets of the loopback device")
+    finally:
+        command("rdma", "link", "delete", "rs_x")
+
+
+def route_by_another_device_loses_packets():
+    """Those of IPv6, as IPv4 finds a route by the device of the address in spite of it."""
+    topology.netns("up")
+    add_other("6")
+    before = rsoft.counters("rs_a")["send_err"]
+    changing("lost route", lambda: command("ip", "-n", "rs-a", "-6", "route", "add",
+                                           HOSTS[socket.AF_INET6]["b"], "dev", "other"), family="6")
+    equal(rsoft.counters("rs_a")["send_err"] > before, True, "packets that were lost")
+
+
+def l3_master_has_routes_of_its_own(family):
+    """Packets of a device below it take them, and arrive; a route by another device of it loses them."""
+    own = HOSTS[FAMILIES[family]]["a"] + "/" + WIDTHS[family]
+    command("ip", "-n", "rs-a", "link", "add", "vrf9", "type", "vrf", "table", "9")
+    command("ip", "-n", "rs-a", "link", "set", "vrf9", "up")
+    command("ip", "netns", "exec", "rs-a", "sysctl", "-qw", "net.ipv4.udp_l3mdev_accept=1")
+    add_other(family)
+    for netdev in "va", "other":
+        command("ip", "-n", "rs-a", "link", "set", netdev, "master", "vrf9")
+    # The addresses of IPv6 are gone.
+    command("ip", "-n", "rs-a", "-" + family, "address", "replace", own, "dev", "va")
+    topology.await_gid("rs_a", HOSTS[FAMILIES[family]]["a"])
+    wire = Wire(family)
+    rings(family, "bystander")
+    equal(len(wire.packets()[0]) >= 40, True, "packets of side a")
+    before = rsoft.counters("rs_a")["send_err"]
+    changing("lost route", lambda: command("ip", "-n", "rs-a", "-" + family, "route", "add",
+                                           HOSTS[FAMILIES[family]]["b"], "dev", "other", "table", "9"),
+             family=family)
+    equal(rsoft.counters("rs_a")["send_err"] > before, True, "packets that were lost")
 
 
 def policy(word, side, family, way, direction):
@@ -206,18 +297,22 @@ def main():
     topology.need_module()
     if not RINGS.exists():
         ktap.skip_all("a program is not here")
-    for name in "ib_uverbs", "rdma_ucm":
+    for name in "ib_uverbs", "rdma_ucm", "vrf":
         command("modprobe", name, check=False)
     rsoft.load("2", direct=False)
     tests = []
     for family in FAMILIES:
         for test in (headers_have_class_and_hop_limit, neighbour_that_changes_is_followed,
-                     route_that_changes_is_followed, sender_waits_for_a_slow_network, packet_that_needs_a_key_and_has_none_is_dropped):
+                     route_that_changes_is_followed, sender_waits_for_a_slow_network,
+                     source_address_chooses_the_table,
+                     packet_that_needs_a_key_and_has_none_is_dropped,
+                     packets_to_the_own_address_take_the_loopback_device, l3_master_has_routes_of_its_own):
             def fresh(test=test, family=family):
                 topology.netns("up")
                 test(family)
             tests.append(named("%s by IPv%s" % (test.__name__, family), fresh))
-    tests.append(route_that_is_refused_loses_packets)
+    tests += [route_that_is_refused_loses_packets, route_by_another_device_loses_packets,
+              address_of_this_host_has_to_be_one_of_a_device]
     try:
         return ktap.run(tests)
     finally:

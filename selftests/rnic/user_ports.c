@@ -167,6 +167,44 @@ void lost_address(void)
 	free_pair(ends);
 }
 
+/* RNIC-IP-09: the caller gives the peer's address a route by another device. */
+void lost_route(void)
+{
+	struct end ends[2];
+
+	new_pair(ends);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+		       sides[1].mr->rkey, 8);
+	expect_send(&ends[0], IBV_WC_SUCCESS, "by its device", 0);
+	await_change();
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+		       sides[1].mr->rkey, 8);
+	expect_send(&ends[0], IBV_WC_RETRY_EXC_ERR, "by another device", 0);
+	free_pair(ends);
+}
+
+/* RNIC-IP-09: an address of this host that no device has. What is sent there is lost. */
+void nowhere(void)
+{
+	/* fd09:8::1 */
+	static const union ibv_gid address = { .raw = { 0xfd, 0x09, 0, 8, [15] = 1 } };
+	struct ibv_qp_attr attr;
+	struct end ends[2];
+
+	for (int i = 0; i < 2; i++)
+		ends[i] = new_end(&sides[i], IBV_QPT_RC);
+	connect_end(&ends[1], &ends[0]);
+	attr = way_to(&ends[0], &ends[1]);
+	attr.timeout = 10;
+	attr.retry_cnt = 1;
+	attr.ah_attr.grh.dgid = address;
+	begin_to_receive(&ends[0], attr);
+	begin_to_send(&ends[0], attr);
+	prepare(&ends[0]);
+	expect_send(&ends[0], IBV_WC_RETRY_EXC_ERR, "nowhere", 0);
+	free_pair(ends);
+}
+
 /* RNIC-NET-06: the caller makes both network devices too small for packets of the path MTU. */
 void smaller_mtu(void)
 {

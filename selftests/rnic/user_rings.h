@@ -186,5 +186,7 @@ void long_writes(void);
 void long_reads(void);
 void shared_runs(void);
 void fair_pairs(void);
+void nowhere(void);
+void lost_route(void);
 
 #endif /* USER_RINGS_H */

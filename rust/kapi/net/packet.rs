@@ -150,31 +150,42 @@ impl TxPacket {
         core::mem::ManuallyDrop::new(self).skb.as_ptr()
     }
 
-    /// Sends the packet, which begins with headers of IPv4 and UDP, from an address of `dev`.
-    /// Context: softirq.
+    /// Sends the packet, which begins with headers of IPv4 and UDP, from an address of `dev`. With `local`
+    /// it may be one to this host itself. Context: softirq.
     ///
     /// # Errors
     ///
     /// Without a route that leaves by the device; that the packet was not dropped is no promise that
     /// it arrives.
-    pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
+    pub(crate) fn send_ipv4(self, dev: &NetDevice, sender: &Sender, local: bool) -> Result<Sent> {
         let skb = self.into_raw();
         // SAFETY: The helper consumes the packet; the device and the socket are valid.
         sent(unsafe {
-            bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender.as_raw())
+            bindings::rdma_sock_helper_packet_send_v4(
+                skb,
+                dev.as_raw(),
+                sender.as_raw(),
+                local,
+            )
         })
     }
 
-    /// Sends the packet, which begins with headers of IPv6 and UDP. Context: softirq.
+    /// Sends the packet, which begins with headers of IPv6 and UDP, like [`Self::send_ipv4`].
+    /// Context: softirq.
     ///
     /// # Errors
     ///
     /// As for [`Self::send_ipv4`].
-    pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender) -> Result<Sent> {
+    pub(crate) fn send_ipv6(self, dev: &NetDevice, sender: &Sender, local: bool) -> Result<Sent> {
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`.
         sent(unsafe {
-            bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender.as_raw())
+            bindings::rdma_sock_helper_packet_send_v6(
+                skb,
+                dev.as_raw(),
+                sender.as_raw(),
+                local,
+            )
         })
     }
 
@@ -380,7 +391,8 @@ impl RxPacket {
     }
 
     /// Whether it arrived where packets for addresses of `dev` arrive: on the device, on a VLAN of it,
-    /// or on the loopback device of its namespace. Context: softirq. Only while the packet is received.
+    /// or, from this host, on the loopback device of its namespace or on its L3 master. Context: softirq.
+    /// Only while the packet is received.
     pub(crate) fn reaches(&self, dev: &NetDevice) -> bool {
         // SAFETY: By the type invariants the packet is valid, and its device stays in this context.
         unsafe {

@@ -97,6 +97,7 @@ impl QueuePair {
         self.expire(core, now);
         let unread = self.take_posts(core, events) || unread;
         let way = self.choose_way(core, now);
+        self.note_nearness(core);
         let half = core.responder.as_ref();
         let replies = half.map_or(0, |half| half.replies_due());
         let mut budget = RunBudget::new(self.room_on(&way), replies);

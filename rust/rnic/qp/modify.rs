@@ -174,6 +174,7 @@ impl QueuePair {
         core.mtu = config.mtu.unwrap_or(port_mtu);
         core.to.clone_from(&config.to);
         core.addressed = None;
+        core.near = None;
         let label = config.to.as_ref().map_or(0, |to| match to.sgid.protocol() {
             GidProtocol::RoceV1 => 0,
             GidProtocol::Ipv4 | GidProtocol::Ipv6 => to.flow_label,

@@ -140,6 +140,9 @@ pub(super) struct Core {
     pub(super) to: Option<AddressVector>,
     /// The last change of what a way depends on, if the own address was there after it.
     pub(super) addressed: Option<u64>,
+    /// The last change of what a way depends on, and whether the peer's address was one of this namespace
+    /// after it.
+    pub(super) near: Option<(u64, bool)>,
     /// Queue pair of the peer.
     pub(super) peer: Qpn,
     /// UDP source port.
@@ -186,6 +189,7 @@ impl Core {
             receiving: None,
             to: None,
             addressed: None,
+            near: None,
             peer: Qpn::new(0),
             port: 0,
             mtu: Mtu::M256,
@@ -535,6 +539,7 @@ impl Core {
         egress: Egress<'a>,
         outlet: Outlet<'a>,
     ) -> Option<PeerPath<'a>> {
-        PeerPath::new(self.to.as_ref()?, self.port, egress, outlet)
+        let near = self.near.is_some_and(|(_, near)| near);
+        PeerPath::new(self.to.as_ref()?, self.port, egress, outlet, near)
     }
 }

@@ -308,6 +308,7 @@ impl QueuePair {
         let Core {
             taken,
             to,
+            near,
             peer,
             port,
             ident,
@@ -327,12 +328,15 @@ impl QueuePair {
                 });
                 let peer = Qpn::new(dest.qpn);
                 let port = source_port(dest.way.to.flow_label, self.number, peer);
-                (PeerPath::new(&dest.way.to, port, egress, outlet), peer)
+                let to = &dest.way.to;
+                let near = self.domain.node.is_near(&to.dgid, to.sgid.protocol());
+                (PeerPath::new(to, port, egress, outlet, near), peer)
             }
             None => {
+                let near = near.is_some_and(|(_, near)| near);
                 let way = to
                     .as_ref()
-                    .and_then(|to| PeerPath::new(to, *port, egress, outlet));
+                    .and_then(|to| PeerPath::new(to, *port, egress, outlet, near));
                 (way, *peer)
             }
         };

@@ -145,6 +145,16 @@ impl QueuePair {
         core.addressed.is_some()
     }
 
+    /// Looks up whether the peer's address is one of this namespace, after each change of what a way depends
+    /// on (RNIC-IP-09).
+    pub(super) fn note_nearness(&self, core: &mut Core) {
+        let node = &self.domain.node;
+        let epoch = node.runtime().epoch();
+        if let (Some(to), false) = (&core.to, core.near.is_some_and(|(at, _)| at == epoch)) {
+            core.near = Some((epoch, node.is_near(&to.dgid, to.sgid.protocol())));
+        }
+    }
+
     /// Handles a packet of the network.
     fn take_frame(
         self: &Arc<Self>,
