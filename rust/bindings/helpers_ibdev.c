@@ -3,12 +3,18 @@
 
 #include "helpers_ibdev.h"
 
+#include <linux/bug.h>
 #include <linux/cpumask.h>
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <rdma/ib_user_verbs.h>
+
+#if IS_BUILTIN(CONFIG_KUNIT)
+#include <kunit/test-bug.h>
+#include <kunit/test.h>
+#endif
 
 struct ib_device *rdma_sock_helper_ibdev_alloc(size_t size)
 {
@@ -87,6 +93,12 @@ void rdma_sock_helper_ibcq_error(struct ib_cq *cq)
 		cq->event_handler(&event, cq->cq_context);
 }
 
+/* A program destroys an object within a handler of the object. */
+void rdma_sock_helper_warn_own_handler(void)
+{
+	WARN(1, "rdma_soft: an object is destroyed by its own handler\n");
+}
+
 #if IS_ENABLED(CONFIG_KUNIT)
 /* A completion queue of no device, with these handlers. */
 struct ib_cq *rdma_sock_helper_test_cq_alloc(ib_comp_handler complete,
@@ -111,6 +123,33 @@ void rdma_sock_helper_test_cq_free(struct ib_cq *cq)
 bool rdma_sock_helper_test_in_softirq(void)
 {
 	return in_serving_softirq();
+}
+#endif
+
+#if IS_BUILTIN(CONFIG_KUNIT)
+/*
+ * Counts the warnings of the running test from here on, in place of printing them; NULL if the
+ * kernel cannot.
+ */
+void *rdma_sock_helper_test_expect_warnings(void)
+{
+#ifdef kunit_warning_suppress
+	return kunit_start_suppress_warning(kunit_get_current_test());
+#else
+	return NULL;
+#endif
+}
+
+/* The number of these warnings. Others are printed again. */
+int rdma_sock_helper_test_warnings(void *warnings)
+{
+	int count = 0;
+
+#ifdef kunit_warning_suppress
+	count = kunit_suppressed_warning_count(warnings);
+	kunit_end_suppress_warning(kunit_get_current_test(), warnings);
+#endif
+	return count;
 }
 #endif
 

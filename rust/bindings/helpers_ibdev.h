@@ -36,6 +36,7 @@ struct ib_device *rdma_sock_helper_ibcq_device(const struct ib_cq *cq);
 void rdma_sock_helper_ibcq_set_entries(struct ib_cq *cq, u32 entries);
 void rdma_sock_helper_ibcq_complete(struct ib_cq *cq);
 void rdma_sock_helper_ibcq_error(struct ib_cq *cq);
+void rdma_sock_helper_warn_own_handler(void);
 
 #if IS_ENABLED(CONFIG_KUNIT)
 struct ib_cq *rdma_sock_helper_test_cq_alloc(ib_comp_handler complete,
@@ -43,6 +44,10 @@ struct ib_cq *rdma_sock_helper_test_cq_alloc(ib_comp_handler complete,
 					     void *context);
 void rdma_sock_helper_test_cq_free(struct ib_cq *cq);
 bool rdma_sock_helper_test_in_softirq(void);
+#endif
+#if IS_BUILTIN(CONFIG_KUNIT)
+void *rdma_sock_helper_test_expect_warnings(void);
+int rdma_sock_helper_test_warnings(void *warnings);
 #endif
 
 struct ib_pd *rdma_sock_helper_ibqp_pd(const struct ib_qp *qp);

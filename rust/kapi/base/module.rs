@@ -38,6 +38,13 @@ pub(crate) fn with_hostname<R>(f: impl FnOnce(&[u8]) -> R) -> R {
     f(name.split(|octet| *octet == 0).next().unwrap_or_default())
 }
 
+/// A number that no other task has while this one runs, and that is not 0. In softirq it is that of the task
+/// that was interrupted. Context: any.
+#[cfg(RDMA_SOFT)]
+pub(crate) fn task_number() -> usize {
+    kernel::task::Task::current_raw().addr()
+}
+
 /// Whether this task exits: it gets no signal, so nothing ends a wait of it early.
 /// Context: may sleep.
 pub(crate) fn is_exiting() -> bool {

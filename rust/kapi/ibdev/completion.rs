@@ -324,6 +324,16 @@ impl CqHandle {
         });
     }
 
+    /// Whether the caller is a handler of the queue. Context: any.
+    pub(crate) fn is_calling(&self) -> bool {
+        self.gate.is_inside()
+    }
+
+    /// Whether the queue cannot be destroyed: the caller is its handler. Context: any.
+    pub(super) fn refuses_end(&self) -> bool {
+        self.gate.refuses_end(false)
+    }
+
     /// Waits for handlers that run; there are no others. Nothing maps the ring from here on. Context:
     /// may sleep.
     pub(super) fn close(&self) {

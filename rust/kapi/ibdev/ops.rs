@@ -303,7 +303,11 @@ pub(crate) trait IbQpOps: Send + Sync + 'static {
     /// Runs `f` with the attributes.
     fn query(&self, f: &mut dyn FnMut(&QpRecord, &QpReport));
 
-    /// On return no handler is called, and no completion of it is in a queue.
+    /// Whether the caller is a handler of a queue that it completes by. Context: any.
+    fn is_completing(&self) -> bool;
+
+    /// On return no handler is called, and no completion of it is in a queue. The caller is no handler of it,
+    /// nor of a queue that it completes by (RNIC-LIFE-02).
     fn destroy(self: &Arc<Self>);
 }
 

@@ -305,6 +305,12 @@ impl QpHandle {
         });
     }
 
+    /// Whether the queue pair cannot be destroyed: the caller is its handler, or a handler of a queue that it
+    /// completes by. Context: any.
+    pub(super) fn refuses_end(&self, completes: bool) -> bool {
+        self.gate.refuses_end(completes)
+    }
+
     /// Waits for a handler that runs; there are no others. Nothing maps the rings from here on.
     /// Context: may sleep.
     pub(super) fn close(&self) {

@@ -2,6 +2,10 @@
 
 //! Objects that the verbs core allocates, with a pointer to the driver's own object behind them.
 
+use crate::{
+    bindings,
+    kapi::base::module::task_number, //
+};
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -115,7 +119,14 @@ impl<T: Send + Sync> core::ops::Deref for CoreRef<'_, T> {
 
 /// Guards the calls of handlers that belong to an object: after it is closed there are none
 /// (RNIC-LIFE-02).
-pub(super) struct ObjectGate(AtomicUsize);
+///
+/// An object calls its handlers from one work item, so that one runs at a time.
+pub(super) struct ObjectGate {
+    /// The calls that run, and [`Self::CLOSED`].
+    users: AtomicUsize,
+    /// The task that the handler runs in, or 0. One in softirq runs in the task that it interrupts.
+    inside: AtomicUsize,
+}
 
 impl ObjectGate {
     /// Set once no further call may begin; the other bits count the calls that run.
@@ -123,28 +134,52 @@ impl ObjectGate {
 
     /// An open gate.
     pub(super) const fn new() -> Self {
-        Self(AtomicUsize::new(0))
+        Self {
+            users: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+        }
     }
 
     /// Runs `f` unless the gate is closed. Context: any.
     pub(super) fn enter(&self, f: impl FnOnce()) {
         // `Acquire` keeps the call behind it; `Release` below before it.
         let entered = self
-            .0
+            .users
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, |users| {
                 (users & Self::CLOSED == 0).then(|| users.wrapping_add(1))
             });
         if entered.is_ok() {
+            // A task that reads the number of another one is not inside.
+            self.inside.store(task_number(), Ordering::Relaxed);
             f();
-            self.0.fetch_sub(1, Ordering::Release);
+            self.inside.store(0, Ordering::Relaxed);
+            self.users.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// Closes the gate and waits for calls that run. Context: may sleep.
+    /// Whether the caller is a handler of the object. Context: any.
+    pub(super) fn is_inside(&self) -> bool {
+        self.inside.load(Ordering::Relaxed) == task_number()
+    }
+
+    /// Whether the object cannot be destroyed, as the end would wait for the caller: the caller is its
+    /// handler, or one that `waits_for_caller` is about. Then the log gets a warning, and the gate is closed,
+    /// as the program may free what its handler uses. Context: any.
+    pub(super) fn refuses_end(&self, waits_for_caller: bool) -> bool {
+        let inside = waits_for_caller || self.is_inside();
+        if inside {
+            self.users.fetch_or(Self::CLOSED, Ordering::Relaxed);
+            // SAFETY: The helper has no preconditions.
+            unsafe { bindings::rdma_sock_helper_warn_own_handler() };
+        }
+        inside
+    }
+
+    /// Closes the gate and waits for calls that run. Context: may sleep. The caller is none of them.
     pub(super) fn close(&self) {
-        self.0.fetch_or(Self::CLOSED, Ordering::Relaxed);
+        self.users.fetch_or(Self::CLOSED, Ordering::Relaxed);
         // The calls run in softirq and are short.
-        while self.0.load(Ordering::Acquire) != Self::CLOSED {
+        while self.users.load(Ordering::Acquire) != Self::CLOSED {
             fsleep(Delta::from_micros(20));
         }
     }
@@ -170,12 +205,14 @@ mod tests {
         work: Deferred<Caller>,
         gate: ObjectGate,
         began: AtomicBool,
+        inside: AtomicBool,
         ended: AtomicBool,
     }
 
     impl Run<0> for Caller {
         fn run(this: Arc<Self>) {
             this.gate.enter(|| {
+                this.inside.store(this.gate.is_inside(), Ordering::Relaxed);
                 this.began.store(true, Ordering::Release);
                 fsleep(Delta::from_millis(20));
                 this.ended.store(true, Ordering::Release);
@@ -192,6 +229,7 @@ mod tests {
                 work <- new_deferred!("rdma_soft_test_caller"),
                 gate: ObjectGate::new(),
                 began: AtomicBool::new(false),
+                inside: AtomicBool::new(false),
                 ended: AtomicBool::new(false),
             }),
             GFP_KERNEL,
@@ -200,6 +238,9 @@ mod tests {
         while !caller.began.load(Ordering::Acquire) {
             fsleep(Delta::from_micros(50));
         }
+        // The handler knows itself, and no other task takes itself for it.
+        assert!(caller.inside.load(Ordering::Relaxed));
+        assert!(!caller.gate.refuses_end(false));
         caller.gate.close();
         assert!(caller.ended.load(Ordering::Acquire));
         let mut called = false;
@@ -207,5 +248,69 @@ mod tests {
         assert!(!called);
         caller.work.cancel_sync();
         Ok(())
+    }
+
+    /// Calls a handler in softirq.
+    #[pin_data]
+    struct SoftirqCaller {
+        #[pin]
+        work: Deferred<SoftirqCaller>,
+        gate: ObjectGate,
+        inside: AtomicBool,
+    }
+
+    impl Run<0> for SoftirqCaller {
+        fn run(this: Arc<Self>) {
+            this.gate
+                .enter(|| this.inside.store(this.gate.is_inside(), Ordering::Relaxed));
+        }
+    }
+
+    /// RNIC-LIFE-02.
+    #[test]
+    fn handler_in_softirq_is_inside_and_the_interrupted_task_is_not() -> Result {
+        let queue = WorkQueue::new_softirq(c"rdma_soft_test")?;
+        let caller = Arc::pin_init(
+            pin_init!(SoftirqCaller {
+                work <- new_deferred!("rdma_soft_test_softirq_caller"),
+                gate: ObjectGate::new(),
+                inside: AtomicBool::new(false),
+            }),
+            GFP_KERNEL,
+        )?;
+        // It runs in this task, before this call returns.
+        assert!(caller.work.kick_here(&caller, &queue));
+        assert!(caller.inside.load(Ordering::Relaxed));
+        assert!(!caller.gate.is_inside());
+        caller.gate.close();
+        caller.work.cancel_sync();
+        Ok(())
+    }
+
+    /// RNIC-LIFE-02.
+    #[test]
+    fn end_within_the_own_handler_is_refused_with_a_warning() {
+        let gate = ObjectGate::new();
+        // SAFETY: The helper has no preconditions.
+        let warnings = unsafe { bindings::rdma_sock_helper_test_expect_warnings() };
+        if warnings.is_null() {
+            // The warning would count as a failure.
+            return;
+        }
+        let mut refused = false;
+        gate.enter(|| refused = gate.refuses_end(false));
+        let outside = gate.refuses_end(false);
+        let other = ObjectGate::new();
+        refused = refused && other.refuses_end(true);
+        // SAFETY: The pointer is that of the other helper.
+        let count = unsafe { bindings::rdma_sock_helper_test_warnings(warnings) };
+        assert!(refused && !outside);
+        assert_eq!(count, 2);
+        // No handler is called any longer, though the object is still there.
+        let mut called = false;
+        gate.enter(|| called = true);
+        assert!(!called);
+        // The next attempt succeeds.
+        gate.close();
     }
 }

@@ -292,6 +292,14 @@ unsafe extern "C" fn destroy_srq_raw<D: IbDeviceOps>(
     _udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     // SAFETY: The core destroys an object that it created.
+    if unsafe { SrqShell::<D>::core(srq) }
+        .handle()
+        .gate
+        .refuses_end(false)
+    {
+        return EBUSY.to_errno();
+    }
+    // SAFETY: As above.
     let core = unsafe { SrqShell::<D>::take(srq) };
     core.destroy();
     core.handle().close();

@@ -452,6 +452,10 @@ unsafe extern "C" fn destroy_cq_raw<D: IbDeviceOps>(
     _udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     // SAFETY: The core destroys an object that it created.
+    if unsafe { CqShell::<D>::core(cq) }.handle().refuses_end() {
+        return EBUSY.to_errno();
+    }
+    // SAFETY: As above.
     let core = unsafe { CqShell::<D>::take(cq) };
     core.destroy();
     core.handle().close();
@@ -666,6 +670,11 @@ unsafe extern "C" fn destroy_qp_raw<D: IbDeviceOps>(
     _udata: *mut bindings::ib_udata,
 ) -> ffi::c_int {
     // SAFETY: The core destroys an object that it created.
+    let core = unsafe { QpShell::<D>::core(qp) };
+    if core.handle().refuses_end(core.is_completing()) {
+        return EBUSY.to_errno();
+    }
+    // SAFETY: As above. The borrow is not used again.
     let core = unsafe { QpShell::<D>::take(qp) };
     core.destroy();
     core.handle().close();

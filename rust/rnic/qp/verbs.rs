@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     kapi::ibdev::{
+        IbCqOps,
         IbQpOps,
         QpCaps,
         QpChange,
@@ -84,6 +85,10 @@ impl IbQpOps for QueuePair {
             caps: self.caps,
         };
         f(&core.record, &report);
+    }
+
+    fn is_completing(&self) -> bool {
+        self.send_cq.handle().is_calling() || self.recv_cq.handle().is_calling()
     }
 
     fn destroy(self: &Arc<Self>) {
