@@ -192,6 +192,7 @@ mod tests {
     use crate::kapi::base::work::{
         new_deferred,
         Deferred,
+        Kicked,
         Run,
         WorkQueue, //
     };
@@ -279,7 +280,7 @@ mod tests {
             GFP_KERNEL,
         )?;
         // It runs in this task, before this call returns.
-        assert!(caller.work.kick_here(&caller, &queue));
+        assert_eq!(caller.work.kick_here(&caller, &queue), Kicked::Here);
         assert!(caller.inside.load(Ordering::Relaxed));
         assert!(!caller.gate.is_inside());
         caller.gate.close();

@@ -161,12 +161,7 @@ impl TxPacket {
         let skb = self.into_raw();
         // SAFETY: The helper consumes the packet; the device and the socket are valid.
         sent(unsafe {
-            bindings::rdma_sock_helper_packet_send_v4(
-                skb,
-                dev.as_raw(),
-                sender.as_raw(),
-                local,
-            )
+            bindings::rdma_sock_helper_packet_send_v4(skb, dev.as_raw(), sender.as_raw(), local)
         })
     }
 
@@ -180,12 +175,7 @@ impl TxPacket {
         let skb = self.into_raw();
         // SAFETY: As in `send_ipv4`.
         sent(unsafe {
-            bindings::rdma_sock_helper_packet_send_v6(
-                skb,
-                dev.as_raw(),
-                sender.as_raw(),
-                local,
-            )
+            bindings::rdma_sock_helper_packet_send_v6(skb, dev.as_raw(), sender.as_raw(), local)
         })
     }
 

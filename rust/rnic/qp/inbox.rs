@@ -216,7 +216,7 @@ mod tests {
             new_spinlock_bh!(PacketInbox::new(), "rdma_soft_test_inbox"),
             GFP_KERNEL,
         )?;
-        let counters = Counters::new();
+        let counters = Counters::new()?;
         let len = 20_000;
         let octets = packet_of(0, len)?.octets();
         let most = INBOX_OCTETS / octets;
