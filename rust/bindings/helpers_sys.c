@@ -94,6 +94,19 @@ bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
 	return mod_delayed_work(wq, work, delay);
 }
 
+/* Whether the work waits on its queue; not for its timer. */
+bool rdma_sock_helper_work_due(struct delayed_work *work)
+{
+	unsigned long due = WORK_STRUCT_PENDING | WORK_STRUCT_PWQ;
+
+	return (READ_ONCE(*work_data_bits(&work->work)) & due) == due;
+}
+
+bool rdma_sock_helper_work_running(struct delayed_work *work)
+{
+	return work_busy(&work->work) & WORK_BUSY_RUNNING;
+}
+
 bool rdma_sock_helper_module_get(void)
 {
 	return try_module_get(THIS_MODULE);

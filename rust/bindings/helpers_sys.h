@@ -32,6 +32,8 @@ bool rdma_sock_helper_softirqs_wake(void);
 bool rdma_sock_helper_mod_delayed_work(struct workqueue_struct *wq,
 				       struct delayed_work *work,
 				       unsigned long delay);
+bool rdma_sock_helper_work_due(struct delayed_work *work);
+bool rdma_sock_helper_work_running(struct delayed_work *work);
 
 /* linux/module.h */
 bool rdma_sock_helper_module_get(void);

@@ -6,6 +6,8 @@
 
 use super::sync::is_part_of;
 use crate::bindings;
+#[cfg(RDMA_SOFT)]
+use core::sync::atomic::AtomicU32;
 use core::{
     marker::PhantomData,
     ptr::{
@@ -18,6 +20,11 @@ use core::{
         AtomicPtr,
         Ordering, //
     },
+};
+#[cfg(RDMA_SOFT)]
+use kernel::time::{
+    delay::fsleep,
+    Delta, //
 };
 use kernel::{
     container_of,
@@ -42,7 +49,12 @@ pub(crate) struct WorkQueue(Arc<RawQueue>);
 /// # Invariants
 ///
 /// The pointer is a workqueue owned by this object.
-struct RawQueue(NonNull<kernel::bindings::workqueue_struct>);
+struct RawQueue {
+    raw: NonNull<kernel::bindings::workqueue_struct>,
+    /// Work items run in softirq.
+    #[cfg(RDMA_SOFT)]
+    is_softirq: bool,
+}
 
 // SAFETY: Work queues may be used from any thread.
 unsafe impl Send for RawQueue {}
@@ -55,7 +67,7 @@ impl WorkQueue {
         // SAFETY: `name` is a nul-terminated string that lives forever.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_workqueue(name.as_char_ptr()) };
         // SAFETY: The workqueue was just created, and nothing else has the pointer.
-        unsafe { Self::own(raw) }
+        unsafe { Self::own(raw, false) }
     }
 
     /// Creates an unbound workqueue whose work items run one after the other. Context: may sleep.
@@ -64,7 +76,7 @@ impl WorkQueue {
         // SAFETY: As in `new`.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_ordered_workqueue(name.as_char_ptr()) };
         // SAFETY: As in `new`.
-        unsafe { Self::own(raw) }
+        unsafe { Self::own(raw, false) }
     }
 
     /// Creates a workqueue whose work items run in softirq, on the processor that queued them.
@@ -76,7 +88,7 @@ impl WorkQueue {
         // SAFETY: As in `new`.
         let raw = unsafe { bindings::rdma_sock_helper_alloc_bh_workqueue(name.as_char_ptr()) };
         // SAFETY: As in `new`.
-        unsafe { Self::own(raw) }
+        unsafe { Self::own(raw, true) }
     }
 
     /// Becomes the owner of a workqueue; `ENOMEM` for none. Context: may sleep.
@@ -84,16 +96,23 @@ impl WorkQueue {
     /// # Safety
     ///
     /// `raw` must be null, or a workqueue that nothing else owns.
-    unsafe fn own(raw: *mut bindings::workqueue_struct) -> Result<Self> {
+    unsafe fn own(
+        raw: *mut bindings::workqueue_struct,
+        #[cfg_attr(not(RDMA_SOFT), expect(unused_variables))] is_softirq: bool,
+    ) -> Result<Self> {
         // INVARIANT: The caller gives the workqueue away.
-        let raw = RawQueue(NonNull::new(raw.cast()).ok_or(ENOMEM)?);
-        Ok(Self(Arc::new(raw, GFP_KERNEL)?))
+        let queue = RawQueue {
+            raw: NonNull::new(raw.cast()).ok_or(ENOMEM)?,
+            #[cfg(RDMA_SOFT)]
+            is_softirq,
+        };
+        Ok(Self(Arc::new(queue, GFP_KERNEL)?))
     }
 
     /// Waits until everything queued before the call has run. Context: may sleep.
     pub(crate) fn flush(&self) {
         // SAFETY: By the type invariants the workqueue is valid.
-        unsafe { bindings::__flush_workqueue(self.0 .0.as_ptr().cast()) }
+        unsafe { bindings::__flush_workqueue(self.0.raw.as_ptr().cast()) }
     }
 }
 
@@ -101,9 +120,13 @@ impl Drop for RawQueue {
     fn drop(&mut self) {
         // SAFETY: By the type invariants the workqueue is ours. It drains before it is freed, and
         // no timer will queue on it: work items whose timer is armed hold a reference.
-        unsafe { bindings::destroy_workqueue(self.0.as_ptr().cast()) }
+        unsafe { bindings::destroy_workqueue(self.raw.as_ptr().cast()) }
     }
 }
+
+/// How long a waiter for a work item of softirq sleeps before it looks again.
+#[cfg(RDMA_SOFT)]
+const SOFTIRQ_POLL: Delta = Delta::from_micros(20);
 
 /// What a [`Deferred`] runs.
 ///
@@ -142,6 +165,9 @@ pub(crate) struct Deferred<T: Run<ID>, const ID: u64 = 0> {
     queue: AtomicPtr<RawQueue>,
     /// The work was kicked, and has not begun to run since.
     kicked: AtomicBool,
+    /// Runs that have begun; wraps.
+    #[cfg(RDMA_SOFT)]
+    begun: AtomicU32,
     _owner: PhantomData<fn(T)>,
 }
 
@@ -197,6 +223,8 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
             owner: AtomicPtr::new(null_mut()),
             queue: AtomicPtr::new(null_mut()),
             kicked: AtomicBool::new(false),
+            #[cfg(RDMA_SOFT)]
+            begun: AtomicU32::new(0),
             _owner: PhantomData,
         })
     }
@@ -259,7 +287,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         // queue by that of the work item.
         let was_pending = unsafe {
             bindings::rdma_sock_helper_mod_delayed_work(
-                queue.0.as_ptr().cast(),
+                queue.raw.as_ptr().cast(),
                 self.dwork.get().cast(),
                 delay,
             )
@@ -318,8 +346,7 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         // `cancel_delayed_work_sync` refuses what is queued while it waits, without an error for
         // the caller that queues: the reference that comes with it would leak.
         self.cancel();
-        // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
-        unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };
+        self.wait();
         // The run that has ended may have armed the timer.
         self.cancel();
     }
@@ -328,8 +355,58 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
     /// Context: may sleep.
     #[cfg(RDMA_SOFT)]
     pub(crate) fn flush(&self) {
+        self.wait();
+    }
+
+    /// Waits until the work that was queued to run at once, or runs, has run. Context: may sleep.
+    fn wait(&self) {
+        #[cfg(RDMA_SOFT)]
+        {
+            let queue = self.queue.load(Ordering::Acquire);
+            // SAFETY: By the type invariants the work item has a reference, and keeps it until it
+            // is dropped.
+            if !queue.is_null() && unsafe { (*queue).is_softirq } {
+                self.await_softirq();
+                return;
+            }
+        }
         // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
         unsafe { kernel::bindings::flush_work(&raw mut (*self.dwork.get()).work) };
+    }
+
+    /// Like [`Self::wait`], for a work item of softirq. Context: may sleep.
+    ///
+    /// `flush_work` warns if a work item of a queue with `WQ_MEM_RECLAIM` waits for one of a queue
+    /// without, and a queue whose work items run in softirq cannot have that flag. Such a work item
+    /// needs no memory and no task to make progress, and is done soon.
+    #[cfg(RDMA_SOFT)]
+    fn await_softirq(&self) {
+        let begun = || self.begun.load(Ordering::Acquire);
+        // Until the run that is due has begun.
+        let before = begun();
+        while self.is_due() && begun() == before {
+            fsleep(SOFTIRQ_POLL);
+        }
+        // Until that run has ended: it does not run twice at the same time. It may not have counted
+        // itself yet, so that only the second run from here on is another one.
+        let before = begun();
+        while self.is_running() && begun().wrapping_sub(before) < 2 {
+            fsleep(SOFTIRQ_POLL);
+        }
+    }
+
+    /// Whether the work is queued, and not for later. Context: any.
+    #[cfg(RDMA_SOFT)]
+    fn is_due(&self) -> bool {
+        // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
+        unsafe { bindings::rdma_sock_helper_work_due(self.dwork.get().cast()) }
+    }
+
+    /// Whether the work runs. Context: any.
+    #[cfg(RDMA_SOFT)]
+    fn is_running(&self) -> bool {
+        // SAFETY: The work was initialised by `new`; the caller's borrow keeps it.
+        unsafe { bindings::rdma_sock_helper_work_running(self.dwork.get().cast()) }
     }
 
     /// # Safety
@@ -353,6 +430,9 @@ impl<T: Run<ID>, const ID: u64> Deferred<T, ID> {
         // SAFETY: The work was pending until now and its reference passes to us.
         let owner = unsafe { this.take_owner() };
         this.kicked.swap(false, Ordering::AcqRel);
+        // `Release` pairs with the loads in `await_softirq`.
+        #[cfg(RDMA_SOFT)]
+        this.begun.fetch_add(1, Ordering::Release);
         T::run(owner);
     }
 }
@@ -470,7 +550,6 @@ mod softirq_tests {
         base::sync::new_spinlock_bh,
         compat::new_spinlock_irq, //
     };
-    use core::sync::atomic::AtomicU32;
 
     /// Counts its runs in softirq.
     #[pin_data]
@@ -583,6 +662,63 @@ mod softirq_tests {
                 this.actor.tell(&this.queue);
             }
         }
+    }
+
+    /// Kicks work of softirq where it stays queued for a while, and waits for it.
+    #[pin_data]
+    struct Waiter {
+        #[pin]
+        work: Deferred<Waiter>,
+        counter: Arc<SoftirqCounter>,
+        queue: Arc<WorkQueue>,
+        /// Waits that returned before the work had run.
+        early: AtomicU32,
+    }
+
+    /// Waits of a [`Waiter`].
+    const WAITS: u32 = 500;
+
+    impl Run<0> for Waiter {
+        fn run(this: Arc<Self>) {
+            for wait in 1..=WAITS {
+                this.counter.work.kick(&this.counter, &this.queue);
+                this.counter.work.flush();
+                if this.counter.runs.load(Ordering::Relaxed) < wait {
+                    this.early.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            this.counter.work.kick(&this.counter, &this.queue);
+            this.counter.work.cancel_sync();
+        }
+    }
+
+    /// Storage ends its queue pairs in such work items. The kernel warns if one of them waits for a queue
+    /// that may need memory to make progress.
+    #[test]
+    fn work_that_frees_memory_waits_for_softirq_without_a_warning() -> Result {
+        let tasks = WorkQueue::new_ordered(c"rdma_sock_test_tasks")?;
+        let queue = Arc::new(WorkQueue::new_softirq(c"rdma_sock_test")?, GFP_KERNEL)?;
+        let counter = Arc::pin_init(
+            pin_init!(SoftirqCounter {
+                work <- new_deferred!("rdma_sock_test_work"),
+                runs: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        let waiter = Arc::pin_init(
+            pin_init!(Waiter {
+                work <- new_deferred!("rdma_sock_test_waiter"),
+                counter,
+                queue,
+                early: AtomicU32::new(0),
+            }),
+            GFP_KERNEL,
+        )?;
+        waiter.work.kick(&waiter, &tasks);
+        waiter.work.flush();
+        assert_eq!(waiter.early.load(Ordering::Relaxed), 0);
+        assert!(waiter.counter.runs.load(Ordering::Relaxed) >= WAITS);
+        Ok(())
     }
 
     /// RNIC-RUN-01.
