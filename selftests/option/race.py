@@ -94,11 +94,13 @@ def family_while_sending():
     server.settimeout(topology.BOUND)
     topology.expect_smc(client, server)
     stop, go_on = os.pipe()
+    sends, begun = os.pipe()
 
     def send():
         os.close(go_on)
         while not select.select([stop], [], [], 0)[0]:
             client.sendall(data)
+            os.write(begun, b".")
         client.shutdown(socket.SHUT_WR)
 
     def check():
@@ -109,6 +111,8 @@ def family_while_sending():
             blocks += 1
         equal(blocks > 0, True, "blocks")
     sender, receiver = topology.Child(send), topology.Child(check)
+    os.close(begun)
+    equal(select.select([sends], [], [], topology.BOUND)[0], [sends], "the first block")
     for _ in range(1000):
         ktap.fails(errno.EOPNOTSUPP, client.setsockopt, socket.IPPROTO_IPV6, IPV6_ADDRFORM,
                    int(socket.AF_INET))
@@ -116,6 +120,7 @@ def family_while_sending():
     sender.expect_success()
     receiver.expect_success()
     os.close(stop)
+    os.close(sends)
     topology.expect_smc(client, server)
     client.close()
     server.close()
