@@ -174,7 +174,11 @@ def sender_waits_for_a_slow_network(family):
     takes them all, and drops none."""
     command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", "limit", "600", "slot", "5ms",
             "5ms", "packets", "32")
-    rings(family, "unreliable paced")
+    try:
+        rings(family, "unreliable paced")
+    except AssertionError as error:
+        raise AssertionError("%s; %s; %s; %s" % (error, queue("a"), rsoft.counters("rs_a"),
+                                                 rsoft.counters("rs_b"))) from error
     shown = queue("a")
     equal((shown["drops"], shown["packets"] > 2300), (0, True), str(shown))
 
