@@ -64,6 +64,10 @@ module! {
             default: 0,
             description: "For tests, limits and habits of an adapter: 0 none, 1 mlx5, 2 bnxt_re, 3 irdma, 4 hns",
         },
+        dma: u8 {
+            default: 0,
+            description: "For tests, memory of the kernel's programs is mapped as for an adapter: 1 yes, 0 no",
+        },
     },
 }
 
@@ -75,11 +79,12 @@ struct RdmaSoftModule {
 impl kernel::Module for RdmaSoftModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         Ok(Self {
-            _rnic: rnic::Rnic::new(
-                copied(module_parameters::roce.value()),
-                copied(module_parameters::direct.value()),
-                copied(module_parameters::strict.value()),
-            )?,
+            _rnic: rnic::Rnic::new(&rnic::Settings {
+                roce: copied(module_parameters::roce.value()),
+                direct: copied(module_parameters::direct.value()),
+                strict: copied(module_parameters::strict.value()),
+                dma: copied(module_parameters::dma.value()),
+            })?,
         })
     }
 }

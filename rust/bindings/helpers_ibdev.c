@@ -5,6 +5,9 @@
 
 #include <linux/bug.h>
 #include <linux/cpumask.h>
+#ifdef CONFIG_HAS_DMA
+#include <linux/dma-direct.h>
+#endif
 #include <linux/mm.h>
 #include <linux/netdevice.h>
 #include <linux/slab.h>
@@ -58,6 +61,56 @@ void rdma_sock_helper_ibdev_put(struct ib_device *dev)
 bool rdma_sock_helper_ibdev_try_use(struct ib_device *dev)
 {
 	return ib_device_try_get(dev);
+}
+
+#ifdef CONFIG_HAS_DMA
+/* A device that reaches all memory, or an error pointer. */
+struct platform_device *rdma_sock_helper_dma_device_new(const char *name)
+{
+	struct platform_device *pdev;
+	int err;
+
+	pdev = platform_device_register_simple(name, PLATFORM_DEVID_NONE, NULL, 0);
+	if (IS_ERR(pdev))
+		return pdev;
+	err = dma_coerce_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
+	if (err) {
+		platform_device_unregister(pdev);
+		return ERR_PTR(err);
+	}
+	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
+	return pdev;
+}
+
+/* The address of memory in the kernel, or 0 for what is no memory. */
+u64 rdma_sock_helper_dma_to_kernel(struct device *dev, u64 addr, u64 len)
+{
+	phys_addr_t first = dma_to_phys(dev, addr), last = dma_to_phys(dev, addr + len - 1);
+
+	if (addr + len - 1 < addr || !pfn_valid(PHYS_PFN(first)) || !pfn_valid(PHYS_PFN(last)))
+		return 0;
+	return (uintptr_t)phys_to_virt(first);
+}
+#else
+struct platform_device *rdma_sock_helper_dma_device_new(const char *name)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+u64 rdma_sock_helper_dma_to_kernel(struct device *dev, u64 addr, u64 len)
+{
+	return 0;
+}
+#endif
+
+struct device *rdma_sock_helper_dma_device(struct platform_device *pdev)
+{
+	return &pdev->dev;
+}
+
+void rdma_sock_helper_dma_device_free(struct platform_device *pdev)
+{
+	platform_device_unregister(pdev);
 }
 
 struct ib_device *rdma_sock_helper_ibpd_device(const struct ib_pd *pd)

@@ -3,6 +3,7 @@
 #ifndef RDMA_SOCK_HELPERS_IBDEV_H
 #define RDMA_SOCK_HELPERS_IBDEV_H
 
+#include <linux/platform_device.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
@@ -29,6 +30,11 @@ void rdma_sock_helper_ibdev_setup(struct ib_device *dev,
 void rdma_sock_helper_ibdev_get(struct ib_device *dev);
 void rdma_sock_helper_ibdev_put(struct ib_device *dev);
 bool rdma_sock_helper_ibdev_try_use(struct ib_device *dev);
+
+struct platform_device *rdma_sock_helper_dma_device_new(const char *name);
+struct device *rdma_sock_helper_dma_device(struct platform_device *pdev);
+void rdma_sock_helper_dma_device_free(struct platform_device *pdev);
+u64 rdma_sock_helper_dma_to_kernel(struct device *dev, u64 addr, u64 len);
 
 struct ib_device *rdma_sock_helper_ibpd_device(const struct ib_pd *pd);
 

@@ -74,6 +74,7 @@ use self::{
 };
 use crate::kapi::{
     ibdev::{
+        DmaDevice,
         LinkRegistration,
         RoceVersions, //
     },
@@ -97,6 +98,29 @@ pub(crate) struct Rnic {
     _ethernet: EthernetType<RocePackets>,
     /// Follows network devices.
     _netdevs: NetdevRegistration<RoceLink>,
+    /// What memory is mapped for.
+    _dma: Option<DmaDevice>,
+}
+
+/// The parameters of the module.
+pub(crate) struct Settings {
+    /// Versions of RoCE of new devices: 1, 2, or 3 for both.
+    pub(crate) roce: u8,
+    /// Whether packets to queue pairs of this host leave the network out: 1, or 0 for none.
+    pub(crate) direct: u8,
+    /// The number of a [`Profile`].
+    pub(crate) strict: u8,
+    /// Whether memory is mapped as for an adapter: 1, or 0 for the addresses of the kernel.
+    pub(crate) dma: u8,
+}
+
+/// A setting that is 0 or 1.
+fn flag(number: u8) -> Result<bool> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(EINVAL),
+    }
 }
 
 /// All devices of the module. Dropping it unregisters them.
@@ -111,28 +135,27 @@ impl Drop for RegisteredDevices {
 }
 
 impl Rnic {
-    /// Starts the engine, for devices with the versions of RoCE that `roce` says: 1, 2, or 3 for both.
-    /// With `direct` 1 packets to queue pairs of this host leave the network out, with 0 none does.
-    /// `strict` is the number of a [`Profile`].
-    /// Context: may sleep.
+    /// Starts the engine. Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for other numbers, and if checksums are wrong, `ENOMEM`.
-    pub(crate) fn new(roce: u8, direct: u8, strict: u8) -> Result<Self> {
+    /// `EINVAL` for numbers that a setting does not have, and if checksums are wrong; `EOPNOTSUPP` for a
+    /// kernel without DMA that shall have it; `ENOMEM`.
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
         const { requirements::check() };
-        let versions = match roce {
+        let versions = match settings.roce {
             1 => RoceVersions::V1,
             2 => RoceVersions::V2,
             3 => RoceVersions::Both,
             _ => return Err(EINVAL),
         };
-        let direct = match direct {
-            0 => false,
-            1 => true,
-            _ => return Err(EINVAL),
+        let direct = flag(settings.direct)?;
+        let profile = Profile::new(settings.strict).ok_or(EINVAL)?;
+        let dma = if flag(settings.dma)? {
+            Some(DmaDevice::new(c"rdma_soft")?)
+        } else {
+            None
         };
-        let profile = Profile::new(strict).ok_or(EINVAL)?;
         let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?)?;
         let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
@@ -146,6 +169,7 @@ impl Rnic {
             _devices: devices,
             _ethernet: ethernet,
             _netdevs: netdevs,
+            _dma: dma,
         })
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
 """Programs of the target `socket` with devices of rdma_soft in place of rdma_rxe: SMC-R with IPv4 and
-IPv6, and SDP. `sockets.py N` has the devices behave like adapter N.
+IPv6, and SDP. Words like `strict=2` are parameters of the module.
 
 Covers RNIC-GEN-03.
 """
@@ -19,6 +19,8 @@ SMC, SDP = ("inet", "inet6"), ("sdp",)
 # Programs, each with the variants that run.
 PROGRAMS = [("connect", SMC), ("io", SMC), ("bulk", SMC), ("close", SMC), ("connect", SDP), ("io", SDP),
             ("bulk", SDP), ("close", SDP)]
+# Those that are about octets run where memory is mapped for DMA.
+OCTETS = [("io", ("inet",)), ("bulk", ("inet",)), ("io", SDP), ("bulk", SDP)]
 
 
 def run(program, variants):
@@ -34,14 +36,16 @@ def run(program, variants):
 def main():
     """Runs all programs."""
     topology.need_module()
-    missing = [name for name, _ in PROGRAMS if not pathlib.Path(FOLDER, name).exists()]
+    settings = {name: int(value) for name, value in (word.split("=") for word in sys.argv[1:])}
+    programs = OCTETS if settings.get("dma") else PROGRAMS
+    missing = [name for name, _ in programs if not pathlib.Path(FOLDER, name).exists()]
     if missing:
         ktap.skip_all("not built: " + " ".join(missing))
-    rsoft.load(strict=int((sys.argv[1:] or ["0"])[0]))
+    rsoft.load(**settings)
     failed = 0
     try:
-        print("KTAP version 1\n1..%d" % len(PROGRAMS))
-        for number, (program, variants) in enumerate(PROGRAMS, 1):
+        print("KTAP version 1\n1..%d" % len(programs))
+        for number, (program, variants) in enumerate(programs, 1):
             good = run(program, variants)
             failed += not good
             print("%s %d %s of %s" % ("ok" if good else "not ok", number, program, " ".join(variants)),

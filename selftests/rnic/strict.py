@@ -59,7 +59,7 @@ def unknown_adapters_are_refused():
 def sockets(number):
     """Runs `sockets.py`; its results are nested in ours."""
     program = topology.HERE / "sockets.py"
-    with subprocess.Popen([str(program), str(number)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    with subprocess.Popen([str(program), "strict=%d" % number], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as process:
         for line in process.stdout:
             print("# " + line, end="", flush=True)

@@ -6,6 +6,7 @@
 
 use super::{
     attr::PortSpeed,
+    dma,
     ops::IbDeviceOps,
     shell::Shell,
     table::OpsTable, //
@@ -97,7 +98,7 @@ impl<T: IbDeviceOps> IbDevice<T> {
         // SAFETY: The device is set up. Without a device for DMA the core passes addresses of the
         // kernel.
         let result = unsafe {
-            bindings::ib_register_device(dev.as_ptr(), name.as_char_ptr(), core::ptr::null_mut())
+            bindings::ib_register_device(dev.as_ptr(), name.as_char_ptr(), dma::mapped_for())
         };
         if let Err(err) = to_result(result) {
             // SAFETY: The registration failed, and then the device is the caller's to free.

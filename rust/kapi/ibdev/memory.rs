@@ -2,13 +2,15 @@
 
 //! Memory that work requests and memory regions name.
 //!
-//! The device has no DMA, so all addresses are those of the kernel. Whether the memory behind an
+//! The values here have addresses of the kernel; [`to_kernel`] makes them of those that programs map
+//! memory by. Whether the memory behind an
 //! address stays is the promise of the program that named it: for a work request until its
 //! completion, for a memory region until its invalidation or deregistration. The engine keeps the
 //! values here no longer than that.
 //!
 //! Peers and programs change the memory at any time, so it is never borrowed, only copied.
 
+use super::dma::to_kernel;
 use crate::bindings;
 use core::{
     ptr::NonNull,
@@ -109,15 +111,25 @@ impl WrSge {
         unsafe { load(raw.addr, to) };
     }
 
+    /// An element with the local key of devices and without memory gets a key that is never valid.
+    ///
     /// # Safety
     ///
     /// The element must be one of a work request that a kernel program posts.
     pub(super) unsafe fn new(raw: &bindings::ib_sge) -> Self {
+        let (addr, lkey) = if raw.lkey == LOCAL_DMA_KEY {
+            match to_kernel(raw.addr, u64::from(raw.length)) {
+                Some(addr) => (addr, LOCAL_DMA_KEY),
+                None => (raw.addr, 0),
+            }
+        } else {
+            (raw.addr, raw.lkey)
+        };
         // INVARIANT: By this function's contract.
         Self {
-            addr: raw.addr,
+            addr,
             len: raw.length,
-            lkey: raw.lkey,
+            lkey,
         }
     }
 
@@ -270,6 +282,13 @@ impl Drop for PinnedPages {
     }
 }
 
+/// The address in the kernel of a range that all of its memory has, or `None`.
+fn linear(addr: u64, len: u64) -> Option<u64> {
+    let addr = to_kernel(addr, len)?;
+    // SAFETY: The function looks at no memory behind the address.
+    unsafe { bindings::rdma_sock_helper_is_linear(addr, len) }.then_some(addr)
+}
+
 /// The memory of a memory region.
 ///
 /// # Invariants
@@ -354,13 +373,16 @@ impl MrMap {
         if listed != count {
             return Err(EINVAL);
         }
+        for page in &mut pages {
+            *page = to_kernel(*page, size).ok_or(EINVAL)?;
+        }
         let mut map = Self::empty();
         map.pages = MrPages::List {
             pages,
             shift: 12,
             first: 0,
         };
-        // INVARIANT: The blocks cover the range, and the device maps by the addresses of the kernel.
+        // INVARIANT: The blocks cover the range.
         map._pinned = Some(pinned);
         map.finish(range.iova, range.len, page_size);
         Ok(map)
@@ -405,7 +427,10 @@ impl MrMap {
     /// It must be one of a scatter list that the owner of the region maps.
     pub(super) unsafe fn push(&mut self, page: u64) -> Result {
         match &mut self.pages {
-            MrPages::List { pages, .. } => pages.push_within_capacity(page).map_err(|_| ENOMEM),
+            MrPages::List { pages, .. } => {
+                let page = to_kernel(page, 1).ok_or(EINVAL)?;
+                pages.push_within_capacity(page).map_err(|_| ENOMEM)
+            }
             MrPages::Linear | MrPages::Pieces(_) => Err(EINVAL),
         }
     }
@@ -423,6 +448,7 @@ impl MrMap {
         let MrPages::Pieces(pieces) = &mut self.pages else {
             return Err(EINVAL);
         };
+        let addr = to_kernel(addr, u64::from(len)).ok_or(EINVAL)?;
         let offset = self.len;
         let ends_at = |piece: &Piece| piece.addr.wrapping_add(offset - piece.offset);
         if len > 0 && pieces.last().map(ends_at) != Some(addr) {
@@ -467,8 +493,7 @@ impl MrMap {
             addr >= self.iova && offset.checked_add(len).is_some_and(|end| end <= self.len);
         match self.pages {
             MrPages::List { .. } | MrPages::Pieces(_) => inside,
-            // SAFETY: The function looks at no memory behind the address.
-            MrPages::Linear => inside && unsafe { bindings::rdma_sock_helper_is_linear(addr, len) },
+            MrPages::Linear => inside && linear(addr, len).is_some(),
         }
     }
 
@@ -483,7 +508,7 @@ impl MrMap {
             return Err(OutOfRange);
         }
         match &self.pages {
-            MrPages::Linear => f(addr, 0..len),
+            MrPages::Linear => f(linear(addr, len as u64).ok_or(OutOfRange)?, 0..len),
             MrPages::List {
                 pages,
                 shift,

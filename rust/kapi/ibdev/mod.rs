@@ -13,12 +13,14 @@
 //! | driver's object `Arc`            | C object, until destroyed     | handlers of the program         |
 //! | link type                        | [`LinkRegistration`]          | calls that create links         |
 //! | ring shared with user space      | driver's object, verbs core's entry | nothing                   |
+//! | device for DMA                   | [`DmaDevice`]                 | nothing                         |
 //! | pages of a ring                  | the ring, mappings of user space | nothing                      |
 //! | pinned pages of user space       | [`MrMap`]                     | copies under way                |
 
 mod attr;
 mod completion;
 mod device;
+mod dma;
 mod handles;
 mod link;
 mod memory;
@@ -62,6 +64,7 @@ pub(crate) use self::{
         IbDeviceCall,
         IbDeviceSetup, //
     },
+    dma::DmaDevice,
     link::{
         LinkOps,
         LinkRegistration, //

@@ -165,8 +165,8 @@ pub(super) unsafe extern "C" fn map_mr_sg_raw<D: IbDeviceOps>(
         let mapped = unsafe { map_pieces::<D::Mr>(mr, &core, list, count, offset) };
         return from_result(|| mapped);
     }
-    // SAFETY: The program passes a list that is mapped for the device, whose addresses are those of the
-    // kernel, and which it leaves mapped while the region is registered.
+    // SAFETY: The program passes a list that is mapped for the device, and which it leaves mapped while
+    // the region is registered.
     let mapped =
         unsafe { bindings::ib_sg_to_pages(mr, list, count, offset, Some(set_page_raw::<D>)) };
     let (mut iova, mut len, mut page_size) = (0, 0, 0);

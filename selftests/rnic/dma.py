@@ -1,0 +1,80 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0
+"""Programs of the target `socket` over devices of rdma_soft whose memory the kernel maps as for an adapter,
+as `sockets.py` runs them.
+
+Started with `swiotlb=force` or `swiotlb=NUMBER,force`, the kernel has a device read and write copies of all memory: data that is not
+synchronised, or in the wrong direction, is not what the other side sent.
+
+Covers RNIC-GEN-03.
+"""
+
+import errno
+import os
+import pathlib
+import subprocess
+import sys
+
+import ktap
+import rsoft
+import topology
+from ktap import equal, named
+from topology import command
+
+BOUNCED = pathlib.Path("/sys/kernel/debug/swiotlb/io_tlb_used")
+
+
+def memory_is_bounced():
+    """A device has receive buffers from its first moment. They take memory for copies until it is gone."""
+    before = int(BOUNCED.read_text(encoding="ascii"))
+    rsoft.load(dma=1)
+    topology.netns("up")
+    used = int(BOUNCED.read_text(encoding="ascii"))
+    equal(used > before, True, "copies in use: %d, then %d" % (before, used))
+    topology.netns("down")
+    command("rmmod", rsoft.SOFT)
+    equal(int(BOUNCED.read_text(encoding="ascii")), before, "copies in use without the device")
+
+
+def other_numbers_are_refused():
+    """The parameter is 0 or 1."""
+    done = subprocess.run(["insmod", str(rsoft.FILE), "dma=2"], check=False, stderr=subprocess.PIPE,
+                          text=True)
+    equal(os.strerror(errno.EINVAL) in done.stderr or "Invalid parameters" in done.stderr, True, done.stderr)
+
+
+def sockets():
+    """Runs `sockets.py`; its results are nested in ours."""
+    program = topology.HERE / "sockets.py"
+    with subprocess.Popen([str(program), "dma=1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        for line in process.stdout:
+            print("# " + line, end="", flush=True)
+    equal(process.returncode, 0, "status")
+
+
+def need_bounces():
+    """Skips all tests unless the kernel copies the memory of devices."""
+    words = pathlib.Path("/proc/cmdline").read_text(encoding="ascii").split()
+    if not any(word.startswith("swiotlb=") and word.endswith("force") for word in words):
+        ktap.skip_all("the kernel was not started with swiotlb=force")
+    if not BOUNCED.exists():
+        ktap.skip_all("the kernel does not count copies of the memory of devices")
+
+
+def main():
+    """Runs all tests."""
+    topology.need_module()
+    if rsoft.FILE is None:
+        ktap.skip_all("the module's file is not here")
+    need_bounces()
+    try:
+        return ktap.run([named("memory_is_bounced", memory_is_bounced),
+                         named("other_numbers_are_refused", other_numbers_are_refused),
+                         named("programs of the target socket", sockets)])
+    finally:
+        rsoft.unload()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
