@@ -43,16 +43,6 @@ def other_numbers_are_refused():
     equal(os.strerror(errno.EINVAL) in done.stderr or "Invalid parameters" in done.stderr, True, done.stderr)
 
 
-def sockets():
-    """Runs `sockets.py`; its results are nested in ours."""
-    program = topology.HERE / "sockets.py"
-    with subprocess.Popen([str(program), "dma=1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as process:
-        for line in process.stdout:
-            print("# " + line, end="", flush=True)
-    equal(process.returncode, 0, "status")
-
-
 def need_bounces():
     """Skips all tests unless the kernel copies the memory of devices."""
     words = pathlib.Path("/proc/cmdline").read_text(encoding="ascii").split()
@@ -71,7 +61,7 @@ def main():
     try:
         return ktap.run([named("memory_is_bounced", memory_is_bounced),
                          named("other_numbers_are_refused", other_numbers_are_refused),
-                         named("programs of the target socket", sockets)])
+                         named("programs of the target socket", rsoft.run_sockets, "dma=1")])
     finally:
         rsoft.unload()
 

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import subprocess
 
 import ktap
 import topology
@@ -25,6 +26,16 @@ def load(versions="3", direct=True, strict=0, dma=0):
         command("rmmod", SOFT)
     command("insmod", str(FILE), "roce=" + versions, "direct=%d" % direct, "strict=%d" % strict, "dma=%d" % dma)
     os.environ.update(LINK_A="rsoft", LINK_B="rsoft")
+
+
+def run_sockets(setting):
+    """Runs `sockets.py` with a parameter of the module; its results are nested in ours."""
+    program = topology.HERE / "sockets.py"
+    with subprocess.Popen([str(program), setting], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True) as process:
+        for line in process.stdout:
+            print("# " + line, end="", flush=True)
+    ktap.equal(process.returncode, 0, "status")
 
 
 def unload():

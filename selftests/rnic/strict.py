@@ -56,16 +56,6 @@ def unknown_adapters_are_refused():
         equal("Invalid parameters" in done.stderr, True, done.stderr)
 
 
-def sockets(number):
-    """Runs `sockets.py`; its results are nested in ours."""
-    program = topology.HERE / "sockets.py"
-    with subprocess.Popen([str(program), "strict=%d" % number], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True) as process:
-        for line in process.stdout:
-            print("# " + line, end="", flush=True)
-    equal(process.returncode, 0, "status")
-
-
 def tests(number):
     """The tests of an adapter."""
     name = NAMES[number - 1]
@@ -78,7 +68,8 @@ def tests(number):
     for one in "bystander", "late octets", "late completions":
         yield named("%s: %s" % (name, one), case, one)
     yield named("%s: unknown_adapters_are_refused" % name, unknown_adapters_are_refused)
-    yield named("%s: programs of the target socket" % name, sockets, number)
+    yield named("%s: programs of the target socket" % name, rsoft.run_sockets,
+                "strict=%d" % number)
 
 
 def main():

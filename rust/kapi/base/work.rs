@@ -559,6 +559,18 @@ mod softirq_tests {
         runs: AtomicU32,
     }
 
+    impl SoftirqCounter {
+        fn new() -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    work <- new_deferred!("rdma_sock_test_work"),
+                    runs: AtomicU32::new(0),
+                }),
+                GFP_KERNEL,
+            )
+        }
+    }
+
     impl Run<0> for SoftirqCounter {
         fn run(this: Arc<Self>) {
             this.runs.fetch_add(1, Ordering::Relaxed);
@@ -569,13 +581,7 @@ mod softirq_tests {
     #[test]
     fn softirq_work_runs_before_its_kick_returns() -> Result {
         let queue = WorkQueue::new_softirq(c"rdma_sock_test")?;
-        let counter = Arc::pin_init(
-            pin_init!(SoftirqCounter {
-                work <- new_deferred!("rdma_sock_test_work"),
-                runs: AtomicU32::new(0),
-            }),
-            GFP_KERNEL,
-        )?;
+        let counter = SoftirqCounter::new()?;
         for runs in 1..50 {
             assert_eq!(counter.work.kick_here(&counter, &queue), Kicked::Here);
             assert_eq!(counter.runs.load(Ordering::Relaxed), runs);
@@ -588,13 +594,7 @@ mod softirq_tests {
     #[test]
     fn softirq_work_runs_behind_the_locks_of_its_kick() -> Result {
         let queue = WorkQueue::new_softirq(c"rdma_sock_test")?;
-        let counter = Arc::pin_init(
-            pin_init!(SoftirqCounter {
-                work <- new_deferred!("rdma_sock_test_work"),
-                runs: AtomicU32::new(0),
-            }),
-            GFP_KERNEL,
-        )?;
+        let counter = SoftirqCounter::new()?;
         let bh = KBox::pin_init(new_spinlock_bh!((), "rdma_sock_test_bh"), GFP_KERNEL)?;
         let irq = KBox::pin_init(new_spinlock_irq!((), "rdma_sock_test_irq"), GFP_KERNEL)?;
         for round in 0..20 {
@@ -698,13 +698,7 @@ mod softirq_tests {
     fn work_that_frees_memory_waits_for_softirq_without_a_warning() -> Result {
         let tasks = WorkQueue::new_ordered(c"rdma_sock_test_tasks")?;
         let queue = Arc::new(WorkQueue::new_softirq(c"rdma_sock_test")?, GFP_KERNEL)?;
-        let counter = Arc::pin_init(
-            pin_init!(SoftirqCounter {
-                work <- new_deferred!("rdma_sock_test_work"),
-                runs: AtomicU32::new(0),
-            }),
-            GFP_KERNEL,
-        )?;
+        let counter = SoftirqCounter::new()?;
         let waiter = Arc::pin_init(
             pin_init!(Waiter {
                 work <- new_deferred!("rdma_sock_test_waiter"),
