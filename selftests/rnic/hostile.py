@@ -446,7 +446,7 @@ def refused_requests():
         (FETCH_ADD, struct.pack("!QIQQ", at + 1, key, 1, 0))])
     yield "FLUSH", NAK_INVALID, of(lambda at, key, _: [(FLUSH, bytes(4) + reth(at, key, 8))])
     yield "ATOMIC WRITE with a wrong key", NAK_ACCESS, of(lambda at, key, _: [
-        (ATOMIC_WRITE, reth(at, key ^ 0x100, 8) + bytes(8))])
+        (ATOMIC_WRITE, reth(at, key ^ 0x80000000, 8) + bytes(8))])
     yield "ATOMIC WRITE of four octets", NAK_INVALID, of(lambda at, key, _: [
         (ATOMIC_WRITE, reth(at, key, 4) + bytes(4))])
     for bit in (1, 0x80, 0x100, 0x80000000):

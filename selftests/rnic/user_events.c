@@ -37,7 +37,7 @@ void refusals(void)
 	struct end ends[2];
 
 	new_pair(ends);
-	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, there, sides[1].mr->rkey ^ 0x100, 8);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, there, sides[1].mr->rkey ^ UNKNOWN_KEY, 8);
 	refuse(ends, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR, 0);
 
 	new_pair(ends);
@@ -58,7 +58,8 @@ void refusals(void)
 
 	new_pair(ends);
 	post_receive(&ends[1], there, 8, sides[1].mr->lkey, 1);
-	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, there, sides[1].mr->rkey ^ 0x100, 8);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE_WITH_IMM, there,
+		       sides[1].mr->rkey ^ UNKNOWN_KEY, 8);
 	refuse(ends, IBV_WC_REM_ACCESS_ERR, 0, IBV_WC_REM_ACCESS_ERR);
 	expect_service();
 }

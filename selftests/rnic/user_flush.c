@@ -60,7 +60,7 @@ void flushes(void)
 	bad.addr = base + REGION - 63;
 	flush(&bad, IBV_WC_REM_ACCESS_ERR, "range over the end");
 	for (bad = range; bad.level < 2; bad.level++) {
-		bad.key = gone->rkey ^ 0x100;
+		bad.key = gone->rkey ^ UNKNOWN_KEY;
 		flush(&bad, IBV_WC_REM_ACCESS_ERR, "unknown key");
 		bad.key = sides[1].mr->rkey;
 		flush(&bad, IBV_WC_REM_ACCESS_ERR, "region without the right");
@@ -128,7 +128,7 @@ void words(void)
 	for (unsigned int i = 1; i < 8; i++)
 		store(base + i, key, 8, word, IBV_WC_REM_INV_REQ_ERR, "address");
 	store(base + REGION, key, 8, word, IBV_WC_REM_ACCESS_ERR, "address behind the end");
-	store(base, key ^ 0x100, 8, word, IBV_WC_REM_ACCESS_ERR, "unknown key");
+	store(base, key ^ UNKNOWN_KEY, 8, word, IBV_WC_REM_ACCESS_ERR, "unknown key");
 	CHECK(memory[0] == 0x5555555555555555ull && memory[1] == word);
 	expect_service();
 }

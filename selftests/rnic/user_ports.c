@@ -69,7 +69,7 @@ static void refused(void)
 	expect_event(&ends[1], IBV_EVENT_QP_REQ_ERR);
 	free_pair(ends);
 	new_pair(ends);
-	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, base, sides[1].mr->rkey ^ 0x100, 8);
+	prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, base, sides[1].mr->rkey ^ UNKNOWN_KEY, 8);
 	expect_send(&ends[0], IBV_WC_REM_ACCESS_ERR, "unknown key", 0);
 	expect_event(&ends[1], IBV_EVENT_QP_ACCESS_ERR);
 	free_pair(ends);

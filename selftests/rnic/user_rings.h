@@ -18,6 +18,8 @@
 #define DEPTH 15
 /* The local key of the device, which only the kernel may use. */
 #define LOCAL_DMA_KEY 1
+/* Makes a key of no region of a key: its neighbours may be those of regions. */
+#define UNKNOWN_KEY 0x80000000u
 /* A ring of the calling process. */
 struct ring {
 	struct rxe_queue_buf *buf;

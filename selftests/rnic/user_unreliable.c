@@ -110,7 +110,7 @@ void unreliable_refusals(void)
 	expect_message(ends, IBV_WR_SEND, LONG, IBV_WC_RECV);
 	/* No such key, and a range that ends outside. */
 	fill(2);
-	prepare_long(&ends[0], IBV_WR_RDMA_WRITE, LONG)->wr.wr.rdma.rkey ^= 0x5500;
+	prepare_long(&ends[0], IBV_WR_RDMA_WRITE, LONG)->wr.wr.rdma.rkey ^= UNKNOWN_KEY;
 	expect_send(&ends[0], IBV_WC_SUCCESS, "with a bad key", 0);
 	prepare_long(&ends[0], IBV_WR_RDMA_WRITE, LONG)->wr.wr.rdma.remote_addr =
 		(uintptr_t)sides[1].memory + REGION - 4;
