@@ -75,6 +75,16 @@ impl Duration {
     pub(crate) const fn saturating_mul(self, times: u64) -> Self {
         Self(self.0.saturating_mul(times))
     }
+
+    /// The sum, or the longest span there is.
+    pub(crate) const fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// The difference, or no time if `other` is longer.
+    pub(crate) const fn saturating_sub(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
 }
 
 /// The earlier of two deadlines, either of which may be absent.

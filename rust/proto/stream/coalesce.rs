@@ -15,7 +15,10 @@
 //! last one flushes.
 //!
 //! Both the hold time and "soon" are four chain times of this link, so they are short where the
-//! link is quick. Late in a long burst the hold time is sixteen chain times.
+//! link is quick. Late in a long burst the hold time is sixteen chain times. A link that completes
+//! a chain before the next write is not quick because of that: the device has worked, or the reader
+//! has run, in the time of the writer. So the time by which a chain delays the next write counts as
+//! its chain time too, if it is longer.
 
 use crate::proto::base::time::{
     Duration,
@@ -31,6 +34,16 @@ const ROW: u8 = 4;
 /// Assumed time of a chain before one was measured, and its upper bound.
 const FIRST: Duration = Duration::from_micros(25);
 const MOST: Duration = Duration::from_micros(125);
+/// Gap between two writes from which on the application is assumed to pause.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// The mean of samples so far and a new one, which counts a fourth and not more than [`MOST`].
+fn mean(so_far: Duration, sample: Duration) -> Duration {
+    let sum = so_far
+        .saturating_mul(3)
+        .saturating_add(core::cmp::min(sample, MOST));
+    Duration::from_nanos(sum.as_nanos().checked_div(4).unwrap_or(0))
+}
 
 /// The state of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +64,12 @@ pub(crate) struct Coalescer {
     measured: Option<(u64, Instant)>,
     /// Mean time from the post of a chain to its completion.
     cost: Duration,
+    /// A chain with data was posted since the last write.
+    is_posted: bool,
+    /// The last gap between two writes without a chain between them.
+    gap: Option<Duration>,
+    /// Mean time by which a chain makes the gap longer.
+    delay: Duration,
 }
 
 impl Coalescer {
@@ -67,16 +86,19 @@ impl Coalescer {
             until: None,
             measured: None,
             cost: FIRST,
+            is_posted: false,
+            gap: None,
+            delay: Duration::ZERO,
         }
     }
 
     /// Longest gap between two writes of a burst.
-    const fn soon(&self) -> Duration {
-        self.cost.saturating_mul(4)
+    fn soon(&self) -> Duration {
+        core::cmp::max(self.cost, self.delay).saturating_mul(4)
     }
 
     /// The hold time.
-    const fn time(&self) -> Duration {
+    fn time(&self) -> Duration {
         let soon = self.soon();
         if self.run < LONG {
             soon
@@ -93,10 +115,25 @@ impl Coalescer {
     /// Ends the measurement: the chain `number` and all before it have completed.
     pub(crate) fn note_completed(&mut self, now: Instant, number: u64) {
         if let Some((_, posted)) = self.measured.take_if(|(posted, _)| *posted <= number) {
-            let took = core::cmp::min(now.saturating_since(posted), MOST);
-            let sum = self.cost.saturating_mul(3).as_nanos();
-            let mean = sum.saturating_add(took.as_nanos()).checked_div(4);
-            self.cost = Duration::from_nanos(mean.unwrap_or(0));
+            self.cost = mean(self.cost, now.saturating_since(posted));
+        }
+    }
+
+    /// Notes a chain with data.
+    pub(crate) fn note_chain(&mut self) {
+        self.is_posted = true;
+    }
+
+    /// Learns from the gap before a write of a burst.
+    fn note_gap(&mut self, gap: Option<Duration>) {
+        let is_posted = core::mem::take(&mut self.is_posted);
+        let Some(gap) = gap.filter(|gap| *gap < PAUSE) else {
+            return;
+        };
+        if !is_posted {
+            self.gap = Some(gap);
+        } else if let Some(usual) = self.gap {
+            self.delay = mean(self.delay, gap.saturating_sub(usual));
         }
     }
 
@@ -107,8 +144,9 @@ impl Coalescer {
 
     /// Notes a write of the application; with `wait` it may be held.
     pub(crate) fn note_write(&mut self, now: Instant, wait: bool) {
-        let soon = |last| now.saturating_since(last) <= self.soon();
-        if self.last.is_some_and(soon) {
+        let gap = self.last.map(|last| now.saturating_since(last));
+        self.note_gap(gap);
+        if gap.is_some_and(|gap| gap <= self.soon()) {
             self.run = self.run.saturating_add(1);
             self.looks = self.looks.saturating_add(self.looked.into());
         } else {
@@ -258,6 +296,57 @@ mod tests {
         // The first chains measure the link.
         let (chains, longest) = stream(64, 10, 2, |_| {});
         assert!(chains > 850 && longest <= 150, "{chains} {longest}");
+    }
+
+    /// Writes of 64 bytes, 10 us apart, over a link that completes a chain at once in `busy` us of the writer's
+    /// time; returns how many chains the last 500 of 1000 writes were.
+    fn displaced(busy: u64) -> u32 {
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
+        let (mut now, mut chains) = (0, 0);
+        for n in 0..WRITES {
+            for step in 0..=10 {
+                a.handle_coalesced(at(now));
+                if step == 10 {
+                    a.write(at(now), 64);
+                }
+                if let Some(sent) = deliver(at(now), &mut a, &mut b) {
+                    a.handle_sent(at(now), sent.token);
+                    chains += u32::from(n >= WRITES / 2);
+                    now += busy;
+                }
+                now += u64::from(step < 10);
+            }
+        }
+        chains
+    }
+
+    // WIN-10.
+    #[test]
+    fn chain_that_delays_the_writer_is_not_quick() {
+        // It completes at once in any case.
+        assert!(displaced(0) > 400);
+        let (some, many) = (displaced(20), displaced(80));
+        assert!(some < 60 && many < 15, "{some} {many}");
+    }
+
+    // WIN-10.
+    #[test]
+    fn writer_that_became_slow_is_delayed_for_a_few_writes_only() {
+        let (mut a, mut b) = (conn(ConnConfig::CORK_BYTES), conn(ConnConfig::CORK_BYTES));
+        let (mut now, mut late) = (0, 0);
+        for gap in [vec![10; 100], vec![101; 100]].concat() {
+            let start = now;
+            while now < start + gap {
+                a.handle_coalesced(at(now));
+                if let Some(sent) = deliver(at(now), &mut a, &mut b) {
+                    a.handle_sent(at(now), sent.token);
+                    late += u32::from(gap == 101 && now > start);
+                }
+                now += 1;
+            }
+            a.write(at(now), 64);
+        }
+        assert!(late < 10, "{late}");
     }
 
     #[test]

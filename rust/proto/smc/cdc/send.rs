@@ -674,6 +674,7 @@ impl Sender {
             // The window or the end of a lent part may have ended the chain.
             self.arm_cork(now);
             self.coalescer.end();
+            self.coalescer.note_chain();
             self.signals.note_data(alone);
         }
         let (end, freed) = (taken.position(), self.freed.position());
