@@ -158,16 +158,19 @@ impl Stream for SdpData {
     }
 
     fn poll_coalesced(&self) -> Option<Instant> {
-        self.corked_until
+        earliest(self.corked_until, self.core.poll_coalesced())
     }
 
     fn handle_coalesced(&mut self, now: Instant) {
+        self.core.handle_coalesced(now);
         if self.corked_until.is_some_and(|at| at <= now) {
             self.cork(now, false);
         }
     }
 
-    fn on_empty_read(&mut self) {}
+    fn on_empty_read(&mut self) {
+        self.core.on_empty_read();
+    }
 
     fn set_corked(&mut self, corked: bool) {
         self.cork(now(), corked);

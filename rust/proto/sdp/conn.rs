@@ -69,6 +69,7 @@ use crate::proto::{
         Instant, //
     },
     stream::{
+        coalesce::Coalescer,
         keepalive::Keepalive,
         urgent::UrgentReader, //
     },
@@ -185,6 +186,8 @@ pub(crate) struct SdpConn {
     read: u64,
     /// What is measured.
     meter: SdpMeter,
+    /// Coalescing of small writes by time.
+    coalescer: Coalescer,
     /// The timer of an idle connection.
     keepalive: Keepalive,
     /// The peer has to be tested.
@@ -250,6 +253,7 @@ impl SdpConn {
             is_urgent_new: false,
             read: 0,
             meter: SdpMeter::default(),
+            coalescer: Coalescer::new(),
             keepalive: Keepalive::default(),
             is_probing: false,
             is_probe_out: false,
@@ -328,6 +332,8 @@ impl SdpConn {
         self.end.resume();
         self.suspend.resume();
         self.meter.resume();
+        self.coalescer.forget();
+        self.end_hold();
         self.is_probe_out = false;
         self.events.writable = true;
         self.open(now);
@@ -401,6 +407,7 @@ impl SdpConn {
             self.ask_at = None;
             self.is_asking = true;
         }
+        self.handle_coalesced(now);
         if self.keepalive.handle_timeout(now).is_some() {
             self.is_probing = true;
         }
@@ -433,6 +440,12 @@ impl SdpConn {
         ]
         .into_iter()
         .fold(self.end.poll_timeout(), earliest)
+    }
+
+    /// The earlier of [`Self::poll_timeout`] and [`Self::poll_coalesced`].
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn next_timeout(&self) -> Option<Instant> {
+        earliest(self.poll_timeout(), self.poll_coalesced())
     }
 
     /// Mode of the half-connection where we send.

@@ -31,9 +31,12 @@ use super::{
     violation::SdpViolation,
     wire::MAX_LEN, //
 };
-use crate::proto::stream::positions::{
-    distance,
-    Segment, //
+use crate::proto::stream::{
+    coalesce::Coalescer,
+    positions::{
+        distance,
+        Segment, //
+    },
 };
 
 /// Payload of a SrcAvail in Combined Mode, at most (SDP-MODE-13 leaves it open).
@@ -162,6 +165,8 @@ pub(super) struct Source {
     is_corked: bool,
     /// Small data does not even wait for the completion of data in flight.
     is_prompt: bool,
+    /// Small data waits for more of it, for a short time.
+    is_held: bool,
     /// Message count of the last payload that was sent.
     last_payload: u64,
     /// Message count of the last payload whose completion was asked for.
@@ -195,6 +200,7 @@ impl Source {
             urgent: UrgentTx::new(),
             is_corked: false,
             is_prompt: false,
+            is_held: false,
             last_payload: 0,
             last_signalled: 0,
             completed: 0,
@@ -303,14 +309,28 @@ impl Source {
         self.is_prompt = prompt;
     }
 
+    /// Whether small data may wait.
+    pub(super) const fn is_patient(&self) -> bool {
+        !self.is_corked && !self.is_prompt
+    }
+
     /// Whether small data waits for a completion that will come: that of the last payload.
     pub(super) fn is_gathering(&self) -> bool {
-        let arrived = core::cmp::max(self.completed, self.acked);
-        !self.is_prompt && self.last_signalled == self.last_payload && self.last_payload > arrived
+        !self.is_prompt && self.last_signalled == self.last_payload && self.is_in_flight()
+    }
+
+    /// Whether the last payload may not have arrived.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.last_payload > core::cmp::max(self.completed, self.acked)
     }
 
     pub(super) fn set_corked(&mut self, corked: bool) {
         self.is_corked = corked;
+    }
+
+    /// Sets whether a few small writes wait for more of them.
+    pub(super) fn set_held(&mut self, held: bool) {
+        self.is_held = held;
     }
 
     /// Takes unsent octets of the last extent back; gives their number. `None`: the peer may still
@@ -447,7 +467,8 @@ impl Source {
         // No more comes to a message that fills the ring.
         let full = core::cmp::min(most, self.ring);
         let is_small = len < full && self.sent >= self.owed_to && !is_marked;
-        if len == 0 || is_small && (self.is_corked || self.is_gathering()) {
+        let is_held = self.is_held && len < Coalescer::BYTES;
+        if len == 0 || is_small && (self.is_corked || is_held || self.is_gathering()) {
             return None;
         }
         let from = match self.extents.at(self.sent) {

@@ -67,9 +67,42 @@ impl SdpConn {
     /// Accepts octets that the engine has copied to where [`Self::send_segments`] said.
     pub(crate) fn write(&mut self, now: Instant, count: u32) {
         if self.end.is_open_for_sending() {
+            let is_first = !self.source.has_unsent();
             self.source.accept(count);
+            self.coalescer
+                .note_write(now, is_first && self.source.is_patient());
+            self.hold();
             self.rearm(now);
         }
+    }
+
+    /// Passes on whether small data is held.
+    fn hold(&mut self) {
+        self.source.set_held(self.coalescer.until().is_some());
+    }
+
+    /// When to call [`Self::handle_coalesced`]: small data is held until then.
+    pub(crate) const fn poll_coalesced(&self) -> Option<Instant> {
+        self.coalescer.until()
+    }
+
+    /// Small data has been held for long enough, if it is that late.
+    pub(crate) fn handle_coalesced(&mut self, now: Instant) {
+        if self.coalescer.until().is_some_and(|at| at <= now) {
+            self.end_hold();
+        }
+    }
+
+    /// Holds small data no longer.
+    pub(super) fn end_hold(&mut self) {
+        self.coalescer.end();
+        self.hold();
+    }
+
+    /// Notes a read that found no data: probably no write follows.
+    pub(crate) fn on_empty_read(&mut self) {
+        self.coalescer.note_look();
+        self.hold();
     }
 
     /// The last octet that was written is urgent (SDP-OOB-01).
@@ -118,15 +151,22 @@ impl SdpConn {
     /// Nagle's algorithm has it.
     pub(crate) fn set_prompt(&mut self, prompt: bool) {
         self.source.set_prompt(prompt);
+        if prompt {
+            self.end_hold();
+        }
     }
 
-    /// Whether small data waits for the completion of data in flight.
+    /// Whether small data waits for more of it, or for the completion of data in flight.
     pub(crate) fn is_gathering(&self) -> bool {
-        self.source.unsent() > 0 && !self.source.is_corked() && self.source.is_gathering()
+        let waits = self.coalescer.until().is_some() || self.source.is_gathering();
+        self.source.unsent() > 0 && !self.source.is_corked() && waits
     }
 
     /// Sets whether the application has more data to write (MSG_MORE, TCP_CORK).
     pub(crate) fn set_corked(&mut self, corked: bool) {
+        if corked != self.source.is_corked() {
+            self.end_hold();
+        }
         self.source.set_corked(corked);
     }
 
@@ -421,8 +461,8 @@ impl SdpConn {
     /// The application ends its direction (SDP-CLS-06).
     pub(crate) fn shutdown_send(&mut self) {
         // There will be no more of it.
-        self.source.set_corked(false);
-        self.source.set_prompt(true);
+        self.set_corked(false);
+        self.set_prompt(true);
         self.end.end_sending();
     }
 

@@ -226,6 +226,9 @@ impl SdpConn {
         }
         let plan = self.sink.handle_data(payload)?;
         self.events.readable = true;
+        if !self.source.has_unsent() && !self.source.is_in_flight() {
+            self.coalescer.note_answer();
+        }
         Ok(plan)
     }
 

@@ -260,7 +260,11 @@ impl SdpConn {
     /// The next message to post.
     #[must_use]
     pub(crate) fn poll_transmit(&mut self, now: Instant) -> Option<Outbound> {
-        let choice = self.choose()?;
+        let Some(choice) = self.choose() else {
+            // Data that is held no longer may wait for an acknowledgement now.
+            self.rearm(now);
+            return None;
+        };
         let (body, from, payload) = choice.content();
         let mut flags = BsdhFlags {
             urgent_pending: self.source.is_urgent_due(),
@@ -292,6 +296,13 @@ impl SdpConn {
         let signal = payload > 0 && self.source.take_signal(&from);
         let signal = signal || meaning != Meaning::Nothing || probes;
         self.meter.on_sent(now, count, payload, signal);
+        if payload > 0 {
+            self.end_hold();
+            self.coalescer.note_chain();
+            if signal {
+                self.coalescer.note_posted(now, count);
+            }
+        }
         self.rearm(now);
         Some(Outbound {
             header: message.emit(self.profile.layout),
@@ -366,6 +377,7 @@ impl SdpConn {
         self.source.on_completed(token.count, token.position);
         self.events.writable |= self.source.room() > room;
         self.meter.on_completed(now, token.count, token.position);
+        self.coalescer.note_completed(now, token.count);
         self.keepalive.touch(now);
         match token.meaning {
             Meaning::Nothing => {}

@@ -317,7 +317,7 @@ impl SdpPair {
 
     /// Time passes: a little, or until something expires.
     pub(super) fn wait(&mut self) -> bool {
-        let timers = self.ends.iter().filter_map(|end| end.conn.poll_timeout());
+        let timers = self.ends.iter().filter_map(|end| end.conn.next_timeout());
         let Some(next) = timers.chain(self.notice_at).min() else {
             return false;
         };
@@ -354,7 +354,7 @@ impl SdpPair {
                     let jump = self.rng.range(1, 120);
                     self.now = self.now.saturating_add(Duration::from_millis(jump));
                     let late = |end: &SdpEnd| {
-                        let at = end.conn.poll_timeout();
+                        let at = end.conn.next_timeout();
                         at.is_some_and(|at| at <= self.now)
                     };
                     if self.ends.iter().any(late) {

@@ -208,6 +208,7 @@ pub fn sdp_pair(octets: &[u8]) {
 /// Refuses what is not read, and lets everything arrive.
 fn finish(ends: &mut [End; 2]) {
     let mut now = NOW;
+    let mut idle = 0;
     for round in 0.. {
         assert!(round < 1000, "messages without end");
         let mut did = false;
@@ -224,12 +225,17 @@ fn finish(ends: &mut [End; 2]) {
         if did {
             continue;
         }
-        // Time enough for data to ask for an acknowledgement, and for nothing else.
+        // Time enough for data to be held no longer, then to ask for an acknowledgement, and for nothing else.
         now = now.saturating_add(ConnTimers::DEFAULT.ask);
         for end in ends.iter_mut() {
             end.conn.handle_timeout(now);
         }
-        if !ends.iter_mut().any(End::transmit) {
+        idle = if ends.iter_mut().any(End::transmit) {
+            0
+        } else {
+            idle + 1
+        };
+        if idle > 1 {
             break;
         }
     }

@@ -120,8 +120,8 @@ fn completion_that_frees_nothing_does_not_wake_a_writer() {
 #[test]
 fn ring_wraps_into_a_second_segment() {
     let mut script = Script::new();
-    for _ in 0..66 {
-        script.conn.write(at(0), 999);
+    for millis in 0..66 {
+        script.conn.write(at(millis), 999);
         let (_, out) = script.hear_all().unwrap();
         script.conn.handle_sent(at(0), out.token);
         if let PayloadFrom::Ring([first, second]) = out.payload {
@@ -197,8 +197,11 @@ fn corked_data_that_fills_the_ring_goes() {
 #[test]
 fn small_data_waits_for_data_in_flight() {
     let mut script = Script::new();
-    let send = |script: &mut Script, count| {
-        script.conn.write(at(0), count);
+    // Writes are no burst.
+    let mut millis = 0;
+    let mut send = |script: &mut Script, count| {
+        millis += 1;
+        script.conn.write(at(millis), count);
         let mut heard = vec![];
         while let Some((message, out)) = script.hear_all() {
             heard.push((message.payload, out));
@@ -232,6 +235,54 @@ fn small_data_waits_for_data_in_flight() {
     assert_eq!(sizes(&send(&mut script, 3)), []);
     script.conn.shutdown_send();
     assert_eq!(script.hear(), [(DATA, 3), (Body::DisConn, 0)]);
+}
+
+// SDP-MTU-03.
+#[test]
+fn burst_of_small_writes_is_held() {
+    let mut script = Script::new();
+    let after = |micros: u64| Instant::from_nanos(micros * 1_000);
+    let mut sizes = vec![];
+    // The link completes a message before the next write.
+    for n in 0..20 {
+        script.conn.write(after(n), 10);
+        sizes.extend(script.hear().into_iter().map(|(_, payload)| payload));
+    }
+    assert_eq!(sizes, [10, 10]);
+    assert!(script.conn.is_gathering());
+    let until = script.conn.poll_coalesced().unwrap();
+    assert!(until > after(20) && until < after(200));
+    script.conn.handle_coalesced(after(20));
+    assert_eq!(script.hear(), []);
+    script.conn.handle_coalesced(until);
+    assert_eq!(script.conn.poll_coalesced(), None);
+    assert_eq!(script.hear(), [(DATA, 180)]);
+    // A full message goes, as does what the application does not want to wait.
+    for (n, end) in [
+        SdpConn::on_empty_read as fn(&mut SdpConn),
+        |conn| conn.set_prompt(true),
+        |conn| conn.set_corked(true),
+        SdpConn::shutdown_send,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut script = Script::new();
+        for _ in 0..3 {
+            script.conn.write(at(0), 10);
+            let _ = script.hear();
+        }
+        assert!(script.conn.poll_coalesced().is_some(), "{n}");
+        end(&mut script.conn);
+        assert_eq!(script.conn.poll_coalesced(), None, "{n}");
+    }
+    let mut script = Script::new();
+    for size in [10, 10, 1990] {
+        script.conn.write(at(0), size);
+        let _ = script.hear();
+    }
+    assert_eq!(script.conn.unsent(), 0);
+    assert_eq!(script.conn.poll_coalesced(), None);
 }
 
 // SDP-BC-06, SDP-UBUF-04, TST-085.
