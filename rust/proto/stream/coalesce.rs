@@ -119,9 +119,10 @@ impl Coalescer {
         }
     }
 
-    /// Notes a chain with data.
+    /// Notes a chain with data, which ends the hold time.
     pub(crate) fn note_chain(&mut self) {
         self.is_posted = true;
+        self.end();
     }
 
     /// Learns from the gap before a write of a burst.

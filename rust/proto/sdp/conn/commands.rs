@@ -77,7 +77,7 @@ impl SdpConn {
     }
 
     /// Passes on whether small data is held.
-    fn hold(&mut self) {
+    pub(super) fn hold(&mut self) {
         self.source.set_held(self.coalescer.until().is_some());
     }
 

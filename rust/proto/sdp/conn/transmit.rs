@@ -297,8 +297,8 @@ impl SdpConn {
         let signal = signal || meaning != Meaning::Nothing || probes;
         self.meter.on_sent(now, count, payload, signal);
         if payload > 0 {
-            self.end_hold();
             self.coalescer.note_chain();
+            self.hold();
             if signal {
                 self.coalescer.note_posted(now, count);
             }

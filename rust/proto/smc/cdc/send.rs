@@ -673,7 +673,6 @@ impl Sender {
             self.cork_deadline = None;
             // The window or the end of a lent part may have ended the chain.
             self.arm_cork(now);
-            self.coalescer.end();
             self.coalescer.note_chain();
             self.signals.note_data(alone);
         }
