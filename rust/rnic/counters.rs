@@ -67,6 +67,8 @@ counters! {
     DirectPackets c"direct_pkts",
     /// Octets of these packets, from the transport header on.
     DirectOctets c"direct_bytes",
+    /// Runs of these packets whose receiver copied the octets from where the sender had them.
+    DirectRuns c"direct_runs",
     /// Packets that proved a way (RNIC-DIR-01).
     DirectProofs c"direct_proofs",
     /// Attempts to prove a way that failed.

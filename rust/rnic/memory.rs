@@ -61,6 +61,36 @@ fn access<'a>(domain: &'a Domain, element: &WrSge, at: u32, right: Right) -> Reg
     }
 }
 
+/// Whether octets of a message, from `offset` on, can be read from the memory of its work request.
+pub(super) fn check(
+    domain: &Domain,
+    data: &WrData,
+    offset: u32,
+    len: u32,
+) -> Result<(), PayloadFault> {
+    let len = usize::try_from(len).map_err(|_| PayloadFault)?;
+    match data {
+        WrData::Inline(octets, used) => {
+            let start = usize::try_from(offset).map_err(|_| PayloadFault)?;
+            let end = start.checked_add(len).ok_or(PayloadFault)?;
+            let there = end <= *used && *used <= octets.len();
+            there.then_some(()).ok_or(PayloadFault)
+        }
+        WrData::Elements(elements, count) => {
+            let elements = elements.get(..*count).ok_or(PayloadFault)?;
+            for_each(elements, offset, len, |element, at, range| {
+                if element.lkey() == LOCAL_DMA_KEY {
+                    return Ok(());
+                }
+                let access = access(domain, element, at, Right::LocalRead);
+                let len = u64::try_from(range.len()).map_err(|_| PayloadFault)?;
+                let keys = domain.node.keys();
+                keys.check(&access, len).map_err(|_| PayloadFault)
+            })
+        }
+    }
+}
+
 /// Copies octets of a message, from `offset` on, out of the memory of its work request.
 pub(super) fn gather(
     domain: &Domain,

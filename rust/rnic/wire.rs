@@ -12,7 +12,9 @@ use super::{
         DirectPacket,
         PacketAddresses, //
     },
+    loan::Loan,
     numbers::PacketReceiver,
+    packet_head::PacketHead,
     path::ProvenPath, //
 };
 use crate::{
@@ -45,20 +47,18 @@ use crate::{
                 Ipv6,
                 RoceRoute, //
             },
-            header::Bth,
             icrc::{
                 icrc_of,
                 ICRC_LEN, //
             },
-            opcode::Opcode,
             packet::{
                 transport_len,
-                Extensions,
                 RocePacket, //
             },
         },
     },
 };
+use kernel::prelude::*;
 
 /// Ethernet type of RoCE v1 (RNIC-IP-04).
 pub(super) const ETHERTYPE: u16 = 0x8915;
@@ -151,18 +151,6 @@ pub(super) struct PeerPath<'a> {
     local: bool,
 }
 
-/// A packet without its payload.
-pub(super) struct PacketHead {
-    /// Base transport header.
-    pub(super) bth: Bth,
-    /// Opcode, which replaces that of the header.
-    pub(super) opcode: Opcode,
-    /// Extension headers.
-    pub(super) ext: Extensions,
-    /// Octets of the payload.
-    pub(super) len: usize,
-}
-
 /// The payload could not be copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PayloadFault;
@@ -233,7 +221,8 @@ impl<'a> PeerPath<'a> {
         fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
     ) -> Result<Sent, PayloadFault> {
         if let Outlet::Direct(peer) = self.outlet {
-            self.hand_over(peer, head, fill)?;
+            let packet = DirectPacket::new(self.addresses(), head, fill)?;
+            self.hand_over(peer, packet);
             return Ok(Sent::Taken);
         }
         match self.build(head, ident, fill) {
@@ -259,33 +248,43 @@ impl<'a> PeerPath<'a> {
         }
     }
 
-    /// Gives a packet to its receiver. One that finds no memory or no place is lost.
-    fn hand_over(
+    /// Gives a run of packets to a receiver of this kernel, which copies the payload itself. One that finds
+    /// no memory or no place is lost. Context: softirq.
+    pub(super) fn lend(
         &self,
         peer: &dyn PacketReceiver,
         head: &PacketHead,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
-    ) -> Result<(), PayloadFault> {
-        let addresses = PacketAddresses {
+        packets: u32,
+        octets: usize,
+        loan: Loan,
+    ) {
+        let octets = u64::try_from(octets).unwrap_or(u64::MAX);
+        let packet = DirectPacket::lent(self.addresses(), head, packets, octets, loan);
+        self.egress.counters.count(Counter::DirectRuns);
+        self.hand_over(peer, packet);
+    }
+
+    /// The addresses of packets.
+    fn addresses(&self) -> PacketAddresses {
+        PacketAddresses {
             src: self.to.sgid.gid(),
             dst: self.to.dgid,
             protocol: self.to.sgid.protocol(),
+        }
+    }
+
+    /// Gives a packet to its receiver, unless there was no memory for it.
+    fn hand_over(&self, peer: &dyn PacketReceiver, packet: Option<KBox<DirectPacket>>) {
+        let Some(packet) = packet else {
+            return self.count(false, 0);
         };
-        let made = DirectPacket::new(addresses, &head.bth, head.opcode, &head.ext, head.len);
-        let Some(mut packet) = made else {
-            self.count(false, 0);
-            return Ok(());
-        };
-        // A snapshot, as on the network: a program may change its memory meanwhile (RNIC-DATA-04).
-        fill(packet.payload())?;
-        let octets = packet.octets();
+        let (packets, octets) = (u64::from(packet.packets()), packet.octets());
         let counters = self.egress.counters;
-        counters.count(Counter::SentPackets);
+        counters.add(Counter::SentPackets, packets);
         counters.add(Counter::SentOctets, octets);
-        counters.count(Counter::DirectPackets);
+        counters.add(Counter::DirectPackets, packets);
         counters.add(Counter::DirectOctets, octets);
         peer.receive_direct(packet);
-        Ok(())
     }
 
     /// Memory for a packet with that many octets of the network's headers, and behind them.

@@ -63,11 +63,15 @@ def data_leave_out_the_network():
         while True:
             refused, begin = count("direct_refused"), time.monotonic()
             network, octets, packets = frames("a") + frames("b"), count("direct_bytes"), count("direct_pkts")
+            runs = count("direct_runs")
             exchange(client, server, SIZE)
             if count("direct_refused") == refused:
                 break
             until(lambda: is_proven(client, server), "a way that is proven again")
         equal(count("direct_bytes") - octets >= 2 * SIZE, True, "octets that left out the network")
+        # A run has 64 packets at most.
+        runs = count("direct_runs") - runs
+        equal(runs >= 2 * SIZE // (64 * 4096), True, "%d runs that the receiver copied" % runs)
         passed = frames("a") + frames("b") - network
         most = (count("direct_pkts") - packets) / 10 + 20 * (1 + time.monotonic() - begin)
         equal(passed <= most, True, "%d packets of the network" % passed)

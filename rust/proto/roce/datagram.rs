@@ -164,6 +164,7 @@ mod tests {
         RequestHeader {
             opcode,
             psn: Psn::new(0),
+            packets: 1,
             ack_req: false,
             solicited: true,
             ext: Extensions {

@@ -24,6 +24,7 @@
 //! | Unreliable datagrams                            | RNIC-UD       | [`datagram`] |
 //! | The packets of a run, by half                    | RNIC-RUN, RNIC-RDA | [`budget`] |
 //! | The proof of a way through the network          | RNIC-DIR      | [`proof`]  |
+//! | Requests that lend their octets to a peer       | RNIC-DIR      | [`loan`]   |
 //! | States of a queue pair                          | RNIC-QPS, RNIC-ERR | [`state`] |
 //! | Rings shared with user space                    | RNIC-UAPI     | [`ring`]   |
 //! | Work requests in these rings                    | RNIC-UAPI, RNIC-SEC | [`wqe`] |
@@ -38,6 +39,7 @@ pub(crate) mod datagram;
 pub(crate) mod frame;
 pub(crate) mod header;
 pub(crate) mod icrc;
+pub(crate) mod loan;
 pub(crate) mod opcode;
 pub(crate) mod packet;
 pub(crate) mod plan;

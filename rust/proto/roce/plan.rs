@@ -4,6 +4,7 @@
 //! (RNIC-PSN-03, RNIC-TX-03).
 
 use super::{
+    header::BTH_LEN,
     icrc::ICRC_LEN,
     opcode::{
         Companion,
@@ -59,7 +60,7 @@ pub(crate) struct PlannedPacket {
     pub(crate) offset: u32,
     /// Octets of the payload.
     pub(crate) len: u32,
-    /// Octets from the BTH to the ICRC, padding included.
+    /// Octets from the BTH to the ICRC, padding included, of all packets.
     pub(crate) wire_len: usize,
 }
 
@@ -87,16 +88,28 @@ impl MessagePlan {
 
     /// Packet `index`; `None` behind the last one, and if the service has no such operation.
     pub(crate) fn packet(&self, index: u32) -> Option<PlannedPacket> {
+        self.run(index, 1)
+    }
+
+    /// `packets` packets from `index` on as a single one of any length: its opcode says whether they begin
+    /// and end the message (RNIC-DIR-03). `None` as for [`Self::packet`], and without packets.
+    pub(crate) fn run(&self, index: u32, packets: u32) -> Option<PlannedPacket> {
+        let more = packets.checked_sub(1)?;
         let last = self.packets().checked_sub(1)?;
-        if index > last {
-            return None;
-        }
-        let position = Position::new(index == 0, index == last);
+        let end = index.checked_add(more).filter(|end| *end <= last)?;
+        let position = Position::new(index == 0, end == last);
         let opcode = Opcode::find(self.service, self.operation, position, self.companion)?;
         let offset = self.mtu.octets_of(index);
-        let len = self.len.saturating_sub(offset).min(self.mtu.octets());
+        let full = self.mtu.octets_of(packets);
+        let len = self.len.saturating_sub(offset).min(full);
         let payload = usize::try_from(len).ok()?;
-        let wire_len = transport_len(opcode, payload).saturating_add(ICRC_LEN);
+        // Only the first packet has the range, and only the last one what accompanies it.
+        let headers = usize::try_from(more)
+            .ok()?
+            .checked_mul(BTH_LEN.saturating_add(ICRC_LEN))?;
+        let wire_len = transport_len(opcode, payload)
+            .saturating_add(ICRC_LEN)
+            .saturating_add(headers);
         Some(PlannedPacket {
             opcode,
             offset,
@@ -197,6 +210,33 @@ mod tests {
         assert_eq!(wire(0), Some(12 + 16 + 256 + 4));
         assert_eq!(wire(1), Some(12 + 256 + 4));
         assert_eq!(wire(2), Some(12 + 4 + 88 + 4));
+    }
+
+    /// RNIC-DIR-03.
+    #[test]
+    fn run_has_the_octets_of_its_packets() {
+        let plan = plan(Operation::Write, Companion::Immediate, 600);
+        for (index, packets, opcode) in [
+            (0, 1, Opcode::RcWriteFirst),
+            (0, 2, Opcode::RcWriteFirst),
+            (0, 3, Opcode::RcWriteOnlyImm),
+            (1, 1, Opcode::RcWriteMiddle),
+            (1, 2, Opcode::RcWriteLastImm),
+            (2, 1, Opcode::RcWriteLastImm),
+        ] {
+            let run = plan.run(index, packets);
+            let single = |at| plan.packet(at).map_or((0, 0), |at| (at.len, at.wire_len));
+            let parts = (index..index + packets).map(single);
+            let (len, wire) = parts.fold((0, 0), |sum, at| (sum.0 + at.0, sum.1 + at.1));
+            assert_eq!(
+                run.map(|run| (run.opcode, run.offset)),
+                Some((opcode, 256 * index))
+            );
+            assert_eq!(run.map(|run| (run.len, run.wire_len)), Some((len, wire)));
+        }
+        assert_eq!(plan.run(0, 0), None);
+        assert_eq!(plan.run(1, 3), None);
+        assert_eq!(plan.run(u32::MAX, 2), None);
     }
 
     #[test]

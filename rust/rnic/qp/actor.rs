@@ -149,12 +149,14 @@ impl QueuePair {
         events: &mut PendingEvents,
         now: Instant,
     ) -> bool {
-        for _ in 0..RunBudget::PACKETS {
+        let mut handled = 0_u32;
+        while handled < RunBudget::PACKETS {
             // The lock is not held while the packet is handled.
             let arrived = self.inbox.lock().pop();
             let Some(arrived) = arrived else {
                 return false;
             };
+            handled = handled.saturating_add(arrived.packets());
             if core.state.receives() {
                 self.take_packet(core, events, now, &arrived);
             } else {

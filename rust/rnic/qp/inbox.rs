@@ -36,6 +36,14 @@ pub(super) enum Arrived {
 }
 
 impl Arrived {
+    /// Packets: more than 1 for a run that left out the network.
+    pub(super) fn packets(&self) -> u32 {
+        match self {
+            Self::Packet(..) => 1,
+            Self::Direct(packet) => packet.packets(),
+        }
+    }
+
     /// Octets from the first header on.
     fn octets(&self) -> u64 {
         match self {
@@ -52,13 +60,13 @@ pub(super) fn leave(
     arrived: Arrived,
     counters: &Counters,
 ) -> bool {
-    let octets = arrived.octets();
+    let (packets, octets) = (arrived.packets(), arrived.octets());
     let pushed = inbox.lock().push(arrived);
     if pushed {
-        counters.count(Counter::ReceivedPackets);
+        counters.add(Counter::ReceivedPackets, packets.into());
         counters.add(Counter::ReceivedOctets, octets);
     } else {
-        counters.count(Counter::DropInbox);
+        counters.add(Counter::DropInbox, packets.into());
     }
     pushed
 }
@@ -160,7 +168,10 @@ mod tests {
                 packet::Extensions, //
             },
         },
-        rnic::direct_packet::PacketAddresses, //
+        rnic::{
+            direct_packet::PacketAddresses,
+            packet_head::PacketHead, //
+        },
     };
 
     /// A packet with a number.
@@ -176,8 +187,13 @@ mod tests {
             protocol: GidProtocol::Ipv4,
         };
         let opcode = Opcode::RcSendOnly;
-        let bth = Bth::new(opcode.code(), Qpn::new(2), Psn::new(number));
-        let made = DirectPacket::new(addresses, &bth, opcode, &Extensions::default(), len);
+        let head = PacketHead {
+            bth: Bth::new(opcode.code(), Qpn::new(2), Psn::new(number)),
+            opcode,
+            ext: Extensions::default(),
+            len,
+        };
+        let made = DirectPacket::new(addresses, &head, |_| Ok::<_, Error>(()))?;
         Ok(Arrived::Direct(made.ok_or(ENOMEM)?))
     }
 

@@ -17,6 +17,7 @@
 //! | `core`     | BH              | the work item; changes and queries, for a moment    |
 //! | `inbox`    | BH, innermost   | reception, which the network stack may call below `core` |
 //! | `path`     | BH, innermost   | the work item; that of the peer, to say what arrived |
+//! | `lender`   | BH, outside of those of memory | completions of requests; the peer that copies their octets |
 //! | `sends`, `receives` | IRQ, innermost | programs with their locks, the work item    |
 //!
 //! A queue pair with a shared receive queue takes from that, whose lock is innermost, too.

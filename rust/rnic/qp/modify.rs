@@ -57,8 +57,18 @@ const WINDOW_OCTETS: u32 = 1 << 20;
 /// Packets after a time-out until the peer answers (RNIC-TMO-05).
 const PROBE_PACKETS: u32 = 16;
 
-/// READs and atomics that the receiving half can repeat, and records of requests of the sending half.
-type HalfMemory = (KVVec<Resource>, KVVec<SendRecord>);
+/// Octets of the piece in which a receiver copies what the peer lends: it stays in the nearest cache.
+const PIECE: usize = 4_096;
+
+/// The memory of the half that a change starts.
+struct HalfMemory {
+    /// READs and atomics that the receiving half can repeat.
+    resources: KVVec<Resource>,
+    /// Room of the receiving half for a piece of what the peer lends.
+    piece: KVec<u8>,
+    /// Records of requests of the sending half.
+    records: KVVec<SendRecord>,
+}
 
 impl QueuePair {
     /// The memory of the half that a change starts. Context: may sleep.
@@ -68,6 +78,7 @@ impl QueuePair {
     /// `EINVAL` if the receiving half lacks an attribute.
     fn half_memory(&self, effect: Transition, config: &QpSettings) -> Result<HalfMemory> {
         let mut resources = KVVec::new();
+        let mut piece = KVec::new();
         let mut records = KVVec::new();
         match effect {
             Transition::StartReceive if self.kind.is_connected() => {
@@ -76,6 +87,9 @@ impl QueuePair {
                 if config.to.is_none() || config.mtu.is_none() {
                     return Err(EINVAL);
                 }
+                if self.kind == IbQpType::Rc && self.domain.node.runtime().is_direct() {
+                    piece.resize(PIECE, 0, GFP_KERNEL_ACCOUNT)?;
+                }
             }
             Transition::StartSend => {
                 let count = usize::try_from(self.caps.max_send_wr)?;
@@ -83,7 +97,11 @@ impl QueuePair {
             }
             _ => {}
         }
-        Ok((resources, records))
+        Ok(HalfMemory {
+            resources,
+            piece,
+            records,
+        })
     }
 
     /// The state that a change leads to from `state`, and its effect.
@@ -105,7 +123,7 @@ impl QueuePair {
         let port_mtu = self.port_mtu();
         config.take(change, port_mtu, self.domain.node.profile())?;
         // Before the lock.
-        let (resources, records) = self.half_memory(effect, &config)?;
+        let memory = self.half_memory(effect, &config)?;
         let mut core = self.core.lock();
         // The queue pair may have failed in between: no half starts from there.
         let (next, effect) = self.effect(core.state, change)?;
@@ -116,8 +134,8 @@ impl QueuePair {
             IbQpType::Rc | IbQpType::Uc | IbQpType::Ud => config.qkey,
         };
         match effect {
-            Transition::StartReceive => self.start_receive(&mut core, &config, port_mtu, resources),
-            Transition::StartSend => self.start_send(&mut core, &config, records),
+            Transition::StartReceive => self.start_receive(&mut core, &config, port_mtu, memory),
+            Transition::StartSend => self.start_send(&mut core, &config, memory.records),
             Transition::PauseSend => {
                 if let Some(requester) = &mut core.requester {
                     requester.pause();
@@ -168,7 +186,7 @@ impl QueuePair {
         core: &mut Core,
         config: &QpSettings,
         port_mtu: Mtu,
-        resources: KVVec<Resource>,
+        memory: HalfMemory,
     ) {
         core.peer = config.peer;
         core.mtu = config.mtu.unwrap_or(port_mtu);
@@ -190,7 +208,8 @@ impl QueuePair {
             access: remote_access(config),
             rnr_timer: config.min_rnr_timer,
         };
-        core.responder = Some(Responder::new(&settings, resources));
+        core.piece = memory.piece;
+        core.responder = Some(Responder::new(&settings, memory.resources));
     }
 
     /// Enters state RTS.
@@ -229,6 +248,8 @@ impl QueuePair {
         core.requester = None;
         core.responder = None;
         core.receiving = None;
+        // No request is left for the peer to copy.
+        self.lender.restart();
         core.to = None;
         drop(core.late.take());
         core.draining = false;
@@ -282,6 +303,7 @@ impl QueuePair {
         let taken = take(&mut core.taken);
         drop(core);
         drop(taken);
+        self.lender.close();
         self.apply_posting(QpState::Reset);
         // From here on no run arms the timer, or waits for room.
         self.room.end_wait();

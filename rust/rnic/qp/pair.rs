@@ -91,6 +91,7 @@ use crate::{
         cq::CompletionQueue,
         direct_packet::DirectPacket,
         domain::Domain,
+        lender::Lender,
         numbers::PacketReceiver,
         path::ProvenPath,
         profile::Profile,
@@ -136,6 +137,8 @@ pub(super) struct Core {
     pub(super) taken: KVVec<Option<Send>>,
     /// The receive work request of the message that arrives.
     pub(super) receiving: Option<RecvWr>,
+    /// Room for a piece of what the peer lends.
+    pub(super) piece: KVec<u8>,
     /// The way to the peer of a connection.
     pub(super) to: Option<AddressVector>,
     /// The last change of what a way depends on, if the own address was there after it.
@@ -187,6 +190,7 @@ impl Core {
             responder: None,
             taken,
             receiving: None,
+            piece: KVec::new(),
             to: None,
             addressed: None,
             near: None,
@@ -232,6 +236,8 @@ pub(crate) struct QueuePair {
     pub(super) sends: SpinLockIrq<PostedSends>,
     #[pin]
     pub(super) receives: SpinLockIrq<PostedReceives>,
+    /// What the peer may copy of the send requests.
+    pub(super) lender: Arc<Lender>,
     #[pin]
     pub(super) inbox: SpinLockBh<PacketInbox>,
     #[pin]
@@ -322,6 +328,7 @@ impl QueuePair {
         let recv_queue = PostedReceives::new(places.1)?;
         let taken = empty_places(sends)?;
         let sender = Sender::open()?;
+        let lender = Lender::new(&init.pd)?;
         Arc::pin_init(
             pin_init!(Self {
                 handle: init.handle,
@@ -337,6 +344,7 @@ impl QueuePair {
                 expired: AtomicBool::new(false),
                 sends <- new_spinlock_irq!(send_queue, "rdma_soft_sends"),
                 receives <- new_spinlock_irq!(recv_queue, "rdma_soft_receives"),
+                lender,
                 inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
                 path <- new_spinlock_bh!(ProvenPath::new(), "rdma_soft_path"),
                 room <- SendRoom::new(sender),

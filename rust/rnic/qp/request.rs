@@ -19,6 +19,7 @@ use crate::{
         ibdev::{
             AddressVector,
             CompletedOp,
+            IbQpType,
             RemoteAddr,
             SendOp,
             WindowBinding,
@@ -52,6 +53,7 @@ use crate::{
                 Extensions,
                 RocePacket, //
             },
+            plan::PlannedPacket,
             reason::Reason,
             requester::{
                 Burst,
@@ -68,9 +70,11 @@ use crate::{
         counters::Counter,
         cq::NewCompletion,
         memory::{
+            check,
             gather,
             scatter, //
         },
+        packet_head::PacketHead,
         receives::place_of,
         region::{
             AccessDenied,
@@ -79,7 +83,6 @@ use crate::{
         wire::{
             source_port,
             Outlet,
-            PacketHead,
             PeerPath, //
         },
     },
@@ -91,6 +94,9 @@ use kernel::{
 
 /// Work requests of a run (RNIC-SEC-06).
 const POSTS: u32 = 256;
+
+/// Octets that a run has at least if the receiver copies them: for fewer, a copy costs less than the loan.
+const LENT_OCTETS: u32 = 512;
 
 /// The kind of a work request for the protocol.
 fn kind_of(op: &SendOp<Region>) -> WorkKind {
@@ -167,6 +173,24 @@ fn packet(
         len: usize::try_from(planned.len).map_err(|_| Reason::Inconsistent)?,
     };
     Ok((head, planned.offset))
+}
+
+/// All packets of a burst as one, without the payload.
+fn run_head(
+    burst: &Burst,
+    run: &PlannedPacket,
+    dest: Qpn,
+    ext: Extensions,
+) -> Result<PacketHead, Reason> {
+    let mut bth = Bth::new(run.opcode.code(), dest, burst.psn);
+    bth.ack_req = burst.ack_req;
+    bth.solicited = burst.solicits();
+    Ok(PacketHead {
+        bth,
+        opcode: run.opcode,
+        ext,
+        len: usize::try_from(run.len).map_err(|_| Reason::Inconsistent)?,
+    })
 }
 
 /// The headers of a work request, from octet `offset` of its message on. The opcode of a packet says
@@ -346,6 +370,17 @@ impl QueuePair {
             counters.add(Counter::SendErrors, burst.packets.into());
             return Ok(());
         };
+        if let (Outlet::Direct(receiver), Some(run)) = (outlet, burst.run()) {
+            if run.len >= LENT_OCTETS {
+                // What the receiver copies may be read now (RNIC-REQ-10).
+                check(&self.domain, &wr.data, run.offset, run.len)
+                    .map_err(|_| Reason::SourceDenied)?;
+                let head = run_head(burst, &run, dest, ext)?;
+                let loan = self.lender.lend(burst.msg, &wr.data, run.offset, run.len);
+                way.lend(receiver, &head, burst.packets, run.wire_len, loan);
+                return Ok(());
+            }
+        }
         let mut congested = false;
         for count in 0..burst.packets {
             let (head, offset) = packet(burst, count, dest, ext)?;
@@ -419,6 +454,10 @@ impl QueuePair {
                 break;
             };
             released = released.wrapping_add(1);
+            if self.kind == IbQpType::Rc {
+                // The program may change the memory from now on.
+                self.lender.complete(done.msg);
+            }
             let place = place_of(done.msg.get(), core.taken.len());
             let wr = place.and_then(|place| core.taken.get_mut(place)?.take());
             if let Some(wr) = wr {

@@ -67,7 +67,9 @@ use crate::{
     rnic::{
         counters::Counter,
         direct_packet::PacketAddresses,
+        loan::Loan,
         memory::scatter,
+        packet_head::PacketHead,
         region::{
             KeyedMemory,
             RegionAccess,
@@ -77,13 +79,13 @@ use crate::{
             addresses,
             parse_frame,
             Outlet,
-            PacketHead,
             PayloadFault, //
         },
     },
 };
 use core::{
     convert::Infallible,
+    mem::take,
     sync::atomic::{
         fence,
         Ordering, //
@@ -93,6 +95,15 @@ use kernel::{
     prelude::*,
     sync::Arc, //
 };
+
+/// The payload of a request.
+#[derive(Clone, Copy)]
+enum Payload<'a> {
+    /// A copy of the octets.
+    Octets(&'a [u8]),
+    /// The peer has them.
+    Lent(&'a Loan),
+}
 
 /// The receiving half of a queue pair of this module.
 type Half = Responder<KVVec<Resource>>;
@@ -111,10 +122,16 @@ impl QueuePair {
                 self.take_frame(core, events, now, packet, *header);
             }
             Arrived::Direct(packet) => {
-                if self.knows(core, &packet.addresses) {
-                    self.take_transport(core, events, now, &packet.packet());
-                } else {
-                    self.count(Counter::DropAddress);
+                if !self.knows(core, &packet.addresses) {
+                    return self.count(Counter::DropAddress);
+                }
+                match packet.lent_request() {
+                    Some((header, loan)) => {
+                        self.rule(core, events, Payload::Lent(loan), |half| {
+                            half.handle_request(&header)
+                        });
+                    }
+                    None => self.take_transport(core, events, now, &packet.packet()),
                 }
             }
         }
@@ -189,7 +206,9 @@ impl QueuePair {
         match RocePacket::parse(transport) {
             Ok(packet) => self.take_transport(core, events, now, &packet),
             Err(PacketError::Opcode(bth)) if Service::of_code(bth.code) == Some(Service::Rc) => {
-                self.rule(core, events, &[], |half| half.handle_unknown(bth.psn));
+                self.rule(core, events, Payload::Octets(&[]), |half| {
+                    half.handle_unknown(bth.psn)
+                });
             }
             Err(error) => self.count_malformed(error),
         }
@@ -205,7 +224,7 @@ impl QueuePair {
     ) {
         if !packet.opcode.operation().is_response() {
             let header = RequestHeader::new(packet);
-            self.rule(core, events, packet.payload, |half| {
+            self.rule(core, events, Payload::Octets(packet.payload), |half| {
                 half.handle_request(&header)
             });
         } else if self.kind == IbQpType::Rc && packet.opcode.service() == Service::Rc {
@@ -221,7 +240,7 @@ impl QueuePair {
         &self,
         core: &mut Core,
         events: &mut PendingEvents,
-        payload: &[u8],
+        payload: Payload<'_>,
         first: impl FnOnce(&mut Half) -> Ruling,
     ) {
         let Some(mut responder) = core.responder.take() else {
@@ -265,8 +284,6 @@ impl QueuePair {
                     fence(Ordering::SeqCst);
                     responder.executed(Ok(()))
                 }
-                // No message comes without packets.
-                Ruling::Read(_) => responder.executed(Ok(())),
             };
         };
         core.responder = Some(responder);
@@ -311,22 +328,80 @@ impl QueuePair {
         core: &mut Core,
         events: &mut PendingEvents,
         placement: &Placement,
+        payload: Payload<'_>,
+    ) -> Result<(), ExecuteError> {
+        match payload {
+            Payload::Octets(octets) => {
+                self.place_octets(core, events, placement, placement.offset, octets)?;
+            }
+            Payload::Lent(loan) => {
+                let mut piece = take(&mut core.piece);
+                let placed = self.place_lent(core, events, placement, loan, &mut piece);
+                core.piece = piece;
+                placed?;
+            }
+        }
+        let Some(key) = placement.invalidate else {
+            return Ok(());
+        };
+        self.place_late(core, events);
+        self.domain
+            .node
+            .keys()
+            .invalidate(&self.domain.tag, key.get(), Some(&self.tag))
+            .map_err(|_| ExecuteError::NotInvalidated)
+    }
+
+    /// Copies a payload that the peer lends, in pieces that stay in the cache of the processor.
+    fn place_lent(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        placement: &Placement,
+        loan: &Loan,
+        piece: &mut [u8],
+    ) -> Result<(), ExecuteError> {
+        let mut done = 0_u32;
+        while done < placement.len {
+            let left = usize::try_from(placement.len.saturating_sub(done)).unwrap_or(usize::MAX);
+            let len = left.min(piece.len());
+            let octets = piece
+                .get_mut(..len)
+                .filter(|octets| !octets.is_empty())
+                .ok_or(ExecuteError::SourceGone)?;
+            loan.lender
+                .copy(loan, done, octets)
+                .map_err(|_| ExecuteError::SourceGone)?;
+            let at = placement.offset.saturating_add(done);
+            self.place_octets(core, events, placement, at, octets)?;
+            done = done.saturating_add(u32::try_from(len).unwrap_or(u32::MAX));
+        }
+        Ok(())
+    }
+
+    /// Copies octets of a payload to `offset` in its memory.
+    fn place_octets(
+        &self,
+        core: &mut Core,
+        events: &mut PendingEvents,
+        placement: &Placement,
+        offset: u32,
         payload: &[u8],
     ) -> Result<(), ExecuteError> {
         let keys = self.domain.node.keys();
         match placement.target {
             PlacementTarget::Receive => {
                 let wr = core.receiving.as_ref().ok_or(ExecuteError::ReceiveFault)?;
-                scatter(self.receive_domain(), &wr.data, placement.offset, payload)
+                scatter(self.receive_domain(), &wr.data, offset, payload)
                     .map_err(|_| ExecuteError::ReceiveFault)?;
             }
             PlacementTarget::Memory(..) if payload.is_empty() => {}
             PlacementTarget::Memory(vaddr, key) => {
-                let addr = vaddr.wrapping_add(u64::from(placement.offset));
+                let addr = vaddr.wrapping_add(u64::from(offset));
                 let access = self.remote(Right::RemoteWrite, key.get(), addr);
                 let word = payload.first_chunk().filter(|_| placement.word);
                 // Messages stay in their order.
-                if word.is_some() || placement.offset == 0 {
+                if word.is_some() || offset == 0 {
                     self.place_late(core, events);
                 }
                 let stored = match word {
@@ -335,7 +410,7 @@ impl QueuePair {
                         keys.change_word(&access, store).map(|_| ())
                     }
                     None if self.domain.node.profile().is_late => keys
-                        .check(&access, u64::from(placement.len))
+                        .check(&access, u64::try_from(payload.len()).unwrap_or(u64::MAX))
                         .and_then(|()| {
                             if core.late.push(access.key, addr, payload) {
                                 return Ok(());
@@ -348,12 +423,7 @@ impl QueuePair {
                 stored.map_err(|_| ExecuteError::KeyGone)?;
             }
         }
-        let Some(key) = placement.invalidate else {
-            return Ok(());
-        };
-        self.place_late(core, events);
-        keys.invalidate(&self.domain.tag, key.get(), Some(&self.tag))
-            .map_err(|_| ExecuteError::NotInvalidated)
+        Ok(())
     }
 
     /// Places the octets that wait, the last ones first. If the memory has gone meanwhile, the queue pair

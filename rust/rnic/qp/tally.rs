@@ -69,7 +69,7 @@ impl QueuePair {
     /// Counts a request without an effect.
     pub(super) fn count_dropped(&self, reason: DropReason) {
         self.count(match reason {
-            DropReason::Closed | DropReason::Busy | DropReason::Idle => Counter::DropState,
+            DropReason::Closed | DropReason::Idle | DropReason::SourceGone => Counter::DropState,
             DropReason::Service => Counter::DropService,
             DropReason::Sequence | DropReason::Incomplete => Counter::DropSequence,
             DropReason::Forgotten => Counter::DropForgotten,

@@ -27,13 +27,11 @@
 //! | The send queue                          | `queue`     |
 //! | Timers and counters                     | `retry`     |
 //! | Acknowledgements and responses          | `answers`   |
-//! | Messages without packets                | `direct`    |
 //!
 //! Unreliable services use the same queue: their packets count as acknowledged when the device has
 //! them (RNIC-UD-05, RNIC-UD-10).
 
 mod answers;
-mod direct;
 mod queue;
 mod retry;
 #[cfg(test)]
@@ -50,7 +48,6 @@ pub(crate) use self::{
         AnswerEffect,
         Burst,
         Delivery,
-        DirectSend,
         PostError,
         RequesterConfig,
         RequesterStats,

@@ -128,11 +128,6 @@ impl RetryState {
         self.congested = false;
     }
 
-    /// Ends the wait for a receive buffer before its time.
-    pub(super) fn resume(&mut self) {
-        self.rnr_until = None;
-    }
-
     /// Restarts the timer (RNIC-TMO-01), which doubles with each expiry in a row, twice at most.
     fn restart(&mut self, now: Instant) {
         let times = 1 << self.expiries.min(MAX_STRETCH);
@@ -309,6 +304,14 @@ mod tests {
         assert_eq!(retry.on_rnr(at(1_300), timer), Retry::GiveUp);
     }
 
+    /// Lets the wait for a receive buffer end.
+    fn end_wait(retry: &mut RetryState) {
+        let until = retry.poll_timeout();
+        let ended = until.map(|until| retry.handle_timeout(until, OLDEST));
+        assert_eq!(ended, Some(Retry::Ignore));
+        assert!(!retry.is_waiting());
+    }
+
     /// RNIC-FLOW-05.
     #[test]
     fn rnr_retry_of_seven_has_no_limit() {
@@ -322,7 +325,7 @@ mod tests {
                 timer.map(|timer| retry.on_rnr(at(0), timer)),
                 Some(Retry::Repeat)
             );
-            retry.resume();
+            end_wait(&mut retry);
         }
     }
 
@@ -347,7 +350,7 @@ mod tests {
                     Some(Retry::Repeat)
                 );
                 assert_eq!(retry.poll_timeout(), Some(at(7 + wait)));
-                retry.resume();
+                end_wait(&mut retry);
             }
             // Progress ends the row.
             retry.on_progress(at(9), false);

@@ -14,7 +14,10 @@ use crate::proto::{
             Companion,
             Service, //
         },
-        plan::MessagePlan,
+        plan::{
+            MessagePlan,
+            PlannedPacket, //
+        },
         reason::Reason,
         work::{
             MsgId,
@@ -101,17 +104,6 @@ pub(crate) struct Delivery {
     pub(crate) last: bool,
 }
 
-/// The next message on a queue pair with nothing in flight, for the direct path (RNIC-DIR-02).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DirectSend {
-    /// The message.
-    pub(crate) msg: MsgId,
-    /// Its kind, length and flags.
-    pub(crate) work: Work,
-    /// PSNs that the message would take (RNIC-DIR-03).
-    pub(crate) psns: u32,
-}
-
 /// The effect of an answer of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AnswerEffect {
@@ -175,6 +167,11 @@ impl Burst {
     /// the receiver has one (RNIC-HDR-06).
     pub(crate) fn solicits(&self) -> bool {
         self.work.solicited && self.work.kind.completes_receive() && self.ends_message()
+    }
+
+    /// All packets of the burst as a single one (RNIC-DIR-03).
+    pub(crate) fn run(&self) -> Option<PlannedPacket> {
+        self.plan.run(self.index, self.packets)
     }
 
     /// The companion value of the message.

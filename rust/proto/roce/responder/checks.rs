@@ -127,20 +127,16 @@ pub(super) fn permits(access: &RemoteAccess, header: &RequestHeader) -> bool {
 }
 
 /// Whether payload and length of the message agree (RNIC-RSP-05, RNIC-PSN-03, RNIC-PSN-05).
-pub(super) fn fits(
-    message: Option<&Inbound>,
-    mtu: Mtu,
-    header: &RequestHeader,
-    direct: bool,
-) -> bool {
-    let full = mtu.octets();
+pub(super) fn fits(message: Option<&Inbound>, mtu: Mtu, header: &RequestHeader) -> bool {
+    // All packets of a run are full but the last one of the message, which is not empty.
+    let full = mtu.octets_of(header.packets);
+    let before = mtu.octets_of(header.packets.saturating_sub(1));
     let len = header.len;
     let position = header.opcode.position();
     let payload = match position {
-        _ if direct => len <= MAX_MESSAGE,
         Position::First | Position::Middle => len == full,
-        Position::Last => 1 <= len && len <= full,
-        Position::Only => len <= full,
+        Position::Last => before < len && len <= full,
+        Position::Only => (before < len || before == 0) && len <= full,
     };
     let reth = header.ext.reth;
     let whole = match header.opcode.operation() {
@@ -203,11 +199,12 @@ pub(super) fn range_of(header: &RequestHeader) -> Option<RemoteRange> {
     })
 }
 
-/// How a request ends that could not be executed.
-pub(super) const fn refusal_of(error: ExecuteError) -> RequestRefusal {
+/// How a request ends that could not be executed; `None` if it counts as lost.
+pub(super) const fn refusal_of(error: ExecuteError) -> Option<RequestRefusal> {
     match error {
-        ExecuteError::ReceiveFault => RequestRefusal::FAULT,
-        ExecuteError::KeyGone => RequestRefusal::access(Reason::KeyGone),
-        ExecuteError::NotInvalidated => RequestRefusal::NOT_INVALIDATED,
+        ExecuteError::ReceiveFault => Some(RequestRefusal::FAULT),
+        ExecuteError::KeyGone => Some(RequestRefusal::access(Reason::KeyGone)),
+        ExecuteError::NotInvalidated => Some(RequestRefusal::NOT_INVALIDATED),
+        ExecuteError::SourceGone => None,
     }
 }

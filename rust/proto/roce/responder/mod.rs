@@ -115,8 +115,6 @@ struct Current {
     stage: RulingStage,
     /// PSNs that it takes.
     psns: u32,
-    /// Whether it is a whole message without packets.
-    direct: bool,
 }
 
 /// Whether requests are executed.
@@ -235,9 +233,12 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
                 return Ruling::Drop(reason);
             }
         } else {
+            let end = header.psn.after(header.packets.saturating_sub(1));
             match header.psn.distance(self.expected) {
                 0 => self.nak_sent = false,
                 1.. => return self.out_of_sequence(),
+                // The requester repeats the rest of a run that was executed in part.
+                _ if end.distance(self.expected) >= 0 => return self.out_of_sequence(),
                 _ => return self.duplicate(header),
             }
         }
@@ -245,9 +246,9 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             Some(reth) if opcode.operation() == Operation::ReadRequest => {
                 self.config.mtu.packets(reth.len)
             }
-            _ => 1,
+            _ => header.packets,
         };
-        self.start(header, psns, false)
+        self.start(header, psns)
     }
 
     /// Rules on a packet of a reliable connection whose opcode is not in the table (RNIC-HDR-03).
@@ -259,30 +260,10 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             return Ruling::Drop(DropReason::Service);
         }
         match psn.distance(self.expected) {
-            0 => self.refuse(RequestRefusal::invalid(Reason::UnknownOpcode), false),
+            0 => self.refuse(RequestRefusal::invalid(Reason::UnknownOpcode)),
             1.. => self.out_of_sequence(),
             _ => Ruling::Drop(DropReason::Forgotten),
         }
-    }
-
-    /// Rules on a whole message without packets, if none are outstanding (RNIC-DIR-02,
-    /// RNIC-DIR-06). The header is one of [`RequestHeader::direct`].
-    pub(crate) fn handle_message(&mut self, header: &RequestHeader) -> Ruling {
-        if self.phase != ReceivePhase::Open || self.current.is_some() {
-            return Ruling::Drop(DropReason::Closed);
-        }
-        if self.config.service != Service::Rc {
-            return Ruling::Drop(DropReason::Service);
-        }
-        if self.message.is_some() || self.resources.is_pending() || self.nak.is_some() {
-            return Ruling::Drop(DropReason::Busy);
-        }
-        self.established.get_or_insert(false);
-        let octets = match header.ext.reth {
-            Some(reth) if header.opcode.operation() == Operation::ReadRequest => reth.len,
-            _ => header.len,
-        };
-        self.start(header, self.config.mtu.packets(octets), true)
     }
 
     /// Finds the next message of an unreliable connection behind a gap (RNIC-UD-10).
@@ -348,7 +329,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     }
 
     /// Why the headers alone make a request invalid.
-    fn objection(&self, header: &RequestHeader, direct: bool) -> Option<Reason> {
+    fn objection(&self, header: &RequestHeader) -> Option<Reason> {
         let message = self.message.as_ref();
         if !follows(message, header) {
             return Some(Reason::OutOfOrder);
@@ -356,23 +337,22 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         if !permits(&self.config.access, header) {
             return Some(Reason::NotPermitted);
         }
-        if !fits(message, self.config.mtu, header, direct) {
+        if !fits(message, self.config.mtu, header) {
             return Some(Reason::BadLength);
         }
-        let recorded = !direct && is_recorded(header.opcode.operation());
+        let recorded = is_recorded(header.opcode.operation());
         (recorded && !self.resources.has_room()).then_some(Reason::TooManyReads)
     }
 
     /// Checks everything that needs no answer of the device.
-    fn start(&mut self, header: &RequestHeader, psns: u32, direct: bool) -> Ruling {
-        if let Some(reason) = self.objection(header, direct) {
-            return self.refuse(RequestRefusal::invalid(reason), direct);
+    fn start(&mut self, header: &RequestHeader, psns: u32) -> Ruling {
+        if let Some(reason) = self.objection(header) {
+            return self.refuse(RequestRefusal::invalid(reason));
         }
         let current = Current {
             header: *header,
             stage: RulingStage::Receive,
             psns,
-            direct,
         };
         self.current = Some(current);
         if header.consumes_receive() && self.receive.is_none() {
@@ -397,19 +377,17 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
 
     /// There is no receive buffer (RNIC-RSP-06, RNIC-FLOW-07).
     pub(crate) fn refuse_receive(&mut self) -> Ruling {
-        let Some(current) = self.waiting(RulingStage::Receive) else {
+        if self.waiting(RulingStage::Receive).is_none() {
             return Ruling::Drop(DropReason::Idle);
-        };
+        }
         self.current = None;
         if self.config.service == Service::Uc {
             return self.abandon();
         }
         self.stats.rnr_naks = self.stats.rnr_naks.wrapping_add(1);
         let syndrome = Syndrome::RnrNak(self.config.rnr_timer);
-        if !current.direct {
-            self.nak_sent = true;
-            self.nak = Some((self.expected, syndrome));
-        }
+        self.nak_sent = true;
+        self.nak = Some((self.expected, syndrome));
         Ruling::Done(Settled {
             nak: Some(syndrome),
             ..Settled::default()
@@ -424,7 +402,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             let needed = received.checked_add(header.len);
             let capacity = self.receive.unwrap_or(0);
             if needed.is_none_or(|needed| needed > capacity || needed > MAX_MESSAGE) {
-                return self.refuse(RequestRefusal::TOO_LONG, current.direct);
+                return self.refuse(RequestRefusal::TOO_LONG);
             }
         }
         match range_of(header) {
@@ -450,10 +428,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     /// The key does not permit the access (RNIC-RSP-07).
     pub(crate) fn refuse_key(&mut self) -> Ruling {
         match self.waiting(RulingStage::Key) {
-            Some(current) => {
-                let refusal = RequestRefusal::access(Reason::KeyRefused);
-                self.refuse(refusal, current.direct)
-            }
+            Some(_) => self.refuse(RequestRefusal::access(Reason::KeyRefused)),
             None => Ruling::Drop(DropReason::Idle),
         }
     }
@@ -477,15 +452,10 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             Operation::CompareSwap | Operation::FetchAdd => {
                 return self.execute_atomic(current);
             }
-            Operation::ReadRequest if !current.direct => {
+            Operation::ReadRequest => {
                 let answer = reth.map_or(RecordedAnswer::Empty, RecordedAnswer::Read);
                 return self.complete_recorded(current, answer);
             }
-            Operation::ReadRequest => match range_of(&header) {
-                Some(range) => Ruling::Read(range),
-                // A READ of nothing.
-                None => return self.complete(current),
-            },
             Operation::Flush => match range_of(&header) {
                 Some(range) => Ruling::Flush(range),
                 None => return self.complete_recorded(current, RecordedAnswer::Empty),
@@ -512,8 +482,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     /// Asks the device for an atomic operation.
     fn execute_atomic(&mut self, current: Current) -> Ruling {
         let Some(eth) = current.header.ext.atomic else {
-            let refusal = RequestRefusal::invalid(Reason::Inconsistent);
-            return self.refuse(refusal, current.direct);
+            return self.refuse(RequestRefusal::invalid(Reason::Inconsistent));
         };
         self.current = Some(Current {
             stage: RulingStage::Atomic,
@@ -544,7 +513,19 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
                 }
                 _ => self.complete(current),
             },
-            Err(error) => self.refuse(refusal_of(error), current.direct),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// A request could not be executed.
+    fn fail(&mut self, error: ExecuteError) -> Ruling {
+        match refusal_of(error) {
+            Some(refusal) => self.refuse(refusal),
+            None => {
+                // As if it had not arrived.
+                self.current = None;
+                Ruling::Drop(DropReason::SourceGone)
+            }
         }
     }
 
@@ -556,18 +537,16 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         };
         match result {
             Ok(original) => self.complete_recorded(current, RecordedAnswer::Original(original)),
-            Err(error) => self.refuse(refusal_of(error), current.direct),
+            Err(error) => self.fail(error),
         }
     }
 
     /// Completes a request that gets a response, which acknowledges all earlier requests too.
     fn complete_recorded(&mut self, current: Current, answer: RecordedAnswer) -> Ruling {
-        if !current.direct {
-            let msn = after_message(self.msn);
-            self.resources.insert(self.expected, msn, answer);
-            // The response acknowledges them.
-            self.ack_due = false;
-        }
+        let msn = after_message(self.msn);
+        self.resources.insert(self.expected, msn, answer);
+        // The response acknowledges them.
+        self.ack_due = false;
         self.complete(current)
     }
 
@@ -615,7 +594,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
     }
 
     /// Ends the queue pair because of a request (RNIC-RSP-11).
-    fn refuse(&mut self, refusal: RequestRefusal, direct: bool) -> Ruling {
+    fn refuse(&mut self, refusal: RequestRefusal) -> Ruling {
         self.current = None;
         // Only the memory of the application itself ends an unreliable connection.
         let local = refusal.reason.status() == WorkStatus::LocProtErr || refusal.nak.is_none();
@@ -627,13 +606,9 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
         self.nak = None;
         self.ack_due = false;
         self.message = None;
-        match (nak, self.config.service) {
-            (Some(syndrome), Service::Rc) if direct => self.count_nak(syndrome),
-            (Some(syndrome), Service::Rc) => {
-                self.phase = ReceivePhase::Closing;
-                self.nak = Some((self.expected, syndrome));
-            }
-            _ => {}
+        if let (Some(syndrome), Service::Rc) = (nak, self.config.service) {
+            self.phase = ReceivePhase::Closing;
+            self.nak = Some((self.expected, syndrome));
         }
         let receive = self.receive.take();
         Ruling::Done(Settled {
@@ -721,7 +696,7 @@ impl<S: DerefMut<Target = [Resource]>> Responder<S> {
             ..Settled::default()
         };
         let refusal = RequestRefusal::access(Reason::KeyGone);
-        if let Ruling::Done(refused) = self.refuse(refusal, false) {
+        if let Ruling::Done(refused) = self.refuse(refusal) {
             if was_open {
                 settled = refused;
             }

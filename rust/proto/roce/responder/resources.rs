@@ -141,7 +141,7 @@ impl<S: DerefMut<Target = [Resource]>> Resources<S> {
     }
 
     /// Whether a response is not yet sent completely (RNIC-RDA-03).
-    pub(super) fn is_pending(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.pending
             && self
                 .places

@@ -62,13 +62,15 @@ pub(crate) struct ResponderConfig {
     pub(crate) rnr_timer: RnrTimer,
 }
 
-/// A request packet without its payload.
+/// A request packet without its payload, or a run of packets of one message (RNIC-DIR-03).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestHeader {
     /// Opcode.
     pub(crate) opcode: Opcode,
-    /// Sequence number.
+    /// Sequence number, of a run that of the first packet.
     pub(crate) psn: Psn,
+    /// Packets: more than 1 for a run, which leaves out the network.
+    pub(crate) packets: u32,
     /// Whether the requester asks for an acknowledgement.
     pub(crate) ack_req: bool,
     /// Whether the receive completion is solicited (RNIC-CQ-06).
@@ -85,35 +87,13 @@ impl RequestHeader {
         Self {
             opcode: packet.opcode,
             psn: packet.bth.psn,
+            packets: 1,
             ack_req: packet.bth.ack_req,
             solicited: packet.bth.solicited,
             ext: packet.ext,
             // A longer payload than any packet has is one that no check accepts.
             len: u32::try_from(packet.payload.len()).unwrap_or(u32::MAX),
         }
-    }
-
-    /// The header of a whole message on the direct path (RNIC-DIR-06); `None` for work that is
-    /// local. `len` is that of the message, and `ext` has the headers of its first and last packet.
-    pub(crate) fn direct(
-        kind: WorkKind,
-        len: u32,
-        solicited: bool,
-        ext: Extensions,
-    ) -> Option<Self> {
-        let (operation, companion) = kind.operation()?;
-        let payload = match operation {
-            Operation::Send | Operation::Write | Operation::AtomicWrite => len,
-            _ => 0,
-        };
-        Some(Self {
-            opcode: Opcode::find(Service::Rc, operation, Position::Only, companion)?,
-            psn: Psn::new(0),
-            ack_req: false,
-            solicited,
-            ext,
-            len: payload,
-        })
     }
 
     /// Whether the packet consumes a receive buffer (RNIC-RSP-06).
@@ -138,8 +118,8 @@ pub(crate) enum DropReason {
     Forgotten,
     /// Part of a message of an unreliable connection that is incomplete or refused (RNIC-UD-10).
     Incomplete,
-    /// A direct message while packets are outstanding (RNIC-DIR-02).
-    Busy,
+    /// The octets of a run are gone before it was executed (RNIC-DIR-11). It counts as lost.
+    SourceGone,
     /// No packet is being ruled on.
     Idle,
 }
@@ -239,8 +219,6 @@ pub(crate) enum Ruling {
     Atomic(AtomicTask),
     /// Make earlier writes visible: `executed` (RNIC-RDA-10).
     Flush(RemoteRange),
-    /// Copy memory to the requester of a direct message: `executed`.
-    Read(RemoteRange),
     /// The request is over.
     Done(Settled),
 }
@@ -254,6 +232,8 @@ pub(crate) enum ExecuteError {
     KeyGone,
     /// The key of the message cannot be invalidated (RNIC-RSP-18).
     NotInvalidated,
+    /// The octets of a run are gone (RNIC-DIR-11).
+    SourceGone,
 }
 
 /// An asynchronous event of the queue pair (RNIC-RSP-11).
@@ -294,8 +274,7 @@ impl ReceiveCompletion {
 pub(crate) struct Settled {
     /// A receive buffer that is complete.
     pub(crate) receive: Option<ReceiveCompletion>,
-    /// The refusal. Of a packet it is queued for sending; of a direct message it goes to the
-    /// requester.
+    /// The refusal, which is queued for sending.
     pub(crate) nak: Option<Syndrome>,
     /// An event for the application.
     pub(crate) event: Option<QpEvent>,

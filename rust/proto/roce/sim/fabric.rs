@@ -7,7 +7,8 @@ use crate::proto::{
         Duration,
         Instant, //
     },
-    sim::Rng,
+    roce::responder::RequestHeader,
+    sim::Rng, //
 };
 
 /// The number of packets per fault of each kind; 0 for no faults.
@@ -30,6 +31,15 @@ impl Faults {
     }
 }
 
+/// What a node sends.
+#[derive(Clone, Debug)]
+pub(super) enum Load {
+    /// A packet, with the headers of the network and the checksum.
+    Frame(Vec<u8>),
+    /// A run of packets that leaves out the network, with its payload (RNIC-DIR-03).
+    Run(RequestHeader, Vec<u8>),
+}
+
 /// A packet in flight.
 struct Flying {
     at: Instant,
@@ -37,7 +47,7 @@ struct Flying {
     serial: u64,
     /// The node that gets it.
     to: usize,
-    octets: Vec<u8>,
+    load: Load,
 }
 
 /// All packets in flight.
@@ -63,7 +73,7 @@ impl Fabric {
     }
 
     /// Sends a packet to a node.
-    pub(super) fn send(&mut self, rng: &mut Rng, now: Instant, to: usize, octets: &[u8]) {
+    pub(super) fn send(&mut self, rng: &mut Rng, now: Instant, to: usize, load: &Load) {
         if self.cut[to] {
             return;
         }
@@ -76,11 +86,13 @@ impl Fabric {
             if Faults::strikes(rng, self.faults.delay) {
                 micros += rng.range(1, self.latency * 10);
             }
-            let mut octets = octets.to_vec();
-            if Faults::strikes(rng, self.faults.damage) {
-                for _ in 0..rng.range(1, 3) {
-                    let at = rng.range(0, octets.len() as u64 - 1) as usize;
-                    octets[at] ^= 1 << rng.range(0, 7);
+            let mut load = load.clone();
+            if let Load::Frame(octets) = &mut load {
+                if Faults::strikes(rng, self.faults.damage) {
+                    for _ in 0..rng.range(1, 3) {
+                        let at = rng.range(0, octets.len() as u64 - 1) as usize;
+                        octets[at] ^= 1 << rng.range(0, 7);
+                    }
                 }
             }
             self.serial += 1;
@@ -88,7 +100,7 @@ impl Fabric {
                 at: now.saturating_add(Duration::from_micros(micros)),
                 serial: self.serial,
                 to,
-                octets,
+                load,
             });
         }
     }
@@ -99,7 +111,7 @@ impl Fabric {
     }
 
     /// The next packet that has arrived.
-    pub(super) fn arrived(&mut self, now: Instant) -> Option<(usize, Vec<u8>)> {
+    pub(super) fn arrived(&mut self, now: Instant) -> Option<(usize, Load)> {
         let (place, _) = self
             .flying
             .iter()
@@ -107,6 +119,6 @@ impl Fabric {
             .filter(|(_, flying)| flying.at <= now)
             .min_by_key(|(_, flying)| (flying.at, flying.serial))?;
         let flying = self.flying.swap_remove(place);
-        (!self.cut[flying.to]).then_some((flying.to, flying.octets))
+        (!self.cut[flying.to]).then_some((flying.to, flying.load))
     }
 }

@@ -3,7 +3,10 @@
 //! A node: an engine around one queue pair, which copies, checks keys and builds packets.
 
 use super::{
-    fabric::Fabric,
+    fabric::{
+        Fabric,
+        Load, //
+    },
     job::{
         Job,
         BASE,
@@ -119,6 +122,8 @@ pub(super) struct Node {
     pub(super) failed: bool,
     /// A receive buffer is refused once in this number of requests, though there may be one.
     pub(super) starve: u64,
+    /// Bursts leave out the network once in this number; 0 for never.
+    pub(super) direct: u64,
 }
 
 impl Node {
@@ -149,6 +154,7 @@ impl Node {
             revoked: false,
             failed: false,
             starve: 0,
+            direct: 0,
         }
     }
 
@@ -196,7 +202,7 @@ impl Node {
         octets.truncate(headers);
         octets.extend_from_slice(transport);
         octets.extend_from_slice(&icrc::icrc_of(&Slicing, &frame, transport).unwrap());
-        net.send(rng, now, 1 - self.index, &octets);
+        net.send(rng, now, 1 - self.index, &Load::Frame(octets));
     }
 
     /// A header to the other node.
@@ -264,7 +270,36 @@ impl Node {
         }
     }
 
+    /// Sends a burst as a run (RNIC-DIR-03).
+    fn send_run(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant, burst: &Burst) {
+        let job = self.jobs[burst.msg.get() as usize].clone();
+        let planned = burst.run().unwrap();
+        let end = planned.offset + planned.len;
+        if job.fault_at.is_some_and(|fault| fault < end) && job.work.kind != WorkKind::Read {
+            self.requester.fail(burst.msg, Reason::SourceDenied);
+            return;
+        }
+        let packet = RocePacket {
+            bth: self.bth(planned.opcode, burst.psn),
+            opcode: planned.opcode,
+            ext: job.extensions(0),
+            payload: &job.source[planned.offset as usize..end as usize],
+        };
+        let header = RequestHeader {
+            packets: burst.packets,
+            ack_req: burst.ack_req,
+            solicited: burst.solicits(),
+            ..RequestHeader::new(&packet)
+        };
+        let load = Load::Run(header, packet.payload.to_vec());
+        net.send(rng, now, 1 - self.index, &load);
+    }
+
     fn send_burst(&mut self, rng: &mut Rng, net: &mut Fabric, now: Instant, burst: &Burst) {
+        let brings = matches!(burst.plan.operation, Operation::Send | Operation::Write);
+        if brings && self.direct > 0 && rng.one_in(self.direct) {
+            return self.send_run(rng, net, now, burst);
+        }
         let job = self.jobs[burst.msg.get() as usize].clone();
         for count in 0..burst.packets {
             let planned = burst.plan.packet(burst.index + count).unwrap();
@@ -295,8 +330,19 @@ impl Node {
         }
     }
 
+    /// Takes what the other node has sent.
+    pub(super) fn receive(&mut self, rng: &mut Rng, now: Instant, load: &Load) {
+        match load {
+            Load::Frame(octets) => self.receive_frame(rng, now, octets),
+            Load::Run(header, payload) => {
+                let ruling = self.responder.handle_request(header);
+                self.rule(rng, ruling, payload);
+            }
+        }
+    }
+
     /// Takes a packet from the network.
-    pub(super) fn receive(&mut self, rng: &mut Rng, now: Instant, octets: &[u8]) {
+    fn receive_frame(&mut self, rng: &mut Rng, now: Instant, octets: &[u8]) {
         let parsed = match self.route {
             RoceRoute::V2Ipv4(..) => Frame::parse_ipv4(octets),
             RoceRoute::V2Ipv6(..) => Frame::parse_ipv6(octets),
@@ -369,10 +415,10 @@ impl Node {
     }
 
     /// Follows the rulings until the request is over.
-    fn rule(&mut self, rng: &mut Rng, mut ruling: Ruling, payload: &[u8]) -> Option<Settled> {
+    fn rule(&mut self, rng: &mut Rng, mut ruling: Ruling, payload: &[u8]) {
         loop {
             ruling = match ruling {
-                Ruling::Drop(_) => return None,
+                Ruling::Drop(_) => return,
                 Ruling::NeedReceive => self.take_buffer(rng),
                 Ruling::NeedKey(range) => {
                     let start = range.vaddr.wrapping_sub(BASE);
@@ -394,11 +440,9 @@ impl Node {
                     self.responder.executed_atomic(Ok(original))
                 }
                 Ruling::Flush(_) => self.responder.executed(Ok(())),
-                // The requester of a direct message copies.
-                Ruling::Read(_) => self.responder.executed(Ok(())),
                 Ruling::Done(settled) => {
                     self.settle(&settled);
-                    return Some(settled);
+                    return;
                 }
             };
         }
@@ -558,19 +602,5 @@ impl Node {
             };
             self.send(rng, net, now, &packet);
         }
-    }
-
-    /// Takes a whole message from the other node, which copies a READ itself. Returns the result
-    /// and the data for the requester.
-    pub(super) fn direct(&mut self, rng: &mut Rng, job: &Job) -> Option<(Settled, Vec<u8>)> {
-        let ext = job.extensions(0);
-        let header =
-            RequestHeader::direct(job.work.kind, job.work.len, job.work.solicited, ext).unwrap();
-        let range = job.offset as usize..(job.offset + job.work.len) as usize;
-        let before = self.memory.get(range).map(<[u8]>::to_vec);
-        let ruling = self.responder.handle_message(&header);
-        let settled = self.rule(rng, ruling, &job.source[..header.len as usize])?;
-        let brings = job.work.kind == WorkKind::Read || job.work.kind.is_atomic();
-        Some((settled, before.filter(|_| brings).unwrap_or_default()))
     }
 }

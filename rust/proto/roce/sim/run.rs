@@ -82,7 +82,7 @@ pub(super) struct Scenario {
     pub(super) retries: u8,
     /// Jobs of each node.
     pub(super) jobs: [u64; 2],
-    /// Messages are executed without packets once in this number of chances; 0 for never.
+    /// Bursts leave out the network once in this number; 0 for never.
     pub(super) direct: u64,
     /// Receive buffers are refused once in this number of requests; 0 for never.
     pub(super) starve: u64,
@@ -158,6 +158,7 @@ impl RoceWorld {
                 jobs,
             );
             node.starve = scenario.starve;
+            node.direct = scenario.direct;
             node
         });
         Self {
@@ -210,8 +211,8 @@ impl RoceWorld {
         if self.tick <= self.now {
             self.work();
         }
-        while let Some((to, octets)) = self.net.arrived(self.now) {
-            self.nodes[to].receive(&mut self.rng, self.now, &octets);
+        while let Some((to, load)) = self.net.arrived(self.now) {
+            self.nodes[to].receive(&mut self.rng, self.now, &load);
             // The batch ends now, or a little later.
             let delay = Duration::from_micros(self.rng.range(0, 3));
             self.reply_at[to].get_or_insert(self.now.saturating_add(delay));
@@ -227,7 +228,6 @@ impl RoceWorld {
                 self.reply_at[index] = None;
                 node.reply(&mut self.rng, &mut self.net, self.now);
             }
-            self.direct(index);
         }
     }
 
@@ -247,32 +247,6 @@ impl RoceWorld {
             for _ in 0..self.rng.range(0, 3) {
                 node.post_buffer();
             }
-        }
-    }
-
-    /// Executes messages of a node without packets, where that is possible (RNIC-DIR-04).
-    fn direct(&mut self, index: usize) {
-        while self.scenario.direct > 0 && self.rng.one_in(self.scenario.direct) {
-            let [a, b] = &mut self.nodes;
-            let (node, peer) = if index == 0 { (a, b) } else { (b, a) };
-            let Some(direct) = node.requester.poll_direct() else {
-                return;
-            };
-            let at = direct.msg.get() as usize;
-            let job: Job = node.jobs[at].clone();
-            let Some((settled, sink)) = peer.direct(&mut self.rng, &job) else {
-                return;
-            };
-            match settled.nak {
-                None => {
-                    node.jobs[at].sink[..sink.len()].copy_from_slice(&sink);
-                    node.requester.complete_direct(self.now, direct.msg);
-                }
-                Some(syndrome) => {
-                    node.requester.refuse_direct(self.now, direct.msg, syndrome);
-                }
-            }
-            node.complete();
         }
     }
 }
@@ -430,9 +404,9 @@ fn requests_on_a_good_network_are_never_repeated() {
     });
 }
 
-/// RNIC-DIR-03, RNIC-DIR-04: messages with and without packets alternate.
+/// RNIC-DIR-03, RNIC-DIR-04: runs and packets alternate.
 #[test]
-fn direct_messages_between_packets_change_nothing() {
+fn runs_between_packets_change_nothing() {
     for_seeds(1_500, |seed| {
         check(seed, |rng| Scenario {
             direct: rng.range(1, 4),

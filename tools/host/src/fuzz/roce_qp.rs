@@ -264,7 +264,7 @@ impl Sender {
                     self.core.local_done(msg, result);
                 }
             }
-            10 => match input.byte() % 4 {
+            _ => match input.byte() % 3 {
                 0 => self.core.pause(),
                 1 => {
                     if self.core.resume() && self.failed && self.completed == self.posted {
@@ -272,19 +272,8 @@ impl Sender {
                         self.local = None;
                     }
                 }
-                2 => self.core.wake(),
                 _ => self.core.flush(),
             },
-            _ => {
-                if let Some(direct) = self.core.poll_direct() {
-                    match Syndrome::from_octet(input.byte()) {
-                        Some(syndrome) => {
-                            self.core.refuse_direct(now, direct.msg, syndrome);
-                        }
-                        None => self.core.complete_direct(now, direct.msg),
-                    }
-                }
-            }
         }
     }
 }
@@ -301,6 +290,11 @@ fn request(input: &mut Input<'_>) -> RequestHeader {
     RequestHeader {
         opcode,
         psn: psn(input),
+        packets: if shape & 0x10 == 0 {
+            1
+        } else {
+            1 + u32::from(input.byte())
+        },
         ack_req: shape & 1 != 0,
         solicited: false,
         ext: Extensions {
@@ -332,9 +326,12 @@ fn rule(core: &mut Responder<Vec<Resource>>, mut ruling: Ruling, input: &mut Inp
             Ruling::NeedReceive => core.refuse_receive(),
             Ruling::NeedKey(_) if fine => core.grant_key(),
             Ruling::NeedKey(_) => core.refuse_key(),
-            Ruling::Place(_) | Ruling::Flush(_) | Ruling::Read(_) if fine => core.executed(Ok(())),
-            Ruling::Place(_) => core.executed(Err(ExecuteError::ReceiveFault)),
-            Ruling::Flush(_) | Ruling::Read(_) => core.executed(Err(ExecuteError::KeyGone)),
+            Ruling::Place(_) | Ruling::Flush(_) if fine => core.executed(Ok(())),
+            Ruling::Place(_) => core.executed(Err(match input.bool() {
+                true => ExecuteError::ReceiveFault,
+                false => ExecuteError::SourceGone,
+            })),
+            Ruling::Flush(_) => core.executed(Err(ExecuteError::KeyGone)),
             Ruling::Atomic(_) if fine => core.executed_atomic(Ok(1)),
             Ruling::Atomic(_) => core.executed_atomic(Err(ExecuteError::KeyGone)),
             Ruling::Done(settled) => {
@@ -354,15 +351,7 @@ fn receive(core: &mut Responder<Vec<Resource>>, input: &mut Input<'_>) {
             let ruling = core.handle_unknown(psn(input));
             rule(core, ruling, input);
         }
-        1 => {
-            let kind = KINDS[usize::from(input.byte()) % KINDS.len()];
-            let ext = request(input).ext;
-            if let Some(header) = RequestHeader::direct(kind, len(input), false, ext) {
-                let ruling = core.handle_message(&header);
-                rule(core, ruling, input);
-            }
-        }
-        2 | 3 => {
+        1..=3 => {
             let mut acks = 0;
             // At most a message of 2^31 octets in bursts of 2^20 packets, and two resources.
             for round in 0.. {

@@ -228,23 +228,6 @@ fn failure_of_this_side_keeps_its_reason() {
     }
 }
 
-/// RNIC-ERR-04, RNIC-DIR-04.
-#[test]
-fn refusal_without_a_packet_has_the_reason_of_its_code() {
-    for (code, reason) in [
-        (NakCode::InvalidRequest, Reason::PeerInvalid),
-        (NakCode::RemoteAccess, Reason::PeerAccess),
-        (NakCode::RemoteOperational, Reason::PeerOperation),
-    ] {
-        let mut bench = SendBench::new(CONFIG);
-        let msg = bench.post(Send, 1);
-        bench
-            .core
-            .refuse_direct(bench.now, msg, Syndrome::Nak(code));
-        assert_eq!(bench.results(), [Err(reason)]);
-    }
-}
-
 /// RNIC-ERR-04: a program ends the queue pair.
 #[test]
 fn flush_is_the_reason_of_all_requests() {

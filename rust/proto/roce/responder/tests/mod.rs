@@ -79,7 +79,7 @@ impl ReceiveBench {
             ruling = match ruling {
                 Ruling::NeedReceive => self.core.grant_receive(1_000),
                 Ruling::NeedKey(_) => self.core.grant_key(),
-                Ruling::Place(_) | Ruling::Flush(_) | Ruling::Read(_) => self.core.executed(Ok(())),
+                Ruling::Place(_) | Ruling::Flush(_) => self.core.executed(Ok(())),
                 Ruling::Atomic(_) => self.core.executed_atomic(Ok(99)),
                 Ruling::Done(settled) => return settled,
                 Ruling::Drop(reason) => panic!("{reason:?}"),
@@ -115,6 +115,7 @@ fn header(opcode: Opcode, number: u32, len: u32) -> RequestHeader {
     RequestHeader {
         opcode,
         psn: CONFIG.first_psn.after(number),
+        packets: 1,
         ack_req: false,
         solicited: false,
         ext: Extensions::default(),
@@ -137,6 +138,11 @@ fn ranged(opcode: Opcode, number: u32, len: u32, vaddr: u64, total: u32) -> Requ
         },
         ..header(opcode, number, len)
     }
+}
+
+/// A run of packets.
+fn run(packets: u32, header: RequestHeader) -> RequestHeader {
+    RequestHeader { packets, ..header }
 }
 
 fn read(number: u32, vaddr: u64, total: u32) -> RequestHeader {

@@ -49,16 +49,13 @@ fn refused_packet_of_a_message_says_why() {
     // Requests without a receive buffer: an event reports them.
     let mut bench = ReceiveBench::new(CONFIG);
     bench.core.permit(RemoteAccess::default(), CONFIG.rnr_timer);
-    assert_eq!(
-        bench.core.objection(&write, false),
-        Some(Reason::NotPermitted)
-    );
+    assert_eq!(bench.core.objection(&write), Some(Reason::NotPermitted));
     let mut bench = ReceiveBench::new(CONFIG);
     for number in 0..2 {
         bench.accept(read(number, 0, 4));
     }
     assert_eq!(
-        bench.core.objection(&read(2, 0, 4), false),
+        bench.core.objection(&read(2, 0, 4)),
         Some(Reason::TooManyReads)
     );
 }

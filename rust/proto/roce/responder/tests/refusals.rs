@@ -315,12 +315,6 @@ fn naks_are_counted_by_their_codes_when_they_are_sent() {
         bench.ack();
         assert_eq!(bench.core.stats().naks, counts);
     }
-    // The requester of a message without packets gets it in another way.
-    let send = RequestHeader::direct(WorkKind::Send, 500, false, Extensions::default());
-    let mut bench = ReceiveBench::new(CONFIG);
-    bench.core.handle_message(&send.unwrap());
-    bench.core.grant_receive(499);
-    assert_eq!(bench.core.stats().naks.invalid, 1);
 }
 
 /// RNIC-UD-10: errors of the peer are silent.
@@ -343,37 +337,4 @@ fn invalid_request_on_an_unreliable_connection_is_dropped() {
     );
     let write = ranged(Opcode::UcWriteOnly, 5, 4, 0, 4);
     assert_eq!(bench.accept(write), Settled::default());
-}
-
-/// RNIC-DIR-04.
-#[test]
-fn refused_direct_message_sends_no_packet() {
-    let ext = Extensions::default();
-    let send = RequestHeader::direct(WorkKind::Send, 500, false, ext).unwrap();
-    let mut bench = ReceiveBench::new(CONFIG);
-    assert_eq!(bench.core.handle_message(&send), Ruling::NeedReceive);
-    let ruling = bench.core.refuse_receive();
-    assert!(matches!(
-        ruling,
-        Ruling::Done(Settled {
-            nak: Some(RNR),
-            failed: false,
-            ..
-        })
-    ));
-    assert_eq!(bench.ack(), None);
-    bench.core.handle_message(&send);
-    let Ruling::Done(settled) = bench.core.grant_receive(499) else {
-        panic!("not done");
-    };
-    assert_eq!((settled.nak, settled.failed), (Some(INVALID), true));
-    assert_eq!(bench.ack(), None);
-
-    let mut bench = ReceiveBench::new(CONFIG);
-    bench.accept(read(0, 0, 4));
-    let busy = Ruling::Drop(DropReason::Busy);
-    assert_eq!(bench.core.handle_message(&send), busy);
-    bench.read(9);
-    bench.accept(header(Opcode::RcSendFirst, 1, FULL));
-    assert_eq!(bench.core.handle_message(&send), busy);
 }

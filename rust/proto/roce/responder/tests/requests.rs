@@ -209,41 +209,85 @@ fn gap_on_an_unreliable_connection_drops_one_message() {
 
 /// RNIC-DIR-03, RNIC-DIR-04.
 #[test]
-fn direct_message_advances_as_packets_do() {
+fn run_of_packets_advances_as_its_packets_do() {
     let mut bench = ReceiveBench::new(CONFIG);
-    let reth = |len| Extensions {
-        reth: Some(Reth {
-            vaddr: 0x1000,
-            rkey: KEY,
-            len,
-        }),
-        ..Extensions::default()
+    let whole = ranged(Opcode::RcWriteOnly, 0, 3 * FULL - 1, 0x1000, 3 * FULL - 1);
+    let Ruling::NeedKey(range) = bench.request(run(3, whole)) else {
+        panic!("no key needed");
     };
-    let direct = |kind, len, ext| RequestHeader::direct(kind, len, false, ext).unwrap();
-    let write = direct(WorkKind::Write, 3 * FULL, reth(3 * FULL));
-    assert!(matches!(
-        bench.core.handle_message(&write),
-        Ruling::NeedKey(_)
-    ));
+    assert_eq!(range.len, 3 * FULL - 1);
     assert!(matches!(
         bench.core.grant_key(),
         Ruling::Place(Placement {
             offset: 0,
-            len: 768,
+            len: 767,
             ..
         })
     ));
     bench.core.executed(Ok(()));
-    let read = direct(WorkKind::Read, 2 * FULL, reth(2 * FULL));
-    bench.core.handle_message(&read);
-    assert!(matches!(bench.core.grant_key(), Ruling::Read(_)));
+    assert_eq!(number(bench.core.expected_psn()), 3);
+    // Packets and runs alternate within a message.
+    bench.accept(header(Opcode::RcSendFirst, 3, FULL));
+    let last = bench.accept(asking(run(2, header(Opcode::RcSendLast, 4, FULL + 1))));
+    assert_eq!(last.receive.unwrap().len, 2 * FULL + 1);
+    bench.accept(run(2, header(Opcode::RcSendFirst, 6, 2 * FULL)));
+    let last = bench.accept(asking(header(Opcode::RcSendLast, 8, 1)));
+    assert_eq!(last.receive.unwrap().len, 2 * FULL + 1);
+    assert_eq!(bench.ack(), Some((8, Syndrome::ACK, 3)));
+}
+
+/// RNIC-DIR-03, RNIC-RSP-05: a run has the octets of its packets.
+#[test]
+fn run_with_too_few_or_too_many_octets_is_refused() {
+    for (opcode, packets, len) in [
+        (Opcode::RcSendOnly, 2, FULL),
+        (Opcode::RcSendOnly, 2, 2 * FULL + 1),
+        (Opcode::RcSendFirst, 3, 3 * FULL - 1),
+        (Opcode::RcSendFirst, 3, 2 * FULL),
+    ] {
+        let mut bench = ReceiveBench::new(CONFIG);
+        bench.request(run(packets, header(opcode, 0, len)));
+        assert_eq!(
+            bench.ack(),
+            Some((0, INVALID, 0)),
+            "{opcode:?} {packets} {len}"
+        );
+    }
+    for len in [FULL, 2 * FULL + 1] {
+        let mut bench = ReceiveBench::new(CONFIG);
+        bench.accept(header(Opcode::RcSendFirst, 0, FULL));
+        bench.request(run(2, header(Opcode::RcSendLast, 1, len)));
+        assert_eq!(bench.ack(), Some((1, INVALID, 0)), "{len}");
+    }
+}
+
+/// RNIC-RSP-02, RNIC-RSP-12: of a run that was executed in part, the rest is asked for.
+#[test]
+fn run_that_was_executed_before_is_a_duplicate() {
+    let mut bench = ReceiveBench::new(CONFIG);
+    bench.accept(run(3, header(Opcode::RcSendFirst, 0, 3 * FULL)));
+    let again = bench.accept(run(3, header(Opcode::RcSendFirst, 0, 3 * FULL)));
+    assert!(again.duplicate);
+    bench.request(run(4, header(Opcode::RcSendFirst, 0, 4 * FULL)));
+    let sequence = Syndrome::Nak(NakCode::Sequence);
+    assert_eq!(bench.ack(), Some((3, sequence, 0)));
+    bench.accept(asking(header(Opcode::RcSendLast, 3, 1)));
+    assert_eq!(bench.ack(), Some((3, Syndrome::ACK, 1)));
+}
+
+/// RNIC-DIR-11: the octets of a run may be gone when it is executed.
+#[test]
+fn run_without_its_octets_counts_as_lost() {
+    let mut bench = ReceiveBench::new(CONFIG);
+    let send = asking(run(2, header(Opcode::RcSendOnly, 0, 2 * FULL)));
+    bench.request(send);
+    bench.core.grant_receive(9_999);
+    let gone = Ruling::Drop(DropReason::SourceGone);
+    assert_eq!(bench.core.executed(Err(ExecuteError::SourceGone)), gone);
+    assert_eq!(bench.ack(), None);
+    assert!(!bench.core.is_failed());
+    // It comes again, and has the receive buffer already.
+    assert!(matches!(bench.request(send), Ruling::Place(_)));
     bench.core.executed(Ok(()));
-    assert_eq!(number(bench.core.expected_psn()), 5);
-    assert_eq!(bench.core.poll_reply(9), None);
-    bench.accept(asking(header(Opcode::RcSendOnly, 5, 1)));
-    assert_eq!(bench.ack(), Some((5, Syndrome::ACK, 3)));
-    assert_eq!(
-        RequestHeader::direct(WorkKind::RegMr, 0, false, reth(0)),
-        None
-    );
+    assert_eq!(bench.ack(), Some((1, Syndrome::ACK, 1)));
 }
