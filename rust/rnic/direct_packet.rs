@@ -7,7 +7,10 @@ use super::{
     packet_head::PacketHead, //
 };
 use crate::{
-    kapi::ibdev::GidProtocol,
+    kapi::{
+        base::octets::zeroed,
+        ibdev::GidProtocol, //
+    },
     proto::roce::{
         header::Bth,
         opcode::Opcode,
@@ -66,10 +69,9 @@ impl DirectPacket {
         head: &PacketHead,
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<Option<KBox<Self>>, E> {
-        let mut payload = KVec::new();
-        if payload.resize(head.len, 0, GFP_ATOMIC).is_err() {
+        let Ok(mut payload) = zeroed(head.len, GFP_ATOMIC) else {
             return Ok(None);
-        }
+        };
         fill(&mut payload)?;
         let octets = transport_len(head.opcode, head.len);
         let packet = Self {

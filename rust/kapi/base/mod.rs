@@ -7,6 +7,8 @@ pub(crate) mod alarm;
 pub(crate) mod crc32;
 pub(crate) mod module;
 #[cfg(RDMA_SOFT)]
+pub(crate) mod octets;
+#[cfg(RDMA_SOFT)]
 pub(crate) mod percpu;
 pub(crate) mod sync;
 pub(crate) mod time;

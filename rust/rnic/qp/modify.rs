@@ -14,10 +14,13 @@ use super::{
     },
 };
 use crate::{
-    kapi::ibdev::{
-        GidProtocol,
-        IbQpType,
-        QpChange, //
+    kapi::{
+        base::octets::zeroed,
+        ibdev::{
+            GidProtocol,
+            IbQpType,
+            QpChange, //
+        },
     },
     proto::{
         base::verbs::Mtu,
@@ -88,7 +91,7 @@ impl QueuePair {
                     return Err(EINVAL);
                 }
                 if self.kind == IbQpType::Rc && self.domain.node.runtime().is_direct() {
-                    piece.resize(PIECE, 0, GFP_KERNEL_ACCOUNT)?;
+                    piece = zeroed(PIECE, GFP_KERNEL_ACCOUNT)?;
                 }
             }
             Transition::StartSend => {
