@@ -107,7 +107,7 @@ def log_names_the_routine_for_checksums():
     is_fast = "User Mode Linux" not in processor and "pclmulqdq" in processor
     named = [line.split(" by ", 1)[1] for line in topology.command("dmesg").splitlines()
              if "checksums of packets by" in line]
-    equal(named[-1:], ["crc32_le of the kernel" if is_fast else "slicing by 8"], "routine")
+    equal(named[-1:], ["crc32_le of the kernel" if is_fast else "slicing by 8 in four lanes"], "routine")
 
 
 def second_copy_is_refused():
