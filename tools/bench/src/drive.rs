@@ -85,9 +85,12 @@ const BUSY_MICROS: &str = "10000";
 /// Command line of the driver.
 #[derive(Args)]
 pub struct DriveArgs {
-    /// Placement of the two ends.
+    /// Placement of the two ends; several are measured in turns, round by round.
     #[arg(long, value_enum, default_value = "namespaces")]
-    topology: Topology,
+    topology: Vec<Topology>,
+    /// File of rdma_soft, loaded for each topology with its devices; by default it is there.
+    #[arg(long)]
+    soft: Option<PathBuf>,
     /// File of the module under test.
     #[arg(long)]
     module: PathBuf,
@@ -141,28 +144,60 @@ pub struct Sample {
 
 /// Runs the plan.
 pub fn run(args: &DriveArgs) -> Result<()> {
-    let driver = Driver {
-        lab: Lab::of(args.topology)?,
-        args,
-        plan: Plan {
-            rounds: args.rounds,
-            seconds: args.seconds,
-            quick: args.quick,
-            wire: args.topology == Topology::Wire,
-            rsoft: args.topology == Topology::Rsoft,
-        },
-        server_only: args.topology == Topology::Wire
-            && env::var("GUEST").is_ok_and(|guest| guest == "b"),
-        start: Instant::now(),
+    let start = Instant::now();
+    let driver = |&topology: &Topology| -> Result<Driver<'_>> {
+        Ok(Driver {
+            lab: Lab::of(topology, args.soft.clone())?,
+            topology,
+            args,
+            plan: Plan {
+                rounds: args.rounds,
+                seconds: args.seconds,
+                quick: args.quick,
+                topology,
+            },
+            server_only: !topology.is_one_kernel()
+                && env::var("GUEST").is_ok_and(|guest| guest == "b"),
+            start,
+        })
     };
+    let drivers: Vec<Driver<'_>> = args.topology.iter().map(driver).collect::<Result<_>>()?;
     let mut out = File::create(&args.out).with_context(|| args.out.display().to_string())?;
-    let result = driver.all(&mut out);
-    driver.lab.down();
+    let result = all(&drivers, &mut out);
+    for driver in &drivers {
+        driver.lab.down();
+    }
     result
+}
+
+/// Measures all topologies in turns.
+fn all(drivers: &[Driver<'_>], out: &mut File) -> Result<()> {
+    for driver in drivers {
+        driver.check_programs()?;
+    }
+    let softs = drivers.iter().filter(|driver| driver.topology.is_soft());
+    // They have the same namespaces, and the module is loaded with other parameters.
+    let takes_turns = softs.count() > 1;
+    let mtus = drivers.first().map_or(Vec::new(), Driver::mtus);
+    for mtu in mtus {
+        let rounds = drivers.iter().map(|driver| driver.plan.rounds).max();
+        for round in 0..=rounds.unwrap_or(0) {
+            for driver in drivers {
+                if driver.has_work(mtu, round) {
+                    if round == 0 || takes_turns && driver.topology.is_soft() {
+                        driver.lab.up(mtu)?;
+                    }
+                    driver.round(mtu, round, out)?;
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 struct Driver<'a> {
     lab: Lab,
+    topology: Topology,
     args: &'a DriveArgs,
     plan: Plan,
     /// Of two kernels, this one has the server.
@@ -249,37 +284,45 @@ impl Driver<'_> {
         println!("bench {:6.1} s: {what}", self.start.elapsed().as_secs_f64());
     }
 
-    fn all(&self, out: &mut File) -> Result<()> {
-        let mtus: &[u32] = match (&self.args.mtu[..], self.args.topology) {
-            ([], Topology::Namespaces | Topology::Rsoft) => &[LARGE_MTU, SMALL_MTU],
-            ([], Topology::Wire) => &[SMALL_MTU],
-            (given, _) => given,
-        };
-        let transports: &[Transport] = match &self.args.transport[..] {
+    /// MTUs of the network cards.
+    fn mtus(&self) -> Vec<u32> {
+        match &self.args.mtu[..] {
+            [] if self.topology.is_one_kernel() => vec![LARGE_MTU, SMALL_MTU],
+            [] => vec![SMALL_MTU],
+            given => given.to_vec(),
+        }
+    }
+
+    fn transports(&self) -> &[Transport] {
+        match &self.args.transport[..] {
             [] => &Transport::ALL,
             given => given,
-        };
-        self.check_programs(transports, mtus)?;
-        for &mtu in mtus {
-            self.lab.up(mtu)?;
-            for round in 0..=self.plan.rounds {
-                for &transport in transports {
-                    let workloads = self.workloads(transport, mtu, round);
-                    if !workloads.is_empty() {
-                        self.turn(transport, mtu, round, &workloads, out)
-                            .with_context(|| format!("{} in round {round}", transport.name()))?;
-                    }
-                }
+        }
+    }
+
+    /// Whether a round measures anything. The first one sets up what the others measure.
+    fn has_work(&self, mtu: u32, round: u32) -> bool {
+        let mut transports = self.transports().iter();
+        round == 0 || transports.any(|&transport| !self.workloads(transport, mtu, round).is_empty())
+    }
+
+    /// All implementations, one after the other.
+    fn round(&self, mtu: u32, round: u32, out: &mut File) -> Result<()> {
+        for &transport in self.transports() {
+            let workloads = self.workloads(transport, mtu, round);
+            if !workloads.is_empty() {
+                self.turn(transport, mtu, round, &workloads, out)
+                    .with_context(|| format!("{} in round {round}", transport.name()))?;
             }
         }
         Ok(())
     }
 
     /// Whether all programs of the run are there, and what they need.
-    fn check_programs(&self, transports: &[Transport], mtus: &[u32]) -> Result<()> {
+    fn check_programs(&self) -> Result<()> {
         let mut planned = Vec::new();
-        for &transport in transports {
-            for &mtu in mtus {
+        for &transport in self.transports() {
+            for mtu in self.mtus() {
                 for workload in self.workloads(transport, mtu, 1) {
                     if let Workload::Program(program) = workload {
                         planned.push(program);
@@ -313,7 +356,7 @@ impl Driver<'_> {
 
     /// Waits for the other kernel, if there is one.
     fn meet(&self, name: &str) -> Result<()> {
-        if self.args.topology == Topology::Wire {
+        if !self.topology.is_one_kernel() {
             lab::run(&format!("guest-sync {name}"))?;
         }
         Ok(())
@@ -328,9 +371,13 @@ impl Driver<'_> {
         workloads: &[Workload],
         out: &mut File,
     ) -> Result<()> {
-        let name = format!("{mtu}-{round}-{}", transport.name());
+        let name = format!(
+            "{}-{mtu}-{round}-{}",
+            self.topology.name(),
+            transport.name()
+        );
         self.load(transport)?;
-        let mut server = if self.args.topology.is_one_kernel() || self.server_only {
+        let mut server = if self.topology.is_one_kernel() || self.server_only {
             Some(self.serve(transport)?)
         } else {
             None
@@ -372,7 +419,8 @@ impl Driver<'_> {
                     server = Some(self.serve(transport)?);
                 }
                 self.say(&format!(
-                    "mtu {mtu} round {round} {:4} {:18} {:12.1} {}{}",
+                    "{} mtu {mtu} round {round} {:4} {:18} {:12.1} {}{}",
+                    sample.topology,
                     sample.transport,
                     sample.workload,
                     sample.outcome.value,
@@ -413,7 +461,7 @@ impl Driver<'_> {
     /// Removes whatever is loaded, so that the next one finds nothing of it.
     fn unload(&self) -> Result<()> {
         let unloaded = self.try_unload();
-        if unloaded.is_ok() || self.args.topology == Topology::Wire {
+        if unloaded.is_ok() || !self.topology.is_one_kernel() {
             return unloaded;
         }
         // Seen with the C implementation for more than a minute, after a program whose time was over
@@ -511,9 +559,9 @@ impl Driver<'_> {
 
     /// What is counted now.
     fn snapshot(&self, transport: Transport, round: u32, server_cpu: f64) -> Result<Snapshot> {
-        let far = match self.args.topology {
-            Topology::Namespaces | Topology::Rsoft => counters::of_end(&self.lab.far, transport)?,
-            Topology::Wire => Counters::new(),
+        let far = match self.topology {
+            Topology::Wire | Topology::WireSoft => Counters::new(),
+            _ => counters::of_end(&self.lab.far, transport)?,
         };
         let mut machine = counters::of_machine()?;
         machine.insert("server.cpu".into(), server_cpu);
@@ -533,7 +581,7 @@ impl Driver<'_> {
         server: Option<&Server>,
     ) -> Result<Sample> {
         let mut sample = Sample {
-            topology: self.args.topology.name().into(),
+            topology: self.topology.name().into(),
             mtu,
             round,
             transport: transport.name().into(),

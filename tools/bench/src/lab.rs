@@ -16,7 +16,10 @@ use std::{
     env, fs,
     net::SocketAddr,
     os::fd::AsFd,
-    path::Path,
+    path::{
+        Path,
+        PathBuf, //
+    },
     process::Command,
     thread,
     time::{
@@ -32,6 +35,9 @@ const STRANGERS: std::ops::RangeInclusive<u8> = 101..=124;
 /// How long anything in the lab may take to come about.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The network card of each of two kernels.
+const CARD: &str = "net0";
+
 /// Where the two ends are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Topology {
@@ -39,8 +45,14 @@ pub enum Topology {
     Namespaces,
     /// Two kernels.
     Wire,
+    /// The same with devices of rdma_soft, on a MACVLAN of the card, in turns with those of rdma_rxe.
+    WireSoft,
     /// Two namespaces of one kernel, with devices of rdma_soft in place of those of rdma_rxe.
     Rsoft,
+    /// The same with all packets on the network (`direct=0`).
+    Packets,
+    /// The same with devices of rdma_rxe, in turns with the two before.
+    Rxe,
 }
 
 impl Topology {
@@ -49,20 +61,28 @@ impl Topology {
         match self {
             Self::Namespaces => "namespaces",
             Self::Wire => "wire",
+            Self::WireSoft => "wire-soft",
             Self::Rsoft => "rsoft",
+            Self::Packets => "packets",
+            Self::Rxe => "rxe",
         }
+    }
+
+    /// Whether its devices are those of rdma_soft.
+    pub fn is_soft(self) -> bool {
+        matches!(self, Self::Rsoft | Self::Packets | Self::WireSoft)
     }
 
     /// Whether both ends are in this kernel.
     pub fn is_one_kernel(self) -> bool {
-        self != Self::Wire
+        !matches!(self, Self::Wire | Self::WireSoft)
     }
 
     /// The link type of its RDMA devices.
     fn link_type(self) -> &'static str {
         match self {
-            Self::Namespaces | Self::Wire => "rxe",
-            Self::Rsoft => "rsoft",
+            Self::Namespaces | Self::Wire | Self::Rxe => "rxe",
+            Self::Rsoft | Self::Packets | Self::WireSoft => "rsoft",
         }
     }
 }
@@ -137,9 +157,13 @@ impl End {
         Ok(format!("{}:{port}", self.addr).parse()?)
     }
 
-    /// The further addresses, in the network of [`Lab`].
+    /// The further addresses, in the network of the first one.
     pub fn strangers(&self) -> Vec<String> {
-        STRANGERS.map(|host| format!("10.8.0.{host}")).collect()
+        let network = self
+            .addr
+            .rsplit_once('.')
+            .map_or("", |(network, _)| network);
+        STRANGERS.map(|host| format!("{network}.{host}")).collect()
     }
 
     /// Gives the end its further addresses, or takes them away, and waits for the RDMA device.
@@ -155,6 +179,20 @@ impl End {
             self.await_gid(&addr)?;
         }
         Ok(())
+    }
+
+    /// Makes the namespace, and gives it the network card with an MTU and the address.
+    fn place(&self, mtu: u32) -> Result<()> {
+        let (dev, name) = (self.netdev, self.namespace.unwrap_or_default());
+        run(&format!("ip netns add {name}"))?;
+        run(&format!("ip link set {dev} netns {name}"))?;
+        run(&format!("ip -n {name} link set lo up"))?;
+        run(&format!("ip -n {name} link set {dev} mtu {mtu}"))?;
+        run(&format!(
+            "ip -n {name} address add {}/24 dev {dev}",
+            self.addr
+        ))?;
+        run(&format!("ip -n {name} link set {dev} up")).map(drop)
     }
 
     /// Settings that keep ports and backlogs from being what is measured.
@@ -215,9 +253,11 @@ impl End {
     }
 }
 
-/// Both ends: the client's and the server's. In [`Topology::Wire`] the second one is somewhere else.
+/// Both ends: the client's and the server's. Of two kernels the other one has the second.
 pub struct Lab {
     topology: Topology,
+    /// The file of rdma_soft, if each set-up loads it anew.
+    soft: Option<PathBuf>,
     /// The client's end.
     pub near: End,
     /// The server's end.
@@ -226,7 +266,7 @@ pub struct Lab {
 
 impl Lab {
     /// The ends of a topology, which need not exist yet.
-    pub fn of(topology: Topology) -> Result<Self> {
+    pub fn of(topology: Topology, soft: Option<PathBuf>) -> Result<Self> {
         let end = |namespace, netdev, rdma, addr: &str| End {
             namespace,
             netdev,
@@ -235,23 +275,33 @@ impl Lab {
             addr: addr.to_string(),
         };
         let (near, far) = match topology {
-            Topology::Namespaces | Topology::Rsoft => (
+            Topology::Namespaces | Topology::Rxe => (
                 end(Some("bench-a"), "ba", "rdma_a", "10.8.0.1"),
                 end(Some("bench-b"), "bb", "rdma_b", "10.8.0.2"),
             ),
-            Topology::Wire => {
-                let guest = env::var("GUEST").context("GUEST")?;
-                let (near, far) = ("192.168.77.1", "192.168.77.2");
-                let near_end = end(None, "net0", "rxe0", near);
-                let far_end = end(None, "net0", "rxe0", far);
-                if guest != "a" && guest != "b" {
-                    bail!("GUEST is {guest}");
-                }
-                (near_end, far_end)
-            }
+            Topology::Rsoft | Topology::Packets => (
+                end(Some("soft-a"), "sa", "soft_a", "10.7.0.1"),
+                end(Some("soft-b"), "sb", "soft_b", "10.7.0.2"),
+            ),
+            Topology::Wire => (
+                end(None, CARD, "rxe0", "192.168.77.1"),
+                end(None, CARD, "rxe0", "192.168.77.2"),
+            ),
+            // Devices of both kinds want the same UDP port.
+            Topology::WireSoft => (
+                end(Some("soft"), "soft0", "rsoft0", "10.7.0.1"),
+                end(Some("soft"), "soft0", "rsoft0", "10.7.0.2"),
+            ),
         };
+        if !topology.is_one_kernel() {
+            let guest = env::var("GUEST").context("GUEST")?;
+            if guest != "a" && guest != "b" {
+                bail!("GUEST is {guest}");
+            }
+        }
         Ok(Self {
             topology,
+            soft,
             near,
             far,
         })
@@ -260,46 +310,54 @@ impl Lab {
     /// Ends that are of this kernel.
     fn here(&self) -> Vec<&End> {
         match self.topology {
-            Topology::Namespaces | Topology::Rsoft => vec![&self.near, &self.far],
-            Topology::Wire if env::var("GUEST").is_ok_and(|guest| guest == "b") => vec![&self.far],
-            Topology::Wire => vec![&self.near],
+            _ if self.topology.is_one_kernel() => vec![&self.near, &self.far],
+            _ if env::var("GUEST").is_ok_and(|guest| guest == "b") => vec![&self.far],
+            _ => vec![&self.near],
         }
     }
 
     /// Sets everything up with an MTU of the network cards.
     pub fn up(&self, mtu: u32) -> Result<()> {
         self.down();
+        self.load_soft()?;
         match self.topology {
-            Topology::Namespaces | Topology::Rsoft => {
-                let ends = [&self.near, &self.far];
-                for end in ends {
-                    run(&format!(
-                        "ip netns add {}",
-                        end.namespace.unwrap_or_default()
-                    ))?;
-                }
-                let (near, far) = (self.near.netdev, self.far.netdev);
-                run(&format!("ip link add {near} type veth peer name {far}"))?;
-                for end in ends {
-                    let (dev, name) = (end.netdev, end.namespace.unwrap_or_default());
-                    run(&format!("ip link set {dev} netns {name}"))?;
-                    run(&format!("ip -n {name} link set lo up"))?;
-                    run(&format!("ip -n {name} link set {dev} mtu {mtu}"))?;
-                    run(&format!(
-                        "ip -n {name} address add {}/24 dev {dev}",
-                        end.addr
-                    ))?;
-                    run(&format!("ip -n {name} link set {dev} up"))?;
-                }
-            }
             // The card cannot be set down; its MTU is the guest's.
             Topology::Wire => {}
+            Topology::WireSoft => {
+                for end in self.here() {
+                    let dev = end.netdev;
+                    run(&format!(
+                        "ip link add link {CARD} name {dev} type macvlan mode bridge"
+                    ))?;
+                    end.place(mtu)?;
+                }
+            }
+            _ => {
+                let (near, far) = (self.near.netdev, self.far.netdev);
+                run(&format!("ip link add {near} type veth peer name {far}"))?;
+                for end in self.here() {
+                    end.place(mtu)?;
+                }
+            }
         }
         for end in self.here() {
             end.settle()?;
             end.add_rdma()?;
         }
         Ok(())
+    }
+
+    /// Loads rdma_soft anew, with or without the direct path. All its devices are gone.
+    fn load_soft(&self) -> Result<()> {
+        let Some(soft) = self.soft.as_ref().filter(|_| self.topology.is_soft()) else {
+            return Ok(());
+        };
+        until("rdma_soft to be unused", || {
+            let gone = !Path::new("/sys/module/rdma_soft").exists();
+            Ok((gone || run("rmmod rdma_soft").is_ok()).then_some(()))
+        })?;
+        let direct = u8::from(self.topology == Topology::Rsoft);
+        run(&format!("insmod {} roce=2 direct={direct}", soft.display())).map(drop)
     }
 
     /// Does something while there are no RDMA devices.
@@ -323,7 +381,7 @@ impl Lab {
                 let _ = run(&format!("ip netns delete {name}"));
             }
         }
-        if self.topology.is_one_kernel() {
+        if self.topology != Topology::Wire {
             // A namespace goes later than its name, and takes its card with it then.
             let _ = run(&format!("ip link delete {}", self.near.netdev));
         }

@@ -4,6 +4,7 @@
 
 use crate::{
     counters::Transport,
+    lab::Topology,
     programs::Program,
     workload::{
         PeerKind,
@@ -30,10 +31,8 @@ pub struct Plan {
     pub seconds: f64,
     /// Whether it has to be over soon.
     pub quick: bool,
-    /// Whether the ends are two kernels.
-    pub wire: bool,
-    /// Whether the devices are those of rdma_soft, to be compared with those of rdma_rxe.
-    pub rsoft: bool,
+    /// Where the ends are.
+    pub topology: Topology,
 }
 
 impl Plan {
@@ -42,8 +41,8 @@ impl Plan {
     pub fn fits(&self, transport: Transport, workload: Workload) -> bool {
         let sockets = !matches!(transport, Transport::Raw | Transport::Unix);
         match workload {
-            _ if transport == Transport::Unix && self.wire => false,
-            _ if self.rsoft && !Self::is_of_rsoft(transport, workload) => false,
+            _ if transport == Transport::Unix && self.is_wire() => false,
+            _ if !self.is_of_devices(transport, workload) => false,
             _ if transport == Transport::Sdp && !self.is_of_sdp(workload) => false,
             Workload::Bulk(_) | Workload::PingPong(_) | Workload::Requests(_) => true,
             Workload::PollPong(_) => transport != Transport::Unix,
@@ -51,9 +50,9 @@ impl Plan {
             | Workload::Both(_)
             | Workload::Stream { .. }
             | Workload::Pipe { .. } => transport != Transport::Raw,
-            Workload::Program(_) => sockets && !self.wire,
+            Workload::Program(_) => sockets && !self.is_wire(),
             // The server is started anew, which two kernels cannot agree on.
-            Workload::Setup(_) => sockets && !self.wire,
+            Workload::Setup(_) => sockets && !self.is_wire(),
             Workload::First | Workload::Connects(_) | Workload::Idle(_) => sockets,
         }
     }
@@ -68,10 +67,15 @@ impl Plan {
         }
     }
 
-    /// What the devices of rdma_soft are measured by: what uses a device, in the sizes of a short run.
-    fn is_of_rsoft(transport: Transport, workload: Workload) -> bool {
-        match workload {
-            _ if matches!(transport, Transport::Tcp | Transport::Unix) => false,
+    /// Whether the ends are two kernels.
+    fn is_wire(&self) -> bool {
+        !self.topology.is_one_kernel()
+    }
+
+    /// Whether a topology for comparing devices measures a workload: those of rdma_soft beside TCP and local
+    /// sockets, what uses them on those of rdma_rxe, and the packets of raw verbs.
+    fn is_of_devices(&self, transport: Transport, workload: Workload) -> bool {
+        let on_rxe = match workload {
             Workload::Bulk(size) => matches!(size, 64 | 4096 | 65536 | 1048576),
             Workload::Both(size) => size == 65536,
             Workload::PingPong(size) => matches!(size, 64 | 4096),
@@ -79,6 +83,30 @@ impl Plan {
             Workload::First => true,
             Workload::Connects(count) => count == 8,
             _ => false,
+        };
+        let has_target = match workload {
+            Workload::File(_) => true,
+            Workload::Pipe { push, .. } => push == Push::NoDelay,
+            Workload::Requests(count) => count == 400,
+            Workload::Connects(count) => count == 32,
+            _ => false,
+        };
+        let uses_device = !matches!(transport, Transport::Tcp | Transport::Unix);
+        match self.topology {
+            Topology::Namespaces | Topology::Wire => true,
+            Topology::Rxe => uses_device && on_rxe,
+            Topology::Packets | Topology::WireSoft => {
+                let long = matches!(workload, Workload::Bulk(65536 | 1048576));
+                uses_device && (long || workload == Workload::PingPong(64))
+            }
+            Topology::Rsoft if uses_device => on_rxe || has_target,
+            // What their rates and times are targets for.
+            Topology::Rsoft => {
+                let long = matches!(workload, Workload::Bulk(65536 | 1048576));
+                let connects = matches!(workload, Workload::Requests(_) | Workload::Connects(_));
+                long || connects && (on_rxe || has_target)
+                    || matches!(workload, Workload::PingPong(64) | Workload::File(_))
+            }
         }
     }
 
@@ -86,7 +114,7 @@ impl Plan {
     /// nothing are counted before buffers of others lie around.
     pub fn workloads(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
         // Two kernels have one MTU only.
-        let full = mtu == LARGE_MTU || (self.wire && !self.quick);
+        let full = mtu == LARGE_MTU || (self.is_wire() && !self.quick);
         let mut plan = Vec::new();
         let sizes = |quick: &[u32], more: &[u32]| {
             let mut sizes = quick.to_vec();
@@ -107,7 +135,7 @@ impl Plan {
             vec![64, 4096]
         };
         plan.push(Workload::First);
-        if full && !self.wire {
+        if full && !self.is_wire() {
             plan.extend(PeerKind::ALL.map(Workload::Setup));
         }
         if full {
@@ -152,7 +180,7 @@ impl Plan {
     /// Small messages, many connections, and programs.
     fn messages(&self) -> Vec<Workload> {
         let mut plan = Vec::new();
-        if !self.wire {
+        if !self.is_wire() {
             plan.push(Workload::PollPong(64));
         }
         for push in [Push::Default, Push::NoDelay, Push::Cork] {
@@ -167,7 +195,7 @@ impl Plan {
         }
         plan.extend(REQUESTS.map(Workload::Requests));
         plan.extend([1, 8, 32].map(Workload::Connects));
-        if !self.wire {
+        if !self.is_wire() {
             plan.extend(self.programs().into_iter().map(Workload::Program));
         }
         plan
@@ -199,7 +227,7 @@ impl Plan {
 
     /// Those whose packets are counted, in a round that is not measured.
     pub fn counted(&self, transport: Transport, mtu: u32) -> Vec<Workload> {
-        if mtu != LARGE_MTU && !self.wire {
+        if mtu != LARGE_MTU && !self.is_wire() {
             return Vec::new();
         }
         let wanted = [
@@ -232,8 +260,7 @@ mod tests {
             rounds: 1,
             seconds: 1.0,
             quick: false,
-            wire: true,
-            rsoft: false,
+            topology: Topology::Wire,
         };
         let wanted = ["bulk:77", "bulk:64", "first", "iperf3"].map(|name| name.parse().unwrap());
         let some = plan.some(Transport::C, SMALL_MTU, &wanted);
@@ -248,8 +275,7 @@ mod tests {
                 rounds: 3,
                 seconds: 1.0,
                 quick,
-                wire: false,
-                rsoft: false,
+                topology: Topology::Namespaces,
             };
             for mtu in [LARGE_MTU, SMALL_MTU] {
                 let c = plan.workloads(Transport::C, mtu);
@@ -275,7 +301,7 @@ mod tests {
             }
             assert_eq!(plan.counted(Transport::Ours, LARGE_MTU).len(), 6);
             let wire = Plan {
-                wire: true,
+                topology: Topology::Wire,
                 ..plan.clone()
             };
             let crr = Workload::Connects(8);
@@ -285,18 +311,33 @@ mod tests {
             assert!(!planned.contains(&Workload::Setup(PeerKind::Known)));
             assert!(plan.counted(Transport::Ours, SMALL_MTU).is_empty());
             assert!(wire.workloads(Transport::Unix, SMALL_MTU).is_empty());
-            let rsoft = Plan {
-                rsoft: true,
-                ..plan.clone()
+            let of = |topology, transport, mtu| {
+                let plan = Plan {
+                    topology,
+                    ..plan.clone()
+                };
+                plan.workloads(transport, mtu)
             };
             for mtu in [LARGE_MTU, SMALL_MTU] {
-                assert!(rsoft.workloads(Transport::Tcp, mtu).is_empty());
-                let raw = rsoft.workloads(Transport::Raw, mtu);
+                let raw = of(Topology::Rsoft, Transport::Raw, mtu);
                 assert!(raw.contains(&Workload::Bulk(65536)));
-                // Each has its counterpart on rdma_rxe.
-                let all = plan.workloads(Transport::Ours, mtu);
-                let ours = rsoft.workloads(Transport::Ours, mtu);
-                assert!(ours.iter().all(|workload| all.contains(workload)));
+                // Each of these has its counterpart on rdma_soft.
+                for transport in [
+                    Transport::C,
+                    Transport::Ours,
+                    Transport::Sdp,
+                    Transport::Raw,
+                ] {
+                    let soft = of(Topology::Rsoft, transport, mtu);
+                    for other in [Topology::Rxe, Topology::Packets] {
+                        let theirs = of(other, transport, mtu);
+                        assert!(theirs.iter().all(|workload| soft.contains(workload)));
+                        assert!(theirs.contains(&Workload::PingPong(64)));
+                    }
+                }
+                assert!(of(Topology::Rxe, Transport::Tcp, mtu).is_empty());
+                let tcp = of(Topology::Rsoft, Transport::Tcp, mtu);
+                assert!(tcp.contains(&Workload::Bulk(65536)) && !tcp.contains(&Workload::First));
             }
         }
     }

@@ -187,7 +187,11 @@ impl Results {
                     })
                     .collect();
                 let name = format!("{topology}/{mtu}/{workload}{}", metric.suffix());
-                results.add_row(name, metric, *workload, &of_workload);
+                let wanted = match metric {
+                    Metric::Value => targets::of(topology, *workload),
+                    Metric::P99 | Metric::Cpu => Vec::new(),
+                };
+                results.add_row(name, metric, *workload, &of_workload, wanted);
                 if metric == Metric::Value {
                     results.add_counts(&format!("{topology}/{mtu}/{workload}"), &of_workload);
                 }
@@ -197,7 +201,14 @@ impl Results {
         Ok(results)
     }
 
-    fn add_row(&mut self, name: String, metric: Metric, workload: Workload, samples: &[&Sample]) {
+    fn add_row(
+        &mut self,
+        name: String,
+        metric: Metric,
+        workload: Workload,
+        samples: &[&Sample],
+        wanted: Vec<Target>,
+    ) {
         let mut values: BTreeMap<&str, Vec<(u32, f64)>> = BTreeMap::new();
         for sample in samples.iter().filter(|sample| sample.round > 0) {
             if let Some(value) = metric.of(workload, sample) {
@@ -223,35 +234,33 @@ impl Results {
                 row.ratios.insert((*transport).into(), ratio);
             }
         }
-        if metric == Metric::Value {
-            for target in targets::of(workload) {
-                let Target {
-                    of,
-                    to,
-                    bound,
-                    limits,
-                } = target;
-                let pair = values.get(of.name()).zip(values.get(to.name()));
-                let Some(ratio) = pair.and_then(|(of, to)| paired_ratio(of, to)) else {
-                    continue;
-                };
-                let met = |ratio: f64| met(ratio, bound, row.lower_is_better);
-                let mut verdict = Verdict {
-                    of: of.name().into(),
-                    to: to.name().into(),
-                    bound,
-                    met: met(ratio.median),
-                    limits: BTreeMap::new(),
-                };
-                for limit in limits.iter().filter(|limit| **limit != to && !verdict.met) {
-                    let theirs = values.get(limit.name()).zip(values.get(to.name()));
-                    let ratio = theirs.and_then(|(limit, to)| paired_ratio(limit, to));
-                    if let Some(ratio) = ratio.filter(|ratio| !met(ratio.median)) {
-                        verdict.limits.insert(limit.name().into(), ratio.median);
-                    }
+        for target in wanted {
+            let Target {
+                of,
+                to,
+                bound,
+                limits,
+            } = target;
+            let pair = values.get(of.name()).zip(values.get(to.name()));
+            let Some(ratio) = pair.and_then(|(of, to)| paired_ratio(of, to)) else {
+                continue;
+            };
+            let met = |ratio: f64| met(ratio, bound, row.lower_is_better);
+            let mut verdict = Verdict {
+                of: of.name().into(),
+                to: to.name().into(),
+                bound,
+                met: met(ratio.median),
+                limits: BTreeMap::new(),
+            };
+            for limit in limits.iter().filter(|limit| **limit != to && !verdict.met) {
+                let theirs = values.get(limit.name()).zip(values.get(to.name()));
+                let ratio = theirs.and_then(|(limit, to)| paired_ratio(limit, to));
+                if let Some(ratio) = ratio.filter(|ratio| !met(ratio.median)) {
+                    verdict.limits.insert(limit.name().into(), ratio.median);
                 }
-                row.targets.push(verdict);
             }
+            row.targets.push(verdict);
         }
         if !row.figures.is_empty() {
             self.rows.push(row);
@@ -328,14 +337,14 @@ impl Results {
         ];
         grid(&mut text, &header.map(String::from), &rows);
         if !self.devices.is_empty() {
-            text += "\nDevices of rdma_soft to those of rdma_rxe, in one kernel\n\n";
+            text += "\nDevices of rdma_soft to those of rdma_rxe, in turns\n\n";
             let header = [
                 "workload",
                 "unit",
                 "transport",
                 "rxe",
-                "rsoft",
-                "rsoft/rxe",
+                "rdma_soft",
+                "ratio",
                 "target",
             ];
             let rows: Vec<Vec<String>> = self.devices.iter().map(beside_cells).collect();
@@ -452,7 +461,7 @@ fn beside_cells(beside: &Beside) -> Vec<String> {
         beside.unit.clone(),
         beside.transport.clone(),
         figure(beside.rxe),
-        figure(beside.rsoft),
+        figure(beside.soft),
         format!("{:.2}", beside.ratio),
         target.unwrap_or("-".into()),
     ]
@@ -620,14 +629,16 @@ mod tests {
 
     #[test]
     fn devices_have_a_table_of_their_own() {
-        let mut samples = some();
-        samples.extend(some().into_iter().map(|sample| Sample {
-            topology: "rsoft".into(),
-            ..sample
-        }));
+        let mut samples = Vec::new();
+        for topology in ["rxe", "rsoft", "packets"] {
+            samples.extend(some().into_iter().map(|sample| Sample {
+                topology: topology.into(),
+                ..sample
+            }));
+        }
         let results = Results::of(&samples).unwrap();
-        assert_eq!(results.devices.len(), 6);
-        assert!(results.table().contains("40.0   1.00       ≤1 met"));
+        assert_eq!(results.devices.len(), 12);
+        assert!(results.table().contains("40.0       1.00   ≤1 met"));
     }
 
     #[test]

@@ -4,13 +4,17 @@
 
 use crate::{
     counters::Transport,
-    workload::Workload, //
+    lab::Topology,
+    workload::{
+        Push,
+        Workload, //
+    },
 };
 
 /// A bound for the ratio of ours to another, which way depends on the workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Ours: SMC-R or SDP.
+    /// Ours: SMC-R, SDP, or raw verbs on devices of rdma_soft.
     pub of: Transport,
     /// The other.
     pub to: Transport,
@@ -20,8 +24,56 @@ pub struct Target {
     pub limits: &'static [Transport],
 }
 
-/// The targets of a workload.
-pub fn of(workload: Workload) -> Vec<Target> {
+/// The targets of a workload in a topology.
+pub fn of(topology: &str, workload: Workload) -> Vec<Target> {
+    match topology {
+        _ if topology == Topology::Rsoft.name() => of_rsoft(workload),
+        // What they are for is the ratio of the devices.
+        _ if [Topology::Rxe, Topology::Packets, Topology::WireSoft]
+            .iter()
+            .any(|other| other.name() == topology) =>
+        {
+            Vec::new()
+        }
+        _ => of_rxe(workload),
+    }
+}
+
+/// Those on devices of rdma_soft: to TCP in the same kernel, and to the C implementation.
+fn of_rsoft(workload: Workload) -> Vec<Target> {
+    // Nothing is quicker than the device, or than the same system calls without one.
+    const LIMITS: &[Transport] = &[Transport::Raw, Transport::Unix];
+    let target = |of, to, bound| Target {
+        of,
+        to,
+        bound,
+        limits: LIMITS,
+    };
+    let tcp = |bound| target(Transport::Ours, Transport::Tcp, bound);
+    let c = |bound| target(Transport::Ours, Transport::C, bound);
+    match workload {
+        Workload::Bulk(size) if size >= 64 << 10 => vec![tcp(0.75)],
+        // The sender lends the pages of the file.
+        Workload::File(size) if size >= 64 << 10 => vec![tcp(1.0)],
+        Workload::PingPong(64) => vec![
+            tcp(1.0),
+            c(0.75),
+            target(Transport::Raw, Transport::Tcp, 1.0),
+        ],
+        Workload::Pipe {
+            push: Push::NoDelay,
+            ..
+        } => vec![c(1.5)],
+        Workload::Requests(200 | 400) => vec![tcp(1.0), c(2.0)],
+        Workload::Requests(_) => vec![tcp(1.0)],
+        Workload::Connects(8) => vec![tcp(0.6)],
+        Workload::Connects(32) => vec![tcp(0.6), c(3.0)],
+        _ => Vec::new(),
+    }
+}
+
+/// Those on devices of rdma_rxe.
+fn of_rxe(workload: Workload) -> Vec<Target> {
     // Raw verbs have the same device, local sockets the same system calls; and before there is an
     // SMC connection there is one of TCP.
     let limits: &[Transport] = match workload {
@@ -69,7 +121,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_depend_on_the_size() {
+    fn targets_depend_on_the_size() {
+        let of = |workload| of("namespaces", workload);
         assert_eq!(of(Workload::Bulk(1 << 20)).len(), 3);
         assert_eq!(of(Workload::Bulk(64)).len(), 1);
         assert!(of(Workload::Bulk(4096)).is_empty());
@@ -77,5 +130,17 @@ mod tests {
         assert_eq!(of(Workload::Connects(8))[0].bound, 3.0);
         let first = of(Workload::First);
         assert!(first.iter().any(|target| target.of == Transport::Sdp));
+    }
+
+    #[test]
+    fn devices_of_rdma_soft_are_measured_by_tcp() {
+        let bulk = of("rsoft", Workload::Bulk(65536));
+        assert_eq!(bulk.len(), 1);
+        assert_eq!((bulk[0].to, bulk[0].bound), (Transport::Tcp, 0.75));
+        let pingpong = of("rsoft", Workload::PingPong(64));
+        assert!(pingpong.iter().any(|target| target.of == Transport::Raw));
+        for topology in ["rxe", "packets", "wire-soft"] {
+            assert!(of(topology, Workload::Bulk(65536)).is_empty());
+        }
     }
 }
