@@ -79,9 +79,9 @@ class Wire:
         return roce, esp
 
 
-def rings(family, case, peer="b"):
-    """A case of the program that fills its rings by hand; what it prints."""
-    return command("ip", "netns", "exec", "rs-a", str(RINGS), "rs_a", gid_index("a", family), "rs_" + peer,
+def rings(family, case, peer="b", before=()):
+    """A case of the program that fills its rings by hand, behind the words `before`; what it prints."""
+    return command("ip", "netns", "exec", "rs-a", *before, str(RINGS), "rs_a", gid_index("a", family), "rs_" + peer,
                    gid_index(peer, family), case)
 
 
@@ -171,14 +171,12 @@ def queue(side):
 
 def sender_waits_for_a_slow_network(family):
     """Nothing but the network limits an unreliable connection. Its queue has room for a fourth of the packets,
-    takes them all, and drops none. One processor receives them: two that are not equally fast change their
-    order, and then their message is lost. A kernel for one processor has no such choice."""
-    steering = "/sys/class/net/vb/queues/rx-0/rps_cpus"
-    command("ip", "netns", "exec", "rs-b", "sh", "-c", "[ ! -e %s ] || echo 1 > %s" % (steering, steering))
+    takes them all, and drops none. One processor sends and receives them: two that are not equally fast change
+    their order, and then their message is lost."""
     command("tc", "-n", "rs-a", "qdisc", "add", "dev", "va", "root", "netem", "limit", "600", "slot", "5ms",
             "5ms", "packets", "32")
     try:
-        rings(family, "unreliable paced")
+        rings(family, "unreliable paced", before=("taskset", "--cpu-list", "0"))
     except AssertionError as error:
         raise AssertionError("%s; %s; %s; %s" % (error, queue("a"), rsoft.counters("rs_a"),
                                                  rsoft.counters("rs_b"))) from error
