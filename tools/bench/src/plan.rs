@@ -95,10 +95,9 @@ impl Plan {
         match self.topology {
             Topology::Namespaces | Topology::Wire => true,
             Topology::Rxe => uses_device && on_rxe,
-            Topology::Packets | Topology::WireSoft => {
-                let long = matches!(workload, Workload::Bulk(65536 | 1048576));
-                uses_device && (long || workload == Workload::PingPong(64))
-            }
+            Topology::Packets => uses_device && Self::is_of_packets(workload),
+            // Sockets take the device of the card below the MACVLAN.
+            Topology::WireSoft => transport == Transport::Raw && Self::is_of_packets(workload),
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
             Topology::Rsoft => {
@@ -108,6 +107,14 @@ impl Plan {
                     || matches!(workload, Workload::PingPong(64) | Workload::File(_))
             }
         }
+    }
+
+    /// What the packets of a device are measured by.
+    fn is_of_packets(workload: Workload) -> bool {
+        matches!(
+            workload,
+            Workload::Bulk(65536 | 1048576) | Workload::PingPong(64)
+        )
     }
 
     /// The workloads of a round. What depends on a fresh module comes first; connections that do
