@@ -53,10 +53,7 @@ use std::{
         BufReader,
         Write, //
     },
-    path::{
-        Path,
-        PathBuf, //
-    },
+    path::PathBuf,
     process::{
         Child,
         ChildStdin,
@@ -472,17 +469,9 @@ impl Driver<'_> {
         self.lab.without_rdma(|| self.try_unload())
     }
 
-    /// Sockets that are closing hold a module for a while.
+    /// Unloads whatever carries sockets.
     fn try_unload(&self) -> Result<()> {
-        for module in ["smc", "rdma_sock"] {
-            lab::until("a module to be unused", || {
-                if !Path::new("/sys/module").join(module).exists() {
-                    return Ok(Some(()));
-                }
-                Ok(lab::run(&format!("rmmod {module}")).ok().map(drop))
-            })?;
-        }
-        Ok(())
+        ["smc", "rdma_sock"].into_iter().try_for_each(lab::unload)
     }
 
     fn serve(&self, transport: Transport) -> Result<Server> {

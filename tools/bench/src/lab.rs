@@ -131,6 +131,14 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Result<Option<T>>) -> Resu
     }
 }
 
+/// Unloads a module, unless it is not there. Sockets that are closing may hold it for a while.
+pub fn unload(module: &str) -> Result<()> {
+    until("a module to be unused", || {
+        let gone = !Path::new("/sys/module").join(module).exists();
+        Ok((gone || run(&format!("rmmod {module}")).is_ok()).then_some(()))
+    })
+}
+
 impl End {
     /// Runs `f` in the end's network namespace, with everything that it starts.
     pub fn within<T: Send>(&self, f: impl FnOnce() -> Result<T> + Send) -> Result<T> {
@@ -352,10 +360,7 @@ impl Lab {
         let Some(soft) = self.soft.as_ref().filter(|_| self.topology.is_soft()) else {
             return Ok(());
         };
-        until("rdma_soft to be unused", || {
-            let gone = !Path::new("/sys/module/rdma_soft").exists();
-            Ok((gone || run("rmmod rdma_soft").is_ok()).then_some(()))
-        })?;
+        unload("rdma_soft")?;
         let direct = u8::from(self.topology == Topology::Rsoft);
         run(&format!("insmod {} roce=2 direct={direct}", soft.display())).map(drop)
     }

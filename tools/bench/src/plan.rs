@@ -101,10 +101,10 @@ impl Plan {
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
             Topology::Rsoft => {
-                let long = matches!(workload, Workload::Bulk(65536 | 1048576));
                 let connects = matches!(workload, Workload::Requests(_) | Workload::Connects(_));
-                long || connects && (on_rxe || has_target)
-                    || matches!(workload, Workload::PingPong(64) | Workload::File(_))
+                Self::is_of_packets(workload)
+                    || matches!(workload, Workload::File(_))
+                    || connects && (on_rxe || has_target)
             }
         }
     }
