@@ -55,6 +55,20 @@ static bool has_completed(struct end *end)
 	return count > 0;
 }
 
+/* Fills a send queue of side 0 with WRITEs. Returns how many are under way then. */
+static int refill(struct end *end, int under_way)
+{
+	if (under_way >= DEPTH)
+		return under_way;
+	for (; under_way < DEPTH; under_way++) {
+		prepare_remote(end, IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+			       sides[1].mr->rkey, REGION);
+		produce(end->sends.buf);
+	}
+	CHECK(!ring_doorbell(end, 0));
+	return under_way;
+}
+
 /*
  * RNIC-RDA-12: DEPTH - 1 READs that arrive while side 0 has WRITEs to send without an end. The
  * peer's queue waits for a receive request, which side 0 has when it begins.
@@ -79,17 +93,9 @@ void shared_runs(void)
 	post_receive(&ends[0], (uintptr_t)sides[0].memory, 8, sides[0].mr->lkey, 1);
 	limit = now() + 60;
 	while (reads < DEPTH) {
-		bool refilled = false;
-
 		if (now() > limit)
 			fail("%d WRITEs, %d READs", writes, reads);
-		for (; under_way < DEPTH; under_way++, refilled = true) {
-			prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
-				       sides[1].mr->rkey, REGION);
-			produce(ends[0].sends.buf);
-		}
-		if (refilled)
-			CHECK(!ring_doorbell(&ends[0], 0));
+		under_way = refill(&ends[0], under_way);
 		for (; has_completed(&ends[0]); under_way--)
 			writes++;
 		/* The message before the READs completes as well. */
@@ -124,21 +130,13 @@ void fair_pairs(void)
 	post_prepared(&busy[1]);
 	send_ping(&quick[0], &quick[1]);
 	while (reads < READS || rounds < ROUNDS) {
-		bool refilled = false;
-
 		if (now() > limit)
 			fail("%d WRITEs, %d READs, %d rounds", writes, reads, rounds);
 		while (has_completed(&busy[0])) {
 			under_way--;
 			writes++;
 		}
-		for (; under_way < DEPTH; under_way++, refilled = true) {
-			prepare_remote(&busy[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
-				       sides[1].mr->rkey, REGION);
-			produce(busy[0].sends.buf);
-		}
-		if (refilled)
-			CHECK(!ring_doorbell(&busy[0], 0));
+		under_way = refill(&busy[0], under_way);
 		if (has_completed(&busy[1])) {
 			reads++;
 			prepare_remote(&busy[1], IBV_WR_RDMA_READ, (uintptr_t)sides[0].memory,
