@@ -35,7 +35,7 @@ use kernel::{
 
 /// Requests whose memory may be read.
 struct LenderState {
-    /// The domain of the queue pair; `None` once it is destroyed.
+    /// The domain of the queue pair. `None` ends all loans: the queue pair is destroyed.
     domain: Option<Arc<Domain>>,
     /// Its requests.
     book: LoanBook,
@@ -93,10 +93,7 @@ impl Lender {
 
     /// The queue pair is destroyed. Context: any.
     pub(super) fn close(&self) {
-        let mut state = self.state.lock();
-        state.book.close();
-        let domain = state.domain.take();
-        drop(state);
+        let domain = self.state.lock().domain.take();
         // Not with the lock.
         drop(domain);
     }

@@ -15,8 +15,6 @@ pub(crate) struct LoanBook {
     term: u64,
     /// Number of the first request that is not complete.
     first: u64,
-    /// Whether no loan is valid any longer.
-    closed: bool,
 }
 
 /// The octets of a request, as long as it is not complete.
@@ -29,11 +27,7 @@ pub(crate) struct LoanId {
 impl LoanBook {
     /// That of a queue without requests.
     pub(crate) const fn new() -> Self {
-        Self {
-            term: 0,
-            first: 0,
-            closed: false,
-        }
+        Self { term: 0, first: 0 }
     }
 
     /// A request lends its octets.
@@ -46,7 +40,7 @@ impl LoanBook {
 
     /// Whether the octets may be copied now.
     pub(crate) const fn permits(&self, loan: LoanId) -> bool {
-        !self.closed && loan.term == self.term && loan.number >= self.first
+        loan.term == self.term && loan.number >= self.first
     }
 
     /// A request completes, and with it all before it.
@@ -58,11 +52,6 @@ impl LoanBook {
     pub(crate) fn restart(&mut self) {
         self.term = self.term.wrapping_add(1);
         self.first = 0;
-    }
-
-    /// The queue is destroyed.
-    pub(crate) fn close(&mut self) {
-        self.closed = true;
     }
 }
 
@@ -97,15 +86,5 @@ mod tests {
         book.restart();
         let now = book.lend(MsgId(5));
         assert!(book.permits(now) && !book.permits(before));
-    }
-
-    #[test]
-    fn destroyed_queue_lends_nothing() {
-        let mut book = LoanBook::new();
-        let loan = book.lend(MsgId(0));
-        book.close();
-        assert!(!book.permits(loan));
-        book.restart();
-        assert!(!book.permits(book.lend(MsgId(0))));
     }
 }

@@ -6,7 +6,10 @@
 //! it; its place is counted until the work request completes.
 
 use crate::{
-    kapi::ibdev::SendWr,
+    kapi::ibdev::{
+        SendWr,
+        UdDest, //
+    },
     proto::roce::state::Posting,
     rnic::{
         domain::AddressHandle,
@@ -18,6 +21,9 @@ use kernel::prelude::*;
 
 /// A send work request of a device of this module.
 pub(super) type Send = SendWr<Region, AddressHandle>;
+
+/// The destination of a datagram.
+pub(super) type Destination = UdDest<AddressHandle>;
 
 /// Send work requests that were posted.
 ///

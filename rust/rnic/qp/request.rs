@@ -12,7 +12,10 @@ use super::{
         Core,
         QueuePair, //
     },
-    queues::Send, //
+    queues::{
+        Destination,
+        Send, //
+    },
 };
 use crate::{
     kapi::{
@@ -69,6 +72,7 @@ use crate::{
     rnic::{
         counters::Counter,
         cq::NewCompletion,
+        loan::Loan,
         memory::{
             check,
             gather,
@@ -153,43 +157,23 @@ fn find(taken: &KVVec<Option<Send>>, msg: MsgId) -> Option<&Send> {
     taken.get(place_of(msg.get(), taken.len())?)?.as_ref()
 }
 
-/// A packet of a burst, without its payload, and where that begins in the message.
-fn packet(
+/// The head of packet `count` of a burst, or of the run that begins there, without the payload.
+fn head_of(
     burst: &Burst,
+    planned: &PlannedPacket,
     count: u32,
+    last: bool,
     dest: Qpn,
     ext: Extensions,
-) -> Result<(PacketHead, u32), Reason> {
-    let index = burst.index.saturating_add(count);
-    let planned = burst.plan.packet(index).ok_or(Reason::Inconsistent)?;
-    let last = count.saturating_add(1) == burst.packets;
+) -> Result<PacketHead, Reason> {
     let mut bth = Bth::new(planned.opcode.code(), dest, burst.psn.after(count));
     bth.ack_req = last && burst.ack_req;
     bth.solicited = last && burst.solicits();
-    let head = PacketHead {
+    Ok(PacketHead {
         bth,
         opcode: planned.opcode,
         ext,
         len: usize::try_from(planned.len).map_err(|_| Reason::Inconsistent)?,
-    };
-    Ok((head, planned.offset))
-}
-
-/// All packets of a burst as one, without the payload.
-fn run_head(
-    burst: &Burst,
-    run: &PlannedPacket,
-    dest: Qpn,
-    ext: Extensions,
-) -> Result<PacketHead, Reason> {
-    let mut bth = Bth::new(run.opcode.code(), dest, burst.psn);
-    bth.ack_req = burst.ack_req;
-    bth.solicited = burst.solicits();
-    Ok(PacketHead {
-        bth,
-        opcode: run.opcode,
-        ext,
-        len: usize::try_from(run.len).map_err(|_| Reason::Inconsistent)?,
     })
 }
 
@@ -327,7 +311,35 @@ impl QueuePair {
         window.bind(&self.domain.tag, &self.tag, binding, region)
     }
 
-    /// Sends the packets of a burst.
+    /// The header of a datagram of `len` octets.
+    fn datagram_head(&self, dest: &Destination, len: u32, qkey: u32) -> Result<Deth, Reason> {
+        let same = Arc::ptr_eq(&dest.way.domain, &self.domain);
+        check_send(len, self.port_mtu(), same)?;
+        Ok(Deth {
+            qkey: outgoing_qkey(dest.qkey, qkey),
+            src_qp: self.number,
+        })
+    }
+
+    /// The way of a datagram; `None` once its address is gone.
+    fn datagram_path<'a>(
+        &'a self,
+        dest: &'a Destination,
+        outlet: Outlet<'a>,
+    ) -> Option<PeerPath<'a>> {
+        let to = &dest.way.to;
+        let port = source_port(to.flow_label, self.number, Qpn::new(dest.qpn));
+        let near = self.domain.node.is_near(&to.dgid, to.sgid.protocol());
+        PeerPath::new(to, port, self.egress(), outlet, near)
+    }
+
+    /// Lends the octets of a run, which the receiver may read from now on.
+    fn loan_of(&self, msg: MsgId, wr: &Send, run: &PlannedPacket) -> Result<Loan, Reason> {
+        check(&self.domain, &wr.data, run.offset, run.len).map_err(|_| Reason::SourceDenied)?;
+        Ok(self.lender.lend(msg, &wr.data, run.offset, run.len))
+    }
+
+    /// Sends the packets of a burst (RNIC-REQ-10).
     fn send_burst(&self, core: &mut Core, burst: &Burst, outlet: Outlet<'_>) -> Result<(), Reason> {
         let Core {
             taken,
@@ -344,17 +356,8 @@ impl QueuePair {
         let mut ext = headers(wr, burst);
         let (way, dest) = match &wr.dest {
             Some(dest) => {
-                let same = Arc::ptr_eq(&dest.way.domain, &self.domain);
-                check_send(burst.work.len, self.port_mtu(), same)?;
-                ext.deth = Some(Deth {
-                    qkey: outgoing_qkey(dest.qkey, *qkey),
-                    src_qp: self.number,
-                });
-                let peer = Qpn::new(dest.qpn);
-                let port = source_port(dest.way.to.flow_label, self.number, peer);
-                let to = &dest.way.to;
-                let near = self.domain.node.is_near(&to.dgid, to.sgid.protocol());
-                (PeerPath::new(to, port, egress, outlet, near), peer)
+                ext.deth = Some(self.datagram_head(dest, burst.work.len, *qkey)?);
+                (self.datagram_path(dest, outlet), Qpn::new(dest.qpn))
             }
             None => {
                 let near = near.is_some_and(|(_, near)| near);
@@ -372,22 +375,22 @@ impl QueuePair {
         };
         if let (Outlet::Direct(receiver), Some(run)) = (outlet, burst.run()) {
             if run.len >= LENT_OCTETS {
-                // What the receiver copies may be read now (RNIC-REQ-10).
-                check(&self.domain, &wr.data, run.offset, run.len)
-                    .map_err(|_| Reason::SourceDenied)?;
-                let head = run_head(burst, &run, dest, ext)?;
-                let loan = self.lender.lend(burst.msg, &wr.data, run.offset, run.len);
+                let head = head_of(burst, &run, 0, true, dest, ext)?;
+                let loan = self.loan_of(burst.msg, wr, &run)?;
                 way.lend(receiver, &head, burst.packets, run.wire_len, loan);
                 return Ok(());
             }
         }
         let mut congested = false;
         for count in 0..burst.packets {
-            let (head, offset) = packet(burst, count, dest, ext)?;
+            let index = burst.index.saturating_add(count);
+            let planned = burst.plan.packet(index).ok_or(Reason::Inconsistent)?;
+            let last = count.saturating_add(1) == burst.packets;
+            let head = head_of(burst, &planned, count, last, dest, ext)?;
             *ident = ident.wrapping_add(1);
             let sent = way
                 .send(&head, *ident, |payload| {
-                    gather(&self.domain, &wr.data, offset, payload)
+                    gather(&self.domain, &wr.data, planned.offset, payload)
                 })
                 .map_err(|_| Reason::SourceDenied)?;
             congested = congested || sent == Sent::Congested;
