@@ -7,7 +7,8 @@ use crate::kapi::{
     verbs::device::{
         Device,
         GidWant,
-        LocalGid, //
+        LocalGid,
+        NetdevId, //
     },
 };
 use kernel::{
@@ -94,7 +95,8 @@ impl DeviceList {
     }
 
     /// Finds the path for a connection that leaves by `egress` from the address `ip` (IPv4 in
-    /// mapped form). Context: may sleep.
+    /// mapped form). A device of that very interface comes before one of a card below, which has
+    /// the address as well, but may not get the packets for it. Context: may sleep.
     pub(crate) fn find_path(&self, net_cookie: u64, egress: &Egress, ip: [u8; 16]) -> Option<Path> {
         let want = GidWant {
             v1: true,
@@ -102,15 +104,27 @@ impl DeviceList {
             ip: Some(ip),
             net_cookie: Some(net_cookie),
         };
-        self.known().ok()?.iter().find_map(|device| {
-            let (port, gid) = device.find_port(egress.ifindex, &want)?;
-            Some(Path {
+        let own = NetdevId {
+            ifindex: egress.ifindex,
+            net_cookie,
+        };
+        let mut below = None;
+        for device in &self.known().ok()? {
+            let Some((port, gid)) = device.find_port(egress.ifindex, &want) else {
+                continue;
+            };
+            let path = Path {
                 device: device.clone(),
                 port,
                 gid,
                 vlan: egress.vlan,
-            })
-        })
+            };
+            if device.netdev(port) == Some(own) {
+                return Some(path);
+            }
+            below = below.or(Some(path));
+        }
+        below
     }
 
     /// Finds the address that `rank` gives most, the first of those, on a port that `may_use` allows

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""The choice of the RDMA device for a connection with a VLAN or a bond between address and hardware,
-and the comparison of subnets."""
+"""The choice of the RDMA device for a connection with a VLAN, a MACVLAN or a bond between address and
+hardware, and the comparison of subnets."""
 
 import contextlib
 import socket
@@ -266,12 +266,41 @@ def two_devices_of_a_host():
             command("rdma", "link", "delete", name, check=False)
 
 
+def device_of_a_macvlan_comes_first():
+    """The RDMA device of a MACVLAN carries its connections, and not that of the card below, which has the
+    address as well."""
+    topology.netns("up")
+    made = []
+    try:
+        for side, host in (("a", 1), ("b", 2)):
+            name, address = "m" + side, "10.6.0.%d" % host
+            ip(side, "link", "add", "link", "v" + side, "name", name, "type", "macvlan", "mode", "bridge")
+            ip(side, "address", "add", address + "/24", "dev", name)
+            ip(side, "link", "set", "dev", name, "up")
+            await_gid("rs_" + side, address)
+            command("ip", "netns", "exec", "rs-" + side, "rdma", "link", "add", "rs_" + name, "type",
+                    "rxe", "netdev", name)
+            made.append("rs_" + name)
+            await_gid("rs_" + name, address)
+        client, server = connect("10.6.0.1", "10.6.0.2")
+        expect_smc(client, server)
+        equal((device_of("a"), device_of("b")), ({"rs_ma"}, {"rs_mb"}), "devices")
+        exchange(client, server)
+        client.close()
+        server.close()
+        all_gone()
+    finally:
+        for name in made:
+            command("rdma", "link", "delete", name, check=False)
+
+
 def main():
     """Runs all tests."""
     topology.need_module()
     return ktap.run([vlans, vlan_carries_its_data, vlan_ipv6, vlan_of_one_side_only, bond,
                      device_below_a_bond, vlan_on_a_bond, address_of_another_device,
-                     masks_that_differ, several_prefixes, two_devices_of_a_host])
+                     masks_that_differ, several_prefixes, two_devices_of_a_host,
+                     device_of_a_macvlan_comes_first])
 
 
 if __name__ == "__main__":
