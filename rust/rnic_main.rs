@@ -60,6 +60,10 @@ module! {
             default: 1,
             description: "Packets between queue pairs of this host: 1 as memory once their way is proven, 0 always by the network",
         },
+        together: u8 {
+            default: 1,
+            description: "Packets of a message by RoCE version 2 pass the network stack: 1 together, 0 one by one",
+        },
         strict: u8 {
             default: 0,
             description: "For tests, limits and habits of an adapter: 0 none, 1 mlx5, 2 bnxt_re, 3 irdma, 4 hns",
@@ -82,6 +86,7 @@ impl kernel::Module for RdmaSoftModule {
             _rnic: rnic::Rnic::new(&rnic::Settings {
                 roce: copied(module_parameters::roce.value()),
                 direct: copied(module_parameters::direct.value()),
+                together: copied(module_parameters::together.value()),
                 strict: copied(module_parameters::strict.value()),
                 dma: copied(module_parameters::dma.value()),
             })?,

@@ -93,6 +93,62 @@ void rdma_sock_helper_packet_free(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
+/* Octets of an IP packet up to the payload of UDP. */
+static unsigned int headers_len(const struct sk_buff *skb)
+{
+	unsigned int len = ip_hdr(skb)->version == 4 ? sizeof(struct iphdr) :
+						       sizeof(struct ipv6hdr);
+
+	return len + sizeof(struct udphdr);
+}
+
+/* Octets of packets that pass the network together: with a link header, no device has too many. */
+#define RUN_MAX_LEN (GSO_LEGACY_MAX_SIZE - LL_MAX_HEADER - 1)
+
+/*
+ * Appends a packet of the same addresses and ports to another one, and to those that follow that.
+ * The list is one for the kernel's segmentation, which takes it apart again and changes none of the
+ * octets but the identification of IPv4: that has to be the next one already. Takes the packet,
+ * unless there are too many octets, or more in the packet than in the first one.
+ */
+bool rdma_sock_helper_packet_append(struct sk_buff *first,
+				    struct sk_buff **last, struct sk_buff *next)
+{
+	unsigned int headers = headers_len(first);
+
+	if (skb_is_nonlinear(next) || next->len > skb_headlen(first) ||
+	    next->len <= headers || skb_shinfo(first)->nr_frags ||
+	    first->len + next->len - headers > RUN_MAX_LEN)
+		return false;
+	skb_set_transport_header(next, headers - sizeof(struct udphdr));
+	skb_pull(next, headers);
+	if (*last)
+		(*last)->next = next;
+	else
+		skb_shinfo(first)->frag_list = next;
+	*last = next;
+	first->data_len += next->len;
+	first->len += next->len;
+	first->truesize += next->truesize;
+	skb_shinfo(first)->gso_segs++;
+	return true;
+}
+
+/* Makes a list of packets one for the kernel's segmentation. The transport header is known. */
+static void close_list(struct sk_buff *skb)
+{
+	struct skb_shared_info *info = skb_shinfo(skb);
+
+	if (!info->frag_list)
+		return;
+	info->gso_segs++;
+	info->gso_size = skb_headlen(skb) - headers_len(skb);
+	info->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
+	/* There is none, and nothing to compute before a device that takes the list as it is. */
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+	udp_hdr(skb)->len = htons(skb->len - skb_transport_offset(skb));
+}
+
 /*
  * Whether a route leaves by the device that has the source address. One to an address of this host
  * leaves by the loopback device, or by the L3 master of the device: `local` permits that.
@@ -226,6 +282,7 @@ int rdma_sock_helper_packet_send_v4(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IP);
 	skb_dst_set(skb, &rt->dst);
 	memset(IPCB(skb), 0, sizeof(*IPCB(skb)));
+	close_list(skb);
 	skb_set_owner_w(skb, sender);
 	return ip_local_out(net, sender, skb);
 }
@@ -265,6 +322,7 @@ int rdma_sock_helper_packet_send_v6(struct sk_buff *skb,
 	skb->protocol = htons(ETH_P_IPV6);
 	skb_dst_set(skb, dst);
 	memset(IP6CB(skb), 0, sizeof(*IP6CB(skb)));
+	close_list(skb);
 	skb_set_owner_w(skb, sender);
 	return ip6_local_out(net, sender, skb);
 #else

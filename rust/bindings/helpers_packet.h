@@ -11,6 +11,9 @@
 struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
 					      u8 **octets);
 void rdma_sock_helper_packet_free(struct sk_buff *skb);
+bool rdma_sock_helper_packet_append(struct sk_buff *first,
+				    struct sk_buff **last,
+				    struct sk_buff *next);
 
 struct page *rdma_sock_helper_packet_page_alloc(void);
 void rdma_sock_helper_packet_page_put(struct page *page);

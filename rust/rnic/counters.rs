@@ -63,6 +63,9 @@ counters! {
     /// Octets of the packets that arrived, from the network header on.
     ReceivedOctets c"rcvd_bytes",
 
+    /// Runs of packets that the network took together (RNIC-TX-03).
+    SentRuns c"sent_runs",
+
     /// Packets that left out the network.
     DirectPackets c"direct_pkts",
     /// Octets of these packets, from the transport header on.

@@ -441,7 +441,12 @@ mod tests {
 
     impl Bench {
         fn new(entries: u32) -> Result<Self> {
-            let runtime = Runtime::new(false, Profile::new(0).ok_or(EINVAL)?, PacketChecksum::Own)?;
+            let runtime = Runtime::new(
+                false,
+                Profile::new(0).ok_or(EINVAL)?,
+                PacketChecksum::Own,
+                true,
+            )?;
             let program = Arc::pin_init(
                 pin_init!(Program {
                     calls: AtomicU32::new(0),

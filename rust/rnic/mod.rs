@@ -111,6 +111,8 @@ pub(crate) struct Settings {
     pub(crate) roce: u8,
     /// Whether packets to queue pairs of this host leave the network out: 1, or 0 for none.
     pub(crate) direct: u8,
+    /// Whether packets of a message pass the network together: 1, or 0 for one by one.
+    pub(crate) together: u8,
     /// The number of a [`Profile`].
     pub(crate) strict: u8,
     /// Whether memory is mapped as for an adapter: 1, or 0 for the addresses of the kernel.
@@ -159,7 +161,8 @@ impl Rnic {
         } else {
             None
         };
-        let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?)?;
+        let together = flag(settings.together)?;
+        let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?, together)?;
         let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());

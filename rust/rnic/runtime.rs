@@ -80,6 +80,8 @@ pub(super) struct Runtime {
     profile: &'static Profile,
     /// Computes the checksums of packets.
     checksum: PacketChecksum,
+    /// Whether packets of a message pass the network together.
+    together: bool,
     /// Changes with anything that the way of a packet depends on (RNIC-DIR-08).
     epoch: AtomicU64,
 }
@@ -95,6 +97,7 @@ impl Runtime {
         direct: bool,
         profile: &'static Profile,
         checksum: PacketChecksum,
+        together: bool,
     ) -> Result<Arc<Self>> {
         let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
         let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
@@ -107,6 +110,7 @@ impl Runtime {
                 direct,
                 profile,
                 checksum,
+                together,
                 epoch: AtomicU64::new(0),
             }),
             GFP_KERNEL,
@@ -147,6 +151,11 @@ impl Runtime {
     /// Computes the checksums of packets.
     pub(super) fn checksum(&self) -> PacketChecksum {
         self.checksum
+    }
+
+    /// Whether packets of a message pass the network together.
+    pub(super) const fn together(&self) -> bool {
+        self.together
     }
 
     /// A number that is another one after each change of what the way of a packet depends on.

@@ -30,7 +30,8 @@ use crate::{
                 NetHeader,
                 Sender,
                 Sent,
-                TxPacket, //
+                TxPacket,
+                TxRun, //
             },
         },
     },
@@ -118,6 +119,8 @@ pub(super) struct Egress<'a> {
     pub(super) sender: &'a Sender,
     /// Computes the checksums of packets.
     pub(super) checksum: PacketChecksum,
+    /// Whether packets of a message pass the network together (RNIC-TX-03).
+    pub(super) together: bool,
     /// Counters of the device.
     pub(super) counters: &'a Counters,
 }
@@ -226,26 +229,48 @@ impl<'a> PeerPath<'a> {
             return Ok(Sent::Taken);
         }
         match self.build(head, ident, fill) {
-            Ok(packet) => {
-                let octets = packet.len();
-                // What the network stack drops is lost.
-                let sender = self.egress.sender;
-                let sent = match self.to.sgid.protocol() {
-                    GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender, self.local),
-                    GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender, self.local),
-                    GidProtocol::RoceV1 => {
-                        packet.send_ethernet(&self.netdev, sender, ETHERTYPE, &self.to.dmac)
-                    }
-                };
-                self.count(sent.is_ok(), octets);
-                Ok(sent.unwrap_or(Sent::Taken))
-            }
+            Ok(packet) => Ok(self.transmit(TxRun::new(packet))),
             Err(BuildError::Memory) => {
-                self.count(false, 0);
+                self.count(false, 1, 0);
                 Ok(Sent::Taken)
             }
             Err(BuildError::Payload) => Err(PayloadFault),
         }
+    }
+
+    /// Begins to send packets of one message.
+    pub(super) const fn run(&self) -> PacketRun<'_, 'a> {
+        PacketRun {
+            path: self,
+            run: None,
+            next: 0,
+            congested: false,
+        }
+    }
+
+    /// Whether packets may go together.
+    fn goes_together(&self) -> bool {
+        self.egress.together
+            && matches!(self.outlet, Outlet::Network)
+            && !matches!(self.to.sgid.protocol(), GidProtocol::RoceV1)
+    }
+
+    /// Gives packets to the network stack. What that drops is lost.
+    fn transmit(&self, run: TxRun) -> Sent {
+        let (packets, octets) = run.size();
+        let (packet, sender) = (run.into_packet(), self.egress.sender);
+        let sent = match self.to.sgid.protocol() {
+            GidProtocol::Ipv4 => packet.send_ipv4(&self.netdev, sender, self.local),
+            GidProtocol::Ipv6 => packet.send_ipv6(&self.netdev, sender, self.local),
+            GidProtocol::RoceV1 => {
+                packet.send_ethernet(&self.netdev, sender, ETHERTYPE, &self.to.dmac)
+            }
+        };
+        if packets > 1 {
+            self.egress.counters.count(Counter::SentRuns);
+        }
+        self.count(sent.is_ok(), packets, octets);
+        sent.unwrap_or(Sent::Taken)
     }
 
     /// Gives a run of packets to a receiver of this kernel, which copies the payload itself. One that finds
@@ -276,7 +301,7 @@ impl<'a> PeerPath<'a> {
     /// Gives a packet to its receiver, unless there was no memory for it.
     fn hand_over(&self, peer: &dyn PacketReceiver, packet: Option<KBox<DirectPacket>>) {
         let Some(packet) = packet else {
-            return self.count(false, 0);
+            return self.count(false, 1, 0);
         };
         let (packets, octets) = (u64::from(packet.packets()), packet.octets());
         let counters = self.egress.counters;
@@ -298,15 +323,15 @@ impl<'a> PeerPath<'a> {
         TxPacket::new(network.saturating_add(rest))
     }
 
-    /// Counts a packet of that many octets, which the network stack took or not.
-    fn count(&self, taken: bool, octets: usize) {
-        let counters = self.egress.counters;
+    /// Counts packets of that many octets, which the network stack took or not.
+    fn count(&self, taken: bool, packets: u32, octets: usize) {
+        let (counters, packets) = (self.egress.counters, packets.into());
         if taken {
             let octets = u64::try_from(octets).unwrap_or(0);
-            counters.count(Counter::SentPackets);
+            counters.add(Counter::SentPackets, packets);
             counters.add(Counter::SentOctets, octets);
         } else {
-            counters.count(Counter::SendErrors);
+            counters.add(Counter::SendErrors, packets);
         }
     }
 
@@ -340,6 +365,83 @@ impl<'a> PeerPath<'a> {
         let sum = icrc_of(&self.egress.checksum, &frame, body).ok_or(BuildError::Memory)?;
         icrc.copy_from_slice(&sum);
         Ok(packet)
+    }
+}
+
+/// Packets of one message, which pass the network together where they may (RNIC-TX-03). The last ones leave
+/// when this is dropped.
+pub(super) struct PacketRun<'p, 'a> {
+    path: &'p PeerPath<'a>,
+    /// Packets that have yet to leave.
+    run: Option<TxRun>,
+    /// The identification that the next of them must have.
+    next: u16,
+    /// Whether a queue of this host was full.
+    congested: bool,
+}
+
+impl PacketRun<'_, '_> {
+    /// Sends a packet like [`PeerPath::send`], sooner or later. Context: softirq.
+    ///
+    /// # Errors
+    ///
+    /// That of `fill`; the packet is not sent.
+    pub(super) fn send(
+        &mut self,
+        head: &PacketHead,
+        ident: u16,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), PayloadFault>,
+    ) -> Result<(), PayloadFault> {
+        if !self.path.goes_together() {
+            let sent = self.path.send(head, ident, fill)?;
+            self.note(sent);
+            return Ok(());
+        }
+        match self.path.build(head, ident, fill) {
+            Ok(packet) => self.push(packet, ident),
+            // It is lost, and the next one does not follow those before.
+            Err(BuildError::Memory) => self.path.count(false, 1, 0),
+            Err(BuildError::Payload) => return Err(PayloadFault),
+        }
+        Ok(())
+    }
+
+    /// Adds a packet to those that leave together.
+    fn push(&mut self, packet: TxPacket, ident: u16) {
+        let mut alone = Some(packet);
+        if let Some(run) = self.run.as_mut().filter(|_| self.next == ident) {
+            alone = alone.and_then(|packet| run.push(packet).err());
+        }
+        if let Some(packet) = alone {
+            self.flush();
+            self.run = Some(TxRun::new(packet));
+        }
+        self.next = ident.wrapping_add(1);
+    }
+
+    /// Sends what has yet to leave.
+    fn flush(&mut self) {
+        if let Some(run) = self.run.take() {
+            let sent = self.path.transmit(run);
+            self.note(sent);
+        }
+    }
+
+    /// Notes what became of packets.
+    fn note(&mut self, sent: Sent) {
+        self.congested |= sent == Sent::Congested;
+    }
+
+    /// Sends what has yet to leave, and returns whether a queue of this host was full. Context: softirq.
+    pub(super) fn finish(mut self) -> bool {
+        self.flush();
+        self.congested
+    }
+}
+
+impl Drop for PacketRun<'_, '_> {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

@@ -62,6 +62,8 @@ class Host(threading.Thread):
         self.datagrams = {}
         self.next_port, self.next_qpn = 20000, 0x100
         self.packet_id, self.fault, self.ended = 0, None, False
+        # As on a cable, the host gets each packet by itself.
+        topology.command("ip", "-n", "rs-b", "link", "set", "dev", "vb", "gso_max_segs", "1")
         link, = json.loads(topology.command("ip", "-n", "rs-b", "-j", "link", "show", "dev", "vb"))
         self.theirs = bytes.fromhex(link["address"].replace(":", ""))
         for ip, mac in ((IP, MAC), (OTHER_IP, OTHER_MAC)):

@@ -3,7 +3,8 @@
 """The way of packets through the network stack: their headers, routes and neighbours that change under a
 connection, addresses of this host, L3 masters, and policies of IPsec.
 
-Covers RNIC-IP-02, RNIC-IP-08, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16.
+Covers RNIC-IP-02, RNIC-IP-08, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16,
+RNIC-TX-03.
 """
 
 import contextlib
@@ -92,11 +93,13 @@ def headers_have_class_and_hop_limit(family):
         if hops == HOPS:
             to = HOSTS[FAMILIES[family]]["b"]
             command("ip", "-n", "rs-a", "-" + family, "route", "add", to, "dev", "va", "hoplimit", str(HOPS))
+        before = rsoft.counter("sent_pkts", "rs_a")
         said = rings(family, "marked")
         equal(int(said), hops, "hop limit of the address vector")
         roce, _ = wire.packets()
-        # One packet may be an acknowledgement.
-        equal((len(roce) >= 15, set(roce)), (True, {(CLASS, hops)}), "packets of side a")
+        # One packet may be an acknowledgement. Some were seen together.
+        sent = rsoft.counter("sent_pkts", "rs_a") - before
+        equal((sent >= 15, set(roce)), (True, {(CLASS, hops)}), "packets of side a")
 
 
 @contextlib.contextmanager
@@ -297,6 +300,44 @@ def packet_that_needs_a_key_and_has_none_is_dropped(family):
     equal((roce, esp >= 40), ([], True), "packets of side a with a key")
 
 
+def message_passes_the_network(family):
+    """Sends 1 MB. Returns the packets of side a by its counter, those that were seen on the wire, and the runs
+    of packets."""
+    def both():
+        return [rsoft.counter(name, "rs_a") for name in ("sent_pkts", "sent_runs")]
+    wire = Wire(family)
+    client, server = topology.pair(FAMILIES[family])
+    with client, server:
+        expect_smc(client, server)
+        before = both()
+        wire.packets()
+        exchange(client, server, 1000000)
+        roce, _ = wire.packets()
+        packets, runs = (now - then for now, then in zip(both(), before))
+    topology.all_gone()
+    return packets, len(roce), runs
+
+
+def packets_of_a_message_pass_together(family):
+    """The network stack handles some dozens of packets as one (RNIC-TX-03), and the data arrive."""
+    packets, seen, runs = message_passes_the_network(family)
+    equal((packets > 1000, runs > 10, seen < packets // 3), (True, True, True),
+          "%d packets in %d runs, %d seen" % (packets, runs, seen))
+
+
+def packets_pass_one_by_one(family):
+    """With together=0 each packet is seen."""
+    topology.netns("down")
+    rsoft.load("2", direct=False, together=False)
+    topology.netns("up")
+    try:
+        packets, seen, runs = message_passes_the_network(family)
+        equal((packets > 1000, runs, seen > 1000), (True, 0, True), "%d packets, %d seen" % (packets, seen))
+    finally:
+        topology.netns("down")
+        rsoft.load("2", direct=False)
+
+
 def main():
     """Runs the tests with devices of rdma_soft."""
     topology.need_module()
@@ -311,7 +352,8 @@ def main():
                      route_that_changes_is_followed, sender_waits_for_a_slow_network,
                      source_address_chooses_the_table,
                      packet_that_needs_a_key_and_has_none_is_dropped,
-                     packets_to_the_own_address_take_the_loopback_device, l3_master_has_routes_of_its_own):
+                     packets_to_the_own_address_take_the_loopback_device, l3_master_has_routes_of_its_own,
+                     packets_of_a_message_pass_together, packets_pass_one_by_one):
             def fresh(test=test, family=family):
                 topology.netns("up")
                 test(family)

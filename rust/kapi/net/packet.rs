@@ -215,6 +215,68 @@ impl Drop for TxPacket {
     }
 }
 
+/// Packets of the same addresses and ports, which the network takes together. Each has headers of its own,
+/// and arrives as if it had been alone.
+///
+/// # Invariants
+///
+/// `last` is the last packet behind `first`, null if there is none.
+pub(crate) struct TxRun {
+    first: TxPacket,
+    last: *mut bindings::sk_buff,
+    packets: u32,
+    octets: usize,
+}
+
+impl TxRun {
+    /// A run of one packet, which begins with headers of IP and UDP.
+    pub(crate) fn new(first: TxPacket) -> Self {
+        let octets = first.len();
+        // INVARIANT: There is no other packet.
+        Self {
+            first,
+            last: null_mut(),
+            packets: 1,
+            octets,
+        }
+    }
+
+    /// Appends a packet with the next identification, if it has an IPv4 header. Context: any.
+    ///
+    /// # Errors
+    ///
+    /// The packet, if it has more octets than the first one, or the run would have too many.
+    pub(crate) fn push(&mut self, next: TxPacket) -> Result<(), TxPacket> {
+        let octets = next.len();
+        // SAFETY: Both are valid and ours, and `last` is by the type invariants.
+        let taken = unsafe {
+            bindings::rdma_sock_helper_packet_append(
+                self.first.skb.as_ptr(),
+                &mut self.last,
+                next.skb.as_ptr(),
+            )
+        };
+        if !taken {
+            return Err(next);
+        }
+        // INVARIANT: The first one has it now, and the helper has set `last`.
+        let _ = next.into_raw();
+        self.packets = self.packets.saturating_add(1);
+        self.octets = self.octets.saturating_add(octets);
+        Ok(())
+    }
+
+    /// Packets, and their octets from the network header on.
+    pub(crate) const fn size(&self) -> (u32, usize) {
+        (self.packets, self.octets)
+    }
+
+    /// The packet that is sent in the name of all.
+    pub(crate) fn into_packet(self) -> TxPacket {
+        self.first
+    }
+}
+
 /// What became of a packet that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
@@ -587,6 +649,35 @@ mod tests {
         assert!(page.packet(28, 100).is_none());
         drop(arrived);
         assert!(page.packet(28, 100).is_some());
+        Ok(())
+    }
+
+    /// RNIC-TX-03.
+    #[test]
+    fn run_takes_packets_that_are_no_longer_than_its_first() -> Result {
+        let packet = |payload: usize| {
+            let mut packet = TxPacket::new(28 + payload)?;
+            let (front, _) = packet.split(1)?;
+            front.fill(0x45);
+            Some(packet)
+        };
+        let mut run = TxRun::new(packet(100).ok_or(ENOMEM)?);
+        for payload in [100, 100, 7] {
+            assert!(run.push(packet(payload).ok_or(ENOMEM)?).is_ok());
+        }
+        assert_eq!(run.size(), (4, 4 * 28 + 307));
+        // It stays as it is, and goes alone.
+        let longer = run.push(packet(101).ok_or(ENOMEM)?).err().ok_or(EINVAL)?;
+        assert_eq!(longer.len(), 129);
+        assert!(run.push(packet(0).ok_or(ENOMEM)?).is_err());
+        assert_eq!(run.size().0, 4);
+        // No more octets than fit one packet of IP.
+        let mut large = TxRun::new(packet(4096).ok_or(ENOMEM)?);
+        let mut packets = 1;
+        while large.push(packet(4096).ok_or(ENOMEM)?).is_ok() {
+            packets += 1;
+        }
+        assert_eq!((packets, large.size().0), (15, 15));
         Ok(())
     }
 

@@ -363,6 +363,7 @@ impl QueuePair {
         Egress {
             sender: self.room.sender(),
             checksum: self.domain.node.runtime().checksum(),
+            together: self.domain.node.runtime().together(),
             counters: self.domain.node.counters(),
         }
     }

@@ -18,17 +18,14 @@ use super::{
     },
 };
 use crate::{
-    kapi::{
-        ibdev::{
-            AddressVector,
-            CompletedOp,
-            IbQpType,
-            RemoteAddr,
-            SendOp,
-            WindowBinding,
-            WrData, //
-        },
-        net::packet::Sent,
+    kapi::ibdev::{
+        AddressVector,
+        CompletedOp,
+        IbQpType,
+        RemoteAddr,
+        SendOp,
+        WindowBinding,
+        WrData, //
     },
     proto::{
         base::{
@@ -381,20 +378,19 @@ impl QueuePair {
                 return Ok(());
             }
         }
-        let mut congested = false;
+        let mut run = way.run();
         for count in 0..burst.packets {
             let index = burst.index.saturating_add(count);
             let planned = burst.plan.packet(index).ok_or(Reason::Inconsistent)?;
             let last = count.saturating_add(1) == burst.packets;
             let head = head_of(burst, &planned, count, last, dest, ext)?;
             *ident = ident.wrapping_add(1);
-            let sent = way
-                .send(&head, *ident, |payload| {
-                    gather(&self.domain, &wr.data, planned.offset, payload)
-                })
-                .map_err(|_| Reason::SourceDenied)?;
-            congested = congested || sent == Sent::Congested;
+            run.send(&head, *ident, |payload| {
+                gather(&self.domain, &wr.data, planned.offset, payload)
+            })
+            .map_err(|_| Reason::SourceDenied)?;
         }
+        let congested = run.finish();
         drop(way);
         if let Some(requester) = core.requester.as_mut().filter(|_| congested) {
             requester.handle_congestion();

@@ -22,12 +22,17 @@ use crate::{
         },
         net::packet::{
             NetHeader,
-            RxPacket,
-            Sent, //
+            RxPacket, //
         },
     },
     proto::{
-        base::time::Instant,
+        base::{
+            time::Instant,
+            verbs::{
+                Psn,
+                Qpn, //
+            },
+        },
         roce::{
             aeth::Syndrome,
             budget::RunBudget,
@@ -45,6 +50,7 @@ use crate::{
                 PacketError,
                 RocePacket, //
             },
+            plan::PlannedPacket,
             responder::{
                 AtomicOperation,
                 AtomicTask,
@@ -79,7 +85,8 @@ use crate::{
             addresses,
             parse_frame,
             Outlet,
-            PayloadFault, //
+            PayloadFault,
+            PeerPath, //
         },
     },
 };
@@ -107,6 +114,27 @@ enum Payload<'a> {
 
 /// The receiving half of a queue pair of this module.
 type Half = Responder<KVVec<Resource>>;
+
+/// The head of a packet of a READ response, without its payload.
+fn read_head(
+    burst: &ReadBurst,
+    planned: &PlannedPacket,
+    peer: Qpn,
+    psn: Psn,
+) -> Option<PacketHead> {
+    Some(PacketHead {
+        bth: Bth::new(planned.opcode.code(), peer, psn),
+        opcode: planned.opcode,
+        ext: Extensions {
+            aeth: Some(Aeth {
+                syndrome: Some(Syndrome::ACK),
+                msn: burst.msn,
+            }),
+            ..Extensions::default()
+        },
+        len: usize::try_from(planned.len).ok()?,
+    })
+}
 
 impl QueuePair {
     /// Handles a packet, after the checks that drop it silently (RNIC-RSP-01, RNIC-ICRC-06).
@@ -548,49 +576,52 @@ impl QueuePair {
         burst: &ReadBurst,
         outlet: Outlet<'_>,
     ) {
+        let Core {
+            to,
+            near,
+            peer,
+            port,
+            ident,
+            ..
+        } = core;
+        let near = near.is_some_and(|(_, near)| near);
+        let to = to.as_ref();
+        let way = to.and_then(|to| PeerPath::new(to, *port, self.egress(), outlet, near));
+        // Without the source address packets are lost (RNIC-NET-04).
+        let Some(way) = way else {
+            return;
+        };
+        let (keys, mut run, mut failed) = (self.domain.node.keys(), way.run(), None);
         for count in 0..burst.packets {
             let psn = burst.psn.after(count);
             let Some(planned) = burst.plan.packet(burst.index.saturating_add(count)) else {
                 return;
             };
-            let Ok(len) = usize::try_from(planned.len) else {
+            let Some(head) = read_head(burst, &planned, *peer, psn) else {
                 return;
-            };
-            let head = PacketHead {
-                bth: Bth::new(planned.opcode.code(), core.peer, psn),
-                opcode: planned.opcode,
-                ext: Extensions {
-                    aeth: Some(Aeth {
-                        syndrome: Some(Syndrome::ACK),
-                        msn: burst.msn,
-                    }),
-                    ..Extensions::default()
-                },
-                len,
             };
             let addr = burst.vaddr.wrapping_add(u64::from(planned.offset));
             let access = self.remote(Right::RemoteRead, burst.rkey.get(), addr);
-            let keys = self.domain.node.keys();
-            core.ident = core.ident.wrapping_add(1);
-            let sent = match core.way(self.egress(), outlet) {
-                Some(way) => way.send(&head, core.ident, |payload| {
-                    if payload.is_empty() {
-                        return Ok(());
-                    }
-                    keys.read(&access, payload).map_err(|_| PayloadFault)
-                }),
-                None => Ok(Sent::Taken),
-            };
-            if sent.is_err() {
-                let settled = core
-                    .responder
-                    .as_mut()
-                    .map(|half| half.read_failed(burst, psn));
-                if let Some(settled) = settled {
-                    self.settle(core, events, &settled);
+            *ident = ident.wrapping_add(1);
+            let sent = run.send(&head, *ident, |payload| {
+                if payload.is_empty() {
+                    return Ok(());
                 }
-                return;
+                keys.read(&access, payload).map_err(|_| PayloadFault)
+            });
+            if sent.is_err() {
+                failed = Some(psn);
+                break;
             }
+        }
+        drop(run);
+        drop(way);
+        let settled = failed.and_then(|psn| {
+            let half = core.responder.as_mut()?;
+            Some(half.read_failed(burst, psn))
+        });
+        if let Some(settled) = settled {
+            self.settle(core, events, &settled);
         }
     }
 }
