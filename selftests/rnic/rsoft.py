@@ -17,8 +17,8 @@ FILE = topology.module_file(SOFT)
 
 def load(versions="3", direct=True, strict=0, dma=0, together=True):
     """Loads the module for these versions of RoCE; new namespaces get devices of it. Unless `direct`, all
-    packets go by the network, and unless `together`, each by itself. `strict` is the number of the adapter that the devices behave like. With
-    `dma` the kernel maps memory for them as for an adapter."""
+    packets go by the network, and unless `together`, each by itself. `strict` is the number of the adapter
+    that the devices behave like. With `dma` the kernel maps memory for them as for an adapter."""
     if FILE is None:
         ktap.skip_all("the module's file is not here")
     topology.load_needed(FILE)

@@ -125,13 +125,7 @@ fn read_head(
     Some(PacketHead {
         bth: Bth::new(planned.opcode.code(), peer, psn),
         opcode: planned.opcode,
-        ext: Extensions {
-            aeth: Some(Aeth {
-                syndrome: Some(Syndrome::ACK),
-                msn: burst.msn,
-            }),
-            ..Extensions::default()
-        },
+        ext: burst.extensions(),
         len: usize::try_from(planned.len).ok()?,
     })
 }

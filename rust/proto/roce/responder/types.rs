@@ -14,6 +14,7 @@ use crate::proto::{
             RnrTimer,
             Syndrome, //
         },
+        header::Aeth,
         opcode::{
             Companion,
             Opcode,
@@ -303,6 +304,19 @@ pub(crate) struct ReadBurst {
     pub(crate) msn: u32,
     /// Whether the requester was sent this response before.
     pub(crate) repeated: bool,
+}
+
+impl ReadBurst {
+    /// The headers behind the BTH. The opcode of a packet says whether it has them.
+    pub(crate) fn extensions(&self) -> Extensions {
+        Extensions {
+            aeth: Some(Aeth {
+                syndrome: Some(Syndrome::ACK),
+                msn: self.msn,
+            }),
+            ..Extensions::default()
+        }
+    }
 }
 
 /// Packets for the requester.

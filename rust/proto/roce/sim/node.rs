@@ -591,13 +591,7 @@ impl Node {
             let packet = RocePacket {
                 bth: self.bth(planned.opcode, psn),
                 opcode: planned.opcode,
-                ext: Extensions {
-                    aeth: Some(Aeth {
-                        syndrome: Some(Syndrome::ACK),
-                        msn: burst.msn,
-                    }),
-                    ..Extensions::default()
-                },
+                ext: burst.extensions(),
                 payload: &self.memory[start..start + planned.len as usize],
             };
             self.send(rng, net, now, &packet);
