@@ -177,18 +177,6 @@ impl RoceRoute {
             len: u16::try_from(len).ok()?,
         })
     }
-
-    /// The headers of packet `index` of an aggregate that the network stack cuts: identifications
-    /// count up, all else is equal (RNIC-TX-03).
-    pub(crate) const fn segment(self, index: u16) -> Self {
-        match self {
-            Self::V2Ipv4(ip, port) => {
-                let ident = ip.ident.wrapping_add(index);
-                Self::V2Ipv4(Ipv4 { ident, ..ip }, port)
-            }
-            other => other,
-        }
-    }
 }
 
 /// Why octets are not in front of a packet of RoCE.
@@ -515,17 +503,5 @@ mod tests {
         assert!(V4.frame(65_535 - 32).is_some());
         assert!(V4.frame(65_535 - 31).is_none());
         assert!(RoceRoute::V1(IPV6).frame(usize::MAX).is_none());
-    }
-
-    /// RNIC-TX-03.
-    #[test]
-    fn identification_of_segments_counts_up_and_wraps() {
-        for (index, expected) in [(0, 0xffff), (1, 0), (5, 4)] {
-            assert!(matches!(
-                V4.segment(index),
-                RoceRoute::V2Ipv4(Ipv4 { ident, .. }, _) if ident == expected
-            ));
-        }
-        assert_eq!(V6.segment(3), V6);
     }
 }

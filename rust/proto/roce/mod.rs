@@ -16,7 +16,7 @@
 //! | Headers of IPv4, IPv6 with UDP, and the GRH     | RNIC-IP       | [`frame`]  |
 //! | CRC-32, and the invariant CRC of a packet       | RNIC-ICRC     | [`crc32`], [`icrc`] |
 //! | The check of a routine for CRC-32               | RNIC-DATA     | [`crc_check`] |
-//! | From messages to packets and aggregates         | RNIC-PSN      | [`plan`]   |
+//! | From messages to packets                        | RNIC-PSN      | [`plan`]   |
 //! | Work requests and the status of completions     | RNIC-ERR      | [`work`]   |
 //! | Reasons of failures                             | RNIC-ERR      | [`reason`] |
 //! | The sending half of a queue pair                | RNIC-REQ, RNIC-TMO | [`requester`] |

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a message to packets, and from packets to aggregates that one socket buffer carries
-//! (RNIC-PSN-03, RNIC-TX-03).
+//! From a message to packets (RNIC-PSN-03).
 
 use super::{
     header::BTH_LEN,
@@ -117,32 +116,6 @@ impl MessagePlan {
             wire_len,
         })
     }
-
-    /// The number of packets from `index` on that one socket buffer carries, at most `packets` and
-    /// with at most `octets` octets: all are as long as the first, but the last may be shorter.
-    /// 0 if there is no packet, 1 if the first alone exceeds `octets`.
-    pub(crate) fn aggregate(&self, index: u32, packets: u32, octets: usize) -> u32 {
-        let Some(first) = self.packet(index).filter(|_| packets > 0) else {
-            return 0;
-        };
-        let mut count = 1;
-        let mut sum = first.wire_len;
-        while count < packets {
-            let Some(next) = self.packet(index.saturating_add(count)) else {
-                break;
-            };
-            sum = sum.saturating_add(next.wire_len);
-            let shorter = next.wire_len < first.wire_len;
-            // A shorter packet ends the aggregate, so one that others follow starts its own.
-            let misfit =
-                next.wire_len > first.wire_len || shorter && !next.opcode.position().ends();
-            if misfit || sum > octets {
-                break;
-            }
-            count = count.saturating_add(1);
-        }
-        count
-    }
 }
 
 #[cfg(any(test, CONFIG_RDMA_SOFT_KUNIT_TEST))]
@@ -246,56 +219,6 @@ mod tests {
             ..plan(Operation::ReadRequest, Companion::Nothing, 0)
         };
         assert_eq!(plan.packet(0), None);
-        assert_eq!(plan.aggregate(0, 9, 65_535), 0);
-    }
-
-    /// The sizes of all aggregates of a message, 0 behind the last one.
-    fn aggregates(plan: MessagePlan, packets: u32, octets: usize) -> [u32; 6] {
-        let mut sizes = [0; 6];
-        let mut index = 0;
-        for size in &mut sizes {
-            *size = plan.aggregate(index, packets, octets);
-            index += *size;
-        }
-        assert_eq!(index, plan.packets());
-        sizes
-    }
-
-    /// RNIC-TX-03.
-    #[test]
-    fn aggregates_have_equal_segments_but_the_last() {
-        use Companion::{
-            Immediate,
-            Nothing, //
-        };
-        let max = (62, 65_507);
-        let sizes =
-            |operation, companion, len| aggregates(plan(operation, companion, len), max.0, max.1);
-        // SEND: all in one.
-        assert_eq!(sizes(Operation::Send, Nothing, 1_000), [4, 0, 0, 0, 0, 0]);
-        // WRITE: the first packet alone.
-        assert_eq!(sizes(Operation::Write, Nothing, 1_000), [1, 3, 0, 0, 0, 0]);
-        assert_eq!(sizes(Operation::Write, Nothing, 500), [2, 0, 0, 0, 0, 0]);
-        // A full last packet with an immediate is longer than the others.
-        assert_eq!(sizes(Operation::Send, Immediate, 1_024), [3, 1, 0, 0, 0, 0]);
-        assert_eq!(sizes(Operation::Send, Immediate, 1_020), [4, 0, 0, 0, 0, 0]);
-        // READ response: the first packet has an AETH, the full last one too.
-        assert_eq!(
-            sizes(Operation::ReadResponse, Nothing, 1_024),
-            [1, 2, 1, 0, 0, 0]
-        );
-        assert_eq!(
-            sizes(Operation::ReadResponse, Nothing, 1_000),
-            [1, 3, 0, 0, 0, 0]
-        );
-    }
-
-    #[test]
-    fn aggregates_keep_both_limits() {
-        let send = plan(Operation::Send, Companion::Nothing, 256 * 5);
-        assert_eq!(aggregates(send, 2, 65_507), [2, 2, 1, 0, 0, 0]);
-        assert_eq!(aggregates(send, 9, 272 * 3), [3, 2, 0, 0, 0, 0]);
-        assert_eq!(aggregates(send, 9, 272 * 3 - 1), [2, 2, 1, 0, 0, 0]);
-        assert_eq!(aggregates(send, 1, 1), [1, 1, 1, 1, 1, 0]);
+        assert_eq!(plan.run(0, 1), None);
     }
 }
