@@ -29,6 +29,7 @@ mod kapi {
         #[expect(dead_code, reason = "the other module uses the rest")]
         pub(crate) mod netns;
         pub(crate) mod packet;
+        pub(crate) mod packet_port;
         pub(crate) mod send_room;
     }
 }
@@ -64,6 +65,10 @@ module! {
             default: 1,
             description: "Packets of a message by RoCE version 2 pass the network stack: 1 together, 0 one by one",
         },
+        hook: u8 {
+            default: 1,
+            description: "Packets that arrive together are taken: 1 together, before UDP, 0 one by one",
+        },
         strict: u8 {
             default: 0,
             description: "For tests, limits and habits of an adapter: 0 none, 1 mlx5, 2 bnxt_re, 3 irdma, 4 hns",
@@ -87,6 +92,7 @@ impl kernel::Module for RdmaSoftModule {
                 roce: copied(module_parameters::roce.value()),
                 direct: copied(module_parameters::direct.value()),
                 together: copied(module_parameters::together.value()),
+                hook: copied(module_parameters::hook.value()),
                 strict: copied(module_parameters::strict.value()),
                 dma: copied(module_parameters::dma.value()),
             })?,

@@ -93,15 +93,6 @@ void rdma_sock_helper_packet_free(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
-/* Octets of an IP packet up to the payload of UDP. */
-static unsigned int headers_len(const struct sk_buff *skb)
-{
-	unsigned int len = ip_hdr(skb)->version == 4 ? sizeof(struct iphdr) :
-						       sizeof(struct ipv6hdr);
-
-	return len + sizeof(struct udphdr);
-}
-
 /* Octets of packets that pass the network together: with a link header, no device has too many. */
 #define RUN_MAX_LEN (GSO_LEGACY_MAX_SIZE - LL_MAX_HEADER - 1)
 
@@ -114,7 +105,7 @@ static unsigned int headers_len(const struct sk_buff *skb)
 bool rdma_sock_helper_packet_append(struct sk_buff *first,
 				    struct sk_buff **last, struct sk_buff *next)
 {
-	unsigned int headers = headers_len(first);
+	unsigned int headers = rdma_sock_packet_headers(first);
 
 	if (skb_is_nonlinear(next) || next->len > skb_headlen(first) ||
 	    next->len <= headers || skb_shinfo(first)->nr_frags ||
@@ -142,7 +133,7 @@ static void close_list(struct sk_buff *skb)
 	if (!info->frag_list)
 		return;
 	info->gso_segs++;
-	info->gso_size = skb_headlen(skb) - headers_len(skb);
+	info->gso_size = skb_headlen(skb) - rdma_sock_packet_headers(skb);
 	info->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST;
 	/* There is none, and nothing to compute before a device that takes the list as it is. */
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
@@ -381,6 +372,21 @@ bool rdma_sock_helper_packet_was_cut(const struct sk_buff *skb)
 	return skb->protocol == htons(ETH_P_IP) && IPCB(skb)->frag_max_size;
 }
 
+/* Takes a packet out of a list. Returns the packets that follow it. */
+struct sk_buff *rdma_sock_helper_packet_unlink(struct sk_buff *skb)
+{
+	struct sk_buff *next = skb->next;
+
+	skb_mark_not_on_list(skb);
+	return next;
+}
+
+/* Frees the packets of a list. */
+void rdma_sock_helper_packets_free(struct sk_buff *first)
+{
+	kfree_skb_list(first);
+}
+
 /* A packet that no other handler reads; NULL, and it is freed, without memory. */
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb)
 {
@@ -403,34 +409,6 @@ struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb)
 	else if (skb->protocol == htons(ETH_P_IPV6))
 		index = inet6_sdif(skb);
 	return index ? dev_get_by_index_rcu(dev_net(dev), index) : dev;
-}
-
-/* A UDP socket that gives all packets to a function, in softirq. */
-struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
-					    rdma_sock_encap_rcv receive)
-{
-	struct udp_port_cfg port_cfg = {
-		.family = v6 ? AF_INET6 : AF_INET,
-		.ipv6_v6only = v6,
-		.local_udp_port = htons(port),
-	};
-	struct udp_tunnel_sock_cfg tunnel_cfg = {
-		.encap_type = 1,
-		.encap_rcv = receive,
-	};
-	struct socket *sock;
-	int err;
-
-	err = udp_sock_create(net, &port_cfg, &sock);
-	if (err)
-		return ERR_PTR(err);
-	setup_udp_tunnel_sock(net, sock->sk, &tunnel_cfg);
-	return sock->sk;
-}
-
-void rdma_sock_helper_udp_port_close(struct sock *sk)
-{
-	udp_tunnel_sock_release(sk);
 }
 
 /*

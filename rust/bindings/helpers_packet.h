@@ -3,10 +3,22 @@
 #ifndef RDMA_SOCK_HELPERS_PACKET_H
 #define RDMA_SOCK_HELPERS_PACKET_H
 
+#include <linux/ip.h>
+#include <linux/ipv6.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
+#include <linux/udp.h>
 #include <linux/wait.h>
 #include <net/udp_tunnel.h>
+
+/* Octets of an IP packet up to the payload of UDP. */
+static inline unsigned int rdma_sock_packet_headers(const struct sk_buff *skb)
+{
+	unsigned int len = ip_hdr(skb)->version == 4 ? sizeof(struct iphdr) :
+						       sizeof(struct ipv6hdr);
+
+	return len + sizeof(struct udphdr);
+}
 
 struct sk_buff *rdma_sock_helper_packet_alloc(unsigned int len,
 					      u8 **octets);
@@ -47,6 +59,8 @@ int rdma_sock_helper_packet_send_eth(struct sk_buff *skb,
 bool rdma_sock_helper_packet_view(struct sk_buff *skb, const u8 **octets,
 				  unsigned int *len);
 bool rdma_sock_helper_packet_was_cut(const struct sk_buff *skb);
+struct sk_buff *rdma_sock_helper_packet_unlink(struct sk_buff *skb);
+void rdma_sock_helper_packets_free(struct sk_buff *first);
 struct sk_buff *rdma_sock_helper_packet_unshare(struct sk_buff *skb);
 struct net_device *rdma_sock_helper_packet_dev(const struct sk_buff *skb);
 
@@ -55,6 +69,17 @@ typedef int (*rdma_sock_encap_rcv)(struct sock *sk, struct sk_buff *skb);
 struct sock *rdma_sock_helper_udp_port_open(struct net *net, u16 port, bool v6,
 					    rdma_sock_encap_rcv receive);
 void rdma_sock_helper_udp_port_close(struct sock *sk);
+
+struct rdma_sock_run_hook;
+
+typedef void (*rdma_sock_run_rcv)(struct sk_buff *first);
+
+struct rdma_sock_run_hook *rdma_sock_helper_run_hook_add(struct net *net,
+							 u16 port, bool v6,
+							 rdma_sock_run_rcv receive);
+void rdma_sock_helper_run_hook_remove(struct rdma_sock_run_hook *hook);
+void rdma_sock_helper_run_hook_free(struct rdma_sock_run_hook *hook);
+
 bool rdma_sock_helper_dev_reaches(const struct net_device *arrived,
 				  const struct net_device *dev);
 

@@ -65,6 +65,8 @@ counters! {
 
     /// Runs of packets that the network took together (RNIC-TX-03).
     SentRuns c"sent_runs",
+    /// Runs of packets that arrived together, and were handled so (RNIC-RX-01).
+    ReceivedRuns c"rcvd_runs",
 
     /// Packets that left out the network.
     DirectPackets c"direct_pkts",

@@ -83,7 +83,7 @@ use crate::kapi::{
     },
     net::{
         netdev_events::NetdevRegistration,
-        packet::EthernetType, //
+        packet_port::EthernetType, //
     },
 };
 use kernel::{
@@ -113,6 +113,8 @@ pub(crate) struct Settings {
     pub(crate) direct: u8,
     /// Whether packets of a message pass the network together: 1, or 0 for one by one.
     pub(crate) together: u8,
+    /// Whether packets that arrive together are taken before UDP separates them: 1, or 0.
+    pub(crate) hook: u8,
     /// The number of a [`Profile`].
     pub(crate) strict: u8,
     /// Whether memory is mapped as for an adapter: 1, or 0 for the addresses of the kernel.
@@ -162,8 +164,9 @@ impl Rnic {
             None
         };
         let together = flag(settings.together)?;
+        let hook = flag(settings.hook)?;
         let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?, together)?;
-        let registry = Registry::new(&runtime, versions)?;
+        let registry = Registry::new(&runtime, versions, hook)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());
         // Made first, so that they are dropped if a registration fails.

@@ -36,8 +36,11 @@ const LAST: u32 = 0xff_fffe;
 /// A queue pair, as the network knows it.
 pub(super) trait PacketReceiver: Send + Sync {
     /// Takes a packet that arrived (RNIC-RX-03), unless it arrived elsewhere than packets for its device
-    /// (RNIC-IP-08). Context: softirq.
-    fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader);
+    /// (RNIC-IP-08). Returns whether it did; the caller has it handled then. Context: softirq.
+    fn receive(&self, packet: RxPacket, header: NetHeader) -> bool;
+
+    /// Handles packets soon that it has taken, and that arrived together. Context: softirq.
+    fn handle(self: Arc<Self>, packets: u32);
 
     /// Takes a packet that the sender of this kernel gives it. Returns whether it did; the caller
     /// kicks it then. Context: softirq.
@@ -137,7 +140,11 @@ mod tests {
     struct Woken(AtomicU32);
 
     impl PacketReceiver for Woken {
-        fn receive(self: Arc<Self>, _packet: RxPacket, _header: NetHeader) {}
+        fn receive(&self, _packet: RxPacket, _header: NetHeader) -> bool {
+            false
+        }
+
+        fn handle(self: Arc<Self>, _packets: u32) {}
 
         fn receive_direct(&self, _packet: KBox<DirectPacket>) -> bool {
             false

@@ -4,7 +4,11 @@
 
 use super::{
     counters::Counter,
-    runtime::RUNTIME,
+    numbers::PacketReceiver,
+    runtime::{
+        Runtime,
+        RUNTIME, //
+    },
     wire::{
         addresses,
         parse_frame,
@@ -18,17 +22,24 @@ use crate::{
             netns::NetRef,
             packet::{
                 NetHeader,
-                PacketOps,
                 RxPacket,
+                RxRun, //
+            },
+            packet_port::{
+                PacketOps,
                 UdpPort, //
             },
         },
     },
     proto::roce::{
-        frame::UDP_PORT,
+        frame::{
+            RoceRoute,
+            UDP_PORT, //
+        },
         header::Bth, //
     },
 };
+use core::mem::take;
 use kernel::{
     new_mutex,
     prelude::*,
@@ -48,33 +59,80 @@ impl PacketOps for RocePackets {
     const PORT: u16 = UDP_PORT;
     const ETHERTYPE: u16 = ETHERTYPE;
 
-    fn receive(packet: RxPacket, header: NetHeader) {
+    fn receive(run: RxRun, header: NetHeader) {
         let Some(runtime) = RUNTIME.get() else {
             return;
         };
-        // RNIC-ICRC-08.
-        if packet.was_cut() {
-            runtime.count_unclaimed(&packet, Counter::DropNetwork);
-            return;
+        let mut batch = Batch::default();
+        for packet in run {
+            match destination(&packet, header) {
+                Ok((number, route)) => batch.add(&runtime, packet, header, number, &route),
+                Err(reason) => runtime.count_unclaimed(&packet, reason),
+            }
         }
-        let Ok((frame, transport)) = parse_frame(header, packet.octets()) else {
-            runtime.count_unclaimed(&packet, Counter::DropNetwork);
-            return;
+        batch.flush();
+    }
+}
+
+/// The number of the queue pair that a packet is for, and the packet's addresses.
+///
+/// # Errors
+///
+/// What counts the packet.
+fn destination(packet: &RxPacket, header: NetHeader) -> Result<(u32, RoceRoute), Counter> {
+    // RNIC-ICRC-08.
+    if packet.was_cut() {
+        return Err(Counter::DropNetwork);
+    }
+    let (frame, transport) =
+        parse_frame(header, packet.octets()).map_err(|_| Counter::DropNetwork)?;
+    let (bth, _) = Bth::parse(transport).ok_or(Counter::DropHeader)?;
+    Ok((bth.dest_qp.get(), frame.route))
+}
+
+/// Packets for one queue pair, which handles them in one run (RNIC-RX-01).
+#[derive(Default)]
+struct Batch {
+    number: u32,
+    pair: Option<Arc<dyn PacketReceiver>>,
+    /// Packets that it has taken.
+    packets: u32,
+}
+
+impl Batch {
+    /// Gives a packet to the queue pair with a number, or counts it.
+    fn add(
+        &mut self,
+        runtime: &Runtime,
+        packet: RxPacket,
+        header: NetHeader,
+        number: u32,
+        route: &RoceRoute,
+    ) {
+        // The interface for general services depends on the addresses.
+        if self.number != number || number == GSI {
+            self.flush();
+            self.number = number;
+            self.pair = if number == GSI {
+                let to = addresses(route);
+                runtime.find_gsi(&packet, &to.dst, to.protocol)
+            } else {
+                runtime.numbers().find(number)
+            };
+        }
+        let Some(pair) = &self.pair else {
+            return runtime.count_unclaimed(&packet, Counter::DropUnknownQp);
         };
-        let Some((bth, _)) = Bth::parse(transport) else {
-            runtime.count_unclaimed(&packet, Counter::DropHeader);
-            return;
-        };
-        let number = bth.dest_qp.get();
-        let pair = if number == GSI {
-            let to = addresses(&frame.route);
-            runtime.find_gsi(&packet, &to.dst, to.protocol)
-        } else {
-            runtime.numbers().find(number)
-        };
-        match pair {
-            Some(pair) => pair.receive(packet, header),
-            None => runtime.count_unclaimed(&packet, Counter::DropUnknownQp),
+        if pair.receive(packet, header) {
+            self.packets = self.packets.saturating_add(1);
+        }
+    }
+
+    /// Has the queue pair handle its packets.
+    fn flush(&mut self) {
+        let packets = take(&mut self.packets);
+        if let Some(pair) = self.pair.take().filter(|_| packets > 0) {
+            pair.handle(packets);
         }
     }
 }
@@ -94,20 +152,23 @@ struct OpenPorts {
 /// The ports of all namespaces with a device.
 #[pin_data]
 pub(super) struct PortTable {
+    /// Whether packets that arrive together are taken before UDP separates them (RNIC-RX-01).
+    hook: bool,
     /// Taken below the RTNL.
     #[pin]
     open: Mutex<KVec<OpenPorts>>,
 }
 
 impl PortTable {
-    /// A table without ports. Context: may sleep.
+    /// A table without ports. `hook` says whether packets that arrive together are taken so. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new() -> Result<Arc<Self>> {
+    pub(super) fn new(hook: bool) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
+                hook,
                 open <- new_mutex!(KVec::new(), "rdma_soft_ports"),
             }),
             GFP_KERNEL,
@@ -125,8 +186,8 @@ impl PortTable {
             ports.users = ports.users.saturating_add(1);
             return Ok(());
         }
-        let ipv4 = UdpPort::open(net, false)?;
-        let ipv6 = match UdpPort::open(net, true) {
+        let ipv4 = UdpPort::open(net, false, self.hook)?;
+        let ipv6 = match UdpPort::open(net, true, self.hook) {
             Ok(port) => Some(port),
             Err(err) if err == EAFNOSUPPORT => None,
             Err(err) => return Err(err),

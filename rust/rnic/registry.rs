@@ -85,8 +85,12 @@ impl Registry {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(runtime: &Arc<Runtime>, versions: RoceVersions) -> Result<Arc<Self>> {
-        let ports = PortTable::new()?;
+    pub(super) fn new(
+        runtime: &Arc<Runtime>,
+        versions: RoceVersions,
+        hook: bool,
+    ) -> Result<Arc<Self>> {
+        let ports = PortTable::new(hook)?;
         Arc::pin_init(
             pin_init!(Self {
                 devices <- new_mutex!(KVec::new(), "rdma_soft_devices"),

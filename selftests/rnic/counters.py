@@ -23,11 +23,11 @@ KNOWN = {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "r
          "completer_retry_err", "send_err", "link_downed", "rdma_sends", "rdma_recvs", "sent_bytes",
          "rcvd_bytes"}
 # What the device has beside these, and beside the reasons to drop a packet.
-OWN = {"sent_runs", "direct_pkts", "direct_bytes", "direct_runs", "direct_proofs", "direct_refused", "inline_posts",
-       "queued_posts", "ksoftirqd_wakes", "qp_runs", "local_ack_timeout_err", "implied_nak_seq_err",
-       "rcvd_nak_invalid", "rcvd_nak_access", "rcvd_nak_operation", "send_nak_sequence",
-       "send_nak_invalid", "send_nak_access", "send_nak_operation", "duplicate_answer", "ghost_answer",
-       "rx_icrc_encapsulated"}
+OWN = {"sent_runs", "rcvd_runs", "direct_pkts", "direct_bytes", "direct_runs", "direct_proofs",
+       "direct_refused", "inline_posts", "queued_posts", "ksoftirqd_wakes", "qp_runs",
+       "local_ack_timeout_err", "implied_nak_seq_err", "rcvd_nak_invalid", "rcvd_nak_access",
+       "rcvd_nak_operation", "send_nak_sequence", "send_nak_invalid", "send_nak_access",
+       "send_nak_operation", "duplicate_answer", "ghost_answer", "rx_icrc_encapsulated"}
 # Refusals of the case `reasons` of user_rings.
 REFUSALS = {"invalid": 1, "access": 2, "operation": 1}
 

@@ -4,7 +4,7 @@
 connection, addresses of this host, L3 masters, and policies of IPsec.
 
 Covers RNIC-IP-02, RNIC-IP-08, RNIC-IP-09, RNIC-IP-10, RNIC-IP-11, RNIC-REQ-16,
-RNIC-TX-03.
+RNIC-TX-03, RNIC-RX-01, RNIC-RX-05, RNIC-SEC-13.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ from user import ADDRESSES, RINGS, changing, gid_index
 FAMILIES = {"4": socket.AF_INET, "6": socket.AF_INET6}
 ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
+UDP_SEGMENT = 103
 # DSCP 46 and ECT(0), as the program of user space asks for.
 CLASS = 0xba
 HOPS = 33
@@ -103,7 +104,7 @@ def headers_have_class_and_hop_limit(family):
 
 
 @contextlib.contextmanager
-def recovered(family, counter):
+def recovered(family, counter, size=LOST):
     """A connection whose data from a to b are lost for the block, which a counter of side a shows, and
     arrive behind it."""
     client, server = topology.pair(FAMILIES[family])
@@ -113,10 +114,10 @@ def recovered(family, counter):
         before = rsoft.counter(counter, "rs_a")
 
         def lose():
-            client.sendall(topology.known("lost", LOST))
+            client.sendall(topology.known("lost", size))
             until(lambda: rsoft.counter(counter, "rs_a") > before, "a packet that is lost")
         yield lose
-        equal(topology.receive(server, LOST) == topology.known("lost", LOST), True, "data")
+        equal(topology.receive(server, size) == topology.known("lost", size), True, "data")
         exchange(client, server, 10000)
     topology.all_gone()
 
@@ -338,6 +339,80 @@ def packets_pass_one_by_one(family):
         rsoft.load("2", direct=False)
 
 
+@contextlib.contextmanager
+def rule(family, text):
+    """Side b has a rule of nftables for what arrives."""
+    table = "ip6" if family == "6" else "ip"
+    inside_b = ("ip", "netns", "exec", "rs-b", "nft")
+    command(*inside_b, "add table %s runs; add chain %s runs in { type filter hook input priority 0; }; "
+            "add rule %s runs in %s" % (table, table, table, text))
+    try:
+        yield
+    finally:
+        command(*inside_b, "delete table %s runs" % table)
+
+
+def runs_of_a_message(family):
+    """Sends 1 MB each way. Returns the runs of packets that side b has taken together."""
+    client, server = topology.pair(FAMILIES[family])
+    with client, server:
+        expect_smc(client, server)
+        before = rsoft.counters()["rcvd_runs"]
+        exchange(client, server, 1000000)
+        runs = rsoft.counters()["rcvd_runs"] - before
+    topology.all_gone()
+    return runs
+
+
+def run_is_taken_before_udp(family):
+    """Packets that arrive together are handled together (RNIC-RX-01)."""
+    runs = runs_of_a_message(family)
+    equal(runs > 10, True, "%d runs" % runs)
+
+
+def run_of_a_tracked_connection_goes_by_udp(family):
+    """The kernel confirms the connection behind the hook."""
+    with rule(family, "ct state new counter"):
+        equal(runs_of_a_message(family), 0, "runs")
+    equal(runs_of_a_message(family) > 10, True, "runs")
+
+
+def run_that_a_filter_drops_is_lost(family):
+    """Filters come before the hook, and the data arrive behind the rule."""
+    with recovered(family, "completer_retry_err", 50000) as lose:
+        with rule(family, "udp dport 4791 drop"):
+            before = rsoft.counters()
+            lose()
+            now = rsoft.counters()
+            for name in "rcvd_pkts", "rcvd_runs":
+                equal(now[name], before[name], name)
+
+
+def run_goes_by_udp_without_the_hook(family):
+    """With hook=0 packets arrive one by one, by the same parser (RNIC-RX-05)."""
+    topology.netns("down")
+    rsoft.load("2", direct=False, hook=False)
+    topology.netns("up")
+    try:
+        equal(runs_of_a_message(family), 0, "runs")
+    finally:
+        topology.netns("down")
+        rsoft.load("2", direct=False)
+
+
+def port_elsewhere_belongs_to_its_socket(family):
+    """The hook takes nothing in a namespace without devices (RNIC-SEC-13)."""
+    loopback = {"4": "127.0.0.1", "6": "::1"}[family]
+    with socket.socket(FAMILIES[family], socket.SOCK_DGRAM) as server, \
+            socket.socket(FAMILIES[family], socket.SOCK_DGRAM) as client:
+        server.bind((loopback, raw.ROCE_PORT))
+        server.settimeout(topology.BOUND)
+        client.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 100)
+        client.sendto(topology.known("segments", 1000), (loopback, raw.ROCE_PORT))
+        got = b"".join(server.recv(1000) for _ in range(10))
+        equal(got == topology.known("segments", 1000), True, "datagrams")
+
+
 def main():
     """Runs the tests with devices of rdma_soft."""
     topology.need_module()
@@ -353,7 +428,9 @@ def main():
                      source_address_chooses_the_table,
                      packet_that_needs_a_key_and_has_none_is_dropped,
                      packets_to_the_own_address_take_the_loopback_device, l3_master_has_routes_of_its_own,
-                     packets_of_a_message_pass_together, packets_pass_one_by_one):
+                     packets_of_a_message_pass_together, packets_pass_one_by_one, run_is_taken_before_udp,
+                     run_of_a_tracked_connection_goes_by_udp, run_that_a_filter_drops_is_lost,
+                     run_goes_by_udp_without_the_hook, port_elsewhere_belongs_to_its_socket):
             def fresh(test=test, family=family):
                 topology.netns("up")
                 test(family)

@@ -15,17 +15,18 @@ SOFT = "rdma_soft"
 FILE = topology.module_file(SOFT)
 
 
-def load(versions="3", direct=True, strict=0, dma=0, together=True):
+def load(versions="3", direct=True, strict=0, dma=0, together=True, hook=True):
     """Loads the module for these versions of RoCE; new namespaces get devices of it. Unless `direct`, all
-    packets go by the network, and unless `together`, each by itself. `strict` is the number of the adapter
-    that the devices behave like. With `dma` the kernel maps memory for them as for an adapter."""
+    packets go by the network, and unless `together`, each by itself. Unless `hook`, UDP gets them all. `strict`
+    is the number of the adapter that the devices behave like. With `dma` the kernel maps memory for them as for
+    an adapter."""
     if FILE is None:
         ktap.skip_all("the module's file is not here")
     topology.load_needed(FILE)
     if os.path.isdir("/sys/module/" + SOFT):
         command("rmmod", SOFT)
     command("insmod", str(FILE), "roce=" + versions, "direct=%d" % direct, "strict=%d" % strict, "dma=%d" % dma,
-            "together=%d" % together)
+            "together=%d" % together, "hook=%d" % hook)
     os.environ.update(LINK_A="rsoft", LINK_B="rsoft")
 
 

@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Single packets: building, sending, and receiving by a UDP port.
+//! Packets: building, sending, and reading those that arrived.
 //!
-//! C headers: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h),
-//! [`include/net/udp_tunnel.h`](srctree/include/net/udp_tunnel.h)
+//! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
-use super::{
-    netdev_ref::NetDevice,
-    netns::NetRef, //
-};
+use super::netdev_ref::NetDevice;
 use crate::{
     bindings,
-    kapi::{
-        base::sync::wait_for_readers,
-        compat::errno::EAFNOSUPPORT, //
-    },
+    kapi::compat::errno::EAFNOSUPPORT, //
 };
-use core::{
-    marker::PhantomData,
-    ptr::{
-        null_mut,
-        NonNull, //
-    },
+use core::ptr::{
+    null_mut,
+    NonNull, //
 };
 use kernel::{
     error::to_result,
     ffi,
-    prelude::*,
-    types::Opaque, //
+    prelude::*, //
 };
 
 /// Memory for one packet at a time, by which its receiver in the same kernel recognises the packet.
@@ -461,153 +450,73 @@ impl Drop for RxPacket {
     }
 }
 
-/// What is done with packets that arrive.
-pub(crate) trait PacketOps: 'static {
-    /// UDP port of both versions of IP.
-    const PORT: u16;
-    /// Type of Ethernet packets.
-    const ETHERTYPE: u16;
-
-    /// A packet from the header on that `header` says. Context: softirq.
-    fn receive(packet: RxPacket, header: NetHeader);
-}
-
-/// A UDP port of a namespace, of one version of IP.
+/// Packets of the same addresses and ports that arrived together, or one packet. Those that find no memory
+/// are left out.
 ///
 /// # Invariants
 ///
-/// `sock` is a socket of this object's own, which lives as long as the namespace does. Its owner closes
-/// it before the namespace ends.
-pub(crate) struct UdpPort<T: PacketOps> {
-    sock: NonNull<bindings::sock>,
-    _receive: PhantomData<fn(T)>,
+/// `first` is null, or the first of a list of packets with a network header that are this object's own.
+pub(crate) struct RxRun {
+    first: *mut bindings::sk_buff,
+    was_cut: bool,
 }
 
-// SAFETY: Sockets may be closed from any thread.
-unsafe impl<T: PacketOps> Send for UdpPort<T> {}
-// SAFETY: There is nothing that can be done with a shared reference.
-unsafe impl<T: PacketOps> Sync for UdpPort<T> {}
-
-impl<T: PacketOps> UdpPort<T> {
-    /// Opens the port. Context: may sleep.
+impl RxRun {
+    /// Takes one packet; none if the pointer is null.
     ///
-    /// # Errors
-    ///
-    /// `EADDRINUSE` if another socket has it, `EAFNOSUPPORT` without that version of IP.
-    pub(crate) fn open(net: &NetRef, ipv6: bool) -> Result<Self> {
-        let receive = if ipv6 {
-            Self::receive_raw::<true>
-        } else {
-            Self::receive_raw::<false>
-        };
-        // SAFETY: The namespace is valid, and the function is for packets of such a socket.
-        let sock = unsafe {
-            bindings::rdma_sock_helper_udp_port_open(net.as_raw(), T::PORT, ipv6, Some(receive))
-        };
-        let sock = kernel::error::from_err_ptr(sock)?;
-        // INVARIANT: Just made.
-        Ok(Self {
-            sock: NonNull::new(sock).ok_or(ENOMEM)?,
-            _receive: PhantomData,
-        })
-    }
-
     /// # Safety
     ///
-    /// Only for sockets of [`Self::open`], with a packet that the function takes.
-    unsafe extern "C" fn receive_raw<const IPV6: bool>(
-        _sock: *mut bindings::sock,
-        skb: *mut bindings::sk_buff,
-    ) -> ffi::c_int {
-        // SAFETY: By this function's contract; UDP packets have a network header, and the data of IP.
-        let packet = NonNull::new(skb).and_then(|skb| unsafe {
-            let was_cut = bindings::rdma_sock_helper_packet_was_cut(skb.as_ptr());
-            RxPacket::new(skb, was_cut)
-        });
-        if let Some(packet) = packet {
-            let header = if IPV6 {
-                NetHeader::Ipv6
-            } else {
-                NetHeader::Ipv4
+    /// `skb` must be null, or a packet with a network header that the caller gives away.
+    pub(super) unsafe fn one(skb: *mut bindings::sk_buff, was_cut: bool) -> Self {
+        if !skb.is_null() {
+            // Its sender may have more, which it keeps.
+            // SAFETY: By this function's contract.
+            unsafe { bindings::rdma_sock_helper_packet_unlink(skb) };
+        }
+        // INVARIANT: By this function's contract; nothing follows the packet.
+        Self {
+            first: skb,
+            was_cut,
+        }
+    }
+
+    /// Takes packets that arrived together.
+    ///
+    /// # Safety
+    ///
+    /// `first` must be the first of a list of packets with a network header that the caller gives away.
+    pub(super) const unsafe fn list(first: *mut bindings::sk_buff) -> Self {
+        // INVARIANT: By this function's contract.
+        Self {
+            first,
+            was_cut: false,
+        }
+    }
+}
+
+impl Iterator for RxRun {
+    type Item = RxPacket;
+
+    /// Context: any.
+    fn next(&mut self) -> Option<RxPacket> {
+        while let Some(skb) = NonNull::new(self.first) {
+            // SAFETY: By the type invariants. The packet is given away, and its followers are ours.
+            let packet = unsafe {
+                self.first = bindings::rdma_sock_helper_packet_unlink(skb.as_ptr());
+                RxPacket::new(skb, self.was_cut)
             };
-            T::receive(packet, header);
+            if packet.is_some() {
+                return packet;
+            }
         }
-        0
+        None
     }
 }
 
-impl<T: PacketOps> Drop for UdpPort<T> {
-    /// Context: may sleep.
+impl Drop for RxRun {
     fn drop(&mut self) {
         // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_udp_port_close(self.sock.as_ptr()) };
-        // The function may run for a packet that came before.
-        wait_for_readers();
-    }
-}
-
-/// A handler of Ethernet packets of one type, in all namespaces.
-///
-/// # Invariants
-///
-/// `handler` is registered.
-pub(crate) struct EthernetType<T: PacketOps> {
-    handler: KBox<Opaque<bindings::packet_type>>,
-    _receive: PhantomData<fn(T)>,
-}
-
-// SAFETY: Handlers may be removed from any thread.
-unsafe impl<T: PacketOps> Send for EthernetType<T> {}
-// SAFETY: There is nothing that can be done with a shared reference.
-unsafe impl<T: PacketOps> Sync for EthernetType<T> {}
-
-impl<T: PacketOps> EthernetType<T> {
-    /// Registers the handler. Context: may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new() -> Result<Self> {
-        let handler = KBox::new(Opaque::<bindings::packet_type>::zeroed(), GFP_KERNEL)?;
-        // SAFETY: The structure is ours. Zero is valid for its other fields.
-        unsafe {
-            (*handler.get()).type_ = T::ETHERTYPE.to_be();
-            (*handler.get()).func = Some(Self::receive_raw);
-        }
-        // SAFETY: The structure does not move and is removed before it is freed.
-        unsafe { bindings::dev_add_pack(handler.get()) };
-        // INVARIANT: Just registered.
-        Ok(Self {
-            handler,
-            _receive: PhantomData,
-        })
-    }
-
-    /// # Safety
-    ///
-    /// Only for the network stack, with a packet that the function takes.
-    unsafe extern "C" fn receive_raw(
-        skb: *mut bindings::sk_buff,
-        _dev: *mut bindings::net_device,
-        _handler: *mut bindings::packet_type,
-        _original: *mut bindings::net_device,
-    ) -> ffi::c_int {
-        // SAFETY: By this function's contract. The helper gives a packet of our own, or none.
-        let skb = unsafe { bindings::rdma_sock_helper_packet_unshare(skb) };
-        // SAFETY: The packet is ours, and has a network header behind that of Ethernet.
-        let packet = NonNull::new(skb).and_then(|skb| unsafe { RxPacket::new(skb, false) });
-        if let Some(packet) = packet {
-            T::receive(packet, NetHeader::Ethernet);
-        }
-        0
-    }
-}
-
-impl<T: PacketOps> Drop for EthernetType<T> {
-    /// Context: may sleep. Waits for calls that run.
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::dev_remove_pack(self.handler.get()) }
+        unsafe { bindings::rdma_sock_helper_packets_free(self.first) }
     }
 }
 

@@ -455,14 +455,20 @@ impl QueuePair {
 }
 
 impl PacketReceiver for QueuePair {
-    fn receive(self: Arc<Self>, packet: RxPacket, header: NetHeader) {
+    fn receive(&self, packet: RxPacket, header: NetHeader) -> bool {
         let netdev = self.domain.node.netdev();
         if !netdev.is_some_and(|netdev| packet.reaches(&netdev)) {
-            return self.count(Counter::DropNetdev);
+            self.count(Counter::DropNetdev);
+            return false;
         }
-        if self.enqueue(Arrived::Packet(packet, header)) {
-            self.kick();
+        self.enqueue(Arrived::Packet(packet, header))
+    }
+
+    fn handle(self: Arc<Self>, packets: u32) {
+        if packets > 1 {
+            self.count(Counter::ReceivedRuns);
         }
+        self.kick();
     }
 
     fn receive_direct(&self, packet: KBox<DirectPacket>) -> bool {
