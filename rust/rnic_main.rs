@@ -77,6 +77,10 @@ module! {
             default: 0,
             description: "For tests, memory of the kernel's programs is mapped as for an adapter: 1 yes, 0 no",
         },
+        plain: u8 {
+            default: 0,
+            description: "For measurements, a sum of what is off: 1 runs in softirq, 2 common acknowledgments, 4 common completions, 8 own checksums",
+        },
     },
 }
 
@@ -95,6 +99,7 @@ impl kernel::Module for RdmaSoftModule {
                 hook: copied(module_parameters::hook.value()),
                 strict: copied(module_parameters::strict.value()),
                 dma: copied(module_parameters::dma.value()),
+                plain: copied(module_parameters::plain.value()),
             })?,
         })
     }

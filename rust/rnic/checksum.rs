@@ -25,13 +25,13 @@ pub(super) enum PacketChecksum {
 }
 
 impl PacketChecksum {
-    /// The kernel's routine if it is fast, or else that of this module.
+    /// The kernel's routine if it is fast or this module's own shall not be used, which it is else.
     ///
     /// # Errors
     ///
     /// `EINVAL` if the routine computes wrong sums.
-    pub(super) fn choose() -> Result<Self> {
-        let chosen = Self::preferred(crc32::is_fast());
+    pub(super) fn choose(own: bool) -> Result<Self> {
+        let chosen = Self::preferred(crc32::is_fast() || !own);
         admit(&chosen)?;
         pr_info!("checksums of packets by {}\n", chosen.name());
         Ok(chosen)

@@ -229,7 +229,7 @@ impl CompletionQueue {
             self.hide();
         }
         if effects.notifies {
-            self.notify.kick(self, self.runtime.softirq());
+            self.notify.kick(self, self.runtime.runs());
         }
         !effects.lost
     }
@@ -279,7 +279,7 @@ impl CompletionQueue {
         ring.completions.purge(qp);
         drop(ring);
         if wanted {
-            self.notify.kick(self, self.runtime.softirq());
+            self.notify.kick(self, self.runtime.runs());
         }
         // A program that frees its queue next must not be called about this queue pair.
         self.notify.flush();
@@ -344,7 +344,7 @@ impl IbCqOps for CompletionQueue {
         };
         drop(ring);
         if wanted {
-            self.notify.kick(self, self.runtime.softirq());
+            self.notify.kick(self, self.runtime.runs());
         }
         exchanged?;
         self.handle.adopt(new);
@@ -363,7 +363,7 @@ impl Expire for CompletionQueue {
     fn expired(self: &Arc<Self>) {
         let wanted = self.ring.lock().show();
         if wanted {
-            self.notify.kick(self, self.runtime.softirq());
+            self.notify.kick(self, self.runtime.runs());
         }
     }
 }
@@ -381,6 +381,7 @@ mod tests {
         },
         rnic::{
             checksum::PacketChecksum,
+            fast_paths::FastPaths,
             profile::Profile, //
         },
     };
@@ -441,12 +442,8 @@ mod tests {
 
     impl Bench {
         fn new(entries: u32) -> Result<Self> {
-            let runtime = Runtime::new(
-                false,
-                Profile::new(0).ok_or(EINVAL)?,
-                PacketChecksum::Own,
-                true,
-            )?;
+            let profile = Profile::new(0).ok_or(EINVAL)?;
+            let runtime = Runtime::new(FastPaths::ALL, profile, PacketChecksum::Own)?;
             let program = Arc::pin_init(
                 pin_init!(Program {
                     calls: AtomicU32::new(0),

@@ -37,6 +37,7 @@ mod cq;
 mod device;
 mod direct_packet;
 mod domain;
+mod fast_paths;
 mod keys;
 mod lender;
 mod limits;
@@ -46,6 +47,7 @@ mod memory;
 mod node;
 mod numbers;
 mod packet_head;
+mod parameters;
 mod path;
 mod ports;
 mod profile;
@@ -61,9 +63,12 @@ mod user_queue;
 mod window;
 mod wire;
 
+pub(crate) use self::parameters::Settings;
 use self::{
     checksum::PacketChecksum,
+    fast_paths::FastPaths,
     link::RoceLink,
+    parameters::flag,
     ports::RocePackets,
     profile::Profile,
     registry::{
@@ -105,31 +110,6 @@ pub(crate) struct Rnic {
     _dma: Option<DmaDevice>,
 }
 
-/// The parameters of the module.
-pub(crate) struct Settings {
-    /// Versions of RoCE of new devices: 1, 2, or 3 for both.
-    pub(crate) roce: u8,
-    /// Whether packets to queue pairs of this host leave the network out: 1, or 0 for none.
-    pub(crate) direct: u8,
-    /// Whether packets of a message pass the network together: 1, or 0 for one by one.
-    pub(crate) together: u8,
-    /// Whether packets that arrive together are taken before UDP separates them: 1, or 0.
-    pub(crate) hook: u8,
-    /// The number of a [`Profile`].
-    pub(crate) strict: u8,
-    /// Whether memory is mapped as for an adapter: 1, or 0 for the addresses of the kernel.
-    pub(crate) dma: u8,
-}
-
-/// A setting that is 0 or 1.
-fn flag(number: u8) -> Result<bool> {
-    match number {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(EINVAL),
-    }
-}
-
 /// All devices of the module. Dropping it unregisters them.
 struct RegisteredDevices(Arc<Registry>);
 
@@ -156,17 +136,16 @@ impl Rnic {
             3 => RoceVersions::Both,
             _ => return Err(EINVAL),
         };
-        let direct = flag(settings.direct)?;
+        let paths = FastPaths::new(settings)?;
         let profile = Profile::new(settings.strict).ok_or(EINVAL)?;
         let dma = if flag(settings.dma)? {
             Some(DmaDevice::new(c"rdma_soft")?)
         } else {
             None
         };
-        let together = flag(settings.together)?;
-        let hook = flag(settings.hook)?;
-        let runtime = Runtime::new(direct, profile, PacketChecksum::choose()?, together)?;
-        let registry = Registry::new(&runtime, versions, hook)?;
+        let checksum = PacketChecksum::choose(paths.own_checksum)?;
+        let runtime = Runtime::new(paths, profile, checksum)?;
+        let registry = Registry::new(&runtime, versions)?;
         RUNTIME.set(runtime);
         REGISTRY.set(registry.clone());
         // Made first, so that they are dropped if a registration fails.

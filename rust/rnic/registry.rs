@@ -85,12 +85,8 @@ impl Registry {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(
-        runtime: &Arc<Runtime>,
-        versions: RoceVersions,
-        hook: bool,
-    ) -> Result<Arc<Self>> {
-        let ports = PortTable::new(hook)?;
+    pub(super) fn new(runtime: &Arc<Runtime>, versions: RoceVersions) -> Result<Arc<Self>> {
+        let ports = PortTable::new(runtime.paths().hook)?;
         Arc::pin_init(
             pin_init!(Self {
                 devices <- new_mutex!(KVec::new(), "rdma_soft_devices"),
@@ -250,7 +246,7 @@ impl Registry {
         }
         // Work items of destroyed objects may still run, and keep them.
         self.runtime.timers().flush();
-        self.runtime.softirq().flush();
+        self.runtime.runs().flush();
     }
 }
 

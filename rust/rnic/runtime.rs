@@ -9,6 +9,7 @@ use super::{
         Counter,
         Counters, //
     },
+    fast_paths::FastPaths,
     numbers::{
         NumberTable,
         PacketReceiver, //
@@ -64,8 +65,8 @@ pub(super) trait GsiLookup: Send + Sync {
 /// What all devices share.
 #[pin_data]
 pub(super) struct Runtime {
-    /// Runs the work items of queue pairs and completion queues in softirq.
-    softirq: WorkQueue,
+    /// Runs the work items of queue pairs and completion queues.
+    runs: WorkQueue,
     /// Runs what timers of queue pairs ask for.
     timers: WorkQueue,
     /// Queue pairs.
@@ -74,43 +75,42 @@ pub(super) struct Runtime {
     /// Devices.
     #[pin]
     devices: SpinLockBh<KVec<Arc<dyn GsiLookup>>>,
-    /// Whether packets may leave the network out.
-    direct: bool,
+    /// Which of the fast paths are on.
+    paths: FastPaths,
     /// What the devices behave like.
     profile: &'static Profile,
     /// Computes the checksums of packets.
     checksum: PacketChecksum,
-    /// Whether packets of a message pass the network together.
-    together: bool,
     /// Changes with anything that the way of a packet depends on (RNIC-DIR-08).
     epoch: AtomicU64,
 }
 
 impl Runtime {
-    /// Makes the runtime; `direct` says whether packets may leave the network out, and `profile` what the
-    /// devices behave like. Context: may sleep.
+    /// Makes the runtime; `profile` says what the devices behave like. Context: may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new(
-        direct: bool,
+        paths: FastPaths,
         profile: &'static Profile,
         checksum: PacketChecksum,
-        together: bool,
     ) -> Result<Arc<Self>> {
-        let softirq = WorkQueue::new_softirq(c"rdma_soft")?;
+        let runs = if paths.inline {
+            WorkQueue::new_softirq(c"rdma_soft")?
+        } else {
+            WorkQueue::new(c"rdma_soft")?
+        };
         let timers = WorkQueue::new_ordered(c"rdma_soft_timers")?;
         Arc::pin_init(
             pin_init!(Self {
-                softirq,
+                runs,
                 timers,
                 numbers <- NumberTable::new(),
                 devices <- new_spinlock_bh!(KVec::new(), "rdma_soft_runtime_devices"),
-                direct,
+                paths,
                 profile,
                 checksum,
-                together,
                 epoch: AtomicU64::new(0),
             }),
             GFP_KERNEL,
@@ -120,9 +120,9 @@ impl Runtime {
     /// Runs work items in softirq. One that is kicked while it runs goes to the tail.
     ///
     /// The kernel runs them for 2 ms at a time, or until another task has to run. Its thread of normal priority,
-    /// `ksoftirqd`, runs what is left then (RNIC-RUN-04).
-    pub(super) fn softirq(&self) -> &WorkQueue {
-        &self.softirq
+    /// `ksoftirqd`, runs what is left then (RNIC-RUN-04). They run in tasks where [`FastPaths::inline`] is off.
+    pub(super) fn runs(&self) -> &WorkQueue {
+        &self.runs
     }
 
     /// Runs what timers of queue pairs ask for, one after the other, in a task.
@@ -138,9 +138,9 @@ impl Runtime {
         &self.numbers
     }
 
-    /// Whether packets may leave the network out.
-    pub(super) fn is_direct(&self) -> bool {
-        self.direct
+    /// Which of the fast paths are on.
+    pub(super) const fn paths(&self) -> &FastPaths {
+        &self.paths
     }
 
     /// What the devices behave like.
@@ -151,11 +151,6 @@ impl Runtime {
     /// Computes the checksums of packets.
     pub(super) fn checksum(&self) -> PacketChecksum {
         self.checksum
-    }
-
-    /// Whether packets of a message pass the network together.
-    pub(super) const fn together(&self) -> bool {
-        self.together
     }
 
     /// A number that is another one after each change of what the way of a packet depends on.

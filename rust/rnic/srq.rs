@@ -227,7 +227,7 @@ impl SharedQueue {
         let report = wr.is_some() && receives.check_limit();
         drop(receives);
         if report {
-            self.notify.kick(self, self.domain.node.runtime().softirq());
+            self.notify.kick(self, self.domain.node.runtime().runs());
         }
         Ok((wr, checked))
     }

@@ -15,25 +15,25 @@ SOFT = "rdma_soft"
 FILE = topology.module_file(SOFT)
 
 
-def load(versions="3", direct=True, strict=0, dma=0, together=True, hook=True):
+def load(versions="3", direct=True, strict=0, dma=0, together=True, hook=True, plain=0):
     """Loads the module for these versions of RoCE; new namespaces get devices of it. Unless `direct`, all
-    packets go by the network, and unless `together`, each by itself. Unless `hook`, UDP gets them all. `strict`
-    is the number of the adapter that the devices behave like. With `dma` the kernel maps memory for them as for
-    an adapter."""
+    packets go by the network, and unless `together`, each by itself. Unless `hook`, UDP gets them all. `plain`
+    is the sum of other fast paths that are off, and `strict` the number of the adapter that the devices behave
+    like. With `dma` the kernel maps memory for them as for an adapter."""
     if FILE is None:
         ktap.skip_all("the module's file is not here")
     topology.load_needed(FILE)
     if os.path.isdir("/sys/module/" + SOFT):
         command("rmmod", SOFT)
     command("insmod", str(FILE), "roce=" + versions, "direct=%d" % direct, "strict=%d" % strict, "dma=%d" % dma,
-            "together=%d" % together, "hook=%d" % hook)
+            "together=%d" % together, "hook=%d" % hook, "plain=%d" % plain)
     os.environ.update(LINK_A="rsoft", LINK_B="rsoft")
 
 
-def run_sockets(setting):
-    """Runs `sockets.py` with a parameter of the module; its results are nested in ours."""
+def run_sockets(*settings):
+    """Runs `sockets.py` with parameters of the module; its results are nested in ours."""
     program = topology.HERE / "sockets.py"
-    with subprocess.Popen([str(program), setting], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    with subprocess.Popen([str(program), *settings], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as process:
         for line in process.stdout:
             print("# " + line, end="", flush=True)

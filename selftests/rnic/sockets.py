@@ -19,7 +19,7 @@ SMC, SDP = ("inet", "inet6"), ("sdp",)
 # Programs, each with the variants that run.
 PROGRAMS = [("connect", SMC), ("io", SMC), ("bulk", SMC), ("close", SMC), ("connect", SDP), ("io", SDP),
             ("bulk", SDP), ("close", SDP)]
-# Those that are about octets run where memory is mapped for DMA.
+# Those that are about octets run where memory is mapped for DMA, and without fast paths.
 OCTETS = [("io", ("inet",)), ("bulk", ("inet",)), ("io", SDP), ("bulk", SDP)]
 
 
@@ -37,7 +37,7 @@ def main():
     """Runs all programs."""
     topology.need_module()
     settings = {name: int(value) for name, value in (word.split("=") for word in sys.argv[1:])}
-    programs = OCTETS if settings.get("dma") else PROGRAMS
+    programs = OCTETS if settings.get("dma") or settings.get("plain") else PROGRAMS
     missing = [name for name, _ in programs if not pathlib.Path(FOLDER, name).exists()]
     if missing:
         ktap.skip_all("not built: " + " ".join(missing))

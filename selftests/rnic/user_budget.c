@@ -6,6 +6,8 @@
 /* Messages without an end go on until the others have done that. */
 #define ROUNDS 200
 #define READS 20
+/* Bursts of short WRITEs. */
+#define SHORT_ROUNDS 20
 
 /* RNIC-RUN-04: DEPTH messages of 256 packets by one doorbell. The last one completes visibly. */
 void long_writes(void)
@@ -25,6 +27,26 @@ void long_writes(void)
 	}
 	CHECK(!ring_doorbell(&ends[0], 0));
 	expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "long WRITE");
+	free_pair(ends);
+}
+
+/* WRITEs of one packet each, DEPTH with one doorbell. */
+void short_writes(void)
+{
+	struct end ends[2];
+
+	new_pair(ends);
+	for (int round = 0; round < SHORT_ROUNDS; round++) {
+		for (int i = 0; i < DEPTH; i++) {
+			prepare_remote(&ends[0], IBV_WR_RDMA_WRITE, (uintptr_t)sides[1].memory,
+				       sides[1].mr->rkey, 8);
+			produce(ends[0].sends.buf);
+		}
+		CHECK(!ring_doorbell(&ends[0], 0));
+		for (int i = 0; i < DEPTH; i++)
+			expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "short WRITE");
+	}
+	printf("%d\n", SHORT_ROUNDS * DEPTH);
 	free_pair(ends);
 }
 

@@ -470,6 +470,7 @@ static const struct {
 	{ "packets under way", packets_under_way }, { "unreliable paced", unreliable_paced },
 	{ "unreliable stuck", unreliable_stuck }, { "reasons", reasons },
 	{ "long writes", long_writes }, { "long reads", long_reads },
+	{ "short writes", short_writes },
 	{ "shared runs", shared_runs }, { "fair pairs", fair_pairs }, { "nowhere", nowhere },
 	{ "lost route", lost_route },
 };

@@ -186,6 +186,7 @@ void packets_under_way(void);
 void reasons(void);
 void long_writes(void);
 void long_reads(void);
+void short_writes(void);
 void shared_runs(void);
 void fair_pairs(void);
 void nowhere(void);

@@ -162,8 +162,19 @@ impl QueuePair {
             } else {
                 self.count(Counter::DropState);
             }
+            // Another run handles the next one.
+            if !self.domain.node.runtime().paths().coalesce && self.owes_reply(core) {
+                return true;
+            }
         }
         true
+    }
+
+    /// Whether the peer waits for a reply.
+    fn owes_reply(&self, core: &Core) -> bool {
+        core.responder
+            .as_ref()
+            .is_some_and(|half| half.replies_due() > 0)
     }
 
     /// Handles the expiry of the timers of the sending half.

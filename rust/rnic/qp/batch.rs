@@ -16,13 +16,16 @@ const MOST: usize = 64;
 
 /// Completions for one queue, in their order.
 pub(super) struct CompletionBatch {
+    /// Completions that wait for others, at most.
+    most: usize,
     waiting: KVVec<NewCompletion>,
 }
 
 impl CompletionBatch {
-    /// No completions.
-    pub(super) const fn new() -> Self {
+    /// No completions; without `batch` none waits for others.
+    pub(super) const fn new(batch: bool) -> Self {
         Self {
+            most: if batch { MOST } else { 0 },
             waiting: KVVec::new(),
         }
     }
@@ -31,8 +34,11 @@ impl CompletionBatch {
     /// those that were waiting go when they are many, or when there is no memory for one more.
     /// Context: any.
     pub(super) fn add(&mut self, queue: &Arc<CompletionQueue>, new: NewCompletion) -> bool {
+        if self.most == 0 {
+            return queue.push(&[new]);
+        }
         let mut placed = true;
-        if self.waiting.len() >= MOST {
+        if self.waiting.len() >= self.most {
             placed = self.flush(queue);
         }
         if self.waiting.push(new, GFP_ATOMIC).is_ok() {

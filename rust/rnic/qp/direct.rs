@@ -75,7 +75,7 @@ impl QueuePair {
     pub(super) fn choose_way(&self, core: &mut Core, now: Instant) -> Way {
         core.held = None;
         let runtime = self.domain.node.runtime();
-        if !runtime.is_direct() || self.kind != IbQpType::Rc || core.to.is_none() {
+        if !runtime.paths().direct || self.kind != IbQpType::Rc || core.to.is_none() {
             return Way::Network;
         }
         let Some(peer) = runtime.numbers().find(core.peer.get()) else {

@@ -181,7 +181,7 @@ impl Core {
     /// That of a queue pair in state Reset, with room for the work requests that it will have taken.
     // Inlined, for the sake of the stack: it is large.
     #[inline(always)]
-    fn new(rings: Option<UserQueues>, taken: KVVec<Option<Send>>) -> Self {
+    fn new(rings: Option<UserQueues>, taken: KVVec<Option<Send>>, batch: bool) -> Self {
         Self {
             rings,
             state: QpState::Reset,
@@ -203,8 +203,8 @@ impl Core {
             failed: None,
             held: None,
             late: LateWrites::new(),
-            sent: CompletionBatch::new(),
-            received: CompletionBatch::new(),
+            sent: CompletionBatch::new(batch),
+            received: CompletionBatch::new(batch),
             draining: false,
             reports_drained: false,
             last_receive: false,
@@ -329,6 +329,7 @@ impl QueuePair {
         let taken = empty_places(sends)?;
         let sender = Sender::open()?;
         let lender = Lender::new(&init.pd)?;
+        let batch = init.pd.node.runtime().paths().batch;
         Arc::pin_init(
             pin_init!(Self {
                 handle: init.handle,
@@ -348,7 +349,7 @@ impl QueuePair {
                 inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
                 path <- new_spinlock_bh!(ProvenPath::new(), "rdma_soft_path"),
                 room <- SendRoom::new(sender),
-                core <- new_spinlock_bh!(Core::new(rings, taken), "rdma_soft_qp"),
+                core <- new_spinlock_bh!(Core::new(rings, taken, batch), "rdma_soft_qp"),
                 config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
                 work <- new_deferred!("rdma_soft_actor"),
                 retry <- new_deferred!("rdma_soft_retry"),
@@ -363,7 +364,7 @@ impl QueuePair {
         Egress {
             sender: self.room.sender(),
             checksum: self.domain.node.runtime().checksum(),
-            together: self.domain.node.runtime().together(),
+            together: self.domain.node.runtime().paths().together,
             counters: self.domain.node.counters(),
         }
     }
@@ -437,7 +438,12 @@ impl QueuePair {
     /// Runs the work item for a post: at once, if the caller's context allows that (RNIC-RUN-03).
     /// Context: any.
     pub(super) fn kick_here(self: &Arc<Self>) {
-        let queue = self.domain.node.runtime().softirq();
+        let runtime = self.domain.node.runtime();
+        let queue = runtime.runs();
+        if !runtime.paths().inline {
+            self.work.kick(self, queue);
+            return self.count(Counter::QueuedPosts);
+        }
         match self.work.kick_here(self, queue) {
             Kicked::Here => self.count(Counter::InlinePosts),
             Kicked::Later => self.count(Counter::QueuedPosts),
@@ -450,7 +456,7 @@ impl QueuePair {
 
     /// Runs the work item soon. Context: any.
     pub(super) fn kick(self: &Arc<Self>) {
-        self.work.kick(self, self.domain.node.runtime().softirq());
+        self.work.kick(self, self.domain.node.runtime().runs());
     }
 }
 
@@ -542,8 +548,7 @@ impl AwaitRoom for QueuePair {
 
 impl Run<1> for QueuePair {
     fn run(this: Arc<Self>) {
-        let queue = this.domain.node.runtime().softirq();
-        this.work.kick_here(&this, queue);
+        this.kick_here();
     }
 }
 

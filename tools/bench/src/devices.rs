@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The devices beside each other: what was measured on those of rdma_soft, to the same on those of
-//! rdma_rxe in turns with them.
+//! What was measured in turns, beside each other: devices of rdma_soft and those of rdma_rxe, and devices of
+//! rdma_soft without one of their fast paths and with all.
 
 use crate::{
     counters::Transport,
@@ -18,7 +18,7 @@ use serde::{
     Serialize, //
 };
 
-/// A figure on both devices.
+/// A figure of both.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// Topology, MTU, workload and metric, as `rsoft/65535/pingpong:64 p99`.
@@ -27,10 +27,10 @@ pub struct Beside {
     pub transport: String,
     /// Of both figures.
     pub unit: String,
-    /// Median on devices of rdma_rxe.
-    pub rxe: f64,
-    /// Median on devices of rdma_soft.
-    pub soft: f64,
+    /// Median on what it is compared with.
+    pub other: f64,
+    /// Median on what the name says.
+    pub own: f64,
     /// The second to the first.
     pub ratio: f64,
     /// Whether less is better.
@@ -64,47 +64,55 @@ fn bound(topology: Topology, mtu: u32, workload: Workload, transport: &str) -> f
 }
 
 /// What is compared with what.
-const PAIRS: [(Topology, Topology); 3] = [
+const DEVICES: [(Topology, Topology); 3] = [
     (Topology::Rsoft, Topology::Rxe),
     (Topology::Packets, Topology::Rxe),
     (Topology::WireSoft, Topology::Wire),
 ];
 
-/// The figures that rows of both devices have, in the order of the rows.
-pub fn of(rows: &[Row]) -> Vec<Beside> {
-    let prefix = |topology: Topology| format!("{}/", topology.name());
+/// Figures of both kinds of devices, in the order of the rows.
+pub fn of_devices(rows: &[Row]) -> Vec<Beside> {
+    let pairs = DEVICES.into_iter();
+    let pairs = pairs.map(|(own, other)| compare(rows, own, other, true));
+    pairs.flatten().collect()
+}
+
+/// Figures of devices of rdma_soft without one of their fast paths, and with all, in the order of the rows.
+pub fn of_paths(rows: &[Row]) -> Vec<Beside> {
+    let slower = Topology::SLOWER.into_iter();
+    let slower = slower.map(|own| compare(rows, own, Topology::Packets, false));
+    slower.flatten().collect()
+}
+
+/// The figures that rows of two topologies have. `targets` says whether something is wanted of them.
+fn compare(rows: &[Row], own: Topology, other: Topology, targets: bool) -> Vec<Beside> {
     let mut found = Vec::new();
-    for (topology, beside) in PAIRS {
-        let (soft, rxe) = (prefix(topology), prefix(beside));
-        for row in rows {
-            let Some(name) = row.name.strip_prefix(&soft) else {
+    for row in rows {
+        let Some(name) = row.name.strip_prefix(&format!("{}/", own.name())) else {
+            continue;
+        };
+        let beside = format!("{}/{name}", other.name());
+        let Some(beside) = rows.iter().find(|row| row.name == beside) else {
+            continue;
+        };
+        let parts = name.split_once('/').filter(|_| targets);
+        let workload = parts.and_then(|(_, text)| text.parse().ok());
+        let mtu = parts.and_then(|(mtu, _)| mtu.parse().ok()).unwrap_or(0);
+        for (transport, on_own) in &row.figures {
+            let on_other = beside.figures.get(transport);
+            let Some(on_other) = on_other.filter(|figure| figure.median > 0.0) else {
                 continue;
             };
-            let mut others = rows.iter();
-            let Some(other) = others.find(|other| other.name.strip_prefix(&rxe) == Some(name))
-            else {
-                continue;
-            };
-            let parts = name.split_once('/');
-            let workload = parts.and_then(|(_, text)| text.parse().ok());
-            let mtu = parts.and_then(|(mtu, _)| mtu.parse().ok()).unwrap_or(0);
-            for (transport, on_soft) in &row.figures {
-                let Some(on_rxe) = other.figures.get(transport) else {
-                    continue;
-                };
-                if on_rxe.median > 0.0 {
-                    found.push(Beside {
-                        name: row.name.clone(),
-                        transport: transport.clone(),
-                        unit: row.unit.clone(),
-                        rxe: on_rxe.median,
-                        soft: on_soft.median,
-                        ratio: on_soft.median / on_rxe.median,
-                        lower_is_better: row.lower_is_better,
-                        bound: workload.map(|workload| bound(topology, mtu, workload, transport)),
-                    });
-                }
-            }
+            found.push(Beside {
+                name: row.name.clone(),
+                transport: transport.clone(),
+                unit: row.unit.clone(),
+                other: on_other.median,
+                own: on_own.median,
+                ratio: on_own.median / on_other.median,
+                lower_is_better: row.lower_is_better,
+                bound: workload.map(|workload| bound(own, mtu, workload, transport)),
+            });
         }
     }
     found
@@ -146,7 +154,7 @@ mod tests {
             ),
             row("packets/1500/bulk:65536", false, &[("raw", 390.0)]),
         ];
-        let found = of(&rows);
+        let found = of_devices(&rows);
         assert_eq!(found.len(), 2);
         assert_eq!(
             (found[0].name.as_str(), found[0].ratio),
@@ -167,7 +175,7 @@ mod tests {
             row("wire/4200/bulk:65536", false, &[("raw", 100.0)]),
             row("wire-soft/4200/bulk:65536", false, &[("raw", 300.0)]),
         ];
-        let met: Vec<_> = of(&rows).iter().map(Beside::is_met).collect();
+        let met: Vec<_> = of_devices(&rows).iter().map(Beside::is_met).collect();
         assert_eq!(met, [Some(true), Some(false)]);
     }
 
@@ -177,7 +185,7 @@ mod tests {
             row("rxe/1500/pingpong:64", true, &[("ours", 20.0)]),
             row("rsoft/1500/pingpong:64", true, &[("ours", 22.0)]),
         ];
-        assert_eq!(of(&rows)[0].is_met(), Some(false));
+        assert_eq!(of_devices(&rows)[0].is_met(), Some(false));
     }
 
     #[test]
@@ -186,12 +194,23 @@ mod tests {
             row("rxe/1500/pingpong:64 p99", true, &[("ours", 20.0)]),
             row("rsoft/1500/pingpong:64 p99", true, &[("ours", 22.0)]),
         ];
-        assert_eq!(of(&rows)[0].is_met(), None);
+        assert_eq!(of_devices(&rows)[0].is_met(), None);
+    }
+
+    #[test]
+    fn path_that_is_off_is_compared_with_all_paths() {
+        let rows = [
+            row("packets/65535/bulk:65536", false, &[("raw", 400.0)]),
+            row("by-udp/65535/bulk:65536", false, &[("raw", 300.0)]),
+        ];
+        let found = of_paths(&rows);
+        assert_eq!((found[0].ratio, found[0].bound), (0.75, None));
+        assert!(of_devices(&rows).is_empty());
     }
 
     #[test]
     fn figures_on_one_device_are_left_out() {
         let rows = [row("rsoft/1500/pingpong:64", true, &[("ours", 22.0)])];
-        assert!(of(&rows).is_empty());
+        assert!(of_devices(&rows).is_empty());
     }
 }

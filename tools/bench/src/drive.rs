@@ -285,6 +285,7 @@ impl Driver<'_> {
     fn mtus(&self) -> Vec<u32> {
         match &self.args.mtu[..] {
             [] if !self.topology.is_one_kernel() => vec![SMALL_MTU],
+            [] if Topology::SLOWER.contains(&self.topology) => vec![LARGE_MTU],
             // A short run compares devices with one MTU.
             [] if self.plan.quick && self.topology != Topology::Namespaces => vec![LARGE_MTU],
             [] => vec![LARGE_MTU, SMALL_MTU],

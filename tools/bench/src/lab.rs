@@ -53,6 +53,18 @@ pub enum Topology {
     Packets,
     /// The same with devices of rdma_rxe, in turns with the two before.
     Rxe,
+    /// As `Packets`, with queue pairs that run in tasks.
+    InTasks,
+    /// As `Packets`, with an acknowledgment for each message.
+    SingleAcks,
+    /// As `Packets`, with completions that reach their queue one by one.
+    SingleCompletions,
+    /// As `Packets`, with checksums by the kernel, be it slow.
+    KernelChecksums,
+    /// As `Packets`, with packets that pass the network one by one.
+    OneByOne,
+    /// As `Packets`, with packets that UDP gives to the device one by one.
+    ByUdp,
 }
 
 impl Topology {
@@ -65,12 +77,42 @@ impl Topology {
             Self::Rsoft => "rsoft",
             Self::Packets => "packets",
             Self::Rxe => "rxe",
+            Self::InTasks => "in-tasks",
+            Self::SingleAcks => "single-acks",
+            Self::SingleCompletions => "single-completions",
+            Self::KernelChecksums => "kernel-checksums",
+            Self::OneByOne => "one-by-one",
+            Self::ByUdp => "by-udp",
         }
     }
 
+    /// Those that lack one of the fast paths.
+    pub const SLOWER: [Self; 6] = [
+        Self::InTasks,
+        Self::SingleAcks,
+        Self::SingleCompletions,
+        Self::KernelChecksums,
+        Self::OneByOne,
+        Self::ByUdp,
+    ];
+
     /// Whether its devices are those of rdma_soft.
     pub fn is_soft(self) -> bool {
-        matches!(self, Self::Rsoft | Self::Packets | Self::WireSoft)
+        self.link_type() == "rsoft"
+    }
+
+    /// Parameters of rdma_soft.
+    fn parameters(self) -> &'static str {
+        match self {
+            Self::Packets => "direct=0",
+            Self::InTasks => "direct=0 plain=1",
+            Self::SingleAcks => "direct=0 plain=2",
+            Self::SingleCompletions => "direct=0 plain=4",
+            Self::KernelChecksums => "direct=0 plain=8",
+            Self::OneByOne => "direct=0 together=0",
+            Self::ByUdp => "direct=0 hook=0",
+            Self::Namespaces | Self::Wire | Self::WireSoft | Self::Rsoft | Self::Rxe => "",
+        }
     }
 
     /// Whether both ends are in this kernel.
@@ -82,7 +124,7 @@ impl Topology {
     fn link_type(self) -> &'static str {
         match self {
             Self::Namespaces | Self::Wire | Self::Rxe => "rxe",
-            Self::Rsoft | Self::Packets | Self::WireSoft => "rsoft",
+            _ => "rsoft",
         }
     }
 }
@@ -287,10 +329,6 @@ impl Lab {
                 end(Some("bench-a"), "ba", "rdma_a", "10.8.0.1"),
                 end(Some("bench-b"), "bb", "rdma_b", "10.8.0.2"),
             ),
-            Topology::Rsoft | Topology::Packets => (
-                end(Some("soft-a"), "sa", "soft_a", "10.7.0.1"),
-                end(Some("soft-b"), "sb", "soft_b", "10.7.0.2"),
-            ),
             Topology::Wire => (
                 end(None, CARD, "rxe0", "192.168.77.1"),
                 end(None, CARD, "rxe0", "192.168.77.2"),
@@ -299,6 +337,10 @@ impl Lab {
             Topology::WireSoft => (
                 end(Some("soft"), "soft0", "rsoft0", "10.7.0.1"),
                 end(Some("soft"), "soft0", "rsoft0", "10.7.0.2"),
+            ),
+            _ => (
+                end(Some("soft-a"), "sa", "soft_a", "10.7.0.1"),
+                end(Some("soft-b"), "sb", "soft_b", "10.7.0.2"),
             ),
         };
         if !topology.is_one_kernel() {
@@ -355,14 +397,14 @@ impl Lab {
         Ok(())
     }
 
-    /// Loads rdma_soft anew, with or without the direct path. All its devices are gone.
+    /// Loads rdma_soft anew, with the parameters of the topology. All its devices are gone.
     fn load_soft(&self) -> Result<()> {
         let Some(soft) = self.soft.as_ref().filter(|_| self.topology.is_soft()) else {
             return Ok(());
         };
         unload("rdma_soft")?;
-        let direct = u8::from(self.topology == Topology::Rsoft);
-        run(&format!("insmod {} roce=2 direct={direct}", soft.display())).map(drop)
+        let parameters = self.topology.parameters();
+        run(&format!("insmod {} roce=2 {parameters}", soft.display())).map(drop)
     }
 
     /// Does something while there are no RDMA devices.

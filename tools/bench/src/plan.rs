@@ -96,11 +96,15 @@ impl Plan {
             Topology::Namespaces | Topology::Wire => true,
             Topology::Rxe => uses_device && on_rxe,
             Topology::Packets => uses_device && Self::is_of_packets(workload),
+            _ if Topology::SLOWER.contains(&self.topology) => {
+                let measured = matches!(transport, Transport::Raw | Transport::Ours);
+                measured && matches!(workload, Workload::Bulk(65536) | Workload::PingPong(64))
+            }
             // Sockets take the device of the card below the MACVLAN.
             Topology::WireSoft => transport == Transport::Raw && Self::is_of_packets(workload),
             Topology::Rsoft if uses_device => on_rxe || has_target,
             // What their rates and times are targets for.
-            Topology::Rsoft => {
+            _ => {
                 let connects = matches!(workload, Workload::Requests(_) | Workload::Connects(_));
                 Self::is_of_packets(workload)
                     || matches!(workload, Workload::File(_))
@@ -341,6 +345,13 @@ mod tests {
                         assert!(theirs.iter().all(|workload| soft.contains(workload)));
                         assert!(theirs.contains(&Workload::PingPong(64)));
                     }
+                }
+                for slower in Topology::SLOWER {
+                    let packets = of(Topology::Packets, Transport::Raw, mtu);
+                    let planned = of(slower, Transport::Raw, mtu);
+                    assert_eq!(planned.len(), 2);
+                    assert!(planned.iter().all(|workload| packets.contains(workload)));
+                    assert!(of(slower, Transport::C, mtu).is_empty());
                 }
                 assert!(of(Topology::Rxe, Transport::Tcp, mtu).is_empty());
                 let tcp = of(Topology::Rsoft, Transport::Tcp, mtu);

@@ -143,6 +143,9 @@ pub struct Results {
     /// The two kinds of devices beside each other.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub devices: Vec<Beside>,
+    /// Devices of rdma_soft without one of their fast paths beside those with all.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub paths: Vec<Beside>,
     /// Measurements that are not in the rows, as they did not go the way that was meant.
     pub doubtful: Vec<String>,
 }
@@ -197,7 +200,8 @@ impl Results {
                 }
             }
         }
-        results.devices = devices::of(&results.rows);
+        results.devices = devices::of_devices(&results.rows);
+        results.paths = devices::of_paths(&results.rows);
         Ok(results)
     }
 
@@ -336,20 +340,18 @@ impl Results {
             "workload", "count", "C", "ours", "SDP", "TCP", "raw", "unix",
         ];
         grid(&mut text, &header.map(String::from), &rows);
-        if !self.devices.is_empty() {
-            text += "\nDevices of rdma_soft to those of rdma_rxe, in turns\n\n";
-            let header = [
-                "workload",
-                "unit",
-                "transport",
-                "rxe",
-                "rdma_soft",
-                "ratio",
-                "target",
-            ];
-            let rows: Vec<Vec<String>> = self.devices.iter().map(beside_cells).collect();
-            grid(&mut text, &header.map(String::from), &rows);
-        }
+        beside_table(
+            &mut text,
+            "Devices of rdma_soft to those of rdma_rxe, in turns",
+            ["rxe", "rdma_soft"],
+            &self.devices,
+        );
+        beside_table(
+            &mut text,
+            "Packets of rdma_soft without one of the fast paths, in turns with all paths",
+            ["all", "without"],
+            &self.paths,
+        );
         if !self.doubtful.is_empty() {
             text += "\nNot counted, as the payload did not go the way that was meant\n\n";
             for line in &self.doubtful {
@@ -450,6 +452,26 @@ impl Row {
     }
 }
 
+/// A table of figures beside others, unless there are none.
+fn beside_table(text: &mut String, title: &str, names: [&str; 2], rows: &[Beside]) {
+    if rows.is_empty() {
+        return;
+    }
+    *text += &format!("\n{title}\n\n");
+    let [other, own] = names;
+    let header = [
+        "workload",
+        "unit",
+        "transport",
+        other,
+        own,
+        "ratio",
+        "target",
+    ];
+    let rows: Vec<Vec<String>> = rows.iter().map(beside_cells).collect();
+    grid(text, &header.map(String::from), &rows);
+}
+
 fn beside_cells(beside: &Beside) -> Vec<String> {
     let sign = if beside.lower_is_better { "≤" } else { "≥" };
     let target = beside.bound.zip(beside.is_met()).map(|(bound, met)| {
@@ -460,8 +482,8 @@ fn beside_cells(beside: &Beside) -> Vec<String> {
         beside.name.clone(),
         beside.unit.clone(),
         beside.transport.clone(),
-        figure(beside.rxe),
-        figure(beside.soft),
+        figure(beside.other),
+        figure(beside.own),
         format!("{:.2}", beside.ratio),
         target.unwrap_or("-".into()),
     ]

@@ -31,6 +31,7 @@ pub fn of(topology: &str, workload: Workload) -> Vec<Target> {
         // What they are for is the ratio of the devices.
         _ if [Topology::Rxe, Topology::Packets, Topology::WireSoft]
             .iter()
+            .chain(&Topology::SLOWER)
             .any(|other| other.name() == topology) =>
         {
             Vec::new()
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!((bulk[0].to, bulk[0].bound), (Transport::Tcp, 0.75));
         let pingpong = of("rsoft", Workload::PingPong(64));
         assert!(pingpong.iter().any(|target| target.of == Transport::Raw));
-        for topology in ["rxe", "packets", "wire-soft"] {
+        for topology in ["rxe", "packets", "wire-soft", "in-tasks", "by-udp"] {
             assert!(of(topology, Workload::Bulk(65536)).is_empty());
         }
     }
