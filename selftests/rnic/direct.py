@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packets between two devices of one kernel that leave out the network: where they may, and where not.
 
-Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-04, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
+Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-04, RNIC-DIR-06, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
 """
 
 import contextlib

@@ -37,12 +37,13 @@ CASES = ["bystander", "opcodes", "sizes", "elements", "handles", "indices", "sha
          "creation", "refusals", "immediates", "lost keys", "many reads", "reads behind writes", "atomics",
          "completion indices", "armed timers", "solicited", "failed rings", "unmapped memory",
          "overlaps", "polled octets", "ranges", "rights", "kernel addresses", "events", "reasons",
-         "shared runs", "fair pairs"]
+         "shared runs", "fair pairs", "lost peers"]
 
 # Cases for which the way of packets matters.
 PACKET_CASES = ["bystander", "states", "refusals", "immediates", "lost keys", "many reads",
                 "reads behind writes", "atomics", "solicited", "shared queues", "unreliable messages",
-                "windows of type 2", "flushes", "words", "reasons", "shared runs", "fair pairs"]
+                "windows of type 2", "flushes", "words", "reasons", "shared runs", "fair pairs",
+                "lost peers"]
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 # Queue pairs of the case of late receive requests.

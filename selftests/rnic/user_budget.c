@@ -8,6 +8,7 @@
 #define READS 20
 /* Bursts of short WRITEs. */
 #define SHORT_ROUNDS 20
+#define LOST_ROUNDS 20
 
 /* RNIC-RUN-04: DEPTH messages of 256 packets by one doorbell. The last one completes visibly. */
 void long_writes(void)
@@ -126,6 +127,48 @@ void shared_runs(void)
 	if (writes < 2)
 		fail("%d completions beside the READs", writes);
 	free_pair(ends);
+}
+
+/* RNIC-DIR-05, RNIC-DIR-11: a queue pair that goes while its peer sends WRITEs to it. */
+void lost_peers(void)
+{
+	for (int round = 0; round < LOST_ROUNDS; round++) {
+		int under_way, status = IBV_WC_SUCCESS;
+		struct ibv_qp_attr attr;
+		struct end ends[2];
+
+		for (int i = 0; i < 2; i++)
+			ends[i] = new_end(&sides[i], IBV_QPT_RC);
+		connect_end(&ends[1], &ends[0]);
+		attr = way_to(&ends[0], &ends[1]);
+		attr.timeout = 10;
+		attr.retry_cnt = 2;
+		begin_to_receive(&ends[0], attr);
+		begin_to_send(&ends[0], attr);
+		under_way = refill(&ends[0], 0);
+		/* Not always in the same moment. */
+		for (int i = 0; i < round; i++) {
+			CHECK(completion(&ends[0], 10).status == IBV_WC_SUCCESS);
+			under_way = refill(&ends[0], under_way - 1);
+		}
+		free_end(&ends[1]);
+		for (; under_way; under_way--) {
+			int found = completion(&ends[0], 10).status;
+
+			if (found == IBV_WC_SUCCESS)
+				CHECK(status == IBV_WC_SUCCESS);
+			else
+				CHECK(found == (status == IBV_WC_SUCCESS ? IBV_WC_RETRY_EXC_ERR :
+									   IBV_WC_WR_FLUSH_ERR));
+			status = found;
+		}
+		if (status == IBV_WC_SUCCESS) {
+			refill(&ends[0], DEPTH - 1);
+			expect_completion(&ends[0], IBV_WC_RETRY_EXC_ERR, 0x5157, "lost peer");
+		}
+		free_end(&ends[0]);
+	}
+	expect_service();
 }
 
 static void send_ping(struct end *from, struct end *to)

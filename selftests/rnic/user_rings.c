@@ -471,7 +471,8 @@ static const struct {
 	{ "unreliable stuck", unreliable_stuck }, { "reasons", reasons },
 	{ "long writes", long_writes }, { "long reads", long_reads },
 	{ "short writes", short_writes },
-	{ "shared runs", shared_runs }, { "fair pairs", fair_pairs }, { "nowhere", nowhere },
+	{ "shared runs", shared_runs }, { "lost peers", lost_peers },
+	{ "fair pairs", fair_pairs }, { "nowhere", nowhere },
 	{ "lost route", lost_route },
 };
 

@@ -188,6 +188,7 @@ void long_writes(void);
 void long_reads(void);
 void short_writes(void);
 void shared_runs(void);
+void lost_peers(void);
 void fair_pairs(void);
 void nowhere(void);
 void lost_route(void);

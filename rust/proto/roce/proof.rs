@@ -141,6 +141,7 @@ mod tests {
         T0.saturating_add(Duration::from_millis(millis))
     }
 
+    /// RNIC-DIR-02: nothing follows the packet on the network while others might overtake it.
     #[test]
     fn proven_way_is_direct_for_a_second() {
         let mut proof = PathProof::new();
