@@ -57,10 +57,6 @@ module! {
             default: 3,
             description: "RoCE of new devices: 1 version 1, 2 version 2, 3 both",
         },
-        direct: u8 {
-            default: 1,
-            description: "Packets between queue pairs of this host: 1 as memory once their way is proven, 0 always by the network",
-        },
         together: u8 {
             default: 1,
             description: "Packets of a message by RoCE version 2 pass the network stack: 1 together, 0 one by one",
@@ -94,7 +90,6 @@ impl kernel::Module for RdmaSoftModule {
         Ok(Self {
             _rnic: rnic::Rnic::new(&rnic::Settings {
                 roce: copied(module_parameters::roce.value()),
-                direct: copied(module_parameters::direct.value()),
                 together: copied(module_parameters::together.value()),
                 hook: copied(module_parameters::hook.value()),
                 strict: copied(module_parameters::strict.value()),

@@ -9,6 +9,7 @@
 #include "helpers_netdev.h"
 #include "helpers_netns.h"
 #include "helpers_packet.h"
+#include "helpers_param.h"
 #include "helpers_percpu.h"
 #include "helpers_sys.h"
 #include "helpers_uverbs.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The fast paths of the devices. Each can be switched off, and changes nothing but the time that work takes.
+//! The fast paths of the devices, but the one that leaves out the network. Each can be switched off, and changes
+//! nothing but the time that work takes.
 
 use super::parameters::{
     flag,
@@ -20,8 +21,6 @@ const KERNEL_CHECKSUMS: u8 = 8;
 /// Which of the fast paths are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FastPaths {
-    /// Packets to queue pairs of this host leave out the network (RNIC-DIR).
-    pub(super) direct: bool,
     /// Packets of a message pass the network together (RNIC-TX-03).
     pub(super) together: bool,
     /// Packets that arrive together are taken before UDP separates them (RNIC-RX-01).
@@ -40,7 +39,6 @@ impl FastPaths {
     /// All of them.
     #[cfg(CONFIG_RDMA_SOFT_KUNIT_TEST)]
     pub(super) const ALL: Self = Self {
-        direct: true,
         together: true,
         hook: true,
         inline: true,
@@ -60,7 +58,6 @@ impl FastPaths {
             return Err(EINVAL);
         }
         Ok(Self {
-            direct: flag(settings.direct)?,
             together: flag(settings.together)?,
             hook: flag(settings.hook)?,
             inline: plain & IN_TASKS == 0,
@@ -80,7 +77,6 @@ mod tests {
     fn with(change: impl FnOnce(&mut Settings)) -> Result<FastPaths> {
         let mut settings = Settings {
             roce: 3,
-            direct: 1,
             together: 1,
             hook: 1,
             strict: 0,
@@ -95,7 +91,6 @@ mod tests {
     fn parameter_switches_off_its_path_and_no_other() -> Result {
         let off = |paths: FastPaths| {
             [
-                paths.direct,
                 paths.together,
                 paths.hook,
                 paths.inline,
@@ -107,7 +102,6 @@ mod tests {
         };
         assert_eq!(with(|_| ())?, FastPaths::ALL);
         let changed = [
-            with(|settings| settings.direct = 0)?,
             with(|settings| settings.together = 0)?,
             with(|settings| settings.hook = 0)?,
             with(|settings| settings.plain = 1)?,
@@ -116,7 +110,7 @@ mod tests {
             with(|settings| settings.plain = 8)?,
         ];
         for (index, &paths) in changed.iter().enumerate() {
-            let mut expected = [false; 7];
+            let mut expected = [false; 6];
             if let Some(place) = expected.get_mut(index) {
                 *place = true;
             }
@@ -128,7 +122,6 @@ mod tests {
     #[test]
     fn number_that_a_parameter_does_not_have_is_refused() {
         for refused in [
-            with(|settings| settings.direct = 2),
             with(|settings| settings.together = 255),
             with(|settings| settings.hook = 2),
             with(|settings| settings.plain = 16),

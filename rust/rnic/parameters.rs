@@ -8,8 +8,6 @@ use kernel::prelude::*;
 pub(crate) struct Settings {
     /// Versions of RoCE of new devices: 1, 2, or 3 for both.
     pub(crate) roce: u8,
-    /// Whether packets to queue pairs of this host leave the network out: 1, or 0 for none.
-    pub(crate) direct: u8,
     /// Whether packets of a message pass the network together: 1, or 0 for one by one.
     pub(crate) together: u8,
     /// Whether packets that arrive together are taken before UDP separates them: 1, or 0.

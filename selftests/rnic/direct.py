@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Packets between two devices of one kernel that leave out the network: where they may, and where not.
 
-Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-04, RNIC-DIR-06, RNIC-DIR-07, RNIC-DIR-08, RNIC-SEC-11.
+Covers RNIC-GEN-05, RNIC-DIR-01, RNIC-DIR-04, RNIC-DIR-06, RNIC-DIR-07, RNIC-DIR-08, RNIC-DIR-09,
+RNIC-SEC-11.
 """
 
 import contextlib
 import json
+import pathlib
 import subprocess
 import sys
 import time
@@ -23,6 +25,7 @@ SIZE = 1 << 20
 STRANGERS = {"c": ("vc", "10.9.0.1"), "d": ("vd", "10.9.0.2")}
 # Seconds until no way is proven any longer.
 RECHECK = 1.0
+PARAMETER = pathlib.Path("/sys/module/rdma_soft/parameters/direct")
 
 
 def count(name):
@@ -246,6 +249,19 @@ def switch_leaves_all_to_the_network():
     all_gone()
 
 
+def switch_takes_effect_under_traffic():
+    """The parameter of the module may change at any time."""
+    with traffic():
+        PARAMETER.write_text("0", encoding="ascii")
+        try:
+            expect_silence(["rs_a", "rs_b"])
+        finally:
+            PARAMETER.write_text("1", encoding="ascii")
+        before = count("direct_pkts")
+        until(lambda: count("direct_pkts") > before + 1000, "packets that leave out the network")
+    all_gone()
+
+
 def case_ends_alike(case):
     """A case of the program of user space, which checks all its completions, without the direct path.
     `user.py` runs it with that."""
@@ -263,7 +279,7 @@ def main():
                                      (way_is_proven_again_each_second,),
                                      (pulled_cable_stops_data_at_once,), (slow_network_keeps_the_data,)):
             tests.append(ktap.named("RoCE v%s: %s" % (version, function.__name__), function, *arguments))
-    tests += [filter_stops_data_within_a_second, program_of_user_space_uses_it,
+    tests += [filter_stops_data_within_a_second, switch_takes_effect_under_traffic, program_of_user_space_uses_it,
               queue_pair_is_its_own_peer,
               container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
     tests += [ktap.named("direct=0: " + case, case_ends_alike, case) for case in user.CASES]

@@ -45,6 +45,14 @@ pub(crate) fn task_number() -> usize {
     kernel::task::Task::current_raw().addr()
 }
 
+/// The parameter of rdma_soft that says whether packets of this host leave out the network. A user may change it
+/// at any time. Context: any.
+#[cfg(RDMA_SOFT)]
+pub(crate) fn is_direct() -> bool {
+    // SAFETY: Always safe to call.
+    unsafe { bindings::rdma_sock_helper_param_direct() }
+}
+
 /// Whether this task exits: it gets no signal, so nothing ends a wait of it early.
 /// Context: may sleep.
 pub(crate) fn is_exiting() -> bool {

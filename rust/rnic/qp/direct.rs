@@ -15,7 +15,11 @@ use super::pair::{
     QueuePair, //
 };
 use crate::{
-    kapi::{base::time::now_ns, ibdev::IbQpType, net::packet::RxPacket},
+    kapi::{
+        base::{module::is_direct, time::now_ns},
+        ibdev::IbQpType,
+        net::packet::RxPacket,
+    },
     proto::{
         base::{
             time::Instant,
@@ -75,7 +79,7 @@ impl QueuePair {
     pub(super) fn choose_way(&self, core: &mut Core, now: Instant) -> Way {
         core.held = None;
         let runtime = self.domain.node.runtime();
-        if !runtime.paths().direct || self.kind != IbQpType::Rc || core.to.is_none() {
+        if !is_direct() || self.kind != IbQpType::Rc || core.to.is_none() {
             return Way::Network;
         }
         let Some(peer) = runtime.numbers().find(core.peer.get()) else {

@@ -90,7 +90,7 @@ impl QueuePair {
                 if config.to.is_none() || config.mtu.is_none() {
                     return Err(EINVAL);
                 }
-                if self.kind == IbQpType::Rc && self.domain.node.runtime().paths().direct {
+                if self.kind == IbQpType::Rc {
                     piece = zeroed(PIECE, GFP_KERNEL_ACCOUNT)?;
                 }
             }
