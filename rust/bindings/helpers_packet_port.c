@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* UDP ports whose packets a function takes, one by one or as they arrive, as functions Rust can call. */
+/* UDP ports whose packets a function takes, single or as they arrive: functions Rust can call. */
 
 #include "helpers_packet.h"
 
@@ -72,9 +72,9 @@ static bool is_for_port(const struct sk_buff *skb, __be16 port)
 }
 
 /*
- * Whether a packet is a list whose octets are nowhere else, and that UDP would give to the socket of
- * the port: none with another socket, with a connection that has to be confirmed, or of an L3 master,
- * for which a setting of the namespace decides.
+ * Whether a packet is a list whose octets are nowhere else, and that UDP would give to the socket
+ * of the port: none with another socket, with a connection that has to be confirmed, or of an L3
+ * master, for which a setting of the namespace decides.
  */
 static bool is_own_list(const struct sk_buff *skb, unsigned int headers)
 {
@@ -165,7 +165,7 @@ struct rdma_sock_run_hook *rdma_sock_helper_run_hook_add(struct net *net,
 	struct rdma_sock_run_hook *hook;
 	int err;
 
-	hook = kzalloc(sizeof(*hook), GFP_KERNEL);
+	hook = kzalloc_obj(*hook, GFP_KERNEL);
 	if (!hook)
 		return ERR_PTR(-ENOMEM);
 	hook->ops.hook = take_run;
