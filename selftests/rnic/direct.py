@@ -191,6 +191,18 @@ def queue_pair_is_its_own_peer():
     until(lambda: grows_by_rings("itself") > 200, "packets that left out the network")
 
 
+def soon_asked():
+    """How many of 6 messages arrive before the time that their receiver, which has no request, asks for."""
+    words = user.inside("a", str(user.RINGS), "rs_a", user.gid_index("a"), "rs_b", user.gid_index("b"), "soon asked")
+    return int(command(*words))
+
+
+def receiver_without_a_request_is_asked_soon():
+    """As a repetition costs no packet (RNIC-DIR-10). The first one may prove the way."""
+    soon = soon_asked()
+    equal(soon > 0, True, "%d messages that arrived soon" % soon)
+
+
 def strangers(word):
     """Makes or removes the namespaces of the strangers."""
     for side in STRANGERS:
@@ -247,6 +259,7 @@ def switch_leaves_all_to_the_network():
         for name in "direct_pkts", "direct_bytes", "direct_proofs", "direct_refused":
             equal(count(name), 0, name)
     all_gone()
+    equal(soon_asked(), 0, "messages that arrived before the time of the receiver")
 
 
 def switch_takes_effect_under_traffic():
@@ -280,7 +293,7 @@ def main():
                                      (pulled_cable_stops_data_at_once,), (slow_network_keeps_the_data,)):
             tests.append(ktap.named("RoCE v%s: %s" % (version, function.__name__), function, *arguments))
     tests += [filter_stops_data_within_a_second, switch_takes_effect_under_traffic, program_of_user_space_uses_it,
-              queue_pair_is_its_own_peer,
+              queue_pair_is_its_own_peer, receiver_without_a_request_is_asked_soon,
               container_with_the_same_addresses_reaches_its_own_network_only, switch_leaves_all_to_the_network]
     tests += [ktap.named("direct=0: " + case, case_ends_alike, case) for case in user.CASES]
     rsoft.load()

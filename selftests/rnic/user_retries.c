@@ -6,12 +6,16 @@
 #include "user_rings.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAIRS 8
 #define CALLS 200000
 #define DOORBELLS 1000
+#define SOON_ROUNDS 6
+/* Seconds, of code 0. */
+#define LONGEST_WAIT 0.65536
 
 /* RNIC-FLOW-04: repetitions without an end, on the processor of a program, leave it most of it. */
 void late_receives(void)
@@ -42,6 +46,38 @@ void late_receives(void)
 		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 0x5257);
 		free_pair(pairs[i]);
 	}
+}
+
+/*
+ * RNIC-DIR-10: messages to a receiver that has no request, and that asks for the longest wait. Prints
+ * how many of them arrived sooner.
+ */
+void soon_asked(void)
+{
+	struct ibv_qp_attr attr;
+	struct end ends[2];
+	int soon = 0;
+
+	for (int i = 0; i < 2; i++)
+		ends[i] = new_end(&sides[i], IBV_QPT_RC);
+	attr = way_to(&ends[1], &ends[0]);
+	attr.min_rnr_timer = 0;
+	begin_to_receive(&ends[1], attr);
+	begin_to_send(&ends[1], attr);
+	connect_end(&ends[0], &ends[1]);
+	for (int round = 0; round < SOON_ROUNDS; round++) {
+		double begun = now();
+
+		prepare(&ends[0]);
+		post_prepared(&ends[0]);
+		CHECK((int)completion(&ends[0], 0.01).status == -1);
+		post_receive(&ends[1], (uintptr_t)sides[1].memory, 8, sides[1].mr->lkey, 1);
+		expect_completion(&ends[0], IBV_WC_SUCCESS, 0x5157, "late receive");
+		expect_completion(&ends[1], IBV_WC_SUCCESS, 0x5257, "late receive");
+		soon += now() - begun < LONGEST_WAIT;
+	}
+	printf("%d\n", soon);
+	free_pair(ends);
 }
 
 /* RNIC-ERR-09: each doorbell of a failed queue pair gives completions, but no other event. */

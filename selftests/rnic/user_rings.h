@@ -152,6 +152,7 @@ void windows_of_the_dead(void);
 void flushes(void);
 void words(void);
 void late_receives(void);
+void soon_asked(void);
 void full_completions(void);
 void late_octets(void);
 void late_completions(void);

@@ -398,8 +398,14 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Handles a packet that answers requests of this side.
-    pub(super) fn take_answer(&self, core: &mut Core, now: Instant, packet: &RocePacket<'_>) {
+    /// Handles a packet that answers requests of this side. `near` says whether it came past the network.
+    pub(super) fn take_answer(
+        &self,
+        core: &mut Core,
+        now: Instant,
+        packet: &RocePacket<'_>,
+        near: bool,
+    ) {
         let Some(requester) = &mut core.requester else {
             return;
         };
@@ -407,7 +413,7 @@ impl QueuePair {
         let aeth = packet.ext.aeth.as_ref();
         match (packet.opcode.operation(), aeth) {
             (Operation::Acknowledge, Some(aeth)) => {
-                requester.handle_ack(now, psn, aeth);
+                requester.handle_ack(now, psn, aeth, near);
             }
             (Operation::AtomicAcknowledge, Some(aeth)) => {
                 if let Ok(msg) = requester.handle_atomic_ack(now, psn, aeth) {

@@ -153,7 +153,7 @@ impl QueuePair {
                             half.handle_request(&header)
                         });
                     }
-                    None => self.take_transport(core, events, now, &packet.packet()),
+                    None => self.take_transport(core, events, now, &packet.packet(), true),
                 }
             }
         }
@@ -226,7 +226,7 @@ impl QueuePair {
             }
         }
         match RocePacket::parse(transport) {
-            Ok(packet) => self.take_transport(core, events, now, &packet),
+            Ok(packet) => self.take_transport(core, events, now, &packet, false),
             Err(PacketError::Opcode(bth)) if Service::of_code(bth.code) == Some(Service::Rc) => {
                 self.rule(core, events, Payload::Octets(&[]), |half| {
                     half.handle_unknown(bth.psn)
@@ -236,13 +236,14 @@ impl QueuePair {
         }
     }
 
-    /// Handles a packet of a connection.
+    /// Handles a packet of a connection; one that is `near` came past the network.
     fn take_transport(
         &self,
         core: &mut Core,
         events: &mut PendingEvents,
         now: Instant,
         packet: &RocePacket<'_>,
+        near: bool,
     ) {
         if !packet.opcode.operation().is_response() {
             let header = RequestHeader::new(packet);
@@ -250,7 +251,7 @@ impl QueuePair {
                 half.handle_request(&header)
             });
         } else if self.kind == IbQpType::Rc && packet.opcode.service() == Service::Rc {
-            self.take_answer(core, now, packet);
+            self.take_answer(core, now, packet, near);
         } else {
             // An unreliable connection gets no answers.
             self.count(Counter::DropService);

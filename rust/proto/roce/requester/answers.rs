@@ -77,11 +77,18 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
         self.repeat(decision, Reason::Losses)
     }
 
-    /// Handles an acknowledgement, positive or negative (RNIC-REQ-03 to RNIC-REQ-07).
+    /// Handles an acknowledgement, positive or negative (RNIC-REQ-03 to RNIC-REQ-07). `near` says whether it
+    /// came past the network.
     ///
     /// Credits and MSN are ignored: a peer without a receive buffer answers with an RNR NAK
     /// (RNIC-FLOW-03).
-    pub(crate) fn handle_ack(&mut self, now: Instant, psn: Psn, aeth: &Aeth) -> AnswerEffect {
+    pub(crate) fn handle_ack(
+        &mut self,
+        now: Instant,
+        psn: Psn,
+        aeth: &Aeth,
+        near: bool,
+    ) -> AnswerEffect {
         let psn = match self.answered(psn) {
             Ok(psn) => psn,
             Err(effect) => return effect,
@@ -110,7 +117,7 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
                 if self.una < psn {
                     return self.imply_nak();
                 }
-                self.wait_for_receive(now, timer)
+                self.wait_for_receive(now, timer, near)
             }
             None => {
                 self.fail_at(self.acked, Reason::BadSyndrome);
@@ -120,8 +127,13 @@ impl<S: DerefMut<Target = [SendRecord]>> Requester<S> {
     }
 
     /// The peer has no receive buffer (RNIC-FLOW-04).
-    pub(super) fn wait_for_receive(&mut self, now: Instant, timer: RnrTimer) -> AnswerEffect {
-        match self.retry.on_rnr(now, timer) {
+    pub(super) fn wait_for_receive(
+        &mut self,
+        now: Instant,
+        timer: RnrTimer,
+        near: bool,
+    ) -> AnswerEffect {
+        match self.retry.on_rnr(now, timer, near) {
             Retry::Repeat => {
                 self.go_back();
                 AnswerEffect::Wait

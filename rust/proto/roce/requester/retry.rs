@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! When the requester repeats packets, and when it gives up (RNIC-TMO-01 to RNIC-TMO-05,
-//! RNIC-FLOW-04, RNIC-FLOW-05).
+//! RNIC-FLOW-04, RNIC-FLOW-05, RNIC-DIR-10).
 
 use crate::proto::{
     base::time::{
@@ -25,6 +25,8 @@ const RNR_ENDLESS: u8 = 7;
 const RNR_STRETCHED: Duration = Duration::from_millis(1);
 /// Doublings that take the shortest wait there.
 const RNR_DOUBLINGS: u8 = 7;
+/// The first wait for a peer of this kernel, where a repetition costs little (RNIC-DIR-10).
+const RNR_NEAR: Duration = Duration::from_micros(20);
 
 /// The local ACK timeout of a code of 5 bits: 4.096 us times 2^code, `None` for code 0, which
 /// means never (RNIC-TMO-01).
@@ -70,8 +72,12 @@ pub(super) struct RetryState {
     retries: u8,
     /// Expiries of the retransmission timer since the last progress.
     expiries: u8,
-    /// RNR NAKs since the last progress.
+    /// End of the wait of the RNR NAK that counted last.
+    rnr_counted: Option<Instant>,
+    /// RNR NAKs since the last progress that count: one for each time that the peer asked for.
     rnr_retries: u8,
+    /// RNR NAKs since the last progress.
+    rnr_naks: u8,
     /// The PSN from which packets were repeated last, until there is progress.
     repeated: Option<ExtPsn>,
     /// Packets that may be sent until the peer answers.
@@ -89,7 +95,9 @@ impl RetryState {
             rnr_until: None,
             retries: 0,
             expiries: 0,
+            rnr_counted: None,
             rnr_retries: 0,
+            rnr_naks: 0,
             repeated: None,
             probe: None,
             congested: false,
@@ -153,7 +161,9 @@ impl RetryState {
     pub(super) fn on_progress(&mut self, now: Instant, outstanding: bool) {
         self.retries = 0;
         self.expiries = 0;
+        self.rnr_counted = None;
         self.rnr_retries = 0;
+        self.rnr_naks = 0;
         self.repeated = None;
         self.rnr_until = None;
         self.probe = None;
@@ -183,21 +193,30 @@ impl RetryState {
         self.count(oldest)
     }
 
-    /// An RNR NAK (RNIC-FLOW-04).
-    pub(super) fn on_rnr(&mut self, now: Instant, timer: RnrTimer) -> Retry {
+    /// An RNR NAK (RNIC-FLOW-04). A peer that is `near` is asked again soon, and not only after the time of
+    /// its NAK; the NAKs within that time count as one (RNIC-DIR-10).
+    pub(super) fn on_rnr(&mut self, now: Instant, timer: RnrTimer, near: bool) -> Retry {
         if self.rnr_until.is_some() {
             return Retry::Ignore;
         }
-        let limit = self.limits.rnr_retries;
-        if limit != RNR_ENDLESS && self.rnr_retries >= limit {
-            return Retry::GiveUp;
-        }
         let coded = timer.duration();
-        let times = 1 << self.rnr_retries.min(RNR_DOUBLINGS);
-        let stretched = coded.saturating_mul(times).min(RNR_STRETCHED);
-        self.rnr_retries = self.rnr_retries.saturating_add(1);
+        if self.rnr_counted.is_none_or(|until| until <= now) {
+            let limit = self.limits.rnr_retries;
+            if limit != RNR_ENDLESS && self.rnr_retries >= limit {
+                return Retry::GiveUp;
+            }
+            self.rnr_retries = self.rnr_retries.saturating_add(1);
+            self.rnr_counted = Some(now.saturating_add(coded));
+        }
+        let times = 1 << self.rnr_naks.min(RNR_DOUBLINGS);
+        self.rnr_naks = self.rnr_naks.saturating_add(1);
+        let stretched = |wait: Duration| wait.saturating_mul(times).min(RNR_STRETCHED);
+        let mut wait = coded.max(stretched(coded));
+        if near {
+            wait = wait.min(stretched(RNR_NEAR));
+        }
         self.deadline = None;
-        self.rnr_until = Some(now.saturating_add(coded.max(stretched)));
+        self.rnr_until = Some(now.saturating_add(wait));
         Retry::Repeat
     }
 
@@ -293,15 +312,15 @@ mod tests {
             return assert!(timer.is_some());
         };
         retry.on_transmit(at(0), 1);
-        assert_eq!(retry.on_rnr(at(10), timer), Retry::Repeat);
+        assert_eq!(retry.on_rnr(at(10), timer, false), Retry::Repeat);
         // The retransmission timer rests meanwhile.
         assert_eq!(retry.poll_timeout(), Some(at(1_290)));
-        assert_eq!(retry.on_rnr(at(20), timer), Retry::Ignore);
+        assert_eq!(retry.on_rnr(at(20), timer, false), Retry::Ignore);
         assert_eq!(retry.handle_timeout(at(1_289), OLDEST), Retry::Ignore);
         assert!(retry.is_waiting());
         assert_eq!(retry.handle_timeout(at(1_290), OLDEST), Retry::Ignore);
         assert!(!retry.is_waiting());
-        assert_eq!(retry.on_rnr(at(1_300), timer), Retry::GiveUp);
+        assert_eq!(retry.on_rnr(at(1_300), timer, false), Retry::GiveUp);
     }
 
     /// Lets the wait for a receive buffer end.
@@ -322,7 +341,7 @@ mod tests {
         for _ in 0..100 {
             let timer = RnrTimer::new(1);
             assert_eq!(
-                timer.map(|timer| retry.on_rnr(at(0), timer)),
+                timer.map(|timer| retry.on_rnr(at(0), timer, false)),
                 Some(Retry::Repeat)
             );
             end_wait(&mut retry);
@@ -346,7 +365,7 @@ mod tests {
             for wait in waits {
                 let timer = RnrTimer::new(code);
                 assert_eq!(
-                    timer.map(|timer| retry.on_rnr(at(7), timer)),
+                    timer.map(|timer| retry.on_rnr(at(7), timer, false)),
                     Some(Retry::Repeat)
                 );
                 assert_eq!(retry.poll_timeout(), Some(at(7 + wait)));
@@ -355,6 +374,32 @@ mod tests {
             // Progress ends the row.
             retry.on_progress(at(9), false);
         }
+    }
+
+    /// RNIC-DIR-10: a near peer is asked soon, and its NAKs count by the time of their code.
+    #[test]
+    fn near_peer_without_a_receive_is_asked_soon_and_fails_as_a_far_one() {
+        let mut retry = RetryState::new(LIMITS);
+        // Code 19: 7680 us. One retry is permitted.
+        let Some(timer) = RnrTimer::new(19) else {
+            return assert!(RnrTimer::new(19).is_some());
+        };
+        let mut now = 0;
+        for wait in [
+            20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000,
+        ] {
+            assert_eq!(retry.on_rnr(at(now), timer, true), Retry::Repeat);
+            now += wait;
+            assert_eq!(retry.poll_timeout(), Some(at(now)));
+            end_wait(&mut retry);
+        }
+        assert!(now > 7_680);
+        assert_eq!(retry.on_rnr(at(now), timer, true), Retry::GiveUp);
+        // A shorter wait of the peer stays as short.
+        retry.on_progress(at(now), false);
+        let short = RnrTimer::new(1).map(|timer| retry.on_rnr(at(now), timer, true));
+        assert_eq!(short, Some(Retry::Repeat));
+        assert_eq!(retry.poll_timeout(), Some(at(now + 10)));
     }
 
     /// RNIC-TMO-05.

@@ -372,7 +372,9 @@ impl Node {
         let aeth = packet.ext.aeth.as_ref();
         match packet.opcode.operation() {
             Operation::Acknowledge => {
-                self.requester.handle_ack(now, psn, aeth.unwrap());
+                // One of the two asks as if its peer were near.
+                let near = self.index == 1;
+                self.requester.handle_ack(now, psn, aeth.unwrap(), near);
             }
             Operation::AtomicAcknowledge => {
                 let original = packet.ext.original.unwrap();

@@ -213,7 +213,8 @@ impl Sender {
             2 | 3 => {
                 let psn = psn(input);
                 let aeth = aeth(input);
-                self.core.handle_ack(now, psn, &aeth);
+                let near = psn.get() % 2 == 0;
+                self.core.handle_ack(now, psn, &aeth, near);
             }
             4 => {
                 let psn = psn(input);
@@ -224,6 +225,7 @@ impl Sender {
                         syndrome: Some(Syndrome::ACK),
                         msn: 0,
                     },
+                    false,
                 );
             }
             5 | 6 => {

@@ -42,32 +42,32 @@ fn message_number_of_an_answer_completes_nothing() {
         let ack = aeth(Syndrome::ACK);
         let (now, psns) = (bench.now, [0, 1, 2, 3].map(|number| bench.psn(number)));
         assert_eq!(
-            bench.core.handle_ack(now, psns[0], &ack),
+            bench.core.handle_ack(now, psns[0], &ack, false),
             AnswerEffect::Progress
         );
         assert_eq!(bench.completed(), [(0, OK, true)]);
         assert_eq!(
-            bench.core.handle_ack(now, psns[0], &ack),
+            bench.core.handle_ack(now, psns[0], &ack, false),
             AnswerEffect::Duplicate
         );
         assert_eq!(bench.completed(), []);
         let rnr = aeth(Syndrome::RnrNak(RnrTimer::LONGEST));
         assert_eq!(
-            bench.core.handle_ack(now, psns[1], &rnr),
+            bench.core.handle_ack(now, psns[1], &rnr, false),
             AnswerEffect::Wait
         );
         assert_eq!(bench.completed(), []);
         bench.now = bench.core.poll_timeout().unwrap();
         bench.core.handle_timeout(bench.now);
         bench.sent();
-        bench.core.handle_ack(bench.now, psns[1], &ack);
+        bench.core.handle_ack(bench.now, psns[1], &ack, false);
         assert_eq!(bench.completed(), [(1, OK, true)]);
         assert!(bench
             .core
             .handle_atomic_ack(bench.now, psns[2], &ack)
             .is_ok());
         assert_eq!(bench.completed(), [(2, OK, true)]);
-        bench.core.handle_ack(bench.now, psns[3], &ack);
+        bench.core.handle_ack(bench.now, psns[3], &ack, false);
         assert_eq!(bench.completed(), [(3, OK, true)]);
     }
 }

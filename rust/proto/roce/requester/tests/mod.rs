@@ -101,7 +101,8 @@ impl SendBench {
 
     fn answer(&mut self, number: u32, syndrome: Option<Syndrome>) -> AnswerEffect {
         let aeth = Aeth { syndrome, msn: 0 };
-        self.core.handle_ack(self.now, self.psn(number), &aeth)
+        self.core
+            .handle_ack(self.now, self.psn(number), &aeth, false)
     }
 
     fn ack(&mut self, number: u32) -> AnswerEffect {
