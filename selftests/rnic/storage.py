@@ -217,14 +217,13 @@ def tests_of_nvme(kind):
     return [named("nvme with %s: %s" % (kind, test.__name__), test, stand) for test in found]
 
 
-def tests_of_iser(kind):
-    """iSER over devices of a type."""
-    stand = Stand(kind)
-    found = [iser_connects, transfers_of_all_sizes_come_back]
-    if kind == "rsoft":
-        found += [file_system_keeps_its_files, parallel_transfers_keep_apart, lossy_wire_changes_nothing]
-    found.append(iser_ends)
-    return [named("iser with %s: %s" % (kind, test.__name__), test, stand) for test in found]
+def tests_of_iser():
+    """iSER over devices of rdma_soft. Those of rdma_rxe panic the kernel now and then: the target of 7.2 releases
+    its answer to a logout twice if the host has left before the acknowledgment is handled."""
+    stand = Stand("rsoft")
+    return [named("iser with rsoft: " + test.__name__, test, stand)
+            for test in (iser_connects, transfers_of_all_sizes_come_back, file_system_keeps_its_files,
+                         parallel_transfers_keep_apart, lossy_wire_changes_nothing, iser_ends)]
 
 
 def tests():
@@ -233,8 +232,8 @@ def tests():
     for kind in "rsoft", "rxe":
         found.append(named("%s: wire is made" % kind, wire_is_made, kind))
         found += tests_of_nvme(kind)
-        if iscsi.is_there():
-            found += tests_of_iser(kind)
+        if kind == "rsoft" and iscsi.is_there():
+            found += tests_of_iser()
         found.append(named("%s: nothing is left" % kind, nothing_is_left, kind))
     for left, right in ("rsoft", "rsoft"), ("rsoft", "rxe"), ("rxe", "rsoft"):
         found.append(named("nfs with %s and %s: links are made" % (left, right),
