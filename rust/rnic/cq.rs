@@ -209,7 +209,7 @@ impl CompletionQueue {
                 runtime: runtime.clone(),
                 changes <- new_mutex!((), "rdma_soft_cq_changes"),
                 ring <- new_spinlock_irq!(ring, "rdma_soft_cq"),
-                notify <- new_deferred!("rdma_soft_cq_notify"),
+                notify <- new_deferred!("rdma_soft_cq_notify", runtime.paths().inline),
                 alarm <- Alarm::new(),
             }),
             GFP_KERNEL,

@@ -201,7 +201,7 @@ impl SharedQueue {
                 max_sge: attr.max_sge,
                 changes <- new_mutex!((), "rdma_soft_srq_changes"),
                 receives <- new_spinlock_irq!(receives, "rdma_soft_srq"),
-                notify <- new_deferred!("rdma_soft_srq_notify"),
+                notify <- new_deferred!("rdma_soft_srq_notify", domain.node.runtime().paths().inline),
             }),
             GFP_KERNEL,
         )

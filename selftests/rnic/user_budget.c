@@ -8,7 +8,7 @@
 #define READS 20
 /* Bursts of short WRITEs. */
 #define SHORT_ROUNDS 20
-#define LOST_ROUNDS 20
+#define LOST_ROUNDS 12
 
 /* RNIC-RUN-04: DEPTH messages of 256 packets by one doorbell. The last one completes visibly. */
 void long_writes(void)
@@ -141,7 +141,7 @@ void lost_peers(void)
 			ends[i] = new_end(&sides[i], IBV_QPT_RC);
 		connect_end(&ends[1], &ends[0]);
 		attr = way_to(&ends[0], &ends[1]);
-		attr.timeout = 10;
+		attr.timeout = 14;
 		attr.retry_cnt = 2;
 		begin_to_receive(&ends[0], attr);
 		begin_to_send(&ends[0], attr);

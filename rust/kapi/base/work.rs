@@ -176,8 +176,20 @@ unsafe impl<T: Run<ID>, const ID: u64> Send for Deferred<T, ID> {}
 // SAFETY: Work items may be queued from any thread, and `T` is `Send` and `Sync`.
 unsafe impl<T: Run<ID>, const ID: u64> Sync for Deferred<T, ID> {}
 
-/// Creates a [`Deferred`] initialiser with lock classes of its own.
+/// Creates a [`Deferred`] initialiser with lock classes of its own: other ones for a work item that runs in softirq
+/// by the second argument than for one that runs in tasks.
 macro_rules! new_deferred {
+    ($name:literal, $softirq:expr $(,)?) => {
+        $crate::kapi::base::work::Deferred::new(
+            ::kernel::optional_name!($name),
+            if $softirq {
+                ::kernel::static_lock_class!()
+            } else {
+                ::kernel::static_lock_class!()
+            },
+            ::kernel::static_lock_class!(),
+        )
+    };
     ($name:literal $(,)?) => {
         $crate::kapi::base::work::Deferred::new(
             ::kernel::optional_name!($name),

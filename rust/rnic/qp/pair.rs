@@ -329,7 +329,7 @@ impl QueuePair {
         let taken = empty_places(sends)?;
         let sender = Sender::open()?;
         let lender = Lender::new(&init.pd)?;
-        let batch = init.pd.node.runtime().paths().batch;
+        let paths = *init.pd.node.runtime().paths();
         Arc::pin_init(
             pin_init!(Self {
                 handle: init.handle,
@@ -349,9 +349,9 @@ impl QueuePair {
                 inbox <- new_spinlock_bh!(PacketInbox::new(), "rdma_soft_inbox"),
                 path <- new_spinlock_bh!(ProvenPath::new(), "rdma_soft_path"),
                 room <- SendRoom::new(sender),
-                core <- new_spinlock_bh!(Core::new(rings, taken, batch), "rdma_soft_qp"),
+                core <- new_spinlock_bh!(Core::new(rings, taken, paths.batch), "rdma_soft_qp"),
                 config <- new_mutex!(QpSettings::new(), "rdma_soft_config"),
-                work <- new_deferred!("rdma_soft_actor"),
+                work <- new_deferred!("rdma_soft_actor", paths.inline),
                 retry <- new_deferred!("rdma_soft_retry"),
                 alarm <- Alarm::new(),
             }),
