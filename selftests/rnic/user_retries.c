@@ -49,7 +49,7 @@ void late_receives(void)
 }
 
 /*
- * RNIC-DIR-10: messages to a receiver that has no request, and that asks for the longest wait. Prints
+ * RNIC-DIR-10: messages to a receiver without a request, which asks for the longest wait. Prints
  * how many of them arrived sooner.
  */
 void soon_asked(void)
