@@ -136,16 +136,11 @@ def expect_silence(devices):
 def filter_stops_data_within_a_second():
     """Packets that a rule of nftables drops arrive no longer than a proof holds."""
     with traffic():
-        inside = ("ip", "netns", "exec", "rs-b", "nft")
-        command(*inside, "add table ip direct; add chain ip direct in "
-                "{ type filter hook input priority 0; }; add rule ip direct in udp dport 4791 drop")
-        try:
+        with rsoft.rule("ip", "udp dport 4791 drop"):
             time.sleep(RECHECK + 0.3)
             # What b sends still arrives.
             expect_silence(["rs_a"])
             equal(count("direct_refused") > 0, True, "attempts to prove the way")
-        finally:
-            command(*inside, "delete table ip direct")
     all_gone()
 
 
@@ -193,8 +188,7 @@ def queue_pair_is_its_own_peer():
 
 def soon_asked():
     """How many of 6 messages arrive before the time that their receiver, which has no request, asks for."""
-    words = user.inside("a", str(user.RINGS), "rs_a", user.gid_index("a"), "rs_b", user.gid_index("b"), "soon asked")
-    return int(command(*words))
+    return int(user.rings("soon asked"))
 
 
 def receiver_without_a_request_is_asked_soon():

@@ -35,6 +35,8 @@ GATEWAYS = {"4": "10.9.0.77", "6": "fd09::77"}
 OTHERS = {"4": "10.9.8.1", "6": "fd09:8::1"}
 # Bits of the network in an address.
 WIDTHS = {"4": "24", "6": "64"}
+# Families of tables of nftables.
+TABLES = {"4": "ip", "6": "ip6"}
 # Octets of a message that a route loses at first.
 LOST = 1000
 
@@ -339,19 +341,6 @@ def packets_pass_one_by_one(family):
         rsoft.load("2", direct=False)
 
 
-@contextlib.contextmanager
-def rule(family, text):
-    """Side b has a rule of nftables for what arrives."""
-    table = "ip6" if family == "6" else "ip"
-    inside_b = ("ip", "netns", "exec", "rs-b", "nft")
-    command(*inside_b, "add table %s runs; add chain %s runs in { type filter hook input priority 0; }; "
-            "add rule %s runs in %s" % (table, table, table, text))
-    try:
-        yield
-    finally:
-        command(*inside_b, "delete table %s runs" % table)
-
-
 def runs_of_a_message(family):
     """Sends 1 MB each way. Returns the runs of packets that side b has taken together."""
     client, server = topology.pair(FAMILIES[family])
@@ -372,7 +361,7 @@ def run_is_taken_before_udp(family):
 
 def run_of_a_tracked_connection_goes_by_udp(family):
     """The kernel confirms the connection behind the hook."""
-    with rule(family, "ct state new counter"):
+    with rsoft.rule(TABLES[family], "ct state new counter"):
         equal(runs_of_a_message(family), 0, "runs")
     equal(runs_of_a_message(family) > 10, True, "runs")
 
@@ -380,7 +369,7 @@ def run_of_a_tracked_connection_goes_by_udp(family):
 def run_that_a_filter_drops_is_lost(family):
     """Filters come before the hook, and the data arrive behind the rule."""
     with recovered(family, "completer_retry_err", 50000) as lose:
-        with rule(family, "udp dport 4791 drop"):
+        with rsoft.rule(TABLES[family], "udp dport 4791 drop"):
             before = rsoft.counters()
             lose()
             now = rsoft.counters()

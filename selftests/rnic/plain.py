@@ -14,7 +14,7 @@ import rsoft
 import topology
 from ktap import equal, named
 from topology import command, exchange, expect_smc
-from user import RINGS, gid_index, inside
+from user import RINGS, rings
 
 IN_TASKS, SINGLE_ACKS, SINGLE_COMPLETIONS, KERNEL_CHECKSUMS = 1, 2, 4, 8
 ALL = IN_TASKS | SINGLE_ACKS | SINGLE_COMPLETIONS | KERNEL_CHECKSUMS
@@ -27,11 +27,6 @@ def load(**settings):
     topology.netns("down")
     rsoft.load("2", **settings)
     topology.netns("up")
-
-
-def case(name):
-    """A case of the program that fills its rings by hand; what it prints."""
-    return command(*inside("a", str(RINGS), "rs_a", gid_index("a"), "rs_b", gid_index("b"), name))
 
 
 def connection_carries_data():
@@ -47,14 +42,14 @@ def works(plain, direct):
     """The cases and a connection work with these parameters."""
     load(plain=plain, direct=direct)
     for name in CASES:
-        case(name)
+        rings(name)
     connection_carries_data()
 
 
 def counted(*names, device="rs_a"):
     """How far counters grow while short WRITEs are sent, and the number of WRITEs."""
     before = rsoft.counters(device)
-    number = int(case("short writes"))
+    number = int(rings("short writes"))
     now = rsoft.counters(device)
     return [now[name] - before[name] for name in names] + [number]
 

@@ -59,6 +59,18 @@ def counters(device="rs_b"):
 
 
 @contextlib.contextmanager
+def rule(table, text):
+    """Side b has a rule of nftables for what arrives, in a table of that family."""
+    words = ("ip", "netns", "exec", "rs-b", "nft")
+    command(*words, "add table %s arrival; add chain %s arrival in { type filter hook input priority 0; }; "
+            "add rule %s arrival in %s" % (table, table, table, text))
+    try:
+        yield
+    finally:
+        command(*words, "delete table %s arrival" % table)
+
+
+@contextlib.contextmanager
 def counted(name, by, device="rs_b"):
     """Fails unless a counter grows by that number for the block, and no further. On a busy machine a side may
     repeat packets, or acknowledgments may come after that; then it may grow further."""

@@ -198,7 +198,7 @@ def nothing_is_left():
 
 
 def rings(case):
-    """A case of the program that fills its rings by hand."""
+    """A case of the program that fills its rings by hand; what it prints."""
     # The library resolves the address of a handle in its own namespace.
     words = inside("a", RINGS, "rs_a", gid_index("a"), "rs_b", gid_index("b"), case)
     done = subprocess.run(words,
@@ -206,6 +206,7 @@ def rings(case):
                           timeout=2 * topology.BOUND, check=False)
     equal(done.returncode, 0, done.stdout)
     nothing_is_left()
+    return done.stdout
 
 
 def late_receives_are_asked_for_once_in_a_millisecond():

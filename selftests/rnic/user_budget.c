@@ -137,12 +137,7 @@ void lost_peers(void)
 		struct ibv_qp_attr attr;
 		struct end ends[2];
 
-		for (int i = 0; i < 2; i++)
-			ends[i] = new_end(&sides[i], IBV_QPT_RC);
-		connect_end(&ends[1], &ends[0]);
-		attr = way_to(&ends[0], &ends[1]);
-		attr.timeout = 14;
-		attr.retry_cnt = 2;
+		attr = new_hasty_pair(ends, 14, 2);
 		begin_to_receive(&ends[0], attr);
 		begin_to_send(&ends[0], attr);
 		under_way = refill(&ends[0], 0);

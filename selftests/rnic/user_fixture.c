@@ -203,6 +203,19 @@ void connect_end(struct end *end, struct end *peer)
 	begin_to_send(end, way_to(end, peer));
 }
 
+struct ibv_qp_attr new_hasty_pair(struct end *ends, int timeout, int retries)
+{
+	struct ibv_qp_attr attr;
+
+	for (int i = 0; i < 2; i++)
+		ends[i] = new_end(&sides[i], IBV_QPT_RC);
+	connect_end(&ends[1], &ends[0]);
+	attr = way_to(&ends[0], &ends[1]);
+	attr.timeout = timeout;
+	attr.retry_cnt = retries;
+	return attr;
+}
+
 void set_state(struct end *end, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };

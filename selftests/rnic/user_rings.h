@@ -86,6 +86,8 @@ struct ibv_qp_attr way_to(struct end *end, struct end *peer);
 /* One by one: state RTR, state RTS. */
 void begin_to_receive(struct end *end, struct ibv_qp_attr attr);
 void begin_to_send(struct end *end, struct ibv_qp_attr attr);
+/* Two ends; the second one is connected. Attributes for the first one, which gives up soon. */
+struct ibv_qp_attr new_hasty_pair(struct end *ends, int timeout, int retries);
 /* Both. */
 void connect_end(struct end *end, struct end *peer);
 void set_state(struct end *end, enum ibv_qp_state state);
