@@ -31,6 +31,7 @@ mod kapi {
         pub(crate) mod packet;
         pub(crate) mod packet_port;
         pub(crate) mod send_room;
+        pub(crate) mod sender;
     }
 }
 

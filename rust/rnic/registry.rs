@@ -244,9 +244,11 @@ impl Registry {
                 None => {}
             }
         }
-        // Work items of destroyed objects may still run, and keep them.
+        // Work items of destroyed objects may still run, and keep them. The end of the last queue pair closes
+        // its sender by a work item.
         self.runtime.timers().flush();
         self.runtime.runs().flush();
+        self.runtime.timers().flush();
     }
 }
 

@@ -67,7 +67,7 @@ pub(super) trait GsiLookup: Send + Sync {
 pub(super) struct Runtime {
     /// Runs the work items of queue pairs and completion queues.
     runs: WorkQueue,
-    /// Runs what timers of queue pairs ask for.
+    /// Runs what timers of queue pairs ask for, and closes their senders.
     timers: WorkQueue,
     /// Queue pairs.
     #[pin]
@@ -125,7 +125,7 @@ impl Runtime {
         &self.runs
     }
 
-    /// Runs what timers of queue pairs ask for, one after the other, in a task.
+    /// Runs what timers of queue pairs ask for and closes their senders, one after the other, in a task.
     ///
     /// Timers go on without any program. As softirqs, those of many queue pairs that wait for receive
     /// requests would take a processor from all programs. A task gets its share.

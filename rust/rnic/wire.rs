@@ -28,11 +28,11 @@ use crate::{
             netdev_ref::NetDeviceRef,
             packet::{
                 NetHeader,
-                Sender,
                 Sent,
                 TxPacket,
                 TxRun, //
             },
+            sender::Sender, //
         },
     },
     proto::{

@@ -42,6 +42,7 @@ use kernel::{
 /// destroying a workqueue does not wait for timers. The last of these must be dropped where
 /// sleeping is allowed, and not by a work item of the queue, which would wait for itself: the owner
 /// of the queue should outlive all objects with work items.
+#[derive(Clone)]
 pub(crate) struct WorkQueue(Arc<RawQueue>);
 
 /// The C object of a [`WorkQueue`].

@@ -4,11 +4,11 @@
 //!
 //! C header: [`include/linux/skbuff.h`](srctree/include/linux/skbuff.h)
 
-use super::netdev_ref::NetDevice;
-use crate::{
-    bindings,
-    kapi::compat::errno::EAFNOSUPPORT, //
+use super::{
+    netdev_ref::NetDevice,
+    sender::Sender, //
 };
+use crate::bindings;
 use core::ptr::{
     null_mut,
     NonNull, //
@@ -291,59 +291,6 @@ fn sent(result: ffi::c_int) -> Result<Sent> {
     })
 }
 
-/// A socket in whose name packets of all namespaces leave, and that pays for them (RNIC-REQ-16). The MTU of
-/// their device bounds their length, and no path MTU that this host was told by ICMP (RNIC-IP-13).
-///
-/// # Invariants
-///
-/// The pointer is to a socket of this object's own.
-pub(crate) struct Sender(NonNull<bindings::sock>);
-
-// SAFETY: Sockets may be closed from any thread.
-unsafe impl Send for Sender {}
-// SAFETY: Packets only read its settings, which are constant, and its counts are atomic.
-unsafe impl Sync for Sender {}
-
-impl Sender {
-    /// Opens the socket, for both versions of IP where there are two. Context: may sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn open() -> Result<Self> {
-        match Self::of_version(true) {
-            Err(err) if err == EAFNOSUPPORT => Self::of_version(false),
-            opened => opened,
-        }
-    }
-
-    fn of_version(ipv6: bool) -> Result<Self> {
-        // SAFETY: The helper has no preconditions.
-        let sock = unsafe { bindings::rdma_sock_helper_sender_open(ipv6) };
-        let sock = kernel::error::from_err_ptr(sock)?;
-        // INVARIANT: Just made.
-        Ok(Self(NonNull::new(sock).ok_or(ENOMEM)?))
-    }
-
-    /// Whether the network of this host holds so few of its packets that others may leave. Context: any.
-    pub(crate) fn has_room(&self) -> bool {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_sender_has_room(self.as_raw()) }
-    }
-
-    pub(super) fn as_raw(&self) -> *mut bindings::sock {
-        self.0.as_ptr()
-    }
-}
-
-impl Drop for Sender {
-    /// Context: may sleep. Packets under way keep the memory of the socket.
-    fn drop(&mut self) {
-        // SAFETY: By the type invariants.
-        unsafe { bindings::rdma_sock_helper_sender_close(self.as_raw()) };
-    }
-}
-
 /// The header that a received packet begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NetHeader {
@@ -524,6 +471,7 @@ impl Drop for RxRun {
 #[kernel::macros::kunit_tests(rdma_soft_kapi_packet)]
 mod tests {
     use super::*;
+    use crate::kapi::net::sender::with_sender;
 
     /// RNIC-TX-06: a packet that a full queue dropped is no error, and one that another was dropped for.
     #[test]
@@ -593,22 +541,22 @@ mod tests {
     /// RNIC-RX-04: what waits for its queue pair holds nothing of its sender, nor of the way it came.
     #[test]
     fn received_packet_keeps_no_socket_route_or_connection() -> Result {
-        let sender = Sender::open()?;
-        let mut packet = TxPacket::new(64).ok_or(ENOMEM)?;
-        let (front, _) = packet.split(64).ok_or(EINVAL)?;
-        front.fill(9);
-        let skb = NonNull::new(packet.into_raw()).ok_or(EINVAL)?;
-        // SAFETY: The packet and the socket are ours.
-        let held = unsafe {
-            let held = bindings::rdma_sock_helper_test_packet_hold(skb.as_ptr(), sender.as_raw());
-            held && !bindings::rdma_sock_helper_test_packet_is_free(skb.as_ptr())
-        };
-        // SAFETY: The packet has a network header, and is given away.
-        let arrived = unsafe { RxPacket::new(skb, false) }.ok_or(ENOMEM)?;
-        assert!(held);
-        // SAFETY: The packet is valid by its invariants.
-        assert!(unsafe { bindings::rdma_sock_helper_test_packet_is_free(arrived.skb.as_ptr()) });
-        assert!(arrived.octets() == [9; 64]);
-        Ok(())
+        with_sender(|sender| {
+            let mut packet = TxPacket::new(64).ok_or(ENOMEM)?;
+            let (front, _) = packet.split(64).ok_or(EINVAL)?;
+            front.fill(9);
+            let held = packet.charge_of_test(&sender);
+            let is_free = |skb: NonNull<bindings::sk_buff>| {
+                // SAFETY: The packet is valid as long as its owner, and read only.
+                unsafe { bindings::rdma_sock_helper_test_packet_is_free(skb.as_ptr()) }
+            };
+            assert!(held && !is_free(packet.skb));
+            let skb = NonNull::new(packet.into_raw()).ok_or(EINVAL)?;
+            // SAFETY: The packet has a network header, and is given away.
+            let arrived = unsafe { RxPacket::new(skb, false) }.ok_or(ENOMEM)?;
+            assert!(is_free(arrived.skb));
+            assert!(arrived.octets() == [9; 64]);
+            Ok(())
+        })
     }
 }

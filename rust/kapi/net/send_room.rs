@@ -4,7 +4,7 @@
 //!
 //! C header: [`include/linux/wait.h`](srctree/include/linux/wait.h)
 
-use super::packet::Sender;
+use super::sender::Sender;
 use crate::{
     bindings,
     kapi::base::sync::is_part_of, //
@@ -146,7 +146,10 @@ impl<T: AwaitRoom> SendRoom<T> {
 #[kernel::macros::kunit_tests(rdma_soft_kapi_send_room)]
 mod tests {
     use super::*;
-    use crate::kapi::net::packet::TxPacket;
+    use crate::kapi::net::{
+        packet::TxPacket,
+        sender::with_sender, //
+    };
     use core::sync::atomic::AtomicU32;
 
     /// A program that sends packets.
@@ -164,8 +167,7 @@ mod tests {
     }
 
     impl Program {
-        fn new() -> Result<Arc<Self>> {
-            let sender = Sender::open()?;
+        fn new(sender: Sender) -> Result<Arc<Self>> {
             Arc::pin_init(
                 pin_init!(Self {
                     room <- SendRoom::new(sender),
@@ -201,43 +203,49 @@ mod tests {
     /// RNIC-REQ-16.
     #[test]
     fn full_sender_learns_once_of_each_room() -> Result {
-        let program = Program::new()?;
-        for round in 0..3 {
-            let mut held = program.fill()?;
-            assert!(held.len() > 32);
-            // A wait that lasts is one wait.
-            assert!(!program.room.has_room(&program));
-            assert_eq!(program.calls(), round);
-            drop(held.pop());
-            assert_eq!(program.calls(), round + 1);
-            assert!(program.room.has_room(&program));
-            drop(held);
-            assert_eq!(program.calls(), round + 1);
-        }
-        Ok(())
+        with_sender(|sender| {
+            let program = Program::new(sender)?;
+            for round in 0..3 {
+                let mut held = program.fill()?;
+                assert!(held.len() > 32);
+                // A wait that lasts is one wait.
+                assert!(!program.room.has_room(&program));
+                assert_eq!(program.calls(), round);
+                drop(held.pop());
+                assert_eq!(program.calls(), round + 1);
+                assert!(program.room.has_room(&program));
+                drop(held);
+                assert_eq!(program.calls(), round + 1);
+            }
+            Ok(())
+        })
     }
 
     /// RNIC-REQ-16: the end of a queue pair ends its wait.
     #[test]
     fn wait_that_was_ended_calls_nothing() -> Result {
-        let program = Program::new()?;
-        let held = program.fill()?;
-        assert!(!program.room.has_room(&program));
-        program.room.end_wait();
-        drop(held);
-        assert_eq!(program.calls(), 0);
-        assert!(program.room.has_room(&program));
-        Ok(())
+        with_sender(|sender| {
+            let program = Program::new(sender)?;
+            let held = program.fill()?;
+            assert!(!program.room.has_room(&program));
+            program.room.end_wait();
+            drop(held);
+            assert_eq!(program.calls(), 0);
+            assert!(program.room.has_room(&program));
+            Ok(())
+        })
     }
 
     /// Packets outlive their sender.
     #[test]
     fn packets_under_way_keep_what_pays_for_them() -> Result {
-        let program = Program::new()?;
-        let held = program.fill()?;
-        program.room.end_wait();
-        drop(program);
-        drop(held);
-        Ok(())
+        with_sender(|sender| {
+            let program = Program::new(sender)?;
+            let held = program.fill()?;
+            program.room.end_wait();
+            drop(program);
+            drop(held);
+            Ok(())
+        })
     }
 }

@@ -53,13 +53,13 @@ use crate::{
         net::{
             packet::{
                 NetHeader,
-                RxPacket,
-                Sender, //
+                RxPacket, //
             },
             send_room::{
                 AwaitRoom,
                 SendRoom, //
             },
+            sender::Sender, //
         },
     },
     proto::{
@@ -327,7 +327,7 @@ impl QueuePair {
         let send_queue = PostedSends::new(places.0)?;
         let recv_queue = PostedReceives::new(places.1)?;
         let taken = empty_places(sends)?;
-        let sender = Sender::open()?;
+        let sender = Sender::open(init.pd.node.runtime().timers())?;
         let lender = Lender::new(&init.pd)?;
         let paths = *init.pd.node.runtime().paths();
         Arc::pin_init(
