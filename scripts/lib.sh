@@ -106,6 +106,37 @@ rs_done() {
 	mv -f "$RS_CACHE/stamp/$1.$$" "$RS_CACHE/stamp/$1"
 }
 
+# The jobs that `rs_jobs` will run, each "NAME COMMAND WORD...", in the order in which they begin.
+RS_QUEUE=()
+
+# rs_later NAME CMD...: add a job.
+rs_later() {
+	RS_QUEUE+=("$(printf '%q ' "$@")")
+}
+
+# rs_jobs COUNT FOLDER ENDED: run all jobs, at most COUNT at a time, each with its output in
+# FOLDER/NAME.log. Calls `ENDED NAME STATUS` when a job has ended.
+rs_jobs() {
+	local name words finished status
+	local -A names=()
+	mkdir -p "$2"
+	while [ "${#RS_QUEUE[@]}" -gt 0 ] || [ "${#names[@]}" -gt 0 ]; do
+		while [ "${#RS_QUEUE[@]}" -gt 0 ] && [ "${#names[@]}" -lt "$1" ]; do
+			eval "words=(${RS_QUEUE[0]})"
+			RS_QUEUE=("${RS_QUEUE[@]:1}")
+			name=${words[0]}
+			say "$name"
+			"${words[@]:1}" >"$2/$name.log" 2>&1 &
+			names[$!]=$name
+		done
+		status=0
+		wait -n -p finished || status=$?
+		name=${names[$finished]}
+		unset "names[$finished]"
+		"$3" "$name" "$status"
+	done
+}
+
 # rs_logged LABEL CMD...: run a long step with its output in a log file. Tells at the start, every
 # 20 seconds (time and last line) and at the end; shows the end of the log if the step fails.
 rs_logged() {
